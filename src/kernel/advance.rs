@@ -1,0 +1,154 @@
+//! Advance: what follows of itself once a fact is folded in: the next turn, the next question, the
+//! next try, the pause, the end. And `apply`, which takes a command all the way to rest.
+
+use std::sync::Arc;
+
+use crate::kernel::command::{Command, Refusal};
+use crate::kernel::decide::{Decision, decide};
+use crate::kernel::event::{Event, Failure, Started};
+use crate::kernel::evolve::{Corruption, begin, evolve};
+use crate::kernel::id::RunId;
+use crate::kernel::pattern::{self, Move};
+use crate::kernel::reply;
+use crate::kernel::run::{Run, Status};
+use crate::kernel::schema;
+use crate::kernel::time::Millis;
+use crate::kernel::workflow::Workflow;
+
+/// A conversation's weight: it is held in memory and given whole to every agent.
+pub const CONVERSATION_BYTES_MAX: usize = 16 << 20;
+/// Questions of one run; an ordinal has a place in memory for good.
+pub const QUESTIONS_MAX: usize = 100_000;
+
+/// Why a command came to nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Declined {
+    /// The caller's no.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// Our own bug, or wrong bytes.
+    #[error(transparent)]
+    Corrupt(#[from] Corruption),
+}
+
+/// Begins a run: its first events, all the way to rest.
+pub fn start(
+    id: RunId,
+    workflow: Arc<Workflow>,
+    started: Started,
+    now: Millis,
+) -> Result<(Run, Vec<Event>), Declined> {
+    if let Some(schema) = &workflow.input {
+        schema::check(schema, &started.input).map_err(|mismatch| {
+            Refusal::invalid(format!("input{}", mismatch.at), mismatch.to_string())
+        })?;
+    } else if !started.input.is_string() && !started.input.is_object() {
+        return Err(Refusal::invalid("input", "expected a text, or an object").into());
+    } else if started.input.as_str().is_some_and(|text| text.trim().is_empty()) {
+        return Err(Refusal::invalid("input", "expected a text that is not empty").into());
+    }
+    let mut run = begin(id, workflow, &started, now);
+    let mut events = vec![Event::Started(started)];
+    settle(&mut run, now, &mut events)?;
+    Ok((run, events))
+}
+
+/// Takes a command all the way to rest. A refused one leaves the run as it was (K1).
+pub fn apply(run: &mut Run, command: &Command, now: Millis) -> Result<Decision, Declined> {
+    let mut events = match decide(run, command, now)? {
+        Decision::Events(events) => events,
+        repeat @ Decision::Repeat { .. } => return Ok(repeat),
+    };
+    for event in &events {
+        evolve(run, event, now)?;
+    }
+    settle(run, now, &mut events)?;
+    Ok(Decision::Events(events))
+}
+
+fn settle(run: &mut Run, now: Millis, events: &mut Vec<Event>) -> Result<(), Corruption> {
+    loop {
+        let more = advance(run, now);
+        if more.is_empty() {
+            return Ok(());
+        }
+        for event in &more {
+            evolve(run, event, now)?;
+        }
+        events.extend(more);
+    }
+}
+
+/// What follows of itself, one step of it; nothing, when the run is at rest.
+fn advance(run: &Run, now: Millis) -> Vec<Event> {
+    if run.status != Status::Running {
+        return Vec::new();
+    }
+    if let Some(failure) = over_bounds(run) {
+        return vec![Event::Failed(failure)];
+    }
+    for turn in run.turns.values() {
+        if turn.calls.is_empty() && turn.handoff.is_some() {
+            let output = serde_json::Value::Null;
+            return vec![Event::StepCompleted { turn: turn.number, output }];
+        }
+        if turn.retry_at.is_some_and(|at| at <= now) {
+            return vec![Event::StepStarted {
+                turn: turn.number,
+                step: turn.step.clone(),
+                agent: turn.agent.clone(),
+                attempt: turn.attempt + 1,
+                purpose: turn.purpose,
+            }];
+        }
+    }
+    if run.turns.is_empty() && run.questions.is_empty() {
+        return moved(run, now);
+    }
+    let rests = run.turns.values().all(crate::kernel::run::Turn::rests_on_people);
+    if rests && !run.questions.is_empty() {
+        return vec![Event::CheckpointSaved, Event::Parked];
+    }
+    Vec::new()
+}
+
+fn moved(run: &Run, now: Millis) -> Vec<Event> {
+    match pattern::next(run) {
+        Move::Turn { step, agent, purpose } => {
+            if run.turns_taken >= run.workflow.limits.steps {
+                return vec![Event::Failed(Failure::new(
+                    "step.cap",
+                    format!(
+                        "the run took its {} steps without coming to an end",
+                        run.workflow.limits.steps
+                    ),
+                ))];
+            }
+            vec![Event::StepStarted { turn: run.turns_taken + 1, step, agent, attempt: 1, purpose }]
+        }
+        Move::Ask(draft) => {
+            vec![Event::Asked(reply::ask(*draft, run.endings.len() + 1, now))]
+        }
+        Move::Finish(value) => vec![Event::Output { value }, Event::Completed],
+        Move::Fail(failure) => vec![Event::Failed(failure)],
+        Move::Cancel { by } => {
+            vec![Event::Cancelled { by, reason: "its question was withdrawn".into() }]
+        }
+    }
+}
+
+fn over_bounds(run: &Run) -> Option<Failure> {
+    if run.conversation_bytes > CONVERSATION_BYTES_MAX {
+        return Some(Failure::new(
+            "conversation.too_large",
+            format!("the conversation has more than {CONVERSATION_BYTES_MAX} bytes"),
+        ));
+    }
+    if run.endings.len() > QUESTIONS_MAX {
+        return Some(Failure::new(
+            "questions.too_many",
+            format!("the run asked more than {QUESTIONS_MAX} questions"),
+        ));
+    }
+    None
+}

@@ -1,0 +1,288 @@
+//! Command: what may be asked of a run. Refusal: every way in which it is declined.
+//!
+//! A refusal names the field and the remedy and carries a stable code (D3); it leaves no trace (K1).
+
+use serde_json::Value;
+
+use crate::kernel::event::{Failure, Usage};
+use crate::kernel::id::RequestId;
+use crate::kernel::message::ToolCall;
+use crate::kernel::principal::Principal;
+use crate::kernel::schema::Mismatch;
+
+/// One answer, as it came through a door.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The question.
+    pub request: RequestId,
+    /// What was said.
+    pub value: Value,
+    /// The digest of what the person was shown, if the door has one (K3).
+    pub digest: Option<String>,
+}
+
+/// What an agent came back with.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Reply {
+    /// What it said.
+    pub text: String,
+    /// Structured output, where the provider gives it apart from the text.
+    pub output: Option<Value>,
+    /// The tools it wants called.
+    pub calls: Vec<ToolCall>,
+    /// What it cost.
+    pub usage: Usage,
+}
+
+/// Why an attempt did not succeed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AttemptFault {
+    /// What went wrong.
+    pub failure: Failure,
+    /// Whether another try may help.
+    pub retriable: bool,
+}
+
+/// What may be asked of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    /// Take these answers, all of them or none.
+    Answer {
+        /// The answers.
+        answers: Vec<Answer>,
+        /// The caller's idempotency key; empty if it has none.
+        key: String,
+        /// Who speaks.
+        principal: Principal,
+    },
+    /// Take a question back.
+    Withdraw {
+        /// The question.
+        request: RequestId,
+        /// Who speaks.
+        principal: Principal,
+    },
+    /// Stop the run.
+    Cancel {
+        /// Why.
+        reason: String,
+        /// Who speaks.
+        principal: Principal,
+    },
+    /// An external event has come.
+    Signal {
+        /// Its name.
+        name: String,
+    },
+    /// A piece of an agent's text.
+    Delta {
+        /// The turn.
+        turn: u32,
+        /// The attempt.
+        attempt: u32,
+        /// The text.
+        text: String,
+    },
+    /// An agent replied.
+    Replied {
+        /// The turn.
+        turn: u32,
+        /// The attempt.
+        attempt: u32,
+        /// What it came back with.
+        reply: Reply,
+    },
+    /// An attempt failed.
+    AttemptFailed {
+        /// The turn.
+        turn: u32,
+        /// The attempt.
+        attempt: u32,
+        /// Why.
+        fault: AttemptFault,
+    },
+    /// A tool came back.
+    ToolReturned {
+        /// The turn.
+        turn: u32,
+        /// The call.
+        call_id: String,
+        /// What it came back with, or why it did not.
+        outcome: Result<Value, AttemptFault>,
+    },
+    /// Whatever was under way when the process died is lost; go on from the journal.
+    Recover,
+    /// Look at the clock: deadlines and pauses may be over.
+    Tick,
+}
+
+/// Why a command is declined. The caller's no, never the world's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// No workflow of that name.
+    #[error("there is no workflow `{0}`; ListWorkflows names the ones there are")]
+    UnknownWorkflow(String),
+    /// No such session, or not this caller's (D2).
+    #[error("there is no session `{0}`")]
+    UnknownSession(String),
+    /// No such run, or not this caller's (D2).
+    #[error("there is no run `{0}`")]
+    UnknownRun(String),
+    /// No such request, or not this caller's (D2).
+    #[error("there is no request `{0}`")]
+    UnknownRequest(String),
+    /// No such checkpoint.
+    #[error("there is no checkpoint `{0}`; ListCheckpoints names the ones there are")]
+    UnknownCheckpoint(String),
+    /// The request is of another run than the one that was named.
+    #[error("request `{request}` does not belong to run `{run}`; leave run_id out or name its own")]
+    ForeignRequest {
+        /// The request.
+        request: String,
+        /// The run that was named.
+        run: String,
+    },
+    /// The answer does not fit; the request stays open.
+    #[error("the answer to `{request}` does not fit: expected {}{}", .mismatch.expected, at(&.mismatch.at))]
+    WrongAnswer {
+        /// The request.
+        request: String,
+        /// Where and what.
+        mismatch: Mismatch,
+    },
+    /// Somebody has answered already (K2).
+    #[error("request `{request}` was already answered by {by}")]
+    AlreadyAnswered {
+        /// The request.
+        request: String,
+        /// Who answered.
+        by: String,
+    },
+    /// The request was closed without an answer.
+    #[error("request `{request}` is closed: {how}")]
+    RequestClosed {
+        /// The request.
+        request: String,
+        /// How it ended.
+        how: &'static str,
+    },
+    /// What the person was shown is not what is asked (K3).
+    #[error(
+        "the digest for `{request}` is not that of what is asked; show it again and answer that"
+    )]
+    StaleDigest {
+        /// The request.
+        request: String,
+    },
+    /// The same idempotency key with another content.
+    #[error("idempotency key `{0}` was used before with another content; take a new key")]
+    KeyReused(String),
+    /// The run is over.
+    #[error("run `{run}` is {status}; nothing more can be done with it")]
+    RunOver {
+        /// The run.
+        run: String,
+        /// How it ended.
+        status: &'static str,
+    },
+    /// The run does not wait for that event.
+    #[error("run `{run}` does not wait for a signal `{name}`")]
+    NotListening {
+        /// The run.
+        run: String,
+        /// The signal.
+        name: String,
+    },
+    /// Several requests are open, and the caller did not say which it answers.
+    #[error("session `{session}` has several open requests ({}); answer them by id with SendResponses", .requests.join(", "))]
+    AmbiguousAnswer {
+        /// The session.
+        session: String,
+        /// The open requests.
+        requests: Vec<String>,
+    },
+    /// A field is missing or wrong.
+    #[error("{field}: {remedy}")]
+    Invalid {
+        /// The field.
+        field: String,
+        /// What is wrong and what to do.
+        remedy: String,
+    },
+    /// A bound was passed.
+    #[error("{field} is too large: {remedy}")]
+    TooLarge {
+        /// The field.
+        field: String,
+        /// The bound.
+        remedy: String,
+    },
+    /// No key, or an unknown one.
+    #[error("this server wants an API key: send `authorization: Bearer <key>`")]
+    Unauthenticated,
+    /// The key is good, but its role is not enough.
+    #[error("{0}")]
+    Forbidden(&'static str),
+    /// A report about work that is no longer wanted; the engine drops it.
+    #[error("this work is no longer wanted")]
+    Stale,
+}
+
+fn at(pointer: &str) -> String {
+    if pointer.is_empty() { String::new() } else { format!(" at `{pointer}`") }
+}
+
+impl Refusal {
+    /// A field is missing or wrong.
+    pub fn invalid(field: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self::Invalid { field: field.into(), remedy: remedy.into() }
+    }
+
+    /// The stable code that programs, tests and docs use.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::UnknownWorkflow(_) => "workflow.unknown",
+            Self::UnknownSession(_) => "session.unknown",
+            Self::UnknownRun(_) => "run.unknown",
+            Self::UnknownRequest(_) => "request.unknown",
+            Self::UnknownCheckpoint(_) => "checkpoint.unknown",
+            Self::ForeignRequest { .. } => "request.foreign",
+            Self::WrongAnswer { .. } => "answer.invalid",
+            Self::AlreadyAnswered { .. } => "request.already_answered",
+            Self::RequestClosed { .. } => "request.closed",
+            Self::StaleDigest { .. } => "answer.stale_digest",
+            Self::KeyReused(_) => "idempotency_key.reused",
+            Self::RunOver { .. } => "run.over",
+            Self::NotListening { .. } => "run.not_listening",
+            Self::AmbiguousAnswer { .. } => "session.ambiguous",
+            Self::Invalid { .. } => "field.invalid",
+            Self::TooLarge { .. } => "field.too_large",
+            Self::Unauthenticated => "auth.missing",
+            Self::Forbidden(_) => "auth.forbidden",
+            Self::Stale => "work.stale",
+        }
+    }
+
+    /// The field of the request that is at fault.
+    pub fn field(&self) -> Option<String> {
+        match self {
+            Self::UnknownWorkflow(_) => Some("workflow_id".into()),
+            Self::UnknownSession(_) | Self::AmbiguousAnswer { .. } => Some("session_id".into()),
+            Self::UnknownRun(_) | Self::RunOver { .. } => Some("run_id".into()),
+            Self::UnknownCheckpoint(_) => Some("checkpoint_id".into()),
+            Self::UnknownRequest(id) => Some(format!("responses[{id}]")),
+            Self::ForeignRequest { request, .. }
+            | Self::AlreadyAnswered { request, .. }
+            | Self::RequestClosed { request, .. } => Some(format!("responses[{request}]")),
+            Self::WrongAnswer { request, mismatch } => {
+                Some(format!("responses[{request}]{}", mismatch.at))
+            }
+            Self::StaleDigest { request } => Some(format!("digests[{request}]")),
+            Self::KeyReused(_) => Some("idempotency_key".into()),
+            Self::NotListening { .. } => Some("name".into()),
+            Self::Invalid { field, .. } | Self::TooLarge { field, .. } => Some(field.clone()),
+            Self::Unauthenticated | Self::Forbidden(_) => Some("authorization".into()),
+            Self::Stale => None,
+        }
+    }
+}

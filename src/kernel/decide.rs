@@ -1,0 +1,331 @@
+//! Decide: what a command means for a run, right now.
+//!
+//! Pure: reads no clock and touches no store, so a test needs neither. The engine appends what
+//! comes back; nothing here knows that there is an engine.
+//!
+//! - **K1** A refused command leaves no trace.
+//! - **K2** A question has at most one answer; the same answer with the same key is a no-op.
+
+use serde_json::Value;
+
+use crate::kernel::command::{Answer, AttemptFault, Command, Refusal};
+use crate::kernel::digest;
+use crate::kernel::event::{Closing, Event, Failure, Version};
+use crate::kernel::message::readable;
+use crate::kernel::plan::may_repeat;
+use crate::kernel::principal::Principal;
+use crate::kernel::question::{Kind, OnTimeout, Origin, Question};
+use crate::kernel::reply;
+use crate::kernel::run::{CallWaits, Ending, Run, Status, Turn};
+use crate::kernel::time::Millis;
+use crate::kernel::workflow::Retry;
+
+/// What a command means.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Decision {
+    /// These facts.
+    Events(Vec<Event>),
+    /// Nothing new: the same was asked before, and its outcome begins after this version.
+    Repeat {
+        /// Where the first call's events begin.
+        after: Version,
+    },
+}
+
+/// What `command` means for `run` at `now`.
+pub fn decide(run: &Run, command: &Command, now: Millis) -> Result<Decision, Refusal> {
+    match command {
+        Command::Answer { answers, key, principal } => answer(run, answers, key, principal, now),
+        Command::Withdraw { request, principal } => {
+            let question = open_question(run, &request.to_string(), request.ordinal)?;
+            Ok(Decision::Events(vec![Event::Closed {
+                ordinal: question.ordinal,
+                closing: Closing::Withdrawn,
+                by: principal.id.clone(),
+            }]))
+        }
+        Command::Cancel { reason, principal } => {
+            refuse_if_over(run)?;
+            let by = principal.id.clone();
+            Ok(Decision::Events(vec![Event::Cancelled { by, reason: reason.clone() }]))
+        }
+        Command::Signal { name } => {
+            refuse_if_over(run)?;
+            Err(Refusal::NotListening { run: run.id.to_string(), name: name.clone() })
+        }
+        Command::Delta { turn, attempt, text } => {
+            current_attempt(run, *turn, *attempt)?;
+            let event = Event::Delta { turn: *turn, attempt: *attempt, text: text.clone() };
+            Ok(Decision::Events(vec![event]))
+        }
+        Command::Replied { turn, attempt, reply } => {
+            let turn = current_attempt(run, *turn, *attempt)?;
+            Ok(Decision::Events(reply::events(run, turn, reply, now)))
+        }
+        Command::AttemptFailed { turn, attempt, fault } => {
+            let turn = current_attempt(run, *turn, *attempt)?;
+            Ok(Decision::Events(attempt_failed(run, turn, fault, now)))
+        }
+        Command::ToolReturned { turn, call_id, outcome } => {
+            tool_returned(run, *turn, call_id, outcome).map(Decision::Events)
+        }
+        Command::Recover => Ok(Decision::Events(recover(run, now))),
+        Command::Tick => Ok(Decision::Events(due(run, now))),
+    }
+}
+
+fn refuse_if_over(run: &Run) -> Result<(), Refusal> {
+    let status = match &run.status {
+        Status::Running | Status::Waiting { .. } => return Ok(()),
+        Status::Completed => "completed",
+        Status::Failed(_) => "failed",
+        Status::Cancelled { .. } => "cancelled",
+    };
+    Err(Refusal::RunOver { run: run.id.to_string(), status })
+}
+
+/// All of the answers are taken, or none.
+fn answer(
+    run: &Run,
+    answers: &[Answer],
+    key: &str,
+    principal: &Principal,
+    now: Millis,
+) -> Result<Decision, Refusal> {
+    let mut events = Vec::with_capacity(answers.len());
+    let mut repeated = None;
+    for answer in answers {
+        let request = answer.request.to_string();
+        if let Some(first) = answered_before(run, answer, key)? {
+            repeated = Some(repeated.map_or(first, |known: Version| known.min(first)));
+            continue;
+        }
+        let question = open_question(run, &request, answer.request.ordinal)?;
+        if question.deadline.is_some_and(|deadline| deadline <= now) {
+            return Err(Refusal::RequestClosed { request, how: "its deadline has passed" });
+        }
+        if answer.digest.as_ref().is_some_and(|shown| *shown != question.digest(&run.id)) {
+            return Err(Refusal::StaleDigest { request });
+        }
+        let value = question
+            .read(&answer.value)
+            .map_err(|mismatch| Refusal::WrongAnswer { request, mismatch })?;
+        let aborts = aborts(question, &value);
+        events.push(Event::Answered {
+            ordinal: question.ordinal,
+            value,
+            by: principal.id.clone(),
+            door: principal.door.into(),
+            key: key.to_owned(),
+        });
+        if aborts {
+            let by = format!("{} ended the run at step `{}`", principal.id, question.step);
+            events.push(Event::Failed(Failure::new("outcome.aborted", by)));
+            break;
+        }
+    }
+    match repeated {
+        Some(first) if events.is_empty() => Ok(Decision::Repeat { after: first - 1 }),
+        Some(_) => Err(Refusal::KeyReused(key.to_owned())),
+        None if key_was_used(run, key) => Err(Refusal::KeyReused(key.to_owned())),
+        None => Ok(Decision::Events(events)),
+    }
+}
+
+/// Whether an answer about a lost outcome ends the run.
+fn aborts(question: &Question, value: &Value) -> bool {
+    let verb = value.get("verb").and_then(Value::as_str);
+    matches!(question.origin, Origin::LostOutcome(_)) && verb == Some("abort")
+}
+
+/// K2: the version of the first answer, if this is the same again; a refusal if it is another.
+fn answered_before(run: &Run, answer: &Answer, key: &str) -> Result<Option<Version>, Refusal> {
+    let Some(Ending::Answered { by, key: first_key, value, version }) =
+        ending(run, answer.request.ordinal)
+    else {
+        return Ok(None);
+    };
+    if key.is_empty() || key != first_key {
+        let request = answer.request.to_string();
+        return Err(Refusal::AlreadyAnswered { request, by: by.clone() });
+    }
+    // What was accepted may be the plain text read into the schema: both spellings are the same.
+    let same = [digest::of(&answer.value), digest::of(&spelled(answer))].contains(value);
+    if same { Ok(Some(*version)) } else { Err(Refusal::KeyReused(key.to_owned())) }
+}
+
+/// The value that a repeated plain-text answer to a yes-or-no question was accepted as.
+fn spelled(answer: &Answer) -> Value {
+    match answer.value.as_str().map(str::to_lowercase).as_deref() {
+        Some("approve" | "approved" | "yes" | "y") => serde_json::json!({"decision": "approve"}),
+        Some("reject" | "rejected" | "no" | "n") => serde_json::json!({"decision": "reject"}),
+        Some(_) | None => answer.value.clone(),
+    }
+}
+
+fn key_was_used(run: &Run, key: &str) -> bool {
+    !key.is_empty()
+        && run.endings.iter().flatten().any(|ending| match ending {
+            Ending::Answered { key: used, .. } => used == key,
+            Ending::Closed(_) => false,
+        })
+}
+
+fn ending(run: &Run, ordinal: u32) -> Option<&Ending> {
+    let index = usize::try_from(ordinal).ok()?.checked_sub(1)?;
+    run.endings.get(index)?.as_ref()
+}
+
+fn open_question<'a>(run: &'a Run, request: &str, ordinal: u32) -> Result<&'a Question, Refusal> {
+    if let Some(question) = run.questions.get(&ordinal) {
+        return Ok(question);
+    }
+    let request = request.to_owned();
+    match ending(run, ordinal) {
+        Some(Ending::Answered { by, .. }) => {
+            Err(Refusal::AlreadyAnswered { request, by: by.clone() })
+        }
+        Some(Ending::Closed(how)) => Err(Refusal::RequestClosed { request, how }),
+        None => Err(Refusal::UnknownRequest(request)),
+    }
+}
+
+/// Reports about work that is no longer under way are dropped: another attempt speaks for it now.
+fn current_attempt(run: &Run, number: u32, attempt: u32) -> Result<&Turn, Refusal> {
+    match run.turns.get(&number) {
+        Some(turn) if turn.attempt == attempt && turn.owes_reply() => Ok(turn),
+        Some(_) | None => Err(Refusal::Stale),
+    }
+}
+
+fn attempt_failed(run: &Run, turn: &Turn, fault: &AttemptFault, now: Millis) -> Vec<Event> {
+    let policy = run.workflow.agents.get(&turn.agent).map(|agent| agent.retry.clone());
+    let policy = policy.unwrap_or_default();
+    let tries_left = turn.failures + 1 < policy.attempts;
+    let retry_at = (fault.retriable && tries_left)
+        .then(|| now.plus(backoff_ms(&policy, turn.failures, run.id.stem())));
+    let mut events = vec![Event::StepFailed {
+        turn: turn.number,
+        attempt: turn.attempt,
+        failure: fault.failure.clone(),
+        retry_at,
+        interrupted: false,
+    }];
+    if retry_at.is_none() {
+        events.push(Event::Failed(Failure::new(
+            "step.failed",
+            format!("step `{}` failed: {}", turn.step, fault.failure.message),
+        )));
+    }
+    events
+}
+
+/// Doubles with every failure; up to a quarter is added by the run's own name, so that many runs
+/// that failed together do not come back together, and a test knows the figure beforehand.
+fn backoff_ms(policy: &Retry, failures: u32, stem: &str) -> u64 {
+    let base = policy.backoff_ms.saturating_mul(1 << failures.min(20)).min(policy.backoff_ms_max);
+    let spread =
+        stem.bytes().fold(u64::from(failures), |sum, byte| sum * 31 % 1009 + u64::from(byte));
+    base + base / 4 * (spread % 101) / 100
+}
+
+fn tool_returned(
+    run: &Run,
+    number: u32,
+    call_id: &str,
+    outcome: &Result<Value, AttemptFault>,
+) -> Result<Vec<Event>, Refusal> {
+    let turn = run.turns.get(&number).ok_or(Refusal::Stale)?;
+    let waits_for_tool = turn
+        .calls
+        .iter()
+        .any(|open| open.call.id == call_id && matches!(open.waits, CallWaits::Tool(_)));
+    if !waits_for_tool {
+        return Err(Refusal::Stale);
+    }
+    let (value, failed) = match outcome {
+        Ok(value) => (value.clone(), false),
+        Err(fault) => (Value::String(format!("error: {}", fault.failure.message)), true),
+    };
+    Ok(vec![Event::ToolReturned { turn: number, call_id: call_id.to_owned(), value, failed }])
+}
+
+/// After a crash: a reply is asked for again, a repeatable call is made again with its key, and
+/// any other call becomes a question to a person (E2).
+fn recover(run: &Run, now: Millis) -> Vec<Event> {
+    if run.status != Status::Running {
+        return Vec::new();
+    }
+    let mut events = Vec::new();
+    let mut ordinal = u32::try_from(run.endings.len()).unwrap_or(u32::MAX);
+    for turn in run.turns.values() {
+        if turn.owes_reply() {
+            events.push(Event::StepFailed {
+                turn: turn.number,
+                attempt: turn.attempt,
+                failure: Failure::new("step.interrupted", "the server was restarted meanwhile"),
+                retry_at: Some(now),
+                interrupted: true,
+            });
+        }
+        for open in &turn.calls {
+            let CallWaits::Tool(safety) = open.waits else { continue };
+            if may_repeat(safety) {
+                continue;
+            }
+            ordinal += 1;
+            events.push(Event::Asked(lost_outcome(turn, open, ordinal)));
+        }
+    }
+    events
+}
+
+fn lost_outcome(turn: &Turn, open: &crate::kernel::run::OpenCall, ordinal: u32) -> Question {
+    Question {
+        ordinal,
+        step: turn.step.clone(),
+        agent: Some(turn.agent.clone()),
+        turn: Some(turn.number),
+        origin: Origin::LostOutcome(open.call.id.clone()),
+        kind: Kind::OutcomeCheck,
+        prompt: format!(
+            "The server stopped while `{}` was being called. It may have happened. Did it?",
+            open.call.tool
+        ),
+        context: serde_json::json!({
+            "tool": open.call.tool,
+            "arguments": readable(&open.call.arguments),
+        }),
+        options: Vec::new(),
+        schema: None,
+        deadline: None,
+        on_timeout: OnTimeout::Reject,
+        asked_at: Millis(0),
+        messages: 0,
+    }
+}
+
+/// Deadlines that have passed. Never early: a deadline is due at its own millisecond.
+fn due(run: &Run, now: Millis) -> Vec<Event> {
+    let passed = |question: &&Question| question.deadline.is_some_and(|deadline| deadline <= now);
+    let close = |question: &Question| match &question.on_timeout {
+        OnTimeout::DefaultAnswer(value) if question.kind.may_pass_by_silence() => Event::Answered {
+            ordinal: question.ordinal,
+            value: value.clone(),
+            by: "timer".into(),
+            door: "timer".into(),
+            key: String::new(),
+        },
+        OnTimeout::Continue if question.kind.may_pass_by_silence() => Event::Closed {
+            ordinal: question.ordinal,
+            closing: Closing::Passed,
+            by: "timer".into(),
+        },
+        OnTimeout::Reject | OnTimeout::DefaultAnswer(_) | OnTimeout::Continue => Event::Closed {
+            ordinal: question.ordinal,
+            closing: Closing::Rejected,
+            by: "timer".into(),
+        },
+    };
+    run.questions.values().filter(passed).map(close).collect()
+}

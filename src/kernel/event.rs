@@ -1,0 +1,262 @@
+//! Event: what has happened in a run. The stored contract: fields are added, never changed.
+//!
+//! Every event is one entry of the journal and one event of the public stream, so a sequence
+//! number on the wire is a version of the journal (E1).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::kernel::id::{RunId, SessionId};
+use crate::kernel::message::{Message, ToolCall};
+use crate::kernel::question::Question;
+use crate::kernel::time::Millis;
+use crate::kernel::workflow::Safety;
+
+/// The number of events in a journal; an event's own version is the count with it included.
+pub type Version = u64;
+
+/// Why something went wrong, in a form that can be shown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// Stable, for programs: `step.failed`, `step.cap`, `question.rejected` …
+    pub code: String,
+    /// For people.
+    pub message: String,
+}
+
+impl Failure {
+    /// A failure from its code and its message.
+    pub fn new(code: &str, message: impl Into<String>) -> Self {
+        Self { code: code.into(), message: message.into() }
+    }
+}
+
+/// Figures of what a step used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Usage {
+    /// Tokens read by the model.
+    #[serde(default)]
+    pub input_tokens: u64,
+    /// Tokens written by it.
+    #[serde(default)]
+    pub output_tokens: u64,
+}
+
+impl Usage {
+    /// Whether there is nothing to store.
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// How a run came to be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Started {
+    /// The session it belongs to.
+    pub session: SessionId,
+    /// The workflow's name.
+    pub workflow: String,
+    /// The digest of the definition it keeps for life.
+    pub definition: String,
+    /// Whose run it is.
+    pub owner: String,
+    /// Which door it came through.
+    pub door: String,
+    /// What the caller said.
+    pub input: Value,
+    /// Whatever the caller wants to find again.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metadata: BTreeMap<String, String>,
+    /// The run and version that this one was forked from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<(RunId, Version)>,
+}
+
+/// Why an agent is given a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Purpose {
+    /// To do its work.
+    #[default]
+    Work,
+    /// To sum up what everyone has said.
+    Synthesis,
+}
+
+impl Purpose {
+    /// Whether this is the default, and need not be stored.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+    pub fn is_work(&self) -> bool {
+        *self == Self::Work
+    }
+}
+
+/// How a question ended without an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Closing {
+    /// The deadline passed: silence is a no.
+    Rejected,
+    /// The deadline passed, and the file says to go on without an answer.
+    Passed,
+    /// Somebody took it back.
+    Withdrawn,
+}
+
+/// What has happened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Event {
+    /// The run came to be.
+    Started(Started),
+    /// An attempt of a step was begun: the intent, recorded before the deed.
+    StepStarted {
+        /// Which of the run's turns, counted from 1.
+        turn: u32,
+        /// The step.
+        step: String,
+        /// Who performs it.
+        agent: String,
+        /// Which try, counted from 1.
+        attempt: u32,
+        /// Why.
+        #[serde(default, skip_serializing_if = "Purpose::is_work")]
+        purpose: Purpose,
+    },
+    /// A piece of text, while the agent is still speaking.
+    Delta {
+        /// The turn.
+        turn: u32,
+        /// The attempt it belongs to; a later attempt begins anew.
+        attempt: u32,
+        /// The text.
+        text: String,
+    },
+    /// Something was said.
+    MessageAdded {
+        /// The turn whose reply it is, if it is one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        turn: Option<u32>,
+        /// What was said.
+        message: Message,
+        /// What it cost.
+        #[serde(default, skip_serializing_if = "Usage::is_nothing")]
+        usage: Usage,
+    },
+    /// A tool is about to be called: the intent, recorded before the deed (E2).
+    ToolCalled {
+        /// The turn.
+        turn: u32,
+        /// The call.
+        call: ToolCall,
+        /// What may be done about it after a crash.
+        safety: Safety,
+    },
+    /// A tool's outcome is known.
+    ToolReturned {
+        /// The turn.
+        turn: u32,
+        /// The call's id.
+        call_id: String,
+        /// What came back, or what was wrong.
+        value: Value,
+        /// Whether it went wrong.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        failed: bool,
+    },
+    /// An agent handed the conversation to another.
+    HandedOff {
+        /// The turn.
+        turn: u32,
+        /// The tool call by which it did.
+        call_id: String,
+        /// Who.
+        from: String,
+        /// To whom.
+        to: String,
+    },
+    /// A step is done and will never be performed again (E3).
+    StepCompleted {
+        /// The turn.
+        turn: u32,
+        /// Its structured output, if it has one.
+        #[serde(default, skip_serializing_if = "Value::is_null")]
+        output: Value,
+    },
+    /// An attempt failed.
+    StepFailed {
+        /// The turn.
+        turn: u32,
+        /// Which try.
+        attempt: u32,
+        /// Why.
+        failure: Failure,
+        /// When it is tried again; never, if absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry_at: Option<Millis>,
+        /// Whether the attempt was merely cut off by a restart, which counts against nobody.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        interrupted: bool,
+    },
+    /// A person is asked.
+    Asked(Question),
+    /// A person answered. Once (K2).
+    Answered {
+        /// Which question.
+        ordinal: u32,
+        /// What they said, as it was read.
+        value: Value,
+        /// Who said it.
+        by: String,
+        /// Through which door.
+        door: String,
+        /// The caller's idempotency key.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        key: String,
+    },
+    /// A question ended without an answer.
+    Closed {
+        /// Which question.
+        ordinal: u32,
+        /// How.
+        closing: Closing,
+        /// Who closed it; `timer` at a deadline.
+        by: String,
+    },
+    /// The run as it stands can be taken up from here, or forked.
+    CheckpointSaved,
+    /// Nothing is owed but answers: the run costs nothing until one comes.
+    Parked,
+    /// The run has a result.
+    Output {
+        /// The result.
+        value: Value,
+    },
+    /// Something a person should know that stops nothing.
+    Warned(Failure),
+    /// The run is over and did what it should.
+    Completed,
+    /// The run is over and did not.
+    Failed(Failure),
+    /// The run was stopped.
+    Cancelled {
+        /// By whom.
+        by: String,
+        /// Why, if they said.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        reason: String,
+    },
+}
+
+/// An event with its place in the journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recorded {
+    /// Its place: the sequence number that streams are taken up after.
+    pub version: Version,
+    /// When it was recorded.
+    pub at: Millis,
+    /// What happened.
+    pub event: Event,
+}

@@ -1,0 +1,57 @@
+//! The kernel: the pure heart. No async, no clock, no chance, no I/O.
+//!
+//! ```text
+//! decide : Run × Command × now → Events | Refusal     what a wish means now
+//! evolve : Run × Event         → Run | Corruption     what a fact changes
+//! plan   : Run                 → Effects              what is owed to the world
+//! ```
+//!
+//! `apply` is `decide`, then `evolve`, then whatever follows of itself, until the run is at rest.
+//!
+//! # Laws
+//!
+//! - **K1** A refused command leaves no trace.
+//! - **K2** A question has at most one answer. The same answer with the same key again is a no-op
+//!   that returns the first outcome; a different one is refused and told who answered.
+//! - **K3** An answer is accepted only against the digest of what was shown.
+//! - **K4** A rejected, expired or withdrawn action has no path to being performed.
+//! - **K5** Every agent that is asked to act receives the whole conversation up to that point.
+//! - **K6** A finished run owes nothing and waits for nothing.
+//! - **K7** Nothing fails open.
+
+mod advance;
+mod command;
+mod decide;
+pub mod digest;
+mod event;
+mod evolve;
+mod id;
+mod message;
+pub mod pattern;
+mod plan;
+mod principal;
+mod question;
+mod reply;
+mod run;
+pub mod schema;
+#[cfg(test)]
+mod tests;
+mod time;
+pub mod workflow;
+
+pub use advance::{CONVERSATION_BYTES_MAX, Declined, QUESTIONS_MAX, apply, start};
+pub use command::{Answer, AttemptFault, Command, Refusal, Reply};
+pub use decide::{Decision, decide};
+pub use event::{Closing, Event, Failure, Purpose, Recorded, Started, Usage, Version};
+pub use evolve::{Corruption, begin, evolve, replay};
+pub use id::{BadId, RequestId, RunId, SESSION_ID_BYTES_MAX, SessionId, parse_checkpoint};
+pub use message::{Audience, Message, Speaker, ToolCall, readable};
+pub use plan::{
+    ASK_TOOL, AgentInput, Effect, HANDOFF_PREFIX, ToolOffer, input_of, may_repeat, plan,
+};
+pub use principal::{Principal, Role};
+pub use question::{Choice, Kind, OnTimeout, Origin, Question, Verdict};
+pub use reply::REPLY_BYTES_MAX;
+pub use run::{CallWaits, Ending, Heard, Last, OpenCall, Run, Status, Turn};
+pub use time::Millis;
+pub use workflow::Workflow;

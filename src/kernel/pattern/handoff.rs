@@ -1,0 +1,84 @@
+//! Handoff: agents pass the conversation on by tool call; a turn that ends without one is the
+//! user's cue. The ending condition is checked before and after every turn.
+
+use serde_json::Value;
+
+use crate::kernel::event::Purpose;
+use crate::kernel::pattern::{Draft, Move, expired, is_end};
+use crate::kernel::question::{Kind, Origin};
+use crate::kernel::run::{Heard, Last, Run};
+use crate::kernel::workflow::{Handoff, ReturnTo};
+
+pub(super) fn next(run: &Run, terms: &Handoff) -> Move {
+    match &run.last {
+        Last::Started => turn_unless_over(run, terms, &terms.start),
+        Last::Turned { handoff: Some(to), .. } => turn_unless_over(run, terms, to),
+        Last::Turned { handoff: None, agent, .. } => after_turn(run, terms, agent),
+        Last::Asked { step, agent, origin, reply } => {
+            let asker = agent.as_deref().unwrap_or(&terms.start);
+            let to = match terms.return_to {
+                ReturnTo::Previous => asker,
+                ReturnTo::Start => &terms.start,
+            };
+            match reply {
+                Heard::Answer { value, .. } if is_end(origin, value) => finish(run),
+                Heard::Answer { .. } | Heard::Nothing => turn_unless_over(run, terms, to),
+                Heard::Expired => expired(step),
+                Heard::Withdrawn(by) => Move::Cancel { by: by.clone() },
+            }
+        }
+    }
+}
+
+fn turn_unless_over(run: &Run, terms: &Handoff, agent: &str) -> Move {
+    if is_over(run, terms) {
+        return finish(run);
+    }
+    Move::Turn { step: agent.to_owned(), agent: agent.to_owned(), purpose: Purpose::Work }
+}
+
+fn after_turn(run: &Run, terms: &Handoff, agent: &str) -> Move {
+    if is_over(run, terms) {
+        return finish(run);
+    }
+    let autonomous = terms.autonomous.get(agent).copied().unwrap_or(0);
+    if run.count < autonomous {
+        return Move::Turn { step: agent.into(), agent: agent.into(), purpose: Purpose::Work };
+    }
+    Move::Ask(Box::new(Draft {
+        step: agent.to_owned(),
+        agent: Some(agent.to_owned()),
+        turn: None,
+        origin: Origin::UserTurn,
+        kind: Kind::Clarification,
+        prompt: terms.prompt.clone(),
+        context: Value::Null,
+        options: Vec::new(),
+        schema: None,
+        patience: terms.patience.clone(),
+    }))
+}
+
+fn is_over(run: &Run, terms: &Handoff) -> bool {
+    let said_enough = terms
+        .ends
+        .user_messages_over
+        .is_some_and(|most| run.user_messages() > usize::try_from(most).unwrap_or(usize::MAX));
+    let said_the_word = terms.ends.last_message_contains.as_ref().is_some_and(|word| {
+        let last = run.conversation.iter().rev().find_map(|message| message.cleaned());
+        last.is_some_and(|last| last.text.to_lowercase().contains(&word.to_lowercase()))
+    });
+    said_enough || said_the_word
+}
+
+/// The whole conversation is the result, cleaned of tool traffic.
+fn finish(run: &Run) -> Move {
+    let spoken = run.cleaned().into_iter().map(|message| {
+        serde_json::json!({
+            "role": message.role.word(),
+            "author_name": message.author,
+            "text": message.text,
+        })
+    });
+    Move::Finish(Value::Array(spoken.collect()))
+}

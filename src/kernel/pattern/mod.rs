@@ -1,0 +1,130 @@
+//! Patterns: how the work goes from one to the next, one file each, all as pure functions of a run.
+//!
+//! A pattern is asked only when no turn is under way and no question is open; it looks at the
+//! last thing that happened and says what comes next. Rooms are left here for the free graph,
+//! concurrent work, group chat and plan-and-execute.
+
+mod coordinator;
+mod handoff;
+mod sequential;
+
+use serde_json::Value;
+
+use crate::kernel::event::{Failure, Purpose};
+use crate::kernel::question::{Choice, Kind, Origin};
+use crate::kernel::run::Run;
+use crate::kernel::workflow::{Patience, Pattern, Workflow};
+
+pub use coordinator::Directive;
+
+/// What comes next.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Move {
+    /// An agent's turn.
+    Turn {
+        /// The step.
+        step: String,
+        /// Who.
+        agent: String,
+        /// Why.
+        purpose: Purpose,
+    },
+    /// A person is asked.
+    Ask(Box<Draft>),
+    /// The run is over, with this result.
+    Finish(Value),
+    /// The run cannot go on.
+    Fail(Failure),
+    /// A person stopped it by taking a question back.
+    Cancel {
+        /// Who.
+        by: String,
+    },
+}
+
+/// A question before it has an ordinal and a deadline.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Draft {
+    /// The step that asks.
+    pub step: String,
+    /// The agent that waits for the answer.
+    pub agent: Option<String>,
+    /// The turn that waits for it.
+    pub turn: Option<u32>,
+    /// What made it.
+    pub origin: Origin,
+    /// What kind of decision.
+    pub kind: Kind,
+    /// What is asked.
+    pub prompt: String,
+    /// Facts to decide by.
+    pub context: Value,
+    /// What may be chosen.
+    pub options: Vec<Choice>,
+    /// The schema of the answer, where the kind's own is not enough.
+    pub schema: Option<Value>,
+    /// How long it waits.
+    pub patience: Patience,
+}
+
+/// What comes next in a run that is at rest between turns.
+pub fn next(run: &Run) -> Move {
+    match &run.workflow.pattern {
+        Pattern::Sequential { steps } => sequential::next(run, steps),
+        Pattern::Coordinator { coordinator, .. } => coordinator::next(run, coordinator),
+        Pattern::Handoff(terms) => handoff::next(run, terms),
+    }
+}
+
+/// The schema an agent's reply must fit in this turn.
+pub fn output_schema(workflow: &Workflow, agent: &str, purpose: Purpose) -> Option<Value> {
+    match (&workflow.pattern, purpose) {
+        (Pattern::Coordinator { .. }, Purpose::Work) => Some(coordinator::schema()),
+        (Pattern::Coordinator { .. }, Purpose::Synthesis)
+        | (Pattern::Sequential { .. } | Pattern::Handoff(_), _) => {
+            workflow.agents.get(agent).and_then(|agent| agent.output.clone())
+        }
+    }
+}
+
+/// What is wrong with a reply beyond its schema, in words for the agent.
+pub fn objection(workflow: &Workflow, purpose: Purpose, output: &Value) -> Option<String> {
+    match (&workflow.pattern, purpose) {
+        (Pattern::Coordinator { coordinator, specialists, .. }, Purpose::Work) => {
+            coordinator::objection(coordinator, specialists, output)
+        }
+        (Pattern::Coordinator { .. }, Purpose::Synthesis)
+        | (Pattern::Sequential { .. } | Pattern::Handoff(_), _) => None,
+    }
+}
+
+/// What others read of a structured reply.
+pub fn words_of(workflow: &Workflow, purpose: Purpose, output: &Value) -> Option<String> {
+    match (&workflow.pattern, purpose) {
+        (Pattern::Coordinator { .. }, Purpose::Work) => Some(Directive::read(output).summary),
+        (Pattern::Coordinator { .. }, Purpose::Synthesis)
+        | (Pattern::Sequential { .. } | Pattern::Handoff(_), _) => None,
+    }
+}
+
+/// To whom an agent may hand the conversation.
+pub fn handoff_targets<'a>(workflow: &'a Workflow, agent: &str) -> &'a [String] {
+    match &workflow.pattern {
+        Pattern::Handoff(terms) => terms.handoffs.get(agent).map_or(&[], Vec::as_slice),
+        Pattern::Sequential { .. } | Pattern::Coordinator { .. } => &[],
+    }
+}
+
+/// Whether an answer to the user's turn ends the conversation: an empty list, or the verb `end`.
+pub fn is_end(origin: &Origin, value: &Value) -> bool {
+    let is_verb = value.get("verb").and_then(Value::as_str) == Some("end");
+    *origin == Origin::UserTurn && (is_verb || value.as_array().is_some_and(Vec::is_empty))
+}
+
+/// The end of a run whose question nobody answered in time.
+fn expired(step: &str) -> Move {
+    Move::Fail(Failure::new(
+        "question.expired",
+        format!("nobody answered the question of step `{step}` before its deadline"),
+    ))
+}

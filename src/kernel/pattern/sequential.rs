@@ -1,0 +1,67 @@
+//! Sequential: one step after the other; agents speak, people decide.
+
+use serde_json::Value;
+
+use crate::kernel::event::{Failure, Purpose};
+use crate::kernel::message::readable;
+use crate::kernel::pattern::{Draft, Move, expired};
+use crate::kernel::question::Origin;
+use crate::kernel::run::{Heard, Last, Run};
+use crate::kernel::workflow::{Step, Work};
+
+pub(super) fn next(run: &Run, steps: &[Step]) -> Move {
+    if let Some(end) = stopped(&run.last) {
+        return end;
+    }
+    let index = usize::try_from(run.count).unwrap_or(usize::MAX);
+    let Some(step) = steps.get(index) else {
+        return Move::Finish(output(run));
+    };
+    match &step.work {
+        Work::Agent { agent, .. } => {
+            Move::Turn { step: step.id.clone(), agent: agent.clone(), purpose: Purpose::Work }
+        }
+        Work::Human(human) => Move::Ask(Box::new(Draft {
+            step: step.id.clone(),
+            agent: None,
+            turn: None,
+            origin: Origin::HumanStep,
+            kind: human.kind,
+            prompt: human.prompt.clone(),
+            context: human.context.clone(),
+            options: human.options.clone(),
+            schema: human.response_schema.clone(),
+            patience: human.patience.clone(),
+        })),
+    }
+}
+
+/// K4: what was rejected, expired or withdrawn is the end of the road.
+fn stopped(last: &Last) -> Option<Move> {
+    match last {
+        Last::Started | Last::Turned { .. } => None,
+        Last::Asked { step, reply, .. } => match reply {
+            Heard::Answer { is_rejection: false, .. } | Heard::Nothing => None,
+            Heard::Answer { is_rejection: true, by, value } => {
+                let note = value.get("note").map(readable).unwrap_or_default();
+                let because = if note.is_empty() { String::new() } else { format!(": {note}") };
+                Some(Move::Fail(Failure::new(
+                    "question.rejected",
+                    format!("{by} rejected step `{step}`{because}"),
+                )))
+            }
+            Heard::Expired => Some(expired(step)),
+            Heard::Withdrawn(by) => Some(Move::Cancel { by: by.clone() }),
+        },
+    }
+}
+
+/// The last step's structured output, or else the last words.
+fn output(run: &Run) -> Value {
+    match &run.last {
+        Last::Turned { output, .. } if !output.is_null() => output.clone(),
+        Last::Turned { .. } | Last::Started | Last::Asked { .. } => {
+            run.last_words().map_or(Value::Null, |message| Value::String(message.text.clone()))
+        }
+    }
+}

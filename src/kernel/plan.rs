@@ -1,0 +1,193 @@
+//! Plan: what a run owes to the world. Derived, never stored: after a crash, ask the run again.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::kernel::event::Purpose;
+use crate::kernel::message::{Message, Speaker, ToolCall};
+use crate::kernel::pattern;
+use crate::kernel::run::{CallWaits, Run, Status, Turn};
+use crate::kernel::workflow::{Agent, Pattern, Safety, Work};
+
+/// The tool by which every agent may ask a person.
+pub const ASK_TOOL: &str = "request_user_input";
+/// What the name of a handoff tool begins with.
+pub const HANDOFF_PREFIX: &str = "handoff_to_";
+
+/// Work owed to the world.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// An agent's reply.
+    Reply {
+        /// The turn.
+        turn: u32,
+        /// The attempt.
+        attempt: u32,
+        /// Everything the agent is given.
+        input: Box<AgentInput>,
+    },
+    /// A tool's outcome.
+    CallTool {
+        /// The turn.
+        turn: u32,
+        /// The call.
+        call: ToolCall,
+        /// The same for every try of this call, so that the other side can tell (E2).
+        key: String,
+    },
+}
+
+/// Everything an agent is given when it is asked to act (K5).
+#[derive(Debug, Clone, PartialEq)]
+pub struct AgentInput {
+    /// Who is asked.
+    pub agent: String,
+    /// Which of the workflow's models answers.
+    pub model: String,
+    /// What it is told to be.
+    pub instructions: String,
+    /// The whole conversation as this agent sees it, and what it is told for this step.
+    pub messages: Vec<Arc<Message>>,
+    /// The tools it may call.
+    pub tools: Vec<ToolOffer>,
+    /// The schema its reply must fit.
+    pub output: Option<Value>,
+}
+
+/// A tool as it is offered to an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolOffer {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// The schema of its arguments.
+    pub parameters: Value,
+}
+
+/// What the run owes now. A waiting or finished run owes nothing.
+pub fn plan(run: &Run) -> Vec<Effect> {
+    match run.status {
+        Status::Running => run.turns.values().flat_map(|turn| owed_by(run, turn)).collect(),
+        Status::Waiting { .. }
+        | Status::Completed
+        | Status::Failed(_)
+        | Status::Cancelled { .. } => Vec::new(),
+    }
+}
+
+fn owed_by(run: &Run, turn: &Turn) -> Vec<Effect> {
+    if turn.owes_reply() {
+        let input = input_of(run, turn).map(Box::new);
+        let reply = |input| Effect::Reply { turn: turn.number, attempt: turn.attempt, input };
+        return input.map(reply).into_iter().collect();
+    }
+    let called = |open: &crate::kernel::run::OpenCall| match open.waits {
+        CallWaits::Tool(_) => Some(Effect::CallTool {
+            turn: turn.number,
+            call: open.call.clone(),
+            key: format!("{}/{}/{}", run.id, turn.number, open.call.id),
+        }),
+        CallWaits::Person(_) => None,
+    };
+    turn.calls.iter().filter_map(called).collect()
+}
+
+/// Whether a call may be made again after a crash without asking anybody.
+pub fn may_repeat(safety: Safety) -> bool {
+    match safety {
+        Safety::Pure | Safety::Idempotent => true,
+        Safety::Unsafe => false,
+    }
+}
+
+/// What the agent of `turn` is given.
+pub fn input_of(run: &Run, turn: &Turn) -> Option<AgentInput> {
+    let agent = run.workflow.agents.get(&turn.agent)?;
+    let mut messages: Vec<Arc<Message>> =
+        run.conversation.iter().filter_map(|message| seen(message, &turn.agent)).collect();
+    if let Some(told) = told_for(run, turn) {
+        messages.push(Arc::new(Message::text(Speaker::System, run.workflow.name.clone(), told)));
+    }
+    Some(AgentInput {
+        agent: turn.agent.clone(),
+        model: agent.model.clone(),
+        instructions: agent.instructions.clone(),
+        messages,
+        tools: offers(run, &turn.agent, agent),
+        output: pattern::output_schema(&run.workflow, &turn.agent, turn.purpose),
+    })
+}
+
+/// A message that an agent sees unchanged is shared, not copied.
+fn seen(message: &Arc<Message>, agent: &str) -> Option<Arc<Message>> {
+    if message.audience.is_all() && message.calls.is_empty() {
+        return Some(Arc::clone(message));
+    }
+    message.seen_by(agent).map(Arc::new)
+}
+
+fn told_for(run: &Run, turn: &Turn) -> Option<String> {
+    match (&run.workflow.pattern, turn.purpose) {
+        (Pattern::Coordinator { synthesis, .. }, Purpose::Synthesis) => Some(synthesis.clone()),
+        (Pattern::Sequential { steps }, _) => {
+            steps.iter().find(|step| step.id == turn.step).and_then(|step| match &step.work {
+                Work::Agent { prompt, .. } => prompt.clone(),
+                Work::Human(_) => None,
+            })
+        }
+        (Pattern::Coordinator { .. } | Pattern::Handoff(_), _) => None,
+    }
+}
+
+fn offers(run: &Run, name: &str, agent: &Agent) -> Vec<ToolOffer> {
+    let mut offers: Vec<_> = agent
+        .tools
+        .iter()
+        .filter_map(|tool| {
+            let known = run.workflow.tools.get(tool)?;
+            Some(ToolOffer {
+                name: tool.clone(),
+                description: known.description.clone(),
+                parameters: known.parameters.clone().unwrap_or_else(|| json!({"type": "object"})),
+            })
+        })
+        .collect();
+    for target in pattern::handoff_targets(&run.workflow, name) {
+        offers.push(ToolOffer {
+            name: format!("{HANDOFF_PREFIX}{target}"),
+            description: format!("Hand the conversation over to {target}."),
+            parameters: json!({"type": "object"}),
+        });
+    }
+    if agent.human_input.enabled {
+        offers.push(ask_offer());
+    }
+    offers
+}
+
+/// `request_user_input`, as it is offered.
+pub(super) fn ask_offer() -> ToolOffer {
+    ToolOffer {
+        name: ASK_TOOL.into(),
+        description: "Ask the user, and wait for the answer. Only when it is really needed.".into(),
+        parameters: json!({
+            "type": "object",
+            "properties": {
+                "prompt": {"type": "string", "minLength": 1},
+                "context": {"type": "object"},
+                "request_type": {"enum": ["clarification", "selection", "approval"]},
+                "options": {"type": "array", "maxItems": 100, "items": {"anyOf": [
+                    {"type": "string", "minLength": 1},
+                    {"type": "object", "properties": {
+                        "id": {"type": "string", "minLength": 1},
+                        "label": {"type": "string"},
+                        "description": {"type": "string"},
+                    }, "required": ["id"]},
+                ]}},
+            },
+            "required": ["prompt"],
+        }),
+    }
+}

@@ -1,0 +1,39 @@
+//! Principal: who is speaking. Every command carries one; what it may see is decided by `may_see`.
+
+use serde::{Deserialize, Serialize};
+
+/// What a principal may do beyond its own sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Sees and answers only what belongs to its own sessions.
+    User,
+    /// Sees and answers everything; operates the server.
+    Admin,
+}
+
+/// Who is speaking, and through which door.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Principal {
+    /// The name under which its sessions are owned and its answers are kept.
+    pub id: String,
+    /// What it may do.
+    pub role: Role,
+    /// The door it came through: `grpc`, `cli`, `a2a`, `http`, `console`, `timer`.
+    pub door: &'static str,
+}
+
+impl Principal {
+    /// The one who owns the machine: a caller on loopback where no keys are set up.
+    pub fn local(door: &'static str) -> Self {
+        Self { id: "local".into(), role: Role::Admin, door }
+    }
+
+    /// Whether what `owner` began is known to this principal at all (D2).
+    pub fn may_see(&self, owner: &str) -> bool {
+        match self.role {
+            Role::Admin => true,
+            Role::User => self.id == owner,
+        }
+    }
+}

@@ -1,0 +1,432 @@
+//! Question: what a person is asked, bound by digest to exactly what they were shown.
+//!
+//! This is the heart of the product: who is asked what, what an answer must look like, and what
+//! silence means. Reading an answer (`read`) is here; what an answer leads to is the pattern's.
+//!
+//! - **K3** An answer is accepted only against the digest of what was shown.
+//! - **K7** Nothing fails open: an ambiguous answer is refused, and silence never approves.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::kernel::digest;
+use crate::kernel::id::{RequestId, RunId};
+use crate::kernel::schema::{self, Mismatch};
+use crate::kernel::time::Millis;
+
+/// What kind of decision is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Something the agent needs to know.
+    Clarification,
+    /// One of several options.
+    Selection,
+    /// A yes or a no.
+    Approval,
+    /// A plan to be approved or changed.
+    PlanReview,
+    /// A tool call to be allowed.
+    ToolApproval,
+    /// A side effect that may or may not have happened before a crash.
+    OutcomeCheck,
+}
+
+impl Kind {
+    /// Every kind, for lists and checks.
+    pub const ALL: [Self; 6] = [
+        Self::Clarification,
+        Self::Selection,
+        Self::Approval,
+        Self::PlanReview,
+        Self::ToolApproval,
+        Self::OutcomeCheck,
+    ];
+
+    /// The word used in files and on the wire.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Clarification => "clarification",
+            Self::Selection => "selection",
+            Self::Approval => "approval",
+            Self::PlanReview => "plan_review",
+            Self::ToolApproval => "tool_approval",
+            Self::OutcomeCheck => "outcome_check",
+        }
+    }
+
+    /// The kind of that name.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.word() == word)
+    }
+
+    /// Whether silence may stand for an answer; never where something would be approved (K7).
+    pub fn may_pass_by_silence(self) -> bool {
+        match self {
+            Self::Clarification | Self::Selection => true,
+            Self::Approval | Self::PlanReview | Self::ToolApproval | Self::OutcomeCheck => false,
+        }
+    }
+}
+
+/// What silence means at the deadline.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnTimeout {
+    /// No.
+    #[default]
+    Reject,
+    /// This answer; for clarifications and selections only.
+    DefaultAnswer(Value),
+    /// Go on without an answer; for clarifications and selections only.
+    Continue,
+}
+
+impl OnTimeout {
+    /// The word used on the wire.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Reject => "reject",
+            Self::DefaultAnswer(_) => "default_answer",
+            Self::Continue => "continue",
+        }
+    }
+}
+
+/// One thing that may be chosen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Choice {
+    /// What the answer says.
+    pub id: String,
+    /// What a person reads; the id where empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub label: String,
+    /// More about it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+}
+
+impl Choice {
+    /// What a person reads.
+    pub fn label(&self) -> &str {
+        if self.label.is_empty() { &self.id } else { &self.label }
+    }
+}
+
+/// What made the question, and so what its answer feeds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// A handoff agent's turn ended: the user speaks next.
+    UserTurn,
+    /// A reply said `user_input_needed`.
+    Directive,
+    /// The agent called `request_user_input`; the answer is that call's outcome.
+    ToolCall(String),
+    /// A human step of the workflow.
+    HumanStep,
+    /// A tool call whose outcome was lost in a crash (E2).
+    LostOutcome(String),
+}
+
+/// A question, as it is journalled and shown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Question {
+    /// Which of the run's questions, counted from 1.
+    pub ordinal: u32,
+    /// The step that asks.
+    pub step: String,
+    /// The agent that waits for the answer, if one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// The turn that waits for it, if one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<u32>,
+    /// What made it.
+    pub origin: Origin,
+    /// What kind of decision.
+    pub kind: Kind,
+    /// What is asked.
+    pub prompt: String,
+    /// Facts to decide by.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub context: Value,
+    /// What may be chosen.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<Choice>,
+    /// The schema of the answer, where the kind's own is not enough.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Value>,
+    /// When silence becomes an answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Millis>,
+    /// What silence means.
+    #[serde(default, skip_serializing_if = "is_reject")]
+    pub on_timeout: OnTimeout,
+    /// When it was asked; set from the record's own time when the event is folded in.
+    #[serde(default, skip_serializing_if = "is_unset")]
+    pub asked_at: Millis,
+    /// How long the conversation was then; set when the event is folded in.
+    #[serde(default, skip_serializing_if = "is_none_yet")]
+    pub messages: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn is_unset(at: &Millis) -> bool {
+    at.0 == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn is_none_yet(count: &usize) -> bool {
+    *count == 0
+}
+
+fn is_reject(on_timeout: &OnTimeout) -> bool {
+    *on_timeout == OnTimeout::Reject
+}
+
+/// What an answer to an approval says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Yes.
+    Approved,
+    /// No; and whatever is not clearly a yes.
+    Rejected,
+}
+
+impl Question {
+    /// The question's id in `run`.
+    pub fn id(&self, run: &RunId) -> RequestId {
+        RequestId { run: run.clone(), ordinal: self.ordinal }
+    }
+
+    /// The digest of what a person is shown (K3): changing any of it changes the digest.
+    pub fn digest(&self, run: &RunId) -> String {
+        digest::of(&json!({
+            "run": run.as_str(),
+            "request": self.ordinal,
+            "step": self.step,
+            "kind": self.kind.word(),
+            "prompt": self.prompt,
+            "context": self.context,
+            "options": self.options.iter().map(|option| json!([option.id, option.label, option.description])).collect::<Vec<_>>(),
+            "schema": self.schema,
+        }))
+    }
+
+    /// The JSON Schema that an answer is really validated against.
+    pub fn response_schema(&self) -> Value {
+        if let Some(schema) = &self.schema {
+            return schema.clone();
+        }
+        match self.kind {
+            Kind::Clarification => match self.origin {
+                Origin::UserTurn => json!({"anyOf": [
+                    {"type": "string", "minLength": 1},
+                    {"type": "array", "maxItems": 0, "description": "an empty list ends the conversation"},
+                    {"type": "object", "properties": {"verb": {"const": "end"}}, "required": ["verb"], "additionalProperties": false},
+                ]}),
+                Origin::Directive
+                | Origin::ToolCall(_)
+                | Origin::HumanStep
+                | Origin::LostOutcome(_) => json!({"type": "string", "minLength": 1}),
+            },
+            Kind::Selection => {
+                json!({"enum": self.options.iter().map(|option| &option.id).collect::<Vec<_>>()})
+            }
+            Kind::Approval | Kind::PlanReview | Kind::ToolApproval => json!({
+                "type": "object",
+                "properties": {
+                    "decision": {"enum": ["approve", "reject"]},
+                    "note": {"type": "string"},
+                },
+                "required": ["decision"],
+                "additionalProperties": false,
+            }),
+            Kind::OutcomeCheck => json!({"anyOf": [
+                {"type": "object", "properties": {"verb": {"const": "happened"}, "result": {}}, "required": ["verb", "result"], "additionalProperties": false},
+                {"type": "object", "properties": {"verb": {"enum": ["redo", "abort"]}}, "required": ["verb"], "additionalProperties": false},
+            ]}),
+        }
+    }
+
+    /// Reads an answer: as it is where it fits, else as plain text that can only mean one thing.
+    pub fn read(&self, value: &Value) -> Result<Value, Mismatch> {
+        if self.is_any_text() {
+            return match value {
+                Value::String(text) if !text.is_empty() => Ok(value.clone()),
+                Value::String(_)
+                | Value::Null
+                | Value::Bool(_)
+                | Value::Number(_)
+                | Value::Array(_)
+                | Value::Object(_) => {
+                    Err(Mismatch { at: String::new(), expected: "a text that is not empty".into() })
+                }
+            };
+        }
+        let schema = self.response_schema();
+        let mismatch = match schema::check(&schema, value) {
+            Ok(()) => return Ok(value.clone()),
+            Err(mismatch) => mismatch,
+        };
+        let meant = match value {
+            Value::String(text) => self.meant_by(text.trim(), &schema),
+            Value::Bool(yes) if self.is_verdict() => Some(decision(*yes)),
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::Array(_)
+            | Value::Object(_) => None,
+        };
+        match meant {
+            Some(meant) if schema::check(&schema, &meant).is_ok() => Ok(meant),
+            Some(_) | None => Err(self.explain(mismatch)),
+        }
+    }
+
+    /// What an accepted answer to an approval decides.
+    pub fn verdict(value: &Value) -> Verdict {
+        match value.get("decision").and_then(Value::as_str) {
+            Some("approve") => Verdict::Approved,
+            Some(_) | None => Verdict::Rejected,
+        }
+    }
+
+    /// Whether its answer is a yes or a no.
+    pub fn is_verdict(&self) -> bool {
+        self.schema.is_none() && matches!(self.kind, Kind::Approval | Kind::ToolApproval)
+    }
+
+    fn is_any_text(&self) -> bool {
+        self.schema.is_none() && self.kind == Kind::Clarification && self.origin != Origin::UserTurn
+    }
+
+    fn meant_by(&self, text: &str, schema: &Value) -> Option<Value> {
+        if self.is_verdict() {
+            return match text.to_lowercase().as_str() {
+                "approve" | "approved" | "yes" | "y" => Some(decision(true)),
+                "reject" | "rejected" | "no" | "n" => Some(decision(false)),
+                &_ => None,
+            };
+        }
+        let by_name = |option: &&Choice| {
+            option.id.eq_ignore_ascii_case(text) || option.label().eq_ignore_ascii_case(text)
+        };
+        let mut named = self.options.iter().filter(by_name);
+        if let (Some(option), None) = (named.next(), named.next()) {
+            return Some(Value::String(option.id.clone()));
+        }
+        let by_index = text.parse::<usize>().ok().and_then(|index| index.checked_sub(1));
+        if let Some(option) = by_index.and_then(|index| self.options.get(index)) {
+            return Some(Value::String(option.id.clone()));
+        }
+        schema::read_plain(schema, text)
+    }
+
+    fn explain(&self, mismatch: Mismatch) -> Mismatch {
+        let expected = if self.is_verdict() {
+            "`approve` or `reject`, or {\"decision\": …, \"note\": …}".into()
+        } else if !self.options.is_empty() {
+            let ids: Vec<_> = self.options.iter().map(|option| option.id.as_str()).collect();
+            format!("one of: {}", ids.join(", "))
+        } else {
+            mismatch.expected
+        };
+        Mismatch { at: mismatch.at, expected }
+    }
+}
+
+fn decision(yes: bool) -> Value {
+    json!({"decision": if yes { "approve" } else { "reject" }})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn question(kind: Kind) -> Question {
+        Question {
+            ordinal: 1,
+            step: "venue".into(),
+            agent: None,
+            turn: None,
+            origin: Origin::HumanStep,
+            kind,
+            prompt: "Which?".into(),
+            context: Value::Null,
+            options: Vec::new(),
+            schema: None,
+            deadline: None,
+            on_timeout: OnTimeout::Reject,
+            asked_at: Millis(0),
+            messages: 0,
+        }
+    }
+
+    fn option(id: &str, label: &str) -> Choice {
+        Choice { id: id.into(), label: label.into(), description: String::new() }
+    }
+
+    #[test]
+    fn a_selection_is_read_by_id_label_or_index_and_nothing_else() {
+        let mut asked = question(Kind::Selection);
+        asked.options = vec![option("a", "The Foundry"), option("b", "Pier 66")];
+        for text in ["b", "B", "pier 66", "2"] {
+            assert_eq!(asked.read(&json!(text)), Ok(json!("b")), "{text}");
+        }
+        for value in [json!("c"), json!("3"), json!("0"), json!(2), json!(null), json!(["b"])] {
+            let refused = asked.read(&value).expect_err("not an option");
+            assert_eq!(refused.expected, "one of: a, b");
+        }
+    }
+
+    #[test]
+    fn k7_only_a_clear_yes_approves() {
+        let asked = question(Kind::Approval);
+        for value in [json!("approve"), json!("Yes"), json!(true), json!({"decision": "approve"})] {
+            let read = asked.read(&value).expect("a clear yes");
+            assert_eq!(Question::verdict(&read), Verdict::Approved);
+        }
+        for value in
+            [json!("sure, why not"), json!("ok?"), json!(1), json!(null), json!({}), json!("")]
+        {
+            assert!(asked.read(&value).is_err(), "{value}");
+        }
+        assert_eq!(Question::verdict(&json!({"decision": "maybe"})), Verdict::Rejected);
+    }
+
+    #[test]
+    fn k3_whatever_is_shown_is_in_the_digest() {
+        let run = RunId::fresh("01k9zq3v7m8n4p5r6s7t8v9w0x");
+        let shown = question(Kind::Approval);
+        let mut edited = shown.clone();
+        edited.context = json!({"amount": 10});
+        assert_ne!(shown.digest(&run), edited.digest(&run));
+        edited = shown.clone();
+        edited.prompt.push('!');
+        assert_ne!(shown.digest(&run), edited.digest(&run));
+        assert_eq!(shown.digest(&run), shown.clone().digest(&run));
+    }
+
+    #[test]
+    fn a_typed_answer_may_come_as_plain_text() {
+        let mut asked = question(Kind::Clarification);
+        asked.schema = Some(json!({"type": "integer", "minimum": 1}));
+        assert_eq!(asked.read(&json!("30")), Ok(json!(30)));
+        assert!(asked.read(&json!("thirty")).is_err());
+        assert!(asked.read(&json!("0")).is_err());
+    }
+
+    #[test]
+    fn the_users_turn_takes_text_an_empty_list_or_the_verb_end() {
+        let mut asked = question(Kind::Clarification);
+        asked.origin = Origin::UserTurn;
+        for value in [json!("Thank you!"), json!([]), json!({"verb": "end"})] {
+            assert_eq!(asked.read(&value), Ok(value));
+        }
+        for value in [json!(""), json!(["x"]), json!({"verb": "stop"}), json!(null)] {
+            assert!(asked.read(&value).is_err(), "{value}");
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Reply: what an agent's reply means: words, calls, a handoff, a question, or a correction.
+//!
+//! A reply that does not fit is not an error yet: the agent is told what was wrong, a bounded
+//! number of times, and only then does the run fail.
+
+use serde_json::Value;
+
+use crate::kernel::command::Reply;
+use crate::kernel::event::{Event, Failure};
+use crate::kernel::message::{Audience, Message, Speaker, ToolCall};
+use crate::kernel::pattern::{self, Draft};
+use crate::kernel::plan::{ASK_TOOL, HANDOFF_PREFIX, ask_offer};
+use crate::kernel::question::{Choice, Kind, OnTimeout, Origin, Question};
+use crate::kernel::run::{Run, Turn};
+use crate::kernel::schema;
+use crate::kernel::time::Millis;
+use crate::kernel::workflow::Patience;
+
+/// How often an agent is told that its reply does not fit before the run fails.
+const CORRECTIONS_MAX: u32 = 2;
+/// What an agent may say in one reply; a conversation is carried whole, so one reply may not fill it.
+pub const REPLY_BYTES_MAX: usize = 1 << 20;
+/// Calls in one reply; each is a journal entry and may be a question.
+const CALLS_MAX: usize = 64;
+
+/// The facts that a reply makes.
+pub(super) fn events(run: &Run, turn: &Turn, reply: &Reply, now: Millis) -> Vec<Event> {
+    if let Some(failure) = excess(run, turn, reply) {
+        return vec![Event::Failed(failure)];
+    }
+    if reply.calls.is_empty() {
+        return final_words(run, turn, reply);
+    }
+    let mut message = Message::text(Speaker::Assistant, turn.agent.clone(), reply.text.clone());
+    message.calls.clone_from(&reply.calls);
+    let mut events =
+        vec![Event::MessageAdded { turn: Some(turn.number), message, usage: reply.usage }];
+    let mut ordinal = run.endings.len();
+    let mut hands_off = false;
+    for call in &reply.calls {
+        let event = match call.tool.strip_prefix(HANDOFF_PREFIX) {
+            Some(target) => handed_off(run, turn, call, target, hands_off),
+            None => called(run, turn, call, ordinal + 1, now),
+        };
+        hands_off |= matches!(event, Event::HandedOff { .. });
+        ordinal += usize::from(matches!(event, Event::Asked(_)));
+        events.push(event);
+    }
+    events
+}
+
+fn excess(run: &Run, turn: &Turn, reply: &Reply) -> Option<Failure> {
+    let failure =
+        |code, what: String| Some(Failure::new(code, format!("step `{}`: {what}", turn.step)));
+    if reply.text.len() > REPLY_BYTES_MAX {
+        return failure("reply.too_large", format!("a reply has at most {REPLY_BYTES_MAX} bytes"));
+    }
+    if reply.calls.len() > CALLS_MAX {
+        return failure("reply.too_many_calls", format!("a reply has at most {CALLS_MAX} calls"));
+    }
+    if turn.rounds >= run.workflow.limits.rounds {
+        let most = run.workflow.limits.rounds;
+        return failure("step.rounds", format!("no end after {most} model calls in one turn"));
+    }
+    None
+}
+
+fn final_words(run: &Run, turn: &Turn, reply: &Reply) -> Vec<Event> {
+    let schema = pattern::output_schema(&run.workflow, &turn.agent, turn.purpose);
+    let mut message = Message::text(Speaker::Assistant, turn.agent.clone(), reply.text.clone());
+    let mut output = Value::Null;
+    if let Some(schema) = schema {
+        match structured(reply, &schema).and_then(|value| {
+            match pattern::objection(&run.workflow, turn.purpose, &value) {
+                Some(objection) => Err(objection),
+                None => Ok(value),
+            }
+        }) {
+            Ok(value) => {
+                let words = pattern::words_of(&run.workflow, turn.purpose, &value);
+                message.text = words.unwrap_or_else(|| value.to_string());
+                output = value;
+            }
+            Err(wrong) => return correction(turn, message, reply, &wrong),
+        }
+    } else if reply.text.is_empty() {
+        return correction(turn, message, reply, "the reply is empty");
+    }
+    vec![
+        Event::MessageAdded { turn: Some(turn.number), message, usage: reply.usage },
+        Event::StepCompleted { turn: turn.number, output },
+    ]
+}
+
+/// Structured output: given apart, or as JSON in the text.
+fn structured(reply: &Reply, schema: &Value) -> Result<Value, String> {
+    let value = match &reply.output {
+        Some(value) => value.clone(),
+        None => serde_json::from_str(reply.text.trim())
+            .map_err(|error| format!("the reply is not the JSON that was asked for: {error}"))?,
+    };
+    if schema::is_too_deep(&value) {
+        return Err(format!("the reply nests deeper than {}", schema::DEPTH_MAX));
+    }
+    match schema::check(schema, &value) {
+        Ok(()) => Ok(value),
+        Err(mismatch) => Err(format!("at `{}`: {mismatch}", mismatch.at)),
+    }
+}
+
+fn correction(turn: &Turn, said: Message, reply: &Reply, wrong: &str) -> Vec<Event> {
+    let only = Audience::Only(turn.agent.clone());
+    if turn.corrections >= CORRECTIONS_MAX {
+        return vec![Event::Failed(Failure::new(
+            "reply.invalid",
+            format!(
+                "step `{}`: the reply does not fit after {CORRECTIONS_MAX} corrections: {wrong}",
+                turn.step
+            ),
+        ))];
+    }
+    let told = Message::text(
+        Speaker::System,
+        "holdpoint",
+        format!("Your reply was not accepted: {wrong}. Reply again."),
+    );
+    vec![
+        Event::MessageAdded {
+            turn: Some(turn.number),
+            message: said.to(only.clone()),
+            usage: reply.usage,
+        },
+        Event::MessageAdded {
+            turn: Some(turn.number),
+            message: told.to(only),
+            usage: crate::kernel::event::Usage::default(),
+        },
+    ]
+}
+
+fn told(turn: &Turn, call: &ToolCall, wrong: &str) -> Event {
+    Event::ToolReturned {
+        turn: turn.number,
+        call_id: call.id.clone(),
+        value: Value::String(format!("error: {wrong}")),
+        failed: true,
+    }
+}
+
+fn handed_off(run: &Run, turn: &Turn, call: &ToolCall, target: &str, before: bool) -> Event {
+    let targets = pattern::handoff_targets(&run.workflow, &turn.agent);
+    if before {
+        return told(turn, call, "the conversation was already handed off");
+    }
+    if targets.iter().any(|known| known == target) {
+        return Event::HandedOff {
+            turn: turn.number,
+            call_id: call.id.clone(),
+            from: turn.agent.clone(),
+            to: target.to_owned(),
+        };
+    }
+    let (from, known) = (&turn.agent, targets.join(", "));
+    told(
+        turn,
+        call,
+        &format!("`{from}` cannot hand off to `{target}`; it may hand off to: {known}"),
+    )
+}
+
+fn called(run: &Run, turn: &Turn, call: &ToolCall, ordinal: usize, now: Millis) -> Event {
+    let agent = run.workflow.agents.get(&turn.agent);
+    if call.tool == ASK_TOOL && agent.is_some_and(|agent| agent.human_input.enabled) {
+        let patience = agent.map(|agent| agent.human_input.patience.clone()).unwrap_or_default();
+        return match asked_by_call(turn, call, patience) {
+            Ok(draft) => Event::Asked(ask(draft, ordinal, now)),
+            Err(wrong) => told(turn, call, &wrong),
+        };
+    }
+    let known = agent.is_some_and(|agent| agent.tools.contains(&call.tool));
+    let Some(tool) = run.workflow.tools.get(&call.tool).filter(|_| known) else {
+        return told(turn, call, &format!("there is no tool `{}`", call.tool));
+    };
+    let schema = tool.parameters.as_ref();
+    match schema.map_or(Ok(()), |schema| schema::check(schema, &call.arguments)) {
+        Ok(()) => Event::ToolCalled { turn: turn.number, call: call.clone(), safety: tool.safety },
+        Err(mismatch) => told(turn, call, &format!("arguments: {mismatch}")),
+    }
+}
+
+/// The question that a `request_user_input` call asks, or what is wrong with the call.
+fn asked_by_call(turn: &Turn, call: &ToolCall, patience: Patience) -> Result<Draft, String> {
+    let arguments = &call.arguments;
+    schema::check(&ask_offer().parameters, arguments)
+        .map_err(|mismatch| format!("arguments at `{}`: {mismatch}", mismatch.at))?;
+    let word = arguments.get("request_type").and_then(Value::as_str).unwrap_or("clarification");
+    let kind = Kind::parse(word).ok_or("no such request_type")?;
+    let options = match arguments.get("options").and_then(Value::as_array) {
+        Some(options) => options.iter().map(choice).collect(),
+        None => Vec::new(),
+    };
+    if kind == Kind::Selection && options.is_empty() {
+        return Err("a selection needs `options`".into());
+    }
+    let text = |field: &str| arguments.get(field).and_then(Value::as_str).unwrap_or_default();
+    Ok(Draft {
+        step: turn.step.clone(),
+        agent: Some(turn.agent.clone()),
+        turn: Some(turn.number),
+        origin: Origin::ToolCall(call.id.clone()),
+        kind,
+        prompt: text("prompt").to_owned(),
+        context: arguments.get("context").cloned().unwrap_or_default(),
+        options,
+        schema: None,
+        patience,
+    })
+}
+
+fn choice(option: &Value) -> Choice {
+    let field =
+        |name: &str| option.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    match option.as_str() {
+        Some(id) => Choice { id: id.to_owned(), label: String::new(), description: String::new() },
+        None => {
+            Choice { id: field("id"), label: field("label"), description: field("description") }
+        }
+    }
+}
+
+/// A draft becomes a question: it gets its ordinal and its deadline. What may not pass by silence
+/// is rejected by it, whatever the terms say (K7).
+pub(super) fn ask(draft: Draft, ordinal: usize, now: Millis) -> Question {
+    let silent = draft.kind.may_pass_by_silence();
+    Question {
+        ordinal: u32::try_from(ordinal).unwrap_or(u32::MAX),
+        step: draft.step,
+        agent: draft.agent,
+        turn: draft.turn,
+        origin: draft.origin,
+        kind: draft.kind,
+        prompt: draft.prompt,
+        context: draft.context,
+        options: draft.options,
+        schema: draft.schema,
+        deadline: draft.patience.deadline_ms.map(|ms| now.plus(ms)),
+        on_timeout: if silent { draft.patience.on_timeout } else { OnTimeout::Reject },
+        asked_at: Millis(0),
+        messages: 0,
+    }
+}

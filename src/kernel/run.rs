@@ -1,0 +1,267 @@
+//! Run: where an execution stands, folded from its journal.
+//!
+//! Everything in here follows from events; nothing is set by hand outside `evolve`. What grows
+//! (the conversation, the list of how questions ended) only grows at its end.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::kernel::event::{Failure, Purpose, Usage, Version};
+use crate::kernel::id::{RunId, SessionId};
+use crate::kernel::message::{Message, Speaker, ToolCall};
+use crate::kernel::question::{Origin, Question};
+use crate::kernel::time::Millis;
+use crate::kernel::workflow::{Safety, Workflow};
+
+/// Where an execution stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run {
+    /// Its id.
+    pub id: RunId,
+    /// The session it belongs to.
+    pub session: SessionId,
+    /// The definition it keeps for life.
+    pub workflow: Arc<Workflow>,
+    /// The definition's digest.
+    pub definition: String,
+    /// Whose run it is.
+    pub owner: String,
+    /// The events folded so far.
+    pub version: Version,
+    /// When it came to be.
+    pub started_at: Millis,
+    /// When it last changed.
+    pub updated_at: Millis,
+    /// Whether it moves, waits or is over.
+    pub status: Status,
+    /// What the caller said.
+    pub input: Value,
+    /// Whatever the caller wants to find again.
+    pub metadata: BTreeMap<String, String>,
+    /// Where it was forked from.
+    pub forked_from: Option<(RunId, Version)>,
+    /// Everything that was said.
+    pub conversation: Vec<Arc<Message>>,
+    /// The weight of it.
+    pub conversation_bytes: usize,
+    /// Turns that are under way, by number.
+    pub turns: BTreeMap<u32, Turn>,
+    /// Turns taken so far.
+    pub turns_taken: u32,
+    /// Questions that are open, by ordinal.
+    pub questions: BTreeMap<u32, Question>,
+    /// How every question ended, by ordinal from 1; open ones are `None`.
+    pub endings: Vec<Option<Ending>>,
+    /// What the pattern goes by: the last thing that happened to the workflow as a whole.
+    pub last: Last,
+    /// Sequential: the step that comes next. Handoff: turns since the user last spoke.
+    pub count: u32,
+    /// The result, once there is one.
+    pub output: Option<Value>,
+    /// Versions at which the run was saved.
+    pub checkpoints: Vec<(Version, Millis)>,
+    /// What all its model calls cost.
+    pub usage: Usage,
+}
+
+/// Whether a run moves, waits or is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Status {
+    /// Something is owed to the world.
+    Running,
+    /// Nothing is owed but answers.
+    Waiting {
+        /// Since when.
+        since: Millis,
+    },
+    /// Over, and did what it should.
+    Completed,
+    /// Over, and did not.
+    Failed(Failure),
+    /// Stopped.
+    Cancelled {
+        /// By whom.
+        by: String,
+    },
+}
+
+impl Status {
+    /// The word used on the wire.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Running => "RUNNING",
+            Self::Waiting { .. } => "WAITING",
+            Self::Completed => "COMPLETED",
+            Self::Failed(_) => "FAILED",
+            Self::Cancelled { .. } => "CANCELLED",
+        }
+    }
+
+    /// Whether the run is over.
+    pub fn is_over(&self) -> bool {
+        match self {
+            Self::Running | Self::Waiting { .. } => false,
+            Self::Completed | Self::Failed(_) | Self::Cancelled { .. } => true,
+        }
+    }
+}
+
+/// A turn that is under way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Turn {
+    /// Which of the run's turns.
+    pub number: u32,
+    /// The step.
+    pub step: String,
+    /// Who performs it.
+    pub agent: String,
+    /// Why.
+    pub purpose: Purpose,
+    /// Which try.
+    pub attempt: u32,
+    /// Tries that failed on their own account.
+    pub failures: u32,
+    /// Replies in this turn.
+    pub rounds: u32,
+    /// Times the agent was told that its reply does not fit.
+    pub corrections: u32,
+    /// Calls whose outcome is not yet known.
+    pub calls: Vec<OpenCall>,
+    /// When the next try is due, after a failure.
+    pub retry_at: Option<Millis>,
+    /// To whom it hands the conversation at its end.
+    pub handoff: Option<String>,
+}
+
+/// A call whose outcome is not yet known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenCall {
+    /// The call.
+    pub call: ToolCall,
+    /// What it waits for.
+    pub waits: CallWaits,
+}
+
+/// What an open call waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CallWaits {
+    /// The tool.
+    Tool(Safety),
+    /// A person: the question's ordinal.
+    Person(u32),
+}
+
+impl Turn {
+    /// Whether the next thing owed is the agent's reply.
+    pub fn owes_reply(&self) -> bool {
+        self.calls.is_empty() && self.retry_at.is_none() && self.handoff.is_none()
+    }
+
+    /// Whether it rests until a person answers.
+    pub fn rests_on_people(&self) -> bool {
+        !self.calls.is_empty()
+            && self.calls.iter().all(|open| matches!(open.waits, CallWaits::Person(_)))
+    }
+}
+
+/// How a question ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ending {
+    /// Somebody answered.
+    Answered {
+        /// Who.
+        by: String,
+        /// The idempotency key.
+        key: String,
+        /// The digest of the value as it was accepted.
+        value: String,
+        /// The version of the answer's event.
+        version: Version,
+    },
+    /// Nobody did, or it was taken back.
+    Closed(&'static str),
+}
+
+/// The last thing that happened to the workflow as a whole.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Last {
+    /// The run came to be.
+    Started,
+    /// A turn ended.
+    Turned {
+        /// The step.
+        step: String,
+        /// Who performed it.
+        agent: String,
+        /// Why.
+        purpose: Purpose,
+        /// To whom it handed over.
+        handoff: Option<String>,
+        /// Its structured output.
+        output: Value,
+    },
+    /// A question outside any turn ended.
+    Asked {
+        /// The step that asked.
+        step: String,
+        /// The agent that waits for it.
+        agent: Option<String>,
+        /// What made it.
+        origin: Origin,
+        /// What came of it.
+        reply: Heard,
+    },
+}
+
+/// What came of a question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Heard {
+    /// An answer, and from whom.
+    Answer {
+        /// What was said.
+        value: Value,
+        /// Who said it.
+        by: String,
+        /// Whether it says no, where a yes or a no was asked for.
+        is_rejection: bool,
+    },
+    /// Nothing, and the file says to go on.
+    Nothing,
+    /// Nothing: that is a no.
+    Expired,
+    /// It was taken back, by whom.
+    Withdrawn(String),
+}
+
+impl Run {
+    /// The run's last words by an agent, for an output.
+    pub fn last_words(&self) -> Option<&Message> {
+        self.conversation
+            .iter()
+            .rev()
+            .map(AsRef::as_ref)
+            .find(|message| message.role == Speaker::Assistant && message.cleaned().is_some())
+    }
+
+    /// The whole conversation as a person may be shown it: nobody's tool traffic.
+    pub fn cleaned(&self) -> Vec<Message> {
+        self.conversation.iter().filter_map(|message| message.cleaned()).collect()
+    }
+
+    /// How many messages people and callers have sent.
+    pub fn user_messages(&self) -> usize {
+        self.conversation.iter().filter(|message| message.role == Speaker::User).count()
+    }
+
+    /// When the clock must be looked at again: the next deadline or the next try.
+    pub fn wake_at(&self) -> Option<Millis> {
+        if self.status.is_over() {
+            return None;
+        }
+        let deadlines = self.questions.values().filter_map(|question| question.deadline);
+        let tries = self.turns.values().filter_map(|turn| turn.retry_at);
+        deadlines.chain(tries).min()
+    }
+}

@@ -1,0 +1,299 @@
+//! Workflow: an immutable definition, as the kernel reads it.
+//!
+//! Built by `definition` from a YAML file and validated there as a whole; stored beside the runs
+//! that use it, so a run in flight keeps the definition it began with. No I/O, no YAML in here.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::kernel::question::{Choice, Kind, OnTimeout};
+
+/// A run takes at most this many steps unless its file says otherwise: a loop must end some day.
+pub const STEPS_DEFAULT: u32 = 100;
+/// Rounds of model calls within one turn, so that an agent cannot call tools for ever.
+pub const ROUNDS_DEFAULT: u32 = 25;
+/// Turns of an autonomous agent before it must ask after all.
+pub const AUTONOMOUS_TURNS_DEFAULT: u32 = 50;
+
+/// An immutable definition.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Workflow {
+    /// Its name: the `workflow_id` that callers use.
+    pub name: String,
+    /// What it is for, in a sentence.
+    #[serde(default)]
+    pub description: String,
+    /// The JSON Schema of its input, if it is not simply text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Value>,
+    /// Bounds of a run.
+    #[serde(default)]
+    pub limits: Limits,
+    /// What answers in place of a model: provider and settings, by name.
+    #[serde(default)]
+    pub models: BTreeMap<String, Model>,
+    /// Tools that agents may be given, by name.
+    #[serde(default)]
+    pub tools: BTreeMap<String, Tool>,
+    /// Who does the work, by name.
+    #[serde(default)]
+    pub agents: BTreeMap<String, Agent>,
+    /// How the work goes from one to the next.
+    pub pattern: Pattern,
+}
+
+/// Bounds of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Steps in all.
+    pub steps: u32,
+    /// Model calls within one turn.
+    pub rounds: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { steps: STEPS_DEFAULT, rounds: ROUNDS_DEFAULT }
+    }
+}
+
+/// A provider and its settings; only the `agents` room understands the settings.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Model {
+    /// Which provider: `scripted`.
+    pub provider: String,
+    /// Its settings. A script is embedded here when the file is loaded.
+    #[serde(default)]
+    pub settings: Value,
+}
+
+/// What may be done with a tool after a crash (E2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Safety {
+    /// Touches nothing; may be called again.
+    Pure,
+    /// May be called again with the same key.
+    Idempotent,
+    /// May have happened: ask a person.
+    #[default]
+    Unsafe,
+}
+
+/// A tool that agents may be given.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Tool {
+    /// What it does, for the model.
+    #[serde(default)]
+    pub description: String,
+    /// Which kind of tool: `scripted`.
+    pub provider: String,
+    /// May it be called again after a crash?
+    #[serde(default)]
+    pub safety: Safety,
+    /// The JSON Schema of its arguments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parameters: Option<Value>,
+    /// Settings for its provider.
+    #[serde(default)]
+    pub settings: Value,
+}
+
+/// Whoever performs a step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Agent {
+    /// What it is told to be.
+    #[serde(default)]
+    pub instructions: String,
+    /// Which of the workflow's models answers for it.
+    pub model: String,
+    /// Names of the workflow's tools it may call.
+    #[serde(default)]
+    pub tools: Vec<String>,
+    /// Whether it may ask a person, and on what terms.
+    #[serde(default)]
+    pub human_input: HumanInput,
+    /// The JSON Schema its final reply must fit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Value>,
+    /// What happens when an attempt fails.
+    #[serde(default)]
+    pub retry: Retry,
+}
+
+/// Whether an agent may ask a person (`request_user_input`), and on what terms.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HumanInput {
+    /// Off: the tool is not offered, and the agent goes on by its own judgment.
+    pub enabled: bool,
+    /// What becomes of a question that nobody answers.
+    #[serde(default)]
+    pub patience: Patience,
+}
+
+impl Default for HumanInput {
+    fn default() -> Self {
+        Self { enabled: true, patience: Patience::default() }
+    }
+}
+
+/// How long a question waits, and what happens then.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Patience {
+    /// Milliseconds from the asking to the deadline; none waits for ever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_ms: Option<u64>,
+    /// What silence means.
+    #[serde(default)]
+    pub on_timeout: OnTimeout,
+}
+
+/// What happens when an attempt fails.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retry {
+    /// Tries in all, the first included.
+    pub attempts: u32,
+    /// Pause before the second try; doubles with every further one.
+    pub backoff_ms: u64,
+    /// The pause never grows beyond this.
+    pub backoff_ms_max: u64,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self { attempts: 3, backoff_ms: 500, backoff_ms_max: 60_000 }
+    }
+}
+
+/// How the work goes from one to the next.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pattern {
+    /// One step after the other.
+    Sequential {
+        /// The steps, in order.
+        steps: Vec<Step>,
+    },
+    /// A coordinator and its specialists, routed by `next_agent` / `user_input_needed`.
+    Coordinator {
+        /// Who begins, and who sums up at the end.
+        coordinator: String,
+        /// Whom it may call upon.
+        specialists: Vec<String>,
+        /// What the coordinator is told when all have spoken.
+        synthesis: String,
+    },
+    /// Agents that hand the conversation to one another and take turns with the user.
+    Handoff(Handoff),
+}
+
+/// The terms of a handoff workflow.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Handoff {
+    /// Who speaks first.
+    pub start: String,
+    /// Who may hand off to whom.
+    pub handoffs: BTreeMap<String, Vec<String>>,
+    /// To whom an answer goes.
+    #[serde(default)]
+    pub return_to: ReturnTo,
+    /// When the conversation is over, checked before and after every turn.
+    #[serde(default)]
+    pub ends: Ends,
+    /// Agents that go on without asking, and for how many turns.
+    #[serde(default)]
+    pub autonomous: BTreeMap<String, u32>,
+    /// What the user is asked when a turn ends without a handoff.
+    pub prompt: String,
+    /// How long the user's turn lasts.
+    #[serde(default)]
+    pub patience: Patience,
+}
+
+/// To whom a user's answer goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReturnTo {
+    /// The agent that asked.
+    #[default]
+    Previous,
+    /// The start agent.
+    Start,
+}
+
+/// When a conversation is over: any condition that is given and met.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Ends {
+    /// More user messages than this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_messages_over: Option<u32>,
+    /// The last message contains this text, whatever its case.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_message_contains: Option<String>,
+}
+
+/// One step of a sequential workflow.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// Its id, unique in the workflow.
+    pub id: String,
+    /// What is done.
+    pub work: Work,
+}
+
+/// What a step does.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Work {
+    /// An agent's turn.
+    Agent {
+        /// Who.
+        agent: String,
+        /// What it is told for this step, beside its own instructions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        prompt: Option<String>,
+    },
+    /// A person's decision.
+    Human(Box<Human>),
+}
+
+/// A plain human step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Human {
+    /// What kind of decision.
+    pub kind: Kind,
+    /// What is asked.
+    pub prompt: String,
+    /// Facts to decide by.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub context: Value,
+    /// What may be chosen.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<Choice>,
+    /// The JSON Schema of the answer, where the kind's own is not enough.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_schema: Option<Value>,
+    /// How long it waits.
+    #[serde(default)]
+    pub patience: Patience,
+}
+
+impl Workflow {
+    /// The steps' ids and who performs them, for drawings and lists; people's steps have no agent.
+    pub fn step_ids(&self) -> Vec<(String, Option<String>)> {
+        match &self.pattern {
+            Pattern::Sequential { steps } => steps
+                .iter()
+                .map(|step| match &step.work {
+                    Work::Agent { agent, .. } => (step.id.clone(), Some(agent.clone())),
+                    Work::Human(_) => (step.id.clone(), None),
+                })
+                .collect(),
+            Pattern::Coordinator { .. } | Pattern::Handoff(_) => {
+                self.agents.keys().map(|name| (name.clone(), Some(name.clone()))).collect()
+            }
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! Holdpoint: a durable orchestrator for agent workflows that wait for people.
+//!
+//! Imports go downstairs only:
+//!
+//! ```text
+//!   roof   main.rs · cli                      arguments → one call → exit code
+//!    4     app                                wiring: config → store → engine → doors
+//!    3     api                                the doors: grpc
+//!    2     engine   │   store   │   agents    async; strangers to one another
+//!    1     ports    │   wire    │ definition  traits and faults │ generated shapes │ files → kernel
+//!    0     kernel                             the pure heart
+//! ```
+//!
+//! Start reading in [`kernel`]: `decide`, `evolve` and `plan` are the whole product; the rest
+//! carries values to them and back.
+
+pub mod kernel;
+pub mod ports;
+pub mod wire;

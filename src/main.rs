@@ -1,0 +1,3 @@
+//! The front door: parse, call, exit code.
+
+fn main() {}

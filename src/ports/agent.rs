@@ -1,0 +1,54 @@
+//! Agents and tools: whoever does the work. One call is one attempt; the engine journals around it.
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use crate::kernel::{AgentInput, AttemptFault, Reply, Workflow};
+
+/// Takes an agent's text while it is still speaking. `push` waits while earlier pieces are being
+/// made durable, so a fast model cannot run ahead of the disk (E6).
+#[async_trait]
+pub trait DeltaSink: Send {
+    /// Takes a piece of text.
+    async fn push(&mut self, text: String);
+}
+
+/// Whoever replies for an agent.
+///
+/// - `input` is everything the agent is given; nothing else may be looked up (K5).
+/// - Dropping the future stops the work.
+#[async_trait]
+pub trait Agents: Send + Sync + std::fmt::Debug {
+    /// Says what is wrong with a workflow's models and tools, when it is loaded: an unknown
+    /// provider, a setting that is missing. `(field path, remedy)`.
+    fn check(&self, workflow: &Workflow) -> Result<(), (String, String)>;
+
+    /// The reply, if it can be had at once, without waiting and without touching the world. Such
+    /// an attempt needs no durable intent: repeating it after a crash harms nobody.
+    fn reply_at_once(
+        &self,
+        workflow: &Workflow,
+        input: &AgentInput,
+    ) -> Option<Result<Reply, AttemptFault>>;
+
+    /// One attempt of a reply.
+    async fn reply(
+        &self,
+        workflow: &Workflow,
+        input: &AgentInput,
+        deltas: &mut dyn DeltaSink,
+    ) -> Result<Reply, AttemptFault>;
+}
+
+/// Whoever performs a tool call.
+#[async_trait]
+pub trait Tools: Send + Sync + std::fmt::Debug {
+    /// One try of one call. `key` is the same for every try of the same call (E2).
+    async fn call(
+        &self,
+        workflow: &Workflow,
+        tool: &str,
+        arguments: &Value,
+        key: &str,
+    ) -> Result<Value, AttemptFault>;
+}

@@ -1,0 +1,332 @@
+//! Journal: what we need of a store. Every clause below is a test that runs on every store.
+//!
+//! - **J1** All events of an append are recorded, or none.
+//! - **J2** `Ok` means that they survive `kill -9` and a power cut.
+//! - **J3** At any version but the expected one nothing is written, and the caller is told where
+//!   the journal is.
+//! - **J4** A writer whose lease has been superseded (a lower fence) writes nothing, ever again.
+//! - **J5** Versions have no gaps and no forks.
+//! - **J6** Bytes that do not check out (CRC) are reported as corruption and never interpreted.
+//! - **J7** Open questions, due timers and unfinished runs can be listed without reading journals.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+use crate::kernel::{
+    Event, Failure, Millis, Question, Recorded, Run, RunId, SessionId, Status, Version,
+};
+use crate::ports::Fault;
+
+/// A number that grows with every claim of a run; an older one can write nothing (J4).
+pub type Fence = u64;
+
+/// The right to drive a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lease {
+    /// The run.
+    pub run: RunId,
+    /// Higher than that of every earlier claim of this run.
+    pub fence: Fence,
+    /// Until when it holds unless renewed.
+    pub until: Millis,
+}
+
+/// A run folded to its latest version, less what grows: the saved head that lists, inboxes and
+/// `workflow_waiting` are read from. Written with every append, in the same atomic step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Head {
+    /// The run.
+    pub run: RunId,
+    /// Its session.
+    pub session: SessionId,
+    /// Whose it is.
+    pub owner: String,
+    /// The workflow's name.
+    pub workflow: String,
+    /// The definition's digest.
+    pub definition: String,
+    /// The journal's length.
+    pub version: Version,
+    /// Whether it moves, waits or is over.
+    pub status: HeadStatus,
+    /// When it came to be.
+    pub started_at: Millis,
+    /// When it last changed.
+    pub updated_at: Millis,
+    /// The open questions, whole.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub questions: Vec<Question>,
+    /// When the clock must be looked at again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wake_at: Option<Millis>,
+    /// Turns taken.
+    #[serde(default)]
+    pub turns: u32,
+    /// Messages in the conversation.
+    #[serde(default)]
+    pub messages: usize,
+    /// Whatever the caller wants to find again.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metadata: BTreeMap<String, String>,
+    /// Where it was forked from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<(RunId, Version)>,
+}
+
+/// Whether a run moves, waits or is over.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HeadStatus {
+    /// Something is owed to the world.
+    Running,
+    /// Nothing is owed but answers.
+    Waiting(Millis),
+    /// Over, and did what it should.
+    Completed,
+    /// Over, and did not.
+    Failed(Failure),
+    /// Stopped, by whom.
+    Cancelled(String),
+}
+
+impl HeadStatus {
+    /// Whether the run is over.
+    pub fn is_over(&self) -> bool {
+        match self {
+            Self::Running | Self::Waiting(_) => false,
+            Self::Completed | Self::Failed(_) | Self::Cancelled(_) => true,
+        }
+    }
+
+    /// The word used on the wire.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Running => "RUNNING",
+            Self::Waiting(_) => "WAITING",
+            Self::Completed => "COMPLETED",
+            Self::Failed(_) => "FAILED",
+            Self::Cancelled(_) => "CANCELLED",
+        }
+    }
+}
+
+impl Head {
+    /// The head of a run as it stands.
+    pub fn of(run: &Run) -> Self {
+        Self {
+            run: run.id.clone(),
+            session: run.session.clone(),
+            owner: run.owner.clone(),
+            workflow: run.workflow.name.clone(),
+            definition: run.definition.clone(),
+            version: run.version,
+            status: match &run.status {
+                Status::Running => HeadStatus::Running,
+                Status::Waiting { since } => HeadStatus::Waiting(*since),
+                Status::Completed => HeadStatus::Completed,
+                Status::Failed(failure) => HeadStatus::Failed(failure.clone()),
+                Status::Cancelled { by } => HeadStatus::Cancelled(by.clone()),
+            },
+            started_at: run.started_at,
+            updated_at: run.updated_at,
+            questions: run.questions.values().cloned().collect(),
+            wake_at: run.wake_at(),
+            turns: run.turns_taken,
+            messages: run.conversation.len(),
+            metadata: run.metadata.clone(),
+            forked_from: run.forked_from.clone(),
+        }
+    }
+}
+
+/// A session, as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionRow {
+    /// Its id.
+    pub session: SessionId,
+    /// Whose it is.
+    pub owner: String,
+    /// When it came to be.
+    pub started_at: Millis,
+}
+
+/// What an idempotency key stands for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyRow {
+    /// The digest of what was asked with it.
+    pub request: String,
+    /// The run it started.
+    pub run: RunId,
+}
+
+/// One append: the only commit point there is.
+#[derive(Debug, Clone)]
+pub struct Append {
+    /// The run.
+    pub run: RunId,
+    /// The version its journal must be at; 0 begins it.
+    pub expected: Version,
+    /// The writer's fence, where it drives the run under a lease. Answers and cancels need none:
+    /// the version guards them.
+    pub fence: Option<Fence>,
+    /// When: the time of all these events.
+    pub at: Millis,
+    /// What happened.
+    pub events: Vec<Event>,
+    /// The run's head after these events; its `version` is `expected + events.len()`.
+    pub head: Head,
+    /// With the first append: the session, created if it is not there.
+    pub session: Option<SessionRow>,
+    /// With the first append: the idempotency key, scoped to the owner in the head.
+    pub key: Option<(String, KeyRow)>,
+}
+
+/// Why an append wrote nothing.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum AppendError {
+    /// J3: the journal is elsewhere.
+    #[error("the journal is at version {at}")]
+    Moved {
+        /// Where it is.
+        at: Version,
+    },
+    /// J4: a later claim exists.
+    #[error("the lease was superseded")]
+    Superseded,
+    /// The session belongs to another owner.
+    #[error("the session belongs to another owner")]
+    SessionTaken,
+    /// The idempotency key is taken.
+    #[error("the idempotency key is taken")]
+    KeyTaken(KeyRow),
+    /// The world's no. After a permanent one the store takes no more writes (E7).
+    #[error(transparent)]
+    Fault(#[from] Fault),
+}
+
+/// Where a listing goes on: opaque, from the page before.
+pub type Cursor = String;
+
+/// A piece of a listing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page<T> {
+    /// The rows.
+    pub rows: Vec<T>,
+    /// Where the next page begins; none if this was the last.
+    pub next: Option<Cursor>,
+}
+
+/// Which runs are listed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RunFilter {
+    /// Of this session.
+    pub session: Option<SessionId>,
+    /// Of this owner.
+    pub owner: Option<String>,
+    /// Of this workflow.
+    pub workflow: Option<String>,
+    /// With this status word (`RUNNING`, `WAITING`, …).
+    pub status: Option<String>,
+}
+
+/// What a store says of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct StoreReport {
+    /// Which adapter.
+    pub kind: String,
+    /// The format version of its records.
+    pub format: u8,
+    /// Runs in it.
+    pub runs: u64,
+    /// Sessions in it.
+    pub sessions: u64,
+    /// Events in all journals.
+    pub events: u64,
+    /// Open questions.
+    pub open_questions: u64,
+    /// Bytes on disk.
+    pub bytes: u64,
+    /// What is wrong, one sentence each; empty when all is well.
+    pub damage: Vec<String>,
+}
+
+/// A store of journals.
+#[async_trait]
+pub trait Journal: Send + Sync + std::fmt::Debug {
+    /// Appends `append.events`, if the journal is still at `append.expected` (J1–J5).
+    async fn append(&self, append: Append) -> Result<Version, AppendError>;
+
+    /// Events of a run after `after`, in order, at most `limit`; empty for an unknown run.
+    async fn read(&self, run: &RunId, after: Version, limit: usize)
+    -> Result<Vec<Recorded>, Fault>;
+
+    /// A run's head.
+    async fn head(&self, run: &RunId) -> Result<Option<Head>, Fault>;
+
+    /// Heads, newest run first.
+    async fn heads(
+        &self,
+        filter: &RunFilter,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<Head>, Fault>;
+
+    /// A session.
+    async fn session(&self, session: &SessionId) -> Result<Option<SessionRow>, Fault>;
+
+    /// Sessions, newest first where the ids are ours; of one owner, or of all.
+    async fn sessions(
+        &self,
+        owner: Option<&str>,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<SessionRow>, Fault>;
+
+    /// What an idempotency key of an owner stands for.
+    async fn key(&self, owner: &str, key: &str) -> Result<Option<KeyRow>, Fault>;
+
+    /// J7: heads of runs with open questions, the soonest deadline first, then the longest waiting.
+    async fn waiting(&self, cursor: Option<&str>, limit: usize) -> Result<Page<Head>, Fault>;
+
+    /// J7: runs whose clock is due at `now` or before, the soonest first.
+    async fn due(&self, now: Millis, limit: usize) -> Result<Vec<(Millis, RunId)>, Fault>;
+
+    /// J7: the soonest time at which any run's clock is due.
+    async fn next_due(&self) -> Result<Option<Millis>, Fault>;
+
+    /// J7: runs that owe something to the world and may need a driver.
+    async fn running(&self, cursor: Option<&str>, limit: usize) -> Result<Page<RunId>, Fault>;
+
+    /// Takes the right to drive a run, unless another holder's lease still holds.
+    async fn claim(
+        &self,
+        run: &RunId,
+        holder: &str,
+        now: Millis,
+        ttl_ms: u64,
+    ) -> Result<Option<Lease>, Fault>;
+
+    /// Gives the right back; a lease that was superseded is ignored.
+    async fn release(&self, lease: &Lease) -> Result<(), Fault>;
+
+    /// Keeps a definition, under its digest; the same again is a no-op.
+    async fn put_definition(&self, digest: &str, json: &str) -> Result<(), Fault>;
+
+    /// A definition by its digest.
+    async fn definition(&self, digest: &str) -> Result<Option<String>, Fault>;
+
+    /// Forgets runs that were over before `before`, with everything that hangs on them; at most
+    /// `limit` a call. Returns how many. Sessions go with their last run.
+    async fn prune(&self, before: Millis, limit: usize) -> Result<usize, Fault>;
+
+    /// Reads everything, checks everything, and says what it found.
+    async fn verify(&self) -> Result<StoreReport, Fault>;
+
+    /// Whether it still takes writes.
+    fn is_healthy(&self) -> bool;
+
+    /// Ends all writing; everything acknowledged is on disk when it returns.
+    async fn close(&self);
+}

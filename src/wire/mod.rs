@@ -1,0 +1,21 @@
+//! Wire: shapes without behaviour. What `build.rs` generates from `proto/`, and nothing else.
+
+/// Package `holdpoint.v1`: messages, client and server of the `Orchestrator` service.
+pub mod v1 {
+    #![allow(
+        clippy::all,
+        clippy::pedantic,
+        clippy::allow_attributes,
+        clippy::allow_attributes_without_reason,
+        missing_docs,
+        unreachable_pub,
+        unused_qualifications,
+        missing_debug_implementations,
+        rustdoc::all,
+        reason = "generated"
+    )]
+    tonic::include_proto!("holdpoint.v1");
+}
+
+/// The descriptors of everything above, for reflection.
+pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
