@@ -29,6 +29,11 @@ impl Principal {
         Self { id: "local".into(), role: Role::Admin, door }
     }
 
+    /// Whether everything is known to this principal.
+    pub fn is_admin(&self) -> bool {
+        self.role == Role::Admin
+    }
+
     /// Whether what `owner` began is known to this principal at all (D2).
     pub fn may_see(&self, owner: &str) -> bool {
         match self.role {

@@ -1,0 +1,244 @@
+//! Cells: the runs that are in memory. A bounded set; any of them can be dropped and loaded again.
+//!
+//! One cell is one run. Its state is behind an async mutex, so commands to a run go one by one; its
+//! tail of recent events is behind a plain one, so a watcher never waits for a command.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+
+use crate::engine::narrate::{Narrator, Published};
+use crate::kernel::{Event, Run, RunId, Status, Version};
+use crate::ports::Lease;
+
+/// Runs kept in memory after their last use: a conversation that goes on is usually answered soon.
+const CELLS_MAX: usize = 2048;
+/// Events kept for watchers that are nearly up to date; others read the journal.
+const TAIL_EVENTS_MAX: usize = 128;
+/// The weight of those events: one run may not fill the memory with its tail.
+const TAIL_BYTES_MAX: usize = 256 << 10;
+
+/// One run in memory.
+#[derive(Debug)]
+pub(super) struct Cell {
+    pub(super) id: RunId,
+    pub(super) state: tokio::sync::Mutex<State>,
+    tail: Mutex<Tail>,
+    /// Notified after every publication.
+    pub(super) changed: Notify,
+}
+
+/// What is known of the run.
+#[derive(Debug)]
+pub(super) enum State {
+    /// Nothing yet, or no longer: it must be loaded.
+    Cold,
+    /// Everything.
+    Hot(Box<Hot>),
+}
+
+/// A run in memory and what is being done for it.
+#[derive(Debug)]
+pub(super) struct Hot {
+    pub(super) run: Run,
+    pub(super) narrator: Narrator,
+    /// The right to drive it, held while work is under way.
+    pub(super) lease: Option<Lease>,
+    /// Work under way, by what it is about.
+    pub(super) work: HashMap<WorkKey, AbortHandle>,
+}
+
+/// What a piece of work is about: a turn's attempt and round, or a call of a turn.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum WorkKey {
+    Reply { turn: u32, attempt: u32, round: u32 },
+    Call { turn: u32, call: String },
+}
+
+/// The newest events, and where the run rests.
+#[derive(Debug)]
+struct Tail {
+    /// The version before the first event kept.
+    base: Version,
+    events: VecDeque<Published>,
+    bytes: usize,
+    rest: Rest,
+}
+
+/// Whether more events can come without anybody doing anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rest {
+    Moving,
+    Waiting,
+    Over,
+}
+
+/// What a watcher finds in the tail.
+#[derive(Debug)]
+pub(super) enum Glance {
+    /// These events come next.
+    Events(Vec<Published>),
+    /// Nothing new; this is how the run stands.
+    UpToDate(Rest),
+    /// The tail begins later: read the journal.
+    Behind,
+}
+
+impl Cell {
+    fn new(id: RunId) -> Self {
+        let tail = Tail { base: 0, events: VecDeque::new(), bytes: 0, rest: Rest::Moving };
+        Self {
+            id,
+            state: tokio::sync::Mutex::new(State::Cold),
+            tail: Mutex::new(tail),
+            changed: Notify::new(),
+        }
+    }
+
+    /// Sets the tail to a run that was just loaded.
+    pub(super) fn loaded(&self, run: &Run) {
+        let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        tail.base = run.version;
+        tail.events.clear();
+        tail.bytes = 0;
+        tail.rest = rest_of(run);
+    }
+
+    /// Shows durable events to the watchers (E1).
+    pub(super) fn publish(&self, run: &Run, batch: Vec<Published>) {
+        let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        for published in batch {
+            tail.bytes += weight(&published.event);
+            tail.events.push_back(published);
+        }
+        while tail.events.len() > TAIL_EVENTS_MAX || tail.bytes > TAIL_BYTES_MAX {
+            let Some(dropped) = tail.events.pop_front() else { break };
+            tail.base = dropped.sequence;
+            tail.bytes = tail.bytes.saturating_sub(weight(&dropped.event));
+        }
+        tail.rest = rest_of(run);
+        drop(tail);
+        self.changed.notify_waiters();
+    }
+
+    /// What comes after `after`.
+    pub(super) fn glance(&self, after: Version, most: usize) -> Glance {
+        let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        if after < tail.base {
+            return Glance::Behind;
+        }
+        let skipped = usize::try_from(after - tail.base).unwrap_or(usize::MAX);
+        let events: Vec<_> = tail.events.iter().skip(skipped).take(most).cloned().collect();
+        if events.is_empty() { Glance::UpToDate(tail.rest) } else { Glance::Events(events) }
+    }
+}
+
+impl Hot {
+    pub(super) fn new(run: Run) -> Self {
+        let narrator = Narrator::at(&run);
+        Self { run, narrator, lease: None, work: HashMap::new() }
+    }
+}
+
+fn rest_of(run: &Run) -> Rest {
+    match run.status {
+        Status::Running => Rest::Moving,
+        Status::Waiting { .. } => Rest::Waiting,
+        Status::Completed | Status::Failed(_) | Status::Cancelled { .. } => Rest::Over,
+    }
+}
+
+/// Roughly what an event weighs in memory; only the parts that can be large are counted.
+fn weight(event: &Event) -> usize {
+    64 + match event {
+        Event::MessageAdded { message, .. } => message.bytes(),
+        Event::Delta { text, .. } => text.len(),
+        Event::Asked(question) => question.prompt.len() + 1024,
+        Event::Started(_)
+        | Event::Output { .. }
+        | Event::Answered { .. }
+        | Event::ToolCalled { .. }
+        | Event::ToolReturned { .. } => 4096,
+        Event::StepStarted { .. }
+        | Event::HandedOff { .. }
+        | Event::StepCompleted { .. }
+        | Event::StepFailed { .. }
+        | Event::Closed { .. }
+        | Event::CheckpointSaved
+        | Event::Parked
+        | Event::Warned(_)
+        | Event::Completed
+        | Event::Failed(_)
+        | Event::Cancelled { .. } => 0,
+    }
+}
+
+/// The bounded set of cells, least recently used first out.
+#[derive(Debug, Default)]
+pub(super) struct Cells {
+    set: Mutex<Set>,
+}
+
+#[derive(Debug, Default)]
+struct Set {
+    cells: HashMap<RunId, (Arc<Cell>, u64)>,
+    order: BTreeMap<u64, RunId>,
+    ticket: u64,
+}
+
+impl Cells {
+    /// The cell of a run, cold if it is not in memory.
+    pub(super) fn get(&self, id: &RunId) -> Arc<Cell> {
+        let mut set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
+        set.ticket += 1;
+        let ticket = set.ticket;
+        if let Some((cell, stamp)) = set.cells.get_mut(id) {
+            let (cell, old) = (Arc::clone(cell), std::mem::replace(stamp, ticket));
+            set.order.remove(&old);
+            set.order.insert(ticket, id.clone());
+            return cell;
+        }
+        let cell = Arc::new(Cell::new(id.clone()));
+        set.cells.insert(id.clone(), (Arc::clone(&cell), ticket));
+        set.order.insert(ticket, id.clone());
+        set.evict();
+        cell
+    }
+
+    /// Forgets a cell that nobody else holds: there is no such run after all.
+    pub(super) fn forget(&self, id: &RunId) {
+        let mut set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, stamp)) = set.cells.remove(id) {
+            set.order.remove(&stamp);
+        }
+    }
+
+    /// How many runs are in memory.
+    pub(super) fn count(&self) -> usize {
+        self.set.lock().unwrap_or_else(PoisonError::into_inner).cells.len()
+    }
+}
+
+impl Set {
+    /// Drops the oldest cells that nobody holds: a cell with work or a watcher is held by it.
+    fn evict(&mut self) {
+        let excess = self.cells.len().saturating_sub(CELLS_MAX);
+        if excess == 0 {
+            return;
+        }
+        let is_free =
+            |id: &RunId| self.cells.get(id).is_some_and(|(cell, _)| Arc::strong_count(cell) == 1);
+        let oldest = self.order.iter().take(excess + 64);
+        let free: Vec<_> = oldest
+            .filter(|(_, id)| is_free(id))
+            .take(excess)
+            .map(|(stamp, id)| (*stamp, id.clone()))
+            .collect();
+        for (stamp, id) in free {
+            self.order.remove(&stamp);
+            self.cells.remove(&id);
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! Drive: one command, all the way: load, apply, append, publish, and set the owed work going.
+//!
+//! Replies that can be had at once and touch nothing are folded in before the append, so a
+//! command costs one durable write; an attempt that touches the world is begun only after its
+//! intent is durable (E2).
+
+use std::sync::Arc;
+
+use tokio::sync::MutexGuard;
+
+use crate::engine::cell::{Cell, Hot, State};
+use crate::engine::{Engine, EngineError};
+use crate::kernel::{
+    AgentInput, Command, Decision, Effect, Event, Millis, Recorded, Refusal, Run, RunId, Status,
+    Version, apply, plan, replay,
+};
+use crate::ports::{Append, AppendError, Fault, Head, KeyRow, SessionRow};
+
+/// Events read from a journal at a time.
+const READ_EVENTS: usize = 1024;
+/// Events gathered before an append; a workflow that never waits is made durable in pieces.
+const GATHER_EVENTS: usize = 256;
+
+/// What goes with an append beside the events.
+#[derive(Debug, Default)]
+pub(super) struct Extras {
+    pub(super) session: Option<SessionRow>,
+    pub(super) key: Option<(String, KeyRow)>,
+}
+
+/// Events on their way into the journal.
+#[derive(Debug)]
+pub(super) struct Batch {
+    /// The version they follow.
+    pub(super) expected: Version,
+    pub(super) events: Vec<Event>,
+    /// One time for all of them: a replay folds them with the record's own.
+    pub(super) now: Millis,
+    pub(super) extras: Extras,
+}
+
+/// What came of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Done {
+    /// The command's own events begin after this version.
+    pub(super) after: Version,
+}
+
+impl Engine {
+    /// A run, held; loaded first if it is not in memory.
+    pub(super) async fn hot<'a>(
+        &self,
+        cell: &'a Arc<Cell>,
+    ) -> Result<MutexGuard<'a, State>, EngineError> {
+        loop {
+            let state = cell.state.lock().await;
+            if matches!(*state, State::Hot(_)) {
+                return Ok(state);
+            }
+            drop(state);
+            // In a task of its own: a caller that leaves must not stop it between append and telling.
+            let (engine, cell) = (self.clone(), Arc::clone(cell));
+            joined(self.inner.tasks.spawn(async move { engine.warm(&cell).await }).await)?;
+        }
+    }
+
+    async fn warm(&self, cell: &Arc<Cell>) -> Result<(), EngineError> {
+        let mut state = cell.state.lock().await;
+        if matches!(*state, State::Hot(_)) {
+            return Ok(());
+        }
+        let Some(run) = self.load(cell).await? else {
+            self.inner.cells.forget(&cell.id);
+            return Err(Refusal::UnknownRun(cell.id.to_string()).into());
+        };
+        cell.loaded(&run);
+        let was_moving = run.status == Status::Running;
+        *state = State::Hot(Box::new(Hot::new(run)));
+        // A run that was moving when it was last written lost whatever was under way: its own
+        // journal says what to do about that, before anything else is done with it.
+        if was_moving {
+            self.command(cell, &mut state, &Command::Recover, Extras::default()).await?;
+        }
+        Ok(())
+    }
+
+    /// Reads a run back from its journal.
+    async fn load(&self, cell: &Cell) -> Result<Option<Run>, EngineError> {
+        let Some(head) = self.inner.journal.head(&cell.id).await? else { return Ok(None) };
+        let workflow = self.inner.library.kept(&*self.inner.journal, &head.definition).await?;
+        let events = self.read_all(&cell.id, head.version).await?;
+        let run = replay(&cell.id, workflow, &events)?;
+        metrics::counter!("holdpoint_runs_loaded_total").increment(1);
+        Ok(Some(run))
+    }
+
+    /// The whole journal up to `version`.
+    pub(super) async fn read_all(
+        &self,
+        run: &RunId,
+        version: Version,
+    ) -> Result<Vec<Recorded>, EngineError> {
+        let mut events: Vec<Recorded> = Vec::new();
+        loop {
+            let after = events.last().map_or(0, |last| last.version);
+            let more = self.inner.journal.read(run, after, READ_EVENTS).await?;
+            let is_last = more.is_empty();
+            events.extend(more.into_iter().take_while(|recorded| recorded.version <= version));
+            if is_last || events.last().is_some_and(|last| last.version >= version) {
+                break;
+            }
+        }
+        if events.last().map_or(0, |last| last.version) != version {
+            let why = format!("the journal of `{run}` ends before version {version}");
+            return Err(Fault::Corrupt(why).into());
+        }
+        Ok(events)
+    }
+
+    /// Takes a command to a run all the way, in a task of its own: a caller that leaves changes
+    /// nothing (E5).
+    pub(super) async fn submit(
+        &self,
+        cell: &Arc<Cell>,
+        command: Command,
+        extras: Extras,
+    ) -> Result<Done, EngineError> {
+        if self.is_draining() {
+            return Err(EngineError::Draining);
+        }
+        let (engine, cell) = (self.clone(), Arc::clone(cell));
+        let task = self.inner.tasks.spawn(async move {
+            let mut state = engine.hot(&cell).await?;
+            engine.command(&cell, &mut state, &command, extras).await
+        });
+        joined(task.await)
+    }
+
+    /// Applies a command to a run that is held, and makes it durable.
+    pub(super) async fn command(
+        &self,
+        cell: &Arc<Cell>,
+        state: &mut MutexGuard<'_, State>,
+        command: &Command,
+        extras: Extras,
+    ) -> Result<Done, EngineError> {
+        let State::Hot(hot) = &mut **state else { return Err(EngineError::Draining) };
+        let (expected, now) = (hot.run.version, self.inner.clock.now());
+        match apply(&mut hot.run, command, now) {
+            Ok(Decision::Repeat { after }) => Ok(Done { after }),
+            Ok(Decision::Events(events)) => {
+                self.commit(cell, state, Batch { expected, events, now, extras }).await?;
+                Ok(Done { after: expected })
+            }
+            Err(declined) => {
+                let error = EngineError::from(declined);
+                if matches!(error, EngineError::Corrupt(_)) {
+                    tracing::error!(run.id = %cell.id, %error, "run stands still: its journal does not fold");
+                    **state = State::Cold;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Folds in what can be had at once, appends, publishes, and sets the rest going.
+    pub(super) async fn commit(
+        &self,
+        cell: &Arc<Cell>,
+        state: &mut MutexGuard<'_, State>,
+        mut batch: Batch,
+    ) -> Result<(), EngineError> {
+        loop {
+            let State::Hot(hot) = &mut **state else { return Err(EngineError::Draining) };
+            let gathered = self.reply_at_once(&mut hot.run, &mut batch);
+            let outcome = match gathered {
+                Ok(more) if batch.events.is_empty() => Ok(more),
+                Ok(more) => self.append(cell, hot, &mut batch).await.map(|()| more),
+                Err(error) => Err(error),
+            };
+            match outcome {
+                Ok(true) => batch.now = self.inner.clock.now(),
+                Ok(false) => return self.set_going(cell, hot).await,
+                Err(error) => {
+                    // What is in memory is ahead of what is durable: forget it, and load again.
+                    **state = State::Cold;
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Whether there is more to gather; stops at what takes time, or when enough is gathered.
+    fn reply_at_once(&self, run: &mut Run, batch: &mut Batch) -> Result<bool, EngineError> {
+        loop {
+            if batch.events.len() >= GATHER_EVENTS {
+                return Ok(true);
+            }
+            let Some((turn, attempt, input)) = first_reply(run) else { return Ok(false) };
+            let Some(outcome) = self.inner.agents.reply_at_once(&run.workflow, &input) else {
+                return Ok(false);
+            };
+            let command = match outcome {
+                Ok(reply) => Command::Replied { turn, attempt, reply },
+                Err(fault) => Command::AttemptFailed { turn, attempt, fault },
+            };
+            match apply(run, &command, batch.now)? {
+                Decision::Events(more) => batch.events.extend(more),
+                Decision::Repeat { .. } => return Ok(false),
+            }
+        }
+    }
+
+    async fn append(
+        &self,
+        cell: &Cell,
+        hot: &mut Hot,
+        batch: &mut Batch,
+    ) -> Result<(), EngineError> {
+        let events = std::mem::take(&mut batch.events);
+        let extras = std::mem::take(&mut batch.extras);
+        let mut sequence = batch.expected;
+        let told: Vec<_> = events
+            .iter()
+            .map(|event| {
+                sequence += 1;
+                hot.narrator.tell(&hot.run, sequence, batch.now, event.clone())
+            })
+            .collect();
+        let append = Append {
+            run: cell.id.clone(),
+            expected: batch.expected,
+            fence: hot.lease.as_ref().map(|lease| lease.fence),
+            at: batch.now,
+            events,
+            head: Head::of(&hot.run),
+            session: extras.session,
+            key: extras.key,
+        };
+        self.inner.journal.append(append).await.map_err(refused)?;
+        crate::failpoint::hit("engine.after_append");
+        batch.expected = sequence;
+        self.told(cell, hot, told);
+        Ok(())
+    }
+
+    /// Everybody who listens hears of it now that it is durable (E1).
+    fn told(&self, cell: &Cell, hot: &Hot, batch: Vec<crate::engine::Published>) {
+        metrics::counter!("holdpoint_events_total").increment(batch.len() as u64);
+        self.tell_inbox(&hot.run, &batch);
+        cell.publish(&hot.run, batch);
+        if let Some(at) = hot.run.wake_at() {
+            self.wake_at(at);
+        }
+        match &hot.run.status {
+            Status::Running => {}
+            Status::Waiting { .. } => {
+                tracing::debug!(run.id = %cell.id, version = hot.run.version, "run parked");
+            }
+            over @ (Status::Completed | Status::Failed(_) | Status::Cancelled { .. }) => {
+                metrics::counter!("holdpoint_runs_over_total", "status" => over.word())
+                    .increment(1);
+                tracing::debug!(run.id = %cell.id, version = hot.run.version, status = over.word(), "run over");
+            }
+        }
+    }
+}
+
+/// The next reply that is owed and not yet being worked on.
+fn first_reply(run: &Run) -> Option<(u32, u32, Box<AgentInput>)> {
+    plan(run).into_iter().find_map(|effect| match effect {
+        Effect::Reply { turn, attempt, input } => Some((turn, attempt, input)),
+        Effect::CallTool { .. } => None,
+    })
+}
+
+/// A race that another writer won is the world's no: the caller may try again.
+fn refused(error: AppendError) -> EngineError {
+    match error {
+        AppendError::Moved { .. } | AppendError::Superseded => {
+            Fault::Retriable("another server has moved this run on; try again".into()).into()
+        }
+        AppendError::SessionTaken => Refusal::UnknownSession("session_id".into()).into(),
+        AppendError::KeyTaken(_) => Refusal::KeyReused("idempotency_key".into()).into(),
+        AppendError::Fault(fault) => fault.into(),
+    }
+}
+
+/// A task's outcome; a panic in it is our bug, and ends one command, not the process.
+pub(super) fn joined<T>(
+    outcome: Result<Result<T, EngineError>, tokio::task::JoinError>,
+) -> Result<T, EngineError> {
+    outcome.unwrap_or_else(|error| {
+        tracing::error!(%error, "a command panicked");
+        Err(Fault::Permanent("an internal error; the log has it".into()).into())
+    })
+}

@@ -1,0 +1,174 @@
+//! Inbox: changes of what waits for people, told to whoever watches.
+
+use std::collections::HashSet;
+
+use tokio::sync::broadcast;
+
+use crate::engine::narrate::Published;
+use crate::engine::views::{InboxFilter, OpenRequest};
+use crate::engine::{Engine, EngineError};
+use crate::kernel::{Closing, Ending, Event, Principal, RequestId, Run};
+use crate::ports::Fault;
+
+/// One change of the inbox.
+#[derive(Debug, Clone)]
+pub enum InboxChange {
+    /// A request is open.
+    Opened(Box<OpenRequest>),
+    /// A request is no longer open.
+    Closed {
+        /// Which.
+        request: RequestId,
+        /// How: `answered`, `rejected`, `passed`, `withdrawn`, `run_over`.
+        how: &'static str,
+        /// By whom.
+        by: String,
+        /// Whose run it was.
+        owner: String,
+    },
+    /// Everything that was open at the beginning has been told.
+    CaughtUp,
+}
+
+impl Engine {
+    /// Tells the inbox what a durable batch changed.
+    pub(super) fn tell_inbox(&self, run: &Run, batch: &[Published]) {
+        if self.inner.inbox.receiver_count() == 0 {
+            return;
+        }
+        for published in batch {
+            for change in changes(run, published) {
+                // An error only means that the last watcher has just left.
+                drop(self.inner.inbox.send(change));
+            }
+        }
+    }
+
+    /// Watches the inbox: first what is open, then every change.
+    pub fn watch_inbox(&self, principal: Principal, filter: InboxFilter) -> InboxWatch {
+        InboxWatch {
+            changes: self.inner.inbox.subscribe(),
+            engine: self.clone(),
+            principal,
+            filter,
+            phase: Phase::Snapshot { cursor: None },
+            ready: Vec::new(),
+            known: HashSet::new(),
+        }
+    }
+}
+
+fn changes(run: &Run, published: &Published) -> Vec<InboxChange> {
+    let closed = |ordinal: u32, how, by: &str| InboxChange::Closed {
+        request: RequestId { run: run.id.clone(), ordinal },
+        how,
+        by: by.to_owned(),
+        owner: run.owner.clone(),
+    };
+    match &published.event {
+        Event::Asked(_) => published
+            .asked
+            .iter()
+            .map(|asked| InboxChange::Opened(Box::new(OpenRequest::of(run, asked.0.clone()))))
+            .collect(),
+        Event::Answered { ordinal, by, .. } => vec![closed(*ordinal, "answered", by)],
+        Event::Closed { ordinal, closing, by } => {
+            let how = match closing {
+                Closing::Rejected => "rejected",
+                Closing::Passed => "passed",
+                Closing::Withdrawn => "withdrawn",
+            };
+            vec![closed(*ordinal, how, by)]
+        }
+        Event::Completed | Event::Failed(_) | Event::Cancelled { .. } => (1..)
+            .zip(&run.endings)
+            .filter(|(_, ending)| **ending == Some(Ending::Closed("its run is over")))
+            .map(|(ordinal, _)| closed(ordinal, "run_over", ""))
+            .collect(),
+        Event::Started(_)
+        | Event::StepStarted { .. }
+        | Event::Delta { .. }
+        | Event::MessageAdded { .. }
+        | Event::ToolCalled { .. }
+        | Event::ToolReturned { .. }
+        | Event::HandedOff { .. }
+        | Event::StepCompleted { .. }
+        | Event::StepFailed { .. }
+        | Event::CheckpointSaved
+        | Event::Parked
+        | Event::Output { .. }
+        | Event::Warned(_) => Vec::new(),
+    }
+}
+
+/// A stream of inbox changes.
+#[derive(Debug)]
+pub struct InboxWatch {
+    changes: broadcast::Receiver<InboxChange>,
+    engine: Engine,
+    principal: Principal,
+    filter: InboxFilter,
+    phase: Phase,
+    ready: Vec<InboxChange>,
+    /// Requests told as open, so that the seam between snapshot and changes tells none twice.
+    known: HashSet<RequestId>,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Snapshot { cursor: Option<String> },
+    Live,
+}
+
+impl InboxWatch {
+    /// The next change. Errs when the watcher fell behind and must begin anew.
+    pub async fn next(&mut self) -> Result<InboxChange, EngineError> {
+        loop {
+            if let Some(change) = self.ready.pop() {
+                return Ok(change);
+            }
+            if let Phase::Snapshot { cursor } = &self.phase {
+                let page = self
+                    .engine
+                    .inbox(&self.principal, &self.filter, cursor.as_deref(), 100)
+                    .await?;
+                self.known.extend(page.rows.iter().map(OpenRequest::id));
+                let opened = page.rows.into_iter().map(|row| InboxChange::Opened(Box::new(row)));
+                self.ready = opened.rev().collect();
+                self.phase = if page.next.is_some() {
+                    Phase::Snapshot { cursor: page.next }
+                } else {
+                    self.ready.insert(0, InboxChange::CaughtUp);
+                    Phase::Live
+                };
+                continue;
+            }
+            let stop = self.engine.inner.stop.clone();
+            let change = tokio::select! {
+                change = self.changes.recv() => change,
+                () = stop.cancelled() => return Err(EngineError::Draining),
+            };
+            match change {
+                Ok(change) if self.concerns(&change) => return Ok(change),
+                Ok(_) => {}
+                Err(broadcast::error::RecvError::Lagged(_)) => {
+                    let why = "the watcher fell behind the inbox; watch again";
+                    return Err(Fault::Retriable(why.into()).into());
+                }
+                Err(broadcast::error::RecvError::Closed) => return Err(EngineError::Draining),
+            }
+        }
+    }
+
+    fn concerns(&mut self, change: &InboxChange) -> bool {
+        match change {
+            InboxChange::Opened(request) => {
+                self.principal.may_see(&request.owner)
+                    && self.filter.accepts(request)
+                    && self.known.insert(request.id())
+            }
+            InboxChange::Closed { request, .. } => self.known.remove(request),
+            InboxChange::CaughtUp => true,
+        }
+    }
+}

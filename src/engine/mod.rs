@@ -1,0 +1,160 @@
+//! Engine: the imperative shell around the kernel. Accept, journal, then act.
+//!
+//! A command goes one way: load the run, `apply` it, append what comes back, and only then tell
+//! anyone. Whatever the run then owes to the world is performed by tasks of its own, so a caller
+//! that leaves changes nothing (E5).
+//!
+//! - **E1** An event is published only after it is durable.
+//! - **E3** Completed steps are never performed again, by any path.
+//! - **E4** A parked run costs no task.
+//! - **E6** Every queue has a bound, with the reason beside the number.
+//! - **E7** A store that cannot write stops the run visibly.
+
+mod cell;
+mod commands;
+mod drive;
+mod inbox;
+mod library;
+mod narrate;
+mod recovery;
+mod timers;
+mod views;
+mod watch;
+mod work;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use tokio::sync::{Notify, Semaphore, broadcast};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::kernel::{Corruption, Declined, Refusal};
+use crate::ports::{Agents, Clock, Fault, Journal, Tools};
+
+pub use commands::{AnswerRequest, Begun, ForkRequest, StartRequest};
+pub use inbox::{InboxChange, InboxWatch};
+pub use library::{Entry, Library};
+pub use narrate::{Published, Waiting};
+pub use recovery::Recovered;
+pub use views::{CheckpointView, InboxFilter, OpenRequest, RunView, SessionView};
+pub use watch::{Until, Watch};
+
+use cell::Cells;
+
+/// Attempts under way at once; past it they queue. Each is a task with its input in memory.
+const WORK_AT_ONCE: usize = 4096;
+/// Changes of the inbox kept for a slow watcher before it must begin anew.
+const INBOX_BACKLOG: usize = 4096;
+/// How long an attempt under way may go on after a shutdown was asked for.
+const DRAIN_MS: u64 = 5_000;
+
+/// Why a command came to nothing.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum EngineError {
+    /// The caller's no.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The world's no.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+    /// Our own bug, or wrong bytes: the run stands still until a person has looked.
+    #[error(transparent)]
+    Corrupt(#[from] Corruption),
+    /// The server is going down; another one will take the call.
+    #[error("the server is shutting down; try again in a moment")]
+    Draining,
+}
+
+impl From<Declined> for EngineError {
+    fn from(declined: Declined) -> Self {
+        match declined {
+            Declined::Refused(refusal) => Self::Refused(refusal),
+            Declined::Corrupt(corruption) => Self::Corrupt(corruption),
+        }
+    }
+}
+
+/// A cheap handle to everything that runs.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    journal: Arc<dyn Journal>,
+    clock: Arc<dyn Clock>,
+    agents: Arc<dyn Agents>,
+    tools: Arc<dyn Tools>,
+    library: Library,
+    cells: Cells,
+    inbox: broadcast::Sender<InboxChange>,
+    /// The time the timer loop sleeps until; an earlier deadline wakes it.
+    alarm: AtomicU64,
+    alarm_moved: Notify,
+    permits: Arc<Semaphore>,
+    tasks: TaskTracker,
+    /// Set first: nothing new is taken on.
+    draining: AtomicBool,
+    /// Set last: whatever still runs is cut off, and taken up again at the next start.
+    stop: CancellationToken,
+}
+
+impl Engine {
+    /// An engine over its world. Nothing runs before [`Engine::recover`] and [`Engine::run_timers`].
+    pub fn new(
+        journal: Arc<dyn Journal>,
+        clock: Arc<dyn Clock>,
+        agents: Arc<dyn Agents>,
+        tools: Arc<dyn Tools>,
+        library: Library,
+    ) -> Self {
+        let inner = Inner {
+            journal,
+            clock,
+            agents,
+            tools,
+            library,
+            cells: Cells::default(),
+            inbox: broadcast::channel(INBOX_BACKLOG).0,
+            alarm: AtomicU64::new(u64::MAX),
+            alarm_moved: Notify::new(),
+            permits: Arc::new(Semaphore::new(WORK_AT_ONCE)),
+            tasks: TaskTracker::new(),
+            draining: AtomicBool::new(false),
+            stop: CancellationToken::new(),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// The workflows that can be started.
+    pub fn library(&self) -> &Library {
+        &self.inner.library
+    }
+
+    /// Whether the store still takes writes.
+    pub fn is_healthy(&self) -> bool {
+        self.inner.journal.is_healthy() && !self.is_draining()
+    }
+
+    /// Whether a shutdown has begun.
+    pub fn is_draining(&self) -> bool {
+        self.inner.draining.load(Ordering::Acquire)
+    }
+
+    /// Takes on nothing new, lets attempts under way finish for a moment, then closes the store.
+    /// What is cut off is taken up again at the next start.
+    pub async fn shut_down(&self) {
+        self.inner.draining.store(true, Ordering::Release);
+        self.inner.tasks.close();
+        let patience = self.inner.clock.now().plus(DRAIN_MS);
+        tokio::select! {
+            () = self.inner.tasks.wait() => {}
+            () = self.inner.clock.sleep_until(patience) => {}
+        }
+        self.inner.stop.cancel();
+        self.inner.tasks.wait().await;
+        self.inner.journal.close().await;
+    }
+}

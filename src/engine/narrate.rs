@@ -1,0 +1,126 @@
+//! Narrate: an event as it is told to the outside, with what a listener needs to understand it.
+//!
+//! A journal holds each fact once; a listener also wants the step's name, the open requests of a
+//! pause and the last words before a question. All of it follows from the run.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::kernel::{Event, Message, Millis, Question, Run, RunId, SessionId, Status, Version};
+
+/// How many messages before a question are told with it; the whole conversation is a call away.
+const RECENT_MESSAGES: usize = 20;
+
+/// An event as it is told.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Published {
+    /// Its place in the journal.
+    pub sequence: Version,
+    /// When it was recorded.
+    pub at: Millis,
+    /// What happened.
+    pub event: Event,
+    /// The step it belongs to, where the event names only the turn.
+    pub step: Option<String>,
+    /// With a pause: what is waited for.
+    pub waiting: Option<Arc<Waiting>>,
+    /// With a question: the question as it is now kept, and the last messages before it.
+    pub asked: Option<Box<(Question, Vec<Arc<Message>>)>>,
+    /// With a message: its place in the conversation.
+    pub message_ordinal: usize,
+}
+
+/// What a run waits for: `workflow_waiting`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Waiting {
+    /// The run.
+    pub run: RunId,
+    /// Its session.
+    pub session: SessionId,
+    /// The workflow's name.
+    pub workflow: String,
+    /// Since when.
+    pub since: Millis,
+    /// The open questions.
+    pub questions: Vec<Question>,
+}
+
+impl Waiting {
+    /// What `run` waits for, if it does.
+    pub fn of(run: &Run) -> Option<Self> {
+        let Status::Waiting { since } = run.status else { return None };
+        Some(Self {
+            run: run.id.clone(),
+            session: run.session.clone(),
+            workflow: run.workflow.name.clone(),
+            since,
+            questions: run.questions.values().cloned().collect(),
+        })
+    }
+}
+
+/// Remembers the names of turns under way, which most events leave out.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Narrator {
+    steps: BTreeMap<u32, String>,
+}
+
+impl Narrator {
+    /// A narrator that takes over from where `run` stands.
+    pub(super) fn at(run: &Run) -> Self {
+        let steps = run.turns.values().map(|turn| (turn.number, turn.step.clone())).collect();
+        Self { steps }
+    }
+
+    /// Tells one event. `run` has it folded in; live, it may have folded in the rest of its batch.
+    pub(super) fn tell(
+        &mut self,
+        run: &Run,
+        sequence: Version,
+        at: Millis,
+        event: Event,
+    ) -> Published {
+        let step = self.step_of(&event);
+        let waiting = if event == Event::Parked { Waiting::of(run).map(Arc::new) } else { None };
+        let asked = if let Event::Asked(question) = &event {
+            run.questions.get(&question.ordinal).map(|kept| with_recent(run, kept))
+        } else {
+            None
+        };
+        let message_ordinal = run.conversation.len();
+        Published { sequence, at, event, step, waiting, asked, message_ordinal }
+    }
+
+    fn step_of(&mut self, event: &Event) -> Option<String> {
+        match event {
+            Event::StepStarted { turn, step, .. } => {
+                self.steps.insert(*turn, step.clone());
+                None
+            }
+            Event::StepCompleted { turn, .. } => self.steps.remove(turn),
+            Event::Delta { turn, .. }
+            | Event::ToolCalled { turn, .. }
+            | Event::ToolReturned { turn, .. }
+            | Event::HandedOff { turn, .. }
+            | Event::StepFailed { turn, .. } => self.steps.get(turn).cloned(),
+            Event::Started(_)
+            | Event::MessageAdded { .. }
+            | Event::Asked(_)
+            | Event::Answered { .. }
+            | Event::Closed { .. }
+            | Event::CheckpointSaved
+            | Event::Parked
+            | Event::Output { .. }
+            | Event::Warned(_)
+            | Event::Completed
+            | Event::Failed(_)
+            | Event::Cancelled { .. } => None,
+        }
+    }
+}
+
+fn with_recent(run: &Run, kept: &Question) -> Box<(Question, Vec<Arc<Message>>)> {
+    let before = run.conversation.get(..kept.messages).unwrap_or(&run.conversation);
+    let skipped = before.len().saturating_sub(RECENT_MESSAGES);
+    Box::new((kept.clone(), before.iter().skip(skipped).cloned().collect()))
+}

@@ -1,0 +1,306 @@
+//! Views: what callers may look at: runs, sessions, checkpoints, the inbox.
+
+use serde_json::Value;
+
+use crate::engine::cell::State;
+use crate::engine::commands::parse_session;
+use crate::engine::narrate::Waiting;
+use crate::engine::{Engine, EngineError};
+use crate::kernel::{
+    Kind, Millis, Principal, Question, Refusal, RequestId, Run, RunId, SessionId, Version, evolve,
+};
+use crate::ports::{Head, HeadStatus, Page, RunFilter, SessionRow};
+
+/// Rows of one page at most: a page is held in memory and sent as one message.
+const PAGE_MAX: usize = 1_000;
+/// Rows of a page where the caller does not say.
+const PAGE_DEFAULT: usize = 100;
+/// Heads looked through for one page of a filtered listing before the caller gets a cursor.
+const SCAN: usize = 512;
+
+/// A run, looked at whole.
+#[derive(Debug)]
+pub struct RunView {
+    /// Where it stands.
+    pub head: Head,
+    /// The run itself.
+    pub run: Run,
+}
+
+/// A session and what it waits for.
+#[derive(Debug)]
+pub struct SessionView {
+    /// The session.
+    pub row: SessionRow,
+    /// Its newest runs.
+    pub runs: Vec<Head>,
+}
+
+/// A point that a run can be forked from.
+#[derive(Debug)]
+pub struct CheckpointView {
+    /// The run.
+    pub run: RunId,
+    /// The version it was saved at.
+    pub version: Version,
+    /// When.
+    pub at: Millis,
+    /// What the run waited for.
+    pub waiting: Option<Waiting>,
+    /// How long the conversation was.
+    pub messages: usize,
+}
+
+/// An open request, with where it belongs.
+#[derive(Debug, Clone)]
+pub struct OpenRequest {
+    /// The run.
+    pub run: RunId,
+    /// Its session.
+    pub session: SessionId,
+    /// The workflow's name.
+    pub workflow: String,
+    /// Whose run it is.
+    pub owner: String,
+    /// What is asked.
+    pub question: Question,
+}
+
+impl OpenRequest {
+    /// A question of a run.
+    pub(super) fn of(run: &Run, question: Question) -> Self {
+        Self {
+            run: run.id.clone(),
+            session: run.session.clone(),
+            workflow: run.workflow.name.clone(),
+            owner: run.owner.clone(),
+            question,
+        }
+    }
+
+    /// Its id.
+    pub fn id(&self) -> RequestId {
+        self.question.id(&self.run)
+    }
+}
+
+/// Which requests are listed.
+#[derive(Debug, Clone, Default)]
+pub struct InboxFilter {
+    /// Of this session.
+    pub session: Option<String>,
+    /// Of this workflow.
+    pub workflow: Option<String>,
+    /// Of this kind.
+    pub kind: Option<Kind>,
+}
+
+impl InboxFilter {
+    /// Whether a request passes.
+    pub fn accepts(&self, request: &OpenRequest) -> bool {
+        self.session.as_ref().is_none_or(|session| session == request.session.as_str())
+            && self.workflow.as_ref().is_none_or(|workflow| *workflow == request.workflow)
+            && self.kind.is_none_or(|kind| kind == request.question.kind)
+    }
+}
+
+impl Engine {
+    /// A run, whole.
+    pub async fn run(&self, run: &str, who: &Principal) -> Result<RunView, EngineError> {
+        let (_, cell) = self.seen_run(run, who).await?;
+        let state = self.hot(&cell).await?;
+        let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
+        Ok(RunView { head: Head::of(&hot.run), run: hot.run.clone() })
+    }
+
+    /// Where a run stands, without its conversation.
+    pub async fn head(&self, run: &str, who: &Principal) -> Result<Head, EngineError> {
+        let (_, cell) = self.seen_run(run, who).await?;
+        let state = self.hot(&cell).await?;
+        let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
+        Ok(Head::of(&hot.run))
+    }
+
+    /// Runs, newest first.
+    pub async fn runs(
+        &self,
+        mut filter: RunFilter,
+        cursor: &str,
+        limit: i32,
+        who: &Principal,
+    ) -> Result<Page<Head>, EngineError> {
+        if !who.is_admin() {
+            filter.owner = Some(who.id.clone());
+        }
+        Ok(self.inner.journal.heads(&filter, some(cursor), page_size(limit)?).await?)
+    }
+
+    /// A session.
+    pub async fn session(
+        &self,
+        session: &str,
+        who: &Principal,
+    ) -> Result<SessionView, EngineError> {
+        if session.is_empty() {
+            let remedy = "expected a session's id; ListSessions names them";
+            return Err(Refusal::invalid("session_id", remedy).into());
+        }
+        let id = parse_session(session)?;
+        let row = self.inner.journal.session(&id).await?;
+        let row = row
+            .filter(|row| who.may_see(&row.owner))
+            .ok_or_else(|| Refusal::UnknownSession(session.to_owned()))?;
+        self.session_view(row).await
+    }
+
+    /// The sessions of a principal; of everybody, for an admin.
+    pub async fn sessions(
+        &self,
+        cursor: &str,
+        limit: i32,
+        who: &Principal,
+    ) -> Result<Page<SessionView>, EngineError> {
+        let owner = (!who.is_admin()).then_some(who.id.as_str());
+        let page = self.inner.journal.sessions(owner, some(cursor), page_size(limit)?).await?;
+        let mut rows = Vec::with_capacity(page.rows.len());
+        for row in page.rows {
+            rows.push(self.session_view(row).await?);
+        }
+        Ok(Page { rows, next: page.next })
+    }
+
+    async fn session_view(&self, row: SessionRow) -> Result<SessionView, EngineError> {
+        let filter = RunFilter { session: Some(row.session.clone()), ..RunFilter::default() };
+        let runs = self.inner.journal.heads(&filter, None, PAGE_DEFAULT).await?.rows;
+        Ok(SessionView { row, runs })
+    }
+
+    /// The inbox: what waits for people, soonest deadline first.
+    pub async fn inbox(
+        &self,
+        who: &Principal,
+        filter: &InboxFilter,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<OpenRequest>, EngineError> {
+        let mut rows = Vec::new();
+        let mut cursor = cursor.map(str::to_owned);
+        loop {
+            let page = self.inner.journal.waiting(cursor.as_deref(), limit.min(SCAN)).await?;
+            let visible = page.rows.into_iter().filter(|head| who.may_see(&head.owner));
+            let requests = visible.flat_map(open_requests).filter(|row| filter.accepts(row));
+            rows.extend(requests);
+            cursor = page.next;
+            if cursor.is_none() || rows.len() >= limit {
+                return Ok(Page { rows, next: cursor });
+            }
+        }
+    }
+
+    /// The inbox, for a caller that counts its pages.
+    pub async fn inbox_page(
+        &self,
+        who: &Principal,
+        filter: &InboxFilter,
+        cursor: &str,
+        limit: i32,
+    ) -> Result<Page<OpenRequest>, EngineError> {
+        self.inbox(who, filter, some(cursor), page_size(limit)?).await
+    }
+
+    /// The points that a run can be forked from, each with what it waited for then.
+    pub async fn checkpoints(
+        &self,
+        run: &str,
+        who: &Principal,
+    ) -> Result<Vec<CheckpointView>, EngineError> {
+        let (id, cell) = self.seen_run(run, who).await?;
+        let (version, workflow, marks) = {
+            let state = self.hot(&cell).await?;
+            let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
+            (hot.run.version, std::sync::Arc::clone(&hot.run.workflow), hot.run.checkpoints.clone())
+        };
+        let journal = self.read_all(&id, version).await?;
+        let mut views = Vec::with_capacity(marks.len());
+        let mut folded: Option<Run> = None;
+        for recorded in &journal {
+            match &mut folded {
+                None => {
+                    folded = Some(crate::kernel::replay(
+                        &id,
+                        std::sync::Arc::clone(&workflow),
+                        [recorded],
+                    )?)
+                }
+                Some(run) => evolve(run, &recorded.event, recorded.at)?,
+            }
+            let Some(run) = &folded else { continue };
+            let is_after = |(mark, _): &&(Version, Millis)| mark + 1 == recorded.version;
+            if let Some((mark, at)) = marks.iter().find(is_after) {
+                views.push(CheckpointView {
+                    run: id.clone(),
+                    version: *mark,
+                    at: *at,
+                    waiting: Waiting::of(run),
+                    messages: run.conversation.len(),
+                });
+            }
+        }
+        Ok(views)
+    }
+
+    /// How many runs are in memory, for the metrics.
+    pub fn runs_in_memory(&self) -> usize {
+        self.inner.cells.count()
+    }
+}
+
+impl RunView {
+    /// The run's result.
+    pub fn output(&self) -> Option<&Value> {
+        self.run.output.as_ref()
+    }
+}
+
+impl Waiting {
+    /// What a head waits for, if it does.
+    pub fn of_head(head: &Head) -> Option<Self> {
+        let HeadStatus::Waiting(since) = head.status else { return None };
+        Some(Self {
+            run: head.run.clone(),
+            session: head.session.clone(),
+            workflow: head.workflow.clone(),
+            since,
+            questions: head.questions.clone(),
+        })
+    }
+}
+
+fn open_requests(head: Head) -> Vec<OpenRequest> {
+    let Head { run, session, workflow, owner, questions, .. } = head;
+    questions
+        .into_iter()
+        .map(|question| OpenRequest {
+            run: run.clone(),
+            session: session.clone(),
+            workflow: workflow.clone(),
+            owner: owner.clone(),
+            question,
+        })
+        .collect()
+}
+
+fn some(cursor: &str) -> Option<&str> {
+    (!cursor.is_empty()).then_some(cursor)
+}
+
+fn page_size(limit: i32) -> Result<usize, Refusal> {
+    match usize::try_from(limit) {
+        Ok(0) => Ok(PAGE_DEFAULT),
+        Ok(size) if size <= PAGE_MAX => Ok(size),
+        Ok(_) | Err(_) => Err(Refusal::invalid(
+            "page_size",
+            format!("expected 0 to {PAGE_MAX}; 0 means {PAGE_DEFAULT}"),
+        )),
+    }
+}

@@ -1,0 +1,156 @@
+//! Watch: a run's events after any sequence number, nothing missing and nothing twice (E1).
+//!
+//! A watcher reads the tail in memory while it keeps up, and the journal where it does not: a slow
+//! reader is never waited for and never buffered for. Nothing here can change a run (E5).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::engine::cell::{Cell, Glance, Rest};
+use crate::engine::narrate::{Narrator, Published};
+use crate::engine::{Engine, EngineError};
+use crate::kernel::{Event, Run, SessionId, Version, begin, evolve};
+
+/// Events handed over at a time.
+const BATCH: usize = 128;
+
+/// When a stream ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Until {
+    /// At the first pause or end that it comes to: what one call did.
+    FirstRest,
+    /// When the run rests now: caught up, and nothing moves.
+    CurrentRest,
+    /// When the run is over.
+    Over,
+}
+
+/// A stream of a run's events.
+#[derive(Debug)]
+pub struct Watch {
+    engine: Engine,
+    cell: Arc<Cell>,
+    session: SessionId,
+    after: Version,
+    until: Until,
+    ready: VecDeque<Published>,
+    replay: Option<Replay>,
+    is_done: bool,
+}
+
+/// A run folded up to where a watcher stands, so that it can be told what it missed.
+#[derive(Debug)]
+struct Replay {
+    run: Run,
+    narrator: Narrator,
+}
+
+impl Watch {
+    pub(super) fn new(
+        engine: Engine,
+        cell: Arc<Cell>,
+        session: SessionId,
+        after: Version,
+        until: Until,
+    ) -> Self {
+        Self {
+            engine,
+            cell,
+            session,
+            after,
+            until,
+            ready: VecDeque::new(),
+            replay: None,
+            is_done: false,
+        }
+    }
+
+    /// The run that is watched.
+    pub fn run_id(&self) -> &crate::kernel::RunId {
+        &self.cell.id
+    }
+
+    /// Its session.
+    pub fn session_id(&self) -> &SessionId {
+        &self.session
+    }
+
+    /// The next event; none when the stream is over.
+    pub async fn next(&mut self) -> Result<Option<Published>, EngineError> {
+        loop {
+            if let Some(published) = self.ready.pop_front() {
+                self.after = published.sequence;
+                if self.until == Until::FirstRest && is_rest(&published.event) {
+                    self.is_done = true;
+                    self.ready.clear();
+                }
+                return Ok(Some(published));
+            }
+            if self.is_done {
+                return Ok(None);
+            }
+            self.refill().await?;
+        }
+    }
+
+    async fn refill(&mut self) -> Result<(), EngineError> {
+        // Registered before looking, so that a publication in between is not overlooked.
+        let cell = Arc::clone(&self.cell);
+        let mut changed = std::pin::pin!(cell.changed.notified());
+        changed.as_mut().enable();
+        match self.cell.glance(self.after, BATCH) {
+            Glance::Events(events) => {
+                self.replay = None;
+                self.ready.extend(events);
+            }
+            Glance::Behind => return self.catch_up().await,
+            Glance::UpToDate(rest) => {
+                let ends = match (rest, self.until) {
+                    (Rest::Over, _) | (Rest::Waiting, Until::CurrentRest) => true,
+                    (Rest::Waiting, Until::FirstRest | Until::Over) | (Rest::Moving, _) => false,
+                };
+                if ends {
+                    self.is_done = true;
+                    return Ok(());
+                }
+                let stop = self.engine.inner.stop.clone();
+                tokio::select! {
+                    () = changed => {}
+                    () = stop.cancelled() => return Err(EngineError::Draining),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a piece of the journal and tells it.
+    async fn catch_up(&mut self) -> Result<(), EngineError> {
+        let journal = &self.engine.inner.journal;
+        let from = self.replay.as_ref().map_or(0, |replay| replay.run.version);
+        for recorded in journal.read(&self.cell.id, from, BATCH).await? {
+            let replay = match (&mut self.replay, &recorded.event) {
+                (Some(replay), event) => {
+                    evolve(&mut replay.run, event, recorded.at)?;
+                    replay
+                }
+                (none, Event::Started(started)) => {
+                    let library = &self.engine.inner.library;
+                    let workflow = library.kept(&**journal, &started.definition).await?;
+                    let run = begin(self.cell.id.clone(), workflow, started, recorded.at);
+                    none.insert(Replay { run, narrator: Narrator::default() })
+                }
+                (None, _) => continue,
+            };
+            let told =
+                replay.narrator.tell(&replay.run, recorded.version, recorded.at, recorded.event);
+            if told.sequence > self.after {
+                self.ready.push_back(told);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_rest(event: &Event) -> bool {
+    matches!(event, Event::Parked | Event::Completed | Event::Failed(_) | Event::Cancelled { .. })
+}

@@ -1,0 +1,202 @@
+//! Work: what a run owes to the world, performed by tasks of their own and reported back.
+//!
+//! A task holds its cell, so a run with work under way stays in memory; when the run is over, or
+//! cancelled, its tasks are stopped.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::engine::cell::{Cell, Hot, WorkKey};
+use crate::engine::drive::Extras;
+use crate::engine::{Engine, EngineError};
+use crate::kernel::{
+    AgentInput, AttemptFault, Command, Effect, Failure, Refusal, Run, Status, ToolCall, Workflow,
+    plan,
+};
+use crate::ports::{DeltaSink, Fault};
+
+/// How long a lease holds unless it is renewed by the next append's claim.
+const LEASE_MS: u64 = 30_000;
+/// Who holds the leases of this process.
+const HOLDER: &str = "holdpoint";
+
+impl Engine {
+    /// Sets going what is owed and not yet under way; stops what is no longer wanted.
+    pub(super) async fn set_going(
+        &self,
+        cell: &Arc<Cell>,
+        hot: &mut Hot,
+    ) -> Result<(), EngineError> {
+        if hot.run.status != Status::Running {
+            self.stop_work(hot).await;
+            return Ok(());
+        }
+        let owed = plan(&hot.run);
+        let wanted: Vec<_> =
+            owed.into_iter().map(|effect| (key_of(&hot.run, &effect), effect)).collect();
+        hot.work.retain(|key, _| wanted.iter().any(|(owed, _)| owed == key));
+        for (key, effect) in wanted {
+            if hot.work.contains_key(&key) {
+                continue;
+            }
+            if hot.lease.is_none() {
+                let now = self.inner.clock.now();
+                let lease = self.inner.journal.claim(&cell.id, HOLDER, now, LEASE_MS).await?;
+                hot.lease =
+                    Some(lease.ok_or_else(|| {
+                        Fault::Retriable("another server drives this run".into())
+                    })?);
+            }
+            let task = self.spawn_work(cell, &hot.run, effect);
+            hot.work.insert(key, task);
+        }
+        Ok(())
+    }
+
+    /// Gives the run back. Stopping the tasks comes last: the one that reports the end is among
+    /// them, and must not wait for anything after it.
+    async fn stop_work(&self, hot: &mut Hot) {
+        if let Some(lease) = hot.lease.take()
+            && let Err(error) = self.inner.journal.release(&lease).await
+        {
+            tracing::warn!(run.id = %lease.run, %error, "lease could not be given back");
+        }
+        for (_, task) in hot.work.drain() {
+            task.abort();
+        }
+    }
+
+    fn spawn_work(&self, cell: &Arc<Cell>, run: &Run, effect: Effect) -> tokio::task::AbortHandle {
+        let (engine, cell) = (self.clone(), Arc::clone(cell));
+        let workflow = Arc::clone(&run.workflow);
+        let stop = self.inner.stop.clone();
+        let task = self.inner.tasks.spawn(async move {
+            let permits = Arc::clone(&engine.inner.permits);
+            let work = async {
+                let Ok(_permit) = permits.acquire_owned().await else { return };
+                engine.perform(&cell, &workflow, effect).await;
+            };
+            tokio::select! {
+                () = work => {}
+                () = stop.cancelled() => {}
+            }
+        });
+        task.abort_handle()
+    }
+
+    async fn perform(&self, cell: &Arc<Cell>, workflow: &Arc<Workflow>, effect: Effect) {
+        let command = match effect {
+            Effect::Reply { turn, attempt, input } => {
+                self.perform_reply(cell, workflow, (turn, attempt), input).await
+            }
+            Effect::CallTool { turn, call, key } => {
+                self.perform_call(workflow, turn, call, key).await
+            }
+        };
+        self.report(cell, command).await;
+    }
+
+    async fn perform_reply(
+        &self,
+        cell: &Arc<Cell>,
+        workflow: &Arc<Workflow>,
+        (turn, attempt): (u32, u32),
+        input: Box<AgentInput>,
+    ) -> Command {
+        let mut sink = Sink { engine: self.clone(), cell: Arc::clone(cell), turn, attempt };
+        let (agents, workflow) = (Arc::clone(&self.inner.agents), Arc::clone(workflow));
+        // A task of its own, so that a provider's panic is an attempt's failure and no more.
+        let task = tokio::spawn(async move { agents.reply(&workflow, &input, &mut sink).await });
+        let guard = AbortOnDrop(task.abort_handle());
+        let outcome = task.await;
+        drop(guard);
+        match outcome {
+            Ok(Ok(reply)) => Command::Replied { turn, attempt, reply },
+            Ok(Err(fault)) => Command::AttemptFailed { turn, attempt, fault },
+            Err(error) => Command::AttemptFailed { turn, attempt, fault: panicked(&error) },
+        }
+    }
+
+    async fn perform_call(
+        &self,
+        workflow: &Arc<Workflow>,
+        turn: u32,
+        call: ToolCall,
+        key: String,
+    ) -> Command {
+        let (tools, workflow) = (Arc::clone(&self.inner.tools), Arc::clone(workflow));
+        let call_id = call.id.clone();
+        let task =
+            tokio::spawn(
+                async move { tools.call(&workflow, &call.tool, &call.arguments, &key).await },
+            );
+        let guard = AbortOnDrop(task.abort_handle());
+        let outcome = task.await.unwrap_or_else(|error| Err(panicked(&error)));
+        drop(guard);
+        Command::ToolReturned { turn, call_id, outcome }
+    }
+
+    /// Brings an outcome home. A store that cannot write leaves the run as it was: visible,
+    /// unfinished, and taken up again at the next start (E7).
+    async fn report(&self, cell: &Arc<Cell>, command: Command) {
+        let outcome = async {
+            let mut state = self.hot(cell).await?;
+            self.command(cell, &mut state, &command, Extras::default()).await
+        };
+        match outcome.await {
+            Ok(_) | Err(EngineError::Refused(Refusal::Stale)) => {}
+            Err(error) => {
+                tracing::error!(run.id = %cell.id, %error, "outcome could not be recorded")
+            }
+        }
+    }
+}
+
+fn key_of(run: &Run, effect: &Effect) -> WorkKey {
+    match effect {
+        Effect::Reply { turn, attempt, .. } => {
+            let round = run.turns.get(turn).map_or(0, |turn| turn.rounds + turn.corrections);
+            WorkKey::Reply { turn: *turn, attempt: *attempt, round }
+        }
+        Effect::CallTool { turn, call, .. } => WorkKey::Call { turn: *turn, call: call.id.clone() },
+    }
+}
+
+fn panicked(error: &tokio::task::JoinError) -> AttemptFault {
+    tracing::error!(%error, "an attempt panicked");
+    AttemptFault {
+        failure: Failure::new("step.panicked", "an internal error; the log has it"),
+        retriable: false,
+    }
+}
+
+/// Stops the inner task when the outer one is stopped.
+#[derive(Debug)]
+struct AbortOnDrop(tokio::task::AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Makes an agent's text durable piece by piece, while it is still speaking.
+#[derive(Debug)]
+struct Sink {
+    engine: Engine,
+    cell: Arc<Cell>,
+    turn: u32,
+    attempt: u32,
+}
+
+#[async_trait]
+impl DeltaSink for Sink {
+    async fn push(&mut self, text: String) {
+        if text.is_empty() {
+            return;
+        }
+        let command = Command::Delta { turn: self.turn, attempt: self.attempt, text };
+        self.engine.report(&self.cell, command).await;
+    }
+}

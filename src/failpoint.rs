@@ -1,0 +1,3 @@
+//! Failpoint: stub until the store's lands.
+/// Nothing.
+pub fn hit(_name: &str) {}
