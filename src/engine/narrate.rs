@@ -63,13 +63,15 @@ impl Waiting {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Narrator {
     steps: BTreeMap<u32, String>,
+    /// How much of the conversation has been told or passed over.
+    messages: usize,
 }
 
 impl Narrator {
     /// A narrator that takes over from where `run` stands.
     pub(super) fn at(run: &Run) -> Self {
         let steps = run.turns.values().map(|turn| (turn.number, turn.step.clone())).collect();
-        Self { steps }
+        Self { steps, messages: run.conversation.len() }
     }
 
     /// Tells one event. `run` has it folded in; live, it may have folded in the rest of its batch.
@@ -87,8 +89,17 @@ impl Narrator {
         } else {
             None
         };
-        let message_ordinal = run.conversation.len();
+        let message_ordinal = self.ordinal_of(run, &event);
         Published { sequence, at, event, step, waiting, asked, message_ordinal }
+    }
+
+    /// Live, the run may be ahead of the event: the message is looked for from where we were.
+    fn ordinal_of(&mut self, run: &Run, event: &Event) -> usize {
+        let Event::MessageAdded { message, .. } = event else { return 0 };
+        let rest = run.conversation.iter().enumerate().skip(self.messages);
+        let found = rest.into_iter().find(|(_, said)| ***said == *message);
+        self.messages = found.map_or(run.conversation.len(), |(index, _)| index + 1);
+        self.messages
     }
 
     fn step_of(&mut self, event: &Event) -> Option<String> {

@@ -1,5 +1,7 @@
 //! Views: what callers may look at: runs, sessions, checkpoints, the inbox.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use crate::engine::cell::State;
@@ -8,6 +10,7 @@ use crate::engine::narrate::Waiting;
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
     Kind, Millis, Principal, Question, Refusal, RequestId, Run, RunId, SessionId, Version, evolve,
+    replay,
 };
 use crate::ports::{Head, HeadStatus, Page, RunFilter, SessionRow};
 
@@ -218,20 +221,14 @@ impl Engine {
         let (version, workflow, marks) = {
             let state = self.hot(&cell).await?;
             let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
-            (hot.run.version, std::sync::Arc::clone(&hot.run.workflow), hot.run.checkpoints.clone())
+            (hot.run.version, Arc::clone(&hot.run.workflow), hot.run.checkpoints.clone())
         };
         let journal = self.read_all(&id, version).await?;
         let mut views = Vec::with_capacity(marks.len());
         let mut folded: Option<Run> = None;
         for recorded in &journal {
             match &mut folded {
-                None => {
-                    folded = Some(crate::kernel::replay(
-                        &id,
-                        std::sync::Arc::clone(&workflow),
-                        [recorded],
-                    )?)
-                }
+                None => folded = Some(replay(&id, Arc::clone(&workflow), [recorded])?),
                 Some(run) => evolve(run, &recorded.event, recorded.at)?,
             }
             let Some(run) = &folded else { continue };

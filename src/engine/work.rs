@@ -147,7 +147,7 @@ impl Engine {
         match outcome.await {
             Ok(_) | Err(EngineError::Refused(Refusal::Stale)) => {}
             Err(error) => {
-                tracing::error!(run.id = %cell.id, %error, "outcome could not be recorded")
+                tracing::error!(run.id = %cell.id, %error, "outcome could not be recorded");
             }
         }
     }

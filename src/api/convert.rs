@@ -1,0 +1,286 @@
+//! Convert: kernel and engine → wire. Handlers never build either by hand.
+
+use std::sync::Arc;
+
+use prost_types::Timestamp;
+
+use crate::api::value::from_json;
+use crate::engine::{
+    CheckpointView, Entry, InboxChange, OpenRequest, Published, SessionView, Waiting,
+};
+use crate::kernel::workflow::Pattern;
+use crate::kernel::{
+    Closing, Event, Failure, Kind, Message, Millis, Question, RequestId, RunId, SessionId, ToolCall,
+};
+use crate::ports::{Head, HeadStatus};
+use crate::wire::v1 as pb;
+use pb::workflow_event::Event as Wire;
+
+pub(super) fn time(at: Millis) -> Timestamp {
+    let seconds = i64::try_from(at.0 / 1000).unwrap_or(i64::MAX);
+    let nanos = i32::try_from(at.0 % 1000).unwrap_or(0) * 1_000_000;
+    Timestamp { seconds, nanos }
+}
+
+pub(super) fn event(run: &RunId, session: &SessionId, published: Published) -> pb::WorkflowEvent {
+    pb::WorkflowEvent {
+        session_id: session.to_string(),
+        run_id: run.to_string(),
+        sequence: published.sequence,
+        time: Some(time(published.at)),
+        event: Some(body(run, session, published)),
+    }
+}
+
+#[expect(clippy::too_many_lines, reason = "one arm for each event, and no logic")]
+fn body(run: &RunId, session: &SessionId, published: Published) -> Wire {
+    let executor_id = published.step.unwrap_or_default();
+    let sequence = published.sequence;
+    let request_id = |ordinal| RequestId { run: run.clone(), ordinal }.to_string();
+    match published.event {
+        Event::Started(started) => Wire::Started(pb::Started {
+            workflow_id: started.workflow,
+            workflow_version: started.definition,
+            input: Some(from_json(&started.input)),
+            forked_from_checkpoint_id: forked(started.forked_from.as_ref()),
+        }),
+        Event::StepStarted { turn, step, agent, attempt, purpose: _ } => {
+            Wire::ExecutorInvoked(pb::ExecutorInvoked { executor_id: step, agent, turn, attempt })
+        }
+        Event::Delta { turn, attempt, text } => {
+            Wire::Delta(pb::Delta { executor_id, turn, attempt, text })
+        }
+        Event::MessageAdded { message: said, .. } => {
+            Wire::Message(message(run, published.message_ordinal, &said))
+        }
+        Event::ToolCalled { call, .. } => {
+            Wire::ToolCall(pb::ToolCalled { executor_id, call: Some(tool_call(&call)) })
+        }
+        Event::ToolReturned { call_id, value, failed, .. } => Wire::ToolResult(pb::ToolResult {
+            executor_id,
+            call_id,
+            value: Some(from_json(&value)),
+            failed,
+        }),
+        Event::HandedOff { from, to, .. } => {
+            Wire::Handoff(pb::Handoff { source: from, target: to })
+        }
+        Event::StepCompleted { turn, output } => Wire::ExecutorCompleted(pb::ExecutorCompleted {
+            executor_id,
+            turn,
+            output: (!output.is_null()).then(|| from_json(&output)),
+        }),
+        Event::StepFailed { turn, attempt, failure: why, retry_at, .. } => {
+            Wire::ExecutorFailed(pb::ExecutorFailed {
+                executor_id,
+                turn,
+                attempt,
+                failure: Some(failure(&why)),
+                retry_at: retry_at.map(time),
+            })
+        }
+        Event::Asked(asked) => {
+            let (kept, recent) = published.asked.map_or_else(|| (asked, Vec::new()), |told| *told);
+            let first = kept.messages.saturating_sub(recent.len());
+            let conversation = messages(run, first, &recent);
+            Wire::RequestInfo(pb::Request { conversation, ..request(run, session, "", &kept) })
+        }
+        Event::Answered { ordinal, value, by, door, .. } => {
+            Wire::ResponseReceived(pb::ResponseReceived {
+                request_id: request_id(ordinal),
+                value: Some(from_json(&value)),
+                principal: by,
+                door,
+            })
+        }
+        Event::Closed { ordinal, closing, by } => Wire::RequestClosed(pb::RequestClosed {
+            request_id: request_id(ordinal),
+            how: match closing {
+                Closing::Rejected => "rejected",
+                Closing::Passed => "passed",
+                Closing::Withdrawn => "withdrawn",
+            }
+            .into(),
+            principal: by,
+        }),
+        Event::CheckpointSaved => {
+            Wire::CheckpointSaved(pb::CheckpointSaved { checkpoint_id: run.checkpoint(sequence) })
+        }
+        Event::Parked => Wire::Status(pb::StatusChanged {
+            status: pb::RunStatus::Waiting.into(),
+            workflow_waiting: published.waiting.as_deref().map(waiting),
+        }),
+        Event::Output { value } => Wire::Output(pb::Output { value: Some(from_json(&value)) }),
+        Event::Warned(why) => Wire::Warning(failure(&why)),
+        Event::Completed => Wire::Completed(pb::Completed {}),
+        Event::Failed(why) => Wire::Failed(failure(&why)),
+        Event::Cancelled { by, reason } => Wire::Cancelled(pb::Cancelled { principal: by, reason }),
+    }
+}
+
+fn failure(why: &Failure) -> pb::Failure {
+    pb::Failure { code: why.code.clone(), message: why.message.clone() }
+}
+
+fn forked(from: Option<&(RunId, u64)>) -> String {
+    from.map(|(run, version)| run.checkpoint(*version)).unwrap_or_default()
+}
+
+fn tool_call(call: &ToolCall) -> pb::ToolCall {
+    pb::ToolCall {
+        call_id: call.id.clone(),
+        tool: call.tool.clone(),
+        arguments: Some(from_json(&call.arguments)),
+    }
+}
+
+pub(super) fn message(run: &RunId, ordinal: usize, message: &Message) -> pb::Message {
+    pb::Message {
+        message_id: run.message(ordinal),
+        role: message.role.word().into(),
+        author_name: message.author.clone(),
+        text: message.text.clone(),
+        data: message.data.as_ref().map(from_json),
+        tool_calls: message.calls.iter().map(tool_call).collect(),
+        tool_call_id: message.call_id.clone().unwrap_or_default(),
+    }
+}
+
+/// Messages of a conversation, the first of which is its `skipped + 1`-th.
+pub(super) fn messages(run: &RunId, skipped: usize, list: &[Arc<Message>]) -> Vec<pb::Message> {
+    list.iter().enumerate().map(|(index, said)| message(run, skipped + index + 1, said)).collect()
+}
+
+pub(super) fn kind(kind: Kind) -> pb::RequestKind {
+    match kind {
+        Kind::Clarification => pb::RequestKind::Clarification,
+        Kind::Selection => pb::RequestKind::Selection,
+        Kind::Approval => pb::RequestKind::Approval,
+        Kind::PlanReview => pb::RequestKind::PlanReview,
+        Kind::ToolApproval => pb::RequestKind::ToolApproval,
+        Kind::OutcomeCheck => pb::RequestKind::OutcomeCheck,
+    }
+}
+
+fn request(run: &RunId, session: &SessionId, workflow: &str, question: &Question) -> pb::Request {
+    pb::Request {
+        request_id: question.id(run).to_string(),
+        run_id: run.to_string(),
+        session_id: session.to_string(),
+        workflow_id: workflow.to_owned(),
+        source_step: question.step.clone(),
+        awaiting_agent: question.agent.clone().unwrap_or_default(),
+        kind: kind(question.kind).into(),
+        prompt: question.prompt.clone(),
+        context: (!question.context.is_null()).then(|| from_json(&question.context)),
+        options: question
+            .options
+            .iter()
+            .map(|option| pb::Option {
+                id: option.id.clone(),
+                label: option.label().to_owned(),
+                description: option.description.clone(),
+            })
+            .collect(),
+        response_schema: Some(from_json(&question.response_schema())),
+        deadline: question.deadline.map(time),
+        on_timeout: question.on_timeout.word().into(),
+        digest: question.digest(run),
+        asked_at: Some(time(question.asked_at)),
+        conversation: Vec::new(),
+        conversation_length: u32::try_from(question.messages).unwrap_or(u32::MAX),
+    }
+}
+
+pub(super) fn open_request(open: &OpenRequest) -> pb::Request {
+    request(&open.run, &open.session, &open.workflow, &open.question)
+}
+
+pub(super) fn waiting(waiting: &Waiting) -> pb::WorkflowWaiting {
+    let one = |question| request(&waiting.run, &waiting.session, &waiting.workflow, question);
+    pb::WorkflowWaiting {
+        run_id: waiting.run.to_string(),
+        workflow_id: waiting.workflow.clone(),
+        since: Some(time(waiting.since)),
+        requests: waiting.questions.iter().map(one).collect(),
+    }
+}
+
+pub(super) fn run(head: &Head) -> pb::Run {
+    let (status, why) = match &head.status {
+        HeadStatus::Running => (pb::RunStatus::Running, None),
+        HeadStatus::Waiting(_) => (pb::RunStatus::Waiting, None),
+        HeadStatus::Completed => (pb::RunStatus::Completed, None),
+        HeadStatus::Failed(why) => (pb::RunStatus::Failed, Some(failure(why))),
+        HeadStatus::Cancelled(_) => (pb::RunStatus::Cancelled, None),
+    };
+    pb::Run {
+        run_id: head.run.to_string(),
+        session_id: head.session.to_string(),
+        workflow_id: head.workflow.clone(),
+        workflow_version: head.definition.clone(),
+        status: status.into(),
+        sequence: head.version,
+        started_at: Some(time(head.started_at)),
+        updated_at: Some(time(head.updated_at)),
+        workflow_waiting: Waiting::of_head(head).as_ref().map(waiting),
+        failure: why,
+        owner: head.owner.clone(),
+        metadata: head.metadata.clone().into_iter().collect(),
+        steps: head.turns,
+        forked_from_checkpoint_id: forked(head.forked_from.as_ref()),
+    }
+}
+
+pub(super) fn session(view: &SessionView) -> pb::Session {
+    let waits: Vec<_> = view.runs.iter().filter_map(Waiting::of_head).collect();
+    pb::Session {
+        session_id: view.row.session.to_string(),
+        owner: view.row.owner.clone(),
+        started_at: Some(time(view.row.started_at)),
+        workflow_waiting: waits.first().map(waiting),
+        waiting_run_ids: waits.iter().map(|waiting| waiting.run.to_string()).collect(),
+    }
+}
+
+pub(super) fn checkpoint(view: &CheckpointView) -> pb::Checkpoint {
+    pb::Checkpoint {
+        checkpoint_id: view.run.checkpoint(view.version),
+        run_id: view.run.to_string(),
+        sequence: view.version,
+        time: Some(time(view.at)),
+        workflow_waiting: view.waiting.as_ref().map(waiting),
+        conversation_length: u32::try_from(view.messages).unwrap_or(u32::MAX),
+    }
+}
+
+pub(super) fn workflow(entry: &Entry) -> pb::Workflow {
+    let workflow = &entry.workflow;
+    let pattern = match &workflow.pattern {
+        Pattern::Sequential { .. } => "sequential",
+        Pattern::Coordinator { .. } => "coordinator",
+        Pattern::Handoff(_) => "handoff",
+    };
+    pb::Workflow {
+        workflow_id: workflow.name.clone(),
+        description: workflow.description.clone(),
+        version: entry.digest.clone(),
+        pattern: pattern.into(),
+        agents: workflow.agents.keys().cloned().collect(),
+        input_schema: workflow.input.as_ref().map(from_json),
+    }
+}
+
+pub(super) fn inbox_change(change: InboxChange) -> pb::WatchRequestsResponse {
+    use pb::watch_requests_response::Change;
+    let change = match change {
+        InboxChange::Opened(open) => Change::Opened(open_request(&open)),
+        InboxChange::Closed { request, how, by, owner: _ } => Change::Closed(pb::RequestClosed {
+            request_id: request.to_string(),
+            how: how.into(),
+            principal: by,
+        }),
+        InboxChange::CaughtUp => Change::CaughtUp(pb::CaughtUp {}),
+    };
+    pb::WatchRequestsResponse { change: Some(change) }
+}

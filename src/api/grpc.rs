@@ -1,0 +1,355 @@
+//! gRPC: `holdpoint.v1.Orchestrator`, a thin translation: who speaks, what is asked, what came of it.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use futures::Stream;
+use tonic::{Request, Response, Status};
+
+use crate::api::value::to_json;
+use crate::api::{Doorkeeper, convert, status};
+use crate::engine::{
+    AnswerRequest, Begun, Engine, ForkRequest, InboxFilter, StartRequest, Until, Watch,
+};
+use crate::kernel::{Kind, Principal};
+use crate::ports::RunFilter;
+use crate::wire::v1 as pb;
+use pb::orchestrator_server::Orchestrator;
+
+/// Draws a workflow, for `GetWorkflow`: the drawing lives in a room that the app wires in.
+pub type Draw = fn(&crate::kernel::Workflow) -> String;
+
+/// The service over an engine.
+#[derive(Debug, Clone)]
+pub struct Service {
+    engine: Engine,
+    doorkeeper: Arc<dyn Doorkeeper>,
+    draw: Draw,
+}
+
+impl Service {
+    /// The service over an engine, for the callers that the doorkeeper admits.
+    pub fn new(engine: Engine, doorkeeper: Arc<dyn Doorkeeper>, draw: Draw) -> Self {
+        Self { engine, doorkeeper, draw }
+    }
+
+    fn who<T>(&self, request: &Request<T>) -> Result<Principal, Status> {
+        let bearer = request.metadata().get("authorization").and_then(|value| value.to_str().ok());
+        let bearer = bearer.and_then(|value| value.strip_prefix("Bearer "));
+        let door = match request.metadata().get("x-holdpoint-door") {
+            Some(door) if door == "cli" => "cli",
+            Some(_) | None => "grpc",
+        };
+        self.doorkeeper.admit(bearer, door).map_err(|refusal| status::refused(&refusal))
+    }
+
+    /// The run of a change that is done, as it stands.
+    async fn run_of(&self, id: &str, who: &Principal) -> Result<pb::Run, Status> {
+        self.engine.head(id, who).await.map(|head| convert::run(&head)).map_err(status::of)
+    }
+}
+
+type Events = Pin<Box<dyn Stream<Item = Result<pb::WorkflowEvent, Status>> + Send>>;
+type Changes = Pin<Box<dyn Stream<Item = Result<pb::WatchRequestsResponse, Status>> + Send>>;
+type Reply<T> = Result<Response<T>, Status>;
+
+/// A run's events as a stream. A fault ends it with a status that says where to take it up again.
+fn events(watch: Watch) -> Events {
+    Box::pin(futures::stream::unfold(Some(watch), |watch| async {
+        let mut watch = watch?;
+        match watch.next().await {
+            Ok(Some(published)) => {
+                let told = convert::event(watch.run_id(), watch.session_id(), published);
+                Some((Ok(told), Some(watch)))
+            }
+            Ok(None) => None,
+            Err(error) => Some((Err(status::of(error)), None)),
+        }
+    }))
+}
+
+fn begun(begun: Begun) -> Response<Events> {
+    let run = begun.run.to_string();
+    let mut response = Response::new(events(begun.watch));
+    if let Ok(run) = run.parse() {
+        response.metadata_mut().insert("x-holdpoint-run-id", run);
+    }
+    crate::failpoint::hit("api.before_ack");
+    response
+}
+
+#[tonic::async_trait]
+impl Orchestrator for Service {
+    type RunWorkflowStream = Events;
+    type SendResponsesStream = Events;
+    type WatchRunStream = Events;
+    type ForkRunStream = Events;
+    type WatchRequestsStream = Changes;
+
+    async fn run_workflow(&self, request: Request<pb::RunWorkflowRequest>) -> Reply<Events> {
+        let who = self.who(&request)?;
+        let request = request.into_inner();
+        let start = StartRequest {
+            workflow: request.workflow_id,
+            session: request.session_id,
+            input: request.input.map(to_json).unwrap_or_default(),
+            key: request.idempotency_key,
+            metadata: request.metadata.into_iter().collect(),
+        };
+        self.engine.start(start, &who).await.map(begun).map_err(status::of)
+    }
+
+    async fn send_responses(&self, request: Request<pb::SendResponsesRequest>) -> Reply<Events> {
+        let who = self.who(&request)?;
+        let request = request.into_inner();
+        let mut digests = request.digests;
+        let answers = request.responses.into_iter().map(|(id, value)| {
+            let digest = digests.remove(&id);
+            (id, to_json(value), digest)
+        });
+        let answer = AnswerRequest {
+            session: request.session_id,
+            run: request.run_id,
+            answers: answers.collect(),
+            key: request.idempotency_key,
+        };
+        self.engine.answer(answer, &who).await.map(begun).map_err(status::of)
+    }
+
+    async fn watch_run(&self, request: Request<pb::WatchRunRequest>) -> Reply<Events> {
+        let who = self.who(&request)?;
+        let request = request.into_inner();
+        let until = if request.through_pauses { Until::Over } else { Until::CurrentRest };
+        let watch = self.engine.watch(&request.run_id, request.after_sequence, until, &who).await;
+        watch.map(|watch| Response::new(events(watch))).map_err(status::of)
+    }
+
+    async fn fork_run(&self, request: Request<pb::ForkRunRequest>) -> Reply<Events> {
+        let who = self.who(&request)?;
+        let request = request.into_inner();
+        let fork = ForkRequest {
+            run: request.run_id,
+            checkpoint: request.checkpoint_id,
+            session: request.session_id,
+            key: request.idempotency_key,
+        };
+        self.engine.fork(fork, &who).await.map(begun).map_err(status::of)
+    }
+
+    async fn get_session(
+        &self,
+        request: Request<pb::GetSessionRequest>,
+    ) -> Reply<pb::GetSessionResponse> {
+        let who = self.who(&request)?;
+        let view = self
+            .engine
+            .session(&request.into_inner().session_id, &who)
+            .await
+            .map_err(status::of)?;
+        Ok(Response::new(pb::GetSessionResponse {
+            session: Some(convert::session(&view)),
+            runs: view.runs.iter().map(convert::run).collect(),
+        }))
+    }
+
+    async fn list_sessions(
+        &self,
+        request: Request<pb::ListSessionsRequest>,
+    ) -> Reply<pb::ListSessionsResponse> {
+        let who = self.who(&request)?;
+        let request = request.into_inner();
+        let page = self
+            .engine
+            .sessions(&request.page_token, request.page_size, &who)
+            .await
+            .map_err(status::of)?;
+        Ok(Response::new(pb::ListSessionsResponse {
+            sessions: page.rows.iter().map(convert::session).collect(),
+            next_page_token: page.next.unwrap_or_default(),
+        }))
+    }
+
+    async fn get_run(&self, request: Request<pb::GetRunRequest>) -> Reply<pb::GetRunResponse> {
+        let who = self.who(&request)?;
+        let request = request.into_inner();
+        let view = self.engine.run(&request.run_id, &who).await.map_err(status::of)?;
+        let conversation = if request.omit_conversation {
+            Vec::new()
+        } else {
+            convert::messages(&view.run.id, 0, &view.run.conversation)
+        };
+        Ok(Response::new(pb::GetRunResponse {
+            run: Some(convert::run(&view.head)),
+            conversation,
+            output: view.output().map(crate::api::value::from_json),
+        }))
+    }
+
+    async fn list_runs(
+        &self,
+        request: Request<pb::ListRunsRequest>,
+    ) -> Reply<pb::ListRunsResponse> {
+        let who = self.who(&request)?;
+        let request = request.into_inner();
+        let filter = RunFilter {
+            session: match request.session_id.as_str() {
+                "" => None,
+                given => Some(crate::kernel::SessionId::parse(given).map_err(|bad| {
+                    status::refused(&crate::kernel::Refusal::invalid("session_id", bad.to_string()))
+                })?),
+            },
+            owner: None,
+            workflow: given(request.workflow_id),
+            status: match pb::RunStatus::try_from(request.status) {
+                Ok(pb::RunStatus::Unspecified) => None,
+                Ok(one) => one.as_str_name().strip_prefix("RUN_STATUS_").map(str::to_owned),
+                Err(_) => return Err(unknown_enum("status")),
+            },
+        };
+        let page = self
+            .engine
+            .runs(filter, &request.page_token, request.page_size, &who)
+            .await
+            .map_err(status::of)?;
+        Ok(Response::new(pb::ListRunsResponse {
+            runs: page.rows.iter().map(convert::run).collect(),
+            next_page_token: page.next.unwrap_or_default(),
+        }))
+    }
+
+    async fn cancel_run(
+        &self,
+        request: Request<pb::CancelRunRequest>,
+    ) -> Reply<pb::CancelRunResponse> {
+        let who = self.who(&request)?;
+        let request = request.into_inner();
+        let id =
+            self.engine.cancel(&request.run_id, &request.reason, &who).await.map_err(status::of)?;
+        let run = Some(self.run_of(id.as_str(), &who).await?);
+        Ok(Response::new(pb::CancelRunResponse { run }))
+    }
+
+    async fn list_requests(
+        &self,
+        request: Request<pb::ListRequestsRequest>,
+    ) -> Reply<pb::ListRequestsResponse> {
+        let who = self.who(&request)?;
+        let request = request.into_inner();
+        let filter = InboxFilter {
+            session: given(request.session_id),
+            workflow: given(request.workflow_id),
+            kind: kind_of(request.kind)?,
+        };
+        let page = self
+            .engine
+            .inbox_page(&who, &filter, &request.page_token, request.page_size)
+            .await
+            .map_err(status::of)?;
+        Ok(Response::new(pb::ListRequestsResponse {
+            requests: page.rows.iter().map(convert::open_request).collect(),
+            next_page_token: page.next.unwrap_or_default(),
+        }))
+    }
+
+    async fn watch_requests(&self, request: Request<pb::WatchRequestsRequest>) -> Reply<Changes> {
+        let who = self.who(&request)?;
+        let request = request.into_inner();
+        let filter = InboxFilter {
+            session: given(request.session_id),
+            workflow: given(request.workflow_id),
+            kind: None,
+        };
+        let watch = self.engine.watch_inbox(who, filter);
+        let changes = futures::stream::unfold(Some(watch), |watch| async {
+            let mut watch = watch?;
+            match watch.next().await {
+                Ok(change) => Some((Ok(convert::inbox_change(change)), Some(watch))),
+                Err(error) => Some((Err(status::of(error)), None)),
+            }
+        });
+        Ok(Response::new(Box::pin(changes)))
+    }
+
+    async fn cancel_request(
+        &self,
+        request: Request<pb::CancelRequestRequest>,
+    ) -> Reply<pb::CancelRequestResponse> {
+        let who = self.who(&request)?;
+        let id = self
+            .engine
+            .withdraw(&request.into_inner().request_id, &who)
+            .await
+            .map_err(status::of)?;
+        let run = Some(self.run_of(id.as_str(), &who).await?);
+        Ok(Response::new(pb::CancelRequestResponse { run }))
+    }
+
+    async fn signal_run(
+        &self,
+        request: Request<pb::SignalRunRequest>,
+    ) -> Reply<pb::SignalRunResponse> {
+        let who = self.who(&request)?;
+        let request = request.into_inner();
+        let id =
+            self.engine.signal(&request.run_id, &request.name, &who).await.map_err(status::of)?;
+        let run = Some(self.run_of(id.as_str(), &who).await?);
+        Ok(Response::new(pb::SignalRunResponse { run }))
+    }
+
+    async fn list_workflows(
+        &self,
+        request: Request<pb::ListWorkflowsRequest>,
+    ) -> Reply<pb::ListWorkflowsResponse> {
+        self.who(&request)?;
+        let workflows = self.engine.library().all().iter().map(convert::workflow).collect();
+        Ok(Response::new(pb::ListWorkflowsResponse { workflows }))
+    }
+
+    async fn get_workflow(
+        &self,
+        request: Request<pb::GetWorkflowRequest>,
+    ) -> Reply<pb::GetWorkflowResponse> {
+        self.who(&request)?;
+        let name = request.into_inner().workflow_id;
+        let entry = self
+            .engine
+            .library()
+            .get(&name)
+            .ok_or_else(|| status::refused(&crate::kernel::Refusal::UnknownWorkflow(name)))?;
+        Ok(Response::new(pb::GetWorkflowResponse {
+            workflow: Some(convert::workflow(&entry)),
+            definition_json: serde_json::to_string(&*entry.workflow).unwrap_or_default(),
+            mermaid: (self.draw)(&entry.workflow),
+        }))
+    }
+
+    async fn list_checkpoints(
+        &self,
+        request: Request<pb::ListCheckpointsRequest>,
+    ) -> Reply<pb::ListCheckpointsResponse> {
+        let who = self.who(&request)?;
+        let views = self
+            .engine
+            .checkpoints(&request.into_inner().run_id, &who)
+            .await
+            .map_err(status::of)?;
+        let checkpoints = views.iter().map(convert::checkpoint).collect();
+        Ok(Response::new(pb::ListCheckpointsResponse { checkpoints }))
+    }
+}
+
+fn given(text: String) -> Option<String> {
+    (!text.is_empty()).then_some(text)
+}
+
+fn kind_of(kind: i32) -> Result<Option<Kind>, Status> {
+    match pb::RequestKind::try_from(kind) {
+        Ok(pb::RequestKind::Unspecified) => Ok(None),
+        Ok(one) => Ok(Kind::ALL.into_iter().find(|known| convert::kind(*known) == one)),
+        Err(_) => Err(unknown_enum("kind")),
+    }
+}
+
+fn unknown_enum(field: &str) -> Status {
+    status::refused(&crate::kernel::Refusal::invalid(field, "expected one of the enum's values"))
+}

@@ -1,0 +1,24 @@
+//! The doors: each a translation of the same commands. Today gRPC, and the operator's HTTP pages.
+//!
+//! - **D1** A run begun at one door can be watched, answered and cancelled at every other.
+//! - **D2** Unknown and forbidden look the same to a caller.
+//! - **D3** An error names the field and the remedy, carries a stable code, and shows no internals.
+
+mod convert;
+pub mod envelope;
+pub mod grpc;
+pub mod pages;
+mod status;
+mod value;
+
+use crate::kernel::{Principal, Refusal};
+
+/// Who a caller is, by the secret that it shows.
+pub trait Doorkeeper: Send + Sync + std::fmt::Debug {
+    /// The principal behind `bearer`, coming through `door`; a refusal where a key is wanted and
+    /// none, or an unknown one, is shown.
+    fn admit(&self, bearer: Option<&str>, door: &'static str) -> Result<Principal, Refusal>;
+}
+
+/// A message's weight on the wire: an input and its envelope, with room to spare.
+pub const MESSAGE_BYTES_MAX: usize = 4 << 20;

@@ -1,0 +1,43 @@
+//! Pages: what an operator's tools ask over plain HTTP: is it alive, is it ready, how is it doing.
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::get;
+
+use crate::engine::Engine;
+
+/// Renders the metrics, as Prometheus reads them.
+pub type Render = std::sync::Arc<dyn Fn() -> String + Send + Sync>;
+
+#[derive(Clone)]
+struct Pages {
+    engine: Engine,
+    render: Render,
+}
+
+/// `/healthz`, `/readyz` and `/metrics`.
+pub fn router(engine: Engine, render: Render) -> Router {
+    Router::new()
+        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics_page))
+        .with_state(Pages { engine, render })
+}
+
+/// Ready while the store takes writes and no shutdown has begun.
+async fn readyz(State(pages): State<Pages>) -> (StatusCode, &'static str) {
+    if pages.engine.is_healthy() {
+        (StatusCode::OK, "ready\n")
+    } else if pages.engine.is_draining() {
+        (StatusCode::SERVICE_UNAVAILABLE, "draining\n")
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, "the store takes no writes\n")
+    }
+}
+
+async fn metrics_page(State(pages): State<Pages>) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "a gauge of a few thousand")]
+    metrics::gauge!("holdpoint_runs_in_memory").set(pages.engine.runs_in_memory() as f64);
+    (pages.render)()
+}

@@ -1,0 +1,128 @@
+//! Status: the one table of what a no looks like at a door. Exhaustive, so that a new one is noticed.
+
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt as _};
+
+use crate::engine::EngineError;
+use crate::kernel::Refusal;
+use crate::ports::Fault;
+
+/// The domain of every `ErrorInfo`.
+pub(super) const DOMAIN: &str = "holdpoint";
+
+pub(super) fn of(error: EngineError) -> Status {
+    match error {
+        EngineError::Refused(refusal) => refused(&refusal),
+        EngineError::Draining => plain(
+            Code::Unavailable,
+            "server.draining",
+            "the server is shutting down; try again in a moment",
+        ),
+        EngineError::Corrupt(corruption) => {
+            tracing::error!(run.id = %corruption.run, version = corruption.version, why = corruption.why, "journal does not fold");
+            plain(
+                Code::DataLoss,
+                "run.damaged",
+                "the run's journal does not check out; run `holdpoint doctor`",
+            )
+        }
+        EngineError::Fault(fault) => faulted(&fault),
+    }
+}
+
+fn faulted(fault: &Fault) -> Status {
+    match fault {
+        Fault::Retriable(why) => plain(Code::Unavailable, "server.busy", why),
+        Fault::Permanent(why) => {
+            tracing::error!(why, "the store has failed");
+            plain(
+                Code::Unavailable,
+                "store.failed",
+                "the store takes no writes; the server's log says why",
+            )
+        }
+        Fault::Corrupt(why) => {
+            tracing::error!(why, "stored data is damaged");
+            plain(
+                Code::DataLoss,
+                "store.damaged",
+                "stored data does not check out; run `holdpoint doctor`",
+            )
+        }
+    }
+}
+
+/// The caller's no, with its code, its field and its remedy.
+pub(super) fn refused(refusal: &Refusal) -> Status {
+    let mut details = ErrorDetails::new();
+    details.set_error_info(refusal.code(), DOMAIN, metadata_of(refusal));
+    if let Some(field) = refusal.field() {
+        details.add_bad_request_violation(field, refusal.to_string());
+    }
+    Status::with_error_details(code_of(refusal), refusal.to_string(), details)
+}
+
+/// A no that no field is to blame for.
+pub(super) fn plain(code: Code, reason: &str, message: &str) -> Status {
+    let mut details = ErrorDetails::new();
+    details.set_error_info(reason, DOMAIN, std::collections::HashMap::new());
+    Status::with_error_details(code, message, details)
+}
+
+fn code_of(refusal: &Refusal) -> Code {
+    match refusal {
+        Refusal::UnknownWorkflow(_)
+        | Refusal::UnknownSession(_)
+        | Refusal::UnknownRun(_)
+        | Refusal::UnknownRequest(_)
+        | Refusal::UnknownCheckpoint(_) => Code::NotFound,
+        Refusal::ForeignRequest { .. }
+        | Refusal::WrongAnswer { .. }
+        | Refusal::Invalid { .. }
+        | Refusal::TooLarge { .. } => Code::InvalidArgument,
+        Refusal::AlreadyAnswered { .. } | Refusal::KeyReused(_) => Code::AlreadyExists,
+        Refusal::RequestClosed { .. }
+        | Refusal::StaleDigest { .. }
+        | Refusal::RunOver { .. }
+        | Refusal::NotListening { .. }
+        | Refusal::AmbiguousAnswer { .. } => Code::FailedPrecondition,
+        Refusal::Unauthenticated => Code::Unauthenticated,
+        Refusal::Forbidden(_) => Code::PermissionDenied,
+        Refusal::Stale => Code::Aborted,
+    }
+}
+
+/// Facts that a program may want without reading the message.
+fn metadata_of(refusal: &Refusal) -> std::collections::HashMap<String, String> {
+    let mut metadata = std::collections::HashMap::new();
+    match refusal {
+        Refusal::AlreadyAnswered { by, request } => {
+            metadata.insert("answered_by".into(), by.clone());
+            metadata.insert("request_id".into(), request.clone());
+        }
+        Refusal::AmbiguousAnswer { requests, .. } => {
+            metadata.insert("request_ids".into(), requests.join(","));
+        }
+        Refusal::WrongAnswer { request, mismatch } => {
+            metadata.insert("request_id".into(), request.clone());
+            metadata.insert("expected".into(), mismatch.expected.clone());
+        }
+        Refusal::UnknownWorkflow(_)
+        | Refusal::UnknownSession(_)
+        | Refusal::UnknownRun(_)
+        | Refusal::UnknownRequest(_)
+        | Refusal::UnknownCheckpoint(_)
+        | Refusal::ForeignRequest { .. }
+        | Refusal::RequestClosed { .. }
+        | Refusal::StaleDigest { .. }
+        | Refusal::KeyReused(_)
+        | Refusal::RunOver { .. }
+        | Refusal::NotListening { .. }
+        | Refusal::Invalid { .. }
+        | Refusal::TooLarge { .. }
+        | Refusal::Unauthenticated
+        | Refusal::Forbidden(_)
+        | Refusal::Stale => {}
+    }
+    metadata
+}
