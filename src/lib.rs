@@ -15,6 +15,7 @@
 //! carries values to them and back.
 
 pub mod api;
+pub mod app;
 pub mod engine;
 pub mod failpoint;
 pub mod kernel;

@@ -1,0 +1,80 @@
+//! Client: how a command speaks to an orchestrator over gRPC, and the key it shows.
+//!
+//! The same client speaks to a remote server and to one inside this process; only the channel
+//! beneath differs.
+
+use std::time::Duration;
+
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::service::Interceptor;
+use tonic::service::interceptor::InterceptedService;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Request, Status};
+
+use crate::app::AppError;
+use crate::wire::v1::orchestrator_client::OrchestratorClient;
+
+/// A whole conversation comes in one message; the kernel's bound on it fits well into this.
+const MESSAGE_BYTES_MAX: usize = 64 << 20;
+/// A server that does not answer the dial in this time is not there.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// A connection that went dead is noticed in the length of two pings.
+const KEEP_ALIVE: Duration = Duration::from_secs(20);
+
+/// Speaks `holdpoint.v1.Orchestrator`.
+pub type Client = OrchestratorClient<InterceptedService<Channel, Bearer>>;
+
+/// Shows the API key, if there is one, with every call.
+#[derive(Clone, Default)]
+pub struct Bearer(Option<MetadataValue<Ascii>>);
+
+impl std::fmt::Debug for Bearer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.is_some() { "Bearer(********)" } else { "Bearer(none)" })
+    }
+}
+
+impl Bearer {
+    /// Shows `api_key`, or nothing.
+    pub fn new(api_key: Option<&str>) -> Result<Self, AppError> {
+        let Some(api_key) = api_key else { return Ok(Self(None)) };
+        let mut value: MetadataValue<Ascii> =
+            format!("Bearer {api_key}").parse().map_err(|_| AppError::BadKey)?;
+        value.set_sensitive(true);
+        Ok(Self(Some(value)))
+    }
+}
+
+impl Interceptor for Bearer {
+    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
+        if let Some(value) = &self.0 {
+            request.metadata_mut().insert("authorization", value.clone());
+        }
+        Ok(request)
+    }
+}
+
+/// A client on `channel`.
+pub fn over(channel: Channel, bearer: Bearer) -> Client {
+    OrchestratorClient::with_interceptor(channel, bearer)
+        .max_decoding_message_size(MESSAGE_BYTES_MAX)
+        .max_encoding_message_size(MESSAGE_BYTES_MAX)
+}
+
+/// Dials the server at `url`.
+pub async fn dial(url: &str, bearer: Bearer) -> Result<Client, AppError> {
+    if url.starts_with("https://") {
+        return Err(AppError::NoTls(url.into()));
+    }
+    let unreachable =
+        |source| AppError::Unreachable { server: url.into(), source: Box::new(source) };
+    let channel = Endpoint::from_shared(url.to_owned())
+        .map_err(unreachable)?
+        .connect_timeout(CONNECT_TIMEOUT)
+        .http2_keep_alive_interval(KEEP_ALIVE)
+        .keep_alive_timeout(KEEP_ALIVE)
+        .connect()
+        .await
+        .map_err(unreachable)?;
+    Ok(over(channel, bearer))
+}

@@ -1,0 +1,489 @@
+//! Config: what Holdpoint was told, and by whom. Flags go before `HOLDPOINT_*`, that before
+//! `holdpoint.toml`, that before the defaults.
+//!
+//! The comments of [`Settings`] are the documentation: they are the text of `--help`. Nothing here
+//! opens a store or binds an address; the environment is handed in, so tests need not change it.
+
+use std::{
+    collections::BTreeMap,
+    fmt, fs, io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
+
+use serde::Deserialize;
+
+/// The settings file that is read from the working directory when no other is named.
+pub const FILE: &str = "holdpoint.toml";
+/// A settings file has a dozen short lines; anything near this size is some other file.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+/// The port spells HOLD on a telephone.
+const LISTEN: &str = "127.0.0.1:4653";
+/// Shorter than the 30 seconds that container supervisors give before they kill.
+const DRAIN_SECONDS: &str = "20";
+/// A drain longer than an hour is a server that was not told to stop.
+const DRAIN_SECONDS_MAX: u64 = 3600;
+const HEADING: &str = "Settings";
+
+/// One layer of settings, all of them optional: what the flags say, or what a file says.
+#[derive(Debug, Clone, Default, clap::Args, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// Where the sessions, runs and journals are kept (`HOLDPOINT_DATA`; default: ./holdpoint-data)
+    #[arg(long, global = true, value_name = "DIR", help_heading = HEADING)]
+    pub data: Option<String>,
+    /// Talk to this server instead of opening the data directory (`HOLDPOINT_SERVER`)
+    ///
+    /// An address such as `127.0.0.1:4653` or a URL such as `http://holdpoint.internal:4653`.
+    #[arg(long, global = true, value_name = "URL", help_heading = HEADING)]
+    pub server: Option<String>,
+    /// The API key to speak with (`HOLDPOINT_API_KEY`)
+    ///
+    /// Other users of this machine can read the flags of a process: prefer the environment.
+    #[arg(long, global = true, value_name = "KEY", help_heading = HEADING, hide_short_help = true)]
+    pub api_key: Option<String>,
+    /// Where workflow files are read from, beside the shipped ones (`HOLDPOINT_WORKFLOWS`; default: ./workflows)
+    #[arg(long, global = true, value_name = "DIR", help_heading = HEADING, hide_short_help = true)]
+    pub workflows: Option<String>,
+    /// The address to serve gRPC and HTTP on (`HOLDPOINT_LISTEN`; default: 127.0.0.1:4653)
+    ///
+    /// On any address but loopback the server refuses to start without API keys.
+    #[arg(long, global = true, value_name = "ADDR", help_heading = HEADING, hide_short_help = true)]
+    pub listen: Option<String>,
+    /// The file of hashed API keys (`HOLDPOINT_KEYS`; default: keys.toml in the data directory)
+    ///
+    /// `holdpoint keys add` writes it. A file that is named here must exist for the server to start.
+    #[arg(long, global = true, value_name = "FILE", help_heading = HEADING, hide_short_help = true)]
+    pub keys: Option<String>,
+    /// What is logged, as a tracing filter such as `info` or `holdpoint=debug` (`HOLDPOINT_LOG`; default: info)
+    #[arg(long, global = true, value_name = "FILTER", help_heading = HEADING, hide_short_help = true)]
+    pub log: Option<String>,
+    /// How logs are written: `text` or `json` (`HOLDPOINT_LOG_FORMAT`; default: text)
+    #[arg(long, global = true, value_name = "FORMAT", help_heading = HEADING, hide_short_help = true)]
+    pub log_format: Option<String>,
+    /// Record what every agent is given, as JSON lines, in this file (`HOLDPOINT_RECORD_INPUTS`)
+    ///
+    /// It holds conversations in the clear: meant for debugging and for tests.
+    #[arg(long, global = true, value_name = "FILE", help_heading = HEADING, hide_short_help = true)]
+    pub record_inputs: Option<String>,
+    /// How long a stopping server waits for what is under way, in seconds (`HOLDPOINT_DRAIN_SECONDS`; default: 20)
+    #[arg(long, global = true, value_name = "N", help_heading = HEADING, hide_short_help = true)]
+    #[serde(default, deserialize_with = "number_or_text")]
+    pub drain_seconds: Option<String>,
+}
+
+/// How logs are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line, for collectors.
+    Json,
+}
+
+impl LogFormat {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Json => "json",
+        }
+    }
+}
+
+/// Who said what a setting is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// A flag on the command line.
+    Flag,
+    /// A `HOLDPOINT_*` variable.
+    Env,
+    /// The settings file.
+    File,
+    /// Nobody.
+    Default,
+}
+
+/// Everything Holdpoint was told, understood and checked.
+#[derive(Clone)]
+pub struct Config {
+    /// The address to serve on.
+    pub listen: SocketAddr,
+    /// The data directory.
+    pub data: PathBuf,
+    /// The directory of workflow files.
+    pub workflows: PathBuf,
+    /// The file of API keys, if one was named; see [`Config::keys_path`].
+    pub keys: Option<PathBuf>,
+    /// The tracing filter. Commands other than `serve` log only if somebody set it.
+    pub log: String,
+    /// How logs are written.
+    pub log_format: LogFormat,
+    /// Where agents' inputs are recorded.
+    pub record_inputs: Option<PathBuf>,
+    /// The server to talk to, as a URL.
+    pub server: Option<String>,
+    /// The API key to speak with.
+    pub api_key: Option<String>,
+    /// How long a stopping server waits for what is under way.
+    pub drain_seconds: u64,
+    /// The settings file that was read.
+    pub file: Option<PathBuf>,
+    origins: BTreeMap<&'static str, Origin>,
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The dump masks the API key; a derived `Debug` would put it into a log.
+        f.write_str(&self.dump())
+    }
+}
+
+/// Why the settings cannot be understood.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The settings file cannot be read.
+    #[error("cannot read the settings file `{}`", .path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The settings file is not one.
+    #[error("`{}` has more than {FILE_BYTES_MAX} bytes; it is not a settings file", .0.display())]
+    TooLarge(PathBuf),
+    /// The settings file does not parse, or has a setting that does not exist.
+    #[error("cannot understand the settings file `{}`", .path.display())]
+    NotSettings {
+        /// The file.
+        path: PathBuf,
+        /// Where and why.
+        source: Box<toml::de::Error>,
+    },
+    /// A setting has a value it cannot have.
+    #[error("{place}: `{value}` is not {expected}")]
+    Bad {
+        /// Where it was said: the flag, the variable, or the file and its field.
+        place: String,
+        /// What was said.
+        value: String,
+        /// What can be said.
+        expected: &'static str,
+    },
+}
+
+impl Config {
+    /// Understands the flags, the environment and the settings file together.
+    ///
+    /// `named` is the file that was asked for; without one, `holdpoint.toml` is read if it is there.
+    pub fn resolve(
+        flags: &Settings,
+        env: &dyn Fn(&str) -> Option<String>,
+        named: Option<&Path>,
+    ) -> Result<Self, ConfigError> {
+        let named = named.map(Path::to_path_buf).or_else(|| said(env, "config").map(PathBuf::from));
+        let file = read_file(named.as_deref())?;
+        let mut layers = Layers { flags, env, file: file.as_ref(), origins: BTreeMap::new() };
+        let config = Self {
+            listen: layers.parsed(
+                "listen",
+                LISTEN,
+                "an address such as `127.0.0.1:4653`",
+                |text| text.parse().ok(),
+            )?,
+            data: layers.path("data").unwrap_or_else(|| PathBuf::from("./holdpoint-data")),
+            workflows: layers.path("workflows").unwrap_or_else(|| PathBuf::from("./workflows")),
+            keys: layers.path("keys"),
+            log: layers.text("log").unwrap_or_else(|| "info".into()),
+            log_format: layers.parsed("log_format", "text", "`text` or `json`", log_format)?,
+            record_inputs: layers.path("record_inputs"),
+            server: layers.optional("server", "an address or a `http://` URL", server_url)?,
+            api_key: layers.text("api_key"),
+            drain_seconds: layers.parsed(
+                "drain_seconds",
+                DRAIN_SECONDS,
+                "a number of seconds from 0 to 3600",
+                |text| text.parse().ok().filter(|seconds| *seconds <= DRAIN_SECONDS_MAX),
+            )?,
+            file: file.as_ref().map(|(path, _)| path.clone()),
+            origins: layers.origins,
+        };
+        Ok(config)
+    }
+
+    /// Who said what `name` is.
+    pub fn origin(&self, name: &str) -> Origin {
+        self.origins.get(name).copied().unwrap_or(Origin::Default)
+    }
+
+    /// Where the API keys are: the file that was named, else `keys.toml` in the data directory.
+    pub fn keys_path(&self) -> PathBuf {
+        self.keys.clone().unwrap_or_else(|| self.data.join("keys.toml"))
+    }
+
+    /// What was understood, as TOML, with where each value came from. Secrets are masked.
+    pub fn dump(&self) -> String {
+        let path = |path: &Path| Some(path.display().to_string());
+        let values = [
+            ("data", path(&self.data)),
+            ("server", self.server.clone()),
+            ("api_key", self.api_key.as_ref().map(|_| "********".into())),
+            ("workflows", path(&self.workflows)),
+            ("listen", Some(self.listen.to_string())),
+            ("keys", self.keys.as_deref().and_then(path)),
+            ("log", Some(self.log.clone())),
+            ("log_format", Some(self.log_format.word().into())),
+            ("record_inputs", self.record_inputs.as_deref().and_then(path)),
+            ("drain_seconds", Some(self.drain_seconds.to_string())),
+        ];
+        let mut lines = vec![match &self.file {
+            Some(file) => format!("# settings file: {}", file.display()),
+            None => format!("# settings file: none (no {FILE} here)"),
+        }];
+        for (name, value) in values {
+            let place = place(name, self.origin(name), self.file.as_deref());
+            lines.push(match value {
+                Some(number) if name == "drain_seconds" => format!("{name} = {number}  # {place}"),
+                Some(text) => format!("{name} = {}  # {place}", toml::Value::String(text)),
+                None => format!("# {name} is not set"),
+            });
+        }
+        lines.join("\n") + "\n"
+    }
+}
+
+struct Layers<'a> {
+    flags: &'a Settings,
+    env: &'a dyn Fn(&str) -> Option<String>,
+    file: Option<&'a (PathBuf, Settings)>,
+    origins: BTreeMap<&'static str, Origin>,
+}
+
+impl Layers<'_> {
+    fn find(&mut self, name: &'static str) -> Option<(String, Origin)> {
+        let flag = self.flags.get(name).map(|text| (text, Origin::Flag));
+        let env = || said(self.env, name).map(|text| (text, Origin::Env));
+        let file = || self.file.and_then(|(_, file)| file.get(name)).map(|it| (it, Origin::File));
+        let found = flag.or_else(env).or_else(file);
+        self.origins.insert(name, found.as_ref().map_or(Origin::Default, |(_, origin)| *origin));
+        found
+    }
+
+    fn text(&mut self, name: &'static str) -> Option<String> {
+        self.find(name).map(|(text, _)| text)
+    }
+
+    /// A path in the settings file is meant from where that file is, not from where we stand.
+    fn path(&mut self, name: &'static str) -> Option<PathBuf> {
+        let (text, origin) = self.find(name)?;
+        let folder = self.file.and_then(|(path, _)| path.parent());
+        match (origin, folder) {
+            (Origin::File, Some(folder)) => Some(folder.join(text)),
+            (Origin::Flag | Origin::Env | Origin::File | Origin::Default, _) => Some(text.into()),
+        }
+    }
+
+    fn optional<T>(
+        &mut self,
+        name: &'static str,
+        expected: &'static str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Result<Option<T>, ConfigError> {
+        let Some((value, origin)) = self.find(name) else { return Ok(None) };
+        let file = self.file.map(|(path, _)| path.as_path());
+        match parse(&value) {
+            Some(parsed) => Ok(Some(parsed)),
+            None => Err(ConfigError::Bad { place: place(name, origin, file), value, expected }),
+        }
+    }
+
+    fn parsed<T>(
+        &mut self,
+        name: &'static str,
+        default: &str,
+        expected: &'static str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Result<T, ConfigError> {
+        let found = self.optional(name, expected, &parse)?;
+        Ok(found.or_else(|| parse(default)).expect("a default parses"))
+    }
+}
+
+impl Settings {
+    fn get(&self, name: &str) -> Option<String> {
+        let value = match name {
+            "data" => &self.data,
+            "server" => &self.server,
+            "api_key" => &self.api_key,
+            "workflows" => &self.workflows,
+            "listen" => &self.listen,
+            "keys" => &self.keys,
+            "log" => &self.log,
+            "log_format" => &self.log_format,
+            "record_inputs" => &self.record_inputs,
+            "drain_seconds" => &self.drain_seconds,
+            &_ => &None,
+        };
+        value.clone()
+    }
+}
+
+/// A variable that is set to nothing is not set: that is how shells and unit files clear one.
+fn said(env: &dyn Fn(&str) -> Option<String>, name: &str) -> Option<String> {
+    env(&variable(name)).filter(|text| !text.is_empty())
+}
+
+fn variable(name: &str) -> String {
+    format!("HOLDPOINT_{}", name.to_uppercase())
+}
+
+fn place(name: &str, origin: Origin, file: Option<&Path>) -> String {
+    match origin {
+        Origin::Flag => format!("--{}", name.replace('_', "-")),
+        Origin::Env => variable(name),
+        Origin::File => {
+            format!("`{name}` in {}", file.unwrap_or_else(|| Path::new(FILE)).display())
+        }
+        Origin::Default => "default".into(),
+    }
+}
+
+fn read_file(named: Option<&Path>) -> Result<Option<(PathBuf, Settings)>, ConfigError> {
+    let path = named.unwrap_or_else(|| Path::new(FILE)).to_path_buf();
+    let unreadable = |source| ConfigError::Unreadable { path: path.clone(), source };
+    match fs::metadata(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && named.is_none() => {
+            return Ok(None);
+        }
+        Err(error) => return Err(unreadable(error)),
+        Ok(about) if about.len() > FILE_BYTES_MAX => return Err(ConfigError::TooLarge(path)),
+        Ok(_) => {}
+    }
+    let text = fs::read_to_string(&path).map_err(unreadable)?;
+    match toml::from_str(&text) {
+        Ok(settings) => Ok(Some((path, settings))),
+        Err(source) => Err(ConfigError::NotSettings { path, source: Box::new(source) }),
+    }
+}
+
+fn log_format(text: &str) -> Option<LogFormat> {
+    [LogFormat::Text, LogFormat::Json].into_iter().find(|format| format.word() == text)
+}
+
+/// An address alone is meant as plain HTTP; whatever else is wrong shows when it is dialled.
+fn server_url(text: &str) -> Option<String> {
+    let url = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
+    let uri: http::Uri = url.parse().ok()?;
+    let known = matches!(uri.scheme_str(), Some("http" | "https"));
+    (known && uri.host().is_some_and(|host| !host.is_empty())).then_some(url)
+}
+
+fn number_or_text<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Either {
+        Number(u64),
+        Text(String),
+    }
+    Ok(Some(match Either::deserialize(from)? {
+        Either::Number(number) => number.to_string(),
+        Either::Text(text) => text,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nothing(_: &str) -> Option<String> {
+        None
+    }
+
+    fn file(text: &str) -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mine.toml");
+        fs::write(&path, text).unwrap();
+        (folder, path)
+    }
+
+    #[test]
+    fn flags_go_before_the_environment_before_the_file_before_defaults() {
+        let (_folder, path) = file("listen = \"127.0.0.1:1\"\nlog = \"debug\"\ndrain_seconds = 5");
+        let env = |name: &str| match name {
+            "HOLDPOINT_LISTEN" => Some("127.0.0.1:2".to_owned()),
+            "HOLDPOINT_LOG_FORMAT" => Some("json".to_owned()),
+            "HOLDPOINT_DATA" => Some(String::new()),
+            &_ => None,
+        };
+        let flags = Settings { listen: Some("127.0.0.1:3".into()), ..Settings::default() };
+
+        let config = Config::resolve(&flags, &env, Some(&path)).unwrap();
+        assert_eq!(config.listen.port(), 3);
+        assert_eq!(config.origin("listen"), Origin::Flag);
+        assert_eq!(config.log_format, LogFormat::Json);
+        assert_eq!(config.origin("log_format"), Origin::Env);
+        assert_eq!(config.log, "debug");
+        assert_eq!((config.drain_seconds, config.origin("drain_seconds")), (5, Origin::File));
+        assert_eq!(config.data, Path::new("./holdpoint-data"), "an empty variable is not set");
+        assert_eq!(config.origin("data"), Origin::Default);
+
+        let config = Config::resolve(&Settings::default(), &env, Some(&path)).unwrap();
+        assert_eq!(config.listen.port(), 2);
+        let config = Config::resolve(&Settings::default(), &nothing, Some(&path)).unwrap();
+        assert_eq!(config.listen.port(), 1);
+    }
+
+    #[test]
+    fn a_path_in_the_file_is_meant_from_where_the_file_is() {
+        let (folder, path) = file("data = \"store\"\nkeys = \"/etc/keys.toml\"");
+        let config = Config::resolve(&Settings::default(), &nothing, Some(&path)).unwrap();
+        assert_eq!(config.data, folder.path().join("store"));
+        assert_eq!(config.keys_path(), Path::new("/etc/keys.toml"));
+        let flags = Settings { data: Some("here".into()), ..Settings::default() };
+        let config = Config::resolve(&flags, &nothing, None).unwrap();
+        assert_eq!(config.keys_path(), Path::new("here/keys.toml"));
+    }
+
+    #[test]
+    fn a_wrong_value_is_told_with_its_place() {
+        let env = |name: &str| (name == "HOLDPOINT_LISTEN").then(|| "everywhere".to_owned());
+        let error = Config::resolve(&Settings::default(), &env, None).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "HOLDPOINT_LISTEN: `everywhere` is not an address such as `127.0.0.1:4653`"
+        );
+        let flags = Settings { server: Some("ftp://x".into()), ..Settings::default() };
+        let error = Config::resolve(&flags, &nothing, None).unwrap_err();
+        assert!(error.to_string().starts_with("--server: `ftp://x` is not"), "{error}");
+    }
+
+    #[test]
+    fn an_unknown_setting_and_a_missing_file_are_errors() {
+        let (folder, path) = file("lisen = \"127.0.0.1:1\"");
+        let error = Config::resolve(&Settings::default(), &nothing, Some(&path)).unwrap_err();
+        let ConfigError::NotSettings { source, .. } = error else { panic!("{error}") };
+        assert!(source.to_string().contains("unknown field `lisen`"), "{source}");
+        let absent = folder.path().join("absent.toml");
+        let error = Config::resolve(&Settings::default(), &nothing, Some(&absent)).unwrap_err();
+        assert!(matches!(error, ConfigError::Unreadable { .. }), "{error}");
+    }
+
+    #[test]
+    fn the_dump_is_toml_with_origins_and_without_secrets() {
+        let flags = Settings {
+            api_key: Some("hp_very_secret".into()),
+            data: Some("a \"b\"".into()),
+            server: Some("127.0.0.1:9".into()),
+            ..Settings::default()
+        };
+        let config = Config::resolve(&flags, &nothing, None).unwrap();
+        for text in [config.dump(), format!("{config:?}")] {
+            assert!(!text.contains("very_secret"), "{text}");
+            assert!(text.contains("# --api-key"), "{text}");
+        }
+        let again: Settings = toml::from_str(&config.dump()).unwrap();
+        assert_eq!(again.data.as_deref(), Some("a \"b\""));
+        assert_eq!(again.server.as_deref(), Some("http://127.0.0.1:9"));
+    }
+}
