@@ -10,15 +10,10 @@ use crate::kernel::evolve::{Corruption, begin, evolve};
 use crate::kernel::id::RunId;
 use crate::kernel::pattern::{self, Move};
 use crate::kernel::reply;
-use crate::kernel::run::{Run, Status};
+use crate::kernel::run::{CONVERSATION_BYTES_MAX, QUESTIONS_MAX, Run, Status};
 use crate::kernel::schema;
 use crate::kernel::time::Millis;
 use crate::kernel::workflow::Workflow;
-
-/// A conversation's weight: it is held in memory and given whole to every agent.
-pub const CONVERSATION_BYTES_MAX: usize = 16 << 20;
-/// Questions of one run; an ordinal has a place in memory for good.
-pub const QUESTIONS_MAX: usize = 100_000;
 
 /// Why a command came to nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -4,19 +4,17 @@
 //! comes back; nothing here knows that there is an engine.
 //!
 //! - **K1** A refused command leaves no trace.
-//! - **K2** A question has at most one answer; the same answer with the same key is a no-op.
 
 use serde_json::Value;
 
-use crate::kernel::command::{Answer, AttemptFault, Command, Refusal};
-use crate::kernel::digest;
+use crate::kernel::answer;
+use crate::kernel::command::{AttemptFault, Command, Refusal};
 use crate::kernel::event::{Closing, Event, Failure, Version};
 use crate::kernel::message::readable;
 use crate::kernel::plan::may_repeat;
-use crate::kernel::principal::Principal;
 use crate::kernel::question::{Kind, OnTimeout, Origin, Question};
 use crate::kernel::reply;
-use crate::kernel::run::{CallWaits, Ending, Run, Status, Turn};
+use crate::kernel::run::{CallWaits, Run, Status, Turn};
 use crate::kernel::time::Millis;
 use crate::kernel::workflow::Retry;
 
@@ -35,9 +33,11 @@ pub enum Decision {
 /// What `command` means for `run` at `now`.
 pub fn decide(run: &Run, command: &Command, now: Millis) -> Result<Decision, Refusal> {
     match command {
-        Command::Answer { answers, key, principal } => answer(run, answers, key, principal, now),
+        Command::Answer { answers, key, principal } => {
+            answer::decide(run, answers, key, principal, now)
+        }
         Command::Withdraw { request, principal } => {
-            let question = open_question(run, &request.to_string(), request.ordinal)?;
+            let question = answer::open_question(run, request)?;
             Ok(Decision::Events(vec![Event::Closed {
                 ordinal: question.ordinal,
                 closing: Closing::Withdrawn,
@@ -82,112 +82,6 @@ fn refuse_if_over(run: &Run) -> Result<(), Refusal> {
         Status::Cancelled { .. } => "cancelled",
     };
     Err(Refusal::RunOver { run: run.id.to_string(), status })
-}
-
-/// All of the answers are taken, or none.
-fn answer(
-    run: &Run,
-    answers: &[Answer],
-    key: &str,
-    principal: &Principal,
-    now: Millis,
-) -> Result<Decision, Refusal> {
-    let mut events = Vec::with_capacity(answers.len());
-    let mut repeated = None;
-    for answer in answers {
-        let request = answer.request.to_string();
-        if let Some(first) = answered_before(run, answer, key)? {
-            repeated = Some(repeated.map_or(first, |known: Version| known.min(first)));
-            continue;
-        }
-        let question = open_question(run, &request, answer.request.ordinal)?;
-        if question.deadline.is_some_and(|deadline| deadline <= now) {
-            return Err(Refusal::RequestClosed { request, how: "its deadline has passed" });
-        }
-        if answer.digest.as_ref().is_some_and(|shown| *shown != question.digest(&run.id)) {
-            return Err(Refusal::StaleDigest { request });
-        }
-        let value = question
-            .read(&answer.value)
-            .map_err(|mismatch| Refusal::WrongAnswer { request, mismatch })?;
-        let aborts = aborts(question, &value);
-        events.push(Event::Answered {
-            ordinal: question.ordinal,
-            value,
-            by: principal.id.clone(),
-            door: principal.door.into(),
-            key: key.to_owned(),
-        });
-        if aborts {
-            let by = format!("{} ended the run at step `{}`", principal.id, question.step);
-            events.push(Event::Failed(Failure::new("outcome.aborted", by)));
-            break;
-        }
-    }
-    match repeated {
-        Some(first) if events.is_empty() => Ok(Decision::Repeat { after: first - 1 }),
-        Some(_) => Err(Refusal::KeyReused(key.to_owned())),
-        None if key_was_used(run, key) => Err(Refusal::KeyReused(key.to_owned())),
-        None => Ok(Decision::Events(events)),
-    }
-}
-
-/// Whether an answer about a lost outcome ends the run.
-fn aborts(question: &Question, value: &Value) -> bool {
-    let verb = value.get("verb").and_then(Value::as_str);
-    matches!(question.origin, Origin::LostOutcome(_)) && verb == Some("abort")
-}
-
-/// K2: the version of the first answer, if this is the same again; a refusal if it is another.
-fn answered_before(run: &Run, answer: &Answer, key: &str) -> Result<Option<Version>, Refusal> {
-    let Some(Ending::Answered { by, key: first_key, value, version }) =
-        ending(run, answer.request.ordinal)
-    else {
-        return Ok(None);
-    };
-    if key.is_empty() || key != first_key {
-        let request = answer.request.to_string();
-        return Err(Refusal::AlreadyAnswered { request, by: by.clone() });
-    }
-    // What was accepted may be the plain text read into the schema: both spellings are the same.
-    let same = [digest::of(&answer.value), digest::of(&spelled(answer))].contains(value);
-    if same { Ok(Some(*version)) } else { Err(Refusal::KeyReused(key.to_owned())) }
-}
-
-/// The value that a repeated plain-text answer to a yes-or-no question was accepted as.
-fn spelled(answer: &Answer) -> Value {
-    match answer.value.as_str().map(str::to_lowercase).as_deref() {
-        Some("approve" | "approved" | "yes" | "y") => serde_json::json!({"decision": "approve"}),
-        Some("reject" | "rejected" | "no" | "n") => serde_json::json!({"decision": "reject"}),
-        Some(_) | None => answer.value.clone(),
-    }
-}
-
-fn key_was_used(run: &Run, key: &str) -> bool {
-    !key.is_empty()
-        && run.endings.iter().flatten().any(|ending| match ending {
-            Ending::Answered { key: used, .. } => used == key,
-            Ending::Closed(_) => false,
-        })
-}
-
-fn ending(run: &Run, ordinal: u32) -> Option<&Ending> {
-    let index = usize::try_from(ordinal).ok()?.checked_sub(1)?;
-    run.endings.get(index)?.as_ref()
-}
-
-fn open_question<'a>(run: &'a Run, request: &str, ordinal: u32) -> Result<&'a Question, Refusal> {
-    if let Some(question) = run.questions.get(&ordinal) {
-        return Ok(question);
-    }
-    let request = request.to_owned();
-    match ending(run, ordinal) {
-        Some(Ending::Answered { by, .. }) => {
-            Err(Refusal::AlreadyAnswered { request, by: by.clone() })
-        }
-        Some(Ending::Closed(how)) => Err(Refusal::RequestClosed { request, how }),
-        None => Err(Refusal::UnknownRequest(request)),
-    }
 }
 
 /// Reports about work that is no longer under way are dropped: another attempt speaks for it now.
@@ -315,6 +209,7 @@ fn due(run: &Run, now: Millis) -> Vec<Event> {
             by: "timer".into(),
             door: "timer".into(),
             key: String::new(),
+            given: None,
         },
         OnTimeout::Continue if question.kind.may_pass_by_silence() => Event::Closed {
             ordinal: question.ordinal,

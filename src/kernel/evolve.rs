@@ -127,8 +127,11 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
             turn.failures += u32::from(!interrupted);
         }
         Event::Asked(question) => asked(run, question, at)?,
-        Event::Answered { ordinal, value, by, key, .. } => {
-            answered(run, *ordinal, value, (by, key), version)?;
+        Event::Answered { ordinal, value, by, key, given, .. } => {
+            let given = given.clone().unwrap_or_else(|| digest::of(value));
+            let (by, key) = (by.clone(), key.clone());
+            let ending = Ending::Answered { by: by.clone(), key, given, version };
+            answered(run, *ordinal, value, by, ending)?;
         }
         Event::Closed { ordinal, closing, by } => closed(run, *ordinal, *closing, by)?,
         Event::CheckpointSaved => run.checkpoints.push((version, at)),
@@ -170,11 +173,9 @@ fn answered(
     run: &mut Run,
     ordinal: u32,
     value: &Value,
-    (by, key): (&str, &str),
-    version: Version,
+    by: String,
+    ending: Ending,
 ) -> Result<(), &'static str> {
-    let (by, key) = (by.to_owned(), key.to_owned());
-    let ending = Ending::Answered { by: by.clone(), key, value: digest::of(value), version };
     let question = close(run, ordinal, ending)?;
     let is_rejection = question.is_verdict() && Question::verdict(value) == Verdict::Rejected;
     heard(run, question, Heard::Answer { value: value.clone(), by, is_rejection })?;

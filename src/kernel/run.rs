@@ -15,6 +15,11 @@ use crate::kernel::question::{Origin, Question};
 use crate::kernel::time::Millis;
 use crate::kernel::workflow::{Safety, Workflow};
 
+/// A conversation's weight: it is held in memory and given whole to every agent.
+pub const CONVERSATION_BYTES_MAX: usize = 16 << 20;
+/// Questions of one run; an ordinal has a place in memory for good.
+pub const QUESTIONS_MAX: usize = 100_000;
+
 /// Where an execution stands.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
@@ -175,8 +180,8 @@ pub enum Ending {
         by: String,
         /// The idempotency key.
         key: String,
-        /// The digest of the value as it was accepted.
-        value: String,
+        /// The digest of the value as it was given: by this a repeat is known.
+        given: String,
         /// The version of the answer's event.
         version: Version,
     },
