@@ -114,13 +114,14 @@ fn attempt_failed(run: &Run, turn: &Turn, fault: &AttemptFault, now: Millis) -> 
     events
 }
 
-/// Doubles with every failure; up to a quarter is added by the run's own name, so that many runs
-/// that failed together do not come back together, and a test knows the figure beforehand.
+/// Doubles with every failure up to the file's bound; up to a quarter is taken off by the run's own
+/// name, so that many runs that failed together do not come back together, and a test knows the
+/// figure beforehand.
 fn backoff_ms(policy: &Retry, failures: u32, stem: &str) -> u64 {
     let base = policy.backoff_ms.saturating_mul(1 << failures.min(20)).min(policy.backoff_ms_max);
     let spread =
         stem.bytes().fold(u64::from(failures), |sum, byte| sum * 31 % 1009 + u64::from(byte));
-    base + base / 4 * (spread % 101) / 100
+    base - base / 4 * (spread % 101) / 100
 }
 
 fn tool_returned(
@@ -202,25 +203,25 @@ fn lost_outcome(turn: &Turn, open: &crate::kernel::run::OpenCall, ordinal: u32) 
 /// Deadlines that have passed. Never early: a deadline is due at its own millisecond.
 fn due(run: &Run, now: Millis) -> Vec<Event> {
     let passed = |question: &&Question| question.deadline.is_some_and(|deadline| deadline <= now);
-    let close = |question: &Question| match &question.on_timeout {
-        OnTimeout::DefaultAnswer(value) if question.kind.may_pass_by_silence() => Event::Answered {
-            ordinal: question.ordinal,
-            value: value.clone(),
-            by: "timer".into(),
-            door: "timer".into(),
-            key: String::new(),
-            given: None,
+    run.questions.values().filter(passed).map(silence).collect()
+}
+
+/// What silence means for a question. A default that does not fit it is no answer (K7).
+fn silence(question: &Question) -> Event {
+    let (ordinal, by) = (question.ordinal, "timer".to_owned());
+    let closed = |closing| Event::Closed { ordinal, closing, by: by.clone() };
+    if !question.kind.may_pass_by_silence() {
+        return closed(Closing::Rejected);
+    }
+    match &question.on_timeout {
+        OnTimeout::Reject => closed(Closing::Rejected),
+        OnTimeout::Continue => closed(Closing::Passed),
+        OnTimeout::DefaultAnswer(value) => match question.read(value) {
+            Err(_) => closed(Closing::Rejected),
+            Ok(value) => {
+                let (door, key) = (by.clone(), String::new());
+                Event::Answered { ordinal, value, by, door, key, given: None }
+            }
         },
-        OnTimeout::Continue if question.kind.may_pass_by_silence() => Event::Closed {
-            ordinal: question.ordinal,
-            closing: Closing::Passed,
-            by: "timer".into(),
-        },
-        OnTimeout::Reject | OnTimeout::DefaultAnswer(_) | OnTimeout::Continue => Event::Closed {
-            ordinal: question.ordinal,
-            closing: Closing::Rejected,
-            by: "timer".into(),
-        },
-    };
-    run.questions.values().filter(passed).map(close).collect()
+    }
 }
