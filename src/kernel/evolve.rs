@@ -40,6 +40,9 @@ pub fn replay<'a>(
     let Event::Started(started) = &first.event else {
         return Err(corruption(first.version, "a journal begins with `started`"));
     };
+    if first.version != 1 {
+        return Err(corruption(first.version, "J5: a journal begins at version 1"));
+    }
     let mut run = begin(id.clone(), workflow, started, first.at);
     for recorded in journal {
         if recorded.version != run.version + 1 {
@@ -121,8 +124,11 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
             tool_returned(run, number, call_id, &Value::String(format!("handed off to {to}")))?;
         }
         Event::StepCompleted { turn, output } => step_completed(run, *turn, output)?,
-        Event::StepFailed { turn, retry_at, interrupted, .. } => {
+        Event::StepFailed { turn, attempt, retry_at, interrupted, .. } => {
             let turn = turn_of(run, *turn)?;
+            if turn.attempt != *attempt {
+                return Err("the failure of an attempt that is not under way");
+            }
             turn.retry_at = *retry_at;
             turn.failures += u32::from(!interrupted);
         }
@@ -268,7 +274,8 @@ fn step_completed(run: &mut Run, number: u32, output: &Value) -> Result<(), &'st
         return Err("E3: a step is complete only when its calls are");
     }
     match run.workflow.pattern {
-        Pattern::Sequential { .. } | Pattern::Handoff(_) => run.count += 1,
+        Pattern::Sequential { .. } => run.count += 1,
+        Pattern::Handoff(_) => run.count = if turn.handoff.is_some() { 0 } else { run.count + 1 },
         Pattern::Coordinator { .. } => {}
     }
     run.last = Last::Turned {

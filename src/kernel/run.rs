@@ -61,7 +61,8 @@ pub struct Run {
     pub endings: Vec<Option<Ending>>,
     /// What the pattern goes by: the last thing that happened to the workflow as a whole.
     pub last: Last,
-    /// Sequential: the step that comes next. Handoff: turns since the user last spoke.
+    /// Sequential: the step that comes next. Handoff: turns of the agent that speaks,
+    /// since it was handed the conversation or the user last spoke.
     pub count: u32,
     /// The result, once there is one.
     pub output: Option<Value>,
@@ -241,13 +242,14 @@ pub enum Heard {
 }
 
 impl Run {
-    /// The run's last words by an agent, for an output.
+    /// The run's last words by an agent, for an output. What a human step asks has no author.
     pub fn last_words(&self) -> Option<&Message> {
         self.conversation
             .iter()
             .rev()
             .map(AsRef::as_ref)
-            .find(|message| message.role == Speaker::Assistant && message.cleaned().is_some())
+            .filter(|message| message.role == Speaker::Assistant && !message.author.is_empty())
+            .find(|message| message.cleaned().is_some())
     }
 
     /// The whole conversation as a person may be shown it: nobody's tool traffic.
