@@ -13,8 +13,9 @@ use crate::kernel::event::{Closing, Event, Failure, Version};
 use crate::kernel::message::readable;
 use crate::kernel::plan::may_repeat;
 use crate::kernel::question::{Kind, OnTimeout, Origin, Question};
-use crate::kernel::reply;
+use crate::kernel::reply::{self, REPLY_BYTES_MAX};
 use crate::kernel::run::{CallWaits, Run, Status, Turn};
+use crate::kernel::schema;
 use crate::kernel::time::Millis;
 use crate::kernel::workflow::Retry;
 
@@ -139,8 +140,15 @@ fn tool_returned(
         return Err(Refusal::Stale);
     }
     let (value, failed) = match outcome {
+        Ok(value) if schema::is_too_deep(value) => {
+            let most = schema::DEPTH_MAX;
+            (format!("error: the outcome nests deeper than {most}").into(), true)
+        }
+        Ok(value) if readable(value).len() > REPLY_BYTES_MAX => {
+            (format!("error: the outcome has more than {REPLY_BYTES_MAX} bytes").into(), true)
+        }
         Ok(value) => (value.clone(), false),
-        Err(fault) => (Value::String(format!("error: {}", fault.failure.message)), true),
+        Err(fault) => (format!("error: {}", fault.failure.message).into(), true),
     };
     Ok(vec![Event::ToolReturned { turn: number, call_id: call_id.to_owned(), value, failed }])
 }
