@@ -8,17 +8,13 @@ use crate::kernel::decide::{Decision, decide};
 use crate::kernel::event::{Event, Failure, Started};
 use crate::kernel::evolve::{Corruption, begin, evolve};
 use crate::kernel::id::RunId;
+use crate::kernel::message::readable;
 use crate::kernel::pattern::{self, Move};
 use crate::kernel::reply;
-use crate::kernel::run::{Run, Status};
+use crate::kernel::run::{CONVERSATION_BYTES_MAX, QUESTIONS_MAX, Run, Status};
 use crate::kernel::schema;
 use crate::kernel::time::Millis;
 use crate::kernel::workflow::Workflow;
-
-/// A conversation's weight: it is held in memory and given whole to every agent.
-pub const CONVERSATION_BYTES_MAX: usize = 16 << 20;
-/// Questions of one run; an ordinal has a place in memory for good.
-pub const QUESTIONS_MAX: usize = 100_000;
 
 /// Why a command came to nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -38,6 +34,13 @@ pub fn start(
     started: Started,
     now: Millis,
 ) -> Result<(Run, Vec<Event>), Declined> {
+    let too_large = |remedy| Refusal::TooLarge { field: "input".into(), remedy };
+    if schema::is_too_deep(&started.input) {
+        return Err(too_large(format!("it may nest {} deep", schema::DEPTH_MAX)).into());
+    }
+    if readable(&started.input).len() > CONVERSATION_BYTES_MAX {
+        return Err(too_large(format!("it may have {CONVERSATION_BYTES_MAX} bytes")).into());
+    }
     if let Some(schema) = &workflow.input {
         schema::check(schema, &started.input).map_err(|mismatch| {
             Refusal::invalid(format!("input{}", mismatch.at), mismatch.to_string())
@@ -88,6 +91,11 @@ fn advance(run: &Run, now: Millis) -> Vec<Event> {
         return vec![Event::Failed(failure)];
     }
     for turn in run.turns.values() {
+        let most = run.workflow.limits.rounds;
+        if turn.owes_reply() && turn.rounds >= most {
+            let what = format!("step `{}`: no end after {most} model calls in one turn", turn.step);
+            return vec![Event::Failed(Failure::new("step.rounds", what))];
+        }
         if turn.calls.is_empty() && turn.handoff.is_some() {
             let output = serde_json::Value::Null;
             return vec![Event::StepCompleted { turn: turn.number, output }];

@@ -4,19 +4,18 @@
 //! comes back; nothing here knows that there is an engine.
 //!
 //! - **K1** A refused command leaves no trace.
-//! - **K2** A question has at most one answer; the same answer with the same key is a no-op.
 
 use serde_json::Value;
 
-use crate::kernel::command::{Answer, AttemptFault, Command, Refusal};
-use crate::kernel::digest;
+use crate::kernel::answer;
+use crate::kernel::command::{AttemptFault, Command, Refusal};
 use crate::kernel::event::{Closing, Event, Failure, Version};
 use crate::kernel::message::readable;
 use crate::kernel::plan::may_repeat;
-use crate::kernel::principal::Principal;
 use crate::kernel::question::{Kind, OnTimeout, Origin, Question};
-use crate::kernel::reply;
-use crate::kernel::run::{CallWaits, Ending, Run, Status, Turn};
+use crate::kernel::reply::{self, REPLY_BYTES_MAX};
+use crate::kernel::run::{CallWaits, Run, Status, Turn};
+use crate::kernel::schema;
 use crate::kernel::time::Millis;
 use crate::kernel::workflow::Retry;
 
@@ -35,9 +34,11 @@ pub enum Decision {
 /// What `command` means for `run` at `now`.
 pub fn decide(run: &Run, command: &Command, now: Millis) -> Result<Decision, Refusal> {
     match command {
-        Command::Answer { answers, key, principal } => answer(run, answers, key, principal, now),
+        Command::Answer { answers, key, principal } => {
+            answer::decide(run, answers, key, principal, now)
+        }
         Command::Withdraw { request, principal } => {
-            let question = open_question(run, &request.to_string(), request.ordinal)?;
+            let question = answer::open_question(run, request)?;
             Ok(Decision::Events(vec![Event::Closed {
                 ordinal: question.ordinal,
                 closing: Closing::Withdrawn,
@@ -84,112 +85,6 @@ fn refuse_if_over(run: &Run) -> Result<(), Refusal> {
     Err(Refusal::RunOver { run: run.id.to_string(), status })
 }
 
-/// All of the answers are taken, or none.
-fn answer(
-    run: &Run,
-    answers: &[Answer],
-    key: &str,
-    principal: &Principal,
-    now: Millis,
-) -> Result<Decision, Refusal> {
-    let mut events = Vec::with_capacity(answers.len());
-    let mut repeated = None;
-    for answer in answers {
-        let request = answer.request.to_string();
-        if let Some(first) = answered_before(run, answer, key)? {
-            repeated = Some(repeated.map_or(first, |known: Version| known.min(first)));
-            continue;
-        }
-        let question = open_question(run, &request, answer.request.ordinal)?;
-        if question.deadline.is_some_and(|deadline| deadline <= now) {
-            return Err(Refusal::RequestClosed { request, how: "its deadline has passed" });
-        }
-        if answer.digest.as_ref().is_some_and(|shown| *shown != question.digest(&run.id)) {
-            return Err(Refusal::StaleDigest { request });
-        }
-        let value = question
-            .read(&answer.value)
-            .map_err(|mismatch| Refusal::WrongAnswer { request, mismatch })?;
-        let aborts = aborts(question, &value);
-        events.push(Event::Answered {
-            ordinal: question.ordinal,
-            value,
-            by: principal.id.clone(),
-            door: principal.door.into(),
-            key: key.to_owned(),
-        });
-        if aborts {
-            let by = format!("{} ended the run at step `{}`", principal.id, question.step);
-            events.push(Event::Failed(Failure::new("outcome.aborted", by)));
-            break;
-        }
-    }
-    match repeated {
-        Some(first) if events.is_empty() => Ok(Decision::Repeat { after: first - 1 }),
-        Some(_) => Err(Refusal::KeyReused(key.to_owned())),
-        None if key_was_used(run, key) => Err(Refusal::KeyReused(key.to_owned())),
-        None => Ok(Decision::Events(events)),
-    }
-}
-
-/// Whether an answer about a lost outcome ends the run.
-fn aborts(question: &Question, value: &Value) -> bool {
-    let verb = value.get("verb").and_then(Value::as_str);
-    matches!(question.origin, Origin::LostOutcome(_)) && verb == Some("abort")
-}
-
-/// K2: the version of the first answer, if this is the same again; a refusal if it is another.
-fn answered_before(run: &Run, answer: &Answer, key: &str) -> Result<Option<Version>, Refusal> {
-    let Some(Ending::Answered { by, key: first_key, value, version }) =
-        ending(run, answer.request.ordinal)
-    else {
-        return Ok(None);
-    };
-    if key.is_empty() || key != first_key {
-        let request = answer.request.to_string();
-        return Err(Refusal::AlreadyAnswered { request, by: by.clone() });
-    }
-    // What was accepted may be the plain text read into the schema: both spellings are the same.
-    let same = [digest::of(&answer.value), digest::of(&spelled(answer))].contains(value);
-    if same { Ok(Some(*version)) } else { Err(Refusal::KeyReused(key.to_owned())) }
-}
-
-/// The value that a repeated plain-text answer to a yes-or-no question was accepted as.
-fn spelled(answer: &Answer) -> Value {
-    match answer.value.as_str().map(str::to_lowercase).as_deref() {
-        Some("approve" | "approved" | "yes" | "y") => serde_json::json!({"decision": "approve"}),
-        Some("reject" | "rejected" | "no" | "n") => serde_json::json!({"decision": "reject"}),
-        Some(_) | None => answer.value.clone(),
-    }
-}
-
-fn key_was_used(run: &Run, key: &str) -> bool {
-    !key.is_empty()
-        && run.endings.iter().flatten().any(|ending| match ending {
-            Ending::Answered { key: used, .. } => used == key,
-            Ending::Closed(_) => false,
-        })
-}
-
-fn ending(run: &Run, ordinal: u32) -> Option<&Ending> {
-    let index = usize::try_from(ordinal).ok()?.checked_sub(1)?;
-    run.endings.get(index)?.as_ref()
-}
-
-fn open_question<'a>(run: &'a Run, request: &str, ordinal: u32) -> Result<&'a Question, Refusal> {
-    if let Some(question) = run.questions.get(&ordinal) {
-        return Ok(question);
-    }
-    let request = request.to_owned();
-    match ending(run, ordinal) {
-        Some(Ending::Answered { by, .. }) => {
-            Err(Refusal::AlreadyAnswered { request, by: by.clone() })
-        }
-        Some(Ending::Closed(how)) => Err(Refusal::RequestClosed { request, how }),
-        None => Err(Refusal::UnknownRequest(request)),
-    }
-}
-
 /// Reports about work that is no longer under way are dropped: another attempt speaks for it now.
 fn current_attempt(run: &Run, number: u32, attempt: u32) -> Result<&Turn, Refusal> {
     match run.turns.get(&number) {
@@ -220,13 +115,14 @@ fn attempt_failed(run: &Run, turn: &Turn, fault: &AttemptFault, now: Millis) -> 
     events
 }
 
-/// Doubles with every failure; up to a quarter is added by the run's own name, so that many runs
-/// that failed together do not come back together, and a test knows the figure beforehand.
+/// Doubles with every failure up to the file's bound; up to a quarter is taken off by the run's own
+/// name, so that many runs that failed together do not come back together, and a test knows the
+/// figure beforehand.
 fn backoff_ms(policy: &Retry, failures: u32, stem: &str) -> u64 {
     let base = policy.backoff_ms.saturating_mul(1 << failures.min(20)).min(policy.backoff_ms_max);
     let spread =
         stem.bytes().fold(u64::from(failures), |sum, byte| sum * 31 % 1009 + u64::from(byte));
-    base + base / 4 * (spread % 101) / 100
+    base - base / 4 * (spread % 101) / 100
 }
 
 fn tool_returned(
@@ -244,8 +140,15 @@ fn tool_returned(
         return Err(Refusal::Stale);
     }
     let (value, failed) = match outcome {
+        Ok(value) if schema::is_too_deep(value) => {
+            let most = schema::DEPTH_MAX;
+            (format!("error: the outcome nests deeper than {most}").into(), true)
+        }
+        Ok(value) if readable(value).len() > REPLY_BYTES_MAX => {
+            (format!("error: the outcome has more than {REPLY_BYTES_MAX} bytes").into(), true)
+        }
         Ok(value) => (value.clone(), false),
-        Err(fault) => (Value::String(format!("error: {}", fault.failure.message)), true),
+        Err(fault) => (format!("error: {}", fault.failure.message).into(), true),
     };
     Ok(vec![Event::ToolReturned { turn: number, call_id: call_id.to_owned(), value, failed }])
 }
@@ -308,24 +211,25 @@ fn lost_outcome(turn: &Turn, open: &crate::kernel::run::OpenCall, ordinal: u32) 
 /// Deadlines that have passed. Never early: a deadline is due at its own millisecond.
 fn due(run: &Run, now: Millis) -> Vec<Event> {
     let passed = |question: &&Question| question.deadline.is_some_and(|deadline| deadline <= now);
-    let close = |question: &Question| match &question.on_timeout {
-        OnTimeout::DefaultAnswer(value) if question.kind.may_pass_by_silence() => Event::Answered {
-            ordinal: question.ordinal,
-            value: value.clone(),
-            by: "timer".into(),
-            door: "timer".into(),
-            key: String::new(),
+    run.questions.values().filter(passed).map(silence).collect()
+}
+
+/// What silence means for a question. A default that does not fit it is no answer (K7).
+fn silence(question: &Question) -> Event {
+    let (ordinal, by) = (question.ordinal, "timer".to_owned());
+    let closed = |closing| Event::Closed { ordinal, closing, by: by.clone() };
+    if !question.kind.may_pass_by_silence() {
+        return closed(Closing::Rejected);
+    }
+    match &question.on_timeout {
+        OnTimeout::Reject => closed(Closing::Rejected),
+        OnTimeout::Continue => closed(Closing::Passed),
+        OnTimeout::DefaultAnswer(value) => match question.read(value) {
+            Err(_) => closed(Closing::Rejected),
+            Ok(value) => {
+                let (door, key) = (by.clone(), String::new());
+                Event::Answered { ordinal, value, by, door, key, given: None }
+            }
         },
-        OnTimeout::Continue if question.kind.may_pass_by_silence() => Event::Closed {
-            ordinal: question.ordinal,
-            closing: Closing::Passed,
-            by: "timer".into(),
-        },
-        OnTimeout::Reject | OnTimeout::DefaultAnswer(_) | OnTimeout::Continue => Event::Closed {
-            ordinal: question.ordinal,
-            closing: Closing::Rejected,
-            by: "timer".into(),
-        },
-    };
-    run.questions.values().filter(passed).map(close).collect()
+    }
 }

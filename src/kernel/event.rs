@@ -215,6 +215,10 @@ pub enum Event {
         /// The caller's idempotency key.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         key: String,
+        /// The digest of what was given, where it was read into something else: by this a repeat
+        /// is known (K2).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        given: Option<String>,
     },
     /// A question ended without an answer.
     Closed {

@@ -40,6 +40,9 @@ pub fn replay<'a>(
     let Event::Started(started) = &first.event else {
         return Err(corruption(first.version, "a journal begins with `started`"));
     };
+    if first.version != 1 {
+        return Err(corruption(first.version, "J5: a journal begins at version 1"));
+    }
     let mut run = begin(id.clone(), workflow, started, first.at);
     for recorded in journal {
         if recorded.version != run.version + 1 {
@@ -121,14 +124,20 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
             tool_returned(run, number, call_id, &Value::String(format!("handed off to {to}")))?;
         }
         Event::StepCompleted { turn, output } => step_completed(run, *turn, output)?,
-        Event::StepFailed { turn, retry_at, interrupted, .. } => {
+        Event::StepFailed { turn, attempt, retry_at, interrupted, .. } => {
             let turn = turn_of(run, *turn)?;
+            if turn.attempt != *attempt {
+                return Err("the failure of an attempt that is not under way");
+            }
             turn.retry_at = *retry_at;
             turn.failures += u32::from(!interrupted);
         }
         Event::Asked(question) => asked(run, question, at)?,
-        Event::Answered { ordinal, value, by, key, .. } => {
-            answered(run, *ordinal, value, (by, key), version)?;
+        Event::Answered { ordinal, value, by, key, given, .. } => {
+            let given = given.clone().unwrap_or_else(|| digest::of(value));
+            let (by, key) = (by.clone(), key.clone());
+            let ending = Ending::Answered { by: by.clone(), key, given, version };
+            answered(run, *ordinal, value, by, ending)?;
         }
         Event::Closed { ordinal, closing, by } => closed(run, *ordinal, *closing, by)?,
         Event::CheckpointSaved => run.checkpoints.push((version, at)),
@@ -170,11 +179,9 @@ fn answered(
     run: &mut Run,
     ordinal: u32,
     value: &Value,
-    (by, key): (&str, &str),
-    version: Version,
+    by: String,
+    ending: Ending,
 ) -> Result<(), &'static str> {
-    let (by, key) = (by.to_owned(), key.to_owned());
-    let ending = Ending::Answered { by: by.clone(), key, value: digest::of(value), version };
     let question = close(run, ordinal, ending)?;
     let is_rejection = question.is_verdict() && Question::verdict(value) == Verdict::Rejected;
     heard(run, question, Heard::Answer { value: value.clone(), by, is_rejection })?;
@@ -267,7 +274,8 @@ fn step_completed(run: &mut Run, number: u32, output: &Value) -> Result<(), &'st
         return Err("E3: a step is complete only when its calls are");
     }
     match run.workflow.pattern {
-        Pattern::Sequential { .. } | Pattern::Handoff(_) => run.count += 1,
+        Pattern::Sequential { .. } => run.count += 1,
+        Pattern::Handoff(_) => run.count = if turn.handoff.is_some() { 0 } else { run.count + 1 },
         Pattern::Coordinator { .. } => {}
     }
     run.last = Last::Turned {

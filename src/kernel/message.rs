@@ -129,8 +129,9 @@ impl Message {
 
     /// Its weight, for the bound on a conversation.
     pub fn bytes(&self) -> usize {
-        let calls: usize =
-            self.calls.iter().map(|call| call.tool.len() + call.arguments.to_string().len()).sum();
+        let weigh =
+            |call: &ToolCall| call.id.len() + call.tool.len() + call.arguments.to_string().len();
+        let calls: usize = self.calls.iter().map(weigh).sum();
         self.author.len() + self.text.len() + calls
     }
 

@@ -20,6 +20,7 @@
 //! - **K7** Nothing fails open.
 
 mod advance;
+mod answer;
 mod command;
 mod decide;
 pub mod digest;
@@ -39,7 +40,7 @@ mod tests;
 mod time;
 pub mod workflow;
 
-pub use advance::{CONVERSATION_BYTES_MAX, Declined, QUESTIONS_MAX, apply, start};
+pub use advance::{Declined, apply, start};
 pub use command::{Answer, AttemptFault, Command, Refusal, Reply};
 pub use decide::{Decision, decide};
 pub use event::{Closing, Event, Failure, Purpose, Recorded, Started, Usage, Version};
@@ -52,6 +53,9 @@ pub use plan::{
 pub use principal::{Principal, Role};
 pub use question::{Choice, Kind, OnTimeout, Origin, Question, Verdict};
 pub use reply::REPLY_BYTES_MAX;
-pub use run::{CallWaits, Ending, Heard, Last, OpenCall, Run, Status, Turn};
+pub use run::{
+    CONVERSATION_BYTES_MAX, CallWaits, Ending, Heard, Last, OpenCall, QUESTIONS_MAX, Run, Status,
+    Turn,
+};
 pub use time::Millis;
 pub use workflow::Workflow;

@@ -280,22 +280,30 @@ impl Question {
             | Value::Object(_) => None,
         };
         match meant {
-            Some(meant) if schema::check(&schema, &meant).is_ok() => Ok(meant),
+            Some(meant)
+                if !schema::is_too_deep(&meant) && schema::check(&schema, &meant).is_ok() =>
+            {
+                Ok(meant)
+            }
             Some(_) | None => Err(self.explain(mismatch)),
         }
     }
 
     /// What an accepted answer to an approval decides.
     pub fn verdict(value: &Value) -> Verdict {
-        match value.get("decision").and_then(Value::as_str) {
-            Some("approve") => Verdict::Approved,
-            Some(_) | None => Verdict::Rejected,
+        let decision = value.get("decision").unwrap_or(value);
+        if decision.as_bool() == Some(true) || decision.as_str() == Some("approve") {
+            return Verdict::Approved;
         }
+        Verdict::Rejected
     }
 
-    /// Whether its answer is a yes or a no.
+    /// Whether its answer is a yes or a no, whatever else a schema of its own lets it say.
     pub fn is_verdict(&self) -> bool {
-        self.schema.is_none() && matches!(self.kind, Kind::Approval | Kind::ToolApproval)
+        match self.kind {
+            Kind::Approval | Kind::PlanReview | Kind::ToolApproval => true,
+            Kind::Clarification | Kind::Selection | Kind::OutcomeCheck => false,
+        }
     }
 
     fn is_any_text(&self) -> bool {
@@ -303,29 +311,32 @@ impl Question {
     }
 
     fn meant_by(&self, text: &str, schema: &Value) -> Option<Value> {
-        if self.is_verdict() {
-            return match text.to_lowercase().as_str() {
-                "approve" | "approved" | "yes" | "y" => Some(decision(true)),
-                "reject" | "rejected" | "no" | "n" => Some(decision(false)),
-                &_ => None,
-            };
-        }
-        let by_name = |option: &&Choice| {
-            option.id.eq_ignore_ascii_case(text) || option.label().eq_ignore_ascii_case(text)
+        let word = match text.to_lowercase().as_str() {
+            "approve" | "approved" | "yes" | "y" => Some(decision(true)),
+            "reject" | "rejected" | "no" | "n" => Some(decision(false)),
+            &_ => None,
         };
-        let mut named = self.options.iter().filter(by_name);
-        if let (Some(option), None) = (named.next(), named.next()) {
-            return Some(Value::String(option.id.clone()));
+        let fits = |word: &Value| self.is_verdict() && schema::check(schema, word).is_ok();
+        if let Some(word) = word.filter(fits) {
+            return Some(word);
         }
-        let by_index = text.parse::<usize>().ok().and_then(|index| index.checked_sub(1));
-        if let Some(option) = by_index.and_then(|index| self.options.get(index)) {
-            return Some(Value::String(option.id.clone()));
+        let place = text.parse::<usize>().ok();
+        let is_meant = |(index, option): &(usize, &Choice)| {
+            option.id.eq_ignore_ascii_case(text)
+                || option.label().eq_ignore_ascii_case(text)
+                || place == Some(index + 1)
+        };
+        let mut meant = self.options.iter().enumerate().filter(is_meant);
+        match (meant.next(), meant.next()) {
+            (Some((_, option)), None) => Some(Value::String(option.id.clone())),
+            // K7: what could mean either of two is neither.
+            (Some(_), Some(_)) => None,
+            (None, _) => schema::read_plain(schema, text),
         }
-        schema::read_plain(schema, text)
     }
 
     fn explain(&self, mismatch: Mismatch) -> Mismatch {
-        let expected = if self.is_verdict() {
+        let expected = if self.is_verdict() && self.schema.is_none() {
             "`approve` or `reject`, or {\"decision\": …, \"note\": …}".into()
         } else if !self.options.is_empty() {
             let ids: Vec<_> = self.options.iter().map(|option| option.id.as_str()).collect();
@@ -379,6 +390,33 @@ mod tests {
             let refused = asked.read(&value).expect_err("not an option");
             assert_eq!(refused.expected, "one of: a, b");
         }
+    }
+
+    #[test]
+    fn k7_what_could_mean_two_options_means_neither() {
+        let mut asked = question(Kind::Selection);
+        asked.options = vec![option("a", "2"), option("b", "Hall"), option("c", "hall")];
+        for text in ["2", "Hall"] {
+            assert!(asked.read(&json!(text)).is_err(), "{text}");
+        }
+        assert_eq!(asked.read(&json!("3")), Ok(json!("c")));
+        assert_eq!(asked.read(&json!("b")), Ok(json!("b")), "an id is always itself");
+    }
+
+    #[test]
+    fn k7_a_schema_of_its_own_does_not_make_a_no_a_yes() {
+        let mut asked = question(Kind::Approval);
+        asked.schema = Some(json!({"type": "object", "properties": {
+            "decision": {"enum": ["approve", "reject"]}, "limit": {"type": "integer"},
+        }}));
+        assert!(asked.is_verdict());
+        for value in [json!({"limit": 3}), json!({"decision": "reject", "limit": 3}), json!({})] {
+            assert_eq!(Question::verdict(&asked.read(&value).expect("fits")), Verdict::Rejected);
+        }
+        asked.schema = Some(json!({"type": "boolean"}));
+        let yes = asked.read(&json!("yes")).expect("a clear yes");
+        assert_eq!((Question::verdict(&yes), yes), (Verdict::Approved, json!(true)));
+        assert_eq!(Question::verdict(&json!(false)), Verdict::Rejected);
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! A reply that does not fit is not an error yet: the agent is told what was wrong, a bounded
 //! number of times, and only then does the run fail.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::kernel::command::Reply;
@@ -25,19 +27,25 @@ const CALLS_MAX: usize = 64;
 
 /// The facts that a reply makes.
 pub(super) fn events(run: &Run, turn: &Turn, reply: &Reply, now: Millis) -> Vec<Event> {
-    if let Some(failure) = excess(run, turn, reply) {
+    if let Some(failure) = excess(turn, reply) {
         return vec![Event::Failed(failure)];
     }
     if reply.calls.is_empty() {
         return final_words(run, turn, reply);
     }
     let mut message = Message::text(Speaker::Assistant, turn.agent.clone(), reply.text.clone());
-    message.calls.clone_from(&reply.calls);
+    if let Some(call) = reply.calls.iter().find(|call| schema::is_too_deep(&call.arguments)) {
+        let most = schema::DEPTH_MAX;
+        let wrong = format!("the arguments of `{}` nest deeper than {most}", call.tool);
+        return correction(turn, message, reply, &wrong);
+    }
+    let calls = named(run, &reply.calls);
+    message.calls.clone_from(&calls);
     let mut events =
         vec![Event::MessageAdded { turn: Some(turn.number), message, usage: reply.usage }];
     let mut ordinal = run.endings.len();
     let mut hands_off = false;
-    for call in &reply.calls {
+    for call in &calls {
         let event = match call.tool.strip_prefix(HANDOFF_PREFIX) {
             Some(target) => handed_off(run, turn, call, target, hands_off),
             None => called(run, turn, call, ordinal + 1, now),
@@ -49,18 +57,36 @@ pub(super) fn events(run: &Run, turn: &Turn, reply: &Reply, now: Millis) -> Vec<
     events
 }
 
-fn excess(run: &Run, turn: &Turn, reply: &Reply) -> Option<Failure> {
+/// The calls, each with an id that is its own in the run: an open call, a question and an
+/// idempotency key are known by it (E2), and not every model takes care.
+fn named(run: &Run, calls: &[ToolCall]) -> Vec<ToolCall> {
+    let known = run.conversation.iter().flat_map(|message| &message.calls);
+    let mut used: BTreeSet<String> = known.map(|call| call.id.clone()).collect();
+    let mut named = calls.to_vec();
+    for call in &mut named {
+        let stem = if call.id.is_empty() { "call".to_owned() } else { call.id.clone() };
+        let mut count = 1;
+        while call.id.is_empty() || used.contains(&call.id) {
+            count += 1;
+            call.id = format!("{stem}-{count}");
+        }
+        used.insert(call.id.clone());
+    }
+    named
+}
+
+fn excess(turn: &Turn, reply: &Reply) -> Option<Failure> {
     let failure =
         |code, what: String| Some(Failure::new(code, format!("step `{}`: {what}", turn.step)));
-    if reply.text.len() > REPLY_BYTES_MAX {
+    let weigh = |value: &Value| value.to_string().len();
+    let calls =
+        reply.calls.iter().map(|call| call.id.len() + call.tool.len() + weigh(&call.arguments));
+    let output = reply.output.as_ref().map_or(0, weigh);
+    if reply.text.len() + calls.sum::<usize>() + output > REPLY_BYTES_MAX {
         return failure("reply.too_large", format!("a reply has at most {REPLY_BYTES_MAX} bytes"));
     }
     if reply.calls.len() > CALLS_MAX {
         return failure("reply.too_many_calls", format!("a reply has at most {CALLS_MAX} calls"));
-    }
-    if turn.rounds >= run.workflow.limits.rounds {
-        let most = run.workflow.limits.rounds;
-        return failure("step.rounds", format!("no end after {most} model calls in one turn"));
     }
     None
 }
@@ -70,18 +96,24 @@ fn final_words(run: &Run, turn: &Turn, reply: &Reply) -> Vec<Event> {
     let mut message = Message::text(Speaker::Assistant, turn.agent.clone(), reply.text.clone());
     let mut output = Value::Null;
     if let Some(schema) = schema {
-        match structured(reply, &schema).and_then(|value| {
-            match pattern::objection(&run.workflow, turn.purpose, &value) {
+        let agreed = structured(reply, &schema).and_then(|value| {
+            match pattern::objection(&run.workflow, turn, &value) {
                 Some(objection) => Err(objection),
                 None => Ok(value),
             }
-        }) {
+        });
+        match agreed {
             Ok(value) => {
                 let words = pattern::words_of(&run.workflow, turn.purpose, &value);
                 message.text = words.unwrap_or_else(|| value.to_string());
                 output = value;
             }
-            Err(wrong) => return correction(turn, message, reply, &wrong),
+            Err(wrong) => {
+                if let Some(output) = reply.output.as_ref().filter(|_| reply.text.is_empty()) {
+                    message.text = output.to_string();
+                }
+                return correction(turn, message, reply, &wrong);
+            }
         }
     } else if reply.text.is_empty() {
         return correction(turn, message, reply, "the reply is empty");
@@ -196,11 +228,15 @@ fn asked_by_call(turn: &Turn, call: &ToolCall, patience: Patience) -> Result<Dra
     let word = arguments.get("request_type").and_then(Value::as_str).unwrap_or("clarification");
     let kind = Kind::parse(word).ok_or("no such request_type")?;
     let options = match arguments.get("options").and_then(Value::as_array) {
-        Some(options) => options.iter().map(choice).collect(),
+        Some(options) => options.iter().map(choice).collect::<Vec<_>>(),
         None => Vec::new(),
     };
     if kind == Kind::Selection && options.is_empty() {
         return Err("a selection needs `options`".into());
+    }
+    let ids: BTreeSet<_> = options.iter().map(|option| &option.id).collect();
+    if ids.len() < options.len() {
+        return Err("every one of the `options` needs an id of its own".into());
     }
     let text = |field: &str| arguments.get(field).and_then(Value::as_str).unwrap_or_default();
     Ok(Draft {

@@ -15,6 +15,11 @@ use crate::kernel::question::{Origin, Question};
 use crate::kernel::time::Millis;
 use crate::kernel::workflow::{Safety, Workflow};
 
+/// A conversation's weight: it is held in memory and given whole to every agent.
+pub const CONVERSATION_BYTES_MAX: usize = 16 << 20;
+/// Questions of one run; an ordinal has a place in memory for good.
+pub const QUESTIONS_MAX: usize = 100_000;
+
 /// Where an execution stands.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
@@ -56,7 +61,8 @@ pub struct Run {
     pub endings: Vec<Option<Ending>>,
     /// What the pattern goes by: the last thing that happened to the workflow as a whole.
     pub last: Last,
-    /// Sequential: the step that comes next. Handoff: turns since the user last spoke.
+    /// Sequential: the step that comes next. Handoff: turns of the agent that speaks,
+    /// since it was handed the conversation or the user last spoke.
     pub count: u32,
     /// The result, once there is one.
     pub output: Option<Value>,
@@ -175,8 +181,8 @@ pub enum Ending {
         by: String,
         /// The idempotency key.
         key: String,
-        /// The digest of the value as it was accepted.
-        value: String,
+        /// The digest of the value as it was given: by this a repeat is known.
+        given: String,
         /// The version of the answer's event.
         version: Version,
     },
@@ -236,13 +242,14 @@ pub enum Heard {
 }
 
 impl Run {
-    /// The run's last words by an agent, for an output.
+    /// The run's last words by an agent, for an output. What a human step asks has no author.
     pub fn last_words(&self) -> Option<&Message> {
         self.conversation
             .iter()
             .rev()
             .map(AsRef::as_ref)
-            .find(|message| message.role == Speaker::Assistant && message.cleaned().is_some())
+            .filter(|message| message.role == Speaker::Assistant && !message.author.is_empty())
+            .find(|message| message.cleaned().is_some())
     }
 
     /// The whole conversation as a person may be shown it: nobody's tool traffic.

@@ -54,9 +54,13 @@ pub(super) fn schema() -> Value {
 pub(super) fn objection(
     coordinator: &str,
     specialists: &[String],
+    may_ask: bool,
     output: &Value,
 ) -> Option<String> {
     let directive = Directive::read(output);
+    if directive.user_prompt.is_some() && !may_ask {
+        return Some("the user cannot be asked here; decide by your own judgment".into());
+    }
     let next = directive.next_agent?;
     if next == coordinator || specialists.contains(&next) {
         return None;

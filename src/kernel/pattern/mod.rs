@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::kernel::event::{Failure, Purpose};
 use crate::kernel::question::{Choice, Kind, Origin};
-use crate::kernel::run::Run;
+use crate::kernel::run::{Run, Turn};
 use crate::kernel::workflow::{Patience, Pattern, Workflow};
 
 pub use coordinator::Directive;
@@ -88,10 +88,12 @@ pub fn output_schema(workflow: &Workflow, agent: &str, purpose: Purpose) -> Opti
 }
 
 /// What is wrong with a reply beyond its schema, in words for the agent.
-pub fn objection(workflow: &Workflow, purpose: Purpose, output: &Value) -> Option<String> {
-    match (&workflow.pattern, purpose) {
+pub fn objection(workflow: &Workflow, turn: &Turn, output: &Value) -> Option<String> {
+    match (&workflow.pattern, turn.purpose) {
         (Pattern::Coordinator { coordinator, specialists, .. }, Purpose::Work) => {
-            coordinator::objection(coordinator, specialists, output)
+            let agent = workflow.agents.get(&turn.agent);
+            let may_ask = agent.is_some_and(|agent| agent.human_input.enabled);
+            coordinator::objection(coordinator, specialists, may_ask, output)
         }
         (Pattern::Coordinator { .. }, Purpose::Synthesis)
         | (Pattern::Sequential { .. } | Pattern::Handoff(_), _) => None,

@@ -56,12 +56,14 @@ fn stopped(last: &Last) -> Option<Move> {
     }
 }
 
-/// The last step's structured output, or else the last words.
+/// The last step's structured output, or else an agent's last words, or else a person's answer.
 fn output(run: &Run) -> Value {
+    let words = run.last_words().map(|message| Value::String(message.text.clone()));
     match &run.last {
         Last::Turned { output, .. } if !output.is_null() => output.clone(),
-        Last::Turned { .. } | Last::Started | Last::Asked { .. } => {
-            run.last_words().map_or(Value::Null, |message| Value::String(message.text.clone()))
+        Last::Asked { reply: Heard::Answer { value, .. }, .. } => {
+            words.unwrap_or_else(|| value.clone())
         }
+        Last::Turned { .. } | Last::Started | Last::Asked { .. } => words.unwrap_or_default(),
     }
 }
