@@ -12,8 +12,10 @@
 //! ```
 //!
 //! Start reading in [`kernel`]: `decide`, `evolve` and `plan` are the whole product; the rest
-//! carries values to them and back.
+//! carries values to them and back. [`failpoint`] is a leaf that every floor may call.
 
+pub mod failpoint;
 pub mod kernel;
 pub mod ports;
+pub mod store;
 pub mod wire;
