@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Start reading in [`kernel`]: `decide`, `evolve` and `plan` are the whole product; the rest
-//! carries values to them and back.
+//! carries values to them and back. [`failpoint`] is a leaf that every floor may call.
 
 pub mod api;
 pub mod app;
@@ -20,4 +20,5 @@ pub mod engine;
 pub mod failpoint;
 pub mod kernel;
 pub mod ports;
+pub mod store;
 pub mod wire;

@@ -168,8 +168,8 @@ pub struct Append {
     pub run: RunId,
     /// The version its journal must be at; 0 begins it.
     pub expected: Version,
-    /// The writer's fence, where it drives the run under a lease. Answers and cancels need none:
-    /// the version guards them.
+    /// The writer's fence, where it drives the run under a lease: that of the latest claim, not yet
+    /// given back. Answers and cancels need none: the version guards them.
     pub fence: Option<Fence>,
     /// When: the time of all these events.
     pub at: Millis,
@@ -206,10 +206,11 @@ pub enum AppendError {
     Fault(#[from] Fault),
 }
 
-/// Where a listing goes on: opaque, from the page before.
+/// Where a listing goes on: opaque, from the page before. One that is none gives an empty page.
 pub type Cursor = String;
 
-/// A piece of a listing.
+/// A piece of a listing. It may be short, even empty, and still have a next one, where a filter
+/// passes over many rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page<T> {
     /// The rows.
@@ -286,6 +287,9 @@ pub trait Journal: Send + Sync + std::fmt::Debug {
 
     /// What an idempotency key of an owner stands for.
     async fn key(&self, owner: &str, key: &str) -> Result<Option<KeyRow>, Fault>;
+
+    /// The idempotency key that a run was started with, and what it stands for.
+    async fn key_of(&self, run: &RunId) -> Result<Option<(String, KeyRow)>, Fault>;
 
     /// J7: heads of runs with open questions, the soonest deadline first, then the longest waiting.
     async fn waiting(&self, cursor: Option<&str>, limit: usize) -> Result<Page<Head>, Fault>;

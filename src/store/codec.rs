@@ -1,0 +1,186 @@
+//! Codec: records ↔ bytes. The stored form, pinned by golden files; it knows no store.
+//!
+//! ```text
+//! record  =  format u8 │ crc32c u32 LE of key‖payload │ payload (JSON)
+//! ```
+//!
+//! The key is part of the checksum: a record that turns up under another key does not check out
+//! either (J6). A new format gets a new number and a reader beside the old one; nothing is edited.
+
+use serde::{Deserialize, Serialize};
+
+use crate::kernel::{Event, Millis, Recorded, Version};
+use crate::ports::{Fault, Head};
+
+/// The format that is written.
+pub const FORMAT: u8 = 1;
+const HEADER_BYTES: usize = 5;
+
+/// Why bytes are not a record.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadRecord {
+    /// Another format than ours.
+    #[error(
+        "a record has format {found}, this program reads {FORMAT}; \
+         `export` with the program that wrote it, then `import` here"
+    )]
+    UnknownFormat {
+        /// The format byte.
+        found: u8,
+    },
+    /// The checksum does not fit.
+    #[error("a record's checksum does not fit its bytes")]
+    Checksum,
+    /// The checksum fits, but the payload is none of ours.
+    #[error("a record cannot be read: {0}")]
+    Payload(String),
+}
+
+impl From<BadRecord> for Fault {
+    fn from(bad: BadRecord) -> Self {
+        match bad {
+            BadRecord::UnknownFormat { .. } => Self::Permanent(bad.to_string()),
+            BadRecord::Checksum | BadRecord::Payload(_) => Self::Corrupt(bad.to_string()),
+        }
+    }
+}
+
+/// The events of one append, as they are stored: one record.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Entry<Events> {
+    at: Millis,
+    events: Events,
+}
+
+/// A head, with what only the store needs to know of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredHead {
+    /// The highest fence that wrote (J4); 0 if none did.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub fence: u64,
+    /// The idempotency key that the run was started with; it goes when the run goes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// The head.
+    pub head: Head,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// Puts format and checksum before a payload.
+pub fn seal(key: &[u8], payload: &[u8]) -> Vec<u8> {
+    let mut record = Vec::with_capacity(HEADER_BYTES + payload.len());
+    record.push(FORMAT);
+    record.extend_from_slice(&checksum(key, payload).to_le_bytes());
+    record.extend_from_slice(payload);
+    record
+}
+
+/// The payload of a record, if it checks out (J6).
+pub fn unseal<'a>(key: &[u8], record: &'a [u8]) -> Result<&'a [u8], BadRecord> {
+    let Some((&[format, a, b, c, d], payload)) = record.split_first_chunk::<HEADER_BYTES>() else {
+        return Err(BadRecord::Checksum);
+    };
+    if format != FORMAT {
+        return Err(BadRecord::UnknownFormat { found: format });
+    }
+    if checksum(key, payload) != u32::from_le_bytes([a, b, c, d]) {
+        return Err(BadRecord::Checksum);
+    }
+    Ok(payload)
+}
+
+fn checksum(key: &[u8], payload: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(key), payload)
+}
+
+/// One append's record.
+pub fn seal_events(key: &[u8], at: Millis, events: &[Event]) -> Result<Vec<u8>, BadRecord> {
+    seal_json(key, &Entry { at, events })
+}
+
+/// One append's events, the first of them at version `first`.
+pub fn unseal_events(
+    key: &[u8],
+    record: &[u8],
+    first: Version,
+) -> Result<Vec<Recorded>, BadRecord> {
+    let entry: Entry<Vec<Event>> = unseal_json(key, record)?;
+    let at = entry.at;
+    let numbered = entry.events.into_iter().zip(first..);
+    Ok(numbered.map(|(event, version)| Recorded { version, at, event }).collect())
+}
+
+/// A head's record around its JSON, which the caller has made already: the committer, of which
+/// there is one, only adds what it alone knows.
+pub fn seal_head(key: &[u8], fence: u64, idempotency_key: Option<&str>, head: &[u8]) -> Vec<u8> {
+    let mut payload = Vec::with_capacity(head.len() + 64);
+    payload.push(b'{');
+    if fence != 0 {
+        payload.extend_from_slice(format!("\"fence\":{fence},").as_bytes());
+    }
+    if let Some(text) = idempotency_key {
+        let text = serde_json::Value::from(text);
+        payload.extend_from_slice(format!("\"key\":{text},").as_bytes());
+    }
+    payload.extend_from_slice(b"\"head\":");
+    payload.extend_from_slice(head);
+    payload.push(b'}');
+    seal(key, &payload)
+}
+
+/// Any record with a JSON payload.
+pub fn seal_json(key: &[u8], value: &impl Serialize) -> Result<Vec<u8>, BadRecord> {
+    Ok(seal(key, &to_json(value)?))
+}
+
+/// The value of a record with a JSON payload.
+pub fn unseal_json<T: for<'de> Deserialize<'de>>(
+    key: &[u8],
+    record: &[u8],
+) -> Result<T, BadRecord> {
+    serde_json::from_slice(unseal(key, record)?)
+        .map_err(|error| BadRecord::Payload(error.to_string()))
+}
+
+/// JSON of one of our own values.
+pub fn to_json(value: &impl Serialize) -> Result<Vec<u8>, BadRecord> {
+    serde_json::to_vec(value).map_err(|error| BadRecord::Payload(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn j6_any_flipped_bit_is_noticed() {
+        let record = seal(b"key", b"payload");
+        assert_eq!(unseal(b"key", &record), Ok(&b"payload"[..]));
+        for index in 0..record.len() * 8 {
+            let mut damaged = record.clone();
+            damaged[index / 8] ^= 1 << (index % 8);
+            assert!(unseal(b"key", &damaged).is_err(), "bit {index}");
+        }
+        assert_eq!(unseal(b"other", &record), Err(BadRecord::Checksum));
+        assert_eq!(unseal(b"key", &record[..4]), Err(BadRecord::Checksum));
+    }
+
+    #[test]
+    fn another_format_is_an_error_of_its_own() {
+        let mut record = seal(b"key", b"payload");
+        record[0] = 9;
+        assert_eq!(unseal(b"key", &record), Err(BadRecord::UnknownFormat { found: 9 }));
+        assert!(matches!(Fault::from(BadRecord::UnknownFormat { found: 9 }), Fault::Permanent(_)));
+    }
+
+    #[test]
+    fn the_entry_form_is_time_and_events() {
+        let record = seal_events(b"k", Millis(7), &[Event::Parked]).expect("it is JSON");
+        assert_eq!(unseal(b"k", &record), Ok(&br#"{"at":7,"events":["parked"]}"#[..]));
+        let read = unseal_events(b"k", &record, 4).expect("it checks out");
+        assert_eq!(read, vec![Recorded { version: 4, at: Millis(7), event: Event::Parked }]);
+    }
+}

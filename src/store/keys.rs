@@ -1,0 +1,219 @@
+//! Keys: where each thing lies in the one ordered tree. No I/O, and nothing of any engine.
+//!
+//! ```text
+//! h run                          head                        reversed: runs, newest first
+//! j run first                    the events of one append
+//! w deadline since run           open questions              empty
+//! d wake_at run                  due timers                  empty
+//! g run                          going: owes something       empty
+//! o updated_at run               over: what prune may take   empty
+//! s session                      session
+//! t session 00 run               runs of a session           empty
+//! k sha256(owner 00 key)[..16]   idempotency key
+//! f digest                       definition
+//! c key n                        the n-th piece of a value too large for one place
+//! m name                         the store's own
+//! ```
+//!
+//! Numbers are big-endian, so that bytes sort as numbers do. A run's 26 characters are 18 bytes:
+//! they are in most keys, and keys are most of what a waiting run costs.
+
+use sha2::{Digest as _, Sha256};
+
+use crate::kernel::{Millis, RunId, SessionId, Version};
+use crate::store::places::Waiting;
+
+/// Bytes of a packed run id.
+pub const RUN_BYTES: usize = 18;
+/// A packed run id.
+pub type Packed = [u8; RUN_BYTES];
+
+/// Heads.
+pub const HEAD: u8 = b'h';
+/// Journals.
+pub const ENTRY: u8 = b'j';
+/// Open questions.
+pub const WAITING: u8 = b'w';
+/// Due timers.
+pub const DUE: u8 = b'd';
+/// Runs that owe something.
+pub const GOING: u8 = b'g';
+/// Runs that are over.
+pub const OVER: u8 = b'o';
+/// Sessions.
+pub const SESSION: u8 = b's';
+/// Runs of a session.
+pub const SESSION_RUN: u8 = b't';
+/// Idempotency keys.
+pub const KEY: u8 = b'k';
+/// Definitions.
+pub const DEFINITION: u8 = b'f';
+/// Pieces of large values.
+pub const PIECE: u8 = b'c';
+/// How many times the store was opened.
+pub const EPOCH: &[u8] = b"mepoch";
+
+const DIGITS: u128 = 36;
+const TAIL: usize = 2;
+
+/// A run's id in 18 bytes that sort as the id does; none if it is not a proper id.
+pub fn pack(run: &RunId) -> Option<Packed> {
+    let stem = run.stem().as_bytes();
+    if stem.len() != 26 {
+        return None;
+    }
+    let (front, tail) = stem.split_at(26 - TAIL);
+    // 24 digits of base 36 are 125 bits, the last two are 11.
+    let front = number(front)?;
+    let tail = u16::try_from(number(tail)?).ok()?;
+    let mut packed = [0; RUN_BYTES];
+    packed[..16].copy_from_slice(&front.to_be_bytes());
+    packed[16..].copy_from_slice(&tail.to_be_bytes());
+    Some(packed)
+}
+
+/// A run's id back from its bytes; none if they are no packed id.
+pub fn unpack(bytes: &[u8]) -> Option<RunId> {
+    let (front, tail) = bytes.split_first_chunk::<16>()?;
+    let tail: [u8; 2] = tail.try_into().ok()?;
+    let mut stem = digits(u128::from_be_bytes(*front), 26 - TAIL)?;
+    stem.push_str(&digits(u16::from_be_bytes(tail).into(), TAIL)?);
+    Some(RunId::fresh(&stem))
+}
+
+fn number(text: &[u8]) -> Option<u128> {
+    text.iter().try_fold(0_u128, |sum, &byte| {
+        let digit = match byte {
+            b'0'..=b'9' => byte - b'0',
+            b'a'..=b'z' => byte - b'a' + 10,
+            _ => return None,
+        };
+        sum.checked_mul(DIGITS)?.checked_add(digit.into())
+    })
+}
+
+fn digits(mut number: u128, count: usize) -> Option<String> {
+    const ALPHABET: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
+    let mut text = vec![b'0'; count];
+    for place in text.iter_mut().rev() {
+        *place = ALPHABET[usize::try_from(number % DIGITS).ok()?];
+        number /= DIGITS;
+    }
+    if number == 0 { String::from_utf8(text).ok() } else { None }
+}
+
+fn key(prefix: u8, parts: &[&[u8]]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(1 + parts.iter().map(|part| part.len()).sum::<usize>());
+    bytes.push(prefix);
+    for part in parts {
+        bytes.extend_from_slice(part);
+    }
+    bytes
+}
+
+/// Where a run's head lies.
+pub fn head(run: &Packed) -> Vec<u8> {
+    key(HEAD, &[run])
+}
+
+/// Where the events of one append lie, the first of them at `first`.
+pub fn entry(run: &Packed, first: Version) -> Vec<u8> {
+    key(ENTRY, &[run, &first.to_be_bytes()])
+}
+
+/// What the entries of a run have in common.
+pub fn entries(run: &Packed) -> Vec<u8> {
+    key(ENTRY, &[run])
+}
+
+/// The run and the first version of an entry's key.
+pub fn read_entry(bytes: &[u8]) -> Option<(RunId, Version)> {
+    let (run, first) = bytes.get(1..)?.split_at_checked(RUN_BYTES)?;
+    Some((unpack(run)?, Version::from_be_bytes(first.try_into().ok()?)))
+}
+
+/// The place of a run in the inbox.
+pub(super) fn waiting(place: Waiting, run: &Packed) -> Vec<u8> {
+    key(WAITING, &[&place.deadline.0.to_be_bytes(), &place.since.0.to_be_bytes(), run])
+}
+
+/// The place of a run by a time: `DUE` or `OVER`.
+pub fn timed(prefix: u8, at: Millis, run: &Packed) -> Vec<u8> {
+    key(prefix, &[&at.0.to_be_bytes(), run])
+}
+
+/// The time and the run of such a place.
+pub fn read_timed(bytes: &[u8]) -> Option<(Millis, RunId)> {
+    let (at, run) = bytes.get(1..)?.split_first_chunk::<8>()?;
+    Some((Millis(u64::from_be_bytes(*at)), unpack(run)?))
+}
+
+/// The place of a run that owes something.
+pub fn going(run: &Packed) -> Vec<u8> {
+    key(GOING, &[run])
+}
+
+/// Where a session lies.
+pub fn session(session: &SessionId) -> Vec<u8> {
+    key(SESSION, &[session.as_str().as_bytes()])
+}
+
+/// The place of a run in its session. Session ids are visible ASCII: a zero ends them.
+pub fn session_run(session: &SessionId, run: &Packed) -> Vec<u8> {
+    key(SESSION_RUN, &[session.as_str().as_bytes(), &[0], run])
+}
+
+/// What the runs of a session have in common.
+pub fn session_runs(session: &SessionId) -> Vec<u8> {
+    key(SESSION_RUN, &[session.as_str().as_bytes(), &[0]])
+}
+
+/// Where an idempotency key lies. A digest, because its length is the caller's choice.
+pub fn idempotency(owner: &str, text: &str) -> Vec<u8> {
+    let mut sum = Sha256::new();
+    sum.update(owner.as_bytes());
+    sum.update([0]);
+    sum.update(text.as_bytes());
+    key(KEY, &[&sum.finalize()[..16]])
+}
+
+/// Where a definition lies.
+pub fn definition(digest: &str) -> Vec<u8> {
+    key(DEFINITION, &[digest.as_bytes()])
+}
+
+/// Where the `index`-th piece of the value at `of` lies.
+pub fn piece(of: &[u8], index: u16) -> Vec<u8> {
+    key(PIECE, &[of, &index.to_be_bytes()])
+}
+
+/// The run at the end of an index key.
+pub fn run_at_end(bytes: &[u8]) -> Option<RunId> {
+    unpack(bytes.last_chunk::<RUN_BYTES>()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn packed_runs_sort_as_their_ids_do(a in "[0-9a-z]{26}", b in "[0-9a-z]{26}") {
+            let (left, right) = (RunId::fresh(&a), RunId::fresh(&b));
+            let (x, y) = (pack(&left).expect("an id"), pack(&right).expect("an id"));
+            prop_assert_eq!(x.cmp(&y), left.cmp(&right));
+            prop_assert_eq!(unpack(&x), Some(left));
+        }
+    }
+
+    #[test]
+    fn what_is_no_id_has_no_place() {
+        for stem in ["", "short", "01K9ZQ3V7M8N4P5R6S7T8V9W0X", "01k9zq3v7m8n4p5r6s7t8v9w0!"] {
+            assert_eq!(pack(&RunId::fresh(stem)), None, "{stem}");
+        }
+        assert_eq!(unpack(&[0xff; RUN_BYTES]), None);
+        assert!(pack(&RunId::fresh(&"z".repeat(26))).is_some());
+    }
+}

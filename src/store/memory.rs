@@ -1,0 +1,329 @@
+//! Memory: the reference. What the contract means, with nothing but maps; it forgets on exit.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+
+use crate::kernel::{Millis, Recorded, RunId, SessionId, Version};
+use crate::ports::{
+    Append, AppendError, Fault, Head, Journal, KeyRow, Lease, Page, RunFilter, SessionRow,
+    StoreReport,
+};
+use crate::store::audit;
+use crate::store::codec;
+use crate::store::leases::Leases;
+use crate::store::places::{self, Places, Waiting};
+
+/// A store that lives as long as the process.
+#[derive(Debug)]
+pub(super) struct MemoryJournal {
+    state: Mutex<State>,
+    leases: Leases,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    is_closed: bool,
+    runs: BTreeMap<RunId, Kept>,
+    sessions: BTreeMap<SessionId, SessionRow>,
+    session_runs: BTreeSet<(SessionId, RunId)>,
+    keys: BTreeMap<(String, String), KeyRow>,
+    waiting: BTreeSet<(Waiting, RunId)>,
+    due: BTreeSet<(Millis, RunId)>,
+    going: BTreeSet<RunId>,
+    over: BTreeSet<(Millis, RunId)>,
+    definitions: BTreeMap<String, String>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    head: Head,
+    journal: Vec<Recorded>,
+    key: Option<String>,
+}
+
+impl Default for MemoryJournal {
+    fn default() -> Self {
+        Self { state: Mutex::default(), leases: Leases::new(1) }
+    }
+}
+
+impl MemoryJournal {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Every change below is checked before it begins, and none of them panics.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn append(&mut self, append: Append, leases: &Leases) -> Result<Version, AppendError> {
+        audit::check_append(&append)?;
+        if self.is_closed {
+            return Err(Fault::Retriable("the store is closed".into()).into());
+        }
+        let at = self.runs.get(&append.run).map_or(0, |kept| kept.head.version);
+        if at != append.expected {
+            return Err(AppendError::Moved { at });
+        }
+        if !leases.admits(&append.run, append.fence) {
+            return Err(AppendError::Superseded);
+        }
+        if let Some(row) = &append.session
+            && self.sessions.get(&row.session).is_some_and(|known| known.owner != row.owner)
+        {
+            return Err(AppendError::SessionTaken);
+        }
+        let owner = append.head.owner.clone();
+        if let Some((key, _)) = &append.key
+            && let Some(row) = self.keys.get(&(owner.clone(), key.clone()))
+        {
+            return Err(AppendError::KeyTaken(row.clone()));
+        }
+        if let Some(row) = append.session {
+            self.sessions.entry(row.session.clone()).or_insert(row);
+        }
+        let key = append.key.map(|(key, row)| {
+            self.keys.insert((owner, key.clone()), row);
+            key
+        });
+        let head = append.head;
+        self.session_runs.insert((head.session.clone(), head.run.clone()));
+        let mut kept = match self.runs.remove(&append.run) {
+            Some(kept) => kept,
+            None => Kept { head: head.clone(), journal: Vec::new(), key },
+        };
+        self.index(&kept.head, false);
+        self.index(&head, true);
+        let numbered = append.events.into_iter().zip(append.expected + 1..);
+        let recorded = numbered.map(|(event, version)| Recorded { version, at: append.at, event });
+        kept.journal.extend(recorded);
+        kept.head = head;
+        let version = kept.head.version;
+        self.runs.insert(append.run, kept);
+        Ok(version)
+    }
+
+    /// Puts a run under its headings, or takes it away from them.
+    fn index(&mut self, head: &Head, present: bool) {
+        let places = Places::of(head);
+        let run = &head.run;
+        if let Some(place) = places.waiting {
+            set(&mut self.waiting, (place, run.clone()), present);
+        }
+        if let Some(at) = places.due {
+            set(&mut self.due, (at, run.clone()), present);
+        }
+        if let Some(at) = places.over {
+            set(&mut self.over, (at, run.clone()), present);
+        }
+        if places.going {
+            set(&mut self.going, run.clone(), present);
+        }
+    }
+
+    fn forget(&mut self, run: &RunId) {
+        let Some(kept) = self.runs.remove(run) else { return };
+        let Head { session, owner, .. } = &kept.head;
+        self.index(&kept.head, false);
+        self.session_runs.remove(&(session.clone(), run.clone()));
+        if self.runs_of(session).next().is_none() {
+            self.sessions.remove(session);
+        }
+        if let Some(key) = kept.key {
+            self.keys.remove(&(owner.clone(), key));
+        }
+    }
+
+    /// The runs of a session, newest first.
+    fn runs_of(&self, session: &SessionId) -> impl Iterator<Item = &RunId> {
+        let first = (session.clone(), RunId::fresh(""));
+        let of = session.clone();
+        let mut runs: Vec<_> = self
+            .session_runs
+            .range(first..)
+            .take_while(move |(other, _)| *other == of)
+            .map(|(_, run)| run)
+            .collect();
+        runs.reverse();
+        runs.into_iter()
+    }
+}
+
+fn set<T: Ord>(index: &mut BTreeSet<T>, place: T, present: bool) {
+    if present {
+        index.insert(place);
+    } else {
+        index.remove(&place);
+    }
+}
+
+/// Everything before the cursor's row in a listing that goes downwards.
+fn below<T: Ord>(cursor: Option<T>) -> (Bound<T>, Bound<T>) {
+    (Bound::Unbounded, cursor.map_or(Bound::Unbounded, Bound::Excluded))
+}
+
+fn above<T: Ord>(cursor: Option<T>) -> (Bound<T>, Bound<T>) {
+    (cursor.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded)
+}
+
+#[async_trait]
+impl Journal for MemoryJournal {
+    async fn append(&self, append: Append) -> Result<Version, AppendError> {
+        self.lock().append(append, &self.leases)
+    }
+
+    async fn read(
+        &self,
+        run: &RunId,
+        after: Version,
+        limit: usize,
+    ) -> Result<Vec<Recorded>, Fault> {
+        let state = self.lock();
+        let journal = state.runs.get(run).map_or(&[][..], |kept| &kept.journal);
+        let tail = usize::try_from(after).ok().and_then(|after| journal.get(after..));
+        Ok(tail.unwrap_or_default().iter().take(limit).cloned().collect())
+    }
+
+    async fn head(&self, run: &RunId) -> Result<Option<Head>, Fault> {
+        Ok(self.lock().runs.get(run).map(|kept| kept.head.clone()))
+    }
+
+    async fn heads(
+        &self,
+        filter: &RunFilter,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<Head>, Fault> {
+        let Ok(cursor) = cursor.map(RunId::parse).transpose() else { return Ok(places::nothing()) };
+        let state = self.lock();
+        let row = |run: &RunId| {
+            let head = state.runs.get(run).map(|kept| &kept.head);
+            let head = head.filter(|head| places::matches(filter, head)).cloned();
+            Ok((run.to_string(), head))
+        };
+        if let Some(session) = &filter.session {
+            let runs = state.runs_of(session);
+            let runs = runs.filter(|run| cursor.as_ref().is_none_or(|cursor| *run < cursor));
+            return places::page(runs.map(row), limit);
+        }
+        let runs = state.runs.range(below(cursor)).rev();
+        places::page(runs.map(|(run, _)| row(run)), limit)
+    }
+
+    async fn session(&self, session: &SessionId) -> Result<Option<SessionRow>, Fault> {
+        Ok(self.lock().sessions.get(session).cloned())
+    }
+
+    async fn sessions(
+        &self,
+        owner: Option<&str>,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<SessionRow>, Fault> {
+        let Ok(cursor) = cursor.map(SessionId::parse).transpose() else {
+            return Ok(places::nothing());
+        };
+        let state = self.lock();
+        let rows = state.sessions.range(below(cursor)).rev().map(|(id, row)| {
+            let is_wanted = owner.is_none_or(|owner| row.owner == owner);
+            Ok((id.to_string(), is_wanted.then(|| row.clone())))
+        });
+        places::page(rows, limit)
+    }
+
+    async fn key(&self, owner: &str, key: &str) -> Result<Option<KeyRow>, Fault> {
+        Ok(self.lock().keys.get(&(owner.to_owned(), key.to_owned())).cloned())
+    }
+
+    async fn key_of(&self, run: &RunId) -> Result<Option<(String, KeyRow)>, Fault> {
+        let state = self.lock();
+        let Some(Kept { head, key: Some(key), .. }) = state.runs.get(run) else { return Ok(None) };
+        let row = state.keys.get(&(head.owner.clone(), key.clone()));
+        Ok(row.map(|row| (key.clone(), row.clone())))
+    }
+
+    async fn waiting(&self, cursor: Option<&str>, limit: usize) -> Result<Page<Head>, Fault> {
+        let Some(cursor) = places::optional(cursor, Waiting::read_cursor) else {
+            return Ok(places::nothing());
+        };
+        let state = self.lock();
+        let rows = state.waiting.range(above(cursor)).map(|(place, run)| {
+            let head = state.runs.get(run).map(|kept| kept.head.clone());
+            Ok((place.cursor(run), head))
+        });
+        places::page(rows, limit)
+    }
+
+    async fn due(&self, now: Millis, limit: usize) -> Result<Vec<(Millis, RunId)>, Fault> {
+        let state = self.lock();
+        let due = state.due.iter().take_while(|(at, _)| *at <= now);
+        Ok(due.take(limit).cloned().collect())
+    }
+
+    async fn next_due(&self) -> Result<Option<Millis>, Fault> {
+        Ok(self.lock().due.first().map(|(at, _)| *at))
+    }
+
+    async fn running(&self, cursor: Option<&str>, limit: usize) -> Result<Page<RunId>, Fault> {
+        let Ok(cursor) = cursor.map(RunId::parse).transpose() else { return Ok(places::nothing()) };
+        let state = self.lock();
+        let runs = state.going.range(above(cursor));
+        places::page(runs.map(|run| Ok((run.to_string(), Some(run.clone())))), limit)
+    }
+
+    async fn claim(
+        &self,
+        run: &RunId,
+        holder: &str,
+        now: Millis,
+        ttl_ms: u64,
+    ) -> Result<Option<Lease>, Fault> {
+        Ok(self.leases.claim(run, holder, now, ttl_ms))
+    }
+
+    async fn release(&self, lease: &Lease) -> Result<(), Fault> {
+        self.leases.release(lease);
+        Ok(())
+    }
+
+    async fn put_definition(&self, digest: &str, json: &str) -> Result<(), Fault> {
+        let mut state = self.lock();
+        state.definitions.entry(digest.to_owned()).or_insert_with(|| json.to_owned());
+        Ok(())
+    }
+
+    async fn definition(&self, digest: &str) -> Result<Option<String>, Fault> {
+        Ok(self.lock().definitions.get(digest).cloned())
+    }
+
+    async fn prune(&self, before: Millis, limit: usize) -> Result<usize, Fault> {
+        let mut state = self.lock();
+        let over = state.over.iter().take_while(|(at, _)| *at < before).take(limit);
+        let runs: Vec<_> = over.map(|(_, run)| run.clone()).collect();
+        for run in &runs {
+            state.forget(run);
+        }
+        Ok(runs.len())
+    }
+
+    async fn verify(&self) -> Result<StoreReport, Fault> {
+        let state = self.lock();
+        let mut audit = audit::Audit::new("memory", codec::FORMAT);
+        for kept in state.runs.values() {
+            let definition = state.definitions.get(&kept.head.definition);
+            audit.run(&kept.head, &kept.journal, definition.map(String::as_str));
+        }
+        audit.report.sessions = audit::count(state.sessions.len());
+        Ok(audit.finish())
+    }
+
+    fn is_healthy(&self) -> bool {
+        !self.lock().is_closed
+    }
+
+    async fn close(&self) {
+        self.lock().is_closed = true;
+    }
+}
