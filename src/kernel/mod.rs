@@ -53,5 +53,5 @@ pub use principal::{Principal, Role};
 pub use question::{Choice, Kind, OnTimeout, Origin, Question, Verdict};
 pub use reply::REPLY_BYTES_MAX;
 pub use run::{CallWaits, Ending, Heard, Last, OpenCall, Run, Status, Turn};
-pub use time::Millis;
+pub use time::{Millis, duration_ms};
 pub use workflow::Workflow;
