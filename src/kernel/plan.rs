@@ -53,6 +53,8 @@ pub struct AgentInput {
     pub tools: Vec<ToolOffer>,
     /// The schema its reply must fit.
     pub output: Option<Value>,
+    /// Tries of this turn that failed before; interrupted ones count for nothing.
+    pub failures: u32,
 }
 
 /// A tool as it is offered to an agent.
@@ -117,6 +119,7 @@ pub fn input_of(run: &Run, turn: &Turn) -> Option<AgentInput> {
         messages,
         tools: offers(run, &turn.agent, agent),
         output: pattern::output_schema(&run.workflow, &turn.agent, turn.purpose),
+        failures: turn.failures,
     })
 }
 

@@ -24,8 +24,48 @@ impl Millis {
     }
 }
 
+/// Reads a length of time as people write it: `500ms`, `30s`, `2h`, `1h30m`, `7d`. A number alone
+/// is none: nobody can tell its unit.
+pub fn duration_ms(text: &str) -> Option<u64> {
+    let mut rest = text;
+    let mut total = 0_u64;
+    while !rest.is_empty() {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, after) = rest.split_at_checked(digits)?;
+        let letters = after.bytes().take_while(u8::is_ascii_lowercase).count();
+        let (unit, after) = after.split_at_checked(letters)?;
+        let unit_ms: u64 = match unit {
+            "ms" => 1,
+            "s" => 1_000,
+            "m" => 60_000,
+            "h" => 3_600_000,
+            "d" => 86_400_000,
+            &_ => return None,
+        };
+        let part = number.parse::<u64>().ok()?.checked_mul(unit_ms)?;
+        total = total.checked_add(part)?;
+        rest = after;
+    }
+    (!text.is_empty()).then_some(total)
+}
+
 impl fmt::Display for Millis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ms", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_length_of_time_is_read_as_people_write_it() {
+        for (text, ms) in [("500ms", 500), ("30s", 30_000), ("1h30m", 5_400_000), ("0s", 0)] {
+            assert_eq!(duration_ms(text), Some(ms), "{text}");
+        }
+        for text in ["", "30", "h", "2 h", "-1s", "1.5h", "2H", "99999999999999999999d", "é"] {
+            assert_eq!(duration_ms(text), None, "{text}");
+        }
     }
 }
