@@ -1,8 +1,3 @@
-<<<<<<< HEAD
-//! Failpoint: stub until the store's lands.
-/// Nothing.
-pub fn hit(_name: &str) {}
-=======
 //! Failpoints: named places at which a debug build can be told to die, for the kill harness.
 //!
 //! `HOLDPOINT_FAILPOINT="store.after_flush:3"` kills the process, as `kill -9` would, at the third
@@ -63,4 +58,3 @@ mod tests {
         assert_eq!(read("store.after_flush:soon"), None);
     }
 }
->>>>>>> store

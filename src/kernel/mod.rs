@@ -53,14 +53,9 @@ pub use plan::{
 pub use principal::{Principal, Role};
 pub use question::{Choice, Kind, OnTimeout, Origin, Question, Verdict};
 pub use reply::REPLY_BYTES_MAX;
-<<<<<<< HEAD
 pub use run::{
     CONVERSATION_BYTES_MAX, CallWaits, Ending, Heard, Last, OpenCall, QUESTIONS_MAX, Run, Status,
     Turn,
 };
-pub use time::Millis;
-=======
-pub use run::{CallWaits, Ending, Heard, Last, OpenCall, Run, Status, Turn};
 pub use time::{Millis, duration_ms};
->>>>>>> defs
 pub use workflow::Workflow;
