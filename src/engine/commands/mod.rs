@@ -1,0 +1,213 @@
+//! Commands: what callers may ask of the engine: answer, withdraw, cancel, signal, watch; starting
+//! and forking have files of their own.
+//!
+//! Every one carries a principal; what is not theirs is unknown to them (D2).
+
+mod check;
+mod fork;
+mod start;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::engine::cell::{Cell, State};
+use crate::engine::drive::Extras;
+use crate::engine::watch::{Until, Watch};
+use crate::engine::{Engine, EngineError};
+use crate::kernel::{Answer, Command, Principal, Refusal, RunId, SessionId, Version};
+
+use check::{check_key, check_reason, check_value, parse_request, parse_run};
+pub(super) use check::parse_session;
+
+/// Answers in one call; more is no person's doing.
+const ANSWERS_MAX: usize = 1_000;
+
+/// Starts a workflow, or answers the session's one open request.
+#[derive(Debug, Clone, Default)]
+pub struct StartRequest {
+    /// The workflow's name.
+    pub workflow: String,
+    /// The caller's session id; empty for a new one.
+    pub session: String,
+    /// What the caller says.
+    pub input: Value,
+    /// Makes the call safe to repeat; empty for none.
+    pub key: String,
+    /// Whatever the caller wants to find again.
+    pub metadata: BTreeMap<String, String>,
+}
+
+/// Answers open requests.
+#[derive(Debug, Clone, Default)]
+pub struct AnswerRequest {
+    /// The session, if the caller names it.
+    pub session: String,
+    /// The run, if the caller names it.
+    pub run: String,
+    /// The answers by request id, each with the digest of what was shown, if there is one.
+    pub answers: Vec<(String, Value, Option<String>)>,
+    /// Makes the call safe to repeat; empty for none.
+    pub key: String,
+}
+
+/// Starts a new run from a checkpoint of another.
+#[derive(Debug, Clone, Default)]
+pub struct ForkRequest {
+    /// The run.
+    pub run: String,
+    /// The checkpoint; empty for the latest.
+    pub checkpoint: String,
+    /// The new run's session; empty for the old run's.
+    pub session: String,
+    /// Makes the call safe to repeat; empty for none.
+    pub key: String,
+}
+
+/// A command that was taken: its run, and where its events begin.
+#[derive(Debug)]
+pub struct Begun {
+    /// The run.
+    pub run: RunId,
+    /// Its events, from this command on.
+    pub watch: Watch,
+}
+
+impl Engine {
+    /// Answers open requests, all of them or none.
+    pub async fn answer(
+        &self,
+        request: AnswerRequest,
+        who: &Principal,
+    ) -> Result<Begun, EngineError> {
+        check_key(&request.key)?;
+        if request.answers.is_empty() {
+            return Err(Refusal::invalid(
+                "responses",
+                "expected at least one answer, by request id",
+            )
+            .into());
+        }
+        if request.answers.len() > ANSWERS_MAX {
+            let remedy = format!("at most {ANSWERS_MAX} answers in one call");
+            return Err(Refusal::TooLarge { field: "responses".into(), remedy }.into());
+        }
+        let mut answers = Vec::with_capacity(request.answers.len());
+        for (id, value, digest) in request.answers {
+            check_value(&format!("responses[{id}]"), &value)?;
+            let request = parse_request(&id)?;
+            answers.push(Answer { request, value, digest });
+        }
+        answers.sort_by_key(|answer| answer.request.ordinal);
+        let run = answers[0].request.run.clone();
+        if answers.iter().any(|answer| answer.request.run != run) {
+            let remedy = "expected requests of one run; answer each run's in a call of its own";
+            return Err(Refusal::invalid("responses", remedy).into());
+        }
+        if !request.run.is_empty() && request.run != run.as_str() {
+            let request_id = answers[0].request.to_string();
+            return Err(Refusal::ForeignRequest { request: request_id, run: request.run }.into());
+        }
+        let unknown = Refusal::UnknownRequest(answers[0].request.to_string());
+        let (cell, session) = self.seen(&run, who, &unknown).await?;
+        if !request.session.is_empty() && request.session != session.as_str() {
+            return Err(unknown.into());
+        }
+        let command = Command::Answer { answers, key: request.key, principal: who.clone() };
+        let done = self.submit(&cell, command, Extras::default()).await?;
+        Ok(self.begun(cell, session, done.after))
+    }
+
+    /// Takes a question back.
+    pub async fn withdraw(&self, request: &str, who: &Principal) -> Result<RunId, EngineError> {
+        let id = parse_request(request)?;
+        let unknown = Refusal::UnknownRequest(request.to_owned());
+        let (cell, _) = self.seen(&id.run, who, &unknown).await?;
+        let command = Command::Withdraw { request: id.clone(), principal: who.clone() };
+        self.submit(&cell, command, Extras::default()).await?;
+        Ok(id.run)
+    }
+
+    /// Stops a run. A run that is over already stays as it is.
+    pub async fn cancel(
+        &self,
+        run: &str,
+        reason: &str,
+        who: &Principal,
+    ) -> Result<RunId, EngineError> {
+        check_reason(reason)?;
+        let (id, cell) = self.seen_run(run, who).await?;
+        let command = Command::Cancel { reason: reason.to_owned(), principal: who.clone() };
+        self.submit(&cell, command, Extras::default()).await?;
+        Ok(id)
+    }
+
+    /// Delivers an external event.
+    pub async fn signal(
+        &self,
+        run: &str,
+        name: &str,
+        who: &Principal,
+    ) -> Result<RunId, EngineError> {
+        if name.is_empty() {
+            return Err(Refusal::invalid("name", "expected the signal's name").into());
+        }
+        let (id, cell) = self.seen_run(run, who).await?;
+        let command = Command::Signal { name: name.to_owned() };
+        self.submit(&cell, command, Extras::default()).await?;
+        Ok(id)
+    }
+
+    /// A run's events after `after`.
+    pub async fn watch(
+        &self,
+        run: &str,
+        after: Version,
+        until: Until,
+        who: &Principal,
+    ) -> Result<Watch, EngineError> {
+        let id = parse_run(run)?;
+        let (cell, session) = self.seen(&id, who, &Refusal::UnknownRun(run.to_owned())).await?;
+        Ok(Watch::new(self.clone(), cell, session, after, until))
+    }
+
+    pub(super) async fn seen_run(
+        &self,
+        run: &str,
+        who: &Principal,
+    ) -> Result<(RunId, Arc<Cell>), EngineError> {
+        let id = parse_run(run)?;
+        let (cell, _) = self.seen(&id, who, &Refusal::UnknownRun(run.to_owned())).await?;
+        Ok((id, cell))
+    }
+
+    /// The cell of a run that this principal may see; `unknown` if there is none, or not for them.
+    async fn seen(
+        &self,
+        run: &RunId,
+        who: &Principal,
+        unknown: &Refusal,
+    ) -> Result<(Arc<Cell>, SessionId), EngineError> {
+        let cell = self.inner.cells.get(run);
+        let state = match self.hot(&cell).await {
+            Ok(state) => state,
+            Err(EngineError::Refused(Refusal::UnknownRun(_))) => {
+                return Err(unknown.clone().into());
+            }
+            Err(error) => return Err(error),
+        };
+        let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
+        if !who.may_see(&hot.run.owner) {
+            return Err(unknown.clone().into());
+        }
+        let session = hot.run.session.clone();
+        drop(state);
+        Ok((cell, session))
+    }
+
+    fn begun(&self, cell: Arc<Cell>, session: SessionId, after: Version) -> Begun {
+        let run = cell.id.clone();
+        Begun { run, watch: Watch::new(self.clone(), cell, session, after, Until::FirstRest) }
+    }
+}

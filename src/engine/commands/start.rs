@@ -1,0 +1,244 @@
+//! Start: a new run, or, where its session waits for exactly one answer, that answer.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use crate::engine::cell::{Hot, State};
+use crate::engine::commands::check::{
+    check_key, check_metadata, check_value, parse_session, shortened,
+};
+use crate::engine::commands::{Begun, StartRequest};
+use crate::engine::drive::{Batch, Extras, joined};
+use crate::engine::library::Entry;
+use crate::engine::{Engine, EngineError};
+use crate::kernel::{
+    Answer, Command, Ending, Principal, Refusal, RequestId, Run, RunId, SessionId, Started, digest,
+    start,
+};
+use crate::ports::{Head, KeyRow, RunFilter, SessionRow};
+
+/// Runs of a session that a message is weighed against, newest first; older ones have long ended.
+const SESSION_RUNS_MAX: usize = 1_000;
+
+impl Engine {
+    /// Starts a workflow, or answers the session's one open request with the input.
+    pub async fn start(
+        &self,
+        request: StartRequest,
+        who: &Principal,
+    ) -> Result<Begun, EngineError> {
+        check_key(&request.key)?;
+        check_value("input", &request.input)?;
+        check_metadata(&request.metadata)?;
+        let digest = digest::of(&json!([request.workflow, request.session, request.input]));
+        if let Some(begun) = self.begun_before(&request.key, &digest, who).await? {
+            return Ok(begun);
+        }
+        let session = match request.session.as_str() {
+            "" => SessionId::fresh(&self.inner.clock.fresh_stem()),
+            given => {
+                let session = parse_session(given)?;
+                self.refuse_foreign(&session, who).await?;
+                let waiting = match self.answered_in(&session, &request.key).await? {
+                    Some(before) => Some(before),
+                    None => self.only_request(&session, &request.workflow).await?,
+                };
+                if let Some(request_id) = waiting {
+                    return self.answer_with_input(request, request_id, who).await;
+                }
+                session
+            }
+        };
+        let entry = self.workflow(&request.workflow)?;
+        let started = Started {
+            session,
+            workflow: entry.workflow.name.clone(),
+            definition: entry.digest.clone(),
+            owner: who.id.clone(),
+            door: who.door.into(),
+            input: request.input,
+            metadata: request.metadata,
+            forked_from: None,
+        };
+        let now = self.inner.clock.now();
+        let id = RunId::fresh(&self.inner.clock.fresh_stem());
+        let (run, events) = start(id, Arc::clone(&entry.workflow), started, now)?;
+        self.begin(
+            run,
+            Batch { expected: 0, events, now, extras: Extras::default() },
+            (request.key, digest),
+            who,
+        )
+        .await
+    }
+
+    /// Makes a new run durable and sets it going.
+    pub(super) async fn begin(
+        &self,
+        run: Run,
+        mut batch: Batch,
+        (key, digest): (String, String),
+        who: &Principal,
+    ) -> Result<Begun, EngineError> {
+        if self.is_draining() {
+            return Err(EngineError::Draining);
+        }
+        let (id, session) = (run.id.clone(), run.session.clone());
+        let row =
+            SessionRow { session: session.clone(), owner: who.id.clone(), started_at: batch.now };
+        let key_row = (!key.is_empty())
+            .then(|| (key.clone(), KeyRow { request: digest.clone(), run: id.clone() }));
+        batch.extras = Extras { session: Some(row), key: key_row };
+        let cell = self.inner.cells.get(&id);
+        let (engine, held) = (self.clone(), Arc::clone(&cell));
+        let task = self.inner.tasks.spawn(async move {
+            let mut state = held.state.lock().await;
+            *state = State::Hot(Box::new(Hot::new(run)));
+            engine.commit(&held, &mut state, batch).await
+        });
+        let outcome = joined(task.await);
+        if outcome.is_err() {
+            self.inner.cells.forget(&id);
+        }
+        match outcome {
+            Ok(()) => {
+                metrics::counter!("holdpoint_runs_started_total").increment(1);
+                Ok(self.begun(cell, session, 0))
+            }
+            Err(EngineError::Refused(Refusal::KeyReused(_))) => {
+                // The same call came twice at once, and the other one was first.
+                let begun = self.begun_before(&key, &digest, who).await?;
+                begun.ok_or_else(|| Refusal::KeyReused(key).into())
+            }
+            Err(EngineError::Refused(Refusal::UnknownSession(_))) => {
+                Err(Refusal::UnknownSession(session.to_string()).into())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The run that the same call began before, if it did.
+    pub(super) async fn begun_before(
+        &self,
+        key: &str,
+        digest: &str,
+        who: &Principal,
+    ) -> Result<Option<Begun>, EngineError> {
+        if key.is_empty() {
+            return Ok(None);
+        }
+        let Some(row) = self.inner.journal.key(&who.id, key).await? else { return Ok(None) };
+        if row.request != digest {
+            return Err(Refusal::KeyReused(key.to_owned()).into());
+        }
+        let (cell, session) =
+            self.seen(&row.run, who, &Refusal::UnknownRun(row.run.to_string())).await?;
+        Ok(Some(self.begun(cell, session, 0)))
+    }
+
+    async fn answer_with_input(
+        &self,
+        request: StartRequest,
+        id: RequestId,
+        who: &Principal,
+    ) -> Result<Begun, EngineError> {
+        let unknown = Refusal::UnknownRequest(id.to_string());
+        let (cell, session) = self.seen(&id.run, who, &unknown).await?;
+        let answer = Answer { request: id, value: request.input, digest: None };
+        let command =
+            Command::Answer { answers: vec![answer], key: request.key, principal: who.clone() };
+        let done = self.submit(&cell, command, Extras::default()).await?;
+        Ok(self.begun(cell, session, done.after))
+    }
+
+    /// The request of a session that was answered with this key before, if one was: the same call
+    /// again must not answer the next one.
+    async fn answered_in(
+        &self,
+        session: &SessionId,
+        key: &str,
+    ) -> Result<Option<RequestId>, EngineError> {
+        if key.is_empty() {
+            return Ok(None);
+        }
+        let filter = RunFilter { session: Some(session.clone()), ..RunFilter::default() };
+        for head in self.all_heads(&filter).await? {
+            let cell = self.inner.cells.get(&head.run);
+            let state = self.hot(&cell).await?;
+            let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
+            let answered = (1..).zip(&hot.run.endings).find(|(_, ending)| {
+                matches!(ending, Some(Ending::Answered { key: used, .. }) if used == key)
+            });
+            if let Some((ordinal, _)) = answered {
+                return Ok(Some(RequestId { run: head.run, ordinal }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The session's only open request, if it is of this workflow; several are ambiguous.
+    async fn only_request(
+        &self,
+        session: &SessionId,
+        workflow: &str,
+    ) -> Result<Option<RequestId>, EngineError> {
+        let filter = RunFilter {
+            session: Some(session.clone()),
+            status: Some("WAITING".into()),
+            workflow: (!workflow.is_empty()).then(|| workflow.to_owned()),
+            owner: None,
+        };
+        let heads = self.all_heads(&filter).await?;
+        let open: Vec<_> = heads
+            .iter()
+            .flat_map(|head| head.questions.iter().map(|question| question.id(&head.run)))
+            .collect();
+        match open.as_slice() {
+            [] => Ok(None),
+            [one] => Ok(Some(one.clone())),
+            several => Err(Refusal::AmbiguousAnswer {
+                session: session.to_string(),
+                requests: several.iter().map(ToString::to_string).collect(),
+            }
+            .into()),
+        }
+    }
+
+    /// All heads that pass a filter, up to the bound on a session's runs that are looked at.
+    async fn all_heads(&self, filter: &RunFilter) -> Result<Vec<Head>, EngineError> {
+        let mut heads = Vec::new();
+        let mut cursor = None;
+        loop {
+            let page =
+                self.inner.journal.heads(filter, cursor.as_deref(), SESSION_RUNS_MAX).await?;
+            heads.extend(page.rows);
+            cursor = page.next;
+            if cursor.is_none() || heads.len() >= SESSION_RUNS_MAX {
+                return Ok(heads);
+            }
+        }
+    }
+
+    pub(super) async fn refuse_foreign(
+        &self,
+        session: &SessionId,
+        who: &Principal,
+    ) -> Result<(), EngineError> {
+        match self.inner.journal.session(session).await? {
+            Some(row) if !who.may_see(&row.owner) => {
+                Err(Refusal::UnknownSession(session.to_string()).into())
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn workflow(&self, name: &str) -> Result<Entry, EngineError> {
+        if name.is_empty() {
+            let remedy = "expected a workflow's name; ListWorkflows names the ones there are";
+            return Err(Refusal::invalid("workflow_id", remedy).into());
+        }
+        let entry = self.inner.library.get(name);
+        entry.ok_or_else(|| Refusal::UnknownWorkflow(shortened(name)).into())
+    }
+}
