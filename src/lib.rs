@@ -16,6 +16,7 @@
 
 pub mod api;
 pub mod app;
+pub mod definition;
 pub mod engine;
 pub mod failpoint;
 pub mod kernel;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use http::{HeaderValue, Request, Response};
 use tonic::body::Body;
+use tonic::server::NamedService;
 use tonic::{Code, Status};
 use tower::{Layer, Service};
 
@@ -32,6 +33,10 @@ impl<S> Layer<S> for EnvelopeLayer {
 #[derive(Debug, Clone)]
 pub struct Envelope<S> {
     inner: S,
+}
+
+impl<S: NamedService> NamedService for Envelope<S> {
+    const NAME: &'static str = S::NAME;
 }
 
 impl<S, B> Service<Request<B>> for Envelope<S>

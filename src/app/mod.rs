@@ -1,14 +1,23 @@
 //! App: the wiring. What the configuration says becomes a store, an engine and its doors.
 
 pub mod client;
+mod clock;
 pub mod config;
+mod door;
 pub mod keys;
 pub mod offline;
+mod run;
+mod server;
+pub mod telemetry;
+mod world;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 pub use client::Client;
+pub use clock::SystemClock;
 pub use config::Config;
+pub use run::{Connection, connect, serve};
 
 /// Why the app cannot do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +39,58 @@ pub enum AppError {
     /// The keys file cannot be used.
     #[error(transparent)]
     Keys(#[from] keys::KeysError),
+    /// The store does not open.
+    #[error(transparent)]
+    Store(#[from] crate::store::OpenError),
+    /// The store opened, but does not work.
+    #[error("the store does not work")]
+    Fault(#[from] crate::ports::Fault),
+    /// Workflow files are wrong.
+    #[error("{} in the workflow files:\n\n{}", count(.0.len()), shown(.0))]
+    Workflows(Vec<crate::definition::Problem>),
+    /// A workflow names what is not there.
+    #[error("workflow `{workflow}`, {field}: {remedy}")]
+    Workflow {
+        /// The workflow.
+        workflow: String,
+        /// Where in it.
+        field: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// The address cannot be listened on.
+    #[error("cannot listen on {listen}")]
+    Bind {
+        /// The address.
+        listen: SocketAddr,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Anybody could come in.
+    #[error("{listen} can be reached from other machines, and there are no API keys")]
+    NoKeys {
+        /// The address.
+        listen: SocketAddr,
+    },
+    /// The recording cannot be written.
+    #[error("record_inputs: cannot write `{}`", .path.display())]
+    Record {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The log filter cannot be understood.
+    #[error("log: `{filter}` is no filter: {why}")]
+    LogFilter {
+        /// What was given.
+        filter: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Our own bug.
+    #[error("an internal error: {0}")]
+    Internal(String),
     /// The room that this needs is not built.
     #[error("`{0}` is not wired yet")]
     NotWired(&'static str),
@@ -44,7 +105,22 @@ impl AppError {
             }
             Self::NoTls(_) => Some("use `http://`, through a proxy that ends TLS".into()),
             Self::BadKey => Some("`holdpoint keys add NAME` makes one".into()),
-            Self::Keys(_) | Self::NotWired(_) => None,
+            Self::NoKeys { .. } => {
+                Some("`holdpoint keys add NAME` makes one; or listen on 127.0.0.1".into())
+            }
+            Self::Bind { source, .. } if source.kind() == std::io::ErrorKind::AddrInUse => {
+                Some("another program listens there; choose another with --listen".into())
+            }
+            Self::LogFilter { .. } => Some("try `info`, or `holdpoint=debug`".into()),
+            Self::Workflows(_) => Some("`holdpoint check` shows the same".into()),
+            Self::Keys(_)
+            | Self::NotWired(_)
+            | Self::Store(_)
+            | Self::Fault(_)
+            | Self::Workflow { .. }
+            | Self::Bind { .. }
+            | Self::Record { .. }
+            | Self::Internal(_) => None,
         }
     }
 
@@ -54,38 +130,10 @@ impl AppError {
     }
 }
 
-/// A client, and what must be closed behind it.
-#[derive(Debug)]
-pub struct Connection {
-    /// Speaks to the orchestrator.
-    pub client: Client,
-    /// Whether the orchestrator is in this process.
-    pub embedded: bool,
+fn count(problems: usize) -> String {
+    if problems == 1 { "one problem".into() } else { format!("{problems} problems") }
 }
 
-impl Connection {
-    /// Lets go of the orchestrator.
-    #[expect(clippy::unused_async, reason = "the embedded orchestrator is drained here")]
-    pub async fn close(self) {}
-}
-
-/// Serves until `shutdown`; `on_ready` is told the address that was bound.
-#[expect(clippy::unused_async, reason = "a stub")]
-pub async fn serve(
-    _config: Config,
-    _on_ready: impl FnOnce(SocketAddr) + Send,
-    _shutdown: impl Future<Output = ()> + Send,
-) -> Result<(), AppError> {
-    Err(AppError::NotWired("serve"))
-}
-
-/// Connects to the server that was named, else opens the data directory in this process.
-pub async fn connect(config: &Config) -> Result<Connection, AppError> {
-    let bearer = client::Bearer::new(config.api_key.as_deref())?;
-    match &config.server {
-        Some(server) => {
-            Ok(Connection { client: client::dial(server, bearer).await?, embedded: false })
-        }
-        None => Err(AppError::NotWired("embedded mode")),
-    }
+fn shown(problems: &[crate::definition::Problem]) -> String {
+    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }

@@ -24,6 +24,7 @@ mod work;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use tokio::sync::{Notify, Semaphore, broadcast};
 use tokio_util::sync::CancellationToken;
@@ -46,8 +47,6 @@ use cell::Cells;
 const WORK_AT_ONCE: usize = 4096;
 /// Changes of the inbox kept for a slow watcher before it must begin anew.
 const INBOX_BACKLOG: usize = 4096;
-/// How long an attempt under way may go on after a shutdown was asked for.
-const DRAIN_MS: u64 = 5_000;
 
 /// Why a command came to nothing.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -143,15 +142,16 @@ impl Engine {
         self.inner.draining.load(Ordering::Acquire)
     }
 
-    /// Takes on nothing new, lets attempts under way finish for a moment, then closes the store.
-    /// What is cut off is taken up again at the next start.
-    pub async fn shut_down(&self) {
+    /// Takes on nothing new, lets attempts under way finish for as long as `patience`, then closes
+    /// the store. What is cut off is taken up again at the next start.
+    pub async fn shut_down(&self, patience: Duration) {
         self.inner.draining.store(true, Ordering::Release);
         self.inner.tasks.close();
-        let patience = self.inner.clock.now().plus(DRAIN_MS);
+        let patience = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
+        let until = self.inner.clock.now().plus(patience);
         tokio::select! {
             () = self.inner.tasks.wait() => {}
-            () = self.inner.clock.sleep_until(patience) => {}
+            () = self.inner.clock.sleep_until(until) => {}
         }
         self.inner.stop.cancel();
         self.inner.tasks.wait().await;

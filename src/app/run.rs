@@ -1,0 +1,118 @@
+//! Run: `serve` until told to stop, or `connect` to whoever serves, be it this very process.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+use tonic::transport::{Endpoint, Uri};
+use tower::service_fn;
+
+use crate::api::Doorkeeper;
+use crate::app::client::{self, Client};
+use crate::app::door::{Keyed, Open};
+use crate::app::keys::Keys;
+use crate::app::server::{self, Connections};
+use crate::app::world::{World, render};
+use crate::app::{AppError, Config};
+use crate::definition;
+use crate::store;
+
+/// What may be on its way between an embedded server and its client.
+const DUPLEX_BYTES: usize = 1 << 20;
+/// How long an embedded server may take to finish what is under way; a person waits for it.
+const EMBEDDED_DRAIN: Duration = Duration::from_secs(2);
+
+/// Serves until `shutdown`; `on_ready` is told the address that was bound.
+pub async fn serve(
+    config: Config,
+    on_ready: impl FnOnce(SocketAddr) + Send,
+    shutdown: impl Future<Output = ()> + Send,
+) -> Result<(), AppError> {
+    let keys = Keys::for_server(&config)?.filter(|keys| !keys.list().is_empty());
+    if keys.is_none() && !config.listen.ip().is_loopback() {
+        return Err(AppError::NoKeys { listen: config.listen });
+    }
+    let doorkeeper: Arc<dyn Doorkeeper> = match keys {
+        Some(keys) => Arc::new(Keyed(keys)),
+        None => Arc::new(Open),
+    };
+    let render = render();
+    let world = World::open(&config).await?;
+    let bound = async {
+        let listener = TcpListener::bind(config.listen).await?;
+        let address = listener.local_addr()?;
+        Ok((listener, address))
+    };
+    let (listener, address) = match bound.await {
+        Ok(bound) => bound,
+        Err(source) => {
+            world.engine.shut_down(Duration::ZERO).await;
+            return Err(AppError::Bind { listen: config.listen, source });
+        }
+    };
+    world.store.announce(&address.to_string())?;
+    let router = server::router(&world.engine, doorkeeper, definition::mermaid, render).await?;
+    tracing::info!(%address, data = %config.data.display(), "serving");
+    on_ready(address);
+    let patience = Duration::from_secs(config.drain_seconds);
+    let engine = world.engine.clone();
+    let drain = async move {
+        tracing::info!("draining");
+        engine.shut_down(patience).await;
+    };
+    server::serve(listener, router, shutdown, drain, patience).await;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// A client, and what must be closed behind it.
+#[derive(Debug)]
+pub struct Connection {
+    /// Speaks to the orchestrator.
+    pub client: Client,
+    /// Whether the orchestrator is in this process.
+    pub embedded: bool,
+    world: Option<World>,
+}
+
+impl Connection {
+    /// Lets go of the orchestrator; one in this process finishes what is under way first.
+    pub async fn close(self) {
+        drop(self.client);
+        if let Some(world) = self.world {
+            world.engine.shut_down(EMBEDDED_DRAIN).await;
+        }
+    }
+}
+
+/// Connects to the server that was named; else opens the data directory in this process; else,
+/// where a running server holds the directory, talks to that.
+pub async fn connect(config: &Config) -> Result<Connection, AppError> {
+    let bearer = client::Bearer::new(config.api_key.as_deref())?;
+    if let Some(server) = &config.server {
+        let client = client::dial(server, bearer).await?;
+        return Ok(Connection { client, embedded: false, world: None });
+    }
+    let world = match World::open(config).await {
+        Ok(world) => world,
+        Err(AppError::Store(store::OpenError::Held { server: Some(address), .. })) => {
+            let client = client::dial(&format!("http://{address}"), bearer).await?;
+            return Ok(Connection { client, embedded: false, world: None });
+        }
+        Err(error) => return Err(error),
+    };
+    let router = server::router(&world.engine, Arc::new(Open), definition::mermaid, render()).await?;
+    let connections = Arc::new(Connections::default());
+    let connector = service_fn(move |_: Uri| {
+        let (near, far) = tokio::io::duplex(DUPLEX_BYTES);
+        tokio::spawn(connections.connection(far, router.clone()));
+        async move { Ok::<_, std::io::Error>(TokioIo::new(near)) }
+    });
+    let channel = Endpoint::from_static("http://embedded")
+        .connect_with_connector(connector)
+        .await
+        .map_err(|source| AppError::Unreachable { server: "embedded".into(), source: Box::new(source) })?;
+    Ok(Connection { client: client::over(channel, bearer), embedded: true, world: Some(world) })
+}

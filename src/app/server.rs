@@ -1,0 +1,138 @@
+//! Server: connections on one port, gRPC and HTTP alike, and how they end.
+//!
+//! Knows bytes and connections, nothing of runs. Our own accept loop rather than a framework's,
+//! because keep-alive, stream limits and the drain must be ours to set.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tonic::service::Routes;
+
+use crate::api::envelope::EnvelopeLayer;
+use crate::api::grpc::{Draw, Service};
+use crate::api::{Doorkeeper, MESSAGE_BYTES_MAX, pages};
+use crate::app::AppError;
+use crate::engine::Engine;
+use crate::wire::DESCRIPTORS;
+use crate::wire::v1::orchestrator_server::OrchestratorServer;
+
+/// Streams of one connection; a client with more work opens another.
+const STREAMS_MAX: u32 = 1_024;
+/// A peer that is gone is noticed within two of these.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+/// Time for the head of a request: slower is no client of ours.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Connections at once: each costs a task and its buffers.
+const CONNECTIONS_MAX: usize = 10_000;
+
+/// All routes over an engine.
+pub(super) async fn router(
+    engine: &Engine,
+    doorkeeper: Arc<dyn Doorkeeper>,
+    draw: Draw,
+    render: pages::Render,
+) -> Result<Router, AppError> {
+    let service = Service::new(engine.clone(), doorkeeper, draw);
+    let orchestrator = OrchestratorServer::new(service)
+        .max_decoding_message_size(MESSAGE_BYTES_MAX)
+        .max_encoding_message_size(usize::MAX);
+    let (health_reporter, health) = tonic_health::server::health_reporter();
+    health_reporter.set_serving::<OrchestratorServer<Service>>().await;
+    let reflection = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(DESCRIPTORS)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+    };
+    let v1 = reflection().build_v1().map_err(|error| AppError::Internal(error.to_string()))?;
+    let v1alpha = reflection().build_v1alpha().map_err(|error| AppError::Internal(error.to_string()))?;
+    let routes = Routes::new(tower::Layer::layer(&EnvelopeLayer, orchestrator))
+        .add_service(health)
+        .add_service(v1)
+        .add_service(v1alpha);
+    Ok(routes.into_axum_router().merge(pages::router(engine.clone(), render)))
+}
+
+/// Takes connections until `shutdown`, then lets those that are open finish.
+pub(super) async fn serve(
+    listener: TcpListener,
+    router: Router,
+    shutdown: impl Future<Output = ()> + Send,
+    drain: impl Future<Output = ()> + Send,
+    patience: Duration,
+) {
+    let connections = Connections::default();
+    let permits = Arc::new(tokio::sync::Semaphore::new(CONNECTIONS_MAX));
+    let mut shutdown = std::pin::pin!(shutdown);
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = &mut shutdown => break,
+        };
+        let Ok((stream, _)) = accepted else {
+            // Out of file descriptors, most likely: give others a moment to close theirs.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        let Ok(permit) = Arc::clone(&permits).try_acquire_owned() else {
+            tracing::warn!(most = CONNECTIONS_MAX, "too many connections; one was closed");
+            continue;
+        };
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "connection without TCP_NODELAY");
+        }
+        let connection = connections.connection(stream, router.clone());
+        tokio::spawn(async move {
+            connection.await;
+            drop(permit);
+        });
+    }
+    drop(listener);
+    drain.await;
+    if tokio::time::timeout(patience, connections.graceful.shutdown()).await.is_err() {
+        tracing::warn!("connections were still open at the end of the drain");
+    }
+}
+
+/// The open connections.
+#[derive(Default)]
+pub(super) struct Connections {
+    graceful: GracefulShutdown,
+}
+
+impl std::fmt::Debug for Connections {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connections").finish_non_exhaustive()
+    }
+}
+
+impl Connections {
+    /// Serves one connection, whatever carries it.
+    pub(super) fn connection<S>(&self, stream: S, router: Router) -> impl Future<Output = ()> + Send + 'static
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let mut builder = Builder::new(TokioExecutor::new());
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
+        builder
+            .http2()
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(STREAMS_MAX)
+            .keep_alive_interval(KEEP_ALIVE)
+            .adaptive_window(true);
+        let service = TowerToHyperService::new(router);
+        let watcher = self.graceful.watcher();
+        async move {
+            let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+            if let Err(error) = watcher.watch(connection.into_owned()).await {
+                tracing::debug!(error, "connection ended");
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! World: configuration → store → engine. What `serve` and the embedded commands share.
+
+use std::sync::{Arc, OnceLock};
+
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+
+use crate::agents::Registry;
+use crate::api::pages::Render;
+use crate::app::clock::SystemClock;
+use crate::app::{AppError, Config};
+use crate::definition;
+use crate::engine::{Engine, Entry, Library};
+use crate::ports::{Agents, Clock, Journal, Tools};
+use crate::store;
+
+/// Everything that runs, without a door.
+#[derive(Debug)]
+pub(super) struct World {
+    pub(super) engine: Engine,
+    pub(super) store: Arc<store::SledJournal>,
+}
+
+impl World {
+    /// Opens the data directory, loads the workflows, and sets the engine going.
+    pub(super) async fn open(config: &Config) -> Result<Self, AppError> {
+        let opened = store::sled(&store::SledConfig::new(&config.data)).await?;
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let registry = Registry::new(Arc::clone(&clock));
+        let registry = match &config.record_inputs {
+            None => registry,
+            Some(path) => registry.recording(path).map_err(|source| AppError::Record {
+                path: path.clone(),
+                source,
+            })?,
+        };
+        let registry = Arc::new(registry);
+        let journal: Arc<dyn Journal> = Arc::clone(&opened) as Arc<dyn Journal>;
+        let library = library(config, &*journal, &*registry).await?;
+        let agents: Arc<dyn Agents> = Arc::clone(&registry) as Arc<dyn Agents>;
+        let tools: Arc<dyn Tools> = registry;
+        let engine = Engine::new(journal, clock, agents, tools, library);
+        let (recovering, timing) = (engine.clone(), engine.clone());
+        tokio::spawn(async move {
+            if let Err(error) = recovering.recover().await {
+                tracing::error!(%error, "runs could not be taken up again");
+            }
+        });
+        tokio::spawn(async move { timing.run_timers().await });
+        Ok(Self { engine, store: opened })
+    }
+}
+
+/// The shipped workflows and those of the folder; a file of one's own goes before a shipped one
+/// of the same name. A wrong file stops the start: nobody wants to find out later.
+async fn library(
+    config: &Config,
+    journal: &dyn Journal,
+    agents: &dyn Agents,
+) -> Result<Library, AppError> {
+    let (own, problems) = definition::load_dir(&config.workflows);
+    if !problems.is_empty() {
+        return Err(AppError::Workflows(problems));
+    }
+    let library = Library::default();
+    for loaded in definition::shipped().into_iter().chain(own) {
+        agents.check(&loaded.workflow).map_err(|(field, remedy)| AppError::Workflow {
+            workflow: loaded.workflow.name.clone(),
+            field,
+            remedy,
+        })?;
+        let entry = Entry { workflow: loaded.workflow, digest: loaded.digest };
+        library.add(journal, entry).await?;
+    }
+    Ok(library)
+}
+
+/// Renders the metrics of this process.
+pub(super) fn render() -> Render {
+    static RECORDER: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
+    let handle = RECORDER.get_or_init(|| PrometheusBuilder::new().install_recorder().ok());
+    let handle = handle.clone();
+    Arc::new(move || handle.as_ref().map(PrometheusHandle::render).unwrap_or_default())
+}

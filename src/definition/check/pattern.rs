@@ -1,0 +1,205 @@
+//! Whether the steps, the coordinator or the handoffs of a file hold together.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use crate::definition::check::{Asked, Check, question};
+use crate::definition::file::{
+    CoordinatorFile, HandoffFile, HumanFile, OptionFile, PatternName, StepFile,
+};
+use crate::definition::source::under;
+use crate::kernel::{Kind, Origin};
+
+impl<'a> Check<'a> {
+    pub(super) fn pattern(&mut self) {
+        let file = self.file;
+        let blocks = [
+            (PatternName::Sequential, "steps", file.steps.is_some()),
+            (PatternName::Coordinator, "coordinator", file.coordinator.is_some()),
+            (PatternName::Handoff, "handoff", file.handoff.is_some()),
+        ];
+        let wanted = blocks.iter().find(|(name, ..)| *name == file.pattern).map_or("", |b| b.1);
+        for (name, block, is_given) in blocks {
+            if is_given && name != file.pattern {
+                let message =
+                    format!("the pattern has no `{block}`; it is described under `{wanted}`");
+                self.at_key(&under("", block), "pattern.block", message);
+            }
+            if !is_given && name == file.pattern {
+                let message = format!("the pattern needs `{block}`, which describes it");
+                self.at("/pattern", "pattern.block", message);
+            }
+        }
+        match (file.pattern, &file.steps, &file.coordinator, &file.handoff) {
+            (PatternName::Sequential, Some(steps), ..) => self.steps(steps),
+            (PatternName::Coordinator, _, Some(terms), _) => self.coordinator(terms),
+            (PatternName::Handoff, _, _, Some(terms)) => self.handoff(terms),
+            (PatternName::Sequential | PatternName::Coordinator | PatternName::Handoff, ..) => {}
+        }
+    }
+
+    /// Agents that nobody can ever give a turn to.
+    fn unreachable(&mut self, reached: &BTreeSet<&str>, remedy: &str) {
+        for name in self.file.agents.keys() {
+            if !reached.contains(name.as_str()) {
+                let message = format!("`{name}` never gets a turn: {remedy}, or take it out");
+                self.at_key(&under("/agents", name), "agent.unreachable", message);
+            }
+        }
+    }
+
+    fn steps(&mut self, steps: &'a [StepFile]) {
+        if steps.is_empty() {
+            self.at("/steps", "steps.empty", "a sequential workflow needs at least one step");
+        }
+        for (index, step) in steps.iter().enumerate() {
+            let pointer = under("/steps", index);
+            match (&step.agent, &step.human) {
+                (Some(agent), None) => {
+                    self.known_agent(&under(&pointer, "agent"), agent);
+                }
+                (None, Some(human)) => self.human(&pointer, step, human),
+                (Some(_), Some(_)) => {
+                    let message = "a step is an agent's or a person's; keep `agent` or `human`";
+                    self.at(&pointer, "step.work", message);
+                }
+                (None, None) => {
+                    let message = "a step needs an `agent` to take a turn, or a `human` to decide";
+                    self.at(&pointer, "step.work", message);
+                }
+            }
+            if let Some(id) = &step.id {
+                self.name(&under(&pointer, "id"), id, true);
+            }
+        }
+        self.unique_ids(steps);
+        let reached = steps.iter().filter_map(|step| step.agent.as_deref()).collect();
+        self.unreachable(&reached, "name it in a step");
+    }
+
+    fn unique_ids(&mut self, steps: &'a [StepFile]) {
+        let mut seen = BTreeSet::new();
+        for (index, step) in steps.iter().enumerate() {
+            let Some(id) = step.id() else { continue };
+            if !seen.insert(id) {
+                let field = if step.id.is_some() { "id" } else { "agent" };
+                let pointer = under(&under("/steps", index), field);
+                let message = format!("there is a step `{id}` already; give this one its own `id`");
+                self.at(&pointer, "name.duplicate", message);
+            }
+        }
+    }
+
+    fn human(&mut self, pointer: &str, step: &StepFile, human: &HumanFile) {
+        if step.id.is_none() {
+            self.at(pointer, "field.missing", "a human step needs the field `id`");
+        }
+        if step.prompt.is_some() {
+            let message = "a person is asked by `human.prompt`; `prompt` is for agents";
+            self.at_key(&under(pointer, "prompt"), "step.work", message);
+        }
+        let pointer = under(pointer, "human");
+        let kind = human.kind.kind();
+        let options = under(&pointer, "options");
+        if kind == Kind::Selection && human.options.is_empty() && human.response_schema.is_none() {
+            let message = "a selection needs `options`: what may be chosen";
+            self.at_key(&pointer, "question.options", message);
+        }
+        let ids: Vec<String> = human.options.iter().map(|option| option.choice().id).collect();
+        self.unique(&options, ids.iter().map(String::as_str).enumerate());
+        if let Some(index) = ids.iter().position(String::is_empty) {
+            self.at(&under(&options, index), "field.range", "an option's id must not be empty");
+        }
+        let schema = under(&pointer, "response_schema");
+        self.schema(&schema, human.response_schema.as_ref());
+        if kind == Kind::Approval && human.response_schema.is_some() {
+            let message = "an approval is answered by `approve` or `reject`; leave the schema out";
+            self.at_key(&schema, "question.schema", message);
+        }
+        let asked = Asked {
+            pointer: &pointer,
+            kind,
+            origin: Origin::HumanStep,
+            deadline: human.deadline.as_ref(),
+            on_timeout: human.on_timeout.as_ref(),
+        };
+        self.patience(&asked);
+        if kind.may_pass_by_silence() {
+            let mut question = question(&asked);
+            question.options = human.options.iter().map(OptionFile::choice).collect();
+            question.schema.clone_from(&human.response_schema);
+            self.default_answer(&pointer, human.on_timeout.as_ref(), &question);
+        }
+    }
+
+    fn coordinator(&mut self, terms: &'a CoordinatorFile) {
+        self.known_agent("/coordinator/agent", &terms.agent);
+        let specialists = "/coordinator/specialists";
+        for (index, name) in terms.specialists.iter().enumerate() {
+            let pointer = under(specialists, index);
+            self.known_agent(&pointer, name);
+            if *name == terms.agent {
+                let message = format!("`{name}` coordinates; it is not its own specialist");
+                self.at(&pointer, "name.duplicate", message);
+            }
+        }
+        self.unique(specialists, terms.specialists.iter().map(String::as_str).enumerate());
+        let names = terms.specialists.iter().chain([&terms.agent]).map(String::as_str);
+        self.unreachable(&names.collect(), "name it under `coordinator.specialists`");
+    }
+
+    fn handoff(&mut self, terms: &'a HandoffFile) {
+        self.known_agent("/handoff/start", &terms.start);
+        for (from, targets) in &terms.handoffs {
+            let pointer = under("/handoff/handoffs", from);
+            self.known_key(&pointer, from);
+            for (index, to) in targets.iter().enumerate() {
+                let pointer = under(&pointer, index);
+                self.known_agent(&pointer, to);
+                if to == from {
+                    let message = format!("`{from}` cannot hand off to itself");
+                    self.at(&pointer, "handoff.self", message);
+                }
+            }
+            self.unique(&pointer, targets.iter().map(String::as_str).enumerate());
+        }
+        for name in terms.autonomous.keys() {
+            self.known_key(&under("/handoff/autonomous", name), name);
+        }
+        let asked = Asked {
+            pointer: "/handoff",
+            kind: Kind::Clarification,
+            origin: Origin::UserTurn,
+            deadline: terms.deadline.as_ref(),
+            on_timeout: terms.on_timeout.as_ref(),
+        };
+        self.patience(&asked);
+        self.default_answer("/handoff", terms.on_timeout.as_ref(), &question(&asked));
+        if self.file.agents.contains_key(&terms.start) {
+            self.unreachable(&reached(terms), "let somebody hand off to it");
+        }
+    }
+
+    fn known_key(&mut self, pointer: &str, name: &str) {
+        let before = self.problems.len();
+        self.known_agent(pointer, name);
+        if let Some(problem) = self.problems.get_mut(before) {
+            let key = self.source.at_key(pointer, problem.code, problem.message.clone());
+            (problem.line, problem.column) = (key.line, key.column);
+            problem.excerpt = key.excerpt;
+        }
+    }
+}
+
+/// Everybody to whom the conversation can come.
+fn reached(terms: &HandoffFile) -> BTreeSet<&str> {
+    let mut reached = BTreeSet::from([terms.start.as_str()]);
+    let mut next = VecDeque::from([terms.start.as_str()]);
+    while let Some(from) = next.pop_front() {
+        for to in terms.handoffs.get(from).into_iter().flatten() {
+            if reached.insert(to) {
+                next.push_back(to);
+            }
+        }
+    }
+    reached
+}

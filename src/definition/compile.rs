@@ -1,0 +1,216 @@
+//! Compile: a file that was checked becomes a `kernel::Workflow`. Nothing is judged here.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::definition::file::{
+    AgentFile, HandoffFile, HumanFile, HumanInputFile, KindFile, LengthOfTime, OnTimeoutFile,
+    OptionFile, PatternName, RetryFile, ReturnToFile, SafetyFile, StepFile, ToolFile, WorkflowFile,
+};
+use crate::kernel::workflow::{
+    Agent, Ends, Handoff, Human, HumanInput, Limits, Model, Patience, Pattern, Retry, ReturnTo,
+    Safety, Step, Tool, Work,
+};
+use crate::kernel::{Choice, Kind, OnTimeout, Workflow, duration_ms};
+
+/// The model that answers for agents that name none, where there are several.
+const MODEL_DEFAULT: &str = "default";
+/// What a coordinator is told when all have spoken, unless its file has better words.
+const SYNTHESIS_DEFAULT: &str = "All specialists have completed their work. Synthesise one cohesive \
+     final plan that integrates every specialist's recommendations in this conversation.";
+/// What a user is asked when a turn ends without a handoff, unless the file has better words.
+const PROMPT_DEFAULT: &str = "What would you like to say next?";
+
+/// The workflow that a checked file means. `settings` are the models' settings, scripts embedded.
+pub(super) fn compile(file: &WorkflowFile, settings: &BTreeMap<String, Value>) -> Workflow {
+    let defaults = Limits::default();
+    let model = |(name, model): (&String, &super::file::ModelFile)| {
+        let settings = settings.get(name).cloned().unwrap_or_else(|| json!({}));
+        (name.clone(), Model { provider: model.provider.clone(), settings })
+    };
+    Workflow {
+        name: file.name.clone(),
+        description: file.description.trim().to_owned(),
+        input: file.input.clone(),
+        limits: Limits {
+            steps: file.limits.steps.unwrap_or(defaults.steps),
+            rounds: file.limits.rounds.unwrap_or(defaults.rounds),
+        },
+        models: file.models.iter().map(model).collect(),
+        tools: file.tools.iter().map(|(name, tool)| (name.clone(), tool.compile())).collect(),
+        agents: file
+            .agents
+            .iter()
+            .map(|(name, agent)| (name.clone(), agent.compile(file)))
+            .collect(),
+        pattern: pattern(file),
+    }
+}
+
+/// The model that answers for an agent: the one it names, or the one that can only be meant.
+pub(super) fn model_of<'a>(file: &'a WorkflowFile, agent: &'a AgentFile) -> Option<&'a str> {
+    if let Some(model) = &agent.model {
+        return Some(model);
+    }
+    let mut names = file.models.keys().map(String::as_str);
+    match (names.next(), names.next()) {
+        (Some(only), None) => Some(only),
+        _ => file.models.contains_key(MODEL_DEFAULT).then_some(MODEL_DEFAULT),
+    }
+}
+
+fn pattern(file: &WorkflowFile) -> Pattern {
+    match (file.pattern, &file.coordinator, &file.handoff) {
+        (PatternName::Coordinator, Some(terms), _) => Pattern::Coordinator {
+            coordinator: terms.agent.clone(),
+            specialists: terms.specialists.clone(),
+            synthesis: terms.synthesis.clone().unwrap_or_else(|| SYNTHESIS_DEFAULT.into()),
+        },
+        (PatternName::Handoff, _, Some(terms)) => Pattern::Handoff(terms.compile()),
+        _ => {
+            let steps = file.steps.iter().flatten().filter_map(StepFile::compile);
+            Pattern::Sequential { steps: steps.collect() }
+        }
+    }
+}
+
+impl StepFile {
+    /// Its id: its own, or its agent's name.
+    pub(super) fn id(&self) -> Option<&str> {
+        self.id.as_deref().or(self.agent.as_deref())
+    }
+
+    fn compile(&self) -> Option<Step> {
+        let work = match (&self.agent, &self.human) {
+            (Some(agent), _) => Work::Agent { agent: agent.clone(), prompt: self.prompt.clone() },
+            (None, Some(human)) => Work::Human(Box::new(human.compile())),
+            (None, None) => return None,
+        };
+        Some(Step { id: self.id()?.to_owned(), work })
+    }
+}
+
+impl HumanFile {
+    fn compile(&self) -> Human {
+        Human {
+            kind: self.kind.kind(),
+            prompt: self.prompt.clone(),
+            context: self.context.clone(),
+            options: self.options.iter().map(OptionFile::choice).collect(),
+            response_schema: self.response_schema.clone(),
+            patience: patience(self.deadline.as_ref(), self.on_timeout.as_ref()),
+        }
+    }
+}
+
+impl KindFile {
+    pub(super) fn kind(self) -> Kind {
+        match self {
+            Self::Clarification => Kind::Clarification,
+            Self::Selection => Kind::Selection,
+            Self::Approval => Kind::Approval,
+        }
+    }
+}
+
+impl OptionFile {
+    pub(super) fn choice(&self) -> Choice {
+        match self {
+            Self::Id(id) => {
+                Choice { id: id.clone(), label: String::new(), description: String::new() }
+            }
+            Self::Full(full) => Choice {
+                id: full.id.clone(),
+                label: full.label.clone(),
+                description: full.description.clone(),
+            },
+        }
+    }
+}
+
+impl HandoffFile {
+    fn compile(&self) -> Handoff {
+        Handoff {
+            start: self.start.clone(),
+            handoffs: self.handoffs.clone(),
+            return_to: match self.return_to {
+                ReturnToFile::Previous => ReturnTo::Previous,
+                ReturnToFile::Start => ReturnTo::Start,
+            },
+            ends: Ends {
+                user_messages_over: self.ends.user_messages_over,
+                last_message_contains: self.ends.last_message_contains.clone(),
+            },
+            autonomous: self.autonomous.iter().map(|(who, turns)| (who.clone(), turns.0)).collect(),
+            prompt: self.prompt.clone().unwrap_or_else(|| PROMPT_DEFAULT.into()),
+            patience: patience(self.deadline.as_ref(), self.on_timeout.as_ref()),
+        }
+    }
+}
+
+impl ToolFile {
+    fn compile(&self) -> Tool {
+        Tool {
+            description: self.description.clone(),
+            provider: self.provider.clone(),
+            safety: match self.safety {
+                SafetyFile::Pure => Safety::Pure,
+                SafetyFile::Idempotent => Safety::Idempotent,
+                SafetyFile::Unsafe => Safety::Unsafe,
+            },
+            parameters: self.parameters.clone(),
+            settings: self.settings.clone().map_or_else(|| json!({}), Value::Object),
+        }
+    }
+}
+
+impl AgentFile {
+    fn compile(&self, file: &WorkflowFile) -> Agent {
+        Agent {
+            instructions: self.instructions.trim().to_owned(),
+            model: model_of(file, self).unwrap_or_default().to_owned(),
+            tools: self.tools.clone(),
+            human_input: match &self.human_input {
+                HumanInputFile::Switch(enabled) => {
+                    HumanInput { enabled: *enabled, ..HumanInput::default() }
+                }
+                HumanInputFile::Terms(terms) => HumanInput {
+                    enabled: true,
+                    patience: patience(terms.deadline.as_ref(), terms.on_timeout.as_ref()),
+                },
+            },
+            output: self.output.clone(),
+            retry: self.retry.compile(),
+        }
+    }
+}
+
+impl RetryFile {
+    fn compile(&self) -> Retry {
+        let defaults = Retry::default();
+        let ms = |time: &Option<LengthOfTime>| time.as_ref().and_then(|time| duration_ms(&time.0));
+        Retry {
+            attempts: self.attempts.unwrap_or(defaults.attempts),
+            backoff_ms: ms(&self.backoff).unwrap_or(defaults.backoff_ms),
+            backoff_ms_max: ms(&self.backoff_max).unwrap_or(defaults.backoff_ms_max),
+        }
+    }
+}
+
+impl OnTimeoutFile {
+    pub(super) fn compile(&self) -> OnTimeout {
+        match self {
+            Self::Reject => OnTimeout::Reject,
+            Self::Continue => OnTimeout::Continue,
+            Self::DefaultAnswer(value) => OnTimeout::DefaultAnswer(value.clone()),
+        }
+    }
+}
+
+fn patience(deadline: Option<&LengthOfTime>, on_timeout: Option<&OnTimeoutFile>) -> Patience {
+    Patience {
+        deadline_ms: deadline.and_then(|time| duration_ms(&time.0)),
+        on_timeout: on_timeout.map(OnTimeoutFile::compile).unwrap_or_default(),
+    }
+}

@@ -1,0 +1,339 @@
+//! File: a workflow as it is written in YAML: the shapes, and nothing about what they mean.
+//!
+//! The doc comments here are what an editor shows: they become the descriptions of the JSON Schema
+//! (`holdpoint schema`), and that schema is what a file's shape is checked against.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::definition::script::RuleFile;
+
+/// A Holdpoint workflow.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WorkflowFile {
+    /// The name that callers use: lower-case letters, digits, `_` and `-`, at most 64.
+    pub(super) name: String,
+    /// What the workflow is for, in a sentence.
+    #[serde(default)]
+    pub(super) description: String,
+    /// The JSON Schema of the input, if it is not simply text.
+    pub(super) input: Option<Value>,
+    /// Bounds of a run.
+    #[serde(default)]
+    pub(super) limits: LimitsFile,
+    /// What answers for the agents, by name.
+    #[serde(default)]
+    pub(super) models: BTreeMap<String, ModelFile>,
+    /// Tools that agents may be given, by name.
+    #[serde(default)]
+    pub(super) tools: BTreeMap<String, ToolFile>,
+    /// Who does the work, by name.
+    #[serde(default)]
+    pub(super) agents: BTreeMap<String, AgentFile>,
+    /// How the work goes from one to the next.
+    pub(super) pattern: PatternName,
+    /// With `pattern: sequential`: the steps, in order.
+    pub(super) steps: Option<Vec<StepFile>>,
+    /// With `pattern: coordinator`: who coordinates whom.
+    pub(super) coordinator: Option<CoordinatorFile>,
+    /// With `pattern: handoff`: who may hand off to whom, and when the conversation ends.
+    pub(super) handoff: Option<HandoffFile>,
+}
+
+/// How the work goes from one to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum PatternName {
+    Sequential,
+    Coordinator,
+    Handoff,
+}
+
+/// Bounds of a run.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LimitsFile {
+    /// Turns of agents in all, so that a loop ends some day; 100 unless given.
+    #[schemars(range(min = 1, max = 10_000))]
+    pub(super) steps: Option<u32>,
+    /// Model calls within one turn; 25 unless given.
+    #[schemars(range(min = 1, max = 1_000))]
+    pub(super) rounds: Option<u32>,
+}
+
+/// What answers for an agent.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ModelFile {
+    /// Which kind: `scripted` answers from a script, offline and always the same.
+    pub(super) provider: String,
+    /// With `provider: scripted`: the script file, relative to this one, or its rules.
+    pub(super) script: Option<ScriptSource>,
+    /// Settings of any other provider.
+    pub(super) settings: Option<Map<String, Value>>,
+}
+
+/// The name of a script file, or a list of rules.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(super) enum ScriptSource {
+    /// A script file, relative to this one.
+    File(String),
+    /// The rules themselves.
+    Rules(Vec<RuleFile>),
+}
+
+/// A tool that agents may be given.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ToolFile {
+    /// What it does, for the model.
+    #[serde(default)]
+    pub(super) description: String,
+    /// Which kind of tool: `scripted`.
+    pub(super) provider: String,
+    /// What may be done after a crash, when nobody knows whether it was called.
+    #[serde(default)]
+    pub(super) safety: SafetyFile,
+    /// The JSON Schema of its arguments.
+    pub(super) parameters: Option<Value>,
+    /// Settings for its provider.
+    pub(super) settings: Option<Map<String, Value>>,
+}
+
+/// What may be done with a tool after a crash, when nobody knows whether it was called.
+#[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum SafetyFile {
+    /// It touches nothing: it is called again.
+    Pure,
+    /// It is called again, with the same idempotency key.
+    Idempotent,
+    /// A person is asked whether it happened.
+    #[default]
+    Unsafe,
+}
+
+/// Whoever performs a step.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AgentFile {
+    /// What it is told to be.
+    #[serde(default)]
+    pub(super) instructions: String,
+    /// Which of the models answers for it; not needed if there is one, or one named `default`.
+    pub(super) model: Option<String>,
+    /// Names of the tools it may call.
+    #[serde(default)]
+    pub(super) tools: Vec<String>,
+    /// Whether it may ask a person (`request_user_input`), and on what terms; it may unless told.
+    #[serde(default)]
+    pub(super) human_input: HumanInputFile,
+    /// The JSON Schema that its final reply must fit.
+    pub(super) output: Option<Value>,
+    /// What happens when an attempt fails.
+    #[serde(default)]
+    pub(super) retry: RetryFile,
+}
+
+/// `true`, `false`, or the terms on which a person may be asked.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(super) enum HumanInputFile {
+    /// Whether a person may be asked at all.
+    Switch(bool),
+    /// A person may be asked, on these terms.
+    Terms(PatienceFile),
+}
+
+impl Default for HumanInputFile {
+    fn default() -> Self {
+        Self::Switch(true)
+    }
+}
+
+/// How long a question waits, and what happens then.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PatienceFile {
+    /// How long it waits for an answer; for ever unless given.
+    pub(super) deadline: Option<LengthOfTime>,
+    /// What silence means at the deadline; `reject` unless given.
+    pub(super) on_timeout: Option<OnTimeoutFile>,
+}
+
+/// What silence means at the deadline.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum OnTimeoutFile {
+    /// No.
+    Reject,
+    /// Go on without an answer; never for an approval.
+    Continue,
+    /// This answer; never for an approval.
+    DefaultAnswer(Value),
+}
+
+/// A length of time such as `500ms`, `30s`, `2h` or `7d`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(transparent)]
+#[schemars(extend("pattern" = "^([0-9]+(ms|s|m|h|d))+$"))]
+pub(super) struct LengthOfTime(pub(super) String);
+
+/// What happens when an attempt fails.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RetryFile {
+    /// Tries in all, the first included; 3 unless given.
+    #[schemars(range(min = 1, max = 100))]
+    pub(super) attempts: Option<u32>,
+    /// The pause before the second try, doubled with every further one; 500ms unless given.
+    pub(super) backoff: Option<LengthOfTime>,
+    /// The pause never grows beyond this; 1m unless given.
+    pub(super) backoff_max: Option<LengthOfTime>,
+}
+
+/// One step of a sequential workflow: an agent's turn, or a person's decision.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StepFile {
+    /// Its id, unique in the workflow; the agent's name unless given.
+    pub(super) id: Option<String>,
+    /// Whose turn it is.
+    pub(super) agent: Option<String>,
+    /// What the agent is told for this step, beside its own instructions.
+    pub(super) prompt: Option<String>,
+    /// What a person decides.
+    pub(super) human: Option<HumanFile>,
+}
+
+/// What a person decides.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct HumanFile {
+    /// What kind of decision.
+    pub(super) kind: KindFile,
+    /// What is asked.
+    #[schemars(length(min = 1))]
+    pub(super) prompt: String,
+    /// Facts to decide by.
+    #[serde(default)]
+    pub(super) context: Value,
+    /// What may be chosen.
+    #[serde(default)]
+    #[schemars(length(max = 100))]
+    pub(super) options: Vec<OptionFile>,
+    /// The JSON Schema of the answer, where the kind's own is not enough.
+    pub(super) response_schema: Option<Value>,
+    /// How long it waits for an answer; for ever unless given.
+    pub(super) deadline: Option<LengthOfTime>,
+    /// What silence means at the deadline; `reject` unless given.
+    pub(super) on_timeout: Option<OnTimeoutFile>,
+}
+
+/// What kind of decision a person is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum KindFile {
+    /// Something that must be known to go on.
+    Clarification,
+    /// One of several options.
+    Selection,
+    /// A yes or a no; silence is a no.
+    Approval,
+}
+
+/// Something that may be chosen: its id, or its id with a label and a description.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(super) enum OptionFile {
+    /// What the answer says.
+    Id(String),
+    /// What the answer says, and what a person reads.
+    Full(OptionFields),
+}
+
+/// An option with what a person reads.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OptionFields {
+    /// What the answer says.
+    pub(super) id: String,
+    /// What a person reads; the id unless given.
+    #[serde(default)]
+    pub(super) label: String,
+    /// More about it.
+    #[serde(default)]
+    pub(super) description: String,
+}
+
+/// Who coordinates whom.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CoordinatorFile {
+    /// Who begins, and who sums up at the end.
+    pub(super) agent: String,
+    /// Whom it may call upon.
+    #[schemars(length(min = 1))]
+    pub(super) specialists: Vec<String>,
+    /// What the coordinator is told when all have spoken.
+    pub(super) synthesis: Option<String>,
+}
+
+/// Who may hand off to whom, and when the conversation ends.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct HandoffFile {
+    /// Who speaks first.
+    pub(super) start: String,
+    /// For each agent, to whom it may hand the conversation.
+    #[serde(default)]
+    pub(super) handoffs: BTreeMap<String, Vec<String>>,
+    /// To whom the user's answer goes; `previous` unless given.
+    #[serde(default)]
+    pub(super) return_to: ReturnToFile,
+    /// When the conversation is over: any of these.
+    #[serde(default)]
+    pub(super) ends: EndsFile,
+    /// Agents that go on without asking, and for how many turns.
+    #[serde(default)]
+    pub(super) autonomous: BTreeMap<String, Turns>,
+    /// What the user is asked when a turn ends without a handoff.
+    pub(super) prompt: Option<String>,
+    /// How long the user's turn lasts; for ever unless given.
+    pub(super) deadline: Option<LengthOfTime>,
+    /// What silence means at the deadline; `reject` unless given.
+    pub(super) on_timeout: Option<OnTimeoutFile>,
+}
+
+/// A number of turns.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub(super) struct Turns(#[schemars(range(min = 1, max = 1_000))] pub(super) u32);
+
+/// To whom the user's answer goes.
+#[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ReturnToFile {
+    /// The agent that asked.
+    #[default]
+    Previous,
+    /// The agent that speaks first.
+    Start,
+}
+
+/// When a conversation is over: any of these.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EndsFile {
+    /// There are more messages of the user than this.
+    #[schemars(range(min = 1, max = 10_000))]
+    pub(super) user_messages_over: Option<u32>,
+    /// The last message contains this text, whatever its case.
+    #[schemars(length(min = 1))]
+    pub(super) last_message_contains: Option<String>,
+}

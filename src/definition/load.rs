@@ -1,0 +1,249 @@
+//! Load: workflow files from a folder, a path or a text, checked as a whole and ready to run.
+//!
+//! A script that a scripted model names is read here and kept in the definition, so that a run in
+//! flight needs no file any more.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Component, Path, PathBuf},
+    sync::{Arc, LazyLock},
+};
+
+use jsonschema::Validator;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::definition::check::{check, check_rules};
+use crate::definition::compile::compile;
+use crate::definition::file::{ModelFile, ScriptSource, WorkflowFile};
+use crate::definition::problem::Problem;
+use crate::definition::schema::{script_schema, workflow_schema};
+use crate::definition::script::{RuleFile, ScriptFile};
+use crate::definition::shape;
+use crate::definition::source::{FILE_BYTES_MAX, Source, under};
+use crate::kernel::{Workflow, digest};
+
+/// A folder with more workflow files than this is not one that somebody wrote.
+const FILES_MAX: usize = 10_000;
+/// The provider that answers from a script.
+const SCRIPTED: &str = "scripted";
+
+/// A workflow that is ready to run.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// The definition.
+    pub workflow: Arc<Workflow>,
+    /// The digest of the definition: its version. Comments and layout do not count.
+    pub digest: String,
+    /// The file's text.
+    pub source: String,
+    /// Where it was read; nowhere, for a text.
+    pub path: Option<PathBuf>,
+    places: Source,
+}
+
+impl Loaded {
+    /// A problem that only a later room can see (an unknown provider, say), at its place in the
+    /// file. `pointer` is a JSON pointer such as `/models/default/provider`.
+    pub fn problem(
+        &self,
+        pointer: &str,
+        code: &'static str,
+        message: impl Into<String>,
+    ) -> Problem {
+        self.places.at(pointer, code, message)
+    }
+}
+
+/// Loads one file.
+pub fn load_file(path: &Path) -> Result<Loaded, Vec<Problem>> {
+    let name = path.display().to_string();
+    let text =
+        read(path).map_err(|error| vec![Problem::of_file(&name, "file.unreadable", error)])?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let mut loaded = load_text(&name, &text, &|script| {
+        let path = folder.join(beside(script)?);
+        Ok((path.display().to_string(), read(&path)?))
+    })?;
+    loaded.path = Some(path.to_owned());
+    Ok(loaded)
+}
+
+/// Finds the script of a name: what to call it in problems, and its text; or why it cannot.
+pub type ResolveScript<'a> = &'a dyn Fn(&str) -> Result<(String, String), String>;
+
+/// Loads a text. `name` is what it is called in problems.
+pub fn load_text(
+    name: &str,
+    text: &str,
+    resolve_script: ResolveScript<'_>,
+) -> Result<Loaded, Vec<Problem>> {
+    let places = Source::read(name, text)?;
+    let file: WorkflowFile = shaped(&places, workflow_schema(), &WORKFLOW_SHAPE)?;
+    let mut problems = check(&places, &file);
+    let mut settings = BTreeMap::new();
+    for (model, terms) in &file.models {
+        let script = Script { places: &places, file: &file, pointer: under("/models", model) };
+        match script.settings(terms, resolve_script) {
+            Ok(value) => {
+                settings.insert(model.clone(), value);
+            }
+            Err(more) => problems.extend(more),
+        }
+    }
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let workflow = compile(&file, &settings);
+    let digest = digest::of(&serde_json::to_value(&workflow).unwrap_or_default());
+    let source = text.to_owned();
+    Ok(Loaded { workflow: Arc::new(workflow), digest, source, path: None, places })
+}
+
+/// Loads every `*.yaml` of a folder but the scripts, in the order of their names. Of two files with
+/// the same workflow the first counts, and the second is a problem.
+pub fn load_dir(folder: &Path) -> (Vec<Loaded>, Vec<Problem>) {
+    let name = folder.display().to_string();
+    let paths = match workflow_files(folder) {
+        Ok(paths) => paths,
+        Err(error) => {
+            let message = format!("the folder cannot be read: {error}");
+            return (Vec::new(), vec![Problem::of_file(&name, "folder.unreadable", message)]);
+        }
+    };
+    let mut loaded: Vec<Loaded> = Vec::new();
+    let mut problems = Vec::new();
+    for path in paths {
+        let one = match load_file(&path) {
+            Ok(one) => one,
+            Err(more) => {
+                problems.extend(more);
+                continue;
+            }
+        };
+        match loaded.iter().find(|known| known.workflow.name == one.workflow.name) {
+            Some(first) => {
+                let first = first.path.as_deref().unwrap_or(folder).display();
+                let name = &one.workflow.name;
+                let message = format!("the workflow `{name}` is already described in {first}");
+                problems.push(one.problem("/name", "workflow.duplicate", message));
+            }
+            None => loaded.push(one),
+        }
+    }
+    (loaded, problems)
+}
+
+fn workflow_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(folder)?.take(FILES_MAX) {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let stem = name.strip_suffix(".yaml").or_else(|| name.strip_suffix(".yml"));
+        if stem.is_some_and(|stem| !stem.ends_with(".script")) && path.is_file() {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+/// Reads a file that is not too large, as text.
+fn read(path: &Path) -> Result<String, String> {
+    let size = fs::metadata(path).map_err(|error| unreadable(&error))?.len();
+    if size > FILE_BYTES_MAX as u64 {
+        return Err(format!("the file has {size} bytes; the most is {FILE_BYTES_MAX}"));
+    }
+    fs::read_to_string(path).map_err(|error| unreadable(&error))
+}
+
+fn unreadable(error: &io::Error) -> String {
+    if error.kind() == io::ErrorKind::NotFound {
+        "there is no such file".into()
+    } else if error.kind() == io::ErrorKind::InvalidData {
+        "the file is not UTF-8 text".into()
+    } else {
+        format!("the file cannot be read: {error}")
+    }
+}
+
+/// A script lies in its workflow's folder or below: a workflow file may not reach for others.
+fn beside(script: &str) -> Result<&Path, String> {
+    let path = Path::new(script);
+    if path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
+        return Ok(path);
+    }
+    Err("a script is named relative to its workflow, and lies in its folder or below".into())
+}
+
+static WORKFLOW_SHAPE: LazyLock<Validator> = LazyLock::new(|| {
+    jsonschema::validator_for(workflow_schema()).expect("our own schema is a JSON Schema")
+});
+static SCRIPT_SHAPE: LazyLock<Validator> = LazyLock::new(|| {
+    jsonschema::validator_for(script_schema()).expect("our own schema is a JSON Schema")
+});
+
+/// The file as its shape, or every place where it has another.
+fn shaped<T: DeserializeOwned>(
+    source: &Source,
+    schema: &Value,
+    validator: &Validator,
+) -> Result<T, Vec<Problem>> {
+    let problems = shape::check(source, schema, validator);
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    T::deserialize(&source.value)
+        .map_err(|error| vec![source.at("", "field.value", error.to_string())])
+}
+
+/// A model's script, in the workflow file or beside it.
+struct Script<'a> {
+    places: &'a Source,
+    file: &'a WorkflowFile,
+    pointer: String,
+}
+
+impl Script<'_> {
+    fn settings(
+        &self,
+        model: &ModelFile,
+        resolve_script: ResolveScript<'_>,
+    ) -> Result<Value, Vec<Problem>> {
+        let pointer = under(&self.pointer, "script");
+        match (model.provider.as_str(), &model.script) {
+            (SCRIPTED, None) => {
+                let message = "a scripted model needs a `script`: a file, or a list of rules";
+                Err(vec![self.places.at_key(&self.pointer, "script.missing", message)])
+            }
+            (SCRIPTED, Some(ScriptSource::Rules(rules))) => {
+                let problems = check_rules(self.places, &pointer, rules, self.file);
+                if problems.is_empty() { Ok(embedded(rules)) } else { Err(problems) }
+            }
+            (SCRIPTED, Some(ScriptSource::File(name))) => {
+                let (name, text) = resolve_script(name).map_err(|error| {
+                    let message = format!("the script `{name}` cannot be used: {error}");
+                    vec![self.places.at(&pointer, "script.unreadable", message)]
+                })?;
+                self.in_file(&name, &text)
+            }
+            (_, Some(_)) => {
+                let message = "only the provider `scripted` has a script";
+                Err(vec![self.places.at_key(&pointer, "field.unknown", message)])
+            }
+            (_, None) => Ok(model.settings.clone().map_or_else(|| json!({}), Value::Object)),
+        }
+    }
+
+    fn in_file(&self, name: &str, text: &str) -> Result<Value, Vec<Problem>> {
+        let places = Source::read(name, text)?;
+        let script: ScriptFile = shaped(&places, script_schema(), &SCRIPT_SHAPE)?;
+        let problems = check_rules(&places, "/rules", &script.rules, self.file);
+        if problems.is_empty() { Ok(embedded(&script.rules)) } else { Err(problems) }
+    }
+}
+
+fn embedded(rules: &[RuleFile]) -> Value {
+    json!({"script": {"rules": rules.iter().map(RuleFile::compile).collect::<Vec<_>>()}})
+}

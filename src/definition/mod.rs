@@ -1,0 +1,25 @@
+//! Definition: workflow files and what they mean: YAML in, `kernel::Workflow` out.
+//!
+//! ```text
+//! text ─► source (value + places) ─► shape (against the schema) ─► file ─► check ─► compile
+//! ```
+//!
+//! Every problem has a file, a line, a column and a stable code, and all of them are told at once.
+//! Which providers there are, and what their settings mean, is not known here.
+
+mod check;
+mod compile;
+mod file;
+mod load;
+mod problem;
+mod schema;
+mod script;
+mod shape;
+mod source;
+#[cfg(test)]
+mod tests;
+
+pub use load::{Loaded, ResolveScript, load_dir, load_file, load_text};
+pub use problem::Problem;
+pub use schema::{script_schema, workflow_schema};
+pub use source::FILE_BYTES_MAX;
