@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::stage::Stage;
 use crate::kernel::{
-    AgentInput, Audience, Closing, Effect, Event, Origin, Question, Recorded, Run, Speaker, Status,
-    Verdict, plan, readable, replay,
+    AgentInput, Audience, Closing, Effect, Event, Millis, Origin, Question, Recorded, Run, Speaker,
+    Status, Verdict, plan, readable, replay,
 };
 
 /// Panics, naming the law, where one does not hold.
@@ -63,12 +63,16 @@ fn k4_a_no_is_the_end(journal: &[Recorded]) {
                 assert!(!stopped, "K4: asked on after a no");
                 asked.insert(question.ordinal, question);
             }
-            Event::Answered { ordinal, value, .. } => {
+            Event::Answered { ordinal, value, by, .. } => {
+                on_time(asked[ordinal], by, recorded.at);
+                let by_clock = by == "timer" && asked[ordinal].is_verdict();
+                assert!(!by_clock, "K7: silence answered an approval");
                 let says_no = Question::verdict(value) == Verdict::Rejected;
                 stopped |= is_human(ordinal) && asked[ordinal].is_verdict() && says_no;
             }
-            Event::Closed { ordinal, closing: Closing::Rejected | Closing::Withdrawn, .. } => {
-                stopped |= is_human(ordinal);
+            Event::Closed { ordinal, closing, by } => {
+                on_time(asked[ordinal], by, recorded.at);
+                stopped |= is_human(ordinal) && *closing != Closing::Passed;
             }
             Event::StepStarted { .. } | Event::ToolCalled { .. } | Event::Completed => {
                 assert!(!stopped, "K4: went on after a no");
@@ -80,7 +84,6 @@ fn k4_a_no_is_the_end(journal: &[Recorded]) {
             | Event::HandedOff { .. }
             | Event::StepCompleted { .. }
             | Event::StepFailed { .. }
-            | Event::Closed { closing: Closing::Passed, .. }
             | Event::CheckpointSaved
             | Event::Parked
             | Event::Output { .. }
@@ -89,6 +92,12 @@ fn k4_a_no_is_the_end(journal: &[Recorded]) {
             | Event::Cancelled { .. } => {}
         }
     }
+}
+
+/// The clock speaks at the deadline or later, never early.
+fn on_time(question: &Question, by: &str, at: Millis) {
+    let is_due = question.deadline.is_some_and(|deadline| deadline <= at);
+    assert!(is_due || by != "timer", "the clock was early");
 }
 
 /// K5: the caller's first message and every public word, in order, and nobody else's tool traffic.

@@ -11,6 +11,7 @@ mod cast;
 mod coordinator;
 mod handoff;
 mod judge;
+mod properties;
 mod recovery;
 mod script;
 mod sequential;
