@@ -1,0 +1,19 @@
+//! The kernel's laws, told as plays: a workflow, a script, and the text of what comes of it.
+//!
+//! `script` has the acts, `stage` performs them, and `judge` looks at the laws after every act, so
+//! each play is a proof of all of them; `cast` makes the workflows. The other files are one concern
+//! each.
+
+mod answers;
+mod asking;
+mod bounds;
+mod cast;
+mod coordinator;
+mod handoff;
+mod judge;
+mod properties;
+mod recovery;
+mod script;
+mod sequential;
+mod stage;
+mod time;

@@ -1,0 +1,154 @@
+//! Recovery: what was under way when the process died is asked for again, made again, or put to a
+//! person; nothing that was done is done twice (E2, E3).
+
+use serde_json::json;
+
+use super::cast::{forever, human, sequence, step, support, terms};
+use super::stage::{Act, Stage, answers, calls, hands_to, play, returns, says};
+use crate::kernel::{Effect, Event, Kind, Millis, plan};
+
+fn charges() -> Act {
+    calls("", [("c1", "charge", json!({"id": 1}))])
+}
+
+#[test]
+fn a_lost_reply_is_a_new_attempt_that_counts_against_nobody() {
+    let mut stage = Stage::open(&sequence(vec![step("a")]), "Hello");
+    stage.perform([Act::Recovers, Act::Recovers, Act::Recovers, Act::Recovers, Act::Fails(true)]);
+    assert!(stage.told.contains("recovers -> a try 5\n"), "{}", stage.told);
+    let turn = &stage.run.turns[&1];
+    assert_eq!((turn.attempt, turn.failures), (5, 1));
+    assert!(turn.retry_at.is_some(), "it is the first failure of three");
+}
+
+#[test]
+fn a_report_of_the_lost_attempt_comes_too_late() {
+    let mut stage = Stage::open(&sequence(vec![step("a")]), "Hello");
+    let before = crate::kernel::Command::Replied {
+        turn: 1,
+        attempt: 1,
+        reply: crate::kernel::Reply { text: "Late.".into(), ..Default::default() },
+    };
+    stage.perform([Act::Recovers]);
+    assert_eq!(stage.command_by(&before), Err("work.stale"));
+}
+
+#[test]
+fn a_completed_step_is_never_performed_again() {
+    let mut stage = Stage::open(&sequence(vec![step("a"), step("b")]), "Hello");
+    stage.perform([says("One."), Act::Recovers, says("Two."), Act::Recovers]);
+    let of_a = stage.journal.iter().filter(
+        |recorded| matches!(&recorded.event, Event::StepStarted { agent, .. } if agent == "a"),
+    );
+    assert_eq!(of_a.count(), 1, "E3");
+    assert!(stage.told.ends_with("recovers -> completed with \"Two.\"\n"));
+}
+
+#[test]
+fn a_parked_run_is_left_alone() {
+    let workflow = sequence(vec![human("ok", Kind::Approval, forever()), step("a")]);
+    let mut stage = Stage::open(&workflow, "Hello");
+    let version = stage.run.version;
+    stage.perform([Act::Recovers]);
+    assert_eq!(stage.run.version, version);
+}
+
+#[test]
+fn a_repeatable_call_is_made_again_with_the_same_key() {
+    let mut stage = Stage::open(&sequence(vec![step("a")]), "Hello");
+    stage.perform([calls("", [("c1", "lookup", json!({}))])]);
+    let key_of = |stage: &Stage| match plan(&stage.run).as_slice() {
+        [Effect::CallTool { key, .. }] => key.clone(),
+        other => panic!("one call: {other:?}"),
+    };
+    let before = key_of(&stage);
+    stage.perform([Act::Recovers]);
+    assert_eq!(key_of(&stage), before);
+    stage.perform([returns("c1", json!(1)), returns("c1", json!(2))]);
+    assert!(stage.told.ends_with("c1 returns 1 -> a\nc1 returns 2 -> refused work.stale\n"));
+}
+
+#[test]
+fn e2_a_call_that_may_have_happened_becomes_a_question() {
+    let mut stage = Stage::open(&sequence(vec![step("a")]), "Hello");
+    stage.perform([charges(), Act::Recovers, returns("c1", json!("late"))]);
+    assert!(stage.told.ends_with(
+        "recovers -> waiting for #1 outcome_check\nc1 returns \"late\" -> refused work.stale\n"
+    ));
+    let asked = &stage.run.questions[&1];
+    assert_eq!(asked.context, json!({"tool": "charge", "arguments": "{\"id\":1}"}));
+    stage.perform([answers(1, "yes"), answers(1, json!({"verb": "happened"}))]);
+    assert_eq!(stage.told.matches("refused answer.invalid").count(), 2, "K7: {}", stage.told);
+}
+
+#[test]
+fn e2_it_happened_and_the_agent_gets_the_result() {
+    let mut stage = Stage::open(&sequence(vec![step("a")]), "Hello");
+    let happened = json!({"verb": "happened", "result": {"paid": 10}});
+    stage.perform([charges(), Act::Recovers, answers(1, happened)]);
+    assert!(stage.given().ends_with("tool : {\"paid\":10}\n"));
+}
+
+#[test]
+fn e2_it_is_done_now_and_after_another_crash_asked_again() {
+    let redo = json!({"verb": "redo"});
+    let script =
+        [charges(), Act::Recovers, answers(1, redo.clone()), Act::Recovers, answers(2, redo)];
+    let told = play(&sequence(vec![step("a")]), script);
+    let outcomes: Vec<_> = told.lines().filter_map(|line| line.split(" -> ").nth(1)).collect();
+    assert_eq!(
+        outcomes,
+        [
+            "charge(c1)",
+            "waiting for #1 outcome_check",
+            "charge(c1)",
+            "waiting for #2 outcome_check",
+            "charge(c1)"
+        ]
+    );
+}
+
+#[test]
+fn e2_it_is_aborted_and_a_repeat_of_that_is_known() {
+    let abort = || Act::Answers(vec![(1, json!({"verb": "abort"})), (2, json!("x"))], "k");
+    let both = calls(
+        "",
+        [("c1", "charge", json!({})), ("c2", "request_user_input", json!({"prompt": "Well?"}))],
+    );
+    let mut stage = Stage::open(&sequence(vec![step("a")]), "Hello");
+    stage.perform([both, Act::Recovers]);
+    // The agent's question came first; the lost outcome is the second.
+    let abort_second = || Act::Answers(vec![(2, json!({"verb": "abort"})), (1, json!("x"))], "k");
+    stage.perform([abort(), abort_second(), abort_second()]);
+    assert!(stage.told.contains("-> refused answer.invalid\n"), "{}", stage.told);
+    assert!(stage.told.contains("-> failed outcome.aborted\n"), "{}", stage.told);
+    assert!(stage.told.contains("-> repeats what came after"), "{}", stage.told);
+}
+
+#[test]
+fn k4_a_withdrawn_outcome_check_leaves_the_call_undone() {
+    let script = [charges(), Act::Recovers, Act::Withdraws(1)];
+    let told = play(&sequence(vec![step("a")]), script);
+    assert!(told.ends_with("withdraws #1 -> a\n"), "{told}");
+}
+
+#[test]
+fn a_crash_within_a_handoff_asks_about_the_call_and_then_hands_over() {
+    let both = calls("", [("c1", "charge", json!({})), ("c2", "handoff_to_repair", json!({}))]);
+    let happened = json!({"verb": "happened", "result": null});
+    let told = play(&support(terms()), [both, Act::Recovers, answers(1, happened)]);
+    assert!(told.ends_with("-> repair\n"), "{told}");
+    assert!(
+        play(&support(terms()), [hands_to("repair"), Act::Recovers]).ends_with("repair try 2\n")
+    );
+}
+
+#[test]
+fn a_pause_for_a_retry_outlasts_a_restart() {
+    let mut stage = Stage::open(&sequence(vec![step("a")]), "Hello");
+    stage.perform([Act::Fails(true)]);
+    let due = stage.run.wake_at();
+    stage.now = Millis(10);
+    stage.perform([Act::Recovers]);
+    assert_eq!((stage.run.wake_at(), plan(&stage.run).len()), (due, 0));
+}

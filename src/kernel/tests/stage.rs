@@ -1,0 +1,224 @@
+//! Stage: performs a script on a run and tells it as a play, one line an act.
+//!
+//! After every act the laws are judged (`judge.rs`), whatever the play is about.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::judge;
+use super::script::tell;
+pub(super) use super::script::{Act, answers, calls, directs, hands_to, returns, says};
+use crate::kernel::{
+    Answer, AttemptFault, Command, Decision, Declined, Effect, Event, Failure, Millis, Principal,
+    Purpose, Recorded, Reply, RequestId, Role, Run, RunId, SessionId, Started, Status, Version,
+    Workflow, apply, plan, start,
+};
+
+pub(super) const STEM: &str = "01k9zq3v7m8n4p5r6s7t8v9w0x";
+
+/// The whole play, with "Hello" as the caller's first message.
+pub(super) fn play<const N: usize>(workflow: &Workflow, script: [Act; N]) -> String {
+    let mut stage = Stage::open(workflow, "Hello");
+    stage.perform(script);
+    stage.told
+}
+
+/// A run, its journal, and the play so far.
+#[derive(Debug)]
+pub(super) struct Stage {
+    pub(super) run: Run,
+    pub(super) now: Millis,
+    pub(super) journal: Vec<Recorded>,
+    pub(super) told: String,
+}
+
+impl Stage {
+    pub(super) fn open(workflow: &Workflow, input: impl Into<Value>) -> Self {
+        let workflow = Arc::new(workflow.clone());
+        let now = Millis(0);
+        let started = Started {
+            session: SessionId::parse("s").expect("an id"),
+            workflow: workflow.name.clone(),
+            definition: "d".into(),
+            owner: "ann".into(),
+            door: "grpc".into(),
+            input: input.into(),
+            metadata: std::collections::BTreeMap::new(),
+            forked_from: None,
+        };
+        let (run, events) = start(RunId::fresh(STEM), workflow, started, now).expect("starts");
+        let mut stage = Self { run, now, journal: Vec::new(), told: String::new() };
+        stage.record(events);
+        judge::judge(&stage);
+        let opening = format!("{}\n", stage.state());
+        stage.told = opening;
+        stage
+    }
+
+    pub(super) fn perform<const N: usize>(&mut self, script: [Act; N]) {
+        for act in script {
+            let line = match self.act(&act) {
+                Ok(None) => self.state(),
+                Ok(Some(after)) => format!("repeats what came after {after}"),
+                Err(code) => format!("refused {code}"),
+            };
+            writeln!(self.told, "{} -> {line}", tell(&act)).expect("text");
+        }
+    }
+
+    /// Performs one act and judges the laws. A repeat tells where its events began, a refusal its
+    /// code.
+    pub(super) fn act(&mut self, act: &Act) -> Result<Option<Version>, &'static str> {
+        let command = self.command(act);
+        self.command_by(&command)
+    }
+
+    /// Gives the run a command and judges the laws.
+    pub(super) fn command_by(
+        &mut self,
+        command: &Command,
+    ) -> Result<Option<Version>, &'static str> {
+        let before = self.run.clone();
+        let told = match apply(&mut self.run, command, self.now) {
+            Ok(Decision::Events(events)) => {
+                self.record(events);
+                Ok(None)
+            }
+            Ok(Decision::Repeat { after }) => Ok(Some(after)),
+            Err(declined) => Err(code_of(&declined)),
+        };
+        if told != Ok(None) {
+            judge::k1_no_trace(&before, &self.run);
+        }
+        judge::judge(self);
+        told
+    }
+
+    fn command(&mut self, act: &Act) -> Command {
+        let (turn, attempt) = self.owed_reply();
+        let replied = |reply| Command::Replied { turn, attempt, reply };
+        let failure = |text: &str| Failure::new("world.fault", text);
+        match act {
+            Act::Says(text) => replied(Reply { text: text.clone(), ..Reply::default() }),
+            Act::Outputs(value) => {
+                replied(Reply { output: Some(value.clone()), ..Reply::default() })
+            }
+            Act::Calls(text, calls) => {
+                replied(Reply { text: text.clone(), calls: calls.clone(), ..Reply::default() })
+            }
+            Act::Fails(retriable) => {
+                let fault = AttemptFault { failure: failure("no line"), retriable: *retriable };
+                Command::AttemptFailed { turn, attempt, fault }
+            }
+            Act::Returns(call_id, outcome) => {
+                let turn = self.run.turns.keys().next().copied().unwrap_or(0);
+                let outcome = outcome
+                    .clone()
+                    .map_err(|text| AttemptFault { failure: failure(&text), retriable: false });
+                Command::ToolReturned { turn, call_id: call_id.clone(), outcome }
+            }
+            Act::Answers(answers, key) => self.answer(answers, key),
+            Act::Withdraws(ordinal) => {
+                Command::Withdraw { request: self.request(*ordinal), principal: ann() }
+            }
+            Act::Cancels => Command::Cancel { reason: "enough".into(), principal: ann() },
+            Act::Waits(ms) => {
+                self.now = self.now.plus(*ms);
+                Command::Tick
+            }
+            Act::Recovers => Command::Recover,
+        }
+    }
+
+    pub(super) fn answer(&self, answers: &[(u32, Value)], key: &str) -> Command {
+        let answer = |(ordinal, value): &(u32, Value)| Answer {
+            request: self.request(*ordinal),
+            value: value.clone(),
+            digest: None,
+        };
+        let answers = answers.iter().map(answer).collect();
+        Command::Answer { answers, key: key.into(), principal: ann() }
+    }
+
+    pub(super) fn request(&self, ordinal: u32) -> RequestId {
+        RequestId { run: self.run.id.clone(), ordinal }
+    }
+
+    /// What the agent that is to reply next would be given, one line a message.
+    pub(super) fn given(&self) -> String {
+        let mut text = String::new();
+        for effect in plan(&self.run) {
+            let Effect::Reply { input, .. } = effect else { continue };
+            for message in &input.messages {
+                let calls: Vec<_> = message.calls.iter().map(|call| call.tool.as_str()).collect();
+                let calls = if calls.is_empty() { String::new() } else { format!(" {calls:?}") };
+                let (role, author) = (message.role.word(), &message.author);
+                writeln!(text, "{role} {author}: {}{calls}", message.text).expect("text");
+            }
+            return text;
+        }
+        text
+    }
+
+    fn owed_reply(&self) -> (u32, u32) {
+        let owed = plan(&self.run).into_iter().find_map(|effect| match effect {
+            Effect::Reply { turn, attempt, .. } => Some((turn, attempt)),
+            Effect::CallTool { .. } => None,
+        });
+        owed.unwrap_or((0, 0))
+    }
+
+    fn record(&mut self, events: Vec<Event>) {
+        for event in events {
+            let version = Version::try_from(self.journal.len()).expect("small") + 1;
+            self.journal.push(Recorded { version, at: self.now, event });
+        }
+    }
+
+    fn state(&self) -> String {
+        match &self.run.status {
+            Status::Running => self.owed(),
+            Status::Waiting { .. } => {
+                let asks = self.run.questions.values();
+                let asks = asks.map(|asked| format!("#{} {}", asked.ordinal, asked.kind.word()));
+                format!("waiting for {}", asks.collect::<Vec<_>>().join(", "))
+            }
+            Status::Completed => {
+                let output = self.run.output.clone().unwrap_or_default();
+                let spoken = output.as_array().map(|spoken| format!("{} messages", spoken.len()));
+                format!("completed with {}", spoken.unwrap_or_else(|| output.to_string()))
+            }
+            Status::Failed(failure) => format!("failed {}", failure.code),
+            Status::Cancelled { by } => format!("cancelled by {by}"),
+        }
+    }
+
+    fn owed(&self) -> String {
+        let owed = plan(&self.run).into_iter().map(|effect| match effect {
+            Effect::Reply { turn, attempt, input } => {
+                let sums_up = self.run.turns[&turn].purpose == Purpose::Synthesis;
+                let tries = if attempt > 1 { format!(" try {attempt}") } else { String::new() };
+                format!("{}{}{tries}", input.agent, if sums_up { " sums up" } else { "" })
+            }
+            Effect::CallTool { call, .. } => format!("{}({})", call.tool, call.id),
+        });
+        let mut owed: Vec<_> = owed.collect();
+        if let Some(at) = self.run.wake_at() {
+            owed.push(format!("clock at {at}"));
+        }
+        owed.join(", ")
+    }
+}
+
+pub(super) fn ann() -> Principal {
+    Principal { id: "ann".into(), role: Role::User, door: "grpc" }
+}
+
+fn code_of(declined: &Declined) -> &'static str {
+    match declined {
+        Declined::Refused(refusal) => refusal.code(),
+        Declined::Corrupt(corruption) => panic!("decide made what cannot be: {corruption}"),
+    }
+}
