@@ -34,8 +34,10 @@ impl Engine {
             // Set before looking, so that a deadline that comes meanwhile is not overlooked.
             self.inner.alarm.store(u64::MAX, Ordering::Release);
             match self.wake_due().await {
-                Ok(Some(at)) => self.wake_at(at),
-                Ok(None) => {}
+                Ok(next) => {
+                    let next = next.map_or(u64::MAX, |at| at.0);
+                    self.inner.alarm.fetch_min(next, Ordering::AcqRel);
+                }
                 Err(error) => {
                     tracing::error!(%error, "due runs could not be listed");
                     let now = self.inner.clock.now();
