@@ -1,0 +1,3 @@
+//! The tests from outside, in one binary: it links once.
+
+mod architecture;
