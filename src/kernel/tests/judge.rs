@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::stage::Stage;
 use crate::kernel::{
-    AgentInput, Audience, Closing, Effect, Event, Millis, Origin, Question, Recorded, Run, Speaker,
-    Status, Verdict, plan, readable, replay,
+    AgentInput, Audience, Closing, Effect, Event, Kind, Millis, Origin, Question, Recorded, Run,
+    Speaker, Status, Verdict, plan, readable, replay,
 };
 
 /// Panics, naming the law, where one does not hold.
@@ -65,10 +65,10 @@ fn k4_a_no_is_the_end(journal: &[Recorded]) {
             }
             Event::Answered { ordinal, value, by, .. } => {
                 on_time(asked[ordinal], by, recorded.at);
-                let by_clock = by == "timer" && asked[ordinal].is_verdict();
+                let by_clock = by == "timer" && wants_a_yes(asked[ordinal].kind);
                 assert!(!by_clock, "K7: silence answered an approval");
                 let says_no = Question::verdict(value) == Verdict::Rejected;
-                stopped |= is_human(ordinal) && asked[ordinal].is_verdict() && says_no;
+                stopped |= is_human(ordinal) && wants_a_yes(asked[ordinal].kind) && says_no;
             }
             Event::Closed { ordinal, closing, by } => {
                 on_time(asked[ordinal], by, recorded.at);
@@ -92,6 +92,11 @@ fn k4_a_no_is_the_end(journal: &[Recorded]) {
             | Event::Cancelled { .. } => {}
         }
     }
+}
+
+/// Judged by the kind alone, so that the kernel's own notion is judged with it.
+fn wants_a_yes(kind: Kind) -> bool {
+    matches!(kind, Kind::Approval | Kind::PlanReview | Kind::ToolApproval)
 }
 
 /// The clock speaks at the deadline or later, never early.

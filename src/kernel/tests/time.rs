@@ -5,7 +5,7 @@ use serde_json::json;
 use super::cast::{human, patience, sequence, step, support, terms};
 use super::stage::{Act, Stage, answers, play, says};
 use crate::kernel::workflow::Handoff;
-use crate::kernel::{Kind, Millis, OnTimeout, Status};
+use crate::kernel::{Closing, Command, Decision, Event, Kind, Millis, OnTimeout, Status, decide};
 
 fn asked(kind: Kind, on_timeout: OnTimeout) -> crate::kernel::Workflow {
     sequence(vec![human("q", kind, patience(1000, on_timeout)), step("a")])
@@ -51,6 +51,18 @@ fn k7_a_default_that_does_not_fit_is_no_answer() {
         let workflow = asked(Kind::Selection, OnTimeout::DefaultAnswer(on_timeout));
         let told = play(&workflow, [Act::Waits(1000)]);
         assert!(told.ends_with("-> failed question.expired\n"), "{told}");
+    }
+}
+
+#[test]
+fn k7_an_approval_is_rejected_by_silence_even_if_its_terms_were_tampered_with() {
+    let mut stage = Stage::open(&asked(Kind::Approval, OnTimeout::Reject), "Hello");
+    for on_timeout in [OnTimeout::Continue, OnTimeout::DefaultAnswer(json!("approve"))] {
+        stage.run.questions.get_mut(&1).expect("open").on_timeout = on_timeout;
+        let decision = decide(&stage.run, &Command::Tick, Millis(1000)).expect("a tick");
+        let closing = Closing::Rejected;
+        let rejected = vec![Event::Closed { ordinal: 1, closing, by: "timer".into() }];
+        assert_eq!(decision, Decision::Events(rejected));
     }
 }
 
