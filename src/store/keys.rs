@@ -137,6 +137,14 @@ pub(super) fn waiting(place: Waiting, run: &Packed) -> Vec<u8> {
     key(WAITING, &[&place.deadline.0.to_be_bytes(), &place.since.0.to_be_bytes(), run])
 }
 
+/// The place and the run of such a key.
+pub(super) fn read_waiting(bytes: &[u8]) -> Option<(Waiting, RunId)> {
+    let (deadline, rest) = bytes.get(1..)?.split_first_chunk::<8>()?;
+    let (since, run) = rest.split_first_chunk::<8>()?;
+    let time = |bytes: &[u8; 8]| Millis(u64::from_be_bytes(*bytes));
+    Some((Waiting { deadline: time(deadline), since: time(since) }, unpack(run)?))
+}
+
 /// The place of a run by a time: `DUE` or `OVER`.
 pub fn timed(prefix: u8, at: Millis, run: &Packed) -> Vec<u8> {
     key(prefix, &[&at.0.to_be_bytes(), run])

@@ -2,16 +2,56 @@
 
 mod audit;
 pub mod codec;
+mod config;
 pub mod keys;
 mod leases;
 mod memory;
 mod places;
+mod sled;
 
 use std::sync::Arc;
 
+pub use config::{OpenError, StoreConfig};
+
 use crate::ports::Journal;
 
+/// An open store.
+#[derive(Debug, Clone)]
+pub struct Store {
+    journal: Arc<dyn Journal>,
+    embedded: Option<Arc<sled::SledJournal>>,
+}
+
+impl Store {
+    /// Its journals.
+    pub fn journal(&self) -> Arc<dyn Journal> {
+        Arc::clone(&self.journal)
+    }
+
+    /// Tells other processes, which find the directory held, where this one can be talked to.
+    pub fn announce(&self, address: &str) -> std::io::Result<()> {
+        match &self.embedded {
+            Some(embedded) => embedded.announce(address),
+            None => Ok(()),
+        }
+    }
+}
+
 /// A store that lives as long as the process.
-pub fn memory() -> Arc<dyn Journal> {
-    Arc::new(memory::MemoryJournal::default())
+pub fn memory() -> Store {
+    Store { journal: Arc::new(memory::MemoryJournal::default()), embedded: None }
+}
+
+/// Opens the embedded store in a directory, which is made if it is not there. A store that does not
+/// open is an error with the remedy in it, never a fresh empty one.
+pub async fn open(config: &StoreConfig) -> Result<Store, OpenError> {
+    let told = config.clone();
+    let opened = tokio::task::spawn_blocking(move || sled::SledJournal::open(&told)).await;
+    let embedded = opened.map_err(|error| OpenError::Damaged {
+        dir: config.dir.clone(),
+        what: format!("it could not be read: {error}"),
+    })??;
+    let embedded = Arc::new(embedded);
+    let journal: Arc<dyn Journal> = embedded.clone();
+    Ok(Store { journal, embedded: Some(embedded) })
 }

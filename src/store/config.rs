@@ -1,0 +1,133 @@
+//! Config: what an embedded store is told when it is opened, and every way in which it does not.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What an embedded store is told.
+#[derive(Debug, Clone)]
+pub struct StoreConfig {
+    /// The data directory; made if it is not there.
+    pub dir: PathBuf,
+    /// Memory for pages. A hint: sled takes up to twice as much.
+    pub cache_bytes: u64,
+    /// Below this much free space nothing more is written, so that the disk is never found full in
+    /// the middle of a write, and there is room to open the store again and to prune.
+    pub reserve_bytes: u64,
+    /// After writing this much the page table is saved anew, so that a restart reads at most the
+    /// log since then: about a second for twice 512 MiB. Saving stops all writing meanwhile, for
+    /// about as long as a restart takes; the more seldom the better.
+    pub refresh_bytes: u64,
+}
+
+impl StoreConfig {
+    /// The usual settings for a data directory.
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        Self {
+            dir: dir.into(),
+            cache_bytes: 64 << 20,
+            reserve_bytes: 64 << 20,
+            refresh_bytes: 512 << 20,
+        }
+    }
+}
+
+/// Why a store did not open. Nothing was changed, and no empty one was put in its place.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process has it.
+    #[error("data directory `{}` is held by {}", .dir.display(), holder(*.pid, .server.as_deref()))]
+    Held {
+        /// The data directory.
+        dir: PathBuf,
+        /// The process, if it said.
+        pid: Option<u32>,
+        /// The address it serves, if it does.
+        server: Option<String>,
+    },
+    /// It was written in another format.
+    #[error(
+        "data directory `{}` has format {found}, this program reads {expected}; `holdpoint export` \
+         with the program that wrote it, then `holdpoint import` into a new directory", .dir.display()
+    )]
+    WrongFormat {
+        /// The data directory.
+        dir: PathBuf,
+        /// What is there.
+        found: String,
+        /// What we read.
+        expected: String,
+    },
+    /// It is not ours.
+    #[error(
+        "`{}` holds files but no Holdpoint store; give an empty directory or one that does not exist",
+        .dir.display()
+    )]
+    Foreign {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// Its bytes do not check out.
+    #[error(
+        "the store in `{}` is damaged: {what}; it was left as it is: copy the directory away, then \
+         `holdpoint import` the latest export into a new one", .dir.display()
+    )]
+    Damaged {
+        /// The data directory.
+        dir: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// It cannot be written to.
+    #[error("`{}` cannot be written to; give this user the right to, or another directory", .path.display())]
+    ReadOnly {
+        /// The file or directory.
+        path: PathBuf,
+    },
+    /// The disk is full, or nearly.
+    #[error(
+        "the file system of `{}` has {free_mib} MiB left, {reserve_mib} MiB are kept in reserve; \
+         free some space and start again", .path.display()
+    )]
+    NoSpace {
+        /// The data directory.
+        path: PathBuf,
+        /// What is left.
+        free_mib: u64,
+        /// What is kept.
+        reserve_mib: u64,
+    },
+    /// Anything else the operating system says.
+    #[error("`{}` cannot be opened", .path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// What it says.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl OpenError {
+    /// What an operating system's no means for a path.
+    pub(super) fn of(path: &Path, source: io::Error) -> Self {
+        let path = path.to_path_buf();
+        if matches!(
+            source.kind(),
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+        ) {
+            return Self::ReadOnly { path };
+        }
+        if matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
+            return Self::NoSpace { path, free_mib: 0, reserve_mib: 0 };
+        }
+        Self::Io { path, source }
+    }
+}
+
+fn holder(pid: Option<u32>, server: Option<&str>) -> String {
+    let process = pid.map_or("another process".into(), |pid| format!("process {pid}"));
+    match server {
+        Some(server) => format!("{process}, which serves {server}: talk to it there, or stop it"),
+        None => format!("{process}: wait for it to end, or stop it"),
+    }
+}

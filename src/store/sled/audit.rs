@@ -1,0 +1,176 @@
+//! Audit of a sled store: every byte of it is read once, and every index is held against the heads.
+
+use std::path::Path;
+
+use ::sled::Db;
+
+use crate::kernel::{Recorded, RunId};
+use crate::ports::{Fault, Head, SessionRow, StoreReport};
+use crate::store::audit::{Audit, count};
+use crate::store::codec::{self, StoredHead};
+use crate::store::keys;
+use crate::store::places::Places;
+use crate::store::sled::directory::bytes_below;
+use crate::store::sled::reader;
+use crate::store::sled::shelf::fault;
+use crate::store::sled::values;
+
+/// Reads everything, checks everything, and says what it found.
+pub(super) fn verify(db: &Db, store: &Path) -> Result<StoreReport, Fault> {
+    let mut audit = Audit::new("sled", codec::FORMAT);
+    runs(db, &mut audit)?;
+    orphans(db, &mut audit)?;
+    indexes(db, &mut audit)?;
+    sessions(db, &mut audit)?;
+    if let Ok(blobs) = bytes_below(&store.join("blobs"))
+        && blobs > 0
+    {
+        audit.damage(format!("`blobs/` holds {blobs} bytes; it must stay empty"));
+    }
+    audit.report.bytes = bytes_below(store).unwrap_or_default();
+    Ok(audit.finish())
+}
+
+/// Every head, with its journal folded anew.
+fn runs(db: &Db, audit: &mut Audit) -> Result<(), Fault> {
+    for row in reader::span(db, &[keys::HEAD], None) {
+        let run = match reader::run_of(row) {
+            Ok(run) => run,
+            Err(what) => {
+                audit.damage(what.to_string());
+                continue;
+            }
+        };
+        let stored = match reader::stored_head(db, &run) {
+            Ok(Some(stored)) => stored,
+            Ok(None) => continue, // pruned meanwhile
+            Err(what) => {
+                audit.damage(format!("the head of run `{run}`: {what}"));
+                continue;
+            }
+        };
+        let journal = match journal(db, &stored.head) {
+            Ok(journal) => journal,
+            Err(what) => {
+                audit.damage(what.to_string());
+                continue;
+            }
+        };
+        let definition = reader::definition(db, &stored.head.definition);
+        let definition = definition.unwrap_or_else(|what| {
+            audit.damage(what.to_string());
+            None
+        });
+        audit.run(&stored.head, &journal, definition.as_deref());
+        places(db, &run, &stored, audit)?;
+    }
+    Ok(())
+}
+
+/// A journal up to its head: a run that lives may grow while it is read.
+fn journal(db: &Db, head: &Head) -> Result<Vec<Recorded>, Fault> {
+    let length = usize::try_from(head.version).unwrap_or(usize::MAX);
+    reader::events(db, &head.run, 0, length)
+}
+
+/// Every place where a run must be found is there.
+fn places(db: &Db, run: &RunId, stored: &StoredHead, audit: &mut Audit) -> Result<(), Fault> {
+    let Some(packed) = keys::pack(run) else { return Ok(()) };
+    let head = &stored.head;
+    let places = Places::of(head);
+    let mut expected =
+        vec![keys::session_run(&head.session, &packed), keys::session(&head.session)];
+    expected.extend(places.waiting.map(|place| keys::waiting(place, &packed)));
+    expected.extend(places.due.map(|at| keys::timed(keys::DUE, at, &packed)));
+    expected.extend(places.over.map(|at| keys::timed(keys::OVER, at, &packed)));
+    expected.extend(places.going.then(|| keys::going(&packed)));
+    expected.extend(stored.key.as_ref().map(|key| keys::idempotency(&head.owner, key)));
+    for key in expected {
+        let is_there = db.contains_key(&key).map_err(|error| fault(&error))?;
+        if !is_there && reader::stored_head(db, run)?.as_ref() == Some(stored) {
+            audit.damage(format!("run `{run}`: missing from index `{}`", char::from(key[0])));
+        }
+    }
+    Ok(())
+}
+
+/// Every entry belongs to a run, and every piece to a value.
+fn orphans(db: &Db, audit: &mut Audit) -> Result<(), Fault> {
+    let mut last = None;
+    for row in reader::span(db, &[keys::ENTRY], None) {
+        let (key, place) = row.map_err(|error| fault(&error))?;
+        let Some((run, first)) = keys::read_entry(&key) else {
+            audit.damage("an entry lies under a key that is none".into());
+            continue;
+        };
+        if last.as_ref() != Some(&run) && reader::stored_head(db, &run).is_ok_and(|h| h.is_none()) {
+            audit.damage(format!("run `{run}`: an entry at version {first} but no head"));
+        }
+        if let Err(what) = reader::entry(db, &key, place) {
+            audit.damage(what.to_string());
+        }
+        last = Some(run);
+    }
+    for row in reader::span(db, &[keys::PIECE], None) {
+        let (key, _) = row.map_err(|error| fault(&error))?;
+        let of = key.get(1..key.len().saturating_sub(2)).unwrap_or_default();
+        let place = db.get(of).map_err(|error| fault(&error))?;
+        if place.is_none_or(|place| values::pieces(&place) == 0) {
+            audit.damage("a piece of a value that is not there".into());
+        }
+    }
+    Ok(())
+}
+
+/// No index names a run that does not belong there.
+fn indexes(db: &Db, audit: &mut Audit) -> Result<(), Fault> {
+    for prefix in [keys::WAITING, keys::DUE, keys::GOING, keys::OVER, keys::SESSION_RUN] {
+        for row in reader::span(db, &[prefix], None) {
+            let (key, _) = row.map_err(|error| fault(&error))?;
+            let Some(run) = keys::run_at_end(&key) else {
+                audit.damage(format!("index `{}` names no run", char::from(prefix)));
+                continue;
+            };
+            let Ok(stored) = reader::stored_head(db, &run) else { continue };
+            let belongs = stored.is_some_and(|stored| belongs(&key, &stored.head));
+            let is_there = db.contains_key(&key).map_err(|error| fault(&error))?;
+            if !belongs && is_there {
+                let index = char::from(prefix);
+                audit.damage(format!("run `{run}`: does not belong in index `{index}`"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn belongs(key: &[u8], head: &Head) -> bool {
+    let Some(packed) = keys::pack(&head.run) else { return false };
+    let places = Places::of(head);
+    let expected = match key[0] {
+        keys::WAITING => places.waiting.map(|place| keys::waiting(place, &packed)),
+        keys::DUE => places.due.map(|at| keys::timed(keys::DUE, at, &packed)),
+        keys::OVER => places.over.map(|at| keys::timed(keys::OVER, at, &packed)),
+        keys::GOING => places.going.then(|| keys::going(&packed)),
+        _ => Some(keys::session_run(&head.session, &packed)),
+    };
+    expected.as_deref() == Some(key)
+}
+
+/// Every session, key and definition checks out.
+fn sessions(db: &Db, audit: &mut Audit) -> Result<(), Fault> {
+    for prefix in [keys::SESSION, keys::KEY, keys::DEFINITION] {
+        for row in reader::span(db, &[prefix], None) {
+            let (key, _) = row.map_err(|error| fault(&error))?;
+            let Some(record) = reader::record(db, &key)? else { continue };
+            let outcome = match prefix {
+                keys::SESSION => codec::unseal_json::<SessionRow>(&key, &record).map(|_| ()),
+                _ => codec::unseal(&key, &record).map(|_| ()),
+            };
+            if let Err(what) = outcome {
+                audit.damage(format!("under `{}`: {what}", char::from(prefix)));
+            }
+            audit.report.sessions += count(usize::from(prefix == keys::SESSION));
+        }
+    }
+    Ok(())
+}

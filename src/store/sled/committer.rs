@@ -1,0 +1,239 @@
+//! Committer: the one thread that writes. It gathers what is queued, decides on all of it, makes it
+//! durable in one step, and only then answers.
+//!
+//! ```text
+//! callers ──queue──► gather ─► check each ─► one batch ─► flush ─► fdatasync ─► answer each
+//! ```
+//!
+//! - **J1** One batch: all of a group's writes are recovered, or none.
+//! - **J2** sled's `flush` ends in `sync_file_range`, which survives no power cut; `fdatasync` does.
+//! - **E7** A failed write is never tried again: the store has failed, and says so to everyone.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use tokio::sync::{mpsc, oneshot};
+
+use crate::failpoint;
+use crate::kernel::{Millis, Version};
+use crate::ports::{AppendError, Fault};
+use crate::store::leases::Leases;
+use crate::store::sled::group::Group;
+use crate::store::sled::prepared::{Prepared, Sealed};
+use crate::store::sled::shelf::{Shelf, fault};
+
+/// Jobs that may wait for the committer; beyond it callers wait for their turn to queue. Several
+/// groups' worth, so that the disk never waits for the callers.
+pub(super) const QUEUE_MAX: usize = 1_024;
+/// Appends made durable together: at some 30 µs each a group takes about as long as ten syncs, and
+/// nobody waits much longer for being in company.
+const GROUP_MAX: usize = 256;
+/// Bytes made durable together: a few of sled's segments.
+const GROUP_BYTES_MAX: usize = 4 << 20;
+
+/// Runs taken out together: each is as many places as its journal has entries.
+const PRUNE_MAX: usize = 64;
+
+/// What the committer is asked to do.
+#[derive(Debug)]
+pub(super) enum Job {
+    Append(Box<Prepared>, oneshot::Sender<Result<Version, AppendError>>),
+    Define(Sealed, oneshot::Sender<Result<(), AppendError>>),
+    Prune { before: Millis, limit: usize, reply: oneshot::Sender<Result<usize, Fault>> },
+    Close(oneshot::Sender<()>),
+}
+
+/// Whether the store still takes writes, for all to see.
+#[derive(Debug, Default)]
+pub(super) struct Health {
+    failure: OnceLock<String>,
+    is_closed: AtomicBool,
+}
+
+impl Health {
+    /// Why the store takes no more writes, if it does not.
+    pub(super) fn check(&self) -> Result<(), Fault> {
+        match self.failure.get() {
+            Some(why) => Err(Fault::Permanent(format!("the store has failed: {why}"))),
+            None if self.is_closed.load(Ordering::Acquire) => {
+                Err(Fault::Retriable("the store is closed".into()))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn fail(&self, why: &str) {
+        if self.failure.set(why.to_owned()).is_ok() {
+            tracing::error!(
+                why,
+                "the store has failed and takes no more writes; nothing acknowledged is lost: \
+                 see to the disk, then restart"
+            );
+        }
+    }
+}
+
+/// The one thread that writes.
+#[derive(Debug)]
+pub(super) struct Committer {
+    pub(super) shelf: Arc<Shelf>,
+    pub(super) leases: Arc<Leases>,
+    pub(super) health: Arc<Health>,
+    pub(super) written: u64,
+}
+
+impl Committer {
+    /// Works until it is closed, or nobody is left who could ask.
+    pub(super) fn work(mut self, mut queue: mpsc::Receiver<Job>) {
+        let watch = Watch { health: Arc::clone(&self.health), is_done: false };
+        let mut jobs = Vec::with_capacity(GROUP_MAX);
+        let mut left = None;
+        while let Some(job) = left.take().or_else(|| queue.blocking_recv()) {
+            match job {
+                Job::Append(..) | Job::Define(..) => {
+                    jobs.push(job);
+                    left = gather(&mut queue, &mut jobs);
+                    self.commit_jobs(&mut jobs);
+                }
+                Job::Prune { before, limit, reply } => tell(reply, self.prune(before, limit)),
+                Job::Close(reply) => {
+                    self.close();
+                    tell(reply, ());
+                    break;
+                }
+            }
+            self.refresh_if_due();
+        }
+        watch.done();
+    }
+
+    /// Makes a group durable, and answers each of it.
+    fn commit_jobs(&mut self, jobs: &mut Vec<Job>) {
+        let ready = self.health.check().and_then(|()| self.shelf.has_room());
+        let mut answers = Vec::with_capacity(jobs.len());
+        let (shelf, leases) = (Arc::clone(&self.shelf), Arc::clone(&self.leases));
+        let written = shelf.with(|db| {
+            ready?;
+            let mut group = Group::new(db, &leases);
+            for job in jobs.iter() {
+                answers.push(match job {
+                    Job::Append(append, _) => group.append(append),
+                    Job::Define(sealed, _) => group.define(sealed).map(|()| 0).map_err(Into::into),
+                    Job::Prune { .. } | Job::Close(_) => Ok(0),
+                });
+            }
+            self.commit(db, group)
+        });
+        if let Err(fault) = written {
+            // Whatever was decided, even a no, was decided on writes that were never made.
+            answers = jobs.iter().map(|_| Err(fault.clone().into())).collect();
+        }
+        for (job, answer) in jobs.drain(..).zip(answers) {
+            match job {
+                Job::Append(_, reply) => tell(reply, answer),
+                Job::Define(_, reply) => tell(reply, answer.map(|_| ())),
+                Job::Prune { .. } | Job::Close(_) => {}
+            }
+        }
+        failpoint::hit("store.after_ack");
+    }
+
+    /// J2: everything in the group is durable when this returns `Ok`.
+    fn commit(&mut self, db: &::sled::Db, group: Group<'_>) -> Result<(), Fault> {
+        let Some((batch, bytes)) = group.into_batch() else { return Ok(()) };
+        failpoint::hit("store.before_batch");
+        let outcome = db.apply_batch(batch).map_err(|error| fault(&error)).and_then(|()| {
+            failpoint::hit("store.after_batch");
+            db.flush().map_err(|error| fault(&error))?;
+            failpoint::hit("store.after_flush");
+            self.shelf.sync()
+        });
+        if let Err(failure) = &outcome {
+            self.health.fail(&failure.to_string());
+            return self.health.check();
+        }
+        failpoint::hit("store.after_sync");
+        self.written += bytes;
+        Ok(())
+    }
+
+    fn prune(&mut self, before: Millis, limit: usize) -> Result<usize, Fault> {
+        self.health.check()?;
+        let (shelf, leases) = (Arc::clone(&self.shelf), Arc::clone(&self.leases));
+        let mut pruned = 0;
+        while pruned < limit {
+            let slice = shelf.with(|db| {
+                let mut group = Group::new(db, &leases);
+                let pruned = group.prune(before, PRUNE_MAX.min(limit - pruned))?;
+                self.commit(db, group)?;
+                Ok(pruned)
+            })?;
+            pruned += slice;
+            if slice == 0 {
+                break;
+            }
+        }
+        Ok(pruned)
+    }
+
+    fn refresh_if_due(&mut self) {
+        if self.written < self.shelf.refresh_bytes() || self.health.check().is_err() {
+            return;
+        }
+        self.written = 0;
+        if let Err(failure) = self.shelf.refresh() {
+            self.health.fail(&failure.to_string());
+        }
+    }
+
+    /// Everything acknowledged is durable already; what is left is to let go.
+    fn close(&self) {
+        self.health.is_closed.store(true, Ordering::Release);
+        self.shelf.close();
+    }
+}
+
+/// Takes what is queued, up to a group's bounds; a job that cannot be part of a group is returned.
+fn gather(queue: &mut mpsc::Receiver<Job>, jobs: &mut Vec<Job>) -> Option<Job> {
+    let weight = |job: &Job| match job {
+        Job::Append(append, _) => append.bytes(),
+        Job::Define(sealed, _) => sealed.record.len(),
+        Job::Prune { .. } | Job::Close(_) => 0,
+    };
+    let mut bytes: usize = jobs.iter().map(weight).sum();
+    while jobs.len() < GROUP_MAX && bytes < GROUP_BYTES_MAX {
+        match queue.try_recv().ok()? {
+            job @ (Job::Append(..) | Job::Define(..)) => {
+                bytes += weight(&job);
+                jobs.push(job);
+            }
+            alone @ (Job::Prune { .. } | Job::Close(_)) => return Some(alone),
+        }
+    }
+    None
+}
+
+/// Whoever asked may have gone; what was decided stands all the same.
+fn tell<T>(reply: oneshot::Sender<T>, outcome: T) {
+    drop(reply.send(outcome));
+}
+
+/// Fails the store should its thread panic, so that nobody takes silence for health.
+struct Watch {
+    health: Arc<Health>,
+    is_done: bool,
+}
+
+impl Watch {
+    fn done(mut self) {
+        self.is_done = true;
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.health.fail("its writing thread panicked");
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Directory: the data directory around sled's own. Who holds it, what format it has, what room is
+//! left. Everything that must be true before sled may open, and nothing of what is in the store.
+//!
+//! ```text
+//! lock          held by the one process that has the store open; its pid inside
+//! server.json   the address that process serves, for others to talk to
+//! format        `holdpoint store 1`, written last: without it there is no store yet
+//! store/        sled's: db, conf, snap.*, and blobs/, which stays empty
+//! ```
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use crate::store::config::OpenError;
+
+/// The format of the directory: layout, keys and records together.
+const FORMAT: &str = "holdpoint store 1";
+/// The same, while the first opening is under way: whatever is in `store/` then is nobody's yet.
+const UNFINISHED: &str = "holdpoint store 1 unfinished";
+
+/// A data directory that is ours for as long as this lives.
+#[derive(Debug)]
+pub(super) struct Directory {
+    path: PathBuf,
+    is_new: bool,
+    /// Held, not read: the lock goes with it.
+    lock: Mutex<Option<File>>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Holder {
+    pid: u32,
+    address: String,
+}
+
+impl Directory {
+    /// Takes the directory, and makes it if it is not there.
+    pub(super) fn take(path: &Path, reserve_bytes: u64) -> Result<Self, OpenError> {
+        let fail = |source| OpenError::of(path, source);
+        fs::create_dir_all(path).map_err(fail)?;
+        let lock = lock(path)?;
+        let is_new = check_format(path)?;
+        remove_if_there(&path.join("server.json")).map_err(fail)?;
+        let free = free_bytes(path).map_err(fail)?;
+        if free < reserve_bytes {
+            return Err(OpenError::NoSpace {
+                path: path.to_path_buf(),
+                free_mib: free >> 20,
+                reserve_mib: reserve_bytes >> 20,
+            });
+        }
+        let directory = Self { path: path.to_path_buf(), is_new, lock: Mutex::new(Some(lock)) };
+        if is_new {
+            replace(path, "format", UNFINISHED.as_bytes()).map_err(fail)?;
+        }
+        directory.clear_leftovers().map_err(fail)?;
+        Ok(directory)
+    }
+
+    /// Whether there was no store in it.
+    pub(super) fn is_new(&self) -> bool {
+        self.is_new
+    }
+
+    /// The data directory.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where sled lives.
+    pub(super) fn store(&self) -> PathBuf {
+        self.path.join("store")
+    }
+
+    /// The store is whole and durable: names it as one, and makes its files' names durable too.
+    pub(super) fn finish(&self) -> io::Result<()> {
+        File::open(self.store())?.sync_all()?;
+        if self.is_new {
+            replace(&self.path, "format", FORMAT.as_bytes())?;
+        }
+        File::open(&self.path)?.sync_all()
+    }
+
+    /// Tells other processes where the holder can be talked to.
+    pub(super) fn announce(&self, address: &str) -> io::Result<()> {
+        let holder = Holder { pid: std::process::id(), address: address.to_owned() };
+        replace(&self.path, "server.json", &serde_json::to_vec(&holder)?)
+    }
+
+    /// Gives the directory back; a second time does nothing.
+    pub(super) fn release(&self) {
+        let Some(lock) = self.lock.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+            return;
+        };
+        if let Err(error) = remove_if_there(&self.path.join("server.json")) {
+            tracing::warn!(%error, "could not take back the server's address");
+        }
+        drop(lock);
+    }
+
+    /// sled takes a half-written `snap.*.generating` for its newest snapshot and refuses to open;
+    /// it is of no use to anyone, and the one before it is still there.
+    pub(super) fn clear_leftovers(&self) -> io::Result<()> {
+        if !self.store().exists() {
+            return Ok(());
+        }
+        for entry in fs::read_dir(self.store())? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            if name.starts_with("snap.") && name.ends_with(".generating") {
+                tracing::warn!(file = %name, "removed a half-written snapshot");
+                fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+/// What is left on the file system of `path` for this user.
+pub(super) fn free_bytes(path: &Path) -> io::Result<u64> {
+    let room = rustix::fs::statvfs(path)?;
+    Ok(room.f_bavail.saturating_mul(room.f_frsize))
+}
+
+/// The bytes of all files below `path`.
+pub(super) fn bytes_below(path: &Path) -> io::Result<u64> {
+    let mut sum = 0;
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        let metadata = entry.metadata()?;
+        sum += if metadata.is_dir() { bytes_below(&entry.path())? } else { metadata.len() };
+    }
+    Ok(sum)
+}
+
+fn lock(path: &Path) -> Result<File, OpenError> {
+    let name = path.join("lock");
+    let fail = |source| OpenError::of(&name, source);
+    let mut options = OpenOptions::new();
+    let mut file =
+        options.read(true).write(true).create(true).truncate(false).open(&name).map_err(fail)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let server = fs::read(path.join("server.json")).ok();
+            let server: Option<Holder> =
+                server.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+            let pid = fs::read_to_string(&name).ok().and_then(|text| text.trim().parse().ok());
+            return Err(OpenError::Held {
+                dir: path.to_path_buf(),
+                pid,
+                server: server.map(|holder| holder.address),
+            });
+        }
+        Err(TryLockError::Error(source)) => return Err(fail(source)),
+    }
+    file.set_len(0).map_err(fail)?;
+    writeln!(file, "{}", std::process::id()).map_err(fail)?;
+    Ok(file)
+}
+
+/// Whether the directory is new to us; an error if what is there is not a store of ours.
+fn check_format(path: &Path) -> Result<bool, OpenError> {
+    let name = path.join("format");
+    let found = match fs::read(&name) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).trim().to_owned(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return if is_empty(path).map_err(|source| OpenError::of(path, source))? {
+                Ok(true)
+            } else {
+                Err(OpenError::Foreign { dir: path.to_path_buf() })
+            };
+        }
+        Err(source) => return Err(OpenError::of(&name, source)),
+    };
+    match found.as_str() {
+        UNFINISHED => Ok(true),
+        FORMAT if path.join("store").join("db").exists() => Ok(false),
+        FORMAT => Err(OpenError::Damaged {
+            dir: path.to_path_buf(),
+            what: "`store/db` is missing".into(),
+        }),
+        other => Err(OpenError::WrongFormat {
+            dir: path.to_path_buf(),
+            found: format!("`{other}`"),
+            expected: format!("`{FORMAT}`"),
+        }),
+    }
+}
+
+/// Whether nothing is there but what we leave around a store.
+fn is_empty(path: &Path) -> io::Result<bool> {
+    for entry in fs::read_dir(path)? {
+        let name = entry?.file_name();
+        if name != "lock" && name != "server.json" && name != "format.new" {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Writes a small file so that it is there whole or not at all, whatever happens.
+fn replace(dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let fresh = dir.join(format!("{name}.new"));
+    let mut file = File::create(&fresh)?;
+    file.write_all(bytes)?;
+    file.write_all(b"\n")?;
+    file.sync_all()?;
+    fs::rename(&fresh, dir.join(name))?;
+    File::open(dir)?.sync_all()
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}

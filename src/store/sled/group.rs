@@ -1,0 +1,207 @@
+//! Group: appends that become durable together. Each is checked against what is stored and against
+//! those before it in the group; one that fails leaves no write behind, and the others go on.
+
+use std::collections::HashMap;
+
+use ::sled::{Batch, Db, IVec};
+
+use crate::kernel::{Millis, RunId, Version};
+use crate::ports::{AppendError, Fault, KeyRow, SessionRow};
+use crate::store::codec::{self, StoredHead};
+use crate::store::keys::{self, Packed};
+use crate::store::leases::Leases;
+use crate::store::places::Places;
+use crate::store::sled::prepared::{Prepared, Sealed};
+use crate::store::sled::reader;
+use crate::store::sled::shelf::fault;
+use crate::store::sled::values;
+
+/// Writes that are decided on but not yet made.
+#[derive(Debug)]
+pub(super) struct Group<'a> {
+    db: &'a Db,
+    leases: &'a Leases,
+    writes: HashMap<Vec<u8>, Option<IVec>>,
+}
+
+impl<'a> Group<'a> {
+    /// A group without any writes.
+    pub(super) fn new(db: &'a Db, leases: &'a Leases) -> Self {
+        Self { db, leases, writes: HashMap::new() }
+    }
+
+    /// Everything as one batch, and what it weighs; nothing if there is nothing to write.
+    pub(super) fn into_batch(self) -> Option<(Batch, u64)> {
+        if self.writes.is_empty() {
+            return None;
+        }
+        let mut batch = Batch::default();
+        let mut bytes = 0;
+        for (key, value) in self.writes {
+            bytes += key.len() + value.as_ref().map_or(0, |value| value.len());
+            match value {
+                Some(value) => batch.insert(key, value),
+                None => batch.remove(key),
+            }
+        }
+        Some((batch, crate::store::audit::count(bytes)))
+    }
+
+    /// Adds an append, or says why it cannot be (J3, J4).
+    pub(super) fn append(&mut self, append: &Prepared) -> Result<Version, AppendError> {
+        let head_key = keys::head(&append.packed);
+        let old_place = self.place(&head_key)?;
+        let old = match &old_place {
+            Some(place) => Some(self.head(&head_key, place.clone())?),
+            None => None,
+        };
+        let at = old.as_ref().map_or(0, |old| old.head.version);
+        if at != append.expected {
+            return Err(AppendError::Moved { at });
+        }
+        let old_fence = old.as_ref().map_or(0, |old| old.fence);
+        let fence = append.fence.unwrap_or(old_fence);
+        if fence < old_fence || !self.leases.admits(&append.run, append.fence) {
+            return Err(AppendError::Superseded);
+        }
+        let new_session = self.check_session(append)?;
+        self.check_key(append)?;
+
+        // Nothing fails from here on.
+        if let Some(sealed) = new_session {
+            self.put(sealed.clone(), None);
+        }
+        if let Some((_, _, sealed)) = &append.key {
+            self.put(sealed.clone(), None);
+        }
+        if append.expected == 0 {
+            self.mark(append.session_run.clone(), true);
+        }
+        self.put(append.entry.clone(), None);
+        if let Some(old) = &old {
+            self.index(&append.packed, Places::of(&old.head), false);
+        }
+        self.index(&append.packed, append.places, true);
+        let key = match &append.key {
+            Some((text, ..)) => Some(text.as_str()),
+            None => old.as_ref().and_then(|old| old.key.as_deref()),
+        };
+        let record = codec::seal_head(&head_key, fence, key, &append.head);
+        self.put(Sealed { key: head_key, record }, old_place.as_deref());
+        Ok(append.version)
+    }
+
+    /// Adds a definition, unless it is there.
+    pub(super) fn define(&mut self, sealed: &Sealed) -> Result<(), Fault> {
+        if self.place(&sealed.key)?.is_none() {
+            self.put(sealed.clone(), None);
+        }
+        Ok(())
+    }
+
+    /// Takes out runs that were over before `before`; the group must hold nothing else.
+    pub(super) fn prune(&mut self, before: Millis, limit: usize) -> Result<usize, Fault> {
+        debug_assert!(self.writes.is_empty(), "pruning reads what is stored, not what is decided");
+        let runs = reader::over(self.db, before, limit)?;
+        for run in &runs {
+            self.forget(run)?;
+        }
+        Ok(runs.len())
+    }
+
+    fn forget(&mut self, run: &RunId) -> Result<(), Fault> {
+        let Some(packed) = keys::pack(run) else { return Ok(()) };
+        let head_key = keys::head(&packed);
+        let Some(place) = self.place(&head_key)? else { return Ok(()) };
+        let stored = self.head(&head_key, place.clone())?;
+        for row in reader::span(self.db, &keys::entries(&packed), None) {
+            let (key, place) = row.map_err(|error| fault(&error))?;
+            self.writes.extend(values::clear(key.to_vec(), &place));
+        }
+        self.index(&packed, Places::of(&stored.head), false);
+        if let Some(key) = &stored.key {
+            self.remove(keys::idempotency(&stored.head.owner, key))?;
+        }
+        self.mark(keys::session_run(&stored.head.session, &packed), false);
+        if !self.has_runs(&keys::session_runs(&stored.head.session))? {
+            self.remove(keys::session(&stored.head.session))?;
+        }
+        self.writes.extend(values::clear(head_key, &place));
+        Ok(())
+    }
+
+    /// Whether any run is left in a session.
+    fn has_runs(&self, session_runs: &[u8]) -> Result<bool, Fault> {
+        for row in reader::span(self.db, session_runs, None) {
+            let (key, _) = row.map_err(|error| fault(&error))?;
+            if !matches!(self.writes.get(key.as_ref()), Some(None)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The session to be made, if the append brings one that is not there yet.
+    fn check_session<'b>(&self, append: &'b Prepared) -> Result<Option<&'b Sealed>, AppendError> {
+        let Some((row, sealed)) = &append.session else { return Ok(None) };
+        let Some(known) = self.value(&sealed.key)? else { return Ok(Some(sealed)) };
+        let known: SessionRow = codec::unseal_json(&sealed.key, &known).map_err(Fault::from)?;
+        if known.owner == row.owner { Ok(None) } else { Err(AppendError::SessionTaken) }
+    }
+
+    fn check_key(&self, append: &Prepared) -> Result<(), AppendError> {
+        let Some((_, _, sealed)) = &append.key else { return Ok(()) };
+        let Some(known) = self.value(&sealed.key)? else { return Ok(()) };
+        let known: KeyRow = codec::unseal_json(&sealed.key, &known).map_err(Fault::from)?;
+        Err(AppendError::KeyTaken(known))
+    }
+
+    /// Puts a run under its headings, or takes it away from them.
+    fn index(&mut self, run: &Packed, places: Places, present: bool) {
+        if let Some(place) = places.waiting {
+            self.mark(keys::waiting(place, run), present);
+        }
+        if let Some(at) = places.due {
+            self.mark(keys::timed(keys::DUE, at, run), present);
+        }
+        if let Some(at) = places.over {
+            self.mark(keys::timed(keys::OVER, at, run), present);
+        }
+        if places.going {
+            self.mark(keys::going(run), present);
+        }
+    }
+
+    fn mark(&mut self, key: Vec<u8>, present: bool) {
+        self.writes.insert(key, present.then(IVec::default));
+    }
+
+    fn remove(&mut self, key: Vec<u8>) -> Result<(), Fault> {
+        if let Some(place) = self.place(&key)? {
+            self.writes.extend(values::clear(key, &place));
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, sealed: Sealed, old: Option<&[u8]>) {
+        self.writes.extend(values::cut(sealed.key, sealed.record, old));
+    }
+
+    /// What lies at a key, with this group's writes made.
+    fn place(&self, key: &[u8]) -> Result<Option<IVec>, Fault> {
+        match self.writes.get(key) {
+            Some(decided) => Ok(decided.clone()),
+            None => self.db.get(key).map_err(|error| fault(&error)),
+        }
+    }
+
+    fn value(&self, key: &[u8]) -> Result<Option<IVec>, Fault> {
+        let Some(place) = self.place(key)? else { return Ok(None) };
+        values::join(key, place, |piece| self.place(piece)).map(Some)
+    }
+
+    fn head(&self, key: &[u8], place: IVec) -> Result<StoredHead, Fault> {
+        let record = values::join(key, place, |piece| self.place(piece))?;
+        Ok(codec::unseal_json(key, &record)?)
+    }
+}

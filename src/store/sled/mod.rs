@@ -1,0 +1,250 @@
+//! The embedded store: sled, used by the rules that keep it safe. One committer thread owns all
+//! writes; reads go to blocking threads. Everything sled-shaped stays in this folder.
+
+mod audit;
+mod committer;
+mod directory;
+mod group;
+mod prepared;
+mod reader;
+mod shelf;
+mod values;
+
+use std::sync::Arc;
+
+use ::sled::Db;
+use async_trait::async_trait;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::spawn_blocking;
+
+use crate::kernel::{Millis, Recorded, RunId, SessionId, Version};
+use crate::ports::{
+    Append, AppendError, Fault, Head, Journal, KeyRow, Lease, Page, RunFilter, SessionRow,
+    StoreReport,
+};
+use crate::store::codec;
+use crate::store::config::{OpenError, StoreConfig};
+use crate::store::keys;
+use crate::store::leases::Leases;
+use crate::store::sled::committer::{Committer, Health, Job, QUEUE_MAX};
+use crate::store::sled::directory::Directory;
+use crate::store::sled::prepared::{Prepared, Sealed};
+use crate::store::sled::shelf::Shelf;
+
+/// Journals in a directory.
+#[derive(Debug)]
+pub(super) struct SledJournal {
+    queue: mpsc::Sender<Job>,
+    shelf: Arc<Shelf>,
+    leases: Arc<Leases>,
+    health: Arc<Health>,
+}
+
+impl SledJournal {
+    /// Opens the store in a directory. Blocks: a large log takes a second to read.
+    pub(super) fn open(config: &StoreConfig) -> Result<Self, OpenError> {
+        let directory = Directory::take(&config.dir, config.reserve_bytes)?;
+        let shelf = Shelf::open(config, directory)?;
+        let epoch = next_epoch(&shelf)?;
+        let finished = shelf.directory.finish();
+        finished.map_err(|source| OpenError::of(&config.dir, source))?;
+        let shelf = Arc::new(shelf);
+        let leases = Arc::new(Leases::new(epoch));
+        let health = Arc::new(Health::default());
+        let (queue, jobs) = mpsc::channel(QUEUE_MAX);
+        let committer = Committer {
+            shelf: Arc::clone(&shelf),
+            leases: Arc::clone(&leases),
+            health: Arc::clone(&health),
+            written: 0,
+        };
+        std::thread::Builder::new()
+            .name("holdpoint-committer".into())
+            .spawn(move || committer.work(jobs))
+            .map_err(|source| OpenError::of(&config.dir, source))?;
+        Ok(Self { queue, shelf, leases, health })
+    }
+
+    /// Tells other processes where this one can be talked to.
+    pub(super) fn announce(&self, address: &str) -> std::io::Result<()> {
+        self.shelf.directory.announce(address)
+    }
+
+    /// Asks the database something, on a thread that may block.
+    async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Db) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, Fault> {
+        let shelf = Arc::clone(&self.shelf);
+        match spawn_blocking(move || shelf.with(question)).await {
+            Ok(answer) => answer,
+            Err(error) => Err(Fault::Corrupt(format!("sled gave up reading: {error}"))),
+        }
+    }
+
+    /// Hands the committer a job, and waits for its answer.
+    async fn order<T>(&self, job: impl FnOnce(oneshot::Sender<T>) -> Job) -> Result<T, Fault> {
+        self.health.check()?;
+        let (reply, answer) = oneshot::channel();
+        let gone = || match self.health.check() {
+            Err(fault) => fault,
+            Ok(()) => Fault::Retriable("the store is closed".into()),
+        };
+        self.queue.send(job(reply)).await.map_err(|_| gone())?;
+        answer.await.map_err(|_| gone())
+    }
+}
+
+/// Counts this opening, durably, so that its fences are above those of every earlier one (J4).
+fn next_epoch(shelf: &Shelf) -> Result<u64, OpenError> {
+    let damaged = |fault: &Fault| OpenError::Damaged {
+        dir: shelf.directory.path().to_path_buf(),
+        what: fault.to_string(),
+    };
+    let counted = shelf.with(|db| {
+        let epoch: u64 = match reader::record(db, keys::EPOCH)? {
+            Some(record) => codec::unseal_json(keys::EPOCH, &record)?,
+            None if shelf.directory.is_new() => 0,
+            None => return Err(Fault::Corrupt("the count of its openings is missing".into())),
+        };
+        let record = codec::seal_json(keys::EPOCH, &(epoch + 1))?;
+        db.insert(keys::EPOCH, record).map_err(|error| shelf::fault(&error))?;
+        db.flush().map_err(|error| shelf::fault(&error))?;
+        shelf.sync()?;
+        Ok(epoch + 1)
+    });
+    counted.map_err(|fault| damaged(&fault))
+}
+
+#[async_trait]
+impl Journal for SledJournal {
+    async fn append(&self, append: Append) -> Result<Version, AppendError> {
+        let prepared = Box::new(Prepared::new(append)?);
+        self.order(|reply| Job::Append(prepared, reply)).await?
+    }
+
+    async fn read(
+        &self,
+        run: &RunId,
+        after: Version,
+        limit: usize,
+    ) -> Result<Vec<Recorded>, Fault> {
+        let run = run.clone();
+        self.ask(move |db| reader::events(db, &run, after, limit)).await
+    }
+
+    async fn head(&self, run: &RunId) -> Result<Option<Head>, Fault> {
+        let run = run.clone();
+        self.ask(move |db| reader::head(db, &run)).await
+    }
+
+    async fn heads(
+        &self,
+        filter: &RunFilter,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<Head>, Fault> {
+        let (filter, cursor) = (filter.clone(), cursor.map(str::to_owned));
+        self.ask(move |db| reader::heads(db, &filter, cursor.as_deref(), limit)).await
+    }
+
+    async fn session(&self, session: &SessionId) -> Result<Option<SessionRow>, Fault> {
+        let session = session.clone();
+        self.ask(move |db| reader::session(db, &session)).await
+    }
+
+    async fn sessions(
+        &self,
+        owner: Option<&str>,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<SessionRow>, Fault> {
+        let (owner, cursor) = (owner.map(str::to_owned), cursor.map(str::to_owned));
+        self.ask(move |db| reader::sessions(db, owner.as_deref(), cursor.as_deref(), limit)).await
+    }
+
+    async fn key(&self, owner: &str, key: &str) -> Result<Option<KeyRow>, Fault> {
+        let (owner, key) = (owner.to_owned(), key.to_owned());
+        self.ask(move |db| reader::key(db, &owner, &key)).await
+    }
+
+    async fn key_of(&self, run: &RunId) -> Result<Option<(String, KeyRow)>, Fault> {
+        let run = run.clone();
+        self.ask(move |db| reader::key_of(db, &run)).await
+    }
+
+    async fn waiting(&self, cursor: Option<&str>, limit: usize) -> Result<Page<Head>, Fault> {
+        let cursor = cursor.map(str::to_owned);
+        self.ask(move |db| reader::waiting(db, cursor.as_deref(), limit)).await
+    }
+
+    async fn due(&self, now: Millis, limit: usize) -> Result<Vec<(Millis, RunId)>, Fault> {
+        self.ask(move |db| reader::due(db, now, limit)).await
+    }
+
+    async fn next_due(&self) -> Result<Option<Millis>, Fault> {
+        let soonest = self.ask(|db| reader::due(db, Millis(u64::MAX), 1)).await?;
+        Ok(soonest.first().map(|(at, _)| *at))
+    }
+
+    async fn running(&self, cursor: Option<&str>, limit: usize) -> Result<Page<RunId>, Fault> {
+        let cursor = cursor.map(str::to_owned);
+        self.ask(move |db| reader::running(db, cursor.as_deref(), limit)).await
+    }
+
+    async fn claim(
+        &self,
+        run: &RunId,
+        holder: &str,
+        now: Millis,
+        ttl_ms: u64,
+    ) -> Result<Option<Lease>, Fault> {
+        Ok(self.leases.claim(run, holder, now, ttl_ms))
+    }
+
+    async fn release(&self, lease: &Lease) -> Result<(), Fault> {
+        self.leases.release(lease);
+        Ok(())
+    }
+
+    async fn put_definition(&self, digest: &str, json: &str) -> Result<(), Fault> {
+        values::check(json.len())?;
+        let key = keys::definition(digest);
+        let record = codec::seal(&key, json.as_bytes());
+        let defined = self.order(|reply| Job::Define(Sealed { key, record }, reply)).await?;
+        defined.map_err(|error| match error {
+            AppendError::Fault(fault) => fault,
+            other @ (AppendError::Moved { .. }
+            | AppendError::Superseded
+            | AppendError::SessionTaken
+            | AppendError::KeyTaken(_)) => Fault::Permanent(other.to_string()),
+        })
+    }
+
+    async fn definition(&self, digest: &str) -> Result<Option<String>, Fault> {
+        let digest = digest.to_owned();
+        self.ask(move |db| reader::definition(db, &digest)).await
+    }
+
+    async fn prune(&self, before: Millis, limit: usize) -> Result<usize, Fault> {
+        self.order(|reply| Job::Prune { before, limit, reply }).await?
+    }
+
+    async fn verify(&self) -> Result<StoreReport, Fault> {
+        let store = self.shelf.directory.store();
+        self.ask(move |db| audit::verify(db, &store)).await
+    }
+
+    fn is_healthy(&self) -> bool {
+        self.health.check().is_ok() && !self.queue.is_closed()
+    }
+
+    async fn close(&self) {
+        let (reply, answer) = oneshot::channel();
+        // Whoever cannot be told, or does not answer, has closed already.
+        if self.queue.send(Job::Close(reply)).await.is_ok() {
+            drop(answer.await);
+        }
+        self.shelf.close();
+    }
+}

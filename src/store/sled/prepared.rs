@@ -1,0 +1,92 @@
+//! Prepared: an append with everything encoded that can be before the committer sees it. The
+//! callers are many and the committer is one: whatever they can do, it need not.
+
+use crate::kernel::{RunId, Version};
+use crate::ports::{Append, Fault, Fence, KeyRow, SessionRow};
+use crate::store::audit;
+use crate::store::codec;
+use crate::store::keys::{self, Packed};
+use crate::store::places::Places;
+use crate::store::sled::values;
+
+/// An append, encoded.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    pub(super) run: RunId,
+    pub(super) packed: Packed,
+    pub(super) expected: Version,
+    pub(super) version: Version,
+    pub(super) fence: Option<Fence>,
+    /// The events' record.
+    pub(super) entry: Sealed,
+    /// The head's JSON; the committer adds fence and idempotency key to it.
+    pub(super) head: Vec<u8>,
+    pub(super) places: Places,
+    /// The run's place in its session.
+    pub(super) session_run: Vec<u8>,
+    pub(super) session: Option<(SessionRow, Sealed)>,
+    pub(super) key: Option<(String, KeyRow, Sealed)>,
+}
+
+/// A record and where it lies.
+#[derive(Debug, Clone)]
+pub(super) struct Sealed {
+    pub(super) key: Vec<u8>,
+    pub(super) record: Vec<u8>,
+}
+
+impl Prepared {
+    /// Encodes an append.
+    pub(super) fn new(append: Append) -> Result<Self, Fault> {
+        audit::check_append(&append)?;
+        let Append { run, expected, fence, at, events, head, session, key } = append;
+        let packed = keys::pack(&run)
+            .ok_or_else(|| Fault::Permanent(format!("`{run}` is not the id of a run")))?;
+        let entry_key = keys::entry(&packed, expected + 1);
+        let record = codec::seal_events(&entry_key, at, &events)?;
+        values::check(record.len())?;
+        let session = session.map(|row| {
+            let sealed = Sealed::json(keys::session(&row.session), &row)?;
+            Ok::<_, Fault>((row, sealed))
+        });
+        let key = key.map(|(text, row)| {
+            let sealed = Sealed::json(keys::idempotency(&head.owner, &text), &row)?;
+            Ok::<_, Fault>((text, row, sealed))
+        });
+        let json = codec::to_json(&head)?;
+        values::check(json.len() + key_bytes(key.as_ref()))?;
+        Ok(Self {
+            packed,
+            expected,
+            version: head.version,
+            fence,
+            entry: Sealed { key: entry_key, record },
+            head: json,
+            places: Places::of(&head),
+            session_run: keys::session_run(&head.session, &packed),
+            session: session.transpose()?,
+            key: key.transpose()?,
+            run,
+        })
+    }
+
+    /// Its weight, for the bound on a group.
+    pub(super) fn bytes(&self) -> usize {
+        self.entry.record.len() + self.head.len()
+    }
+}
+
+impl Sealed {
+    /// A record with a JSON payload.
+    pub(super) fn json(key: Vec<u8>, value: &impl serde::Serialize) -> Result<Self, Fault> {
+        let record = codec::seal_json(&key, value)?;
+        Ok(Self { key, record })
+    }
+}
+
+fn key_bytes(key: Option<&Result<(String, KeyRow, Sealed), Fault>>) -> usize {
+    match key {
+        Some(Ok((text, ..))) => text.len() * 6,
+        Some(Err(_)) | None => 0,
+    }
+}

@@ -1,0 +1,248 @@
+//! Reader: the questions that can be asked of the database. Plain blocking functions; whoever calls
+//! them sees to it that no async worker does.
+
+use std::ops::Bound;
+
+use ::sled::{Db, IVec, Iter};
+
+use crate::kernel::{Millis, Recorded, RunId, SessionId, Version};
+use crate::ports::{Fault, Head, KeyRow, Page, RunFilter, SessionRow};
+use crate::store::codec::{self, StoredHead};
+use crate::store::keys;
+use crate::store::places::{self, Places, Waiting};
+use crate::store::sled::shelf::fault;
+use crate::store::sled::values;
+
+/// Everything whose key begins with `prefix`, after the key `after` if one is given.
+pub(super) fn span(db: &Db, prefix: &[u8], after: Option<Vec<u8>>) -> Iter {
+    let from = after.map_or_else(|| Bound::Included(prefix.to_vec()), Bound::Excluded);
+    db.range((from, end_of(prefix)))
+}
+
+/// The same, below the key `before` if one is given: for listings that go downwards.
+fn span_below(db: &Db, prefix: &[u8], before: Option<Vec<u8>>) -> Iter {
+    let to = before.map_or_else(|| end_of(prefix), Bound::Excluded);
+    db.range((Bound::Included(prefix.to_vec()), to))
+}
+
+fn end_of(prefix: &[u8]) -> Bound<Vec<u8>> {
+    let mut end = prefix.to_vec();
+    while let Some(last) = end.pop() {
+        if let Some(next) = last.checked_add(1) {
+            end.push(next);
+            return Bound::Excluded(end);
+        }
+    }
+    Bound::Unbounded
+}
+
+/// The whole record at a key.
+pub(super) fn record(db: &Db, key: &[u8]) -> Result<Option<IVec>, Fault> {
+    match get(db, key)? {
+        Some(place) => values::join(key, place, |piece| get(db, piece)).map(Some),
+        None => Ok(None),
+    }
+}
+
+fn get(db: &Db, key: &[u8]) -> Result<Option<IVec>, Fault> {
+    db.get(key).map_err(|error| fault(&error))
+}
+
+fn json<T: for<'de> serde::Deserialize<'de>>(db: &Db, key: &[u8]) -> Result<Option<T>, Fault> {
+    match record(db, key)? {
+        Some(record) => Ok(Some(codec::unseal_json(key, &record)?)),
+        None => Ok(None),
+    }
+}
+
+/// A head with what the store keeps beside it.
+pub(super) fn stored_head(db: &Db, run: &RunId) -> Result<Option<StoredHead>, Fault> {
+    match keys::pack(run) {
+        Some(packed) => json(db, &keys::head(&packed)),
+        None => Ok(None),
+    }
+}
+
+/// A run's head.
+pub(super) fn head(db: &Db, run: &RunId) -> Result<Option<Head>, Fault> {
+    Ok(stored_head(db, run)?.map(|stored| stored.head))
+}
+
+/// Events of a run after `after`, at most `limit`.
+pub(super) fn events(
+    db: &Db,
+    run: &RunId,
+    after: Version,
+    limit: usize,
+) -> Result<Vec<Recorded>, Fault> {
+    let Some(packed) = keys::pack(run) else { return Ok(Vec::new()) };
+    let Some(wanted) = after.checked_add(1) else { return Ok(Vec::new()) };
+    let up_to = keys::entry(&packed, wanted);
+    // The wanted version may lie within an entry that begins before it.
+    let mut begin =
+        db.range((Bound::Included(keys::entries(&packed)), Bound::Included(up_to.clone())));
+    let begin = match begin.next_back() {
+        Some(row) => row.map_err(|error| fault(&error))?.0.to_vec(),
+        None => up_to,
+    };
+    let mut events = Vec::new();
+    for row in db.range((Bound::Included(begin), end_of(&keys::entries(&packed)))) {
+        if events.len() >= limit {
+            break;
+        }
+        let (key, place) = row.map_err(|error| fault(&error))?;
+        events.extend(entry(db, &key, place)?.into_iter().filter(|event| event.version > after));
+    }
+    events.truncate(limit);
+    Ok(events)
+}
+
+/// The events of one entry.
+pub(super) fn entry(db: &Db, key: &[u8], place: IVec) -> Result<Vec<Recorded>, Fault> {
+    let Some((run, first)) = keys::read_entry(key) else {
+        return Err(Fault::Corrupt("an entry lies under a key that is none".into()));
+    };
+    let record = values::join(key, place, |piece| get(db, piece))?;
+    codec::unseal_events(key, &record, first).map_err(|bad| match Fault::from(bad) {
+        Fault::Corrupt(what) => Fault::Corrupt(format!("run `{run}` at version {first}: {what}")),
+        fault @ (Fault::Permanent(_) | Fault::Retriable(_)) => fault,
+    })
+}
+
+/// Heads, newest run first.
+pub(super) fn heads(
+    db: &Db,
+    filter: &RunFilter,
+    cursor: Option<&str>,
+    limit: usize,
+) -> Result<Page<Head>, Fault> {
+    let read = |cursor: &str| RunId::parse(cursor).ok().and_then(|run| keys::pack(&run));
+    let Some(cursor) = places::optional(cursor, read) else { return Ok(places::nothing()) };
+    let rows = match &filter.session {
+        Some(session) => span_below(
+            db,
+            &keys::session_runs(session),
+            cursor.map(|run| keys::session_run(session, &run)),
+        ),
+        None => span_below(db, &[keys::HEAD], cursor.map(|run| keys::head(&run))),
+    };
+    let rows = rows.rev().map(|row| {
+        let run = run_of(row)?;
+        let head = head(db, &run)?.filter(|head| places::matches(filter, head));
+        Ok((run.to_string(), head))
+    });
+    places::page(rows, limit)
+}
+
+/// A session.
+pub(super) fn session(db: &Db, session: &SessionId) -> Result<Option<SessionRow>, Fault> {
+    json(db, &keys::session(session))
+}
+
+/// Sessions, by their ids downwards.
+pub(super) fn sessions(
+    db: &Db,
+    owner: Option<&str>,
+    cursor: Option<&str>,
+    limit: usize,
+) -> Result<Page<SessionRow>, Fault> {
+    let read = |cursor: &str| SessionId::parse(cursor).ok();
+    let Some(cursor) = places::optional(cursor, read) else { return Ok(places::nothing()) };
+    let below = cursor.map(|session| keys::session(&session));
+    let rows = span_below(db, &[keys::SESSION], below).rev().map(|row| {
+        let (key, place) = row.map_err(|error| fault(&error))?;
+        let record = values::join(&key, place, |piece| get(db, piece))?;
+        let row: SessionRow = codec::unseal_json(&key, &record)?;
+        let is_wanted = owner.is_none_or(|owner| row.owner == owner);
+        Ok((row.session.to_string(), is_wanted.then_some(row)))
+    });
+    places::page(rows, limit)
+}
+
+/// What an idempotency key stands for.
+pub(super) fn key(db: &Db, owner: &str, text: &str) -> Result<Option<KeyRow>, Fault> {
+    json(db, &keys::idempotency(owner, text))
+}
+
+/// The idempotency key of a run.
+pub(super) fn key_of(db: &Db, run: &RunId) -> Result<Option<(String, KeyRow)>, Fault> {
+    let Some(StoredHead { key: Some(text), head, .. }) = stored_head(db, run)? else {
+        return Ok(None);
+    };
+    Ok(key(db, &head.owner, &text)?.map(|row| (text, row)))
+}
+
+/// J7: the inbox.
+pub(super) fn waiting(db: &Db, cursor: Option<&str>, limit: usize) -> Result<Page<Head>, Fault> {
+    let read = |cursor: &str| {
+        let (place, run) = Waiting::read_cursor(cursor)?;
+        Some(keys::waiting(place, &keys::pack(&run)?))
+    };
+    let Some(after) = places::optional(cursor, read) else { return Ok(places::nothing()) };
+    let rows = span(db, &[keys::WAITING], after).map(|row| {
+        let (key, _) = row.map_err(|error| fault(&error))?;
+        let (place, run) = keys::read_waiting(&key).ok_or_else(no_run)?;
+        // The run may have moved on since the index was read.
+        let head = head(db, &run)?.filter(|head| Places::of(head).waiting == Some(place));
+        Ok((place.cursor(&run), head))
+    });
+    places::page(rows, limit)
+}
+
+/// J7: runs whose clock is due.
+pub(super) fn due(db: &Db, now: Millis, limit: usize) -> Result<Vec<(Millis, RunId)>, Fault> {
+    timed(db, keys::DUE, limit, |at| at <= now)
+}
+
+/// Runs that were over before `before`, the longest over first.
+pub(super) fn over(db: &Db, before: Millis, limit: usize) -> Result<Vec<RunId>, Fault> {
+    let rows = timed(db, keys::OVER, limit, |at| at < before)?;
+    Ok(rows.into_iter().map(|(_, run)| run).collect())
+}
+
+fn timed(
+    db: &Db,
+    prefix: u8,
+    limit: usize,
+    is_wanted: impl Fn(Millis) -> bool,
+) -> Result<Vec<(Millis, RunId)>, Fault> {
+    let mut rows = Vec::new();
+    for row in span(db, &[prefix], None).take(limit) {
+        let (key, _) = row.map_err(|error| fault(&error))?;
+        let (at, run) = keys::read_timed(&key).ok_or_else(no_run)?;
+        if !is_wanted(at) {
+            break;
+        }
+        rows.push((at, run));
+    }
+    Ok(rows)
+}
+
+/// J7: runs that owe something.
+pub(super) fn running(db: &Db, cursor: Option<&str>, limit: usize) -> Result<Page<RunId>, Fault> {
+    let read = |cursor: &str| RunId::parse(cursor).ok().and_then(|run| keys::pack(&run));
+    let Some(after) = places::optional(cursor, read) else { return Ok(places::nothing()) };
+    let rows = span(db, &[keys::GOING], after.map(|run| keys::going(&run))).map(|row| {
+        let run = run_of(row)?;
+        Ok((run.to_string(), Some(run)))
+    });
+    places::page(rows, limit)
+}
+
+/// A definition.
+pub(super) fn definition(db: &Db, digest: &str) -> Result<Option<String>, Fault> {
+    let key = keys::definition(digest);
+    let Some(record) = record(db, &key)? else { return Ok(None) };
+    let text = String::from_utf8(codec::unseal(&key, &record)?.to_vec());
+    text.map(Some).map_err(|_| Fault::Corrupt(format!("definition `{digest}` is not text")))
+}
+
+/// The run at the end of a row's key.
+pub(super) fn run_of(row: ::sled::Result<(IVec, IVec)>) -> Result<RunId, Fault> {
+    let (key, _) = row.map_err(|error| fault(&error))?;
+    keys::run_at_end(&key).ok_or_else(no_run)
+}
+
+fn no_run() -> Fault {
+    Fault::Corrupt("a key of an index names no run".into())
+}

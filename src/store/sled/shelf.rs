@@ -1,0 +1,144 @@
+//! Shelf: the open database, and the handle by which it is made durable. It is closed and opened
+//! again now and then, under its readers' feet but never in their hands.
+
+use std::fs::{File, OpenOptions};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::{PoisonError, RwLock};
+use std::time::Duration;
+
+use ::sled::Db;
+
+use crate::ports::Fault;
+use crate::store::config::{OpenError, StoreConfig};
+use crate::store::sled::directory::Directory;
+
+/// sled lets go of its file a moment after it is dropped; this is how long we wait for it.
+const LET_GO_TRIES: u32 = 500;
+const LET_GO_PAUSE: Duration = Duration::from_millis(10);
+/// How often sled's own thread rolls its log and cleans up behind us; durability does not hang on it.
+const HOUSEKEEPING_MS: u64 = 500;
+
+/// The open database.
+#[derive(Debug)]
+pub(super) struct Shelf {
+    /// None after closing. Readers hold it for the length of one query.
+    db: RwLock<Option<Db>>,
+    /// Our own handle of sled's log: `flush` writes it but does not make it durable.
+    log: File,
+    config: StoreConfig,
+    /// Last, so that the lock is the last thing to go.
+    pub(super) directory: Directory,
+}
+
+impl Shelf {
+    /// Opens what is in the directory.
+    pub(super) fn open(config: &StoreConfig, directory: Directory) -> Result<Self, OpenError> {
+        let db = open(&directory, config)?;
+        let path = directory.store().join("db");
+        let log = OpenOptions::new().write(true).open(&path);
+        let log = log.map_err(|source| OpenError::of(&path, source))?;
+        Ok(Self { db: RwLock::new(Some(db)), log, config: config.clone(), directory })
+    }
+
+    /// Asks the database something.
+    pub(super) fn with<T>(&self, ask: impl FnOnce(&Db) -> Result<T, Fault>) -> Result<T, Fault> {
+        let db = self.db.read().unwrap_or_else(PoisonError::into_inner);
+        match db.as_ref() {
+            Some(db) => ask(db),
+            None => Err(Fault::Retriable("the store is closed".into())),
+        }
+    }
+
+    /// Makes everything that sled has written durable. An error is final: what the kernel could not
+    /// write it may have dropped, and a second try would succeed without it.
+    pub(super) fn sync(&self) -> Result<(), Fault> {
+        self.log.sync_data().map_err(|error| Fault::Permanent(format!("fdatasync: {error}")))
+    }
+
+    /// Closes and opens the database, which makes sled save its page table: a restart then reads
+    /// only the log that comes after. Readers wait meanwhile.
+    pub(super) fn refresh(&self) -> Result<(), Fault> {
+        let mut db = self.db.write().unwrap_or_else(PoisonError::into_inner);
+        drop(db.take());
+        let fresh = open(&self.directory, &self.config);
+        *db = Some(fresh.map_err(|error| Fault::Permanent(error.to_string()))?);
+        let store = File::open(self.directory.store()).and_then(|dir| dir.sync_all());
+        store.map_err(|error| Fault::Permanent(format!("fsync of the store's directory: {error}")))
+    }
+
+    /// Lets go of the database, then of the directory.
+    pub(super) fn close(&self) {
+        drop(self.db.write().unwrap_or_else(PoisonError::into_inner).take());
+        self.directory.release();
+    }
+
+    /// Whether anything may be written, or the reserve has been reached.
+    pub(super) fn has_room(&self) -> Result<(), Fault> {
+        let reserve = self.config.reserve_bytes;
+        let path = self.directory.path();
+        match super::directory::free_bytes(path) {
+            Ok(free) if free < reserve => Err(Fault::Retriable(format!(
+                "the disk is nearly full: {} MiB left, {} MiB kept in reserve; free some space",
+                free >> 20,
+                reserve >> 20
+            ))),
+            // Not being told is no reason to stop: the write itself will say.
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    /// How much may be written before the page table is saved anew.
+    pub(super) fn refresh_bytes(&self) -> u64 {
+        self.config.refresh_bytes
+    }
+}
+
+/// What sled's no means for us.
+pub(super) fn fault(error: &::sled::Error) -> Fault {
+    match error {
+        ::sled::Error::Corruption { .. } => Fault::Corrupt("sled finds its pages damaged".into()),
+        ::sled::Error::Io(_)
+        | ::sled::Error::CollectionNotFound(_)
+        | ::sled::Error::Unsupported(_)
+        | ::sled::Error::ReportableBug(_) => Fault::Permanent(format!("sled: {error}")),
+    }
+}
+
+fn open(directory: &Directory, config: &StoreConfig) -> Result<Db, OpenError> {
+    let path = directory.store();
+    // sled panics on some damage; that is an answer too.
+    let opened = catch_unwind(AssertUnwindSafe(|| open_patiently(&path, config.cache_bytes)));
+    let damaged = |what: String| OpenError::Damaged { dir: directory.path().to_path_buf(), what };
+    match opened {
+        Ok(Ok(db)) => Ok(db),
+        Ok(Err(::sled::Error::Io(source))) => Err(OpenError::of(&path, source)),
+        Ok(Err(::sled::Error::Unsupported(found))) => Err(OpenError::WrongFormat {
+            dir: directory.path().to_path_buf(),
+            found,
+            expected: "sled 0.34 with 512 KiB segments, not compressed".into(),
+        }),
+        Ok(Err(error)) => Err(damaged(error.to_string())),
+        Err(_) => Err(damaged("sled gave up reading it; the log has its last words".into())),
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a blocking thread waits for sled's threads, which no clock of ours knows"
+)]
+fn open_patiently(path: &Path, cache_bytes: u64) -> ::sled::Result<Db> {
+    let config = ::sled::Config::new()
+        .path(path)
+        .cache_capacity(cache_bytes)
+        .flush_every_ms(Some(HOUSEKEEPING_MS));
+    for _ in 0..LET_GO_TRIES {
+        match config.open() {
+            Err(::sled::Error::Io(error)) if error.to_string().contains("acquire lock") => {
+                std::thread::sleep(LET_GO_PAUSE);
+            }
+            other => return other,
+        }
+    }
+    config.open()
+}

@@ -1,0 +1,276 @@
+//! Kit: runs to store, made by the kernel itself, and stores to put them into.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use holdpoint::kernel::workflow::{
+    Agent, HumanInput, Limits, Model, Patience, Pattern, Retry, Step, Work,
+};
+use holdpoint::kernel::{
+    Answer, Command, Decision, Event, Kind, Millis, OnTimeout, Principal, Reply, RequestId, Run,
+    RunId, SessionId, Started, Version, Workflow, apply, digest, start, workflow::Human,
+};
+use holdpoint::ports::{Append, AppendError, Head, Journal, KeyRow, Page, SessionRow};
+use holdpoint::store::{OpenError, Store, StoreConfig};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// The agent's words in every run: what a short reply weighs.
+pub(crate) const WORDS: &str = "I looked at the three venues you named. The Foundry is free on the \
+    14th, takes sixty guests, and costs a third less than the others; the kitchen closes at ten.";
+
+/// An agent speaks, a person approves, an agent speaks again.
+pub(crate) fn workflow(deadline_ms: Option<u64>) -> Arc<Workflow> {
+    let agent = Agent {
+        instructions: "Be brief.".into(),
+        model: "script".into(),
+        tools: Vec::new(),
+        human_input: HumanInput::default(),
+        output: None,
+        retry: Retry::default(),
+    };
+    let human = Human {
+        kind: Kind::Approval,
+        prompt: "Shall we book it?".into(),
+        context: Value::Null,
+        options: Vec::new(),
+        response_schema: None,
+        patience: Patience { deadline_ms, on_timeout: OnTimeout::Reject },
+    };
+    let turn = |id: &str| Step {
+        id: id.into(),
+        work: Work::Agent { agent: "planner".into(), prompt: None },
+    };
+    Arc::new(Workflow {
+        name: "venue".into(),
+        description: String::new(),
+        input: None,
+        limits: Limits::default(),
+        models: BTreeMap::from([(
+            "script".into(),
+            Model { provider: "scripted".into(), settings: Value::Null },
+        )]),
+        tools: BTreeMap::new(),
+        agents: BTreeMap::from([("planner".into(), agent)]),
+        pattern: Pattern::Sequential {
+            steps: vec![
+                turn("look"),
+                Step { id: "ask".into(), work: Work::Human(Box::new(human)) },
+                turn("book"),
+            ],
+        },
+    })
+}
+
+/// The stored text and the digest of a workflow.
+pub(crate) fn definition(workflow: &Workflow) -> (String, String) {
+    let json = serde_json::to_value(workflow).unwrap();
+    (digest::of(&json), json.to_string())
+}
+
+pub(crate) fn run_id(number: u64) -> RunId {
+    RunId::parse(&format!("run_{number:026}")).unwrap()
+}
+
+pub(crate) fn session_id(name: &str) -> SessionId {
+    SessionId::parse(name).unwrap()
+}
+
+/// A run and what it has yet to be stored with.
+#[derive(Debug, Clone)]
+pub(crate) struct Play {
+    pub(crate) run: Run,
+}
+
+impl Play {
+    /// Begins run `number` of a session: it owes the first agent's words.
+    pub(crate) fn begin(number: u64, session: &str, owner: &str, at: u64) -> (Self, Append) {
+        Self::begin_with(number, session, owner, at, &workflow(None), json!("Find a venue."))
+    }
+
+    pub(crate) fn begin_with(
+        number: u64,
+        session: &str,
+        owner: &str,
+        at: u64,
+        workflow: &Arc<Workflow>,
+        input: Value,
+    ) -> (Self, Append) {
+        let started = Started {
+            session: session_id(session),
+            workflow: workflow.name.clone(),
+            definition: definition(workflow).0,
+            owner: owner.into(),
+            door: "grpc".into(),
+            input,
+            metadata: BTreeMap::new(),
+            forked_from: None,
+        };
+        let id = run_id(number);
+        let (run, events) = start(id, Arc::clone(workflow), started, Millis(at)).unwrap();
+        let play = Self { run };
+        let session = SessionRow {
+            session: play.run.session.clone(),
+            owner: owner.into(),
+            started_at: Millis(at),
+        };
+        let append = Append { session: Some(session), ..play.append(0, at, events) };
+        (play, append)
+    }
+
+    fn append(&self, expected: Version, at: u64, events: Vec<Event>) -> Append {
+        Append {
+            run: self.run.id.clone(),
+            expected,
+            fence: None,
+            at: Millis(at),
+            events,
+            head: Head::of(&self.run),
+            session: None,
+            key: None,
+        }
+    }
+
+    /// Takes a command, and says what is to be appended.
+    pub(crate) fn take(&mut self, command: &Command, at: u64) -> Append {
+        let expected = self.run.version;
+        let Decision::Events(events) = apply(&mut self.run, command, Millis(at)).unwrap() else {
+            panic!("a repeat has nothing to append");
+        };
+        self.append(expected, at, events)
+    }
+
+    /// The agent whose turn it is speaks.
+    pub(crate) fn speak(&mut self, text: &str, at: u64) -> Append {
+        let (turn, attempt) = {
+            let turn = self.run.turns.values().next().unwrap();
+            (turn.number, turn.attempt)
+        };
+        let reply = Reply { text: text.into(), ..Reply::default() };
+        self.take(&Command::Replied { turn, attempt, reply }, at)
+    }
+
+    /// Somebody approves.
+    pub(crate) fn approve(&mut self, at: u64) -> Append {
+        let ordinal = *self.run.questions.keys().next().unwrap();
+        let answer = Answer {
+            request: RequestId { run: self.run.id.clone(), ordinal },
+            value: json!("approve"),
+            digest: None,
+        };
+        let principal = Principal::local("grpc");
+        self.take(&Command::Answer { answers: vec![answer], key: String::new(), principal }, at)
+    }
+
+    /// Begins, speaks, and is stored parked on its question.
+    pub(crate) async fn park(
+        journal: &dyn Journal,
+        number: u64,
+        session: &str,
+        at: u64,
+        workflow: &Arc<Workflow>,
+    ) -> Self {
+        let input = json!("Find a venue.");
+        let (mut play, begin) = Self::begin_with(number, session, "ann", at, workflow, input);
+        journal.append(begin).await.unwrap();
+        let spoken = play.speak(WORDS, at);
+        journal.append(spoken).await.unwrap();
+        play
+    }
+
+    /// Approves, speaks once more, and is stored completed.
+    pub(crate) async fn finish(&mut self, journal: &dyn Journal, at: u64) {
+        let approved = self.approve(at);
+        journal.append(approved).await.unwrap();
+        let spoken = self.speak("Booked.", at);
+        journal.append(spoken).await.unwrap();
+    }
+}
+
+/// A key row for a run.
+pub(crate) fn key_row(run: &RunId) -> KeyRow {
+    KeyRow { request: "d1".into(), run: run.clone() }
+}
+
+/// A store in a directory of its own, small and eager.
+#[derive(Debug)]
+pub(crate) struct Bed {
+    pub(crate) store: Store,
+    pub(crate) dir: Option<TempDir>,
+}
+
+impl Bed {
+    pub(crate) fn memory() -> Self {
+        Self { store: holdpoint::store::memory(), dir: None }
+    }
+
+    pub(crate) async fn sled() -> Self {
+        let dir = TempDir::new().unwrap();
+        let store = open(dir.path()).await.unwrap();
+        Self { store, dir: Some(dir) }
+    }
+
+    pub(crate) fn journal(&self) -> Arc<dyn Journal> {
+        self.store.journal()
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.dir.as_ref().unwrap().path()
+    }
+
+    /// Stores the definitions that the kit's runs use.
+    pub(crate) async fn define(&self) {
+        for deadline in [None, Some(1_000), Some(5_000)] {
+            let (digest, json) = definition(&workflow(deadline));
+            self.journal().put_definition(&digest, &json).await.unwrap();
+        }
+    }
+}
+
+pub(crate) fn config(dir: &Path) -> StoreConfig {
+    StoreConfig { cache_bytes: 8 << 20, reserve_bytes: 0, ..StoreConfig::new(dir) }
+}
+
+/// Opens a store, waiting for whoever has just been dropped.
+pub(crate) async fn open(dir: &Path) -> Result<Store, OpenError> {
+    open_with(&config(dir)).await
+}
+
+pub(crate) async fn open_with(config: &StoreConfig) -> Result<Store, OpenError> {
+    for _ in 0..100_000 {
+        match holdpoint::store::open(config).await {
+            Err(OpenError::Held { .. }) => tokio::task::yield_now().await,
+            opened => return opened,
+        }
+    }
+    holdpoint::store::open(config).await
+}
+
+/// Every row of a listing, page by page.
+pub(crate) async fn all<T, F>(
+    limit: usize,
+    mut page: impl FnMut(Option<String>, usize) -> F,
+) -> Vec<T>
+where
+    F: Future<Output = Page<T>>,
+{
+    let mut rows = Vec::new();
+    let mut cursor = None;
+    loop {
+        let page = page(cursor, limit).await;
+        assert!(page.rows.len() <= limit);
+        rows.extend(page.rows);
+        cursor = page.next;
+        if cursor.is_none() {
+            return rows;
+        }
+    }
+}
+
+pub(crate) fn moved_to(outcome: Result<Version, AppendError>) -> Version {
+    match outcome {
+        Err(AppendError::Moved { at }) => at,
+        other => panic!("expected the journal to be elsewhere, got {other:?}"),
+    }
+}
