@@ -14,6 +14,7 @@
 //! Start reading in [`kernel`]: `decide`, `evolve` and `plan` are the whole product; the rest
 //! carries values to them and back.
 
+pub mod agents;
 pub mod definition;
 pub mod kernel;
 pub mod ports;

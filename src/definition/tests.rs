@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use crate::definition::{Problem, load_dir, load_file, load_text};
+use crate::definition::{Loaded, Problem, load_dir, load_file, load_text, shipped};
 use crate::kernel::workflow::{Pattern, Work};
 use crate::kernel::{Kind, OnTimeout};
 
@@ -261,4 +261,17 @@ fn a_script_file_has_its_own_places_and_stays_beside_its_workflow() {
     }
     let missing = load_file(Path::new("no/such.yaml")).unwrap_err();
     assert_eq!(missing[0].code, "file.unreadable");
+}
+
+#[test]
+fn the_shipped_workflows_are_the_files_in_the_folder() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("workflows");
+    let (loaded, problems) = load_dir(&folder);
+    assert_eq!(problems, []);
+    let shipped = shipped();
+    let digests = |all: &[Loaded]| -> Vec<(String, String)> {
+        all.iter().map(|one| (one.workflow.name.clone(), one.digest.clone())).collect()
+    };
+    let of_folder = digests(&loaded);
+    assert!(digests(&shipped).iter().all(|one| of_folder.contains(one)));
 }
