@@ -2,41 +2,31 @@
 
 use crate::definition::load::{Loaded, load_text};
 
-/// Each shipped file, and its script if it has one beside it: name and text.
-const SHIPPED: [(&str, &str, Option<(&str, &str)>); 3] = [
+/// A file by its name, and its text.
+type Text = (&'static str, &'static str);
+
+const WORKFLOWS: [Text; 3] = [
+    ("approve_and_send.yaml", include_str!("../../workflows/approve_and_send.yaml")),
+    ("event_planning.yaml", include_str!("../../workflows/event_planning.yaml")),
+    ("multi_tier_support.yaml", include_str!("../../workflows/multi_tier_support.yaml")),
+];
+const SCRIPTS: [Text; 2] = [
+    ("event_planning.script.yaml", include_str!("../../workflows/event_planning.script.yaml")),
     (
-        "workflows/approve_and_send.yaml",
-        include_str!("../../workflows/approve_and_send.yaml"),
-        None,
-    ),
-    (
-        "workflows/event_planning.yaml",
-        include_str!("../../workflows/event_planning.yaml"),
-        Some((
-            "event_planning.script.yaml",
-            include_str!("../../workflows/event_planning.script.yaml"),
-        )),
-    ),
-    (
-        "workflows/multi_tier_support.yaml",
-        include_str!("../../workflows/multi_tier_support.yaml"),
-        Some((
-            "multi_tier_support.script.yaml",
-            include_str!("../../workflows/multi_tier_support.script.yaml"),
-        )),
+        "multi_tier_support.script.yaml",
+        include_str!("../../workflows/multi_tier_support.script.yaml"),
     ),
 ];
 
 /// The workflows that are built in, by name.
 pub fn shipped() -> Vec<Loaded> {
-    let load = |(name, text, script): (&str, &str, Option<(&str, &str)>)| {
-        let loaded = load_text(name, text, &|wanted| match script {
-            Some((file, text)) if file == wanted => {
-                Ok((format!("workflows/{file}"), text.to_owned()))
-            }
-            Some(_) | None => Err("there is no such file".into()),
+    let load = |(name, text): Text| {
+        let loaded = load_text(&format!("workflows/{name}"), text, &|wanted| {
+            let script = SCRIPTS.into_iter().find(|(name, _)| *name == wanted);
+            let (name, text) = script.ok_or("there is no such file")?;
+            Ok((format!("workflows/{name}"), text.to_owned()))
         });
         loaded.expect("the shipped workflows are checked by a test")
     };
-    SHIPPED.into_iter().map(load).collect()
+    WORKFLOWS.into_iter().map(load).collect()
 }
