@@ -9,6 +9,7 @@
 
 mod check;
 mod compile;
+pub mod draw;
 mod file;
 mod load;
 mod problem;
