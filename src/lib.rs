@@ -14,6 +14,7 @@
 //! Start reading in [`kernel`]: `decide`, `evolve` and `plan` are the whole product; the rest
 //! carries values to them and back. [`failpoint`] is a leaf that every floor may call.
 
+pub mod agents;
 pub mod api;
 pub mod app;
 pub mod definition;

@@ -5,7 +5,8 @@
 
 use std::{
     collections::BTreeMap,
-    fs, io,
+    fs,
+    io::{self, Read as _},
     path::{Component, Path, PathBuf},
     sync::{Arc, LazyLock},
 };
@@ -151,11 +152,18 @@ fn workflow_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
 
 /// Reads a file that is not too large, as text.
 fn read(path: &Path) -> Result<String, String> {
-    let size = fs::metadata(path).map_err(|error| unreadable(&error))?.len();
-    if size > FILE_BYTES_MAX as u64 {
-        return Err(format!("the file has {size} bytes; the most is {FILE_BYTES_MAX}"));
+    let file = fs::File::open(path).map_err(|error| unreadable(&error))?;
+    // Not every size is told beforehand, and a device has no end.
+    if !file.metadata().map_err(|error| unreadable(&error))?.is_file() {
+        return Err("it is not a file".into());
     }
-    fs::read_to_string(path).map_err(|error| unreadable(&error))
+    let most = FILE_BYTES_MAX as u64;
+    let mut text = String::new();
+    file.take(most + 1).read_to_string(&mut text).map_err(|error| unreadable(&error))?;
+    if text.len() > FILE_BYTES_MAX {
+        return Err(format!("the file has more than {most} bytes, which is the most"));
+    }
+    Ok(text)
 }
 
 fn unreadable(error: &io::Error) -> String {

@@ -9,12 +9,14 @@
 
 mod check;
 mod compile;
+pub mod draw;
 mod file;
 mod load;
 mod problem;
 mod schema;
 mod script;
 mod shape;
+mod shipped;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -22,4 +24,5 @@ mod tests;
 pub use load::{Loaded, ResolveScript, load_dir, load_file, load_text};
 pub use problem::Problem;
 pub use schema::{script_schema, workflow_schema};
+pub use shipped::shipped;
 pub use source::FILE_BYTES_MAX;

@@ -27,3 +27,32 @@ fn schema_of<T: JsonSchema>(title: &str) -> Value {
     schema["title"] = title.into();
     schema
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every field in a schema that has no description.
+    fn undescribed(schema: &Value, path: &str, found: &mut Vec<String>) {
+        let Some(map) = schema.as_object() else { return };
+        for (name, field) in map.get("properties").and_then(Value::as_object).into_iter().flatten()
+        {
+            if field.is_object() && field.get("description").is_none() {
+                found.push(format!("{path}/{name}"));
+            }
+        }
+        for (name, inner) in map {
+            undescribed(inner, &format!("{path}/{name}"), found);
+        }
+    }
+
+    #[test]
+    fn an_editor_can_explain_every_field() {
+        for schema in [workflow_schema(), script_schema()] {
+            let mut found = Vec::new();
+            undescribed(schema, "", &mut found);
+            assert_eq!(found, Vec::<String>::new());
+            assert!(schema["$schema"].as_str().is_some_and(|draft| draft.contains("2020-12")));
+        }
+    }
+}

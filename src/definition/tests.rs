@@ -2,7 +2,9 @@
 
 use std::{fs, path::Path};
 
-use crate::definition::{Problem, load_dir, load_file, load_text};
+use proptest::{prop_assert, prop_assert_eq, proptest};
+
+use crate::definition::{FILE_BYTES_MAX, Loaded, Problem, load_dir, load_file, load_text, shipped};
 use crate::kernel::workflow::{Pattern, Work};
 use crate::kernel::{Kind, OnTimeout};
 
@@ -259,6 +261,46 @@ fn a_script_file_has_its_own_places_and_stays_beside_its_workflow() {
         fs::write(&path, with("[{say: hello}]", script)).unwrap();
         assert_eq!(load_file(&path).unwrap_err()[0].code, "script.unreadable", "{script}");
     }
-    let missing = load_file(Path::new("no/such.yaml")).unwrap_err();
-    assert_eq!(missing[0].code, "file.unreadable");
+    for unreadable in [Path::new("no/such.yaml"), folder.path()] {
+        assert_eq!(load_file(unreadable).unwrap_err()[0].code, "file.unreadable");
+    }
+    fs::write(&path, "x".repeat(FILE_BYTES_MAX + 1)).unwrap();
+    assert!(load_file(&path).unwrap_err()[0].message.contains("1048576 bytes"));
+    fs::write(&path, b"name: \xff").unwrap();
+    assert_eq!(load_file(&path).unwrap_err()[0].message, "the file is not UTF-8 text");
+}
+
+proptest! {
+    /// Whatever is done to a file, it is read or refused with places that lie in it.
+    #[test]
+    fn a_broken_file_is_told_with_places_that_lie_in_it(
+        at in 0..GOOD.len(),
+        gone in 0_usize..12,
+        put in "[ -~\\n]{0,6}",
+    ) {
+        let kept = GOOD.chars().take(at).chain(put.chars()).chain(GOOD.chars().skip(at + gone));
+        let text: String = kept.collect();
+        let lines: Vec<&str> = text.lines().collect();
+        for problem in problems(&text) {
+            prop_assert!(problem.line <= lines.len() + 1, "{problem}");
+            prop_assert!(!problem.message.is_empty());
+            if let Some(line) = problem.line.checked_sub(1).and_then(|index| lines.get(index)) {
+                prop_assert_eq!(&problem.excerpt, line);
+                prop_assert!(problem.column <= line.chars().count() + 1, "{}", problem);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_shipped_workflows_are_the_files_in_the_folder() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("workflows");
+    let (loaded, problems) = load_dir(&folder);
+    assert_eq!(problems, []);
+    let shipped = shipped();
+    let digests = |all: &[Loaded]| -> Vec<(String, String)> {
+        all.iter().map(|one| (one.workflow.name.clone(), one.digest.clone())).collect()
+    };
+    let of_folder = digests(&loaded);
+    assert!(digests(&shipped).iter().all(|one| of_folder.contains(one)));
 }

@@ -6,4 +6,5 @@ mod architecture;
 mod contract;
 mod engine;
 mod kit;
+mod scenarios;
 mod support;

@@ -1,0 +1,93 @@
+//! Scripted tools: `{returns: value}`, or rules by argument; they can fail and be slow.
+//!
+//! ```yaml
+//! settings:
+//!   rules:
+//!     - {when: {order: "12345"}, returns: {status: delivered}, delay: 200ms}
+//!     - {fail: no such order}
+//! ```
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::agents::scripted::fault;
+use crate::kernel::{AttemptFault, duration_ms};
+use crate::ports::Clock;
+
+/// When a call is like this, and what comes of it then.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Rule {
+    /// The arguments that must be given like this; others do not matter.
+    #[serde(default)]
+    when: Map<String, Value>,
+    /// What comes back; `{{key}}` in a text stands for the idempotency key.
+    #[serde(default)]
+    returns: Value,
+    #[serde(default)]
+    fail: Option<String>,
+    #[serde(default)]
+    retriable: bool,
+    #[serde(default)]
+    delay: Option<String>,
+}
+
+/// What is wrong with a scripted tool's settings: where in them, and what.
+pub(super) fn check(settings: &Value) -> Result<(), (String, String)> {
+    rules(settings).map(|_| ())
+}
+
+/// One try of one call.
+pub(super) async fn call(
+    settings: &Value,
+    arguments: &Value,
+    key: &str,
+    clock: &dyn Clock,
+) -> Result<Value, AttemptFault> {
+    let rules = rules(settings).map_err(|(at, wrong)| {
+        fault("tool.settings", format!("the tool's settings at `{at}`: {wrong}"), false)
+    })?;
+    let fits =
+        |rule: &&Rule| rule.when.iter().all(|(name, wanted)| arguments.get(name) == Some(wanted));
+    let Some(rule) = rules.iter().find(fits) else {
+        let message = format!("no rule of the tool fits the arguments {arguments}");
+        return Err(fault("tool.no_rule", message, false));
+    };
+    if let Some(ms) = rule.delay.as_deref().and_then(duration_ms) {
+        clock.sleep_until(clock.now().plus(ms)).await;
+    }
+    match &rule.fail {
+        Some(message) => Err(fault("tool.fails", message.clone(), rule.retriable)),
+        None => Ok(with_key(&rule.returns, key)),
+    }
+}
+
+/// A list of rules, or one rule that fits every call.
+fn rules(settings: &Value) -> Result<Vec<Rule>, (String, String)> {
+    let one = |at: String, value: &Value| {
+        let rule = Rule::deserialize(value).map_err(|error| (at.clone(), error.to_string()))?;
+        match rule.delay.as_deref().map(duration_ms) {
+            Some(None) => Err((format!("{at}/delay"), "expected a length of time: `200ms`".into())),
+            Some(Some(_)) | None => Ok(rule),
+        }
+    };
+    match settings.get("rules") {
+        Some(Value::Array(rules)) => {
+            let each = |(index, rule)| one(format!("/rules/{index}"), rule);
+            rules.iter().enumerate().map(each).collect()
+        }
+        Some(_) => Err(("/rules".into(), "expected a list of rules".into())),
+        None => Ok(vec![one(String::new(), settings)?]),
+    }
+}
+
+fn with_key(value: &Value, key: &str) -> Value {
+    match value {
+        Value::String(text) => Value::String(text.replace("{{key}}", key)),
+        Value::Array(items) => items.iter().map(|item| with_key(item, key)).collect(),
+        Value::Object(map) => {
+            map.iter().map(|(name, item)| (name.clone(), with_key(item, key))).collect()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+    }
+}
