@@ -15,6 +15,7 @@
 //! carries values to them and back.
 
 pub mod app;
+pub mod cli;
 pub mod kernel;
 pub mod ports;
 pub mod wire;
