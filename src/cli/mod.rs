@@ -95,6 +95,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn run(cli: Cli, term: Term) -> Result<Exit, Trouble> {
+    check_environment()?;
     let config =
         Config::resolve(&cli.settings, &|name| env::var(name).ok(), cli.config.as_deref())?;
     if cli.dump_config {
@@ -111,6 +112,17 @@ fn run(cli: Cli, term: Term) -> Result<Exit, Trouble> {
     // Whatever still runs is safe to drop: what counts is in the journal.
     runtime.shutdown_background();
     ended
+}
+
+/// A variable that cannot be read must not silently count as unset: it may name the data directory.
+fn check_environment() -> Result<(), Trouble> {
+    for (name, value) in env::vars_os() {
+        let name = name.to_string_lossy();
+        if name.starts_with("HOLDPOINT_") && value.to_str().is_none() {
+            return Err(Trouble::new(Exit::Usage, format!("{name}: the value is not UTF-8")));
+        }
+    }
+    Ok(())
 }
 
 fn quoted(text: &str) -> String {

@@ -7,8 +7,7 @@ use crate::cli::follow::{Follow, Telling};
 use crate::cli::render::{Audience, utterance};
 use crate::cli::talk::{Interaction, Talk};
 use crate::wire::v1::{
-    GetRunRequest, GetSessionRequest, ListRunsRequest, Run, RunStatus, WatchRunRequest,
-    WorkflowWaiting,
+    GetRunRequest, GetSessionRequest, ListRunsRequest, Run, RunStatus, WorkflowWaiting,
 };
 
 /// Enough of the conversation to know what the question is about.
@@ -50,9 +49,8 @@ async fn take_up(args: Args, ctx: &Ctx, client: &mut Client) -> Result<Exit, Tro
             Talk::new(ctx, client, args.interaction).take_up(waiting, run.sequence).await
         }
         RunStatus::Running => {
-            let request = WatchRunRequest { run_id: run.run_id, ..Default::default() };
-            let stream = client.watch_run(request).await?.into_inner();
-            Talk::new(ctx, client, args.interaction).follow(stream).await
+            ctx.term.note(&format!("run {} is under way", run.run_id));
+            Talk::new(ctx, client, args.interaction).join(&run.run_id, run.sequence).await
         }
         RunStatus::Completed
         | RunStatus::Failed

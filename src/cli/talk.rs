@@ -22,7 +22,8 @@ const EXIT: &str = "exit";
 /// Whether a person is asked, or only told.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub(super) struct Interaction {
-    /// Ask for answers even where stdin is not a terminal: they are read from it, a line each
+    /// Ask for answers even where stdin is not a terminal: they are read from it, a line each.
+    /// Has no effect with --json
     #[arg(long, short, conflicts_with = "no_input")]
     pub interactive: bool,
     /// Never ask: print the question and end with exit code 4
@@ -33,7 +34,7 @@ pub(super) struct Interaction {
 impl Interaction {
     /// Whether to ask.
     pub(super) fn asks(self, ctx: &Ctx) -> bool {
-        self.interactive || (!self.no_input && !ctx.json && ctx.term.is_interactive)
+        !ctx.json && (self.interactive || (!self.no_input && ctx.term.is_interactive))
     }
 }
 
@@ -96,6 +97,14 @@ impl<'a> Talk<'a> {
                 }
             }
         }
+    }
+
+    /// Looks on from event `at` while a run moves, and talks once it asks.
+    pub(super) async fn join(mut self, run_id: &str, at: u64) -> Result<Exit, Trouble> {
+        run_id.clone_into(&mut self.follow.run_id);
+        self.follow.sequence = at;
+        let stream = self.follow.watch(self.client).await?;
+        self.follow(stream).await
     }
 
     /// Takes up a run that waits already.
