@@ -5,14 +5,14 @@
 
 use std::time::Duration;
 
+use tokio::signal::unix::{SignalKind, signal};
 use tonic::{Code, Status, Streaming};
 
 use crate::app::Client;
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::json;
-use crate::cli::render::journal_line;
-use crate::cli::render::{Audience, Story};
+use crate::cli::render::{Audience, Story, journal_line};
 use crate::wire::v1::workflow_event::Event;
 use crate::wire::v1::{RunStatus, WatchRunRequest, WorkflowEvent, WorkflowWaiting};
 
@@ -144,10 +144,12 @@ impl Follow {
     ) -> Result<Ending, Trouble> {
         let mut ending = Ending::Moving;
         let mut failures = 0;
+        // Listening begins here, not at the first wait: no Ctrl-C falls into a gap.
+        let mut interrupt = signal(SignalKind::interrupt())?;
         loop {
             let next = tokio::select! {
                 next = stream.message() => next,
-                _ = tokio::signal::ctrl_c() => {
+                _ = interrupt.recv() => {
                     self.telling.hush(ctx)?;
                     return Ok(Ending::Left);
                 }

@@ -1,7 +1,7 @@
 //! Cli: arguments become one call and an exit code. One subcommand a file.
 //!
 //! Every command that touches runs speaks gRPC, also where the orchestrator is in this process. What
-//! is written and read goes through [`term`]; how a command ends is in [`exit`].
+//! is written and read goes through `term`; how a command ends is in `exit`.
 
 mod answer;
 mod args;

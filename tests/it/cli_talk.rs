@@ -2,15 +2,18 @@
 //! that refusals, broken streams and hostile text come exactly when a test wants them.
 
 use std::{
+    io::{BufRead as _, BufReader},
     path::Path,
+    process::{Command, Stdio},
     sync::{Arc, Mutex},
 };
 
-use futures::stream;
+use futures::{StreamExt as _, stream};
 use holdpoint::wire::v1::orchestrator_server::{Orchestrator, OrchestratorServer};
 use holdpoint::wire::v1::workflow_event::Event;
 use holdpoint::wire::v1::*;
 use prost_types::value::Kind;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Code, Response, Status};
@@ -22,7 +25,7 @@ const RUN: &str = "run_01k9zq3v7m8n4p5r6s7t8v9w0x";
 const ASKED: &str = "req_01k9zq3v7m8n4p5r6s7t8v9w0x-1";
 const DIGEST: &str = "d1g3st";
 
-type Events = stream::Iter<std::vec::IntoIter<Result<WorkflowEvent, Status>>>;
+type Events = stream::BoxStream<'static, Result<WorkflowEvent, Status>>;
 type Changes = stream::Empty<Result<WatchRequestsResponse, Status>>;
 
 /// A server with one run of one workflow: a draft, an approval, the end.
@@ -123,7 +126,7 @@ fn events(after: usize, until: usize) -> Vec<Result<WorkflowEvent, Status>> {
 }
 
 fn reply(events: Vec<Result<WorkflowEvent, Status>>) -> Response<Events> {
-    Response::new(stream::iter(events))
+    Response::new(stream::iter(events).boxed())
 }
 
 fn refusal(code: Code, reason: &str, message: &str) -> Status {
@@ -152,6 +155,9 @@ impl Orchestrator for Fake {
         }
         match request.get_ref().workflow_id.as_str() {
             "letter" => Ok(reply(events(0, 6))),
+            "hangs" => {
+                Ok(Response::new(stream::iter(events(0, 2)).chain(stream::pending()).boxed()))
+            }
             "breaks" => {
                 let mut broken = events(0, 3);
                 broken.push(Err(Status::unavailable("the server goes away")));
@@ -295,13 +301,19 @@ impl Orchestrator for Fake {
     }
 }
 
-/// Runs one command against the fake.
-async fn talk(fake: &Fake, arguments: &[&str], stdin: &str) -> Ended {
+/// Serves the fake until the handle is aborted.
+async fn serve(fake: &Fake) -> (String, tokio::task::AbortHandle) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let service = OrchestratorServer::new(fake.clone());
     let server = tonic::transport::Server::builder().add_service(service);
     let serving = tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
+    (address, serving.abort_handle())
+}
+
+/// Runs one command against the fake.
+async fn talk(fake: &Fake, arguments: &[&str], stdin: &str) -> Ended {
+    let (address, serving) = serve(fake).await;
     let mut arguments: Vec<String> = arguments.iter().map(|&it| it.into()).collect();
     arguments.extend(["--server".into(), address]);
     let stdin = stdin.to_owned();
@@ -431,6 +443,30 @@ async fn lists_are_tables_for_people_and_one_document_for_programs() {
     assert_eq!(ended.json()["runs"][0]["status"], "WAITING");
     let ended = talk(&Fake::default(), &["cancel", RUN], "").await;
     assert!(ended.out.contains("CANCELLED"), "{}", ended.out);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ctrl_c_while_a_run_moves_ends_with_130_and_says_how_to_go_on() {
+    let (address, serving) = serve(&Fake::default()).await;
+    let ended = tokio::task::spawn_blocking(move || {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_holdpoint"))
+            .args(["run", "hangs", "x", "--server", &address])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut first = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut first).unwrap();
+        assert!(first.starts_with("letter"), "{first}");
+        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        child.wait_with_output().unwrap()
+    });
+    let ended = ended.await.unwrap();
+    serving.abort();
+    let told = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(130), "{told}");
+    assert!(told.contains(&format!("holdpoint resume {RUN} --server")), "{told}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
