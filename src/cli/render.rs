@@ -277,17 +277,25 @@ pub(super) fn utterance(paint: Paint, message: &Message) -> String {
 pub(super) fn journal_line(paint: Paint, event: &WorkflowEvent) -> String {
     let (name, body) = event.event.as_ref().map_or(("unknown", Value::Null), json::body);
     let at = event.time.as_ref().and_then(json::timestamp).map(date).unwrap_or_default();
-    let said = match body.as_object() {
-        Some(fields) => fields
-            .iter()
-            .filter(|(_, value)| !is_empty(value))
-            .map(|(name, value)| format!("{name}={}", brief(value)))
-            .collect::<Vec<_>>()
-            .join(" "),
-        None => brief(&body),
+    let said = match &event.event {
+        Some(Event::RequestInfo(asked)) => {
+            let kind = json::kind(asked.kind);
+            format!("{} {kind} at {}: {}", asked.request_id, asked.source_step, asked.prompt)
+        }
+        Some(Event::Status(changed)) => {
+            let open = changed.workflow_waiting.iter().flat_map(|waiting| &waiting.requests);
+            let ids: Vec<_> = open.map(|request| request.request_id.as_str()).collect();
+            format!("{} {}", json::status(changed.status), ids.join(" "))
+        }
+        Some(_) | None => fields(&body),
     };
     let number = paint.dim(&format!("{:>6}  {at}", event.sequence));
     format!("{number}  {}  {}", paint.bold(&format!("{name:<18}")), line(&said, BODY_CHARS_MAX))
+}
+
+fn fields(body: &Value) -> String {
+    let told = body.as_object().into_iter().flatten().filter(|(_, value)| !is_empty(value));
+    told.map(|(name, value)| format!("{name}={}", brief(value))).collect::<Vec<_>>().join(" ")
 }
 
 /// A date and time where the reader is.
