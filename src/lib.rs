@@ -17,6 +17,7 @@
 pub mod agents;
 pub mod api;
 pub mod app;
+pub mod cli;
 pub mod definition;
 pub mod engine;
 pub mod failpoint;

@@ -1,3 +1,7 @@
 //! The front door: parse, call, exit code.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    holdpoint::cli::main(std::env::args_os())
+}

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod architecture;
+mod cli;
+mod cli_talk;
 mod contract;
 mod engine;
 mod kit;

@@ -1,0 +1,224 @@
+//! Answer: what a person types, as the value that a question takes. Pure.
+//!
+//! The server has the last word: it validates against the response schema, and refuses what does
+//! not fit. Here only the ways of typing are translated, and nothing vague ever becomes a yes (K7).
+
+use serde_json::{Value, json};
+
+use crate::cli::json;
+use crate::wire::v1::Request;
+
+/// Ends the conversation where the question allows it.
+pub(super) const END: &str = "/end";
+
+/// What a typed answer means.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Meaning {
+    /// This value.
+    Value(Value),
+    /// A no; a person may say why.
+    Reject,
+    /// The side effect happened; a person may say what came of it.
+    Happened,
+    /// Nothing that the question takes; this is what it takes.
+    Unclear(String),
+}
+
+/// Understands what was typed.
+pub(super) fn read(request: &Request, typed: &str) -> Meaning {
+    let text = typed.trim();
+    let schema = json::optional(request.response_schema.as_ref());
+    if takes_decision(&schema) {
+        return decision(text);
+    }
+    if takes_verbs(&schema) {
+        return verb(text);
+    }
+    if text == END && takes_end(&schema) {
+        return Meaning::Value(json!({"verb": "end"}));
+    }
+    if let Some(id) = option_by_number(request, text) {
+        return Meaning::Value(Value::String(id));
+    }
+    if matches!(schema.get("type").and_then(Value::as_str), Some("object" | "array")) {
+        return match serde_json::from_str(text) {
+            Ok(value) => Meaning::Value(value),
+            Err(error) => Meaning::Unclear(format!("this question takes JSON: {error}")),
+        };
+    }
+    Meaning::Value(Value::String(text.to_owned()))
+}
+
+/// A no, with a reason if there is one.
+pub(super) fn reject(note: &str) -> Value {
+    match note.trim() {
+        "" => json!({"decision": "reject"}),
+        note => json!({"decision": "reject", "note": note}),
+    }
+}
+
+/// A yes, with a note if there is one.
+pub(super) fn approve(note: &str) -> Value {
+    match note.trim() {
+        "" => json!({"decision": "approve"}),
+        note => json!({"decision": "approve", "note": note}),
+    }
+}
+
+/// The side effect happened, and this came of it: JSON where it is, else text.
+pub(super) fn happened(came: &str) -> Value {
+    let result = match came.trim() {
+        "" => Value::Null,
+        text => serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.into())),
+    };
+    json!({"verb": "happened", "result": result})
+}
+
+/// What can be typed, in a few words.
+pub(super) fn usage(request: &Request) -> String {
+    let schema = json::optional(request.response_schema.as_ref());
+    let takes = if takes_decision(&schema) {
+        "y or n".to_owned()
+    } else if takes_verbs(&schema) {
+        "happened, redo or abort".to_owned()
+    } else if !request.options.is_empty() {
+        format!("1 to {}", request.options.len())
+    } else if takes_end(&schema) {
+        format!("your answer, {END} to end the conversation")
+    } else {
+        match schema.get("type").and_then(Value::as_str) {
+            Some(kind @ ("integer" | "number" | "boolean")) => format!("a value of type {kind}"),
+            Some("object" | "array") => "JSON".into(),
+            Some(_) | None => "your answer".into(),
+        }
+    };
+    format!("{takes}; exit leaves the run waiting")
+}
+
+fn decision(text: &str) -> Meaning {
+    match text.to_lowercase().as_str() {
+        "y" | "yes" | "approve" | "approved" => Meaning::Value(approve("")),
+        "n" | "no" | "reject" | "rejected" => Meaning::Reject,
+        &_ => match serde_json::from_str::<Value>(text) {
+            Ok(value) if value.is_object() => Meaning::Value(value),
+            Ok(_) | Err(_) => Meaning::Unclear("type y to approve or n to reject".into()),
+        },
+    }
+}
+
+fn verb(text: &str) -> Meaning {
+    match text.to_lowercase().as_str() {
+        "h" | "happened" => Meaning::Happened,
+        "r" | "redo" => Meaning::Value(json!({"verb": "redo"})),
+        "a" | "abort" => Meaning::Value(json!({"verb": "abort"})),
+        &_ => match serde_json::from_str::<Value>(text) {
+            Ok(value) if value.is_object() => Meaning::Value(value),
+            Ok(_) | Err(_) => Meaning::Unclear("type happened, redo or abort".into()),
+        },
+    }
+}
+
+/// An option that is itself called `2` is meant by its name, not by its place.
+fn option_by_number(request: &Request, text: &str) -> Option<String> {
+    if request.options.iter().any(|option| option.id == text || option.label == text) {
+        return None;
+    }
+    let index = text.parse::<usize>().ok()?.checked_sub(1)?;
+    request.options.get(index).map(|option| option.id.clone())
+}
+
+fn takes_decision(schema: &Value) -> bool {
+    says(&schema["properties"]["decision"], "approve")
+}
+
+fn takes_verbs(schema: &Value) -> bool {
+    any_of(schema).any(|one| says(&one["properties"]["verb"], "redo"))
+}
+
+fn takes_end(schema: &Value) -> bool {
+    any_of(schema).any(|one| says(&one["properties"]["verb"], "end"))
+}
+
+fn any_of(schema: &Value) -> impl Iterator<Item = &Value> {
+    schema["anyOf"].as_array().into_iter().flatten()
+}
+
+fn says(schema: &Value, word: &str) -> bool {
+    let listed = schema["enum"].as_array().is_some_and(|words| words.iter().any(|it| it == word));
+    listed || schema["const"] == word
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::{Kind, Millis, OnTimeout, Origin, Question};
+    use crate::wire::v1::Option as Choice;
+
+    /// A request with the schema that the kernel really checks against.
+    fn asked(kind: Kind, origin: Origin) -> Request {
+        let question = Question {
+            ordinal: 1,
+            step: "s".into(),
+            agent: None,
+            turn: None,
+            origin,
+            kind,
+            prompt: "?".into(),
+            context: Value::Null,
+            options: Vec::new(),
+            schema: None,
+            deadline: None,
+            on_timeout: OnTimeout::Reject,
+            asked_at: Millis(0),
+            messages: 0,
+        };
+        let schema = json::to_wire(&question.response_schema());
+        Request { response_schema: Some(schema), ..Default::default() }
+    }
+
+    #[test]
+    fn k7_only_a_clear_yes_approves() {
+        for kind in [Kind::Approval, Kind::PlanReview, Kind::ToolApproval] {
+            let request = asked(kind, Origin::HumanStep);
+            for typed in ["y", "YES", " approve "] {
+                let yes = Meaning::Value(json!({"decision": "approve"}));
+                assert_eq!(read(&request, typed), yes, "{typed}");
+            }
+            assert_eq!(read(&request, "n"), Meaning::Reject);
+            for typed in ["", "ok", "yes, but cheaper", "1", "true", "yy"] {
+                assert!(matches!(read(&request, typed), Meaning::Unclear(_)), "{typed}");
+            }
+        }
+        assert_eq!(reject(" too dear "), json!({"decision": "reject", "note": "too dear"}));
+    }
+
+    #[test]
+    fn an_option_is_chosen_by_number_unless_one_has_that_name() {
+        let choice = |id: &str| Choice { id: id.into(), ..Default::default() };
+        let mut request = asked(Kind::Selection, Origin::HumanStep);
+        request.options = vec![choice("pier"), choice("foundry")];
+        assert_eq!(read(&request, "2"), Meaning::Value(json!("foundry")));
+        assert_eq!(read(&request, "3"), Meaning::Value(json!("3")), "the server refuses it");
+        request.options.push(choice("1"));
+        assert_eq!(read(&request, "1"), Meaning::Value(json!("1")));
+    }
+
+    #[test]
+    fn a_conversation_can_be_ended_where_the_question_allows_it() {
+        let turn = asked(Kind::Clarification, Origin::UserTurn);
+        assert_eq!(read(&turn, END), Meaning::Value(json!({"verb": "end"})));
+        assert_eq!(read(&turn, "Thank you!"), Meaning::Value(json!("Thank you!")));
+        let plain = asked(Kind::Clarification, Origin::HumanStep);
+        assert_eq!(read(&plain, END), Meaning::Value(json!(END)));
+    }
+
+    #[test]
+    fn a_lost_outcome_is_answered_by_verb() {
+        let request = asked(Kind::OutcomeCheck, Origin::LostOutcome("c1".into()));
+        assert_eq!(read(&request, "redo"), Meaning::Value(json!({"verb": "redo"})));
+        assert_eq!(read(&request, "h"), Meaning::Happened);
+        assert!(matches!(read(&request, "maybe"), Meaning::Unclear(_)));
+        assert_eq!(happened("{\"id\": 1}"), json!({"verb": "happened", "result": {"id": 1}}));
+        assert_eq!(happened("sent"), json!({"verb": "happened", "result": "sent"}));
+    }
+}

@@ -1,0 +1,194 @@
+//! Args: the shape of the command line, and which file performs which command.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+use crate::app::config::Settings;
+use crate::cli::exit::{Exit, Trouble};
+use crate::cli::term::{ColorChoice, Paint};
+use crate::cli::{
+    Ctx, bench, cancel, check, checkpoint, completions, doctor, exit_codes, export, fork, graph,
+    import, inbox, journal, keys, prune, respond, resume, run, runs, schema, serve, sessions,
+    watch, workflows,
+};
+
+/// Runs agent workflows that wait for people, and survives whatever happens to the machine.
+#[derive(Debug, Parser)]
+#[command(name = "holdpoint", version, propagate_version = true, max_term_width = 100)]
+#[command(
+    after_help = "Try `holdpoint` alone for first steps, `holdpoint help COMMAND` for examples, \
+    `holdpoint exit-codes` for what scripts rely on."
+)]
+pub(super) struct Cli {
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    #[command(flatten)]
+    pub settings: Settings,
+    /// Read settings from this file (`HOLDPOINT_CONFIG`; default: holdpoint.toml, if it is there)
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        help_heading = "Settings",
+        hide_short_help = true
+    )]
+    pub config: Option<PathBuf>,
+    /// Print what was understood of flags, environment and file, and where it came from
+    #[arg(long, global = true, help_heading = "Settings", hide_short_help = true)]
+    pub dump_config: bool,
+    /// Write JSON: one document, or one a line for streams; errors too
+    #[arg(long, global = true, help_heading = "Output")]
+    pub json: bool,
+    /// When to use colours
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        help_heading = "Output",
+        default_value = "auto",
+        hide_short_help = true
+    )]
+    pub color: ColorChoice,
+}
+
+/// What can be asked for.
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    Serve(serve::Args),
+    Run(run::Args),
+    Resume(resume::Args),
+    Respond(respond::Args),
+    Inbox(inbox::Args),
+    Watch(watch::Args),
+    Sessions(sessions::Args),
+    Runs(runs::Args),
+    Journal(journal::Args),
+    Checkpoint(checkpoint::Args),
+    Cancel(cancel::Args),
+    Fork(fork::Args),
+    Workflows(workflows::Args),
+    Check(check::Args),
+    Graph(graph::Args),
+    Schema(schema::Args),
+    Export(export::Args),
+    Import(import::Args),
+    Prune(prune::Args),
+    Doctor(doctor::Args),
+    Keys(keys::Args),
+    Bench(bench::Args),
+    Completions(completions::Args),
+    ExitCodes(exit_codes::Args),
+}
+
+impl Command {
+    /// Performs the command. Those that are left with Ctrl-C on their own terms say so themselves.
+    pub(super) async fn perform(self, ctx: &Ctx) -> Result<Exit, Trouble> {
+        match self {
+            Self::Serve(args) => Box::pin(serve::perform(args, ctx)).await,
+            Self::Run(args) => Box::pin(run::perform(args, ctx)).await,
+            Self::Resume(args) => Box::pin(resume::perform(args, ctx)).await,
+            Self::Respond(args) => Box::pin(respond::perform(args, ctx)).await,
+            Self::Watch(args) => Box::pin(watch::perform(args, ctx)).await,
+            Self::Fork(args) => Box::pin(fork::perform(args, ctx)).await,
+            Self::Inbox(_)
+            | Self::Sessions(_)
+            | Self::Runs(_)
+            | Self::Journal(_)
+            | Self::Checkpoint(_)
+            | Self::Cancel(_)
+            | Self::Workflows(_)
+            | Self::Check(_)
+            | Self::Graph(_)
+            | Self::Schema(_)
+            | Self::Export(_)
+            | Self::Import(_)
+            | Self::Prune(_)
+            | Self::Doctor(_)
+            | Self::Keys(_)
+            | Self::Bench(_)
+            | Self::Completions(_)
+            | Self::ExitCodes(_) => tokio::select! {
+                ended = Box::pin(self.perform_plainly(ctx)) => ended,
+                _ = tokio::signal::ctrl_c() => Ok(Exit::Interrupted),
+            },
+        }
+    }
+
+    async fn perform_plainly(self, ctx: &Ctx) -> Result<Exit, Trouble> {
+        match self {
+            Self::Inbox(args) => inbox::perform(args, ctx).await,
+            Self::Sessions(args) => sessions::perform(args, ctx).await,
+            Self::Runs(args) => runs::perform(args, ctx).await,
+            Self::Journal(args) => journal::perform(args, ctx).await,
+            Self::Checkpoint(args) => checkpoint::perform(args, ctx).await,
+            Self::Cancel(args) => cancel::perform(args, ctx).await,
+            Self::Workflows(args) => workflows::perform(args, ctx).await,
+            Self::Check(args) => check::perform(&args, ctx),
+            Self::Graph(args) => graph::perform(&args, ctx),
+            Self::Schema(args) => schema::perform(&args, ctx),
+            Self::Export(args) => export::perform(args, ctx).await,
+            Self::Import(args) => import::perform(args, ctx).await,
+            Self::Prune(args) => prune::perform(args, ctx).await,
+            Self::Doctor(args) => doctor::perform(args, ctx).await,
+            Self::Keys(args) => keys::perform(args, ctx),
+            Self::Bench(args) => bench::perform(args, ctx).await,
+            Self::Completions(args) => completions::perform(&args, ctx),
+            Self::ExitCodes(args) => exit_codes::perform(&args, ctx),
+            Self::Serve(args) => serve::perform(args, ctx).await,
+            Self::Run(args) => run::perform(args, ctx).await,
+            Self::Resume(args) => resume::perform(args, ctx).await,
+            Self::Respond(args) => respond::perform(args, ctx).await,
+            Self::Watch(args) => watch::perform(args, ctx).await,
+            Self::Fork(args) => fork::perform(args, ctx).await,
+        }
+    }
+}
+
+/// What to try first.
+pub(super) fn welcome(paint: Paint) -> String {
+    let steps = [
+        ("holdpoint workflows", "what can be run; some come with Holdpoint"),
+        ("holdpoint run approve_and_send \"Invite Ada to lunch\"", "runs here, asks you, finishes"),
+        ("holdpoint resume", "takes up what waits, after a restart too"),
+        ("holdpoint inbox", "everything that waits for somebody"),
+        ("holdpoint serve", "the same for others: gRPC on 127.0.0.1:4653"),
+        ("holdpoint help", "all commands"),
+    ];
+    let width = steps.iter().map(|(command, _)| command.len()).max().unwrap_or(0);
+    let mut text = format!(
+        "{} runs agent workflows that wait for people.\n\nTry this first:\n",
+        paint.bold("Holdpoint")
+    );
+    for (command, about) in steps {
+        let command = format!("{command:width$}");
+        text.push_str("  ");
+        text.push_str(&paint.good(&command));
+        text.push_str("  ");
+        text.push_str(&paint.dim(about));
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_holds_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_an_example() {
+        for command in Cli::command().get_subcommands() {
+            let name = command.get_name().to_owned();
+            let shown = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(shown.contains(&format!("holdpoint {name}")), "{name} has no example");
+            assert!(command.get_about().is_some(), "{name} says nothing about itself");
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! Exit: how a command ends, as a number for scripts and as an error with its remedy for people.
+
+use std::{error::Error, fmt, io, process::ExitCode};
+
+use serde_json::{Value, json};
+use tonic::{Code, Status};
+use tonic_types::StatusExt as _;
+
+use crate::app::AppError;
+use crate::app::config::ConfigError;
+use crate::app::keys::KeysError;
+
+/// How a command ends. The numbers are firm: scripts rely on them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// It did what was asked.
+    Done,
+    /// It could not, for a reason that none of the others names.
+    Failed,
+    /// The arguments or the settings make no sense.
+    Usage,
+    /// The run failed or was cancelled.
+    RunFailed,
+    /// The run waits for an answer.
+    Waiting,
+    /// There is no such thing, or it is not the caller's.
+    NotFound,
+    /// It is there, and the answer is no.
+    Refused,
+    /// The server does not answer.
+    Unreachable,
+    /// Somebody pressed Ctrl-C.
+    Interrupted,
+}
+
+impl Exit {
+    /// Every way to end, in the order of the table in `holdpoint exit-codes`.
+    pub const ALL: [Self; 9] = [
+        Self::Done,
+        Self::Failed,
+        Self::Usage,
+        Self::RunFailed,
+        Self::Waiting,
+        Self::NotFound,
+        Self::Refused,
+        Self::Unreachable,
+        Self::Interrupted,
+    ];
+
+    /// The number the process ends with.
+    pub fn number(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::RunFailed => 3,
+            Self::Waiting => 4,
+            Self::NotFound => 5,
+            Self::Refused => 6,
+            Self::Unreachable => 7,
+            Self::Interrupted => 130,
+        }
+    }
+
+    /// What the number means.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Done => "it did what was asked; for a run: it completed",
+            Self::Failed => "it could not",
+            Self::Usage => "the arguments or the settings make no sense",
+            Self::RunFailed => "the run failed or was cancelled",
+            Self::Waiting => "the run waits for an answer",
+            Self::NotFound => "there is no such thing, or it is not yours",
+            Self::Refused => {
+                "refused: an answer that does not fit, a run that is over, no right to it"
+            }
+            Self::Unreachable => "the server does not answer",
+            Self::Interrupted => "interrupted with Ctrl-C; a run that was under way goes on",
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.number())
+    }
+}
+
+/// Why a command did not do what was asked: for people on stderr, for scripts as JSON.
+#[derive(Debug)]
+pub(super) struct Trouble {
+    /// How the process ends.
+    pub exit: Exit,
+    /// What went wrong.
+    pub message: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+    /// The stable code of a refusal.
+    pub code: Option<String>,
+    /// Nobody reads what is written: end without a word.
+    pub is_silent: bool,
+}
+
+impl Trouble {
+    /// A trouble of that kind.
+    pub(super) fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self { exit, message: message.into(), hint: None, code: None, is_silent: false }
+    }
+
+    /// The same, with what to do about it.
+    #[must_use]
+    pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Whether the server refused because of what the answer is, so that another one may pass.
+    pub(super) fn is_wrong_answer(&self) -> bool {
+        self.code.as_deref() == Some("answer.invalid")
+    }
+
+    /// Whether the question is no longer open, so that no answer will pass.
+    pub(super) fn is_settled(&self) -> bool {
+        matches!(self.code.as_deref(), Some("request.already_answered" | "request.closed"))
+    }
+
+    /// For scripts.
+    pub(super) fn to_json(&self) -> Value {
+        json!({"error": {
+            "exit_code": self.exit.number(),
+            "code": self.code,
+            "message": self.message,
+            "hint": self.hint,
+        }})
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl From<Status> for Trouble {
+    fn from(status: Status) -> Self {
+        let exit = match status.code() {
+            Code::Ok => Exit::Done,
+            Code::NotFound => Exit::NotFound,
+            Code::Unavailable | Code::DeadlineExceeded => Exit::Unreachable,
+            Code::InvalidArgument
+            | Code::AlreadyExists
+            | Code::PermissionDenied
+            | Code::Unauthenticated
+            | Code::FailedPrecondition
+            | Code::OutOfRange
+            | Code::ResourceExhausted
+            | Code::Aborted => Exit::Refused,
+            Code::Unimplemented
+            | Code::Cancelled
+            | Code::Unknown
+            | Code::Internal
+            | Code::DataLoss => Exit::Failed,
+        };
+        let code = status.get_details_error_info().map(|info| info.reason);
+        let message = match status.message() {
+            "" => format!("the server answered {:?} without a word", status.code()),
+            message => message.to_owned(),
+        };
+        let hint = hint_for(status.code(), code.as_deref()).map(str::to_owned);
+        Self { exit, message, hint, code, is_silent: false }
+    }
+}
+
+fn hint_for(code: Code, reason: Option<&str>) -> Option<&'static str> {
+    match reason {
+        Some("workflow.unknown") => Some("`holdpoint workflows` names the ones there are"),
+        Some("run.unknown") => Some("`holdpoint runs` names the ones there are"),
+        Some("session.unknown") => Some("`holdpoint sessions` names the ones there are"),
+        Some("request.unknown" | "request.already_answered" | "request.closed") => {
+            Some("`holdpoint inbox` shows what is open")
+        }
+        Some("auth.missing") => {
+            Some("set HOLDPOINT_API_KEY; `holdpoint keys add NAME` makes a key")
+        }
+        Some(_) | None if code == Code::Unavailable => {
+            Some("the run is safe in its journal; try again in a moment")
+        }
+        Some(_) | None => None,
+    }
+}
+
+impl From<AppError> for Trouble {
+    fn from(error: AppError) -> Self {
+        let exit = if error.is_unreachable() { Exit::Unreachable } else { Exit::Failed };
+        Self { hint: error.hint(), ..Self::new(exit, chain(&error)) }
+    }
+}
+
+impl From<ConfigError> for Trouble {
+    fn from(error: ConfigError) -> Self {
+        Self::new(Exit::Usage, chain(&error))
+            .hint("`holdpoint --dump-config` prints what was understood")
+    }
+}
+
+impl From<KeysError> for Trouble {
+    fn from(error: KeysError) -> Self {
+        let exit = match &error {
+            KeysError::Unknown(_) => Exit::NotFound,
+            KeysError::BadName(_) => Exit::Usage,
+            KeysError::Taken(_) | KeysError::Full | KeysError::Reserved => Exit::Refused,
+            KeysError::Io { .. }
+            | KeysError::NotKeys { .. }
+            | KeysError::Unusable { .. }
+            | KeysError::NoChance(_) => Exit::Failed,
+        };
+        Self::new(exit, chain(&error))
+    }
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        let is_silent = error.kind() == io::ErrorKind::BrokenPipe;
+        Self { is_silent, ..Self::new(Exit::Failed, chain(&error)) }
+    }
+}
+
+/// An error and what caused it, each told once.
+fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let cause_text = cause.to_string();
+        if !text.ends_with(&cause_text) {
+            text = format!("{text}: {}", cause_text.trim_end());
+        }
+        next = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use tonic_types::ErrorDetails;
+
+    use super::*;
+
+    #[test]
+    fn every_exit_has_its_own_number() {
+        let numbers: Vec<_> = Exit::ALL.iter().map(|exit| exit.number()).collect();
+        assert_eq!(numbers, [0, 1, 2, 3, 4, 5, 6, 7, 130]);
+    }
+
+    #[test]
+    fn a_status_ends_as_what_it_means_to_a_script() {
+        for (code, exit) in [
+            (Code::NotFound, Exit::NotFound),
+            (Code::InvalidArgument, Exit::Refused),
+            (Code::FailedPrecondition, Exit::Refused),
+            (Code::Unauthenticated, Exit::Refused),
+            (Code::Unavailable, Exit::Unreachable),
+            (Code::DataLoss, Exit::Failed),
+            (Code::Unimplemented, Exit::Failed),
+        ] {
+            assert_eq!(Trouble::from(Status::new(code, "x")).exit, exit, "{code:?}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_keeps_its_stable_code_and_gets_a_hint() {
+        let details = ErrorDetails::with_error_info("workflow.unknown", "holdpoint", []);
+        let status =
+            Status::with_error_details(Code::NotFound, "there is no workflow `x`", details);
+        let trouble = Trouble::from(status);
+        assert_eq!(trouble.code.as_deref(), Some("workflow.unknown"));
+        assert_eq!(trouble.to_json()["error"]["exit_code"], 5);
+        assert!(trouble.hint.unwrap().contains("holdpoint workflows"));
+    }
+
+    #[test]
+    fn a_closed_pipe_is_no_trouble_to_tell() {
+        let trouble = Trouble::from(io::Error::from(io::ErrorKind::BrokenPipe));
+        assert!(trouble.is_silent);
+    }
+}

@@ -1,0 +1,250 @@
+//! Follow: reads a stream of events to its end, tells each, and remembers where it stands.
+//!
+//! A stream that breaks is taken up again after the last event that came (E1); the run does not
+//! notice (E5).
+
+use std::time::Duration;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tonic::{Code, Status, Streaming};
+
+use crate::app::Client;
+use crate::cli::Ctx;
+use crate::cli::exit::{Exit, Trouble};
+use crate::cli::json;
+use crate::cli::render::{Audience, Story, journal_line};
+use crate::wire::v1::workflow_event::Event;
+use crate::wire::v1::{RunStatus, WatchRunRequest, WorkflowEvent, WorkflowWaiting};
+
+/// A stream that breaks is taken up again this often without a new event: about six seconds in all,
+/// the time in which a server restarts.
+const RETRIES_MAX: u32 = 6;
+const RETRY_FIRST: Duration = Duration::from_millis(100);
+
+/// Where the stream left the run.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Ending {
+    /// It is over, and did what it should.
+    Completed,
+    /// It is over, and did not.
+    Failed,
+    /// It waits for answers.
+    Waiting(WorkflowWaiting),
+    /// The stream ended, and the run goes on.
+    Moving,
+    /// The reader left.
+    Left,
+}
+
+impl Ending {
+    /// How a command that only looked on ends.
+    pub(super) fn exit(&self) -> Exit {
+        match self {
+            Self::Completed | Self::Moving => Exit::Done,
+            Self::Failed => Exit::RunFailed,
+            Self::Waiting(_) => Exit::Waiting,
+            Self::Left => Exit::Interrupted,
+        }
+    }
+}
+
+/// How events are written.
+#[derive(Debug)]
+pub(super) enum Telling {
+    /// As a story.
+    Story(Box<Story>),
+    /// A line for each.
+    Journal,
+    /// A JSON document for each.
+    Json,
+}
+
+impl Telling {
+    /// JSON where it was asked for, else a story.
+    pub(super) fn story(ctx: &Ctx, audience: Audience) -> Self {
+        if ctx.json {
+            Self::Json
+        } else {
+            Self::Story(Box::new(Story::new(ctx.term.paint, audience)))
+        }
+    }
+
+    /// JSON where it was asked for, else a line for each.
+    pub(super) fn journal(ctx: &Ctx) -> Self {
+        if ctx.json { Self::Json } else { Self::Journal }
+    }
+
+    fn tell(&mut self, ctx: &Ctx, event: &WorkflowEvent) -> Result<(), Trouble> {
+        let text = match self {
+            Self::Story(story) => story.tell(event),
+            Self::Journal => journal_line(ctx.term.paint, event) + "\n",
+            Self::Json => json::event(event).to_string() + "\n",
+        };
+        if text.is_empty() { Ok(()) } else { ctx.term.write(&text) }
+    }
+
+    /// Ends a line that is still open.
+    pub(super) fn hush(&mut self, ctx: &Ctx) -> Result<(), Trouble> {
+        match self {
+            Self::Story(story) => ctx.term.write(&story.hush()),
+            Self::Journal | Self::Json => Ok(()),
+        }
+    }
+}
+
+/// A run that is followed.
+#[derive(Debug)]
+pub(super) struct Follow {
+    /// The run, once an event has come.
+    pub run_id: String,
+    /// Its session.
+    pub session_id: String,
+    /// The last event that came.
+    pub sequence: u64,
+    /// How events are written.
+    pub telling: Telling,
+    /// Whether pauses are stayed through.
+    pub through_pauses: bool,
+    /// The event to stop after.
+    pub until: Option<u64>,
+}
+
+impl Follow {
+    /// Begins with nothing known.
+    pub(super) fn new(telling: Telling) -> Self {
+        Self {
+            run_id: String::new(),
+            session_id: String::new(),
+            sequence: 0,
+            telling,
+            through_pauses: false,
+            until: None,
+        }
+    }
+
+    /// Opens a stream of a run's events, after the last that came.
+    pub(super) async fn watch(
+        &self,
+        client: &mut Client,
+    ) -> Result<Streaming<WorkflowEvent>, Status> {
+        let request = WatchRunRequest {
+            run_id: self.run_id.clone(),
+            after_sequence: self.sequence,
+            through_pauses: self.through_pauses,
+        };
+        Ok(client.watch_run(request).await?.into_inner())
+    }
+
+    /// Reads to the end of the stream, or until Ctrl-C.
+    pub(super) async fn read(
+        &mut self,
+        ctx: &Ctx,
+        client: &mut Client,
+        mut stream: Streaming<WorkflowEvent>,
+    ) -> Result<Ending, Trouble> {
+        let mut ending = Ending::Moving;
+        let mut failures = 0;
+        // Listening begins here, not at the first wait: no Ctrl-C falls into a gap.
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        loop {
+            let next = tokio::select! {
+                next = stream.message() => next,
+                _ = interrupt.recv() => {
+                    self.telling.hush(ctx)?;
+                    return Ok(Ending::Left);
+                }
+            };
+            match next {
+                Ok(Some(event)) => {
+                    failures = 0;
+                    self.take(ctx, &event, &mut ending)?;
+                    if self.until.is_some_and(|until| self.sequence >= until) {
+                        return Ok(ending);
+                    }
+                }
+                Ok(None) => {
+                    self.telling.hush(ctx)?;
+                    return Ok(ending);
+                }
+                Err(status) => stream = self.again(ctx, client, status, &mut failures).await?,
+            }
+        }
+    }
+
+    fn take(
+        &mut self,
+        ctx: &Ctx,
+        event: &WorkflowEvent,
+        ending: &mut Ending,
+    ) -> Result<(), Trouble> {
+        self.run_id.clone_from(&event.run_id);
+        self.session_id.clone_from(&event.session_id);
+        self.sequence = event.sequence;
+        match &event.event {
+            Some(Event::Status(changed)) => {
+                *ending = match (RunStatus::try_from(changed.status), &changed.workflow_waiting) {
+                    (Ok(RunStatus::Waiting), Some(waiting)) => Ending::Waiting(waiting.clone()),
+                    (Ok(_) | Err(_), _) => Ending::Moving,
+                };
+            }
+            Some(Event::Completed(_)) => *ending = Ending::Completed,
+            Some(Event::Failed(_) | Event::Cancelled(_)) => *ending = Ending::Failed,
+            Some(_) | None => {}
+        }
+        self.telling.tell(ctx, event)
+    }
+
+    /// Takes the stream up again where it broke, if it broke on the way and not on purpose.
+    async fn again(
+        &mut self,
+        ctx: &Ctx,
+        client: &mut Client,
+        status: Status,
+        failures: &mut u32,
+    ) -> Result<Streaming<WorkflowEvent>, Trouble> {
+        let mut status = status;
+        self.telling.hush(ctx)?;
+        if !self.run_id.is_empty() && *failures == 0 && is_broken(&status) {
+            let lost = format!("the stream broke; taking it up again after {}", self.sequence);
+            ctx.term.note(&ctx.term.paint_error.dim(&lost));
+        }
+        while !self.run_id.is_empty() && is_broken(&status) && *failures < RETRIES_MAX {
+            tokio::time::sleep(RETRY_FIRST * 2_u32.pow(*failures)).await;
+            *failures += 1;
+            match self.watch(client).await {
+                Ok(stream) => return Ok(stream),
+                Err(again) => status = again,
+            }
+        }
+        let trouble = Trouble::from(status);
+        if self.run_id.is_empty() {
+            return Err(trouble);
+        }
+        Err(trouble.hint(format!(
+            "the run goes on; see it with `holdpoint watch {} --after {}{}`",
+            self.run_id,
+            self.sequence,
+            ctx.again()
+        )))
+    }
+}
+
+/// Whether a status tells of the way to the server rather than of the run.
+fn is_broken(status: &Status) -> bool {
+    match status.code() {
+        Code::Unavailable | Code::Unknown | Code::Cancelled | Code::Internal => true,
+        Code::Ok
+        | Code::InvalidArgument
+        | Code::DeadlineExceeded
+        | Code::NotFound
+        | Code::AlreadyExists
+        | Code::PermissionDenied
+        | Code::ResourceExhausted
+        | Code::FailedPrecondition
+        | Code::Aborted
+        | Code::OutOfRange
+        | Code::Unimplemented
+        | Code::DataLoss
+        | Code::Unauthenticated => false,
+    }
+}

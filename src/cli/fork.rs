@@ -1,0 +1,45 @@
+//! `holdpoint fork`: a new run from a point of another.
+
+use crate::cli::Ctx;
+use crate::cli::exit::{Exit, Trouble};
+use crate::cli::talk::{Interaction, Talk};
+use crate::wire::v1::ForkRunRequest;
+
+/// Start a new run from a checkpoint of another; completed steps are not performed again
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  holdpoint fork run_01k9zq…                                     from its latest checkpoint
+  holdpoint fork run_01k9zq… --checkpoint chk_01k9zq…-000006     to answer that question otherwise")]
+pub(super) struct Args {
+    /// The run to fork
+    pub run: String,
+    /// The checkpoint to start from; the latest if left out
+    #[arg(long, value_name = "ID")]
+    pub checkpoint: Option<String>,
+    /// The session of the new run; that of the old one if left out
+    #[arg(long, value_name = "ID")]
+    pub session: Option<String>,
+    /// An idempotency key: the same command with the same key again shows the same run
+    #[arg(long, value_name = "KEY")]
+    pub key: Option<String>,
+    #[command(flatten)]
+    pub interaction: Interaction,
+}
+
+/// Forks.
+pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
+    let mut connection = ctx.connect().await?;
+    let request = ForkRunRequest {
+        run_id: args.run,
+        checkpoint_id: args.checkpoint.unwrap_or_default(),
+        session_id: args.session.unwrap_or_default(),
+        idempotency_key: args.key.unwrap_or_default(),
+    };
+    let talk = async {
+        let stream = connection.client.fork_run(request).await?.into_inner();
+        Talk::new(ctx, &mut connection.client, args.interaction).follow(stream).await
+    };
+    let ended = talk.await;
+    connection.close().await;
+    ended
+}

@@ -1,0 +1,35 @@
+//! `holdpoint import`: an exported file back into an empty store.
+
+use std::{fs::File, io::Read, path::PathBuf};
+
+use crate::app::offline;
+use crate::cli::Ctx;
+use crate::cli::exit::{Exit, Trouble};
+use crate::cli::export::{progress, tell};
+
+/// Read an exported file into an empty data directory
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  holdpoint import backup.jsonl --data ./restored
+  zstd -dc backup.jsonl.zst | holdpoint import - --data ./restored
+
+Every run is replayed as it comes in; a file that is cut or damaged is refused.")]
+pub(super) struct Args {
+    /// The file to read; `-` for stdin
+    pub file: PathBuf,
+}
+
+/// Imports.
+pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
+    let from: Box<dyn Read + Send> = if args.file.as_os_str() == "-" {
+        Box::new(std::io::stdin())
+    } else {
+        Box::new(File::open(&args.file).map_err(|error| {
+            let text = format!("cannot read `{}`: {error}", args.file.display());
+            Trouble::new(Exit::Failed, text)
+        })?)
+    };
+    let done = offline::import(&ctx.config, from, &progress(ctx)).await?;
+    tell(ctx, "imported", done, false)?;
+    Ok(Exit::Done)
+}

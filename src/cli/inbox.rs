@@ -1,0 +1,142 @@
+//! `holdpoint inbox`: everything that waits for somebody.
+
+use serde_json::json as literal;
+
+use crate::app::Client;
+use crate::cli::Ctx;
+use crate::cli::exit::{Exit, Trouble};
+use crate::cli::json;
+use crate::cli::render::{date, question};
+use crate::cli::term::{line, table};
+use crate::wire::v1::watch_requests_response::Change;
+use crate::wire::v1::{ListRequestsRequest, Request, RequestKind, WatchRequestsRequest};
+
+/// What a person can look through at once.
+pub(super) const LIMIT: usize = 50;
+/// What the server gives in one answer.
+pub(super) const PAGE: usize = 100;
+
+/// Show everything that waits for an answer
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  holdpoint inbox
+  holdpoint inbox --workflow event_planning --kind approval
+  holdpoint inbox --watch --json")]
+pub(super) struct Args {
+    /// Stay, and show every change
+    #[arg(long)]
+    pub watch: bool,
+    /// Only of this session
+    #[arg(long, value_name = "ID")]
+    pub session: Option<String>,
+    /// Only of this workflow
+    #[arg(long, value_name = "NAME")]
+    pub workflow: Option<String>,
+    /// Only of this kind
+    #[arg(long, value_name = "KIND", conflicts_with = "watch", value_parser = kind)]
+    pub kind: Option<RequestKind>,
+    /// At most this many
+    #[arg(long, value_name = "N", default_value_t = LIMIT)]
+    pub limit: usize,
+}
+
+/// Shows the inbox.
+pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
+    let mut connection = ctx.connect().await?;
+    let ended = if args.watch {
+        watch(args, ctx, &mut connection.client).await
+    } else {
+        list(args, ctx, &mut connection.client).await
+    };
+    connection.close().await;
+    ended.map(|()| Exit::Done)
+}
+
+async fn list(args: Args, ctx: &Ctx, client: &mut Client) -> Result<(), Trouble> {
+    let mut requests: Vec<Request> = Vec::new();
+    let mut page_token = String::new();
+    loop {
+        let request = ListRequestsRequest {
+            session_id: args.session.clone().unwrap_or_default(),
+            workflow_id: args.workflow.clone().unwrap_or_default(),
+            kind: args.kind.unwrap_or_default().into(),
+            page_size: page_size(args.limit - requests.len().min(args.limit)),
+            page_token,
+        };
+        let page = client.list_requests(request).await?.into_inner();
+        requests.extend(page.requests);
+        page_token = page.next_page_token;
+        if page_token.is_empty() || requests.len() >= args.limit {
+            break;
+        }
+    }
+    requests.truncate(args.limit);
+    if ctx.json {
+        let all: Vec<_> = requests.iter().map(json::request).collect();
+        return ctx
+            .term
+            .line(&literal!({"requests": all, "more": !page_token.is_empty()}).to_string());
+    }
+    if requests.is_empty() {
+        return ctx.term.line("nothing waits");
+    }
+    let mut rows =
+        vec![["REQUEST", "KIND", "WORKFLOW", "UNTIL", "QUESTION"].map(str::to_owned).to_vec()];
+    rows.extend(requests.iter().map(row));
+    ctx.term.write(&table(ctx.term.paint, &rows))?;
+    if !page_token.is_empty() {
+        ctx.term.note("there are more; --limit shows them");
+    }
+    Ok(())
+}
+
+async fn watch(args: Args, ctx: &Ctx, client: &mut Client) -> Result<(), Trouble> {
+    let request = WatchRequestsRequest {
+        session_id: args.session.unwrap_or_default(),
+        workflow_id: args.workflow.unwrap_or_default(),
+    };
+    let mut stream = client.watch_requests(request).await?.into_inner();
+    while let Some(next) = stream.message().await? {
+        let Some(change) = next.change else { continue };
+        let text = match &change {
+            Change::Opened(request) if ctx.json => {
+                literal!({"type": "opened", "opened": json::request(request)}).to_string()
+            }
+            Change::Closed(closed) if ctx.json => {
+                literal!({"type": "closed", "closed": json::request_closed(closed)}).to_string()
+            }
+            Change::CaughtUp(_) if ctx.json => literal!({"type": "caught_up"}).to_string(),
+            Change::Opened(request) => question(ctx.term.paint, request).trim_end().to_owned(),
+            Change::Closed(closed) => {
+                let text = format!("{} {} {}", closed.request_id, closed.how, closed.principal);
+                ctx.term.paint.dim(&line(&text, 160))
+            }
+            Change::CaughtUp(_) => ctx.term.paint.dim("that is all for now; what changes follows"),
+        };
+        ctx.term.line(&text)?;
+    }
+    Ok(())
+}
+
+fn row(request: &Request) -> Vec<String> {
+    vec![
+        line(&request.request_id, 64),
+        json::kind(request.kind).to_owned(),
+        line(&request.workflow_id, 32),
+        request.deadline.as_ref().and_then(json::timestamp).map(date).unwrap_or_default(),
+        line(&request.prompt, 72),
+    ]
+}
+
+/// The size of the next page, when `left` are still wanted.
+pub(super) fn page_size(left: usize) -> i32 {
+    i32::try_from(left.clamp(1, PAGE)).unwrap_or(1)
+}
+
+fn kind(word: &str) -> Result<RequestKind, String> {
+    RequestKind::from_str_name(&format!("REQUEST_KIND_{}", word.to_uppercase()))
+        .filter(|kind| *kind != RequestKind::Unspecified)
+        .ok_or_else(|| {
+            "clarification, selection, approval, plan_review, tool_approval or outcome_check".into()
+        })
+}

@@ -1,0 +1,147 @@
+//! Cli: arguments become one call and an exit code. One subcommand a file.
+//!
+//! Every command that touches runs speaks gRPC, also where the orchestrator is in this process. What
+//! is written and read goes through `term`; how a command ends is in `exit`.
+
+mod answer;
+mod args;
+mod exit;
+mod follow;
+mod json;
+mod render;
+mod talk;
+mod term;
+
+mod bench;
+mod cancel;
+mod check;
+mod checkpoint;
+mod completions;
+mod doctor;
+mod exit_codes;
+mod export;
+mod fork;
+mod graph;
+mod import;
+mod inbox;
+mod journal;
+mod keys;
+mod prune;
+mod respond;
+mod resume;
+mod run;
+mod runs;
+mod schema;
+mod serve;
+mod sessions;
+mod watch;
+mod workflows;
+
+use std::{env, ffi::OsString, process::ExitCode};
+
+use clap::Parser as _;
+
+use crate::app::config::Origin;
+use crate::app::{self, Config, Connection};
+
+use args::Cli;
+use exit::{Exit, Trouble};
+use term::Term;
+
+/// What every command is given.
+#[derive(Debug)]
+struct Ctx {
+    config: Config,
+    term: Term,
+    json: bool,
+}
+
+impl Ctx {
+    async fn connect(&self) -> Result<Connection, Trouble> {
+        Ok(app::connect(&self.config).await?)
+    }
+
+    /// The flags that a command printed for the reader must repeat to reach the same place.
+    fn again(&self) -> String {
+        let data = self.config.data.display().to_string();
+        let server = self.config.server.clone().unwrap_or_default();
+        let given = [("server", server), ("data", data)]
+            .into_iter()
+            .filter(|(name, _)| self.config.origin(name) == Origin::Flag)
+            .map(|(name, value)| format!(" --{name} {}", quoted(&value)));
+        given.collect::<Vec<_>>().concat()
+    }
+}
+
+/// Parses, calls, and says how it ended.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(refusal) => {
+            drop(refusal.print());
+            let is_help = refusal.exit_code() == 0;
+            return if is_help { Exit::Done } else { Exit::Usage }.into();
+        }
+    };
+    let term = Term::new(cli.color);
+    let json = cli.json;
+    match run(cli, term) {
+        Ok(exit) => exit.into(),
+        Err(trouble) => {
+            term.tell(&trouble, json);
+            trouble.exit.into()
+        }
+    }
+}
+
+fn run(cli: Cli, term: Term) -> Result<Exit, Trouble> {
+    check_environment()?;
+    let config =
+        Config::resolve(&cli.settings, &|name| env::var(name).ok(), cli.config.as_deref())?;
+    if cli.dump_config {
+        term.write(&config.dump())?;
+        return Ok(Exit::Done);
+    }
+    let ctx = Ctx { config, term, json: cli.json };
+    let Some(command) = cli.command else {
+        term.write(&args::welcome(term.paint))?;
+        return Ok(Exit::Done);
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let ended = runtime.block_on(command.perform(&ctx));
+    // Whatever still runs is safe to drop: what counts is in the journal.
+    runtime.shutdown_background();
+    ended
+}
+
+/// A variable that cannot be read must not silently count as unset: it may name the data directory.
+fn check_environment() -> Result<(), Trouble> {
+    for (name, value) in env::vars_os() {
+        let name = name.to_string_lossy();
+        if name.starts_with("HOLDPOINT_") && value.to_str().is_none() {
+            return Err(Trouble::new(Exit::Usage, format!("{name}: the value is not UTF-8")));
+        }
+    }
+    Ok(())
+}
+
+fn quoted(text: &str) -> String {
+    let safe = |char: char| char.is_ascii_alphanumeric() || "/._-:@".contains(char);
+    if !text.is_empty() && text.chars().all(safe) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_printed_command_can_be_pasted() {
+        assert_eq!(quoted("http://127.0.0.1:4653"), "http://127.0.0.1:4653");
+        assert_eq!(quoted("my data"), "'my data'");
+        assert_eq!(quoted("it's; rm"), "'it'\\''s; rm'");
+    }
+}

@@ -1,0 +1,511 @@
+//! Render: events into what a person reads. Pure: an event goes in, text comes out.
+//!
+//! Two ways: [`Story`] tells a run as it happens, deltas in place; [`journal_line`] tells every event
+//! on a line of its own. Whatever agents, tools and people wrote is made harmless, and its lines are
+//! indented, so that it cannot pass for ours.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use crate::cli::json;
+use crate::cli::term::{Paint, line, plain};
+use crate::wire::v1::workflow_event::Event;
+use crate::wire::v1::{Delta, Failure, Message, Request, ToolCalled, ToolResult, WorkflowEvent};
+
+/// A tool's arguments and outcomes are told in one line; the journal has them whole.
+const BRIEF_CHARS_MAX: usize = 160;
+/// A journal line's body; `--json` has it whole.
+const BODY_CHARS_MAX: usize = 400;
+/// The tool whose call is told as the question it becomes.
+const ASK_TOOL: &str = crate::kernel::ASK_TOOL;
+
+/// Whose words the reader knows already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Audience {
+    /// The one who talks with the run: their own words and the questions come by other ways.
+    Talker,
+    /// Somebody who looks on.
+    Onlooker,
+}
+
+/// Tells a run as it happens.
+#[derive(Debug)]
+pub(super) struct Story {
+    paint: Paint,
+    audience: Audience,
+    /// Which agent performs a step; at most as many as the workflow has steps.
+    agents: HashMap<String, String>,
+    /// What is being said piece by piece, and is still open on the screen.
+    speaking: Option<Speaking>,
+    /// What was said last: an output that repeats it is not told again.
+    last_said: String,
+}
+
+#[derive(Debug)]
+struct Speaking {
+    executor_id: String,
+    turn: u32,
+    attempt: u32,
+    text: String,
+}
+
+impl Story {
+    /// A story for that audience.
+    pub(super) fn new(paint: Paint, audience: Audience) -> Self {
+        Self { paint, audience, agents: HashMap::new(), speaking: None, last_said: String::new() }
+    }
+
+    /// What to write for an event; nothing for many.
+    pub(super) fn tell(&mut self, event: &WorkflowEvent) -> String {
+        let Some(event) = event.event.as_ref().map(|body| (body, event)) else {
+            return String::new();
+        };
+        let (body, event) = event;
+        if let Event::Delta(delta) = body {
+            return self.delta(delta);
+        }
+        if let Event::Message(message) = body {
+            return self.message(message);
+        }
+        let text = self.other(body, event);
+        if text.is_empty() { text } else { self.hush() + &text }
+    }
+
+    /// Ends a line that is still open, before something else is written.
+    pub(super) fn hush(&mut self) -> String {
+        match self.speaking.take() {
+            Some(speaking) => {
+                self.last_said = speaking.text;
+                "\n".into()
+            }
+            None => String::new(),
+        }
+    }
+
+    fn delta(&mut self, delta: &Delta) -> String {
+        let same = self.speaking.as_ref().is_some_and(|open| {
+            (&open.executor_id, open.turn, open.attempt)
+                == (&delta.executor_id, delta.turn, delta.attempt)
+        });
+        let mut text = String::new();
+        if !same {
+            text = self.hush();
+            text.push_str(&self.paint.agent(&plain(self.agent(&delta.executor_id))));
+            text.push_str("  ");
+            self.speaking = Some(Speaking {
+                executor_id: delta.executor_id.clone(),
+                turn: delta.turn,
+                attempt: delta.attempt,
+                text: String::new(),
+            });
+        }
+        if let Some(open) = &mut self.speaking {
+            open.text.push_str(&delta.text);
+        }
+        text + &indented(&delta.text)
+    }
+
+    fn message(&mut self, message: &Message) -> String {
+        let told = self.speaking.as_ref().is_some_and(|open| open.text == message.text);
+        let closing = self.hush();
+        match message.role.as_str() {
+            "assistant" if told || message.text.is_empty() => return closing,
+            "assistant" => self.last_said.clone_from(&message.text),
+            "user" if self.audience == Audience::Onlooker => {}
+            &_ => return closing,
+        }
+        closing + &utterance(self.paint, message) + "\n"
+    }
+
+    fn other(&mut self, body: &Event, event: &WorkflowEvent) -> String {
+        let paint = self.paint;
+        let looks_on = self.audience == Audience::Onlooker;
+        match body {
+            Event::Started(it) => {
+                let about = format!("{} in {}", event.run_id, event.session_id);
+                let name = paint.bold(&line(&it.workflow_id, BRIEF_CHARS_MAX));
+                format!("{name}  {}\n", paint.dim(&line(&about, BRIEF_CHARS_MAX)))
+            }
+            Event::ExecutorInvoked(it) => {
+                self.agents.insert(it.executor_id.clone(), it.agent.clone());
+                String::new()
+            }
+            Event::ExecutorFailed(it) => {
+                let why = it.failure.as_ref().map(failure).unwrap_or_default();
+                let again = match it.retry_at.as_ref().and_then(json::timestamp) {
+                    Some(at) => format!("; again at {}", clock(at)),
+                    None => String::new(),
+                };
+                let step = line(&it.executor_id, BRIEF_CHARS_MAX);
+                format!("{}\n", paint.warn(&format!("  ! {step}: {why}{again}")))
+            }
+            Event::ToolCall(it) => self.tool_call(it),
+            Event::ToolResult(it) => tool_result(paint, it),
+            Event::Handoff(it) => {
+                let text = format!("  {} hands over to {}", it.source, it.target);
+                format!("{}\n", paint.dim(&line(&text, BRIEF_CHARS_MAX)))
+            }
+            Event::RequestInfo(it) if looks_on => question(paint, it),
+            Event::ResponseReceived(it) if looks_on => {
+                let said = brief(&json::optional(it.value.as_ref()));
+                let text = format!("  {} answered through {}: {said}", it.principal, it.door);
+                format!("{}\n", line(&text, BODY_CHARS_MAX))
+            }
+            Event::RequestClosed(it) => {
+                let text = format!("  {} closed: {}", it.request_id, it.how);
+                format!("{}\n", paint.warn(&line(&text, BRIEF_CHARS_MAX)))
+            }
+            Event::Output(it) => self.output(&json::optional(it.value.as_ref())),
+            Event::Warning(it) => format!("{}\n", paint.warn(&format!("  ! {}", failure(it)))),
+            Event::Completed(_) => format!("{}\n", paint.good("completed")),
+            Event::Failed(it) => format!("{}\n", paint.bad(&format!("failed: {}", failure(it)))),
+            Event::Cancelled(it) => {
+                let text = match it.reason.as_str() {
+                    "" => format!("cancelled by {}", it.principal),
+                    reason => format!("cancelled by {}: {reason}", it.principal),
+                };
+                format!("{}\n", paint.warn(&line(&text, BODY_CHARS_MAX)))
+            }
+            Event::RequestInfo(_)
+            | Event::ResponseReceived(_)
+            | Event::Status(_)
+            | Event::ExecutorCompleted(_)
+            | Event::CheckpointSaved(_)
+            | Event::Delta(_)
+            | Event::Message(_) => String::new(),
+        }
+    }
+
+    fn tool_call(&self, called: &ToolCalled) -> String {
+        let Some(call) = &called.call else { return String::new() };
+        if call.tool == ASK_TOOL {
+            return String::new();
+        }
+        let arguments = brief(&json::optional(call.arguments.as_ref()));
+        let text =
+            format!("  {} calls {}({arguments})", self.agent(&called.executor_id), call.tool);
+        format!("{}\n", self.paint.dim(&line(&text, BRIEF_CHARS_MAX)))
+    }
+
+    fn output(&self, value: &Value) -> String {
+        if value.as_str().is_some_and(|text| text == self.last_said) || value.is_null() {
+            return String::new();
+        }
+        let shown = match value {
+            Value::Array(items) if items.iter().all(is_utterance) => {
+                format!("the conversation, {} messages", items.len())
+            }
+            Value::String(_)
+            | Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::Array(_)
+            | Value::Object(_) => indented(&whole(value)),
+        };
+        format!("{}  {shown}\n", self.paint.bold("output"))
+    }
+
+    fn agent<'a>(&'a self, executor_id: &'a str) -> &'a str {
+        self.agents.get(executor_id).filter(|name| !name.is_empty()).map_or(executor_id, |it| it)
+    }
+}
+
+/// A question as a person reads it before they answer.
+pub(super) fn question(paint: Paint, request: &Request) -> String {
+    let who = match request.awaiting_agent.as_str() {
+        "" => &request.source_step,
+        agent => agent,
+    };
+    let asks = format!("{} asks ({})", line(who, 64), json::kind(request.kind));
+    let mut text = format!("{}  {}\n", paint.ask(&asks), paint.dim(&line(&request.request_id, 64)));
+    text.push_str("  ");
+    text.push_str(&paint.bold(&indented(&request.prompt)));
+    text.push('\n');
+    if let Some(context) = request.context.as_ref().map(json::value)
+        && !context.is_null()
+    {
+        text.push_str("  ");
+        text.push_str(&indented(&whole(&context)));
+        text.push('\n');
+    }
+    for (index, option) in request.options.iter().enumerate() {
+        let label = if option.label.is_empty() { &option.id } else { &option.label };
+        let mut shown = format!("  {}. {}", index + 1, line(label, BODY_CHARS_MAX));
+        if !option.description.is_empty() {
+            shown.push_str(&paint.dim(&format!("  {}", line(&option.description, BODY_CHARS_MAX))));
+        }
+        text.push_str(&shown);
+        text.push('\n');
+    }
+    if let Some(at) = request.deadline.as_ref().and_then(json::timestamp) {
+        let until =
+            format!("  until {}; silence means {}", date(at), line(&request.on_timeout, 64));
+        text.push_str(&paint.warn(&until));
+        text.push('\n');
+    }
+    text
+}
+
+/// An utterance of the conversation.
+pub(super) fn utterance(paint: Paint, message: &Message) -> String {
+    let name = match (message.author_name.as_str(), message.role.as_str()) {
+        ("", role) => role,
+        (author, _) => author,
+    };
+    let name = line(name, 64);
+    let text = match (message.text.as_str(), message.data.as_ref()) {
+        ("", Some(data)) => brief(&json::value(data)),
+        (text, _) => text.to_owned(),
+    };
+    let calls = message.tool_calls.iter().map(|call| {
+        let arguments = brief(&json::optional(call.arguments.as_ref()));
+        line(&format!("calls {}({arguments})", call.tool), BRIEF_CHARS_MAX)
+    });
+    let said = indented(&text);
+    let parts: Vec<String> =
+        std::iter::once(said).filter(|said| !said.is_empty()).chain(calls).collect();
+    let said = parts.join("\n  ");
+    match message.role.as_str() {
+        "user" => format!("{}  {said}", paint.bold(&name)),
+        "assistant" => format!("{}  {said}", paint.agent(&name)),
+        &_ => paint.dim(&format!("{name}  {said}")),
+    }
+}
+
+/// One event on one line: sequence, time, name, and what it says.
+pub(super) fn journal_line(paint: Paint, event: &WorkflowEvent) -> String {
+    let (name, body) = event.event.as_ref().map_or(("unknown", Value::Null), json::body);
+    let at = event.time.as_ref().and_then(json::timestamp).map(date).unwrap_or_default();
+    let said = match &event.event {
+        Some(Event::RequestInfo(asked)) => {
+            let kind = json::kind(asked.kind);
+            format!("{} {kind} at {}: {}", asked.request_id, asked.source_step, asked.prompt)
+        }
+        Some(Event::Status(changed)) => {
+            let open = changed.workflow_waiting.iter().flat_map(|waiting| &waiting.requests);
+            let ids: Vec<_> = open.map(|request| request.request_id.as_str()).collect();
+            format!("{} {}", json::status(changed.status), ids.join(" "))
+        }
+        Some(_) | None => fields(&body),
+    };
+    let number = paint.dim(&format!("{:>6}  {at}", event.sequence));
+    format!("{number}  {}  {}", paint.bold(&format!("{name:<18}")), line(&said, BODY_CHARS_MAX))
+}
+
+fn fields(body: &Value) -> String {
+    let told = body.as_object().into_iter().flatten().filter(|(_, value)| !is_empty(value));
+    told.map(|(name, value)| format!("{name}={}", brief(value))).collect::<Vec<_>>().join(" ")
+}
+
+/// A date and time where the reader is.
+pub(super) fn date(at: jiff::Timestamp) -> String {
+    at.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+fn clock(at: jiff::Timestamp) -> String {
+    at.to_zoned(jiff::tz::TimeZone::system()).strftime("%H:%M:%S").to_string()
+}
+
+fn tool_result(paint: Paint, result: &ToolResult) -> String {
+    let text = format!("  came back: {}", brief(&json::optional(result.value.as_ref())));
+    let shown = line(&text, BRIEF_CHARS_MAX);
+    format!("{}\n", if result.failed { paint.warn(&shown) } else { paint.dim(&shown) })
+}
+
+fn failure(failure: &Failure) -> String {
+    match failure.code.as_str() {
+        "" => line(&failure.message, BODY_CHARS_MAX),
+        code => line(&format!("{} [{code}]", failure.message), BODY_CHARS_MAX),
+    }
+}
+
+/// A value in a few words: a text as it is, anything else as JSON.
+pub(super) fn brief(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            value.to_string()
+        }
+    }
+}
+
+/// A value for people, whole: a text as it is, anything else as JSON on several lines.
+pub(super) fn whole(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            serde_json::to_string_pretty(value).unwrap_or_default()
+        }
+    }
+}
+
+/// What was just told message by message needs no second telling as an output.
+fn is_utterance(value: &Value) -> bool {
+    value["role"].is_string() && value["text"].is_string()
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Bool(_) | Value::Number(_) | Value::Object(_) => false,
+    }
+}
+
+/// Harmless, and every line but the first behind two spaces.
+fn indented(text: &str) -> String {
+    plain(text).replace('\n', "\n  ")
+}
+
+#[cfg(test)]
+mod tests {
+    use prost_types::Timestamp;
+    use serde_json::json as literal;
+
+    use super::*;
+    use crate::wire::v1::{
+        Cancelled, Completed, ExecutorInvoked, Option as Choice, Output, RequestKind, Started,
+        ToolCall,
+    };
+
+    fn event(body: Event) -> WorkflowEvent {
+        WorkflowEvent {
+            session_id: "ses_1".into(),
+            run_id: "run_1".into(),
+            sequence: 7,
+            time: Some(Timestamp { seconds: 0, nanos: 0 }),
+            event: Some(body),
+        }
+    }
+
+    fn delta(attempt: u32, text: &str) -> Event {
+        let executor_id = "draft".into();
+        Event::Delta(Delta { executor_id, turn: 1, attempt, text: text.into() })
+    }
+
+    fn said(text: &str) -> Event {
+        let (role, author_name) = ("assistant".into(), "writer".into());
+        Event::Message(Message { role, author_name, text: text.into(), ..Default::default() })
+    }
+
+    fn tell(audience: Audience, events: Vec<Event>) -> String {
+        let mut story = Story::new(Paint::new(false), audience);
+        events.into_iter().map(|body| story.tell(&event(body))).collect()
+    }
+
+    fn output(text: &str) -> Event {
+        Event::Output(Output { value: Some(json::to_wire(&literal!(text))) })
+    }
+
+    #[test]
+    fn deltas_are_told_in_place_and_their_message_is_not_told_again() {
+        let told = tell(
+            Audience::Talker,
+            vec![
+                Event::Started(Started { workflow_id: "letter".into(), ..Default::default() }),
+                Event::ExecutorInvoked(ExecutorInvoked {
+                    executor_id: "draft".into(),
+                    agent: "writer".into(),
+                    turn: 1,
+                    attempt: 1,
+                }),
+                delta(1, "Dear "),
+                delta(1, "Ada,\nhello"),
+                said("Dear Ada,\nhello"),
+                output("Dear Ada,\nhello"),
+                Event::Completed(Completed {}),
+            ],
+        );
+        assert_eq!(told, "letter  run_1 in ses_1\nwriter  Dear Ada,\n  hello\ncompleted\n");
+    }
+
+    #[test]
+    fn a_later_attempt_begins_anew_and_a_differing_message_is_told() {
+        let told =
+            tell(Audience::Talker, vec![delta(1, "Dea"), delta(2, "Dear"), said("Dear Ada")]);
+        assert_eq!(told, "draft  Dea\ndraft  Dear\nwriter  Dear Ada\n");
+    }
+
+    #[test]
+    fn nothing_an_agent_or_a_tool_says_can_steer_the_terminal() {
+        let evil = "x\u{1b}[2K\rcompleted\n\u{9b}1m";
+        let call = ToolCall {
+            tool: evil.into(),
+            arguments: Some(json::to_wire(&literal!({ evil: evil }))),
+            ..Default::default()
+        };
+        let request = Request {
+            prompt: evil.into(),
+            context: Some(json::to_wire(&literal!(evil))),
+            options: vec![Choice { id: evil.into(), label: evil.into(), description: evil.into() }],
+            awaiting_agent: evil.into(),
+            on_timeout: evil.into(),
+            deadline: Some(Timestamp::default()),
+            ..Default::default()
+        };
+        let message = Message {
+            author_name: evil.into(),
+            role: "user".into(),
+            text: evil.into(),
+            ..Default::default()
+        };
+        let bodies = vec![
+            delta(1, evil),
+            said(evil),
+            Event::Message(message),
+            Event::ToolCall(ToolCalled { executor_id: evil.into(), call: Some(call) }),
+            Event::ToolResult(ToolResult {
+                value: Some(json::to_wire(&literal!(evil))),
+                ..Default::default()
+            }),
+            Event::RequestInfo(request),
+            output(&format!("{evil}!")),
+            Event::Warning(Failure { code: evil.into(), message: evil.into() }),
+            Event::Failed(Failure { code: evil.into(), message: evil.into() }),
+            Event::Cancelled(Cancelled { principal: evil.into(), reason: evil.into() }),
+            Event::Started(Started { workflow_id: evil.into(), ..Default::default() }),
+        ];
+        for body in &bodies {
+            let shown = journal_line(Paint::new(false), &event(body.clone()));
+            assert!(!shown.chars().any(char::is_control), "{shown:?}");
+        }
+        let told = tell(Audience::Onlooker, bodies);
+        let steering = told.chars().find(|char| char.is_control() && *char != '\n');
+        assert_eq!(steering, None, "{told:?}");
+        assert!(!told.lines().any(|line| line == "completed"), "{told}");
+    }
+
+    #[test]
+    fn a_question_shows_everything_it_is_decided_by() {
+        let request = Request {
+            request_id: "req_1-1".into(),
+            awaiting_agent: "venue".into(),
+            kind: RequestKind::Selection.into(),
+            prompt: "Which one?".into(),
+            context: Some(json::to_wire(&literal!({"guests": 30}))),
+            options: vec![Choice {
+                id: "a".into(),
+                label: "Pier 66".into(),
+                description: "big".into(),
+            }],
+            ..Default::default()
+        };
+        let shown = question(Paint::new(false), &request);
+        assert_eq!(
+            shown,
+            "venue asks (selection)  req_1-1\n  Which one?\n  {\n    \"guests\": 30\n  }\n  1. Pier 66  big\n"
+        );
+    }
+
+    #[test]
+    fn who_talks_is_not_told_their_own_words() {
+        let user = || {
+            let (role, text) = ("user".into(), "hello".into());
+            Event::Message(Message { role, text, author_name: "ada".into(), ..Default::default() })
+        };
+        assert_eq!(tell(Audience::Talker, vec![user()]), "");
+        assert_eq!(tell(Audience::Onlooker, vec![user()]), "ada  hello\n");
+    }
+}

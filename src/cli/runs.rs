@@ -1,0 +1,133 @@
+//! `holdpoint runs`: the runs there are, or one of them with its conversation.
+
+use serde_json::json as literal;
+
+use crate::app::Client;
+use crate::cli::Ctx;
+use crate::cli::exit::{Exit, Trouble};
+use crate::cli::inbox::{LIMIT, page_size};
+use crate::cli::json;
+use crate::cli::render::{date, question, utterance, whole};
+use crate::cli::term::{Paint, line, plain, table};
+use crate::wire::v1::{GetRunRequest, GetRunResponse, ListRunsRequest, Run, RunStatus};
+
+/// List runs, or show one with its conversation
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  holdpoint runs --status waiting
+  holdpoint runs --workflow event_planning --limit 200
+  holdpoint runs run_01k9zq…")]
+pub(super) struct Args {
+    /// The run to show
+    pub run: Option<String>,
+    /// Only with this status: running, waiting, completed, failed, cancelled
+    #[arg(long, value_name = "STATUS", value_parser = status)]
+    pub status: Option<RunStatus>,
+    /// Only of this workflow
+    #[arg(long, value_name = "NAME")]
+    pub workflow: Option<String>,
+    /// Only of this session
+    #[arg(long, value_name = "ID")]
+    pub session: Option<String>,
+    /// At most this many
+    #[arg(long, value_name = "N", default_value_t = LIMIT)]
+    pub limit: usize,
+}
+
+/// Lists or shows.
+pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
+    let mut connection = ctx.connect().await?;
+    let ended = match &args.run {
+        Some(run_id) => show(run_id, ctx, &mut connection.client).await,
+        None => list(&args, ctx, &mut connection.client).await,
+    };
+    connection.close().await;
+    ended.map(|()| Exit::Done)
+}
+
+async fn show(run_id: &str, ctx: &Ctx, client: &mut Client) -> Result<(), Trouble> {
+    let request = GetRunRequest { run_id: run_id.into(), omit_conversation: false };
+    let GetRunResponse { run, conversation, output } = client.get_run(request).await?.into_inner();
+    let Some(run) = run else {
+        return Err(Trouble::new(Exit::Failed, "the server answered without a run"));
+    };
+    if ctx.json {
+        let said: Vec<_> = conversation.iter().map(json::message).collect();
+        let output = json::optional(output.as_ref());
+        let shown = literal!({"run": json::run(&run), "conversation": said, "output": output});
+        return ctx.term.line(&shown.to_string());
+    }
+    let paint = ctx.term.paint;
+    ctx.term.write(&rows(paint, std::slice::from_ref(&run)))?;
+    if let Some(failure) = &run.failure {
+        ctx.term
+            .line(&paint.bad(&line(&format!("{} [{}]", failure.message, failure.code), 400)))?;
+    }
+    ctx.term.line("")?;
+    for message in &conversation {
+        ctx.term.line(&utterance(paint, message))?;
+    }
+    for request in run.workflow_waiting.iter().flat_map(|waiting| &waiting.requests) {
+        ctx.term.write(&format!("\n{}", question(paint, request)))?;
+    }
+    if let Some(output) = output.as_ref().map(json::value).filter(|output| !output.is_array()) {
+        ctx.term.line(&format!("\n{}\n{}", paint.bold("output"), plain(&whole(&output))))?;
+    }
+    Ok(())
+}
+
+async fn list(args: &Args, ctx: &Ctx, client: &mut Client) -> Result<(), Trouble> {
+    let mut runs: Vec<Run> = Vec::new();
+    let mut page_token = String::new();
+    loop {
+        let request = ListRunsRequest {
+            session_id: args.session.clone().unwrap_or_default(),
+            workflow_id: args.workflow.clone().unwrap_or_default(),
+            status: args.status.unwrap_or_default().into(),
+            page_size: page_size(args.limit - runs.len().min(args.limit)),
+            page_token,
+        };
+        let page = client.list_runs(request).await?.into_inner();
+        runs.extend(page.runs);
+        page_token = page.next_page_token;
+        if page_token.is_empty() || runs.len() >= args.limit {
+            break;
+        }
+    }
+    runs.truncate(args.limit);
+    if ctx.json {
+        let all: Vec<_> = runs.iter().map(json::run).collect();
+        return ctx.term.line(&literal!({"runs": all, "more": !page_token.is_empty()}).to_string());
+    }
+    if runs.is_empty() {
+        return ctx.term.line("there are no such runs");
+    }
+    ctx.term.write(&rows(ctx.term.paint, &runs))?;
+    if !page_token.is_empty() {
+        ctx.term.note("there are more; --limit shows them");
+    }
+    Ok(())
+}
+
+/// Runs as a table.
+pub(super) fn rows(paint: Paint, runs: &[Run]) -> String {
+    let heading = ["RUN", "STATUS", "WORKFLOW", "SESSION", "UPDATED", "EVENTS"];
+    let mut rows = vec![heading.map(str::to_owned).to_vec()];
+    rows.extend(runs.iter().map(|run| {
+        vec![
+            line(&run.run_id, 64),
+            json::status(run.status).to_owned(),
+            line(&run.workflow_id, 64),
+            line(&run.session_id, 128),
+            run.updated_at.as_ref().and_then(json::timestamp).map(date).unwrap_or_default(),
+            run.sequence.to_string(),
+        ]
+    }));
+    table(paint, &rows)
+}
+
+fn status(word: &str) -> Result<RunStatus, String> {
+    RunStatus::from_str_name(&format!("RUN_STATUS_{}", word.to_uppercase()))
+        .filter(|status| *status != RunStatus::Unspecified)
+        .ok_or_else(|| "running, waiting, completed, failed or cancelled".into())
+}

@@ -1,0 +1,246 @@
+//! Talk: follows a run, asks a person what it asks, and sends what they say, until it ends or they
+//! leave. Shared by `run`, `resume`, `respond` and `fork`.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+use tonic::Streaming;
+
+use crate::app::Client;
+use crate::cli::Ctx;
+use crate::cli::answer::{self, Meaning};
+use crate::cli::exit::{Exit, Trouble};
+use crate::cli::follow::{Ending, Follow, Telling};
+use crate::cli::json;
+use crate::cli::render::{self, Audience};
+use crate::cli::term::Input;
+use crate::wire::v1::{Request, SendResponsesRequest, WorkflowEvent, WorkflowWaiting};
+
+/// The word that leaves a run waiting.
+const EXIT: &str = "exit";
+
+/// Whether a person is asked, or only told.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+pub(super) struct Interaction {
+    /// Ask for answers even where stdin is not a terminal: they are read from it, a line each.
+    /// Has no effect with --json
+    #[arg(long, short, conflicts_with = "no_input")]
+    pub interactive: bool,
+    /// Never ask: print the question and end with exit code 4
+    #[arg(long)]
+    pub no_input: bool,
+}
+
+impl Interaction {
+    /// Whether to ask.
+    pub(super) fn asks(self, ctx: &Ctx) -> bool {
+        !ctx.json && (self.interactive || (!self.no_input && ctx.term.is_interactive))
+    }
+}
+
+/// A conversation with a run.
+#[derive(Debug)]
+pub(super) struct Talk<'a> {
+    ctx: &'a Ctx,
+    client: &'a mut Client,
+    follow: Follow,
+    input: Option<Input>,
+}
+
+/// What came of a question.
+enum Asked {
+    Answered(Box<Streaming<WorkflowEvent>>),
+    Left,
+}
+
+impl<'a> Talk<'a> {
+    /// A conversation that has not begun.
+    pub(super) fn new(ctx: &'a Ctx, client: &'a mut Client, interaction: Interaction) -> Self {
+        let input = interaction.asks(ctx).then(Input::new);
+        let telling = Telling::story(ctx, Audience::Talker);
+        Self { ctx, client, follow: Follow::new(telling), input }
+    }
+
+    /// Follows `stream`, and talks until the run is over or somebody leaves.
+    pub(super) async fn follow(
+        mut self,
+        stream: Streaming<WorkflowEvent>,
+    ) -> Result<Exit, Trouble> {
+        let mut stream = stream;
+        loop {
+            match self.follow.read(self.ctx, self.client, stream).await? {
+                Ending::Waiting(waiting) => match self.ask(&waiting).await? {
+                    Asked::Answered(next) => stream = *next,
+                    Asked::Left => return Ok(Exit::Waiting),
+                },
+                Ending::Left => {
+                    let id = &self.follow.run_id;
+                    let text = if id.is_empty() {
+                        "left before the run had a name; `holdpoint runs` shows it".to_owned()
+                    } else {
+                        format!(
+                            "left; take it up again with: holdpoint resume {id}{}",
+                            self.ctx.again()
+                        )
+                    };
+                    self.ctx.term.note(&text);
+                    return Ok(Exit::Interrupted);
+                }
+                ending @ (Ending::Completed | Ending::Failed) => return Ok(ending.exit()),
+                Ending::Moving => {
+                    let trouble = Trouble::new(Exit::Failed, "the stream ended before the run did");
+                    let again = self.ctx.again();
+                    return Err(trouble.hint(format!(
+                        "`holdpoint resume {}{again}` goes on",
+                        self.follow.run_id
+                    )));
+                }
+            }
+        }
+    }
+
+    /// Looks on from event `at` while a run moves, and talks once it asks.
+    pub(super) async fn join(mut self, run_id: &str, at: u64) -> Result<Exit, Trouble> {
+        run_id.clone_into(&mut self.follow.run_id);
+        self.follow.sequence = at;
+        let stream = self.follow.watch(self.client).await?;
+        self.follow(stream).await
+    }
+
+    /// Takes up a run that waits already.
+    pub(super) async fn take_up(
+        mut self,
+        waiting: &WorkflowWaiting,
+        at: u64,
+    ) -> Result<Exit, Trouble> {
+        self.follow.run_id.clone_from(&waiting.run_id);
+        self.follow.sequence = at;
+        match self.ask(waiting).await? {
+            Asked::Answered(stream) => self.follow(*stream).await,
+            Asked::Left => Ok(Exit::Waiting),
+        }
+    }
+
+    /// Asks the first open question; the others come up when the run pauses again.
+    async fn ask(&mut self, waiting: &WorkflowWaiting) -> Result<Asked, Trouble> {
+        let Some(request) = waiting.requests.first() else {
+            return Err(Trouble::new(
+                Exit::Failed,
+                "the run waits, but the server does not say for what",
+            ));
+        };
+        if self.input.is_none() {
+            self.explain(waiting)?;
+            return Ok(Asked::Left);
+        }
+        self.ctx.term.write(&render::question(self.ctx.term.paint, request))?;
+        loop {
+            let Some(value) = self.read(request).await? else {
+                let again = format!("holdpoint resume {}{}", waiting.run_id, self.ctx.again());
+                self.ctx.term.note(&format!("left waiting; take it up again with: {again}"));
+                return Ok(Asked::Left);
+            };
+            match send(self.client, request, &value).await {
+                Ok(stream) => return Ok(Asked::Answered(Box::new(stream))),
+                Err(trouble) if trouble.is_wrong_answer() => self.refuse(&trouble.message),
+                Err(trouble) if trouble.is_settled() => {
+                    self.refuse(&trouble.message);
+                    let stream = self.follow.watch(self.client).await?;
+                    return Ok(Asked::Answered(Box::new(stream)));
+                }
+                Err(trouble) => return Err(trouble),
+            }
+        }
+    }
+
+    /// Reads until something is typed that the question can take; nothing if the person leaves.
+    async fn read(&mut self, request: &Request) -> Result<Option<Value>, Trouble> {
+        let usage = answer::usage(request);
+        loop {
+            let Some(typed) = self.prompt(&usage).await? else { return Ok(None) };
+            match typed.trim() {
+                "" => continue,
+                EXIT => return Ok(None),
+                &_ => {}
+            }
+            let value = match answer::read(request, &typed) {
+                Meaning::Value(value) => value,
+                Meaning::Reject => match self.prompt("why? Enter for no reason").await? {
+                    Some(note) => answer::reject(&note),
+                    None => return Ok(None),
+                },
+                Meaning::Happened => match self.prompt("what came of it? Enter for nothing").await?
+                {
+                    Some(came) => answer::happened(&came),
+                    None => return Ok(None),
+                },
+                Meaning::Unclear(why) => {
+                    self.refuse(&why);
+                    continue;
+                }
+            };
+            return Ok(Some(value));
+        }
+    }
+
+    async fn prompt(&mut self, usage: &str) -> Result<Option<String>, Trouble> {
+        let paint = self.ctx.term.paint;
+        self.ctx.term.write(&format!(
+            "{} {} ",
+            paint.dim(&format!("({usage})")),
+            paint.ask(">")
+        ))?;
+        let Some(input) = &mut self.input else { return Ok(None) };
+        let typed = tokio::select! {
+            typed = input.next() => typed,
+            _ = tokio::signal::ctrl_c() => None,
+        };
+        if typed.is_none() || !self.ctx.term.is_interactive {
+            // Only Enter on a terminal ends the line that the prompt began.
+            self.ctx.term.write("\n")?;
+        }
+        Ok(typed)
+    }
+
+    fn refuse(&self, why: &str) {
+        let why = format!("  {}", crate::cli::term::plain(why));
+        self.ctx.term.note(&self.ctx.term.paint_error.warn(&why));
+    }
+
+    /// Shows what is asked, and how it can be answered without a conversation.
+    fn explain(&self, waiting: &WorkflowWaiting) -> Result<(), Trouble> {
+        if self.ctx.json {
+            return Ok(());
+        }
+        for request in &waiting.requests {
+            self.ctx.term.write(&render::question(self.ctx.term.paint, request))?;
+        }
+        let again = self.ctx.again();
+        for request in &waiting.requests {
+            let id = &request.request_id;
+            self.ctx.term.note(&format!("answer with: holdpoint respond {id} \"…\"{again}"));
+        }
+        Ok(())
+    }
+}
+
+/// Sends one answer, with the digest of exactly what was shown (K3).
+async fn send(
+    client: &mut Client,
+    request: &Request,
+    value: &Value,
+) -> Result<Streaming<WorkflowEvent>, Trouble> {
+    let id = request.request_id.clone();
+    let mut digests = HashMap::new();
+    if !request.digest.is_empty() {
+        digests.insert(id.clone(), request.digest.clone());
+    }
+    let message = SendResponsesRequest {
+        session_id: request.session_id.clone(),
+        run_id: request.run_id.clone(),
+        responses: HashMap::from([(id, json::to_wire(value))]),
+        idempotency_key: String::new(),
+        digests,
+    };
+    Ok(client.send_responses(message).await?.into_inner())
+}

@@ -1,0 +1,308 @@
+//! Term: the one door to the terminal. Whatever is written or read goes through here.
+//!
+//! Colours only decorate: every line can be understood without them. Text of models, tools and
+//! people is made harmless by [`plain`] or [`line`] before it is written, because an escape sequence
+//! in it could otherwise rewrite what the reader sees, and what they approve.
+
+use std::{
+    borrow::Cow,
+    env,
+    io::{self, BufRead, IsTerminal, Read, Write},
+    sync::mpsc,
+    thread,
+};
+
+use anstyle::{AnsiColor, Style};
+use tokio::sync::mpsc as async_mpsc;
+
+use crate::cli::exit::Trouble;
+
+/// A line that a person types or pipes in; an answer may be a pasted document.
+const LINE_BYTES_MAX: u64 = 1 << 20;
+
+/// When to use colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub(super) enum ColorChoice {
+    /// On a terminal, unless `NO_COLOR` is set.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// Puts styles around text, or does not.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Paint {
+    on: bool,
+}
+
+impl Paint {
+    /// With colours, or without.
+    pub(super) fn new(on: bool) -> Self {
+        Self { on }
+    }
+
+    /// An agent's name: always the same colour for the same name.
+    pub(super) fn agent(self, name: &str) -> String {
+        const COLORS: [AnsiColor; 6] = [
+            AnsiColor::Cyan,
+            AnsiColor::Magenta,
+            AnsiColor::Blue,
+            AnsiColor::Green,
+            AnsiColor::BrightCyan,
+            AnsiColor::BrightMagenta,
+        ];
+        let sum: usize = name.bytes().map(usize::from).sum();
+        self.wrap(COLORS[sum % COLORS.len()].on_default().bold(), name)
+    }
+
+    /// What matters less.
+    pub(super) fn dim(self, text: &str) -> String {
+        self.wrap(Style::new().dimmed(), text)
+    }
+
+    /// What matters more.
+    pub(super) fn bold(self, text: &str) -> String {
+        self.wrap(Style::new().bold(), text)
+    }
+
+    /// What a person is asked.
+    pub(super) fn ask(self, text: &str) -> String {
+        self.wrap(AnsiColor::Yellow.on_default().bold(), text)
+    }
+
+    /// What went well.
+    pub(super) fn good(self, text: &str) -> String {
+        self.wrap(AnsiColor::Green.on_default(), text)
+    }
+
+    /// What may go wrong.
+    pub(super) fn warn(self, text: &str) -> String {
+        self.wrap(AnsiColor::Yellow.on_default(), text)
+    }
+
+    /// What went wrong.
+    pub(super) fn bad(self, text: &str) -> String {
+        self.wrap(AnsiColor::Red.on_default().bold(), text)
+    }
+
+    fn wrap(self, style: Style, text: &str) -> String {
+        if self.on && !text.is_empty() {
+            format!("{}{text}{}", style.render(), style.render_reset())
+        } else {
+            text.to_owned()
+        }
+    }
+}
+
+/// The terminal, or whatever stands in its place.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Term {
+    /// For stdout.
+    pub paint: Paint,
+    /// For stderr.
+    pub paint_error: Paint,
+    /// Whether a person sits on both ends.
+    pub is_interactive: bool,
+}
+
+impl Term {
+    /// Looks at what stdin, stdout and stderr are.
+    pub(super) fn new(choice: ColorChoice) -> Self {
+        let variable = |name: &str| env::var_os(name).is_some_and(|value| !value.is_empty());
+        let quiet = variable("NO_COLOR") || env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let on = |is_terminal: bool| match choice {
+            ColorChoice::Auto => is_terminal && !quiet,
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+        };
+        let is_terminal = io::stdout().is_terminal();
+        Self {
+            paint: Paint::new(on(is_terminal)),
+            paint_error: Paint::new(on(io::stderr().is_terminal())),
+            is_interactive: is_terminal && io::stdin().is_terminal(),
+        }
+    }
+
+    /// Writes text to stdout, and shows it at once.
+    #[expect(clippy::unused_self, reason = "the door is the value, not the stream")]
+    pub(super) fn write(self, text: &str) -> Result<(), Trouble> {
+        let mut out = io::stdout().lock();
+        out.write_all(text.as_bytes())?;
+        out.flush()?;
+        Ok(())
+    }
+
+    /// Writes a line to stdout.
+    pub(super) fn line(self, text: &str) -> Result<(), Trouble> {
+        self.write(&format!("{text}\n"))
+    }
+
+    /// Writes a line to stderr. Where nobody listens, nobody misses it.
+    #[expect(clippy::unused_self, reason = "the door is the value, not the stream")]
+    pub(super) fn note(self, text: &str) {
+        drop(writeln!(io::stderr().lock(), "{text}"));
+    }
+
+    /// Tells a trouble on stderr, with its remedy.
+    pub(super) fn tell(self, trouble: &Trouble, as_json: bool) {
+        if trouble.is_silent {
+            return;
+        }
+        if as_json {
+            return self.note(&trouble.to_json().to_string());
+        }
+        let paint = self.paint_error;
+        self.note(&format!("{} {}", paint.bad("error:"), plain(&trouble.message)));
+        if let Some(hint) = &trouble.hint {
+            self.note(&format!("\n{} {}", paint.good("hint:"), plain(hint)));
+        }
+    }
+}
+
+/// Lines that are typed or piped in, one at a time and only when asked for.
+///
+/// A thread of its own reads: a blocking read on the runtime would keep the process from ending
+/// until somebody presses Enter.
+#[derive(Debug)]
+pub(super) struct Input {
+    wish: mpsc::Sender<()>,
+    lines: async_mpsc::Receiver<Option<String>>,
+}
+
+impl Input {
+    /// Gets ready to read stdin; nothing is read yet.
+    pub(super) fn new() -> Self {
+        let (wish, wishes) = mpsc::channel::<()>();
+        let (tx, lines) = async_mpsc::channel(1);
+        thread::spawn(move || {
+            while wishes.recv().is_ok() {
+                if tx.blocking_send(read_line()).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { wish, lines }
+    }
+
+    /// The next line without its end; nothing where the input is over.
+    pub(super) async fn next(&mut self) -> Option<String> {
+        self.wish.send(()).ok()?;
+        self.lines.recv().await?
+    }
+}
+
+/// All of stdin, up to the bound of a line.
+pub(super) fn read_all() -> Result<String, Trouble> {
+    let mut text = String::new();
+    io::stdin().lock().take(LINE_BYTES_MAX).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn read_line() -> Option<String> {
+    let mut text = String::new();
+    match io::stdin().lock().take(LINE_BYTES_MAX).read_line(&mut text) {
+        Ok(0) | Err(_) => None,
+        Ok(_) => Some(text.trim_end_matches(['\r', '\n']).to_owned()),
+    }
+}
+
+/// Text from elsewhere, made harmless: control characters are spelled out, lines stay lines.
+pub(super) fn plain(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_harmful) {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = String::with_capacity(text.len() + 16);
+    let mut rest = text.chars().peekable();
+    while let Some(char) = rest.next() {
+        match char {
+            '\r' if rest.peek() == Some(&'\n') => {}
+            char if is_harmful(char) => safe.extend(char.escape_default()),
+            char => safe.push(char),
+        }
+    }
+    Cow::Owned(safe)
+}
+
+/// The same on one line, and not longer than `chars`.
+pub(super) fn line(text: &str, chars: usize) -> String {
+    let spaced = text.replace("\r\n", " ").replace(['\n', '\t'], " ");
+    let safe = plain(&spaced);
+    match safe.char_indices().nth(chars) {
+        None => safe.into_owned(),
+        Some(_) => safe.chars().take(chars.saturating_sub(1)).chain(['…']).collect(),
+    }
+}
+
+/// Characters that steer a terminal or turn the reading direction instead of being read.
+fn is_harmful(char: char) -> bool {
+    let steers = char.is_control() && char != '\n' && char != '\t';
+    let turns = matches!(char, '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let breaks = matches!(char, '\u{2028}' | '\u{2029}');
+    let hides = matches!(char, '\u{e0000}'..='\u{e007f}');
+    steers || turns || breaks || hides
+}
+
+/// Rows in aligned columns; the first row is the heading.
+pub(super) fn table(paint: Paint, rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max()
+    };
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    let mut text = String::new();
+    for (index, row) in rows.iter().enumerate() {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        let written = cells.collect::<Vec<_>>().join("  ");
+        let written = written.trim_end();
+        text.push_str(&if index == 0 { paint.dim(written) } else { written.to_owned() });
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_from_elsewhere_cannot_steer_the_terminal() {
+        for (text, safe) in [
+            ("plain ünïcode\n\tstays", "plain ünïcode\n\tstays"),
+            ("\u{1b}[2Jgone", "\\u{1b}[2Jgone"),
+            ("\u{1b}]0;title\u{7}", "\\u{1b}]0;title\\u{7}"),
+            ("\u{9b}31mred", "\\u{9b}31mred"),
+            ("one\rtwo", "one\\rtwo"),
+            ("one\r\ntwo", "one\ntwo"),
+            ("a\u{8}b\u{7f}", "a\\u{8}b\\u{7f}"),
+            ("pay \u{202e}001", "pay \\u{202e}001"),
+        ] {
+            assert_eq!(plain(text), safe);
+            assert!(!plain(text).contains('\u{1b}'));
+        }
+    }
+
+    #[test]
+    fn a_line_stays_one_line_and_short() {
+        assert_eq!(line("a\nb\tc", 10), "a b c");
+        assert_eq!(line("abcdef", 4), "abc…");
+        assert_eq!(line("abcd", 4), "abcd");
+        assert_eq!(line("ää\u{1b}", 100), "ää\\u{1b}");
+    }
+
+    #[test]
+    fn without_colours_nothing_is_added() {
+        let paint = Paint::new(false);
+        assert_eq!(paint.bad("x") + &paint.agent("ada") + &paint.dim("y"), "xaday");
+        assert_eq!(Paint::new(true).bad(""), "");
+        assert!(Paint::new(true).bad("x").contains('\u{1b}'));
+    }
+
+    #[test]
+    fn columns_are_aligned() {
+        let rows = [vec!["RUN".into(), "STATUS".into()], vec!["run_1".into(), "ok".into()]];
+        assert_eq!(table(Paint::new(false), &rows), "RUN    STATUS\nrun_1  ok\n");
+    }
+}

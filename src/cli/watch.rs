@@ -1,0 +1,41 @@
+//! `holdpoint watch`: looks on while a run goes its way.
+
+use crate::cli::Ctx;
+use crate::cli::exit::{Exit, Trouble};
+use crate::cli::follow::{Follow, Telling};
+use crate::cli::render::Audience;
+
+/// Follow a run's events, from the beginning or from any point
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  holdpoint watch run_01k9zq…
+  holdpoint watch run_01k9zq… --follow             through pauses, until it is over
+  holdpoint watch run_01k9zq… --after 12 --json    only what came after event 12
+
+Ends like the run: 0 completed, 3 failed, 4 waits.")]
+pub(super) struct Args {
+    /// The run
+    pub run: String,
+    /// Only events after this sequence number
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub after: u64,
+    /// Stay while the run waits, until it is over
+    #[arg(long, short)]
+    pub follow: bool,
+}
+
+/// Watches.
+pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
+    let mut connection = ctx.connect().await?;
+    let mut follow = Follow::new(Telling::story(ctx, Audience::Onlooker));
+    follow.run_id = args.run;
+    follow.sequence = args.after;
+    follow.through_pauses = args.follow;
+    let watched = async {
+        let stream = follow.watch(&mut connection.client).await?;
+        follow.read(ctx, &mut connection.client, stream).await
+    };
+    let ended = watched.await;
+    connection.close().await;
+    Ok(ended?.exit())
+}
