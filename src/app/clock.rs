@@ -8,7 +8,7 @@ use crate::kernel::Millis;
 use crate::ports::Clock;
 
 /// The longest single sleep: a clock that is set meanwhile is noticed within this time.
-const NAP: Duration = Duration::from_secs(60);
+const NAP: Duration = Duration::from_mins(1);
 /// Crockford's alphabet in lower case: sorts as the bits do, and reads aloud without confusion.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 

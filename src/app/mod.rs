@@ -6,7 +6,10 @@ pub mod config;
 mod door;
 pub mod keys;
 pub mod offline;
+mod run;
+mod server;
 pub mod telemetry;
+mod world;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -14,6 +17,7 @@ use std::path::PathBuf;
 pub use client::Client;
 pub use clock::SystemClock;
 pub use config::Config;
+pub use run::{Connection, connect, serve};
 
 /// Why the app cannot do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -36,8 +40,8 @@ pub enum AppError {
     #[error(transparent)]
     Keys(#[from] keys::KeysError),
     /// The store does not open.
-    #[error("{0}")]
-    Store(String),
+    #[error(transparent)]
+    Store(#[from] crate::store::OpenError),
     /// The store opened, but does not work.
     #[error("the store does not work")]
     Fault(#[from] crate::ports::Fault),

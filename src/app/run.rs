@@ -52,8 +52,8 @@ pub async fn serve(
             return Err(AppError::Bind { listen: config.listen, source });
         }
     };
-    world.store.announce(&address.to_string())?;
-    let router = server::router(&world.engine, doorkeeper, definition::mermaid, render).await?;
+    world.store.announce(&address.to_string()).map_err(|source| AppError::Bind { listen: address, source })?;
+    let router = server::router(&world.engine, doorkeeper, definition::draw::mermaid, render).await?;
     tracing::info!(%address, data = %config.data.display(), "serving");
     on_ready(address);
     let patience = Duration::from_secs(config.drain_seconds);
@@ -103,7 +103,7 @@ pub async fn connect(config: &Config) -> Result<Connection, AppError> {
         }
         Err(error) => return Err(error),
     };
-    let router = server::router(&world.engine, Arc::new(Open), definition::mermaid, render()).await?;
+    let router = server::router(&world.engine, Arc::new(Open), definition::draw::mermaid, render()).await?;
     let connections = Arc::new(Connections::default());
     let connector = service_fn(move |_: Uri| {
         let (near, far) = tokio::io::duplex(DUPLEX_BYTES);

@@ -11,19 +11,19 @@ use crate::app::{AppError, Config};
 use crate::definition;
 use crate::engine::{Engine, Entry, Library};
 use crate::ports::{Agents, Clock, Journal, Tools};
-use crate::store;
+use crate::store::{self, Store, StoreConfig};
 
 /// Everything that runs, without a door.
 #[derive(Debug)]
 pub(super) struct World {
     pub(super) engine: Engine,
-    pub(super) store: Arc<store::SledJournal>,
+    pub(super) store: Store,
 }
 
 impl World {
     /// Opens the data directory, loads the workflows, and sets the engine going.
     pub(super) async fn open(config: &Config) -> Result<Self, AppError> {
-        let opened = store::sled(&store::SledConfig::new(&config.data)).await?;
+        let store = store::open(&StoreConfig::new(&config.data)).await?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let registry = Registry::new(Arc::clone(&clock));
         let registry = match &config.record_inputs {
@@ -34,7 +34,7 @@ impl World {
             })?,
         };
         let registry = Arc::new(registry);
-        let journal: Arc<dyn Journal> = Arc::clone(&opened) as Arc<dyn Journal>;
+        let journal = store.journal();
         let library = library(config, &*journal, &*registry).await?;
         let agents: Arc<dyn Agents> = Arc::clone(&registry) as Arc<dyn Agents>;
         let tools: Arc<dyn Tools> = registry;
@@ -46,7 +46,7 @@ impl World {
             }
         });
         tokio::spawn(async move { timing.run_timers().await });
-        Ok(Self { engine, store: opened })
+        Ok(Self { engine, store })
     }
 }
 

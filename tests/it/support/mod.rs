@@ -24,7 +24,7 @@ pub(crate) struct Ground {
 impl Ground {
     pub(crate) fn new(actors: Actors) -> Self {
         Self {
-            journal: holdpoint::store::memory(),
+            journal: holdpoint::store::memory().journal(),
             clock: Arc::new(SimClock::default()),
             actors: Arc::new(actors),
         }
