@@ -52,8 +52,12 @@ pub async fn serve(
             return Err(AppError::Bind { listen: config.listen, source });
         }
     };
-    world.store.announce(&address.to_string()).map_err(|source| AppError::Bind { listen: address, source })?;
-    let router = server::router(&world.engine, doorkeeper, definition::draw::mermaid, render).await?;
+    world
+        .store
+        .announce(&address.to_string())
+        .map_err(|source| AppError::Bind { listen: address, source })?;
+    let router =
+        server::router(&world.engine, doorkeeper, definition::draw::mermaid, render).await?;
     tracing::info!(%address, data = %config.data.display(), "serving");
     on_ready(address);
     let patience = Duration::from_secs(config.drain_seconds);
@@ -103,16 +107,17 @@ pub async fn connect(config: &Config) -> Result<Connection, AppError> {
         }
         Err(error) => return Err(error),
     };
-    let router = server::router(&world.engine, Arc::new(Open), definition::draw::mermaid, render()).await?;
+    let router =
+        server::router(&world.engine, Arc::new(Open), definition::draw::mermaid, render()).await?;
     let connections = Arc::new(Connections::default());
     let connector = service_fn(move |_: Uri| {
         let (near, far) = tokio::io::duplex(DUPLEX_BYTES);
         tokio::spawn(connections.connection(far, router.clone()));
         async move { Ok::<_, std::io::Error>(TokioIo::new(near)) }
     });
-    let channel = Endpoint::from_static("http://embedded")
-        .connect_with_connector(connector)
-        .await
-        .map_err(|source| AppError::Unreachable { server: "embedded".into(), source: Box::new(source) })?;
+    let channel =
+        Endpoint::from_static("http://embedded").connect_with_connector(connector).await.map_err(
+            |source| AppError::Unreachable { server: "embedded".into(), source: Box::new(source) },
+        )?;
     Ok(Connection { client: client::over(channel, bearer), embedded: true, world: Some(world) })
 }

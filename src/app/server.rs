@@ -51,7 +51,8 @@ pub(super) async fn router(
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
     let v1 = reflection().build_v1().map_err(|error| AppError::Internal(error.to_string()))?;
-    let v1alpha = reflection().build_v1alpha().map_err(|error| AppError::Internal(error.to_string()))?;
+    let v1alpha =
+        reflection().build_v1alpha().map_err(|error| AppError::Internal(error.to_string()))?;
     let routes = Routes::new(tower::Layer::layer(&EnvelopeLayer, orchestrator))
         .add_service(health)
         .add_service(v1)
@@ -114,7 +115,11 @@ impl std::fmt::Debug for Connections {
 
 impl Connections {
     /// Serves one connection, whatever carries it.
-    pub(super) fn connection<S>(&self, stream: S, router: Router) -> impl Future<Output = ()> + Send + 'static
+    pub(super) fn connection<S>(
+        &self,
+        stream: S,
+        router: Router,
+    ) -> impl Future<Output = ()> + Send + 'static
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {

@@ -7,8 +7,10 @@ use crate::app::config::{Config, LogFormat};
 
 /// Begins to log. A second call in one process changes nothing.
 pub fn begin(config: &Config) -> Result<(), AppError> {
-    let filter = EnvFilter::try_new(&config.log)
-        .map_err(|error| AppError::LogFilter { filter: config.log.clone(), why: error.to_string() })?;
+    let filter = EnvFilter::try_new(&config.log).map_err(|error| AppError::LogFilter {
+        filter: config.log.clone(),
+        why: error.to_string(),
+    })?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let outcome = match config.log_format {
         LogFormat::Text => builder.with_target(false).try_init(),

@@ -7,6 +7,7 @@ use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use crate::agents::Registry;
 use crate::api::pages::Render;
 use crate::app::clock::SystemClock;
+use crate::app::config::Origin;
 use crate::app::{AppError, Config};
 use crate::definition;
 use crate::engine::{Engine, Entry, Library};
@@ -28,10 +29,9 @@ impl World {
         let registry = Registry::new(Arc::clone(&clock));
         let registry = match &config.record_inputs {
             None => registry,
-            Some(path) => registry.recording(path).map_err(|source| AppError::Record {
-                path: path.clone(),
-                source,
-            })?,
+            Some(path) => registry
+                .recording(path)
+                .map_err(|source| AppError::Record { path: path.clone(), source })?,
         };
         let registry = Arc::new(registry);
         let journal = store.journal();
@@ -57,7 +57,10 @@ async fn library(
     journal: &dyn Journal,
     agents: &dyn Agents,
 ) -> Result<Library, AppError> {
-    let (own, problems) = definition::load_dir(&config.workflows);
+    // The folder that is looked for unasked need not be there; one that was named must be.
+    let is_absent = !config.workflows.exists() && config.origin("workflows") == Origin::Default;
+    let (own, problems) =
+        if is_absent { Default::default() } else { definition::load_dir(&config.workflows) };
     if !problems.is_empty() {
         return Err(AppError::Workflows(problems));
     }

@@ -58,6 +58,10 @@ struct Ctx {
 
 impl Ctx {
     async fn connect(&self) -> Result<Connection, Trouble> {
+        // In a conversation log lines are noise, unless somebody asked for them.
+        if self.config.origin("log") != Origin::Default {
+            app::telemetry::begin(&self.config)?;
+        }
         Ok(app::connect(&self.config).await?)
     }
 

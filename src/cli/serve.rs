@@ -25,6 +25,7 @@ pub(super) struct Args {}
 /// Serves.
 pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     let Args {} = args;
+    app::telemetry::begin(&ctx.config)?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let stop = CancellationToken::new();

@@ -137,7 +137,9 @@ async fn k2_of_many_answers_at_once_one_wins_and_the_others_are_told_who() {
         }
     }
     let whole = all(engine.watch(&run, 0, Until::Over, &someone()).await.unwrap()).await;
-    let sent = whole.iter().filter(|told| matches!(&told.event, Event::StepStarted { step, .. } if step == "send"));
+    let sent = whole
+        .iter()
+        .filter(|told| matches!(&told.event, Event::StepStarted { step, .. } if step == "send"));
     assert_eq!(sent.count(), 1);
 }
 
@@ -167,7 +169,9 @@ async fn a_message_on_a_waiting_session_answers_instead_of_starting() {
 }
 
 /// Runs `first` on a runtime of its own and then pulls the plug: every task is gone.
-fn until_the_plug_is_pulled<T: Send + 'static>(first: impl Future<Output = T> + Send + 'static) -> T {
+fn until_the_plug_is_pulled<T: Send + 'static>(
+    first: impl Future<Output = T> + Send + 'static,
+) -> T {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let outcome = runtime.block_on(first);
     runtime.shutdown_background();
@@ -285,7 +289,9 @@ fn e2_an_unsafe_tool_is_never_called_again_without_a_persons_word() {
 
 #[tokio::test]
 async fn text_arrives_while_the_agent_is_still_speaking() {
-    let ground = Ground::new(Actors::default().says("draft", "Dear team").says("send", "Sent.").slowly("draft"));
+    let ground = Ground::new(
+        Actors::default().says("draft", "Dear team").says("send", "Sent.").slowly("draft"),
+    );
     let engine = ground.boot(&[approval(Patience::default())]).await;
     let mut begun = engine.start(start("approval", "", ""), &someone()).await.unwrap();
     loop {
@@ -333,7 +339,8 @@ async fn a_fork_repeats_nothing_and_goes_its_own_way() {
     let ground = Ground::new(writers());
     let engine = ground.boot(&[approval(Patience::default())]).await;
     let (run, request) = paused(&engine, "").await;
-    all(engine.answer(answer(&request, json!("approve"), ""), &someone()).await.unwrap().watch).await;
+    all(engine.answer(answer(&request, json!("approve"), ""), &someone()).await.unwrap().watch)
+        .await;
     let fork = ForkRequest { run: run.clone(), ..ForkRequest::default() };
     let begun = engine.fork(fork, &someone()).await.unwrap();
     assert_ne!(begun.run.as_str(), run);

@@ -18,8 +18,8 @@ use crate::engine::watch::{Until, Watch};
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{Answer, Command, Principal, Refusal, RunId, SessionId, Version};
 
-use check::{check_key, check_reason, check_value, parse_request, parse_run};
 pub(super) use check::parse_session;
+use check::{check_key, check_reason, check_value, parse_request, parse_run};
 
 /// Answers in one call; more is no person's doing.
 const ANSWERS_MAX: usize = 1_000;

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use holdpoint::kernel::workflow::{
-    Agent, Ends, Handoff, Human, HumanInput, Limits, Pattern, Patience, ReturnTo, Safety, Step, Tool,
-    Work, Workflow,
-};
 use holdpoint::kernel::Kind;
+use holdpoint::kernel::workflow::{
+    Agent, Ends, Handoff, Human, HumanInput, Limits, Patience, Pattern, ReturnTo, Safety, Step,
+    Tool, Work, Workflow,
+};
 use serde_json::Value;
 
 fn agent(tools: &[&str]) -> Agent {
