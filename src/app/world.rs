@@ -66,11 +66,10 @@ async fn library(
     }
     let library = Library::default();
     for loaded in definition::shipped().into_iter().chain(own) {
-        agents.check(&loaded.workflow).map_err(|(field, remedy)| AppError::Workflow {
-            workflow: loaded.workflow.name.clone(),
-            field,
-            remedy,
-        })?;
+        if let Err((field, remedy)) = agents.check(&loaded.workflow) {
+            let problem = loaded.problem(&field, "provider.invalid", remedy);
+            return Err(AppError::Workflows(vec![problem]));
+        }
         let entry = Entry { workflow: loaded.workflow, digest: loaded.digest };
         library.add(journal, entry).await?;
     }

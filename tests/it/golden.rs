@@ -161,6 +161,7 @@ fn events() -> Vec<Event> {
             value: json!("a"),
             by: "ann".into(),
             door: "cli".into(),
+            given: None,
             key: "k".into(),
         },
         Event::Closed { ordinal: 3, closing: Closing::Passed, by: "timer".into() },

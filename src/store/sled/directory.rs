@@ -206,7 +206,7 @@ fn check_format(path: &Path) -> Result<bool, OpenError> {
 fn is_empty(path: &Path) -> io::Result<bool> {
     for entry in fs::read_dir(path)? {
         let name = entry?.file_name();
-        if name != "lock" && name != "server.json" && name != "format.new" {
+        if !["lock", "server.json", "format.new", "keys.toml"].iter().any(|ours| name == *ours) {
             return Ok(false);
         }
     }
