@@ -268,13 +268,9 @@ pub(crate) async fn journal(client: &mut Client, run_id: &str) -> Vec<WorkflowEv
 
 /// The one request that a stream ended with.
 pub(crate) fn asked(events: &[WorkflowEvent]) -> Option<Request> {
-    match events.last()?.event.as_ref()? {
-        Event::Status(status) if status.status() == RunStatus::Waiting => {
-            let waiting = status.workflow_waiting.clone().unwrap();
-            Some(waiting.requests.into_iter().next().unwrap())
-        }
-        _ => None,
-    }
+    let Event::Status(status) = events.last()?.event.as_ref()? else { return None };
+    assert_eq!(status.status(), RunStatus::Waiting);
+    status.workflow_waiting.clone().unwrap().requests.into_iter().next()
 }
 
 /// The names of events, as the wire has them.
