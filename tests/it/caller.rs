@@ -6,8 +6,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
-use holdpoint::app::Client;
-use holdpoint::app::client::{Bearer, dial};
 use holdpoint::wire::v1::workflow_event::Event;
 use holdpoint::wire::v1::{
     ListRequestsRequest, ListRunsRequest, RunStatus, RunWorkflowRequest, SendResponsesRequest,
@@ -17,7 +15,7 @@ use tokio::sync::watch;
 use tonic::{Response, Status, Streaming};
 use tonic_types::StatusExt as _;
 
-use crate::server::{answer_to, asked, journal, name, names, start_of};
+use crate::server::{Client, Key, answer_to, asked, dial, journal, name, names, start_of};
 
 /// Tries of one call: far more than kills in the longest of rounds.
 const TRIES_MAX: u32 = 100_000;
@@ -236,7 +234,7 @@ impl Caller {
             return Some(client.clone());
         }
         let address = address.unwrap();
-        if let Ok(client) = dial(&format!("http://{address}"), Bearer::default()).await {
+        if let Ok(client) = dial(&address, Key::default()).await {
             self.client = Some((life, client.clone()));
             return Some(client);
         }

@@ -13,6 +13,7 @@ mod golden;
 mod kill;
 mod kit;
 mod scenarios;
+mod scenarios_served;
 mod server;
 mod support;
 mod transfer;
