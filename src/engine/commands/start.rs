@@ -233,7 +233,8 @@ impl Engine {
         }
     }
 
-    fn workflow(&self, name: &str) -> Result<Entry, EngineError> {
+    /// The workflow of that name.
+    pub fn workflow(&self, name: &str) -> Result<Entry, EngineError> {
         if name.is_empty() {
             let remedy = "expected a workflow's name; ListWorkflows names the ones there are";
             return Err(Refusal::invalid("workflow_id", remedy).into());
