@@ -39,5 +39,6 @@ async fn readyz(State(pages): State<Pages>) -> (StatusCode, &'static str) {
 async fn metrics_page(State(pages): State<Pages>) -> String {
     #[expect(clippy::cast_precision_loss, reason = "a gauge of a few thousand")]
     metrics::gauge!("holdpoint_runs_in_memory").set(pages.engine.runs_in_memory() as f64);
+    metrics::gauge!("holdpoint_ready").set(if pages.engine.is_healthy() { 1.0 } else { 0.0 });
     (pages.render)()
 }

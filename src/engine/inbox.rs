@@ -69,7 +69,9 @@ fn changes(run: &Run, published: &Published) -> Vec<InboxChange> {
         Event::Asked(_) => published
             .asked
             .iter()
-            .map(|asked| InboxChange::Opened(Box::new(OpenRequest::of(run, asked.0.clone()))))
+            .map(|asked| {
+                InboxChange::Opened(Box::new(OpenRequest::of(run, asked.question.clone())))
+            })
             .collect(),
         Event::Answered { ordinal, by, .. } => vec![closed(*ordinal, "answered", by)],
         Event::Closed { ordinal, closing, by } => {

@@ -36,7 +36,7 @@ use crate::ports::{Agents, Clock, Fault, Journal, Tools};
 pub use commands::{AnswerRequest, Begun, ForkRequest, StartRequest};
 pub use inbox::{InboxChange, InboxWatch};
 pub use library::{Entry, Library};
-pub use narrate::{Published, Waiting};
+pub use narrate::{Asked, Published, Waiting};
 pub use recovery::Recovered;
 pub use views::{CheckpointView, InboxFilter, OpenRequest, RunView, SessionView};
 pub use watch::{Until, Watch};
