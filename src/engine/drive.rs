@@ -10,6 +10,7 @@ use tokio::sync::MutexGuard;
 
 use crate::engine::cell::{Cell, Hot, State};
 use crate::engine::{Engine, EngineError};
+use crate::failpoint;
 use crate::kernel::{
     AgentInput, Command, Decision, Effect, Event, Millis, Recorded, Refusal, Run, RunId, Status,
     Version, apply, plan, replay,
@@ -237,10 +238,12 @@ impl Engine {
             session: extras.session,
             key: extras.key,
         };
+        failpoint::hit("engine.before_append");
         self.inner.journal.append(append).await.map_err(refused)?;
-        crate::failpoint::hit("engine.after_append");
+        failpoint::hit("engine.after_append");
         batch.expected = sequence;
         self.told(cell, hot, told);
+        failpoint::hit("engine.after_publish");
         Ok(())
     }
 

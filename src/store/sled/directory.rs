@@ -15,6 +15,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+use crate::failpoint;
 use crate::store::config::OpenError;
 
 /// The format of the directory: layout, keys and records together.
@@ -80,7 +81,9 @@ impl Directory {
     pub(super) fn finish(&self) -> io::Result<()> {
         File::open(self.store())?.sync_all()?;
         if self.is_new {
+            failpoint::hit("store.before_format");
             replace(&self.path, "format", FORMAT.as_bytes())?;
+            failpoint::hit("store.after_format");
         }
         File::open(&self.path)?.sync_all()
     }
