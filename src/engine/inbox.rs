@@ -145,10 +145,9 @@ impl InboxWatch {
                 };
                 continue;
             }
-            let stop = self.engine.inner.stop.clone();
             let change = tokio::select! {
                 change = self.changes.recv() => change,
-                () = stop.cancelled() => return Err(EngineError::Draining),
+                error = self.engine.ended() => return Err(error),
             };
             match change {
                 Ok(change) if self.concerns(&change) => return Ok(change),
