@@ -3,7 +3,7 @@
 //! Imports go downstairs only:
 //!
 //! ```text
-//!   roof   main.rs · cli                      arguments → one call → exit code
+//!   roof   main.rs · cli · bench              arguments → one call → exit code │ what it all costs
 //!    4     app                                wiring: config → store → engine → doors
 //!    3     api                                the doors: grpc
 //!    2     engine   │   store   │   agents    async; strangers to one another
@@ -17,6 +17,7 @@
 pub mod agents;
 pub mod api;
 pub mod app;
+pub mod bench;
 pub mod cli;
 pub mod definition;
 pub mod engine;

@@ -91,29 +91,6 @@ pub struct Finding {
     pub detail: String,
 }
 
-/// What to measure.
-#[derive(Debug, Clone, clap::Args)]
-pub struct BenchOptions {
-    /// The workloads: `w1` pause and resume, `w2` a long conversation, `w3` many waiting
-    #[arg(value_name = "WORKLOAD", default_values = ["w1", "w2", "w3"], value_parser = ["w1", "w2", "w3"])]
-    pub workloads: Vec<String>,
-    /// How many clients at once, for w1
-    #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1, 16, 64])]
-    pub clients: Vec<u16>,
-    /// How long each measurement of w1 takes, in seconds
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=3600))]
-    pub seconds: u32,
-    /// How many turns w2 has
-    #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [200, 1000])]
-    pub turns: Vec<u32>,
-    /// How many sessions wait in w3
-    #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [10_000])]
-    pub sessions: Vec<u32>,
-    /// How often each is measured; the median is told
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=99))]
-    pub passes: u32,
-}
-
 /// Checks the files and folders; the configured folder if none is named.
 pub fn check(config: &Config, paths: &[PathBuf]) -> Vec<Checked> {
     let configured = [config.workflows.clone()];
@@ -317,14 +294,4 @@ async fn existing(config: &Config) -> Result<Arc<dyn Journal>, AppError> {
         return Err(AppError::NoData(config.data.clone()));
     }
     Ok(store::open(&StoreConfig::new(&config.data)).await?.journal())
-}
-
-/// Measures; `say` is told each line of the report as it is known. The whole of it comes back.
-#[expect(clippy::unused_async, reason = "a stub")]
-pub async fn bench(
-    _config: &Config,
-    _options: &BenchOptions,
-    _say: &(dyn Fn(&str) + Send + Sync),
-) -> Result<Value, AppError> {
-    Err(AppError::NotWired("bench"))
 }

@@ -8,9 +8,9 @@ use crate::app::config::Settings;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::term::{ColorChoice, Paint};
 use crate::cli::{
-    Ctx, bench, cancel, check, checkpoint, completions, doctor, exit_codes, export, fork, graph,
-    import, inbox, journal, keys, prune, respond, resume, run, runs, schema, serve, sessions,
-    watch, workflows,
+    Ctx, bench, bench_echo, cancel, check, checkpoint, completions, doctor, exit_codes, export,
+    fork, graph, import, inbox, journal, keys, prune, respond, resume, run, runs, schema, serve,
+    sessions, watch, workflows,
 };
 
 /// Runs agent workflows that wait for people, and survives whatever happens to the machine.
@@ -77,6 +77,8 @@ pub(super) enum Command {
     Doctor(doctor::Args),
     Keys(keys::Args),
     Bench(bench::Args),
+    #[command(hide = true)]
+    BenchEcho(bench_echo::Args),
     Completions(completions::Args),
     ExitCodes(exit_codes::Args),
 }
@@ -107,6 +109,7 @@ impl Command {
             | Self::Doctor(_)
             | Self::Keys(_)
             | Self::Bench(_)
+            | Self::BenchEcho(_)
             | Self::Completions(_)
             | Self::ExitCodes(_) => tokio::select! {
                 ended = Box::pin(self.perform_plainly(ctx)) => ended,
@@ -133,6 +136,7 @@ impl Command {
             Self::Doctor(args) => doctor::perform(args, ctx).await,
             Self::Keys(args) => keys::perform(args, ctx),
             Self::Bench(args) => bench::perform(args, ctx).await,
+            Self::BenchEcho(args) => bench_echo::perform(args, ctx).await,
             Self::Completions(args) => completions::perform(&args, ctx),
             Self::ExitCodes(args) => exit_codes::perform(&args, ctx),
             Self::Serve(args) => serve::perform(args, ctx).await,

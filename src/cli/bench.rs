@@ -1,8 +1,11 @@
 //! `holdpoint bench`: what this machine does, beside what it could do.
 
-use crate::app::offline::{self, BenchOptions};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::bench::{self, Options};
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
+use crate::cli::term::table;
 
 /// Measure pause and resume, long conversations and many waiting, over real gRPC on a real disk
 #[derive(Debug, clap::Args)]
@@ -11,26 +14,31 @@ use crate::cli::exit::{Exit, Trouble};
   holdpoint bench w1 --clients 64 --seconds 30 --passes 3
   holdpoint bench w3 --sessions 10000,100000 --json
 
-Takes a scratch directory beside --data, and prints the raw figures of the machine (fsync rate,
-bare gRPC streams) in the same run: what counts is the ratio.")]
+Starts servers of its own in a scratch directory beside --data, and prints the raw figures of the
+machine (fsync rate, bare gRPC streams) in the same run: what counts is the ratio.")]
 pub(super) struct Args {
     #[command(flatten)]
-    pub options: BenchOptions,
+    pub options: Options,
 }
 
-/// Measures.
+/// Measures. Whoever ends it early ends its servers, and its directory goes with it.
 pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
-    let (term, json) = (ctx.term, ctx.json);
-    let say = move |text: &str| {
-        if json {
-            term.note(text);
-        } else {
-            drop(term.line(text));
-        }
+    let mut terminate = signal(SignalKind::terminate())?;
+    let place = args.options.scratch.clone();
+    let place = place.unwrap_or_else(|| bench::place_beside(&ctx.config.data));
+    let term = ctx.term;
+    let progress = move |text: &str| term.note(&term.paint_error.dim(text));
+    let report = tokio::select! {
+        report = bench::run(&args.options, &place, &progress) => report?,
+        _ = terminate.recv() => return Ok(Exit::Interrupted),
     };
-    let report = offline::bench(&ctx.config, &args.options, &say).await?;
-    if json {
-        ctx.term.line(&report.to_string())?;
+    if ctx.json {
+        ctx.term.line(&report.to_json().to_string())?;
+        return Ok(Exit::Done);
+    }
+    for section in report.sections() {
+        ctx.term.line(&format!("\n{}", ctx.term.paint.bold(&section.title)))?;
+        ctx.term.write(&table(ctx.term.paint, &section.rows))?;
     }
     Ok(Exit::Done)
 }

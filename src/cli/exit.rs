@@ -9,6 +9,7 @@ use tonic_types::StatusExt as _;
 use crate::app::AppError;
 use crate::app::config::ConfigError;
 use crate::app::keys::KeysError;
+use crate::bench::BenchError;
 
 /// How a command ends. The numbers are firm: scripts rely on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -215,6 +216,12 @@ impl From<KeysError> for Trouble {
             | KeysError::NoChance(_) => Exit::Failed,
         };
         Self::new(exit, chain(&error))
+    }
+}
+
+impl From<BenchError> for Trouble {
+    fn from(error: BenchError) -> Self {
+        Self::new(Exit::Failed, chain(&error))
     }
 }
 

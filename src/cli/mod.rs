@@ -13,6 +13,7 @@ mod talk;
 mod term;
 
 mod bench;
+mod bench_echo;
 mod cancel;
 mod check;
 mod checkpoint;

@@ -239,7 +239,12 @@ impl Engine {
             key: extras.key,
         };
         failpoint::hit("engine.before_append");
-        self.inner.journal.append(append).await.map_err(refused)?;
+        if let Err(error) = self.inner.journal.append(append).await {
+            if matches!(error, AppendError::Fault(Fault::Permanent(_))) {
+                self.inner.broken.cancel();
+            }
+            return Err(refused(error));
+        }
         failpoint::hit("engine.after_append");
         batch.expected = sequence;
         self.told(cell, hot, told);
@@ -252,6 +257,7 @@ impl Engine {
         metrics::counter!("holdpoint_events_total").increment(batch.len() as u64);
         self.tell_inbox(&hot.run, &batch);
         cell.publish(&hot.run, batch);
+        self.inner.cells.weigh(&cell.id, hot.run.conversation_bytes);
         if let Some(at) = hot.run.wake_at() {
             self.wake_at(at);
         }

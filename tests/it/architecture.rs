@@ -17,7 +17,22 @@ const HOUSE: &[(&str, &[&str])] = &[
     ("agents", &["kernel", "ports", "wire"]),
     ("api", &["kernel", "ports", "wire", "definition", "engine"]),
     ("app", &["kernel", "ports", "wire", "definition", "engine", "store", "agents", "api"]),
-    ("cli", &["kernel", "ports", "wire", "definition", "engine", "store", "agents", "api", "app"]),
+    ("bench", &["wire"]),
+    (
+        "cli",
+        &[
+            "kernel",
+            "ports",
+            "wire",
+            "definition",
+            "engine",
+            "store",
+            "agents",
+            "api",
+            "app",
+            "bench",
+        ],
+    ),
 ];
 /// Leaves: they use no room, so every room may use them.
 const LEAVES: &[&str] = &["failpoint"];

@@ -238,6 +238,42 @@ async fn a_disk_without_room_is_refused_before_anything_is_written() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_disk_that_is_nearly_full_takes_no_appends_but_can_be_read_and_pruned() {
+    let bed = Bed::sled().await;
+    let before = filled(&bed).await;
+    bed.journal().close().await;
+    let room = rustix::fs::statvfs(bed.path()).unwrap();
+    let reserve_bytes = room.f_bavail * room.f_frsize * 2;
+    let journal = open_with(&StoreConfig { reserve_bytes, ..config(bed.path()) }).await;
+    let journal = journal.unwrap().journal();
+    assert!(!journal.is_healthy());
+    let refused = journal.append(Play::begin(50, "u", "ann", 10).1).await;
+    match refused {
+        Err(AppendError::Fault(Fault::Retriable(what))) => {
+            assert!(what.contains("free some space"));
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(picture(&*journal).await, before);
+    assert_eq!(journal.prune(Millis(1_000), 100).await.unwrap(), 4);
+}
+
+/// The files as they are when the last answer has been given are what `kill -9` leaves.
+#[tokio::test(flavor = "multi_thread")]
+async fn j2_what_was_acknowledged_is_in_the_files_before_they_are_closed() {
+    let bed = Bed::sled().await;
+    let before = filled(&bed).await;
+    let copy = tempfile::TempDir::new().unwrap();
+    fs::create_dir(copy.path().join("store")).unwrap();
+    for name in ["format", "store/db", "store/conf"] {
+        fs::copy(bed.path().join(name), copy.path().join(name)).unwrap();
+    }
+    let journal = open(copy.path()).await.unwrap().journal();
+    assert_eq!(picture(&*journal).await, before);
+    assert_eq!(journal.verify().await.unwrap().damage, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_path_that_cannot_be_a_directory_is_named() {
     let dir = tempfile::TempDir::new().unwrap();
     let file = dir.path().join("file");

@@ -111,6 +111,11 @@ impl Engine {
                 let begun = self.begun_before(&key, &digest, who).await?;
                 begun.ok_or_else(|| Refusal::KeyReused(key).into())
             }
+            Err(EngineError::Refused(Refusal::UnknownSession(_))) if who.is_admin() => {
+                let why = "the session belongs to another principal: leave session_id out, or \
+                           answer what it waits for with SendResponses";
+                Err(Refusal::Forbidden(why).into())
+            }
             Err(EngineError::Refused(Refusal::UnknownSession(_))) => {
                 Err(Refusal::UnknownSession(session.to_string()).into())
             }

@@ -47,11 +47,12 @@ impl Directory {
         let is_new = check_format(path)?;
         remove_if_there(&path.join("server.json")).map_err(fail)?;
         let free = free_bytes(path).map_err(fail)?;
-        if free < reserve_bytes {
+        let needed = reserve_bytes / 4;
+        if free < needed {
             return Err(OpenError::NoSpace {
                 path: path.to_path_buf(),
                 free_mib: free >> 20,
-                reserve_mib: reserve_bytes >> 20,
+                needed_mib: needed >> 20,
             });
         }
         let directory = Self { path: path.to_path_buf(), is_new, lock: Mutex::new(Some(lock)) };

@@ -239,7 +239,7 @@ impl Journal for SledJournal {
     }
 
     fn is_healthy(&self) -> bool {
-        self.health.check().is_ok() && !self.queue.is_closed()
+        self.health.check().is_ok() && !self.queue.is_closed() && self.shelf.has_room().is_ok()
     }
 
     async fn close(&self) {

@@ -1,0 +1,120 @@
+//! Clients: the other side of the wire. Each speaks over one of a few connections, as the clients
+//! of a service do, and reads every event of every stream.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use prost_types::Value;
+use prost_types::value::Kind;
+use tonic::Streaming;
+use tonic::transport::{Channel, Endpoint};
+
+use crate::bench::BenchError;
+use crate::bench::workflows;
+use crate::wire::v1 as pb;
+use pb::orchestrator_client::OrchestratorClient;
+use pb::workflow_event::Event;
+
+/// Connections that the clients of one measurement share: one for each service that calls, say.
+const CONNECTIONS_MAX: u16 = 4;
+/// A long conversation's last words come in one message; the server's own bound is below this.
+const MESSAGE_BYTES_MAX: usize = 64 << 20;
+
+/// Speaks to a server.
+pub(super) type Client = OrchestratorClient<Channel>;
+
+/// Clients for `count` callers.
+pub(super) async fn dial(address: &str, count: u16) -> Result<Vec<Client>, BenchError> {
+    let mut connections = Vec::new();
+    for _ in 0..count.min(CONNECTIONS_MAX) {
+        let endpoint = Endpoint::from_shared(format!("http://{address}"))?.tcp_nodelay(true);
+        let client = OrchestratorClient::new(endpoint.connect().await?)
+            .max_decoding_message_size(MESSAGE_BYTES_MAX);
+        connections.push(client);
+    }
+    Ok(connections.iter().cycle().take(count.into()).cloned().collect())
+}
+
+/// Starts a workflow, and reads on until it waits; the open request's id comes back.
+pub(super) async fn start(client: &mut Client, workflow: &str) -> Result<String, BenchError> {
+    let request = pb::RunWorkflowRequest {
+        workflow_id: workflow.into(),
+        input: Some(words("Tell Ada that her order has shipped.".into())),
+        ..pb::RunWorkflowRequest::default()
+    };
+    let stream = client.run_workflow(request).await?.into_inner();
+    waiting(stream).await
+}
+
+/// Says something in a long conversation, and reads on until it waits again.
+pub(super) async fn say(client: &mut Client, request: String) -> Result<String, BenchError> {
+    let said = words(workflows::text(workflows::WORDS_BYTES));
+    let stream = client.send_responses(response(request, said)).await?.into_inner();
+    waiting(stream).await
+}
+
+/// Approves, and reads on until the run is completed.
+pub(super) async fn approve(client: &mut Client, request: String) -> Result<(), BenchError> {
+    let request = response(request, words("approve".into()));
+    let mut stream = client.send_responses(request).await?.into_inner();
+    let mut is_completed = false;
+    while let Some(event) = stream.message().await? {
+        is_completed |= matches!(event.event, Some(Event::Completed(_)));
+    }
+    if is_completed { Ok(()) } else { Err(BenchError::Unexpected("complete a run")) }
+}
+
+/// One bare turn.
+pub(super) async fn turn(client: &mut Client) -> Result<(), BenchError> {
+    let request = pb::RunWorkflowRequest {
+        workflow_id: workflows::CYCLE.into(),
+        session_id: "ses_01k9zq3v7m8n4p5r6s7t8v9w0x".into(),
+        ..pb::RunWorkflowRequest::default()
+    };
+    let mut stream = client.run_workflow(request).await?.into_inner();
+    while stream.message().await?.is_some() {}
+    Ok(())
+}
+
+/// How much work is left, for callers that share it.
+#[derive(Debug, Clone)]
+pub(super) struct Remaining(Arc<AtomicU32>);
+
+impl Remaining {
+    /// That much.
+    pub(super) fn new(count: u32) -> Self {
+        Self(Arc::new(AtomicU32::new(count)))
+    }
+
+    /// Takes one piece, if there is one.
+    pub(super) fn take(&self) -> bool {
+        let less = |left: u32| left.checked_sub(1);
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+    }
+
+    /// What is left.
+    pub(super) fn count(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+fn words(text: String) -> Value {
+    Value { kind: Some(Kind::StringValue(text)) }
+}
+
+fn response(request: String, value: Value) -> pb::SendResponsesRequest {
+    let responses = HashMap::from([(request, value)]);
+    pb::SendResponsesRequest { responses, ..pb::SendResponsesRequest::default() }
+}
+
+async fn waiting(mut stream: Streaming<pb::WorkflowEvent>) -> Result<String, BenchError> {
+    let mut open = None;
+    while let Some(event) = stream.message().await? {
+        if let Some(Event::Status(status)) = event.event {
+            let requests = status.workflow_waiting.unwrap_or_default().requests;
+            open = requests.into_iter().next().map(|request| request.request_id);
+        }
+    }
+    open.ok_or(BenchError::Unexpected("pause for an answer"))
+}

@@ -1,0 +1,49 @@
+//! Options: what is measured, and for how long. The comments are the text of `--help`.
+
+use std::path::PathBuf;
+
+/// A workload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Workload {
+    /// Pause and resume, by many clients at once
+    W1,
+    /// A long conversation
+    W2,
+    /// Many waiting sessions, and a restart
+    W3,
+}
+
+/// What to measure.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Options {
+    /// The workloads: `w1` pause and resume, `w2` a long conversation, `w3` many waiting
+    #[arg(value_name = "WORKLOAD", default_values = ["w1", "w2", "w3"], hide_possible_values = true)]
+    workloads: Vec<Workload>,
+    /// How many clients at once, for w1
+    #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1, 16, 64], value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub(super) clients: Vec<u16>,
+    /// How long each measurement of w1 takes, in seconds
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub(super) seconds: u32,
+    /// How many turns w2 has
+    #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [200, 1000], value_parser = clap::value_parser!(u32).range(40..=8000))]
+    pub(super) turns: Vec<u32>,
+    /// How many sessions wait in w3; a million takes minutes
+    #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [10_000], value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub(super) sessions: Vec<u32>,
+    /// How often w1 and w2 are measured; the median is told
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=99))]
+    pub(super) passes: u32,
+    /// Where the scratch directory is made; it should be on the disk that data is kept on
+    /// (default: beside --data)
+    #[arg(long, value_name = "DIR")]
+    pub scratch: Option<PathBuf>,
+}
+
+impl Options {
+    /// The workloads, each once, in their own order.
+    pub(super) fn workloads(&self) -> Vec<Workload> {
+        let all = [Workload::W1, Workload::W2, Workload::W3];
+        all.into_iter().filter(|workload| self.workloads.contains(workload)).collect()
+    }
+}

@@ -1,0 +1,170 @@
+//! Process: the scratch directory, and servers of ours as processes of their own. Whatever is made
+//! here is gone when its value is: a process is killed, a directory removed.
+
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::{env, io};
+
+use serde_json::Value;
+
+use crate::bench::{BenchError, clock::Stopwatch, workflows};
+
+/// The last words of a server that did not come up; more than that nobody reads.
+const LAST_WORDS_CHARS: usize = 2_000;
+/// What `statfs` says of a file system that is only memory.
+const TMPFS: i128 = 0x0102_1994;
+
+/// A directory of this run alone.
+#[derive(Debug)]
+pub(super) struct Scratch {
+    path: PathBuf,
+}
+
+impl Scratch {
+    /// Makes one in `place`.
+    pub(super) fn make(place: &Path) -> Result<Self, BenchError> {
+        let path = place.join(format!("holdpoint-bench-{}", std::process::id()));
+        let fail = || BenchError::io(format!("make the scratch directory `{}`", path.display()));
+        fs::create_dir(&path).map_err(fail())?;
+        let path = path.canonicalize().map_err(fail())?;
+        let scratch = Self { path };
+        workflows::write(&scratch.join("workflows"))
+            .map_err(BenchError::io("write the workflows"))?;
+        Ok(scratch)
+    }
+
+    /// A path in it.
+    pub(super) fn join(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// Whether it is in memory, where syncing costs nothing and proves nothing.
+    pub(super) fn is_in_memory(&self) -> bool {
+        rustix::fs::statfs(&self.path).is_ok_and(|system| i128::from(system.f_type) == TMPFS)
+    }
+
+    /// A data directory that was not there before.
+    pub(super) fn fresh_data(&self, name: &str) -> Result<PathBuf, BenchError> {
+        let data = self.join(name);
+        match fs::remove_dir_all(&data) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(BenchError::io(format!("clear `{}`", data.display()))(error))
+            }
+            Ok(()) | Err(_) => Ok(data),
+        }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // A writer that was cut off may still have made a file meanwhile; then once more.
+        if fs::remove_dir_all(&self.path).is_err() {
+            drop(fs::remove_dir_all(&self.path));
+        }
+    }
+}
+
+/// A server of ours that serves.
+#[derive(Debug)]
+pub(super) struct Server {
+    child: Child,
+    /// Where.
+    pub(super) address: String,
+    /// Began when the process was started.
+    pub(super) since_exec: Stopwatch,
+}
+
+impl Server {
+    /// Starts the orchestrator on `data`, and waits until it serves.
+    pub(super) async fn orchestrator(scratch: &Scratch, data: &Path) -> Result<Self, BenchError> {
+        let mut command = ourselves()?;
+        command.args(["serve", "--json", "--listen", "127.0.0.1:0", "--data"]).arg(data);
+        command.arg("--workflows").arg(scratch.join("workflows"));
+        Self::start(command, scratch, "server under test").await
+    }
+
+    /// Starts the bare gRPC server, and waits until it serves.
+    pub(super) async fn echo(scratch: &Scratch) -> Result<Self, BenchError> {
+        let mut command = ourselves()?;
+        command.args(["bench-echo", "--json"]);
+        Self::start(command, scratch, "bare gRPC server").await
+    }
+
+    async fn start(
+        mut command: Command,
+        scratch: &Scratch,
+        name: &'static str,
+    ) -> Result<Self, BenchError> {
+        let fail = || BenchError::io(format!("start the {name}"));
+        let log = scratch.join("server.log");
+        let stderr = File::create(&log).map_err(fail())?;
+        // Not in the caller's directory: a settings file there is not meant for us.
+        command.current_dir(scratch.join("workflows"));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(stderr);
+        let since_exec = Stopwatch::start();
+        let child = command.spawn().map_err(fail())?;
+        let mut server = Self { child, address: String::new(), since_exec };
+        let stdout = server.child.stdout.take();
+        let first = tokio::task::spawn_blocking(move || {
+            let mut line = String::new();
+            let read = stdout.map(|stdout| BufReader::new(stdout).read_line(&mut line));
+            read.transpose().map(|_| line)
+        });
+        let line = first.await.map_err(|error| fail()(io::Error::other(error)))?.map_err(fail())?;
+        let ready: Value = serde_json::from_str(&line).unwrap_or_default();
+        match ready.get("listening").and_then(Value::as_str) {
+            Some(address) => address.clone_into(&mut server.address),
+            None => return Err(BenchError::NotReady(name, last_words(&log))),
+        }
+        Ok(server)
+    }
+
+    /// Resident memory in bytes.
+    pub(super) fn resident_bytes(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()));
+        let kilobytes = status.ok().and_then(|text| {
+            let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?.to_owned();
+            line.split_whitespace().next()?.parse::<u64>().ok()
+        });
+        kilobytes.unwrap_or(0) * 1024
+    }
+}
+
+/// SIGKILL: no server under test gets to tidy up.
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// The bytes of all files below `path`.
+pub(super) fn bytes_below(path: &Path) -> io::Result<u64> {
+    let mut sum = 0;
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        let metadata = entry.metadata()?;
+        sum += if metadata.is_dir() { bytes_below(&entry.path())? } else { metadata.len() };
+    }
+    Ok(sum)
+}
+
+/// This program, with none of the caller's settings.
+fn ourselves() -> Result<Command, BenchError> {
+    let program = env::current_exe().map_err(BenchError::io("find this program"))?;
+    let mut command = Command::new(program);
+    for (name, _) in env::vars_os() {
+        if name.to_string_lossy().starts_with("HOLDPOINT_") {
+            command.env_remove(name);
+        }
+    }
+    Ok(command)
+}
+
+fn last_words(log: &Path) -> String {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let skipped = text.chars().count().saturating_sub(LAST_WORDS_CHARS);
+    text.chars().skip(skipped).collect()
+}

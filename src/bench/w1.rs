@@ -1,0 +1,90 @@
+//! W1: pause and resume. Start a run, be asked, answer, see it complete; many clients at once.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::task::JoinSet;
+
+use crate::bench::clients;
+use crate::bench::clock::Stopwatch;
+use crate::bench::figures::{Samples, Spread, median, number};
+use crate::bench::options::Options;
+use crate::bench::process::{Scratch, Server};
+use crate::bench::workflows::CYCLE;
+use crate::bench::yardstick::panicked;
+use crate::bench::{BenchError, Progress};
+
+/// What is done before anything counts: by then the store has segments and the caches are warm.
+const WARM_UP: Duration = Duration::from_secs(2);
+
+/// What came of one number of clients: the pass in the middle.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct W1 {
+    /// Clients at once.
+    pub clients: u16,
+    /// Whole cycles a second.
+    pub cycles_per_second: f64,
+    /// From the call until the pause was seen.
+    pub start: Spread,
+    /// From the answer until the completion was seen.
+    pub respond: Spread,
+}
+
+/// Measures every number of clients, pass by pass, so that a slow minute hits all of them.
+pub(super) async fn measure(
+    scratch: &Scratch,
+    options: &Options,
+    progress: Progress<'_>,
+) -> Result<Vec<W1>, BenchError> {
+    let mut passes = Vec::new();
+    for pass in 1..=options.passes {
+        for &clients in &options.clients {
+            progress(&format!("w1: {clients} clients, pass {pass} of {}", options.passes));
+            let length = Duration::from_secs(options.seconds.into());
+            let one = one_pass(scratch, clients, length).await?;
+            progress(&format!("w1: {clients} clients: {:.0} cycles/s", one.cycles_per_second));
+            passes.push(one);
+        }
+    }
+    let middle = |&clients: &u16| {
+        let own = passes.iter().filter(|pass| pass.clients == clients).copied().collect();
+        median(own, |pass: &W1| pass.cycles_per_second)
+    };
+    Ok(options.clients.iter().filter_map(middle).collect())
+}
+
+async fn one_pass(scratch: &Scratch, clients: u16, length: Duration) -> Result<W1, BenchError> {
+    let data = scratch.fresh_data("w1")?;
+    let server = Server::orchestrator(scratch, &data).await?;
+    let callers = clients::dial(&server.address, clients).await?;
+    let whole = Stopwatch::start();
+    let mut tasks = JoinSet::new();
+    for mut client in callers {
+        tasks.spawn(async move {
+            let (mut starts, mut responds) = (Samples::default(), Samples::default());
+            while whole.elapsed() < WARM_UP + length {
+                let begun = whole.elapsed();
+                let one = Stopwatch::start();
+                let request = clients::start(&mut client, CYCLE).await?;
+                let paused = one.elapsed();
+                let one = Stopwatch::start();
+                clients::approve(&mut client, request).await?;
+                let completed = one.elapsed();
+                // A cycle counts if all of it lies within the time that is measured.
+                if begun >= WARM_UP && whole.elapsed() <= WARM_UP + length {
+                    starts.add(paused);
+                    responds.add(completed);
+                }
+            }
+            Ok::<_, BenchError>((starts, responds))
+        });
+    }
+    let (mut starts, mut responds) = (Samples::default(), Samples::default());
+    while let Some(one) = tasks.join_next().await {
+        let (more_starts, more_responds) = one.map_err(panicked)??;
+        starts.extend(more_starts);
+        responds.extend(more_responds);
+    }
+    let cycles_per_second = number(starts.count()) / length.as_secs_f64();
+    Ok(W1 { clients, cycles_per_second, start: starts.spread(), respond: responds.spread() })
+}

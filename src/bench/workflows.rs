@@ -1,0 +1,72 @@
+//! Workflows: the two that are measured. No model and no rule that looks at the conversation, so
+//! that what is measured is the orchestrator.
+
+use std::{fs, io, path::Path};
+
+/// Draft, ask, send: one pause and resume.
+pub(super) const CYCLE: &str = "bench_cycle";
+/// One agent and a person, for as long as the person speaks.
+pub(super) const TALK: &str = "bench_talk";
+/// What the person says in every turn, and the agent too: together they add 1 KiB.
+pub(super) const WORDS_BYTES: usize = 512;
+/// What a step of the cycle says.
+const REPLY_BYTES: usize = 200;
+
+/// A text of exactly that many bytes that looks like one.
+pub(super) fn text(bytes: usize) -> String {
+    "The order has shipped and will arrive on Tuesday. ".chars().cycle().take(bytes).collect()
+}
+
+/// Writes both into `dir`.
+pub(super) fn write(dir: &Path) -> io::Result<()> {
+    fs::create_dir_all(dir)?;
+    let reply = text(REPLY_BYTES);
+    let words = text(WORDS_BYTES);
+    let cycle = format!(
+        "name: {CYCLE}
+description: Draft, ask, send, with constant words.
+models:
+  default:
+    provider: scripted
+    script:
+      - say: \"{reply}\"
+agents:
+  writer: {{instructions: Draft., human_input: false}}
+  sender: {{instructions: Send., human_input: false}}
+pattern: sequential
+steps:
+  - {{id: draft, agent: writer}}
+  - {{id: approve, human: {{kind: approval, prompt: Send this?}}}}
+  - {{id: send, agent: sender}}
+"
+    );
+    let talk = format!(
+        "name: {TALK}
+description: One agent and a person, with constant words.
+limits: {{steps: 10000}}
+models:
+  default:
+    provider: scripted
+    script:
+      - say: \"{words}\"
+agents:
+  clerk: {{instructions: Answer., human_input: false}}
+pattern: handoff
+handoff:
+  start: clerk
+"
+    );
+    fs::write(dir.join("bench_cycle.yaml"), cycle)?;
+    fs::write(dir.join("bench_talk.yaml"), talk)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_has_the_bytes_it_was_asked_for() {
+        assert_eq!(text(512).len(), 512);
+        assert!(text(512).starts_with("The order"));
+    }
+}
