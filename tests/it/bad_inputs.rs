@@ -146,6 +146,9 @@ pub(crate) fn starts(stage: &Stage) -> Vec<Case> {
             "session.unknown",
             "session_id",
         ),
+        case("another's session, for an admin", "RunWorkflow", &start("hurried", "bob-chat"))
+            .by(Who::Ops)
+            .is(Code::PermissionDenied, "auth.forbidden", "authorization"),
         case("no input", "RunWorkflow", &unnamed).invalid("input"),
         case("an input of 1.5 MB", "RunWorkflow", &heavy).too_large("input"),
         case("65 metadata entries", "RunWorkflow", &labelled(65, 1)).too_large("metadata"),

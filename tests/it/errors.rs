@@ -43,17 +43,14 @@ pub(crate) const CODES: &[Row] = &[
         "The server wants an API key, and none, or an unknown one, was shown.",
         "Send `authorization: Bearer <key>`; `holdpoint keys add NAME` makes a key.",
     ),
-    shown_in(
-        "no role is too small for anything yet",
-        row(
-            "auth.forbidden",
-            Code::PermissionDenied,
-            "The key is good, but its role is not enough.",
-            "Use a key with the role that the message names.",
-        ),
+    row(
+        "auth.forbidden",
+        Code::PermissionDenied,
+        "The key is good, but this is not for its holder to do; the message says what is.",
+        "Do what the message names, or use another key.",
     ),
     shown_in(
-        "drain.rs",
+        "nothing answers late enough for a test",
         row(
             "call.deadline",
             Code::DeadlineExceeded,
@@ -62,7 +59,7 @@ pub(crate) const CODES: &[Row] = &[
         ),
     ),
     shown_in(
-        "made by the framework alone",
+        "the framework alone makes it",
         row(
             "call.refused",
             Code::Cancelled,

@@ -11,6 +11,8 @@ use crate::server::{Client, Server, answer_to, asked, drained, run, send, start_
 pub(crate) enum Who {
     Ada,
     Bob,
+    /// An admin.
+    Ops,
     /// Shows a key that nobody has.
     Stranger,
     /// Shows none.
@@ -80,6 +82,7 @@ impl Stage {
         match who {
             Who::Ada => Some(&self.keys[0]),
             Who::Bob => Some(&self.keys[1]),
+            Who::Ops => Some(&self.keys[2]),
             Who::Stranger => Some("hp_nobody"),
             Who::Nobody => None,
         }
