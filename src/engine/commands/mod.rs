@@ -81,6 +81,7 @@ impl Engine {
         request: AnswerRequest,
         who: &Principal,
     ) -> Result<Begun, EngineError> {
+        self.refuse_if_draining()?;
         check_key(&request.key)?;
         if request.answers.is_empty() {
             return Err(Refusal::invalid(
