@@ -82,6 +82,12 @@ fn refused_at(refusal: &Refusal, field: Option<String>) -> Status {
     Status::with_error_details(code_of(refusal), refusal.to_string(), details)
 }
 
+/// Nobody answers to that name.
+pub(super) fn no_such_method() -> Status {
+    let message = "no such method; reflection lists the ones there are";
+    plain(Code::Unimplemented, "method.unknown", message)
+}
+
 /// A no that no field is to blame for.
 pub(super) fn plain(code: Code, reason: &str, message: &str) -> Status {
     let mut details = ErrorDetails::new();
