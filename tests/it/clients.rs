@@ -87,7 +87,9 @@ impl Python {
         let made = TempDir::new().unwrap();
         let out = made.path().display();
         let protos = fs::read_dir(Path::new(ROOT).join("proto/holdpoint/v1")).unwrap();
-        let protos = protos.map(|entry| entry.unwrap().path());
+        // protoc wants them named from the same root as their imports.
+        let protos =
+            protos.map(|entry| Path::new("proto/holdpoint/v1").join(entry.unwrap().file_name()));
         ran(Command::new(tool("venv/bin/python"))
             .args(["-m", "grpc_tools.protoc", "-Iproto"])
             .arg(format!("--python_out={out}"))

@@ -63,8 +63,13 @@ async fn e7_a_full_disk_stops_it_visibly_and_nothing_acknowledged_is_lost() {
     assert_eq!((status.code(), reason(&status).as_str()), (Code::Unavailable, "store.failed"));
     let again = start(&mut client, number).await.unwrap_err();
     assert_eq!(reason(&again), "store.failed", "it does not try again");
-    assert_eq!(server.page("/readyz"), (503, "the store takes no writes\n".into()));
-    assert_eq!(server.page("/healthz").0, 200);
+    for path in ["/readyz", "/healthz"] {
+        let (code, why) = server.page(path);
+        assert_eq!(code, 503, "{path}");
+        assert!(why.starts_with("the store takes no writes"), "{why}");
+    }
+    let listed = client.list_runs(ListRunsRequest::default()).await.unwrap_err();
+    assert_eq!(reason(&listed), "store.failed", "what may not be durable is not shown");
     assert!(server.told().contains("the store has failed"), "{}", server.told());
 
     server.restart();

@@ -128,5 +128,7 @@ async fn the_operators_pages_answer() {
     let (status, metrics) = server.page("/metrics");
     assert_eq!(status, 200);
     assert!(metrics.contains("\nholdpoint_runs_started_total 1\n"), "{metrics}");
-    assert_eq!(server.page("/nowhere").0, 404);
+    let (status, told) = server.page("/nowhere");
+    assert_eq!(status, 404);
+    assert!(told.contains("/healthz"), "{told}");
 }
