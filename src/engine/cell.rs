@@ -128,6 +128,12 @@ impl Cell {
         self.changed.notify_waiters();
     }
 
+    /// The version up to which everything is durable and may be told (E1).
+    pub(super) fn published(&self) -> Version {
+        let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        tail.events.back().map_or(tail.base, |last| last.sequence)
+    }
+
     /// What comes after `after`.
     pub(super) fn glance(&self, after: Version, most: usize) -> Glance {
         let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::engine::cell::{Cell, Glance, Rest};
 use crate::engine::narrate::{Narrator, Published};
 use crate::engine::{Engine, EngineError};
-use crate::kernel::{Event, Run, SessionId, Version, begin, evolve};
+use crate::kernel::{Event, Recorded, Run, SessionId, Version, begin, evolve};
 
 /// Events handed over at a time.
 const BATCH: usize = 128;
@@ -122,11 +122,15 @@ impl Watch {
         Ok(())
     }
 
-    /// Reads a piece of the journal and tells it.
+    /// Reads a piece of the journal and tells it. A store may show what it is only about to make
+    /// durable, so nothing is told from it that was not published (E1).
     async fn catch_up(&mut self) -> Result<(), EngineError> {
         let journal = &self.engine.inner.journal;
         let from = self.replay.as_ref().map_or(0, |replay| replay.run.version);
-        for recorded in journal.read(&self.cell.id, from, BATCH).await? {
+        let published = self.cell.published();
+        let durable = |recorded: &Recorded| recorded.version <= published;
+        let read = journal.read(&self.cell.id, from, BATCH).await?;
+        for recorded in read.into_iter().take_while(durable) {
             let replay = match (&mut self.replay, &recorded.event) {
                 (Some(replay), event) => {
                     evolve(&mut replay.run, event, recorded.at)?;

@@ -10,8 +10,9 @@ use holdpoint::kernel::{Event, OnTimeout, Refusal, Reply, ToolCall};
 use holdpoint::ports::HeadStatus;
 use serde_json::{Value, json};
 
+use crate::support::held::Held;
 use crate::support::workflows::{approval, chat, with_tool};
-use crate::support::{Actors, Ground, all, names, request_of, someone};
+use crate::support::{Actors, Ground, all, name, names, request_of, someone};
 
 fn start(workflow: &str, session: &str, key: &str) -> StartRequest {
     StartRequest {
@@ -60,6 +61,31 @@ async fn a_run_pauses_survives_a_restart_and_finishes_after_the_answer() {
     );
     assert_eq!(told.last().unwrap().sequence, 13);
     assert_eq!(ground.actors.inputs.lock().unwrap().len(), 2, "E3: each step once");
+}
+
+#[tokio::test]
+async fn e1_a_watcher_that_reads_the_journal_sees_nothing_before_it_is_durable() {
+    let held = Held::new();
+    let actors = Actors::default().says("draft", "Dear team").says("send", "Sent.").slowly("send");
+    let ground = Ground { journal: held.clone(), ..Ground::new(actors) };
+    let workflows = [approval(Patience::default())];
+    let (run, request) = paused(&ground.boot(&workflows).await, "").await;
+    // A new process has no tail of what came before: a watcher from the beginning reads the journal.
+    let engine = ground.boot(&workflows).await;
+    let mut watch = engine.watch(&run, 0, Until::Over, &someone()).await.unwrap();
+    engine.answer(answer(&request, json!("approve"), ""), &someone()).await.unwrap();
+    held.written.acquire().await.unwrap().forget();
+    let mut told = Vec::new();
+    while told.last() != Some(&"invoked") || told.len() < 9 {
+        told.push(name(&watch.next().await.unwrap().unwrap().event));
+    }
+    assert!(!told.contains(&"delta"));
+    {
+        let next = std::pin::pin!(watch.next());
+        assert!(futures::poll!(next).is_pending(), "it is written, and nobody was told that it is");
+    }
+    held.durable.add_permits(1);
+    assert_eq!(name(&watch.next().await.unwrap().unwrap().event), "delta");
 }
 
 #[tokio::test]

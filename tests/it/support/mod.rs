@@ -2,6 +2,7 @@
 
 pub(crate) mod actors;
 pub(crate) mod clock;
+pub(crate) mod held;
 pub(crate) mod workflows;
 
 use std::sync::Arc;

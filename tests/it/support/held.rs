@@ -1,0 +1,138 @@
+//! A journal whose writes can be seen before they are durable, as a real store's can: what an agent
+//! says while it speaks is written, and acknowledged only when the test lets it.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use holdpoint::kernel::{Event, Millis, Recorded, RunId, SessionId, Version};
+use holdpoint::ports::{
+    Append, AppendError, Fault, Head, Journal, KeyRow, Lease, Page, RunFilter, SessionRow,
+    StoreReport,
+};
+use tokio::sync::Semaphore;
+
+#[derive(Debug)]
+pub(crate) struct Held {
+    inner: Arc<dyn Journal>,
+    /// A permit for each write that has been made and not acknowledged.
+    pub(crate) written: Semaphore,
+    /// A permit for each that may be.
+    pub(crate) durable: Semaphore,
+}
+
+impl Held {
+    pub(crate) fn new() -> Arc<Self> {
+        let inner = holdpoint::store::memory().journal();
+        Arc::new(Self { inner, written: Semaphore::new(0), durable: Semaphore::new(0) })
+    }
+}
+
+#[async_trait]
+impl Journal for Held {
+    async fn append(&self, append: Append) -> Result<Version, AppendError> {
+        let is_held = append.events.iter().any(|event| matches!(event, Event::Delta { .. }));
+        let outcome = self.inner.append(append).await;
+        if is_held {
+            self.written.add_permits(1);
+            self.durable.acquire().await.unwrap().forget();
+        }
+        outcome
+    }
+
+    async fn read(
+        &self,
+        run: &RunId,
+        after: Version,
+        limit: usize,
+    ) -> Result<Vec<Recorded>, Fault> {
+        self.inner.read(run, after, limit).await
+    }
+
+    async fn head(&self, run: &RunId) -> Result<Option<Head>, Fault> {
+        self.inner.head(run).await
+    }
+
+    async fn heads(
+        &self,
+        filter: &RunFilter,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<Head>, Fault> {
+        self.inner.heads(filter, cursor, limit).await
+    }
+
+    async fn session(&self, session: &SessionId) -> Result<Option<SessionRow>, Fault> {
+        self.inner.session(session).await
+    }
+
+    async fn sessions(
+        &self,
+        owner: Option<&str>,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<SessionRow>, Fault> {
+        self.inner.sessions(owner, cursor, limit).await
+    }
+
+    async fn key(&self, owner: &str, key: &str) -> Result<Option<KeyRow>, Fault> {
+        self.inner.key(owner, key).await
+    }
+
+    async fn key_of(&self, run: &RunId) -> Result<Option<(String, KeyRow)>, Fault> {
+        self.inner.key_of(run).await
+    }
+
+    async fn waiting(&self, cursor: Option<&str>, limit: usize) -> Result<Page<Head>, Fault> {
+        self.inner.waiting(cursor, limit).await
+    }
+
+    async fn due(&self, now: Millis, limit: usize) -> Result<Vec<(Millis, RunId)>, Fault> {
+        self.inner.due(now, limit).await
+    }
+
+    async fn next_due(&self) -> Result<Option<Millis>, Fault> {
+        self.inner.next_due().await
+    }
+
+    async fn running(&self, cursor: Option<&str>, limit: usize) -> Result<Page<RunId>, Fault> {
+        self.inner.running(cursor, limit).await
+    }
+
+    async fn claim(
+        &self,
+        run: &RunId,
+        holder: &str,
+        now: Millis,
+        ttl_ms: u64,
+    ) -> Result<Option<Lease>, Fault> {
+        self.inner.claim(run, holder, now, ttl_ms).await
+    }
+
+    async fn release(&self, lease: &Lease) -> Result<(), Fault> {
+        self.inner.release(lease).await
+    }
+
+    async fn put_definition(&self, digest: &str, json: &str) -> Result<(), Fault> {
+        self.inner.put_definition(digest, json).await
+    }
+
+    async fn definition(&self, digest: &str) -> Result<Option<String>, Fault> {
+        self.inner.definition(digest).await
+    }
+
+    async fn prune(&self, before: Millis, limit: usize) -> Result<usize, Fault> {
+        self.inner.prune(before, limit).await
+    }
+
+    async fn verify(&self) -> Result<StoreReport, Fault> {
+        self.inner.verify().await
+    }
+
+    fn is_healthy(&self) -> bool {
+        self.inner.is_healthy()
+    }
+
+    async fn close(&self) {
+        self.inner.close().await;
+    }
+}
