@@ -78,6 +78,18 @@ pub enum OpenError {
         /// What is wrong.
         what: String,
     },
+    /// It opens, and acknowledged events are missing.
+    #[error(
+        "the store in `{}` has lost the end of its log, which does not check out: {what}; copy the \
+         directory away, then `holdpoint import` the latest export into a new one; to go on without \
+         what is lost, remove the file `tide`", .dir.display()
+    )]
+    Lost {
+        /// The data directory.
+        dir: PathBuf,
+        /// What is missing.
+        what: String,
+    },
     /// It cannot be written to.
     #[error("`{}` cannot be written to; give this user the right to, or another directory", .path.display())]
     ReadOnly {

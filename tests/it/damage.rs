@@ -140,6 +140,59 @@ async fn j6_a_damaged_record_is_told_and_the_others_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn j6_a_byte_that_rots_anywhere_in_the_log_is_never_a_silent_loss() {
+    let root = TempDir::new().unwrap();
+    let mut server = Server::start(root.path());
+    let mut client = server.client().await;
+    for number in 0..4 {
+        start(&mut client, number).await.unwrap();
+    }
+    let whole = run_ids(&mut client).await;
+    // Killed: sled has saved nothing of its own, and reads the whole log at the next opening.
+    server.kill();
+    let (data, kept) = (root.path().join("data"), root.path().join("kept"));
+    copy(&data, &kept);
+    let length = fs::metadata(kept.join("store/db")).unwrap().len();
+    let mut refused = 0;
+    for eighth in 0..8 {
+        fs::remove_dir_all(&data).unwrap();
+        copy(&kept, &data);
+        let mut log = fs::read(data.join("store/db")).unwrap();
+        log[usize::try_from(length * eighth / 8).unwrap() + 40] ^= 0x10;
+        fs::write(data.join("store/db"), log).unwrap();
+        match Setup::new(root.path()).try_start() {
+            // Where nothing was written any more, nothing can be missing.
+            Ok(server) => assert_eq!(run_ids(&mut server.client().await).await, whole),
+            Err(ended) => {
+                refused += 1;
+                assert_eq!(ended.code(), Some(1));
+                assert_eq!(command(root.path(), &["doctor"]).code, 1);
+            }
+        }
+    }
+    let told = server.told();
+    assert!(refused >= 6, "{refused} of 8: {told}");
+    assert!(told.contains("has lost the end of its log"), "{told}");
+    fs::remove_dir_all(&data).unwrap();
+    copy(&kept, &data);
+    server.restart();
+    assert_eq!(run_ids(&mut server.client().await).await, whole);
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_format_of_another_day_is_refused_and_left_alone() {
     let root = TempDir::new().unwrap();
     let mut server = Server::start(root.path());

@@ -21,6 +21,7 @@ use crate::store::leases::Leases;
 use crate::store::sled::group::Group;
 use crate::store::sled::prepared::{Prepared, Sealed};
 use crate::store::sled::shelf::{Shelf, fault};
+use crate::store::sled::tide::Tide;
 
 /// Jobs that may wait for the committer; beyond it callers wait for their turn to queue. Several
 /// groups' worth, so that the disk never waits for the callers.
@@ -85,6 +86,7 @@ pub(super) struct Committer {
     pub(super) shelf: Arc<Shelf>,
     pub(super) leases: Arc<Leases>,
     pub(super) health: Arc<Health>,
+    pub(super) tide: Tide,
     pub(super) written: u64,
 }
 
@@ -135,6 +137,7 @@ impl Committer {
             // Whatever was decided, even a no, was decided on writes that were never made.
             answers = jobs.iter().map(|_| Err(fault.clone().into())).collect();
         }
+        self.mark_tide(jobs, &answers);
         for (job, answer) in jobs.drain(..).zip(answers) {
             match job {
                 Job::Append(_, reply) => tell(reply, answer),
@@ -143,6 +146,17 @@ impl Committer {
             }
         }
         failpoint::hit("store.after_ack");
+    }
+
+    /// Remembers the last append that somebody is about to be told of.
+    fn mark_tide(&self, jobs: &[Job], answers: &[Result<Version, AppendError>]) {
+        let last = jobs.iter().zip(answers).rev().find_map(|(job, answer)| match (job, answer) {
+            (Job::Append(append, _), Ok(version)) => Some((&append.run, *version)),
+            (Job::Append(..) | Job::Define(..) | Job::Prune { .. } | Job::Close(_), _) => None,
+        });
+        if let Some((run, version)) = last {
+            self.tide.mark(run, version);
+        }
     }
 
     /// J2: everything in the group is durable when this returns `Ok`.
@@ -166,6 +180,7 @@ impl Committer {
 
     fn prune(&mut self, before: Millis, limit: usize) -> Result<usize, Fault> {
         self.health.check()?;
+        self.tide.clear().map_err(|error| Fault::Permanent(format!("the tide: {error}")))?;
         let (shelf, leases) = (Arc::clone(&self.shelf), Arc::clone(&self.leases));
         let mut pruned = 0;
         while pruned < limit {

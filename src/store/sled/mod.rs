@@ -8,6 +8,7 @@ mod group;
 mod prepared;
 mod reader;
 mod shelf;
+mod tide;
 mod values;
 
 use std::sync::Arc;
@@ -31,6 +32,7 @@ use crate::store::sled::committer::{Committer, Health, Job, QUEUE_MAX};
 use crate::store::sled::directory::Directory;
 use crate::store::sled::prepared::{Prepared, Sealed};
 use crate::store::sled::shelf::Shelf;
+use crate::store::sled::tide::Tide;
 
 /// Journals in a directory.
 #[derive(Debug)]
@@ -46,6 +48,9 @@ impl SledJournal {
     pub(super) fn open(config: &StoreConfig) -> Result<Self, OpenError> {
         let directory = Directory::take(&config.dir, config.reserve_bytes)?;
         let shelf = Shelf::open(config, directory)?;
+        let failed = |source| OpenError::of(&config.dir, source);
+        let tide = Tide::open(&config.dir).map_err(failed)?;
+        shelf.check(|db| tide.check(&config.dir, db))?;
         let epoch = next_epoch(&shelf)?;
         let finished = shelf.directory.finish();
         finished.map_err(|source| OpenError::of(&config.dir, source))?;
@@ -57,6 +62,7 @@ impl SledJournal {
             shelf: Arc::clone(&shelf),
             leases: Arc::clone(&leases),
             health: Arc::clone(&health),
+            tide,
             written: 0,
         };
         std::thread::Builder::new()

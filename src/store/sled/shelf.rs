@@ -50,6 +50,15 @@ impl Shelf {
         }
     }
 
+    /// Looks at the database before anything is done with it.
+    pub(super) fn check(
+        &self,
+        look: impl FnOnce(&Db) -> Result<(), OpenError>,
+    ) -> Result<(), OpenError> {
+        let db = self.db.read().unwrap_or_else(PoisonError::into_inner);
+        db.as_ref().map_or(Ok(()), look)
+    }
+
     /// Makes everything that sled has written durable. An error is final: what the kernel could not
     /// write it may have dropped, and a second try would succeed without it.
     pub(super) fn sync(&self) -> Result<(), Fault> {
