@@ -102,7 +102,8 @@ impl Orchestrator for Service {
             key: request.idempotency_key,
             metadata: request.metadata.into_iter().collect(),
         };
-        self.engine.start(start, &who).await.map(begun).map_err(status::of)
+        let started = self.engine.start(start, &who).await;
+        started.map(begun).map_err(|error| status::of_field(error, "input"))
     }
 
     async fn send_responses(&self, request: Request<pb::SendResponsesRequest>) -> Reply<Events> {
@@ -287,7 +288,7 @@ impl Orchestrator for Service {
             .engine
             .withdraw(&request.into_inner().request_id, &who)
             .await
-            .map_err(status::of)?;
+            .map_err(|error| status::of_field(error, "request_id"))?;
         let run = Some(self.run_of(id.as_str(), &who).await?);
         Ok(Response::new(pb::CancelRequestResponse { run }))
     }
@@ -331,11 +332,7 @@ impl Orchestrator for Service {
     ) -> Reply<pb::GetWorkflowResponse> {
         self.who(&request)?;
         let name = request.into_inner().workflow_id;
-        let entry = self
-            .engine
-            .library()
-            .get(&name)
-            .ok_or_else(|| status::refused(&crate::kernel::Refusal::UnknownWorkflow(name)))?;
+        let entry = self.engine.workflow(&name).map_err(status::of)?;
         Ok(Response::new(pb::GetWorkflowResponse {
             workflow: Some(convert::workflow(&entry)),
             definition_json: serde_json::to_string(&*entry.workflow).unwrap_or_default(),
