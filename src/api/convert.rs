@@ -79,11 +79,15 @@ fn body(run: &RunId, session: &SessionId, published: Published) -> Wire {
                 retry_at: retry_at.map(time),
             })
         }
-        Event::Asked(asked) => {
-            let (kept, recent) = published.asked.map_or_else(|| (asked, Vec::new()), |told| *told);
-            let first = kept.messages.saturating_sub(recent.len());
-            let conversation = messages(run, first, &recent);
-            Wire::RequestInfo(pb::Request { conversation, ..request(run, session, "", &kept) })
+        Event::Asked(bare) => {
+            let Some(asked) = published.asked else {
+                return Wire::RequestInfo(request(run, session, "", &bare));
+            };
+            let first = asked.question.messages.saturating_sub(asked.recent.len());
+            Wire::RequestInfo(pb::Request {
+                conversation: messages(run, first, &asked.recent),
+                ..request(run, session, &asked.workflow, &asked.question)
+            })
         }
         Event::Answered { ordinal, value, by, door, .. } => {
             Wire::ResponseReceived(pb::ResponseReceived {

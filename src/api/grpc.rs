@@ -11,6 +11,7 @@ use crate::api::{Doorkeeper, convert, status};
 use crate::engine::{
     AnswerRequest, Begun, Engine, ForkRequest, InboxFilter, StartRequest, Until, Watch,
 };
+use crate::failpoint;
 use crate::kernel::{Kind, Principal};
 use crate::ports::RunFilter;
 use crate::wire::v1 as pb;
@@ -59,10 +60,14 @@ fn events(watch: Watch) -> Events {
         let mut watch = watch?;
         match watch.next().await {
             Ok(Some(published)) => {
+                failpoint::hit("api.before_event");
                 let told = convert::event(watch.run_id(), watch.session_id(), published);
                 Some((Ok(told), Some(watch)))
             }
-            Ok(None) => None,
+            Ok(None) => {
+                failpoint::hit("api.after_events");
+                None
+            }
             Err(error) => Some((Err(status::of(error)), None)),
         }
     }))
@@ -74,7 +79,7 @@ fn begun(begun: Begun) -> Response<Events> {
     if let Ok(run) = run.parse() {
         response.metadata_mut().insert("x-holdpoint-run-id", run);
     }
-    crate::failpoint::hit("api.before_ack");
+    failpoint::hit("api.before_ack");
     response
 }
 
@@ -88,6 +93,7 @@ impl Orchestrator for Service {
 
     async fn run_workflow(&self, request: Request<pb::RunWorkflowRequest>) -> Reply<Events> {
         let who = self.who(&request)?;
+        failpoint::hit("api.before_command");
         let request = request.into_inner();
         let start = StartRequest {
             workflow: request.workflow_id,
@@ -101,6 +107,7 @@ impl Orchestrator for Service {
 
     async fn send_responses(&self, request: Request<pb::SendResponsesRequest>) -> Reply<Events> {
         let who = self.who(&request)?;
+        failpoint::hit("api.before_command");
         let request = request.into_inner();
         let mut digests = request.digests;
         let answers = request.responses.into_iter().map(|(id, value)| {

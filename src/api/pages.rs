@@ -10,6 +10,11 @@ use crate::engine::Engine;
 /// Renders the metrics, as Prometheus reads them.
 pub type Render = std::sync::Arc<dyn Fn() -> String + Send + Sync>;
 
+const FAILED: (StatusCode, &str) = (
+    StatusCode::SERVICE_UNAVAILABLE,
+    "the store takes no writes: look at the log and the disk, then restart\n",
+);
+
 #[derive(Clone)]
 struct Pages {
     engine: Engine,
@@ -19,25 +24,31 @@ struct Pages {
 /// `/healthz`, `/readyz` and `/metrics`.
 pub fn router(engine: Engine, render: Render) -> Router {
     Router::new()
-        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics_page))
         .with_state(Pages { engine, render })
 }
 
-/// Ready while the store takes writes and no shutdown has begun.
+/// Well while the store takes writes: one that has failed stays so until the process starts anew.
+async fn healthz(State(pages): State<Pages>) -> (StatusCode, &'static str) {
+    if pages.engine.is_healthy() { (StatusCode::OK, "ok\n") } else { FAILED }
+}
+
+/// Ready while it is well and no shutdown has begun.
 async fn readyz(State(pages): State<Pages>) -> (StatusCode, &'static str) {
-    if pages.engine.is_healthy() {
-        (StatusCode::OK, "ready\n")
-    } else if pages.engine.is_draining() {
+    if pages.engine.is_draining() {
         (StatusCode::SERVICE_UNAVAILABLE, "draining\n")
+    } else if pages.engine.is_healthy() {
+        (StatusCode::OK, "ready\n")
     } else {
-        (StatusCode::SERVICE_UNAVAILABLE, "the store takes no writes\n")
+        FAILED
     }
 }
 
 async fn metrics_page(State(pages): State<Pages>) -> String {
     #[expect(clippy::cast_precision_loss, reason = "a gauge of a few thousand")]
     metrics::gauge!("holdpoint_runs_in_memory").set(pages.engine.runs_in_memory() as f64);
+    metrics::gauge!("holdpoint_ready").set(if pages.engine.is_healthy() { 1.0 } else { 0.0 });
     (pages.render)()
 }

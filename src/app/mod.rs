@@ -48,16 +48,15 @@ pub enum AppError {
     /// Workflow files are wrong.
     #[error("{} in the workflow files:\n\n{}", count(.0.len()), shown(.0))]
     Workflows(Vec<crate::definition::Problem>),
-    /// A workflow names what is not there.
-    #[error("workflow `{workflow}`, {field}: {remedy}")]
-    Workflow {
-        /// The workflow.
-        workflow: String,
-        /// Where in it.
-        field: String,
-        /// What to do.
-        remedy: String,
-    },
+    /// No workflow of that name.
+    #[error("there is no workflow `{0}`")]
+    UnknownWorkflow(String),
+    /// There is no data directory.
+    #[error("there is no data directory `{}`", .0.display())]
+    NoData(PathBuf),
+    /// A store could not be moved.
+    #[error(transparent)]
+    Transfer(#[from] crate::store::transfer::TransferError),
     /// The address cannot be listened on.
     #[error("cannot listen on {listen}")]
     Bind {
@@ -112,12 +111,17 @@ impl AppError {
                 Some("another program listens there; choose another with --listen".into())
             }
             Self::LogFilter { .. } => Some("try `info`, or `holdpoint=debug`".into()),
+            Self::UnknownWorkflow(_) => Some("`holdpoint workflows` lists them".into()),
+            Self::NoData(_) => Some("name one with --data".into()),
+            Self::Store(crate::store::OpenError::Held { .. }) => {
+                Some("this command wants the directory for itself; stop the server first".into())
+            }
             Self::Workflows(_) => Some("`holdpoint check` shows the same".into()),
             Self::Keys(_)
             | Self::NotWired(_)
             | Self::Store(_)
             | Self::Fault(_)
-            | Self::Workflow { .. }
+            | Self::Transfer(_)
             | Self::Bind { .. }
             | Self::Record { .. }
             | Self::Internal(_) => None,

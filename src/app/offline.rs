@@ -2,12 +2,24 @@
 //!
 //! Each function is the one line between a command and its room.
 
-use std::io::{Read, Write};
-use std::path::PathBuf;
+use std::io::{BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::agents::Registry;
+use crate::app::clock::SystemClock;
+use crate::app::keys::Keys;
 use crate::app::{AppError, Config};
+use crate::definition::{self, Loaded};
+use crate::kernel::Millis;
+use crate::ports::{Agents as _, Clock as _, Journal, StoreReport};
+use crate::store::transfer::{self, Counts};
+use crate::store::{self, StoreConfig};
+
+/// Runs forgotten in one step: others may write in between.
+const PRUNE_RUNS: usize = 1_000;
 
 /// One file that was checked.
 #[derive(Debug, Clone)]
@@ -60,8 +72,8 @@ pub enum SchemaOf {
 /// What went through an export or an import.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Transferred {
-    /// Sessions.
-    pub sessions: u64,
+    /// Definitions.
+    pub definitions: u64,
     /// Runs.
     pub runs: u64,
     /// Events.
@@ -80,48 +92,206 @@ pub struct Finding {
 }
 
 /// Checks the files and folders; the configured folder if none is named.
-pub fn check(_config: &Config, _paths: &[PathBuf]) -> Result<Vec<Checked>, AppError> {
-    Err(AppError::NotWired("check"))
+pub fn check(config: &Config, paths: &[PathBuf]) -> Vec<Checked> {
+    let configured = [config.workflows.clone()];
+    let paths = if paths.is_empty() { &configured } else { paths };
+    let mut checked = Vec::new();
+    for path in paths {
+        let (loaded, problems) = if path.is_dir() {
+            definition::load_dir(path)
+        } else {
+            match definition::load_file(path) {
+                Ok(loaded) => (vec![loaded], Vec::new()),
+                Err(problems) => (Vec::new(), problems),
+            }
+        };
+        for one in loaded {
+            checked.push(Checked {
+                path: one.path.clone().unwrap_or_else(|| path.clone()),
+                workflow: Some(one.workflow.name.clone()),
+                problems: provider_problem(&one).iter().map(problem).collect(),
+            });
+        }
+        for found in problems {
+            let file = PathBuf::from(&found.file);
+            let shown = problem(&found);
+            match checked.iter_mut().find(|known| known.path == file) {
+                Some(known) => known.problems.push(shown),
+                None => checked.push(Checked { path: file, workflow: None, problems: vec![shown] }),
+            }
+        }
+    }
+    checked
+}
+
+/// What the providers say of a workflow that is right as a file.
+pub(super) fn provider_problem(loaded: &Loaded) -> Option<definition::Problem> {
+    let registry = Registry::new(Arc::new(SystemClock));
+    let (field, remedy) = registry.check(&loaded.workflow).err()?;
+    Some(loaded.problem(&field, "provider.invalid", remedy))
+}
+
+fn problem(found: &definition::Problem) -> Problem {
+    Problem {
+        line: found.line,
+        column: found.column,
+        code: found.code.to_owned(),
+        message: found.message.clone(),
+        hint: found.hint.clone(),
+        shown: found.to_string(),
+    }
 }
 
 /// Draws the workflow of that name, or in that file.
-pub fn graph(_config: &Config, _name: &str, _drawing: Drawing) -> Result<String, AppError> {
-    Err(AppError::NotWired("graph"))
+pub fn graph(config: &Config, name: &str, drawing: Drawing) -> Result<String, AppError> {
+    let workflow = if Path::new(name).is_file() {
+        definition::load_file(Path::new(name)).map_err(AppError::Workflows)?.workflow
+    } else {
+        let (own, _) = if config.workflows.is_dir() {
+            definition::load_dir(&config.workflows)
+        } else {
+            (Vec::new(), Vec::new())
+        };
+        let all = own.into_iter().chain(definition::shipped());
+        let found = all.map(|loaded| loaded.workflow).find(|workflow| workflow.name == name);
+        found.ok_or_else(|| AppError::UnknownWorkflow(name.to_owned()))?
+    };
+    Ok(match drawing {
+        Drawing::Mermaid => definition::draw::mermaid(&workflow),
+        Drawing::Dot => definition::draw::dot(&workflow),
+        Drawing::Svg => definition::draw::svg(&workflow),
+    })
 }
 
 /// The JSON Schema of a kind of file.
-pub fn schema(_of: SchemaOf) -> Result<Value, AppError> {
-    Err(AppError::NotWired("schema"))
+pub fn schema(of: SchemaOf) -> Value {
+    match of {
+        SchemaOf::Workflow => definition::workflow_schema().clone(),
+        SchemaOf::Script => definition::script_schema().clone(),
+    }
 }
 
 /// Writes the whole store to `to`; `progress` is told how many runs are done.
-#[expect(clippy::unused_async, reason = "a stub")]
 pub async fn export(
-    _config: &Config,
-    _to: Box<dyn Write + Send>,
-    _progress: &(dyn Fn(u64) + Send + Sync),
+    config: &Config,
+    mut to: Box<dyn Write + Send>,
+    progress: &(dyn Fn(u64) + Send + Sync),
 ) -> Result<Transferred, AppError> {
-    Err(AppError::NotWired("export"))
+    let journal = existing(config).await?;
+    let mut tell = |counts: Counts| progress(counts.runs);
+    let outcome = transfer::export(&*journal, &mut to, &mut tell).await;
+    journal.close().await;
+    Ok(transferred(outcome?))
 }
 
-/// Reads a whole store from `from` into an empty one.
-#[expect(clippy::unused_async, reason = "a stub")]
+/// Reads a whole store from `from` into an empty one. The file is read twice: it is checked before
+/// anything is written.
 pub async fn import(
-    _config: &Config,
-    _from: Box<dyn Read + Send>,
-    _progress: &(dyn Fn(u64) + Send + Sync),
+    config: &Config,
+    from: std::fs::File,
+    progress: &(dyn Fn(u64) + Send + Sync),
 ) -> Result<Transferred, AppError> {
-    Err(AppError::NotWired("import"))
+    let journal = store::open(&StoreConfig::new(&config.data)).await?.journal();
+    let mut tell = |counts: Counts| progress(counts.runs);
+    let outcome = transfer::import(&*journal, &mut BufReader::new(from), &mut tell).await;
+    journal.close().await;
+    Ok(transferred(outcome?))
+}
+
+fn transferred(counts: Counts) -> Transferred {
+    Transferred { definitions: counts.definitions, runs: counts.runs, events: counts.events }
 }
 
 /// Forgets runs that were over this long ago; returns how many.
-#[expect(clippy::unused_async, reason = "a stub")]
-pub async fn prune(_config: &Config, _older_than_ms: u64) -> Result<u64, AppError> {
-    Err(AppError::NotWired("prune"))
+pub async fn prune(config: &Config, older_than_ms: u64) -> Result<u64, AppError> {
+    let journal = existing(config).await?;
+    let before = Millis(SystemClock.now().0.saturating_sub(older_than_ms));
+    let mut pruned = 0;
+    let outcome = loop {
+        match journal.prune(before, PRUNE_RUNS).await {
+            Ok(0) => break Ok(pruned),
+            Ok(some) => pruned += some as u64,
+            Err(fault) => break Err(fault),
+        }
+    };
+    journal.close().await;
+    Ok(outcome?)
 }
 
 /// Looks at everything: settings, workflows, keys, store.
-#[expect(clippy::unused_async, reason = "a stub")]
-pub async fn doctor(_config: &Config) -> Result<Vec<Finding>, AppError> {
-    Err(AppError::NotWired("doctor"))
+pub async fn doctor(config: &Config) -> Result<Vec<Finding>, AppError> {
+    let mut findings = vec![workflows_finding(config), keys_finding(config)];
+    if !config.data.exists() {
+        findings.push(Finding {
+            subject: "store".into(),
+            is_ok: true,
+            detail: format!("`{}` is not there yet; the first run makes it", config.data.display()),
+        });
+        return Ok(findings);
+    }
+    let finding = match existing(config).await {
+        Err(AppError::Store(error)) => {
+            Finding { subject: "store".into(), is_ok: false, detail: error.to_string() }
+        }
+        Err(error) => return Err(error),
+        Ok(journal) => {
+            let report = journal.verify().await;
+            journal.close().await;
+            store_finding(&report?)
+        }
+    };
+    findings.push(finding);
+    Ok(findings)
+}
+
+fn workflows_finding(config: &Config) -> Finding {
+    let checked = if config.workflows.is_dir() { check(config, &[]) } else { Vec::new() };
+    let problems: Vec<_> =
+        checked.iter().flat_map(|file| &file.problems).map(|found| found.shown.clone()).collect();
+    let shipped = definition::shipped().len();
+    Finding {
+        subject: "workflows".into(),
+        is_ok: problems.is_empty(),
+        detail: if problems.is_empty() {
+            format!("{} in `{}`, {shipped} built in", checked.len(), config.workflows.display())
+        } else {
+            problems.join("\n")
+        },
+    }
+}
+
+fn keys_finding(config: &Config) -> Finding {
+    let (is_ok, detail) = match Keys::for_server(config) {
+        Ok(None) => (true, "none: the server serves loopback only, everybody is `local`".into()),
+        Ok(Some(keys)) => {
+            (true, format!("{} in `{}`", keys.list().len(), config.keys_path().display()))
+        }
+        Err(error) => (false, error.to_string()),
+    };
+    Finding { subject: "keys".into(), is_ok, detail }
+}
+
+fn store_finding(report: &StoreReport) -> Finding {
+    let mut detail = format!(
+        "{} runs in {} sessions, {} events, {} open requests, {} KB on disk, format {}",
+        report.runs,
+        report.sessions,
+        report.events,
+        report.open_questions,
+        report.bytes / 1000,
+        report.format
+    );
+    for damage in &report.damage {
+        detail.push('\n');
+        detail.push_str(damage);
+    }
+    Finding { subject: "store".into(), is_ok: report.damage.is_empty(), detail }
+}
+
+/// The store of a data directory that must be there: looking at one must not make one.
+async fn existing(config: &Config) -> Result<Arc<dyn Journal>, AppError> {
+    if !config.data.exists() {
+        return Err(AppError::NoData(config.data.clone()));
+    }
+    Ok(store::open(&StoreConfig::new(&config.data)).await?.journal())
 }

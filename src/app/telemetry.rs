@@ -1,5 +1,7 @@
 //! Telemetry: where log lines go: standard error, as text for people or JSON for collectors.
 
+use std::io::IsTerminal as _;
+
 use tracing_subscriber::EnvFilter;
 
 use crate::app::AppError;
@@ -11,7 +13,10 @@ pub fn begin(config: &Config) -> Result<(), AppError> {
         filter: config.log.clone(),
         why: error.to_string(),
     })?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(std::io::stderr);
     let outcome = match config.log_format {
         LogFormat::Text => builder.with_target(false).try_init(),
         LogFormat::Json => builder.json().flatten_event(true).try_init(),

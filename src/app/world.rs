@@ -66,11 +66,10 @@ async fn library(
     }
     let library = Library::default();
     for loaded in definition::shipped().into_iter().chain(own) {
-        agents.check(&loaded.workflow).map_err(|(field, remedy)| AppError::Workflow {
-            workflow: loaded.workflow.name.clone(),
-            field,
-            remedy,
-        })?;
+        if let Err((field, remedy)) = agents.check(&loaded.workflow) {
+            let problem = loaded.problem(&field, "provider.invalid", remedy);
+            return Err(AppError::Workflows(vec![problem]));
+        }
         let entry = Entry { workflow: loaded.workflow, digest: loaded.digest };
         library.add(journal, entry).await?;
     }
@@ -80,7 +79,21 @@ async fn library(
 /// Renders the metrics of this process.
 pub(super) fn render() -> Render {
     static RECORDER: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
-    let handle = RECORDER.get_or_init(|| PrometheusBuilder::new().install_recorder().ok());
+    let handle = RECORDER.get_or_init(|| {
+        let handle = PrometheusBuilder::new().install_recorder().ok();
+        describe();
+        handle
+    });
     let handle = handle.clone();
     Arc::new(move || handle.as_ref().map(PrometheusHandle::render).unwrap_or_default())
+}
+
+/// What the figures on `/metrics` mean.
+fn describe() {
+    metrics::describe_counter!("holdpoint_runs_started_total", "Runs that were started");
+    metrics::describe_counter!("holdpoint_runs_over_total", "Runs that ended, by status");
+    metrics::describe_counter!("holdpoint_runs_loaded_total", "Runs read back from their journals");
+    metrics::describe_counter!("holdpoint_events_total", "Events made durable");
+    metrics::describe_gauge!("holdpoint_runs_in_memory", "Runs held in memory");
+    metrics::describe_gauge!("holdpoint_ready", "1 while the store takes writes, else 0");
 }

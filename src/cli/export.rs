@@ -58,11 +58,11 @@ pub(super) fn tell(
     done: Transferred,
     to_stderr: bool,
 ) -> Result<(), Trouble> {
-    let Transferred { sessions, runs, events } = done;
+    let Transferred { definitions, runs, events } = done;
     let text = if ctx.json {
-        json!({"sessions": sessions, "runs": runs, "events": events}).to_string()
+        json!({"definitions": definitions, "runs": runs, "events": events}).to_string()
     } else {
-        format!("{verb} {sessions} sessions, {runs} runs, {events} events")
+        format!("{verb} {definitions} definitions, {runs} runs, {events} events")
     };
     if to_stderr {
         ctx.term.note(&text);

@@ -1,6 +1,6 @@
 //! `holdpoint import`: an exported file back into an empty store.
 
-use std::{fs::File, io::Read, path::PathBuf};
+use std::{fs::File, io, path::PathBuf};
 
 use crate::app::offline;
 use crate::cli::Ctx;
@@ -21,15 +21,23 @@ pub(super) struct Args {
 
 /// Imports.
 pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
-    let from: Box<dyn Read + Send> = if args.file.as_os_str() == "-" {
-        Box::new(std::io::stdin())
+    let from = if args.file.as_os_str() == "-" {
+        spooled()?
     } else {
-        Box::new(File::open(&args.file).map_err(|error| {
+        File::open(&args.file).map_err(|error| {
             let text = format!("cannot read `{}`: {error}", args.file.display());
             Trouble::new(Exit::Failed, text)
-        })?)
+        })?
     };
     let done = offline::import(&ctx.config, from, &progress(ctx)).await?;
     tell(ctx, "imported", done, false)?;
     Ok(Exit::Done)
+}
+
+/// Standard input as a file: an import is read twice, so that it is checked before it is written.
+fn spooled() -> Result<File, Trouble> {
+    let mut file = tempfile::tempfile()?;
+    io::copy(&mut io::stdin().lock(), &mut file)?;
+    io::Seek::rewind(&mut file)?;
+    Ok(file)
 }

@@ -20,7 +20,7 @@ pub(super) struct Args {
 
 /// Prints the schema.
 pub(super) fn perform(args: &Args, ctx: &Ctx) -> Result<Exit, Trouble> {
-    let schema = offline::schema(args.of)?;
+    let schema = offline::schema(args.of);
     let text = if ctx.json {
         schema.to_string()
     } else {

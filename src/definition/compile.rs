@@ -17,8 +17,7 @@ use crate::kernel::{Choice, Kind, OnTimeout, Workflow, duration_ms};
 /// The model that answers for agents that name none, where there are several.
 const MODEL_DEFAULT: &str = "default";
 /// What a coordinator is told when all have spoken, unless its file has better words.
-const SYNTHESIS_DEFAULT: &str = "All specialists have completed their work. Synthesise one cohesive \
-     final plan that integrates every specialist's recommendations in this conversation.";
+const SYNTHESIS_DEFAULT: &str = "Everybody has spoken. Sum up what they found as one result.";
 /// What a user is asked when a turn ends without a handoff, unless the file has better words.
 const PROMPT_DEFAULT: &str = "What would you like to say next?";
 

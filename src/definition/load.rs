@@ -97,7 +97,7 @@ pub fn load_text(
         return Err(problems);
     }
     let workflow = compile(&file, &settings);
-    let digest = digest::of(&serde_json::to_value(&workflow).unwrap_or_default());
+    let digest = digest::short_of(&serde_json::to_value(&workflow).unwrap_or_default());
     let source = text.to_owned();
     Ok(Loaded { workflow: Arc::new(workflow), digest, source, path: None, places })
 }

@@ -15,10 +15,15 @@ use crate::ports::Lease;
 
 /// Runs kept in memory after their last use: a conversation that goes on is usually answered soon.
 const CELLS_MAX: usize = 2048;
+/// The conversations of those runs: a few that are huge may not fill the memory.
+const CELLS_BYTES_MAX: usize = 128 << 20;
 /// Events kept for watchers that are nearly up to date; others read the journal.
 const TAIL_EVENTS_MAX: usize = 128;
 /// The weight of those events: one run may not fill the memory with its tail.
 const TAIL_BYTES_MAX: usize = 256 << 10;
+
+/// How many of the oldest are looked at for one that is free; all of them held is no time to search.
+const EVICT_LOOK: usize = 64;
 
 /// One run in memory.
 #[derive(Debug)]
@@ -183,9 +188,19 @@ pub(super) struct Cells {
 
 #[derive(Debug, Default)]
 struct Set {
-    cells: HashMap<RunId, (Arc<Cell>, u64)>,
+    cells: HashMap<RunId, Entry>,
     order: BTreeMap<u64, RunId>,
     ticket: u64,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Entry {
+    cell: Arc<Cell>,
+    /// When it was last used.
+    stamp: u64,
+    /// What its conversation weighs.
+    bytes: usize,
 }
 
 impl Cells {
@@ -194,25 +209,33 @@ impl Cells {
         let mut set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
         set.ticket += 1;
         let ticket = set.ticket;
-        if let Some((cell, stamp)) = set.cells.get_mut(id) {
-            let (cell, old) = (Arc::clone(cell), std::mem::replace(stamp, ticket));
+        if let Some(entry) = set.cells.get_mut(id) {
+            let (cell, old) =
+                (Arc::clone(&entry.cell), std::mem::replace(&mut entry.stamp, ticket));
             set.order.remove(&old);
             set.order.insert(ticket, id.clone());
             return cell;
         }
         let cell = Arc::new(Cell::new(id.clone()));
-        set.cells.insert(id.clone(), (Arc::clone(&cell), ticket));
+        let entry = Entry { cell: Arc::clone(&cell), stamp: ticket, bytes: 0 };
+        set.cells.insert(id.clone(), entry);
         set.order.insert(ticket, id.clone());
         set.evict();
         cell
     }
 
-    /// Forgets a cell that nobody else holds: there is no such run after all.
-    pub(super) fn forget(&self, id: &RunId) {
+    /// Notes what a run's conversation weighs now.
+    pub(super) fn weigh(&self, id: &RunId, bytes: usize) {
         let mut set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, stamp)) = set.cells.remove(id) {
-            set.order.remove(&stamp);
-        }
+        let Some(entry) = set.cells.get_mut(id) else { return };
+        let before = std::mem::replace(&mut entry.bytes, bytes);
+        set.bytes = (set.bytes + bytes).saturating_sub(before);
+        set.evict();
+    }
+
+    /// Forgets a cell: there is no such run after all.
+    pub(super) fn forget(&self, id: &RunId) {
+        self.set.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
     }
 
     /// How many runs are in memory.
@@ -222,23 +245,23 @@ impl Cells {
 }
 
 impl Set {
+    fn remove(&mut self, id: &RunId) {
+        if let Some(entry) = self.cells.remove(id) {
+            self.order.remove(&entry.stamp);
+            self.bytes = self.bytes.saturating_sub(entry.bytes);
+        }
+    }
+
     /// Drops the oldest cells that nobody holds: a cell with work or a watcher is held by it.
     fn evict(&mut self) {
-        let excess = self.cells.len().saturating_sub(CELLS_MAX);
-        if excess == 0 {
-            return;
-        }
-        let is_free =
-            |id: &RunId| self.cells.get(id).is_some_and(|(cell, _)| Arc::strong_count(cell) == 1);
-        let oldest = self.order.iter().take(excess + 64);
-        let free: Vec<_> = oldest
-            .filter(|(_, id)| is_free(id))
-            .take(excess)
-            .map(|(stamp, id)| (*stamp, id.clone()))
-            .collect();
-        for (stamp, id) in free {
-            self.order.remove(&stamp);
-            self.cells.remove(&id);
+        while self.cells.len() > CELLS_MAX || self.bytes > CELLS_BYTES_MAX {
+            let is_free = |id: &&RunId| {
+                self.cells.get(*id).is_some_and(|entry| Arc::strong_count(&entry.cell) == 1)
+            };
+            let Some(free) = self.order.values().take(EVICT_LOOK).find(is_free).cloned() else {
+                return;
+            };
+            self.remove(&free);
         }
     }
 }

@@ -10,6 +10,7 @@ use tokio::sync::MutexGuard;
 
 use crate::engine::cell::{Cell, Hot, State};
 use crate::engine::{Engine, EngineError};
+use crate::failpoint;
 use crate::kernel::{
     AgentInput, Command, Decision, Effect, Event, Millis, Recorded, Refusal, Run, RunId, Status,
     Version, apply, plan, replay,
@@ -237,10 +238,17 @@ impl Engine {
             session: extras.session,
             key: extras.key,
         };
-        self.inner.journal.append(append).await.map_err(refused)?;
-        crate::failpoint::hit("engine.after_append");
+        failpoint::hit("engine.before_append");
+        if let Err(error) = self.inner.journal.append(append).await {
+            if matches!(error, AppendError::Fault(Fault::Permanent(_))) {
+                self.inner.broken.cancel();
+            }
+            return Err(refused(error));
+        }
+        failpoint::hit("engine.after_append");
         batch.expected = sequence;
         self.told(cell, hot, told);
+        failpoint::hit("engine.after_publish");
         Ok(())
     }
 
@@ -249,6 +257,7 @@ impl Engine {
         metrics::counter!("holdpoint_events_total").increment(batch.len() as u64);
         self.tell_inbox(&hot.run, &batch);
         cell.publish(&hot.run, batch);
+        self.inner.cells.weigh(&cell.id, hot.run.conversation_bytes);
         if let Some(at) = hot.run.wake_at() {
             self.wake_at(at);
         }

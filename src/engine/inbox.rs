@@ -69,7 +69,9 @@ fn changes(run: &Run, published: &Published) -> Vec<InboxChange> {
         Event::Asked(_) => published
             .asked
             .iter()
-            .map(|asked| InboxChange::Opened(Box::new(OpenRequest::of(run, asked.0.clone()))))
+            .map(|asked| {
+                InboxChange::Opened(Box::new(OpenRequest::of(run, asked.question.clone())))
+            })
             .collect(),
         Event::Answered { ordinal, by, .. } => vec![closed(*ordinal, "answered", by)],
         Event::Closed { ordinal, closing, by } => {
@@ -143,10 +145,9 @@ impl InboxWatch {
                 };
                 continue;
             }
-            let stop = self.engine.inner.stop.clone();
             let change = tokio::select! {
                 change = self.changes.recv() => change,
-                () = stop.cancelled() => return Err(EngineError::Draining),
+                error = self.engine.ended() => return Err(error),
             };
             match change {
                 Ok(change) if self.concerns(&change) => return Ok(change),

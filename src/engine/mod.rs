@@ -36,7 +36,7 @@ use crate::ports::{Agents, Clock, Fault, Journal, Tools};
 pub use commands::{AnswerRequest, Begun, ForkRequest, StartRequest};
 pub use inbox::{InboxChange, InboxWatch};
 pub use library::{Entry, Library};
-pub use narrate::{Published, Waiting};
+pub use narrate::{Asked, Published, Waiting};
 pub use recovery::Recovered;
 pub use views::{CheckpointView, InboxFilter, OpenRequest, RunView, SessionView};
 pub use watch::{Until, Watch};
@@ -96,6 +96,8 @@ struct Inner {
     tasks: TaskTracker,
     /// Set first: nothing new is taken on.
     draining: AtomicBool,
+    /// Set when the store has failed for good: nothing will move any more, and watchers are told.
+    broken: CancellationToken,
     /// Set last: whatever still runs is cut off, and taken up again at the next start.
     stop: CancellationToken,
 }
@@ -122,6 +124,7 @@ impl Engine {
             permits: Arc::new(Semaphore::new(WORK_AT_ONCE)),
             tasks: TaskTracker::new(),
             draining: AtomicBool::new(false),
+            broken: CancellationToken::new(),
             stop: CancellationToken::new(),
         };
         Self { inner: Arc::new(inner) }
@@ -134,12 +137,22 @@ impl Engine {
 
     /// Whether the store still takes writes.
     pub fn is_healthy(&self) -> bool {
-        self.inner.journal.is_healthy() && !self.is_draining()
+        self.inner.journal.is_healthy()
     }
 
     /// Whether a shutdown has begun.
     pub fn is_draining(&self) -> bool {
         self.inner.draining.load(Ordering::Acquire)
+    }
+
+    /// Waits until nothing more can come of waiting: the server stops, or its store has failed.
+    async fn ended(&self) -> EngineError {
+        tokio::select! {
+            () = self.inner.stop.cancelled() => EngineError::Draining,
+            () = self.inner.broken.cancelled() => {
+                Fault::Permanent("the store takes no writes".into()).into()
+            }
+        }
     }
 
     /// Takes on nothing new, lets attempts under way finish for as long as `patience`, then closes

@@ -24,10 +24,21 @@ pub struct Published {
     pub step: Option<String>,
     /// With a pause: what is waited for.
     pub waiting: Option<Arc<Waiting>>,
-    /// With a question: the question as it is now kept, and the last messages before it.
-    pub asked: Option<Box<(Question, Vec<Arc<Message>>)>>,
+    /// With a question: what a listener needs to show it.
+    pub asked: Option<Box<Asked>>,
     /// With a message: its place in the conversation.
     pub message_ordinal: usize,
+}
+
+/// A question as it is told.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asked {
+    /// The workflow's name.
+    pub workflow: String,
+    /// The question, as it is now kept.
+    pub question: Question,
+    /// The last messages before it.
+    pub recent: Vec<Arc<Message>>,
 }
 
 /// What a run waits for: `workflow_waiting`.
@@ -130,8 +141,12 @@ impl Narrator {
     }
 }
 
-fn with_recent(run: &Run, kept: &Question) -> Box<(Question, Vec<Arc<Message>>)> {
+fn with_recent(run: &Run, kept: &Question) -> Box<Asked> {
     let before = run.conversation.get(..kept.messages).unwrap_or(&run.conversation);
     let skipped = before.len().saturating_sub(RECENT_MESSAGES);
-    Box::new((kept.clone(), before.iter().skip(skipped).cloned().collect()))
+    Box::new(Asked {
+        workflow: run.workflow.name.clone(),
+        question: kept.clone(),
+        recent: before.iter().skip(skipped).cloned().collect(),
+    })
 }

@@ -113,10 +113,9 @@ impl Watch {
                     self.is_done = true;
                     return Ok(());
                 }
-                let stop = self.engine.inner.stop.clone();
                 tokio::select! {
                     () = changed => {}
-                    () = stop.cancelled() => return Err(EngineError::Draining),
+                    error = self.engine.ended() => return Err(error),
                 }
             }
         }

@@ -10,6 +10,7 @@ use async_trait::async_trait;
 use crate::engine::cell::{Cell, Hot, WorkKey};
 use crate::engine::drive::Extras;
 use crate::engine::{Engine, EngineError};
+use crate::failpoint;
 use crate::kernel::{
     AgentInput, AttemptFault, Command, Effect, Failure, Refusal, Run, Status, ToolCall, Workflow,
     plan,
@@ -86,6 +87,7 @@ impl Engine {
     }
 
     async fn perform(&self, cell: &Arc<Cell>, workflow: &Arc<Workflow>, effect: Effect) {
+        failpoint::hit("engine.before_effect");
         let command = match effect {
             Effect::Reply { turn, attempt, input } => {
                 self.perform_reply(cell, workflow, (turn, attempt), input).await
@@ -94,6 +96,7 @@ impl Engine {
                 self.perform_call(workflow, turn, call, key).await
             }
         };
+        failpoint::hit("engine.after_effect");
         self.report(cell, command).await;
     }
 

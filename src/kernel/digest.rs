@@ -10,6 +10,14 @@ pub fn of(value: &Value) -> String {
     of_bytes(text.as_bytes())
 }
 
+/// The first 128 bits of a digest: the version of a definition, which is kept with every run. Nobody
+/// gains by making two files of their own collide.
+pub fn short_of(value: &Value) -> String {
+    let mut digest = of(value);
+    digest.truncate(32);
+    digest
+}
+
 /// The digest of bytes.
 pub fn of_bytes(bytes: &[u8]) -> String {
     const HEX: &[u8; 16] = b"0123456789abcdef";

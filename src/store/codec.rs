@@ -5,16 +5,20 @@
 //! ```
 //!
 //! The key is part of the checksum: a record that turns up under another key does not check out
-//! either (J6). A new format gets a new number and a reader beside the old one; nothing is edited.
+//! either (J6). And what a key says its record does not say again: every byte of a waiting run is
+//! there a million times. A new format gets a new number and a reader beside the old one.
 
 use serde::{Deserialize, Serialize};
 
 use crate::kernel::{Event, Millis, Recorded, Version};
-use crate::ports::{Fault, Head};
+use crate::ports::{Fault, Head, SessionRow};
+use crate::store::keys;
 
 /// The format that is written.
 pub const FORMAT: u8 = 1;
 const HEADER_BYTES: usize = 5;
+/// How a head's payload begins.
+const HEAD_OPENS: &[u8] = br#"{"head":{"#;
 
 /// Why bytes are not a record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -53,21 +57,16 @@ struct Entry<Events> {
 }
 
 /// A head, with what only the store needs to know of a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct StoredHead {
-    /// The highest fence that wrote (J4); 0 if none did.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub fence: u64,
-    /// The idempotency key that the run was started with; it goes when the run goes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key: Option<String>,
     /// The head.
     pub head: Head,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
-fn is_zero(number: &u64) -> bool {
-    *number == 0
+    /// The highest fence that wrote (J4); 0 if none did.
+    #[serde(default)]
+    pub fence: u64,
+    /// The idempotency key that the run was started with; it goes when the run goes.
+    #[serde(default)]
+    pub key: Option<String>,
 }
 
 /// Puts format and checksum before a payload.
@@ -114,22 +113,66 @@ pub fn unseal_events(
     Ok(numbered.map(|(event, version)| Recorded { version, at, event }).collect())
 }
 
-/// A head's record around its JSON, which the caller has made already: the committer, of which
-/// there is one, only adds what it alone knows.
+/// A head's JSON, without its run. Made by the caller; the committer, of which there is one, only
+/// adds what it alone knows.
+pub fn head_json(head: &Head) -> Result<Vec<u8>, BadRecord> {
+    leave_out(&to_json(head)?, "run", head.run.as_str())
+}
+
+/// A head's record around its JSON.
 pub fn seal_head(key: &[u8], fence: u64, idempotency_key: Option<&str>, head: &[u8]) -> Vec<u8> {
     let mut payload = Vec::with_capacity(head.len() + 64);
-    payload.push(b'{');
+    payload.extend_from_slice(HEAD_OPENS);
+    payload.extend_from_slice(head.strip_prefix(b"{").unwrap_or(head));
     if fence != 0 {
-        payload.extend_from_slice(format!("\"fence\":{fence},").as_bytes());
+        payload.extend_from_slice(format!(",\"fence\":{fence}").as_bytes());
     }
     if let Some(text) = idempotency_key {
         let text = serde_json::Value::from(text);
-        payload.extend_from_slice(format!("\"key\":{text},").as_bytes());
+        payload.extend_from_slice(format!(",\"key\":{text}").as_bytes());
     }
-    payload.extend_from_slice(b"\"head\":");
-    payload.extend_from_slice(head);
     payload.push(b'}');
     seal(key, &payload)
+}
+
+/// A head, and what the store keeps beside it.
+pub fn unseal_head(key: &[u8], record: &[u8]) -> Result<StoredHead, BadRecord> {
+    let rest = unseal(key, record)?.strip_prefix(HEAD_OPENS);
+    let run = keys::run_at_end(key);
+    let (Some(rest), Some(run)) = (rest, run) else {
+        return Err(BadRecord::Payload("it is no head".into()));
+    };
+    from_json(&put_back(HEAD_OPENS, "run", run.as_str(), rest))
+}
+
+/// A session's record.
+pub fn seal_session(key: &[u8], row: &SessionRow) -> Result<Vec<u8>, BadRecord> {
+    Ok(seal(key, &leave_out(&to_json(row)?, "session", row.session.as_str())?))
+}
+
+/// A session.
+pub fn unseal_session(key: &[u8], record: &[u8]) -> Result<SessionRow, BadRecord> {
+    let rest = unseal(key, record)?.strip_prefix(b"{");
+    let session = key.get(1..).and_then(|bytes| str::from_utf8(bytes).ok());
+    let (Some(rest), Some(session)) = (rest, session) else {
+        return Err(BadRecord::Payload("it is no session".into()));
+    };
+    from_json(&put_back(b"{", "session", session, rest))
+}
+
+/// Takes the first field out of an object.
+fn leave_out(json: &[u8], field: &str, id: &str) -> Result<Vec<u8>, BadRecord> {
+    let first = put_back(b"{", field, id, b"");
+    match json.strip_prefix(first.as_slice()) {
+        Some(rest) => Ok([b"{", rest].concat()),
+        None => Err(BadRecord::Payload(format!("`{field}` does not come first"))),
+    }
+}
+
+/// Puts it back in again.
+fn put_back(opening: &[u8], field: &str, id: &str, rest: &[u8]) -> Vec<u8> {
+    let id = serde_json::Value::from(id);
+    [opening, format!("\"{field}\":{id},").as_bytes(), rest].concat()
 }
 
 /// Any record with a JSON payload.
@@ -142,8 +185,11 @@ pub fn unseal_json<T: for<'de> Deserialize<'de>>(
     key: &[u8],
     record: &[u8],
 ) -> Result<T, BadRecord> {
-    serde_json::from_slice(unseal(key, record)?)
-        .map_err(|error| BadRecord::Payload(error.to_string()))
+    from_json(unseal(key, record)?)
+}
+
+fn from_json<T: for<'de> Deserialize<'de>>(json: &[u8]) -> Result<T, BadRecord> {
+    serde_json::from_slice(json).map_err(|error| BadRecord::Payload(error.to_string()))
 }
 
 /// JSON of one of our own values.

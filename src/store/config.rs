@@ -10,8 +10,9 @@ pub struct StoreConfig {
     pub dir: PathBuf,
     /// Memory for pages. A hint: sled takes up to twice as much.
     pub cache_bytes: u64,
-    /// Below this much free space nothing more is written, so that the disk is never found full in
-    /// the middle of a write, and there is room to open the store again and to prune.
+    /// Below this much free space no more appends are taken, so that the disk is never found full
+    /// in the middle of a write; reading and pruning go on. A quarter of it must be free to open
+    /// the store: sled saves its page table then, 14 MB for a million runs.
     pub reserve_bytes: u64,
     /// After writing this much the page table is saved anew, so that a restart reads at most the
     /// log since then: about a second for twice 512 MiB. Saving stops all writing meanwhile, for
@@ -85,7 +86,7 @@ pub enum OpenError {
     },
     /// The disk is full, or nearly.
     #[error(
-        "the file system of `{}` has {free_mib} MiB left, {reserve_mib} MiB are kept in reserve; \
+        "the file system of `{}` has {free_mib} MiB left, at least {needed_mib} MiB are needed; \
          free some space and start again", .path.display()
     )]
     NoSpace {
@@ -93,8 +94,8 @@ pub enum OpenError {
         path: PathBuf,
         /// What is left.
         free_mib: u64,
-        /// What is kept.
-        reserve_mib: u64,
+        /// What is needed.
+        needed_mib: u64,
     },
     /// Anything else the operating system says.
     #[error("`{}` cannot be opened", .path.display())]
@@ -118,7 +119,7 @@ impl OpenError {
             return Self::ReadOnly { path };
         }
         if matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
-            return Self::NoSpace { path, free_mib: 0, reserve_mib: 0 };
+            return Self::NoSpace { path, free_mib: 0, needed_mib: 1 };
         }
         Self::Io { path, source }
     }

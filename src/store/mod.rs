@@ -8,6 +8,7 @@ mod leases;
 mod memory;
 mod places;
 mod sled;
+pub mod transfer;
 
 use std::sync::Arc;
 

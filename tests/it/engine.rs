@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 
-use holdpoint::engine::{AnswerRequest, Engine, EngineError, ForkRequest, StartRequest, Until};
+use holdpoint::engine::{
+    AnswerRequest, Engine, EngineError, ForkRequest, InboxFilter, StartRequest, Until,
+};
 use holdpoint::kernel::workflow::{Patience, Safety, Workflow};
 use holdpoint::kernel::{Event, OnTimeout, Refusal, Reply, ToolCall};
 use holdpoint::ports::HeadStatus;
@@ -131,10 +133,10 @@ async fn k2_of_many_answers_at_once_one_wins_and_the_others_are_told_who() {
     let outcomes = calls.join_all().await;
     assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
     for refused in outcomes.into_iter().filter_map(Result::err) {
-        match refused {
-            EngineError::Refused(Refusal::AlreadyAnswered { by, .. }) => assert_eq!(by, "local"),
-            other => panic!("{other}"),
-        }
+        let EngineError::Refused(Refusal::AlreadyAnswered { by, .. }) = refused else {
+            panic!("{refused}")
+        };
+        assert_eq!(by, "local");
     }
     let whole = all(engine.watch(&run, 0, Until::Over, &someone()).await.unwrap()).await;
     let sent = whole
@@ -198,10 +200,9 @@ fn a_deadline_fires_after_a_restart_and_never_early() {
         ground.clock.advance(1);
         let whole = all(engine.watch(&run, 0, Until::Over, &someone()).await.unwrap()).await;
         assert_eq!(names(&whole[7..]), ["closed", "failed"]);
-        match engine.head(&run, &someone()).await.unwrap().status {
-            HeadStatus::Failed(failure) => assert_eq!(failure.code, "question.expired"),
-            other => panic!("{other:?}"),
-        }
+        let status = engine.head(&run, &someone()).await.unwrap().status;
+        let HeadStatus::Failed(failure) = status else { panic!("{status:?}") };
+        assert_eq!(failure.code, "question.expired");
     });
 }
 
@@ -383,6 +384,6 @@ async fn d2_anothers_run_is_unknown() {
         let EngineError::Refused(refusal) = refusal else { panic!("{refusal}") };
         assert!(refusal.code().ends_with(".unknown"), "{refusal}");
     }
-    let page = engine.inbox_page(&yours, &Default::default(), "", 0).await.unwrap();
+    let page = engine.inbox_page(&yours, &InboxFilter::default(), "", 0).await.unwrap();
     assert!(page.rows.is_empty());
 }

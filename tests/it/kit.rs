@@ -86,13 +86,12 @@ pub(crate) struct Play {
 impl Play {
     /// Begins run `number` of a session: it owes the first agent's words.
     pub(crate) fn begin(number: u64, session: &str, owner: &str, at: u64) -> (Self, Append) {
-        Self::begin_with(number, session, owner, at, &workflow(None), json!("Find a venue."))
+        Self::begin_with(number, (session, owner), at, &workflow(None), json!("Find a venue."))
     }
 
     pub(crate) fn begin_with(
         number: u64,
-        session: &str,
-        owner: &str,
+        (session, owner): (&str, &str),
         at: u64,
         workflow: &Arc<Workflow>,
         input: Value,
@@ -172,7 +171,7 @@ impl Play {
         workflow: &Arc<Workflow>,
     ) -> Self {
         let input = json!("Find a venue.");
-        let (mut play, begin) = Self::begin_with(number, session, "ann", at, workflow, input);
+        let (mut play, begin) = Self::begin_with(number, (session, "ann"), at, workflow, input);
         journal.append(begin).await.unwrap();
         let spoken = play.speak(WORDS, at);
         journal.append(spoken).await.unwrap();

@@ -3,10 +3,17 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod architecture;
+mod caller;
 mod cli;
 mod cli_talk;
 mod contract;
+mod embedded;
 mod engine;
+mod golden;
+mod kill;
 mod kit;
 mod scenarios;
+mod server;
 mod support;
+mod transfer;
+mod twins;

@@ -226,7 +226,7 @@ fn s3_a_vague_wish_is_asked_about_twice_and_everybody_sees_all_of_it() {
     );
     play.saw(5, "catering", &after_budget);
     play.saw(6, "logistics", &[&after_budget[..], &[food]].concat());
-    let told = "system event_planning: All specialists have completed their work. Please synthesize a comprehensive event plan that\nintegrates venue selection, budget allocation, catering options and logistics coordination.\n";
+    let told = "system event_planning: Everybody has spoken. Write the plan for the event: one text that uses the venue, the budget, the\ncatering and the schedule as they were found.\n";
     play.saw(7, "event_coordinator", &[&after_budget[..], &[food, hours, told]].concat());
 
     let plan = play.run.output.clone().unwrap();

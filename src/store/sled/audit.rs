@@ -5,7 +5,7 @@ use std::path::Path;
 use ::sled::Db;
 
 use crate::kernel::{Recorded, RunId};
-use crate::ports::{Fault, Head, SessionRow, StoreReport};
+use crate::ports::{Fault, Head, StoreReport};
 use crate::store::audit::{Audit, count};
 use crate::store::codec::{self, StoredHead};
 use crate::store::keys;
@@ -163,7 +163,7 @@ fn sessions(db: &Db, audit: &mut Audit) -> Result<(), Fault> {
             let (key, _) = row.map_err(|error| fault(&error))?;
             let Some(record) = reader::record(db, &key)? else { continue };
             let outcome = match prefix {
-                keys::SESSION => codec::unseal_json::<SessionRow>(&key, &record).map(|_| ()),
+                keys::SESSION => codec::unseal_session(&key, &record).map(|_| ()),
                 _ => codec::unseal(&key, &record).map(|_| ()),
             };
             if let Err(what) = outcome {

@@ -124,6 +124,7 @@ impl Committer {
             }
             self.commit(db, group)
         });
+        failpoint::hit("store.before_ack");
         if let Err(fault) = written {
             // Whatever was decided, even a no, was decided on writes that were never made.
             answers = jobs.iter().map(|_| Err(fault.clone().into())).collect();

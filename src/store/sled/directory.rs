@@ -15,6 +15,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+use crate::failpoint;
 use crate::store::config::OpenError;
 
 /// The format of the directory: layout, keys and records together.
@@ -46,11 +47,12 @@ impl Directory {
         let is_new = check_format(path)?;
         remove_if_there(&path.join("server.json")).map_err(fail)?;
         let free = free_bytes(path).map_err(fail)?;
-        if free < reserve_bytes {
+        let needed = reserve_bytes / 4;
+        if free < needed {
             return Err(OpenError::NoSpace {
                 path: path.to_path_buf(),
                 free_mib: free >> 20,
-                reserve_mib: reserve_bytes >> 20,
+                needed_mib: needed >> 20,
             });
         }
         let directory = Self { path: path.to_path_buf(), is_new, lock: Mutex::new(Some(lock)) };
@@ -80,7 +82,9 @@ impl Directory {
     pub(super) fn finish(&self) -> io::Result<()> {
         File::open(self.store())?.sync_all()?;
         if self.is_new {
+            failpoint::hit("store.before_format");
             replace(&self.path, "format", FORMAT.as_bytes())?;
+            failpoint::hit("store.after_format");
         }
         File::open(&self.path)?.sync_all()
     }
@@ -203,7 +207,7 @@ fn check_format(path: &Path) -> Result<bool, OpenError> {
 fn is_empty(path: &Path) -> io::Result<bool> {
     for entry in fs::read_dir(path)? {
         let name = entry?.file_name();
-        if name != "lock" && name != "server.json" && name != "format.new" {
+        if !["lock", "server.json", "format.new", "keys.toml"].iter().any(|ours| name == *ours) {
             return Ok(false);
         }
     }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use ::sled::{Batch, Db, IVec};
 
 use crate::kernel::{Millis, RunId, Version};
-use crate::ports::{AppendError, Fault, KeyRow, SessionRow};
+use crate::ports::{AppendError, Fault, KeyRow};
 use crate::store::codec::{self, StoredHead};
 use crate::store::keys::{self, Packed};
 use crate::store::leases::Leases;
@@ -71,7 +71,7 @@ impl<'a> Group<'a> {
         if let Some(sealed) = new_session {
             self.put(sealed.clone(), None);
         }
-        if let Some((_, _, sealed)) = &append.key {
+        if let Some((_, sealed)) = &append.key {
             self.put(sealed.clone(), None);
         }
         if append.expected == 0 {
@@ -83,7 +83,7 @@ impl<'a> Group<'a> {
         }
         self.index(&append.packed, append.places, true);
         let key = match &append.key {
-            Some((text, ..)) => Some(text.as_str()),
+            Some((text, _)) => Some(text.as_str()),
             None => old.as_ref().and_then(|old| old.key.as_deref()),
         };
         let record = codec::seal_head(&head_key, fence, key, &append.head);
@@ -145,12 +145,12 @@ impl<'a> Group<'a> {
     fn check_session<'b>(&self, append: &'b Prepared) -> Result<Option<&'b Sealed>, AppendError> {
         let Some((row, sealed)) = &append.session else { return Ok(None) };
         let Some(known) = self.value(&sealed.key)? else { return Ok(Some(sealed)) };
-        let known: SessionRow = codec::unseal_json(&sealed.key, &known).map_err(Fault::from)?;
+        let known = codec::unseal_session(&sealed.key, &known).map_err(Fault::from)?;
         if known.owner == row.owner { Ok(None) } else { Err(AppendError::SessionTaken) }
     }
 
     fn check_key(&self, append: &Prepared) -> Result<(), AppendError> {
-        let Some((_, _, sealed)) = &append.key else { return Ok(()) };
+        let Some((_, sealed)) = &append.key else { return Ok(()) };
         let Some(known) = self.value(&sealed.key)? else { return Ok(()) };
         let known: KeyRow = codec::unseal_json(&sealed.key, &known).map_err(Fault::from)?;
         Err(AppendError::KeyTaken(known))
@@ -202,6 +202,6 @@ impl<'a> Group<'a> {
 
     fn head(&self, key: &[u8], place: IVec) -> Result<StoredHead, Fault> {
         let record = values::join(key, place, |piece| self.place(piece))?;
-        Ok(codec::unseal_json(key, &record)?)
+        Ok(codec::unseal_head(key, &record)?)
     }
 }

@@ -17,6 +17,7 @@ use async_trait::async_trait;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_blocking;
 
+use crate::failpoint;
 use crate::kernel::{Millis, Recorded, RunId, SessionId, Version};
 use crate::ports::{
     Append, AppendError, Fault, Head, Journal, KeyRow, Lease, Page, RunFilter, SessionRow,
@@ -108,9 +109,11 @@ fn next_epoch(shelf: &Shelf) -> Result<u64, OpenError> {
             None => return Err(Fault::Corrupt("the count of its openings is missing".into())),
         };
         let record = codec::seal_json(keys::EPOCH, &(epoch + 1))?;
+        failpoint::hit("store.before_epoch");
         db.insert(keys::EPOCH, record).map_err(|error| shelf::fault(&error))?;
         db.flush().map_err(|error| shelf::fault(&error))?;
         shelf.sync()?;
+        failpoint::hit("store.after_epoch");
         Ok(epoch + 1)
     });
     counted.map_err(|fault| damaged(&fault))
@@ -236,7 +239,7 @@ impl Journal for SledJournal {
     }
 
     fn is_healthy(&self) -> bool {
-        self.health.check().is_ok() && !self.queue.is_closed()
+        self.health.check().is_ok() && !self.queue.is_closed() && self.shelf.has_room().is_ok()
     }
 
     async fn close(&self) {

@@ -2,7 +2,7 @@
 //! callers are many and the committer is one: whatever they can do, it need not.
 
 use crate::kernel::{RunId, Version};
-use crate::ports::{Append, Fault, Fence, KeyRow, SessionRow};
+use crate::ports::{Append, Fault, Fence, SessionRow};
 use crate::store::audit;
 use crate::store::codec;
 use crate::store::keys::{self, Packed};
@@ -25,7 +25,7 @@ pub(super) struct Prepared {
     /// The run's place in its session.
     pub(super) session_run: Vec<u8>,
     pub(super) session: Option<(SessionRow, Sealed)>,
-    pub(super) key: Option<(String, KeyRow, Sealed)>,
+    pub(super) key: Option<(String, Sealed)>,
 }
 
 /// A record and where it lies.
@@ -46,14 +46,16 @@ impl Prepared {
         let record = codec::seal_events(&entry_key, at, &events)?;
         values::check(record.len())?;
         let session = session.map(|row| {
-            let sealed = Sealed::json(keys::session(&row.session), &row)?;
-            Ok::<_, Fault>((row, sealed))
+            let key = keys::session(&row.session);
+            let record = codec::seal_session(&key, &row)?;
+            Ok::<_, Fault>((row, Sealed { key, record }))
         });
         let key = key.map(|(text, row)| {
-            let sealed = Sealed::json(keys::idempotency(&head.owner, &text), &row)?;
-            Ok::<_, Fault>((text, row, sealed))
+            let key = keys::idempotency(&head.owner, &text);
+            let record = codec::seal_json(&key, &row)?;
+            Ok::<_, Fault>((text, Sealed { key, record }))
         });
-        let json = codec::to_json(&head)?;
+        let json = codec::head_json(&head)?;
         values::check(json.len() + key_bytes(key.as_ref()))?;
         Ok(Self {
             packed,
@@ -76,17 +78,10 @@ impl Prepared {
     }
 }
 
-impl Sealed {
-    /// A record with a JSON payload.
-    pub(super) fn json(key: Vec<u8>, value: &impl serde::Serialize) -> Result<Self, Fault> {
-        let record = codec::seal_json(&key, value)?;
-        Ok(Self { key, record })
-    }
-}
-
-fn key_bytes(key: Option<&Result<(String, KeyRow, Sealed), Fault>>) -> usize {
+/// What an idempotency key may take in a head: JSON may write each byte as six.
+fn key_bytes(key: Option<&Result<(String, Sealed), Fault>>) -> usize {
     match key {
-        Some(Ok((text, ..))) => text.len() * 6,
+        Some(Ok((text, _))) => text.len() * 6,
         Some(Err(_)) | None => 0,
     }
 }

@@ -48,17 +48,11 @@ fn get(db: &Db, key: &[u8]) -> Result<Option<IVec>, Fault> {
     db.get(key).map_err(|error| fault(&error))
 }
 
-fn json<T: for<'de> serde::Deserialize<'de>>(db: &Db, key: &[u8]) -> Result<Option<T>, Fault> {
-    match record(db, key)? {
-        Some(record) => Ok(Some(codec::unseal_json(key, &record)?)),
-        None => Ok(None),
-    }
-}
-
 /// A head with what the store keeps beside it.
 pub(super) fn stored_head(db: &Db, run: &RunId) -> Result<Option<StoredHead>, Fault> {
-    match keys::pack(run) {
-        Some(packed) => json(db, &keys::head(&packed)),
+    let Some(key) = keys::pack(run).map(|packed| keys::head(&packed)) else { return Ok(None) };
+    match record(db, &key)? {
+        Some(record) => Ok(Some(codec::unseal_head(&key, &record)?)),
         None => Ok(None),
     }
 }
@@ -136,7 +130,11 @@ pub(super) fn heads(
 
 /// A session.
 pub(super) fn session(db: &Db, session: &SessionId) -> Result<Option<SessionRow>, Fault> {
-    json(db, &keys::session(session))
+    let key = keys::session(session);
+    match record(db, &key)? {
+        Some(record) => Ok(Some(codec::unseal_session(&key, &record)?)),
+        None => Ok(None),
+    }
 }
 
 /// Sessions, by their ids downwards.
@@ -152,7 +150,7 @@ pub(super) fn sessions(
     let rows = span_below(db, &[keys::SESSION], below).rev().map(|row| {
         let (key, place) = row.map_err(|error| fault(&error))?;
         let record = values::join(&key, place, |piece| get(db, piece))?;
-        let row: SessionRow = codec::unseal_json(&key, &record)?;
+        let row = codec::unseal_session(&key, &record)?;
         let is_wanted = owner.is_none_or(|owner| row.owner == owner);
         Ok((row.session.to_string(), is_wanted.then_some(row)))
     });
@@ -161,7 +159,11 @@ pub(super) fn sessions(
 
 /// What an idempotency key stands for.
 pub(super) fn key(db: &Db, owner: &str, text: &str) -> Result<Option<KeyRow>, Fault> {
-    json(db, &keys::idempotency(owner, text))
+    let key = keys::idempotency(owner, text);
+    match record(db, &key)? {
+        Some(record) => Ok(Some(codec::unseal_json(&key, &record)?)),
+        None => Ok(None),
+    }
 }
 
 /// The idempotency key of a run.

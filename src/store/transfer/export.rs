@@ -1,0 +1,111 @@
+//! Export: writes every run there is, while the store goes on. A run is exported as it is when its
+//! turn comes; one that begins meanwhile may or may not be in the file.
+
+use std::collections::HashSet;
+use std::io::Write;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::kernel::{Recorded, Version};
+use crate::ports::{Fault, Head, Journal, RunFilter};
+use crate::store::transfer::{Counts, End, FORMAT, Line, RunLine, TransferError, VERSION, hex};
+
+/// Heads and events read at a time: enough to keep the disk busy, little enough to hold.
+const PAGE: usize = 500;
+
+/// Writes everything in `journal` to `out`. `progress` is told after every page.
+pub async fn export(
+    journal: &dyn Journal,
+    out: &mut (dyn Write + Send),
+    progress: &mut (dyn FnMut(Counts) + Send),
+) -> Result<Counts, TransferError> {
+    let mut writer = Writer { out, sum: Sha256::new(), counts: Counts::default() };
+    writer.line(&Line::Header { format: FORMAT.into(), version: VERSION })?;
+    let mut defined = HashSet::new();
+    let mut cursor = None;
+    loop {
+        let page = journal.heads(&RunFilter::default(), cursor.as_deref(), PAGE).await?;
+        for head in page.rows {
+            if defined.insert(head.definition.clone()) {
+                writer.definition(journal, &head.definition).await?;
+            }
+            writer.run(journal, &head).await?;
+        }
+        progress(writer.counts);
+        cursor = page.next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    let sha256 = hex(&writer.sum.clone().finalize());
+    let counts = writer.counts;
+    writer.line(&Line::End(End { counts, sha256 }))?;
+    writer.out.flush()?;
+    Ok(counts)
+}
+
+struct Writer<'a> {
+    out: &'a mut (dyn Write + Send),
+    sum: Sha256,
+    counts: Counts,
+}
+
+impl Writer<'_> {
+    fn line(&mut self, line: &Line) -> Result<(), TransferError> {
+        let mut bytes = serde_json::to_vec(line).map_err(std::io::Error::from)?;
+        bytes.push(b'\n');
+        self.sum.update(&bytes);
+        Ok(self.out.write_all(&bytes)?)
+    }
+
+    async fn definition(
+        &mut self,
+        journal: &dyn Journal,
+        digest: &str,
+    ) -> Result<(), TransferError> {
+        let json =
+            journal.definition(digest).await?.ok_or_else(|| missing("definition", digest))?;
+        self.counts.definitions += 1;
+        self.line(&Line::Definition { digest: digest.to_owned(), json })
+    }
+
+    async fn run(&mut self, journal: &dyn Journal, head: &Head) -> Result<(), TransferError> {
+        let session = journal.session(&head.session).await?;
+        let session = session.ok_or_else(|| missing("session", head.session.as_str()))?;
+        let key = journal.key_of(&head.run).await?.map(|(key, row)| (key, row.request));
+        self.counts.runs += 1;
+        self.line(&Line::Run(RunLine { run: head.run.clone(), session, key }))?;
+        let mut after: Version = 0;
+        while after < head.version {
+            let left = usize::try_from(head.version - after).unwrap_or(PAGE);
+            let events = journal.read(&head.run, after, left.min(PAGE)).await?;
+            after += crate::store::audit::count(events.len());
+            if events.is_empty() {
+                return Err(missing("journal", head.run.as_str()).into());
+            }
+            self.appends(events)?;
+        }
+        Ok(())
+    }
+
+    /// Events of one time are one line, as they were one append.
+    fn appends(&mut self, events: Vec<Recorded>) -> Result<(), TransferError> {
+        let mut events = events.into_iter().peekable();
+        while let Some(first) = events.next() {
+            let at = first.at;
+            let mut together = vec![first.event];
+            while let Some(next) = events.next_if(|next| next.at == at) {
+                together.push(next.event);
+            }
+            self.counts.events += crate::store::audit::count(together.len());
+            self.line(&Line::Append { at, events: together })?;
+        }
+        Ok(())
+    }
+}
+
+fn missing(what: &str, name: &str) -> Fault {
+    Fault::Corrupt(format!(
+        "{what} `{name}` is missing or incomplete; `holdpoint doctor` says more"
+    ))
+}

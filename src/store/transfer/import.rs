@@ -1,0 +1,277 @@
+//! Import: reads a file twice. First all of it is checked: its checksum, its counts, and every run
+//! by folding it; then, if nothing is wrong, it is written. Only into an empty store.
+
+use std::collections::{HashMap, HashSet};
+use std::io::{BufRead, Read as _, Seek, SeekFrom};
+use std::sync::Arc;
+
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
+use sha2::{Digest as _, Sha256};
+
+use crate::kernel::{
+    Corruption, Event, Millis, Recorded, Run, RunId, Workflow, begin, evolve, replay,
+};
+use crate::ports::{Append, Head, Journal, KeyRow, RunFilter};
+use crate::store::audit::count;
+use crate::store::transfer::{Counts, End, FORMAT, Line, RunLine, TransferError, VERSION, hex};
+
+/// The longest line: more than the largest append there can be.
+const LINE_BYTES_MAX: u64 = 256 << 20;
+/// Runs written at a time, so that they share the disk's syncs.
+const AT_ONCE: usize = 64;
+
+/// Reads everything in `source` into `journal`, which must be empty. `progress` is told now and then.
+pub async fn import(
+    journal: &dyn Journal,
+    source: &mut (impl BufRead + Seek + Send),
+    progress: &mut (dyn FnMut(Counts) + Send),
+) -> Result<Counts, TransferError> {
+    let runs = journal.heads(&RunFilter::default(), None, 1).await?;
+    if !runs.rows.is_empty() || runs.next.is_some() {
+        return Err(TransferError::NotEmpty);
+    }
+    let checked = check(source)?;
+    source.seek(SeekFrom::Start(0))?;
+    write(journal, source, progress).await?;
+    Ok(checked)
+}
+
+/// A file's definitions, by digest.
+#[derive(Default)]
+struct Definitions(HashMap<String, Arc<Workflow>>);
+
+impl Definitions {
+    fn add(&mut self, digest: &str, json: &str) -> Result<(), String> {
+        let workflow = serde_json::from_str(json).map_err(|error| error.to_string())?;
+        self.0.insert(digest.to_owned(), Arc::new(workflow));
+        Ok(())
+    }
+
+    /// The definition of a journal, by its first event.
+    fn of(&self, journal: &[Recorded]) -> Result<Arc<Workflow>, String> {
+        let Some(Recorded { event: Event::Started(started), .. }) = journal.first() else {
+            return Err("a journal begins with `started`".into());
+        };
+        let known = self.0.get(&started.definition).map(Arc::clone);
+        known.ok_or_else(|| format!("definition `{}` is not in the file", started.definition))
+    }
+}
+
+/// A run's lines, put together.
+struct Told {
+    line: RunLine,
+    journal: Vec<Recorded>,
+}
+
+impl Told {
+    fn add(&mut self, at: Millis, events: Vec<Event>) {
+        let first = count(self.journal.len()) + 1;
+        let numbered = events.into_iter().zip(first..);
+        let recorded = numbered.map(|(event, version)| Recorded { version, at, event });
+        self.journal.extend(recorded);
+    }
+
+    fn check(&self, definitions: &Definitions) -> Result<(), String> {
+        let run = replay(&self.line.run, definitions.of(&self.journal)?, &self.journal)
+            .map_err(|corruption| corruption.to_string())?;
+        if run.session == self.line.session.session {
+            return Ok(());
+        }
+        Err(format!("run `{}` does not belong to its session", run.id))
+    }
+}
+
+/// Reads all of a file and finds nothing wrong with it.
+fn check(source: &mut (impl BufRead + Seek)) -> Result<Counts, TransferError> {
+    source.seek(SeekFrom::Start(0))?;
+    let mut lines = Lines::new(source);
+    lines.header()?;
+    let mut definitions = Definitions::default();
+    let mut seen: HashSet<RunId> = HashSet::new();
+    let mut counts = Counts::default();
+    let mut told: Option<Told> = None;
+    let fold = |told: Option<Told>, definitions: &Definitions| match told {
+        Some(told) => told.check(definitions),
+        None => Ok(()),
+    };
+    while let Some(line) = lines.next()? {
+        let outcome = match line {
+            Line::Header { .. } => Err("a second header".into()),
+            Line::Definition { digest, json } => {
+                counts.definitions += 1;
+                definitions.add(&digest, &json)
+            }
+            Line::Run(line) => {
+                counts.runs += 1;
+                let is_new =
+                    RunId::parse(line.run.as_str()).is_ok() && seen.insert(line.run.clone());
+                let folded = fold(told.take(), &definitions);
+                told = Some(Told { line, journal: Vec::new() });
+                if is_new { folded } else { Err("the run is no run, or comes twice".into()) }
+            }
+            Line::Append { at, events } => match &mut told {
+                Some(told) => {
+                    counts.events += count(events.len());
+                    told.add(at, events);
+                    Ok(())
+                }
+                None => Err("events without a run".into()),
+            },
+            Line::End(end) => {
+                fold(told.take(), &definitions).map_err(|what| lines.damaged(what))?;
+                return lines.end(&end, counts);
+            }
+        };
+        outcome.map_err(|what| lines.damaged(what))?;
+    }
+    Err(TransferError::Cut { line: lines.number })
+}
+
+/// Writes a file that has been checked.
+async fn write(
+    journal: &dyn Journal,
+    source: &mut (impl BufRead + Seek + Send),
+    progress: &mut (dyn FnMut(Counts) + Send),
+) -> Result<(), TransferError> {
+    let mut lines = Lines::new(source);
+    let mut definitions = Definitions::default();
+    let mut counts = Counts::default();
+    let mut told: Option<Told> = None;
+    let mut writing = FuturesUnordered::new();
+    while let Some(line) = lines.next()? {
+        let finished = match line {
+            Line::Header { .. } => None,
+            Line::Definition { digest, json } => {
+                definitions.add(&digest, &json).map_err(|what| lines.damaged(what))?;
+                journal.put_definition(&digest, &json).await?;
+                counts.definitions += 1;
+                None
+            }
+            Line::Run(line) => told.replace(Told { line, journal: Vec::new() }),
+            Line::Append { at, events } => {
+                if let Some(told) = &mut told {
+                    told.add(at, events);
+                }
+                None
+            }
+            Line::End(_) => told.take(),
+        };
+        let Some(told) = finished else { continue };
+        let workflow = definitions.of(&told.journal).map_err(|what| lines.damaged(what))?;
+        counts.runs += 1;
+        counts.events += count(told.journal.len());
+        writing.push(store(journal, told, workflow));
+        while writing.len() >= AT_ONCE {
+            writing.next().await.transpose()?;
+        }
+        progress(counts);
+    }
+    while let Some(outcome) = writing.next().await {
+        outcome?;
+    }
+    Ok(())
+}
+
+/// Appends one run, time by time, as it once happened.
+async fn store(
+    journal: &dyn Journal,
+    told: Told,
+    workflow: Arc<Workflow>,
+) -> Result<(), TransferError> {
+    let Told { line, journal: recorded } = told;
+    let mut session = Some(line.session);
+    let mut key = line.key.map(|(key, request)| (key, KeyRow { request, run: line.run.clone() }));
+    let mut run: Option<Run> = None;
+    for group in recorded.chunk_by(|left, right| left.at == right.at) {
+        let expected = run.as_ref().map_or(0, |run| run.version);
+        let at = group.first().map_or(Millis(0), |first| first.at);
+        for recorded in group {
+            match (&mut run, &recorded.event) {
+                (Some(run), event) => {
+                    evolve(run, event, at).map_err(|corruption| changed(&corruption))?;
+                }
+                (None, Event::Started(started)) => {
+                    run = Some(begin(line.run.clone(), Arc::clone(&workflow), started, at));
+                }
+                (None, _) => {}
+            }
+        }
+        let Some(run) = &run else { continue };
+        let append = Append {
+            run: line.run.clone(),
+            expected,
+            fence: None,
+            at,
+            events: group.iter().map(|recorded| recorded.event.clone()).collect(),
+            head: Head::of(run),
+            session: session.take(),
+            key: key.take(),
+        };
+        journal.append(append).await?;
+    }
+    Ok(())
+}
+
+/// The file was checked a moment ago; it has changed under our hands.
+fn changed(corruption: &Corruption) -> TransferError {
+    TransferError::Damaged { line: 0, what: format!("the file changed meanwhile: {corruption}") }
+}
+
+/// Lines of a file, numbered, with the checksum of all that were read before the last.
+struct Lines<'a, R> {
+    source: &'a mut R,
+    number: u64,
+    sum: Sha256,
+    last: Vec<u8>,
+}
+
+impl<'a, R: BufRead> Lines<'a, R> {
+    fn new(source: &'a mut R) -> Self {
+        Self { source, number: 0, sum: Sha256::new(), last: Vec::new() }
+    }
+
+    fn damaged(&self, what: String) -> TransferError {
+        TransferError::Damaged { line: self.number, what }
+    }
+
+    fn next(&mut self) -> Result<Option<Line>, TransferError> {
+        self.sum.update(&self.last);
+        self.last.clear();
+        self.source.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut self.last)?;
+        if self.last.is_empty() {
+            return Ok(None);
+        }
+        if self.last.last() != Some(&b'\n') {
+            return Err(TransferError::Cut { line: self.number });
+        }
+        self.number += 1;
+        match serde_json::from_slice(&self.last) {
+            Ok(line) => Ok(Some(line)),
+            Err(_) if self.number == 1 => Err(TransferError::Foreign),
+            Err(error) => Err(self.damaged(error.to_string())),
+        }
+    }
+
+    fn header(&mut self) -> Result<(), TransferError> {
+        match self.next()? {
+            Some(Line::Header { format, version: VERSION }) if format == FORMAT => Ok(()),
+            Some(Line::Header { format, version }) if format == FORMAT => {
+                Err(TransferError::WrongVersion { found: version })
+            }
+            Some(_) | None => Err(TransferError::Foreign),
+        }
+    }
+
+    /// The last line must say of the file what we found in it, and be the last.
+    fn end(mut self, end: &End, counts: Counts) -> Result<Counts, TransferError> {
+        let sum = hex(&self.sum.clone().finalize());
+        if end.counts != counts || end.sha256 != sum {
+            return Err(self.damaged("counts or checksum do not fit the lines before".into()));
+        }
+        match self.next()? {
+            None => Ok(counts),
+            Some(_) => Err(self.damaged("there is more after the last line".into())),
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Transfer: a whole store as one file of JSON lines, out and in again. The way from one format, or
+//! one kind of store, to the next, and the backup. Knows the port and no adapter.
+//!
+//! ```text
+//! {"header":{"format":"holdpoint-export","version":1}}
+//! {"definition":{"digest":"…","json":"…"}}                          every definition in use
+//! {"run":{"run":"run_…","session":{…},"key":["…","…"]}}             oldest session first
+//! {"append":{"at":…,"events":[…]}}                                  its journal, in order
+//! {"end":{"definitions":…,"runs":…,"events":…,"sha256":"…"}}        of all bytes before this line
+//! ```
+
+mod export;
+mod import;
+
+use serde::{Deserialize, Serialize};
+
+use crate::kernel::{Event, Millis, RunId};
+use crate::ports::{AppendError, Fault, SessionRow};
+
+pub use export::export;
+pub use import::import;
+
+const FORMAT: &str = "holdpoint-export";
+const VERSION: u32 = 1;
+
+/// How much has been moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Counts {
+    /// Definitions.
+    pub definitions: u64,
+    /// Runs.
+    pub runs: u64,
+    /// Events.
+    pub events: u64,
+}
+
+/// Why a store was not moved.
+#[derive(Debug, thiserror::Error)]
+pub enum TransferError {
+    /// There is something in the target.
+    #[error("the store is not empty; import into a new data directory")]
+    NotEmpty,
+    /// The file is something else.
+    #[error("line 1: this is not a Holdpoint export; `holdpoint export` writes one")]
+    Foreign,
+    /// The file is of another version.
+    #[error("line 1: an export of version {found}, this program reads {VERSION}")]
+    WrongVersion {
+        /// What is there.
+        found: u32,
+    },
+    /// The file ends too early.
+    #[error(
+        "the file ends after line {line} without its last line: it was cut; nothing was imported"
+    )]
+    Cut {
+        /// The last line there is.
+        line: u64,
+    },
+    /// A line is wrong.
+    #[error("line {line}: {what}; nothing was imported")]
+    Damaged {
+        /// Which.
+        line: u64,
+        /// What is wrong.
+        what: String,
+    },
+    /// The file cannot be read or written.
+    #[error("the file cannot be read or written")]
+    Io(#[from] std::io::Error),
+    /// The store said no.
+    #[error("the store failed; if this was an import, delete the target and begin again")]
+    Store(#[from] Fault),
+    /// The store said no to an append.
+    #[error("the store took no more; delete the target and begin again")]
+    Append(#[from] AppendError),
+}
+
+/// One line of an export.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Line {
+    Header { format: String, version: u32 },
+    Definition { digest: String, json: String },
+    Run(RunLine),
+    Append { at: Millis, events: Vec<Event> },
+    End(End),
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct RunLine {
+    run: RunId,
+    session: SessionRow,
+    /// The idempotency key, and the digest of what was asked with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    key: Option<(String, String)>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct End {
+    #[serde(flatten)]
+    counts: Counts,
+    sha256: String,
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        // Writing to a string does not fail.
+        write!(text, "{byte:02x}").ok();
+        text
+    })
+}

@@ -1,0 +1,273 @@
+//! Golden: the stored form, byte by byte. The files are never edited, only added to: whatever a
+//! release has written, every later one reads.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use holdpoint::kernel::workflow::Safety;
+use holdpoint::kernel::{
+    Audience, Choice, Closing, Event, Failure, Kind, Message, Millis, OnTimeout, Origin, Purpose,
+    Question, RunId, Speaker, Started, ToolCall, Usage,
+};
+use holdpoint::ports::{Head, HeadStatus, KeyRow, SessionRow};
+use holdpoint::store::codec::{self, StoredHead};
+use holdpoint::store::keys;
+use serde_json::{Value, json};
+
+use crate::kit::session_id;
+
+/// Set to write files that are not there yet.
+const RECORD: &str = "HOLDPOINT_RECORD_GOLDEN";
+const RUN: &str = "run_01k9zq3v7m8n4p5r6s7t8v9w0x";
+
+/// The bytes under test are those of the file; returns what the file has.
+fn golden(name: &str, bytes: &[u8]) -> Vec<u8> {
+    let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/journals").join(name);
+    if std::env::var_os(RECORD).is_some() && !path.exists() {
+        std::fs::write(&path, bytes).unwrap();
+    }
+    let golden = std::fs::read(&path).unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert_eq!(text(bytes), text(&golden), "`{name}` is written differently today");
+    assert_eq!(bytes, golden, "`{name}` is written differently today");
+    golden
+}
+
+fn run() -> RunId {
+    RunId::parse(RUN).unwrap()
+}
+
+fn question() -> Question {
+    Question {
+        ordinal: 2,
+        step: "venue".into(),
+        agent: Some("planner".into()),
+        turn: Some(3),
+        origin: Origin::ToolCall("c1".into()),
+        kind: Kind::Selection,
+        prompt: "Which \"one\"?\n".into(),
+        context: json!({"guests": 60}),
+        options: vec![Choice {
+            id: "a".into(),
+            label: "The Foundry".into(),
+            description: "ä".into(),
+        }],
+        schema: Some(json!({"enum": ["a"]})),
+        deadline: Some(Millis(1_700_000_360_000)),
+        on_timeout: OnTimeout::DefaultAnswer(json!("a")),
+        asked_at: Millis(1_700_000_000_000),
+        messages: 4,
+    }
+}
+
+fn plain_question() -> Question {
+    Question {
+        agent: None,
+        turn: None,
+        origin: Origin::HumanStep,
+        kind: Kind::Approval,
+        context: Value::Null,
+        options: Vec::new(),
+        schema: None,
+        deadline: None,
+        on_timeout: OnTimeout::Reject,
+        asked_at: Millis(0),
+        messages: 0,
+        ..question()
+    }
+}
+
+fn message() -> Message {
+    Message {
+        data: Some(json!([1])),
+        calls: vec![call()],
+        call_id: Some("c0".into()),
+        ..Message::text(Speaker::Assistant, "planner", "Hm.").to(Audience::Only("planner".into()))
+    }
+}
+
+fn call() -> ToolCall {
+    ToolCall { id: "c1".into(), tool: "search".into(), arguments: json!({"q": "venue"}) }
+}
+
+fn started() -> Started {
+    Started {
+        session: session_id("ses_golden"),
+        workflow: "venue".into(),
+        definition: "d1".into(),
+        owner: "ann".into(),
+        door: "grpc".into(),
+        input: json!("Find a venue."),
+        metadata: BTreeMap::from([("team".into(), "events".into())]),
+        forked_from: Some((run(), 7)),
+    }
+}
+
+/// Every event there is, once with everything and, where it matters, once with nothing.
+fn events() -> Vec<Event> {
+    let failure = || Failure::new("step.failed", "no luck");
+    let usage = Usage { input_tokens: 5, output_tokens: 7 };
+    let plain = Message::text(Speaker::User, "", "Hello.");
+    vec![
+        Event::Started(started()),
+        Event::Started(Started { metadata: BTreeMap::new(), forked_from: None, ..started() }),
+        Event::StepStarted {
+            turn: 1,
+            step: "look".into(),
+            agent: "planner".into(),
+            attempt: 2,
+            purpose: Purpose::Synthesis,
+        },
+        Event::StepStarted {
+            turn: 2,
+            step: "look".into(),
+            agent: "planner".into(),
+            attempt: 1,
+            purpose: Purpose::Work,
+        },
+        Event::Delta { turn: 1, attempt: 2, text: "Hm".into() },
+        Event::MessageAdded { turn: Some(1), message: message(), usage },
+        Event::MessageAdded { turn: None, message: plain, usage: Usage::default() },
+        Event::ToolCalled { turn: 1, call: call(), safety: Safety::Idempotent },
+        Event::ToolReturned { turn: 1, call_id: "c1".into(), value: json!({"n": 1}), failed: true },
+        Event::ToolReturned { turn: 1, call_id: "c1".into(), value: json!(null), failed: false },
+        Event::HandedOff {
+            turn: 1,
+            call_id: "c2".into(),
+            from: "planner".into(),
+            to: "buyer".into(),
+        },
+        Event::StepCompleted { turn: 1, output: json!({"ok": true}) },
+        Event::StepCompleted { turn: 1, output: Value::Null },
+        Event::StepFailed {
+            turn: 1,
+            attempt: 2,
+            failure: failure(),
+            retry_at: Some(Millis(9)),
+            interrupted: true,
+        },
+        Event::StepFailed {
+            turn: 1,
+            attempt: 2,
+            failure: failure(),
+            retry_at: None,
+            interrupted: false,
+        },
+        Event::Asked(question()),
+        Event::Asked(plain_question()),
+        Event::Answered {
+            ordinal: 2,
+            value: json!("a"),
+            by: "ann".into(),
+            door: "cli".into(),
+            given: None,
+            key: "k".into(),
+        },
+        Event::Closed { ordinal: 3, closing: Closing::Passed, by: "timer".into() },
+        Event::CheckpointSaved,
+        Event::Parked,
+        Event::Output { value: json!(["done"]) },
+        Event::Warned(failure()),
+        Event::Completed,
+        Event::Failed(failure()),
+        Event::Cancelled { by: "ann".into(), reason: "enough".into() },
+    ]
+}
+
+fn head(status: HeadStatus) -> Head {
+    Head {
+        run: run(),
+        session: session_id("ses_golden"),
+        owner: "ann".into(),
+        workflow: "venue".into(),
+        definition: "d1".into(),
+        version: 7,
+        status,
+        started_at: Millis(1_700_000_000_000),
+        updated_at: Millis(1_700_000_000_250),
+        questions: vec![question(), plain_question()],
+        wake_at: Some(Millis(1_700_000_360_000)),
+        turns: 3,
+        messages: 4,
+        metadata: BTreeMap::from([("team".into(), "events".into())]),
+        forked_from: Some((run(), 7)),
+    }
+}
+
+#[test]
+fn every_event_is_written_as_it_always_was() {
+    let key = keys::entry(&keys::pack(&run()).unwrap(), 1);
+    let events = events();
+    let record = codec::seal_events(&key, Millis(1_700_000_000_000), &events).unwrap();
+    let stored = golden("v1-entry.bin", &record);
+    let read = codec::unseal_events(&key, &stored, 1).unwrap();
+    assert_eq!(read.iter().map(|recorded| recorded.event.clone()).collect::<Vec<_>>(), events);
+    assert!(read.iter().zip(1..).all(|(recorded, version)| recorded.version == version));
+    assert!(read.iter().all(|recorded| recorded.at == Millis(1_700_000_000_000)));
+}
+
+#[test]
+fn every_head_is_written_as_it_always_was() {
+    let key = keys::head(&keys::pack(&run()).unwrap());
+    let failure = Failure::new("step.cap", "too many");
+    for (name, status) in [
+        ("running", HeadStatus::Running),
+        ("waiting", HeadStatus::Waiting(Millis(8))),
+        ("completed", HeadStatus::Completed),
+        ("failed", HeadStatus::Failed(failure)),
+        ("cancelled", HeadStatus::Cancelled("ann".into())),
+    ] {
+        let expected = StoredHead {
+            fence: (1 << 32) + 1,
+            key: Some("order \"7\"".into()),
+            head: head(status),
+        };
+        let json = codec::head_json(&expected.head).unwrap();
+        let record = codec::seal_head(&key, expected.fence, expected.key.as_deref(), &json);
+        let stored = golden(&format!("v1-head-{name}.bin"), &record);
+        assert_eq!(codec::unseal_head(&key, &stored), Ok(expected));
+    }
+}
+
+#[test]
+fn sessions_and_keys_are_written_as_they_always_were() {
+    let session = session_id("ses_golden");
+    let row = SessionRow { session: session.clone(), owner: "ann".into(), started_at: Millis(7) };
+    let key = keys::session(&session);
+    let stored = golden("v1-session.bin", &codec::seal_session(&key, &row).unwrap());
+    assert_eq!(codec::unseal_session(&key, &stored), Ok(row));
+
+    let row = KeyRow { request: "d1".into(), run: run() };
+    let key = keys::idempotency("ann", "order 7");
+    let stored = golden("v1-key.bin", &codec::seal_json(&key, &row).unwrap());
+    assert_eq!(codec::unseal_json::<KeyRow>(&key, &stored), Ok(row));
+}
+
+#[test]
+fn keys_are_laid_out_as_they_always_were() {
+    let packed = keys::pack(&run()).unwrap();
+    let session = session_id("s");
+    let layout = [
+        ("head", keys::head(&packed)),
+        ("entry", keys::entry(&packed, 258)),
+        ("going", keys::going(&packed)),
+        ("due", keys::timed(keys::DUE, Millis(258), &packed)),
+        ("over", keys::timed(keys::OVER, Millis(258), &packed)),
+        ("session", keys::session(&session)),
+        ("session_run", keys::session_run(&session, &packed)),
+        ("key", keys::idempotency("ann", "order 7")),
+        ("definition", keys::definition("d1")),
+        ("piece", keys::piece(b"f1", 3)),
+        ("epoch", keys::EPOCH.to_vec()),
+    ];
+    let mut lines = String::new();
+    for (name, key) in layout {
+        write!(lines, "{name} ").unwrap();
+        for byte in key {
+            write!(lines, "{byte:02x}").unwrap();
+        }
+        lines.push('\n');
+    }
+    golden("v1-keys.txt", lines.as_bytes());
+}

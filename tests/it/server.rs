@@ -1,0 +1,307 @@
+//! Server: the real binary, started, killed and started again by tests, and clients that speak to it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use holdpoint::app::Client;
+use holdpoint::app::client::{Bearer, dial};
+use holdpoint::wire::v1::workflow_event::Event;
+use holdpoint::wire::v1::{
+    Request, RunStatus, RunWorkflowRequest, SendResponsesRequest, WatchRunRequest, WorkflowEvent,
+};
+use prost_types::value::Kind;
+use rustix::process::{Pid, Signal, kill_process};
+use tonic::{Status, Streaming};
+
+/// How a server is to be started.
+#[derive(Debug, Clone)]
+pub(crate) struct Setup {
+    root: PathBuf,
+    arguments: Vec<String>,
+    env: Vec<(String, String)>,
+    /// A bound on the size of any file it writes, in KiB: the disk is full there.
+    file_kib_max: Option<u64>,
+}
+
+impl Setup {
+    /// A server below `root`: data in `data`, its log in `server.log`.
+    pub(crate) fn new(root: &Path) -> Self {
+        Self {
+            root: root.to_path_buf(),
+            arguments: Vec::new(),
+            env: Vec::new(),
+            file_kib_max: None,
+        }
+    }
+
+    pub(crate) fn arg(mut self, argument: &str) -> Self {
+        self.arguments.push(argument.into());
+        self
+    }
+
+    pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
+        self.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// Kills itself at the `passage`-th passage of the failpoint.
+    pub(crate) fn failpoint(self, name: &str, passage: u32) -> Self {
+        self.env("HOLDPOINT_FAILPOINT", &format!("{name}:{passage}"))
+    }
+
+    pub(crate) fn file_kib_max(mut self, kib: u64) -> Self {
+        self.file_kib_max = Some(kib);
+        self
+    }
+
+    /// The process, before it has said anything.
+    pub(crate) fn spawn(&self) -> Child {
+        let binary = env!("CARGO_BIN_EXE_holdpoint");
+        let mut command = match self.file_kib_max {
+            None => Command::new(binary),
+            Some(kib) => {
+                let mut shell = Command::new("bash");
+                // The signal ignored, a write past the limit fails with EFBIG instead.
+                let limit = format!("ulimit -f {kib}; trap '' XFSZ; exec \"$0\" \"$@\"");
+                shell.args(["-c", &limit, binary]);
+                shell
+            }
+        };
+        forget_settings(&mut command);
+        let (data, flows) = (self.root.join("data"), flows());
+        command
+            .args(["serve", "--json", "--listen", "127.0.0.1:0"])
+            .arg("--data")
+            .arg(data)
+            .arg("--workflows")
+            .arg(flows)
+            .args(&self.arguments)
+            .envs(self.env.iter().cloned())
+            .current_dir(&self.root)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(self.log())
+            .process_group(0)
+            .spawn()
+            .unwrap()
+    }
+
+    /// A server that listens; or how the process ended before it did.
+    pub(crate) fn try_start(&self) -> Result<Server, ExitStatus> {
+        let mut child = self.spawn();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        if line.is_empty() {
+            return Err(child.wait().unwrap());
+        }
+        let told: serde_json::Value = serde_json::from_str(&line).unwrap();
+        let address = told["listening"].as_str().unwrap().to_owned();
+        Ok(Server { setup: self.clone(), child, address })
+    }
+
+    pub(crate) fn start(&self) -> Server {
+        self.try_start().unwrap_or_else(|status| panic!("{status}: {}", self.told()))
+    }
+
+    /// What servers below this root have logged.
+    pub(crate) fn told(&self) -> String {
+        fs::read_to_string(self.root.join("server.log")).unwrap_or_default()
+    }
+
+    fn log(&self) -> File {
+        let path = self.root.join("server.log");
+        OpenOptions::new().create(true).append(true).open(path).unwrap()
+    }
+}
+
+/// Takes away the settings of whoever runs the tests.
+pub(crate) fn forget_settings(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("HOLDPOINT_") {
+            command.env_remove(name);
+        }
+    }
+}
+
+/// The workflows that tests run.
+pub(crate) fn flows() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/flows")
+}
+
+/// A server that listens. It is killed when it goes out of scope.
+#[derive(Debug)]
+pub(crate) struct Server {
+    setup: Setup,
+    child: Child,
+    address: String,
+}
+
+impl Server {
+    pub(crate) fn start(root: &Path) -> Self {
+        Setup::new(root).start()
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    pub(crate) async fn client(&self) -> Client {
+        dial(&self.url(), Bearer::default()).await.unwrap()
+    }
+
+    pub(crate) async fn client_with(&self, api_key: &str) -> Client {
+        dial(&self.url(), Bearer::new(Some(api_key)).unwrap()).await.unwrap()
+    }
+
+    /// As a power cut would end it.
+    pub(crate) fn kill(&mut self) {
+        // It may have died on its own already.
+        drop(self.child.kill());
+        self.child.wait().unwrap();
+    }
+
+    /// Kills it, and starts it again without what it was told in its environment.
+    pub(crate) fn restart(&mut self) {
+        self.kill();
+        let setup = Setup { env: Vec::new(), file_kib_max: None, ..self.setup.clone() };
+        *self = setup.start();
+    }
+
+    /// Asks it to stop.
+    pub(crate) fn terminate(&self) {
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        kill_process(pid, Signal::TERM).unwrap();
+    }
+
+    /// Waits for its end.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        self.child.wait().unwrap()
+    }
+
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
+    pub(crate) fn told(&self) -> String {
+        self.setup.told()
+    }
+
+    /// A page over plain HTTP: its status and its body.
+    pub(crate) fn page(&self, path: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let head =
+            format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.address);
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+        let body = answer.split_once("\r\n\r\n").unwrap().1.to_owned();
+        (status, body)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+pub(crate) fn text(text: &str) -> prost_types::Value {
+    prost_types::Value { kind: Some(Kind::StringValue(text.into())) }
+}
+
+pub(crate) fn start_of(
+    workflow: &str,
+    session: &str,
+    input: &str,
+    key: &str,
+) -> RunWorkflowRequest {
+    RunWorkflowRequest {
+        workflow_id: workflow.into(),
+        session_id: session.into(),
+        input: Some(text(input)),
+        idempotency_key: key.into(),
+        ..Default::default()
+    }
+}
+
+pub(crate) fn answer_to(request: &str, value: &str, key: &str) -> SendResponsesRequest {
+    SendResponsesRequest {
+        responses: [(request.to_owned(), text(value))].into(),
+        idempotency_key: key.into(),
+        ..Default::default()
+    }
+}
+
+/// Everything that a stream tells until it ends.
+pub(crate) async fn drained(
+    mut stream: Streaming<WorkflowEvent>,
+) -> Result<Vec<WorkflowEvent>, Status> {
+    let mut told = Vec::new();
+    while let Some(event) = stream.message().await? {
+        told.push(event);
+    }
+    Ok(told)
+}
+
+pub(crate) async fn run(client: &mut Client, request: RunWorkflowRequest) -> Vec<WorkflowEvent> {
+    drained(client.run_workflow(request).await.unwrap().into_inner()).await.unwrap()
+}
+
+pub(crate) async fn send(client: &mut Client, request: SendResponsesRequest) -> Vec<WorkflowEvent> {
+    drained(client.send_responses(request).await.unwrap().into_inner()).await.unwrap()
+}
+
+/// The whole journal of a run, until it rests.
+pub(crate) async fn journal(client: &mut Client, run_id: &str) -> Vec<WorkflowEvent> {
+    let request = WatchRunRequest { run_id: run_id.into(), ..Default::default() };
+    drained(client.watch_run(request).await.unwrap().into_inner()).await.unwrap()
+}
+
+/// The one request that a stream ended with.
+pub(crate) fn asked(events: &[WorkflowEvent]) -> Option<Request> {
+    match events.last()?.event.as_ref()? {
+        Event::Status(status) if status.status() == RunStatus::Waiting => {
+            let waiting = status.workflow_waiting.clone().unwrap();
+            Some(waiting.requests.into_iter().next().unwrap())
+        }
+        _ => None,
+    }
+}
+
+/// The names of events, as the wire has them.
+pub(crate) fn names(events: &[WorkflowEvent]) -> Vec<&'static str> {
+    events.iter().map(|event| name(event.event.as_ref().unwrap())).collect()
+}
+
+pub(crate) fn name(event: &Event) -> &'static str {
+    match event {
+        Event::Started(_) => "started",
+        Event::Status(_) => "status",
+        Event::ExecutorInvoked(_) => "executor_invoked",
+        Event::ExecutorCompleted(_) => "executor_completed",
+        Event::ExecutorFailed(_) => "executor_failed",
+        Event::Delta(_) => "delta",
+        Event::Message(_) => "message",
+        Event::ToolCall(_) => "tool_call",
+        Event::ToolResult(_) => "tool_result",
+        Event::Handoff(_) => "handoff",
+        Event::RequestInfo(_) => "request_info",
+        Event::ResponseReceived(_) => "response_received",
+        Event::CheckpointSaved(_) => "checkpoint_saved",
+        Event::Output(_) => "output",
+        Event::Warning(_) => "warning",
+        Event::Completed(_) => "completed",
+        Event::Failed(_) => "failed",
+        Event::Cancelled(_) => "cancelled",
+        Event::RequestClosed(_) => "request_closed",
+    }
+}
