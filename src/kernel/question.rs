@@ -6,14 +6,21 @@
 //! - **K3** An answer is accepted only against the digest of what was shown.
 //! - **K7** Nothing fails open: an ambiguous answer is refused, and silence never approves.
 
+use std::sync::{Arc, LazyLock};
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::kernel::digest;
 use crate::kernel::id::{RequestId, RunId};
 use crate::kernel::message::ToolCall;
-use crate::kernel::schema::{self, Mismatch};
+use crate::kernel::schema::{self, Compiled, Mismatch};
 use crate::kernel::time::Millis;
+
+/// What answers to most questions must fit, compiled once: it is the same for all of them.
+static VERDICT: LazyLock<Arc<Compiled>> = LazyLock::new(|| compiled(&verdict_schema()));
+static USER_TURN: LazyLock<Arc<Compiled>> = LazyLock::new(|| compiled(&user_turn_schema()));
+static OUTCOME: LazyLock<Arc<Compiled>> = LazyLock::new(|| compiled(&outcome_schema()));
 
 /// What kind of decision is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -208,16 +215,20 @@ impl Question {
 
     /// The digest of what a person is shown (K3): changing any of it changes the digest.
     pub fn digest(&self, run: &RunId) -> String {
-        digest::of(&json!({
-            "run": run.as_str(),
-            "request": self.ordinal,
-            "step": self.step,
-            "kind": self.kind.word(),
-            "prompt": self.prompt,
-            "context": self.context,
-            "options": self.options.iter().map(|option| json!([option.id, option.label, option.description])).collect::<Vec<_>>(),
-            "schema": self.schema,
-        }))
+        let mut shown = digest::Canonical::default();
+        shown.raw("{\"context\":").value(&self.context);
+        shown.raw(",\"kind\":").text(self.kind.word());
+        shown.raw(",\"options\":[");
+        for (index, option) in self.options.iter().enumerate() {
+            shown.raw(if index == 0 { "[" } else { ",[" }).text(&option.id);
+            shown.raw(",").text(&option.label).raw(",").text(&option.description).raw("]");
+        }
+        shown.raw("],\"prompt\":").text(&self.prompt);
+        shown.raw(",\"request\":").value(&self.ordinal.into());
+        shown.raw(",\"run\":").text(run.as_str());
+        shown.raw(",\"schema\":").value(self.schema.as_ref().unwrap_or(&Value::Null));
+        shown.raw(",\"step\":").text(&self.step).raw("}");
+        shown.digest()
     }
 
     /// The JSON Schema that an answer is really validated against.
@@ -227,11 +238,7 @@ impl Question {
         }
         match self.kind {
             Kind::Clarification => match self.origin {
-                Origin::UserTurn => json!({"anyOf": [
-                    {"type": "string", "minLength": 1},
-                    {"type": "array", "maxItems": 0, "description": "an empty list ends the conversation"},
-                    {"type": "object", "properties": {"verb": {"const": "end"}}, "required": ["verb"], "additionalProperties": false},
-                ]}),
+                Origin::UserTurn => user_turn_schema(),
                 Origin::Directive
                 | Origin::ToolCall(_)
                 | Origin::HumanStep
@@ -241,19 +248,22 @@ impl Question {
             Kind::Selection => {
                 json!({"enum": self.options.iter().map(|option| &option.id).collect::<Vec<_>>()})
             }
-            Kind::Approval | Kind::PlanReview | Kind::ToolApproval => json!({
-                "type": "object",
-                "properties": {
-                    "decision": {"enum": ["approve", "reject"]},
-                    "note": {"type": "string"},
-                },
-                "required": ["decision"],
-                "additionalProperties": false,
-            }),
-            Kind::OutcomeCheck => json!({"anyOf": [
-                {"type": "object", "properties": {"verb": {"const": "happened"}, "result": {}}, "required": ["verb", "result"], "additionalProperties": false},
-                {"type": "object", "properties": {"verb": {"enum": ["redo", "abort"]}}, "required": ["verb"], "additionalProperties": false},
-            ]}),
+            Kind::Approval | Kind::PlanReview | Kind::ToolApproval => verdict_schema(),
+            Kind::OutcomeCheck => outcome_schema(),
+        }
+    }
+
+    /// The same, ready to be checked against.
+    fn compiled_schema(&self) -> Arc<Compiled> {
+        match (&self.schema, self.kind) {
+            (None, Kind::Approval | Kind::PlanReview | Kind::ToolApproval) => Arc::clone(&VERDICT),
+            (None, Kind::OutcomeCheck) => Arc::clone(&OUTCOME),
+            (None, Kind::Clarification) if self.origin == Origin::UserTurn => {
+                Arc::clone(&USER_TURN)
+            }
+            (None, Kind::Clarification | Kind::Selection) | (Some(_), _) => {
+                compiled(&self.response_schema())
+            }
         }
     }
 
@@ -272,11 +282,10 @@ impl Question {
                 }
             };
         }
-        let schema = self.response_schema();
-        let mismatch = match schema::check(&schema, value) {
-            Ok(()) => return Ok(value.clone()),
-            Err(mismatch) => mismatch,
-        };
+        let schema = self.compiled_schema();
+        if schema.fits(value) {
+            return Ok(value.clone());
+        }
         let meant = match value {
             Value::String(text) => self.meant_by(text.trim(), &schema),
             Value::Bool(yes) if self.is_verdict() => Some(self.decision(*yes)),
@@ -287,12 +296,8 @@ impl Question {
             | Value::Object(_) => None,
         };
         match meant {
-            Some(meant)
-                if !schema::is_too_deep(&meant) && schema::check(&schema, &meant).is_ok() =>
-            {
-                Ok(meant)
-            }
-            Some(_) | None => Err(self.explain(mismatch)),
+            Some(meant) if !schema::is_too_deep(&meant) && schema.fits(&meant) => Ok(meant),
+            Some(_) | None => Err(self.explain(schema.mismatch(value))),
         }
     }
 
@@ -330,14 +335,14 @@ impl Question {
         self.schema.is_none() && self.kind == Kind::Clarification && self.origin != Origin::UserTurn
     }
 
-    fn meant_by(&self, text: &str, schema: &Value) -> Option<Value> {
+    fn meant_by(&self, text: &str, schema: &Compiled) -> Option<Value> {
         let word = match text.to_lowercase().as_str() {
             "approve" | "approved" | "allow" | "yes" | "y" => Some(self.decision(true)),
             "reject" | "rejected" | "deny" | "no" | "n" => Some(self.decision(false)),
             word @ ("allow_once" | "allow_for_run") => Some(json!({"decision": word})),
             &_ => None,
         };
-        let fits = |word: &Value| self.is_verdict() && schema::check(schema, word).is_ok();
+        let fits = |word: &Value| self.is_verdict() && schema.fits(word);
         if let Some(word) = word.filter(fits) {
             return Some(word);
         }
@@ -352,7 +357,7 @@ impl Question {
             (Some((_, option)), None) => Some(Value::String(option.id.clone())),
             // K7: what could mean either of two is neither.
             (Some(_), Some(_)) => None,
-            (None, _) => schema::read_plain(schema, text),
+            (None, _) => schema.read_plain(text),
         }
     }
 
@@ -371,6 +376,37 @@ impl Question {
         };
         Mismatch { at: mismatch.at, expected }
     }
+}
+
+fn compiled(schema: &Value) -> Arc<Compiled> {
+    Arc::new(Compiled::of(schema))
+}
+
+fn user_turn_schema() -> Value {
+    json!({"anyOf": [
+        {"type": "string", "minLength": 1},
+        {"type": "array", "maxItems": 0, "description": "an empty list ends the conversation"},
+        {"type": "object", "properties": {"verb": {"const": "end"}}, "required": ["verb"], "additionalProperties": false},
+    ]})
+}
+
+fn verdict_schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "decision": {"enum": ["approve", "reject"]},
+            "note": {"type": "string"},
+        },
+        "required": ["decision"],
+        "additionalProperties": false,
+    })
+}
+
+fn outcome_schema() -> Value {
+    json!({"anyOf": [
+        {"type": "object", "properties": {"verb": {"const": "happened"}, "result": {}}, "required": ["verb", "result"], "additionalProperties": false},
+        {"type": "object", "properties": {"verb": {"enum": ["redo", "abort"]}}, "required": ["verb"], "additionalProperties": false},
+    ]})
 }
 
 #[cfg(test)]
@@ -466,6 +502,29 @@ mod tests {
         edited.prompt.push('!');
         assert_ne!(shown.digest(&run), edited.digest(&run));
         assert_eq!(shown.digest(&run), shown.clone().digest(&run));
+    }
+
+    #[test]
+    fn k3_the_digest_is_that_of_the_canonical_json() {
+        let run = RunId::fresh("01k9zq3v7m8n4p5r6s7t8v9w0x");
+        let mut shown = question(Kind::Selection);
+        for _ in 0..2 {
+            let options: Vec<_> = shown
+                .options
+                .iter()
+                .map(|option| json!([option.id, option.label, option.description]))
+                .collect();
+            let whole = json!({
+                "run": run.as_str(), "request": 1, "step": "venue", "kind": "selection",
+                "prompt": shown.prompt, "context": shown.context, "options": options,
+                "schema": shown.schema,
+            });
+            assert_eq!(shown.digest(&run), digest::of(&whole));
+            shown.options = vec![option("a", "The \"Foundry\""), option("b\n", "ö")];
+            shown.context = json!({"b": [1, 2.5, null], "a": {"z": true, "y": "\u{7f}"}});
+            shown.schema = Some(json!({"type": "string", "enum": ["a"]}));
+            shown.prompt = "Which?\tThis".into();
+        }
     }
 
     #[test]
