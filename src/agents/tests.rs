@@ -51,6 +51,7 @@ fn workflow(rules: Value) -> Workflow {
         limits: Limits::default(),
         models: [("m".into(), Model { provider: "scripted".into(), settings })].into(),
         tools: [].into(),
+        gates: Vec::new(),
         agents: [].into(),
         pattern: Pattern::Sequential { steps: Vec::new() },
     }
@@ -61,6 +62,7 @@ fn with_tool(settings: Value) -> Workflow {
         description: String::new(),
         provider: "scripted".into(),
         safety: Safety::Pure,
+        tags: Vec::new(),
         parameters: None,
         settings,
     };

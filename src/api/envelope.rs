@@ -114,11 +114,7 @@ fn detailed(response: Response<Body>) -> Response<Body> {
              method's protobuf message"
                 .to_owned(),
         ),
-        Code::Unimplemented => (
-            Code::Unimplemented,
-            "method.unknown",
-            "no such method; reflection lists the ones there are".to_owned(),
-        ),
+        Code::Unimplemented => return status::no_such_method().into_http(),
         Code::Ok
         | Code::Cancelled
         | Code::Unknown

@@ -102,7 +102,8 @@ impl Orchestrator for Service {
             key: request.idempotency_key,
             metadata: request.metadata.into_iter().collect(),
         };
-        self.engine.start(start, &who).await.map(begun).map_err(status::of)
+        let started = self.engine.start(start, &who).await;
+        started.map(begun).map_err(|error| status::of_field(error, "input"))
     }
 
     async fn send_responses(&self, request: Request<pb::SendResponsesRequest>) -> Reply<Events> {
@@ -189,6 +190,7 @@ impl Orchestrator for Service {
             run: Some(convert::run(&view.head)),
             conversation,
             output: view.output().map(crate::api::value::from_json),
+            grants: view.run.grants.iter().map(convert::grant).collect(),
         }))
     }
 
@@ -286,9 +288,21 @@ impl Orchestrator for Service {
             .engine
             .withdraw(&request.into_inner().request_id, &who)
             .await
-            .map_err(status::of)?;
+            .map_err(|error| status::of_field(error, "request_id"))?;
         let run = Some(self.run_of(id.as_str(), &who).await?);
         Ok(Response::new(pb::CancelRequestResponse { run }))
+    }
+
+    async fn revoke_grant(
+        &self,
+        request: Request<pb::RevokeGrantRequest>,
+    ) -> Reply<pb::RevokeGrantResponse> {
+        let who = self.who(&request)?;
+        let request = request.into_inner();
+        let id =
+            self.engine.revoke(&request.run_id, &request.tool, &who).await.map_err(status::of)?;
+        let run = Some(self.run_of(id.as_str(), &who).await?);
+        Ok(Response::new(pb::RevokeGrantResponse { run }))
     }
 
     async fn signal_run(
@@ -318,11 +332,7 @@ impl Orchestrator for Service {
     ) -> Reply<pb::GetWorkflowResponse> {
         self.who(&request)?;
         let name = request.into_inner().workflow_id;
-        let entry = self
-            .engine
-            .library()
-            .get(&name)
-            .ok_or_else(|| status::refused(&crate::kernel::Refusal::UnknownWorkflow(name)))?;
+        let entry = self.engine.workflow(&name).map_err(status::of)?;
         Ok(Response::new(pb::GetWorkflowResponse {
             workflow: Some(convert::workflow(&entry)),
             definition_json: serde_json::to_string(&*entry.workflow).unwrap_or_default(),

@@ -1,10 +1,14 @@
 //! Pages: what an operator's tools ask over plain HTTP: is it alive, is it ready, how is it doing.
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, Response, StatusCode};
+use axum::response::IntoResponse as _;
 use axum::routing::get;
 
+use crate::api::status;
 use crate::engine::Engine;
 
 /// Renders the metrics, as Prometheus reads them.
@@ -28,6 +32,18 @@ pub fn router(engine: Engine, render: Render) -> Router {
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics_page))
         .with_state(Pages { engine, render })
+}
+
+/// Whatever else is asked for: each kind of caller is told in its own way that it is not there.
+pub async fn nothing(headers: HeaderMap) -> Response<Body> {
+    let is_grpc = headers
+        .get(CONTENT_TYPE)
+        .is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"));
+    if is_grpc {
+        return status::no_such_method().into_http();
+    }
+    let where_to = "nothing is here; gRPC is, and /healthz, /readyz and /metrics\n";
+    (StatusCode::NOT_FOUND, where_to).into_response()
 }
 
 /// Well while the store takes writes: one that has failed stays so until the process starts anew.

@@ -11,8 +11,13 @@ use crate::ports::Fault;
 pub(super) const DOMAIN: &str = "holdpoint";
 
 pub(super) fn of(error: EngineError) -> Status {
+    of_field(error, "responses")
+}
+
+/// The same, for a call that has no `responses`: what was said or meant is in `field` there.
+pub(super) fn of_field(error: EngineError, field: &str) -> Status {
     match error {
-        EngineError::Refused(refusal) => refused(&refusal),
+        EngineError::Refused(refusal) => refused_at(&refusal, named(&refusal, field)),
         EngineError::Draining => plain(
             Code::Unavailable,
             "server.draining",
@@ -54,12 +59,33 @@ fn faulted(fault: &Fault) -> Status {
 
 /// The caller's no, with its code, its field and its remedy.
 pub(super) fn refused(refusal: &Refusal) -> Status {
+    refused_at(refusal, refusal.field())
+}
+
+/// The field at fault, by its name in this call.
+fn named(refusal: &Refusal, field: &str) -> Option<String> {
+    let own = refusal.field()?;
+    match own.split_once(']') {
+        Some((head, rest)) if field != "responses" && head.starts_with("responses[") => {
+            Some(format!("{field}{rest}"))
+        }
+        Some(_) | None => Some(own),
+    }
+}
+
+fn refused_at(refusal: &Refusal, field: Option<String>) -> Status {
     let mut details = ErrorDetails::new();
     details.set_error_info(refusal.code(), DOMAIN, metadata_of(refusal));
-    if let Some(field) = refusal.field() {
+    if let Some(field) = field {
         details.add_bad_request_violation(field, refusal.to_string());
     }
     Status::with_error_details(code_of(refusal), refusal.to_string(), details)
+}
+
+/// Nobody answers to that name.
+pub(super) fn no_such_method() -> Status {
+    let message = "no such method; reflection lists the ones there are";
+    plain(Code::Unimplemented, "method.unknown", message)
 }
 
 /// A no that no field is to blame for.
@@ -75,7 +101,8 @@ fn code_of(refusal: &Refusal) -> Code {
         | Refusal::UnknownSession(_)
         | Refusal::UnknownRun(_)
         | Refusal::UnknownRequest(_)
-        | Refusal::UnknownCheckpoint(_) => Code::NotFound,
+        | Refusal::UnknownCheckpoint(_)
+        | Refusal::NotGranted { .. } => Code::NotFound,
         Refusal::ForeignRequest { .. }
         | Refusal::WrongAnswer { .. }
         | Refusal::Invalid { .. }
@@ -118,6 +145,7 @@ fn metadata_of(refusal: &Refusal) -> std::collections::HashMap<String, String> {
         | Refusal::KeyReused(_)
         | Refusal::RunOver { .. }
         | Refusal::NotListening { .. }
+        | Refusal::NotGranted { .. }
         | Refusal::Invalid { .. }
         | Refusal::TooLarge { .. }
         | Refusal::Unauthenticated

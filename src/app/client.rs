@@ -24,7 +24,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(20);
 /// Speaks `holdpoint.v1.Orchestrator`.
 pub type Client = OrchestratorClient<InterceptedService<Channel, Bearer>>;
 
-/// Shows the API key, if there is one, with every call.
+/// Says with every call that a command makes it, and shows the API key, if there is one.
 #[derive(Clone, Default)]
 pub struct Bearer(Option<MetadataValue<Ascii>>);
 
@@ -47,6 +47,7 @@ impl Bearer {
 
 impl Interceptor for Bearer {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
+        request.metadata_mut().insert("x-holdpoint-door", MetadataValue::from_static("cli"));
         if let Some(value) = &self.0 {
             request.metadata_mut().insert("authorization", value.clone());
         }

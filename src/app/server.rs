@@ -62,7 +62,8 @@ pub(super) async fn router(
         .add_service(health)
         .add_service(v1)
         .add_service(v1alpha);
-    Ok(routes.into_axum_router().merge(pages::router(engine.clone(), render)))
+    let pages = pages::router(engine.clone(), render);
+    Ok(routes.into_axum_router().merge(pages).fallback(pages::nothing))
 }
 
 /// Takes connections until `shutdown`, then lets those that are open finish.

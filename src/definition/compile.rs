@@ -38,6 +38,7 @@ pub(super) fn compile(file: &WorkflowFile, settings: &BTreeMap<String, Value>) -
         },
         models: file.models.iter().map(model).collect(),
         tools: file.tools.iter().map(|(name, tool)| (name.clone(), tool.compile())).collect(),
+        gates: file.gates.iter().map(super::gates::GateFile::compile).collect(),
         agents: file
             .agents
             .iter()
@@ -158,6 +159,7 @@ impl ToolFile {
                 SafetyFile::Idempotent => Safety::Idempotent,
                 SafetyFile::Unsafe => Safety::Unsafe,
             },
+            tags: self.tags.clone(),
             parameters: self.parameters.clone(),
             settings: self.settings.clone().map_or_else(|| json!({}), Value::Object),
         }

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::definition::gates::GateFile;
 use crate::definition::script::RuleFile;
 
 /// A Holdpoint workflow.
@@ -31,6 +32,10 @@ pub(super) struct WorkflowFile {
     /// Tools that agents may be given, by name.
     #[serde(default)]
     pub(super) tools: BTreeMap<String, ToolFile>,
+    /// Which tool calls wait for a person.
+    #[serde(default)]
+    #[schemars(length(max = 100))]
+    pub(super) gates: Vec<GateFile>,
     /// Who does the work, by name.
     #[serde(default)]
     pub(super) agents: BTreeMap<String, AgentFile>,
@@ -99,6 +104,9 @@ pub(super) struct ToolFile {
     /// What may be done after a crash, when nobody knows whether it was called.
     #[serde(default)]
     pub(super) safety: SafetyFile,
+    /// What kind of thing it does, for gates: `writes`, `deploys` …
+    #[serde(default)]
+    pub(super) tags: Vec<String>,
     /// The JSON Schema of its arguments.
     pub(super) parameters: Option<Value>,
     /// Settings for its provider.

@@ -11,6 +11,7 @@ mod check;
 mod compile;
 pub mod draw;
 mod file;
+mod gates;
 mod load;
 mod problem;
 mod schema;

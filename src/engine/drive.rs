@@ -126,9 +126,7 @@ impl Engine {
         command: Command,
         extras: Extras,
     ) -> Result<Done, EngineError> {
-        if self.is_draining() {
-            return Err(EngineError::Draining);
-        }
+        self.refuse_if_draining()?;
         let (engine, cell) = (self.clone(), Arc::clone(cell));
         let task = self.inner.tasks.spawn(async move {
             let mut state = engine.hot(&cell).await?;

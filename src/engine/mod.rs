@@ -155,6 +155,11 @@ impl Engine {
         }
     }
 
+    /// The no of a server that takes on nothing new.
+    fn refuse_if_draining(&self) -> Result<(), EngineError> {
+        if self.is_draining() { Err(EngineError::Draining) } else { Ok(()) }
+    }
+
     /// Takes on nothing new, lets attempts under way finish for as long as `patience`, then closes
     /// the store. What is cut off is taken up again at the next start.
     pub async fn shut_down(&self, patience: Duration) {

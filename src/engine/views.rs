@@ -135,7 +135,8 @@ impl Engine {
         if !who.is_admin() {
             filter.owner = Some(who.id.clone());
         }
-        Ok(self.inner.journal.heads(&filter, some(cursor), page_size(limit)?).await?)
+        let cursor = token(cursor, |token| RunId::parse(token).is_ok())?;
+        Ok(self.inner.journal.heads(&filter, cursor, page_size(limit)?).await?)
     }
 
     /// A session.
@@ -164,7 +165,8 @@ impl Engine {
         who: &Principal,
     ) -> Result<Page<SessionView>, EngineError> {
         let owner = (!who.is_admin()).then_some(who.id.as_str());
-        let page = self.inner.journal.sessions(owner, some(cursor), page_size(limit)?).await?;
+        let cursor = token(cursor, |token| SessionId::parse(token).is_ok())?;
+        let page = self.inner.journal.sessions(owner, cursor, page_size(limit)?).await?;
         let mut rows = Vec::with_capacity(page.rows.len());
         for row in page.rows {
             rows.push(self.session_view(row).await?);
@@ -289,6 +291,16 @@ fn open_requests(head: Head) -> Vec<OpenRequest> {
 
 fn some(cursor: &str) -> Option<&str> {
     (!cursor.is_empty()).then_some(cursor)
+}
+
+/// A page token, where its form is known: an unknown one would look like the end of the list.
+fn token(cursor: &str, is_one: impl Fn(&str) -> bool) -> Result<Option<&str>, Refusal> {
+    match some(cursor) {
+        Some(token) if !is_one(token) => {
+            Err(Refusal::invalid("page_token", "expected a next_page_token of this listing"))
+        }
+        token => Ok(token),
+    }
 }
 
 fn page_size(limit: i32) -> Result<usize, Refusal> {

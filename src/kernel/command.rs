@@ -62,6 +62,13 @@ pub enum Command {
         /// Who speaks.
         principal: Principal,
     },
+    /// Take back that a tool was allowed for the rest of the run.
+    Revoke {
+        /// The tool.
+        tool: String,
+        /// Who speaks.
+        principal: Principal,
+    },
     /// Stop the run.
     Cancel {
         /// Why.
@@ -193,6 +200,14 @@ pub enum Refusal {
         /// The signal.
         name: String,
     },
+    /// Nothing of the kind was allowed.
+    #[error("tool `{tool}` is not allowed for the rest of run `{run}`; GetRun lists what is")]
+    NotGranted {
+        /// The run.
+        run: String,
+        /// The tool.
+        tool: String,
+    },
     /// Several requests are open, and the caller did not say which it answers.
     #[error("session `{session}` has several open requests ({}); answer them by id with SendResponses", .requests.join(", "))]
     AmbiguousAnswer {
@@ -254,6 +269,7 @@ impl Refusal {
             Self::KeyReused(_) => "idempotency_key.reused",
             Self::RunOver { .. } => "run.over",
             Self::NotListening { .. } => "run.not_listening",
+            Self::NotGranted { .. } => "grant.unknown",
             Self::AmbiguousAnswer { .. } => "session.ambiguous",
             Self::Invalid { .. } => "field.invalid",
             Self::TooLarge { .. } => "field.too_large",
@@ -280,6 +296,7 @@ impl Refusal {
             Self::StaleDigest { request } => Some(format!("digests[{request}]")),
             Self::KeyReused(_) => Some("idempotency_key".into()),
             Self::NotListening { .. } => Some("name".into()),
+            Self::NotGranted { .. } => Some("tool".into()),
             Self::Invalid { field, .. } | Self::TooLarge { field, .. } => Some(field.clone()),
             Self::Unauthenticated | Self::Forbidden(_) => Some("authorization".into()),
             Self::Stale => None,

@@ -45,6 +45,15 @@ pub fn decide(run: &Run, command: &Command, now: Millis) -> Result<Decision, Ref
                 by: principal.id.clone(),
             }]))
         }
+        Command::Revoke { tool, principal } => {
+            refuse_if_over(run)?;
+            if !run.grants.iter().any(|grant| grant.covers(tool, now)) {
+                let (run, tool) = (run.id.to_string(), tool.clone());
+                return Err(Refusal::NotGranted { run, tool });
+            }
+            let by = principal.id.clone();
+            Ok(Decision::Events(vec![Event::Revoked { tool: tool.clone(), by }]))
+        }
         Command::Cancel { reason, principal } => {
             refuse_if_over(run)?;
             let by = principal.id.clone();

@@ -229,6 +229,13 @@ pub enum Event {
         /// Who closed it; `timer` at a deadline.
         by: String,
     },
+    /// A tool that was allowed for the rest of the run is so no longer.
+    Revoked {
+        /// The tool.
+        tool: String,
+        /// Who said so.
+        by: String,
+    },
     /// The run as it stands can be taken up from here, or forked.
     CheckpointSaved,
     /// Nothing is owed but answers: the run costs nothing until one comes.

@@ -26,6 +26,7 @@ mod decide;
 pub mod digest;
 mod event;
 mod evolve;
+mod gate;
 mod id;
 mod message;
 pub mod pattern;
@@ -54,8 +55,8 @@ pub use principal::{Principal, Role};
 pub use question::{Choice, Kind, OnTimeout, Origin, Question, Verdict};
 pub use reply::REPLY_BYTES_MAX;
 pub use run::{
-    CONVERSATION_BYTES_MAX, CallWaits, Ending, Heard, Last, OpenCall, QUESTIONS_MAX, Run, Status,
-    Turn,
+    CONVERSATION_BYTES_MAX, CallWaits, Ending, Grant, Heard, Last, OpenCall, QUESTIONS_MAX, Run,
+    Status, Turn,
 };
 pub use time::{Millis, duration_ms};
 pub use workflow::Workflow;

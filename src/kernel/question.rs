@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::kernel::digest;
 use crate::kernel::id::{RequestId, RunId};
+use crate::kernel::message::ToolCall;
 use crate::kernel::schema::{self, Compiled, Mismatch};
 use crate::kernel::time::Millis;
 
@@ -134,6 +135,8 @@ pub enum Origin {
     HumanStep,
     /// A tool call whose outcome was lost in a crash (E2).
     LostOutcome(String),
+    /// A tool call that waits at a gate: exactly what will be done if it is allowed.
+    Gate(Box<ToolCall>),
 }
 
 /// A question, as it is journalled and shown.
@@ -192,6 +195,9 @@ fn is_reject(on_timeout: &OnTimeout) -> bool {
     *on_timeout == OnTimeout::Reject
 }
 
+/// The decisions that let something happen; every other is a no.
+const YES: [&str; 4] = ["approve", "allow_once", "allow_for_run", "edit"];
+
 /// What an answer to an approval says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
@@ -236,7 +242,8 @@ impl Question {
                 Origin::Directive
                 | Origin::ToolCall(_)
                 | Origin::HumanStep
-                | Origin::LostOutcome(_) => json!({"type": "string", "minLength": 1}),
+                | Origin::LostOutcome(_)
+                | Origin::Gate(_) => json!({"type": "string", "minLength": 1}),
             },
             Kind::Selection => {
                 json!({"enum": self.options.iter().map(|option| &option.id).collect::<Vec<_>>()})
@@ -281,7 +288,7 @@ impl Question {
         }
         let meant = match value {
             Value::String(text) => self.meant_by(text.trim(), &schema),
-            Value::Bool(yes) if self.is_verdict() => Some(decision(*yes)),
+            Value::Bool(yes) if self.is_verdict() => Some(self.decision(*yes)),
             Value::Null
             | Value::Bool(_)
             | Value::Number(_)
@@ -297,7 +304,8 @@ impl Question {
     /// What an accepted answer to an approval decides.
     pub fn verdict(value: &Value) -> Verdict {
         let decision = value.get("decision").unwrap_or(value);
-        if decision.as_bool() == Some(true) || decision.as_str() == Some("approve") {
+        let word = decision.as_str().unwrap_or_default();
+        if decision.as_bool() == Some(true) || YES.contains(&word) {
             return Verdict::Approved;
         }
         Verdict::Rejected
@@ -311,14 +319,27 @@ impl Question {
         }
     }
 
+    /// A plain yes or no, in this question's own words.
+    fn decision(&self, yes: bool) -> Value {
+        let is_gate = matches!(self.origin, Origin::Gate(_));
+        let word = match (is_gate, yes) {
+            (false, true) => "approve",
+            (false, false) => "reject",
+            (true, true) => "allow_once",
+            (true, false) => "deny",
+        };
+        json!({"decision": word})
+    }
+
     fn is_any_text(&self) -> bool {
         self.schema.is_none() && self.kind == Kind::Clarification && self.origin != Origin::UserTurn
     }
 
     fn meant_by(&self, text: &str, schema: &Compiled) -> Option<Value> {
         let word = match text.to_lowercase().as_str() {
-            "approve" | "approved" | "yes" | "y" => Some(decision(true)),
-            "reject" | "rejected" | "no" | "n" => Some(decision(false)),
+            "approve" | "approved" | "allow" | "yes" | "y" => Some(self.decision(true)),
+            "reject" | "rejected" | "deny" | "no" | "n" => Some(self.decision(false)),
+            word @ ("allow_once" | "allow_for_run") => Some(json!({"decision": word})),
             &_ => None,
         };
         let fits = |word: &Value| self.is_verdict() && schema.fits(word);
@@ -341,7 +362,11 @@ impl Question {
     }
 
     fn explain(&self, mismatch: Mismatch) -> Mismatch {
-        let expected = if self.is_verdict() && self.schema.is_none() {
+        let expected = if matches!(self.origin, Origin::Gate(_)) {
+            "`allow_once` or `deny`, or {\"decision\": …, \"arguments\": …, \"note\": …} as the \
+             response schema says"
+                .into()
+        } else if self.is_verdict() && self.schema.is_none() {
             "`approve` or `reject`, or {\"decision\": …, \"note\": …}".into()
         } else if !self.options.is_empty() {
             let ids: Vec<_> = self.options.iter().map(|option| option.id.as_str()).collect();
@@ -382,10 +407,6 @@ fn outcome_schema() -> Value {
         {"type": "object", "properties": {"verb": {"const": "happened"}, "result": {}}, "required": ["verb", "result"], "additionalProperties": false},
         {"type": "object", "properties": {"verb": {"enum": ["redo", "abort"]}}, "required": ["verb"], "additionalProperties": false},
     ]})
-}
-
-fn decision(yes: bool) -> Value {
-    json!({"decision": if yes { "approve" } else { "reject" }})
 }
 
 #[cfg(test)]

@@ -70,6 +70,30 @@ pub struct Run {
     pub checkpoints: Vec<(Version, Millis)>,
     /// What all its model calls cost.
     pub usage: Usage,
+    /// Tool calls that came back with an error.
+    pub failed_calls: u32,
+    /// Tools that a person allowed for the rest of the run.
+    pub grants: Vec<Grant>,
+}
+
+/// A tool that a person allowed for the rest of the run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grant {
+    /// The tool.
+    pub tool: String,
+    /// Who allowed it.
+    pub by: String,
+    /// When.
+    pub at: Millis,
+    /// Until when, if not to the end.
+    pub until: Option<Millis>,
+}
+
+impl Grant {
+    /// Whether it lets a call of `tool` through at `now`.
+    pub fn covers(&self, tool: &str, now: Millis) -> bool {
+        self.tool == tool && self.until.is_none_or(|until| now < until)
+    }
 }
 
 /// Whether a run moves, waits or is over.

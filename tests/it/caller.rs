@@ -6,8 +6,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
-use holdpoint::app::Client;
-use holdpoint::app::client::{Bearer, dial};
 use holdpoint::wire::v1::workflow_event::Event;
 use holdpoint::wire::v1::{
     ListRequestsRequest, ListRunsRequest, RunStatus, RunWorkflowRequest, SendResponsesRequest,
@@ -17,7 +15,7 @@ use tokio::sync::watch;
 use tonic::{Response, Status, Streaming};
 use tonic_types::StatusExt as _;
 
-use crate::server::{answer_to, asked, journal, name, names, start_of};
+use crate::server::{Client, Key, answer_to, asked, dial, journal, name, names, start_of};
 
 /// Tries of one call: far more than kills in the longest of rounds.
 const TRIES_MAX: u32 = 100_000;
@@ -122,14 +120,13 @@ fn judge_journal(journal: &[WorkflowEvent]) {
     let mut done = BTreeMap::new();
     let mut invoked = BTreeMap::new();
     for event in journal {
-        match event.event.as_ref().unwrap() {
-            Event::ExecutorCompleted(step) => *done.entry(step.turn).or_insert(0) += 1,
-            Event::ExecutorInvoked(step) => {
-                let last = invoked.insert(step.turn, step.attempt).unwrap_or(0);
-                assert!(last < step.attempt, "attempts of a turn count up: {names:?}");
-                assert!(!done.contains_key(&step.turn), "E3: a completed step began again");
-            }
-            _ => {}
+        if let Some(Event::ExecutorCompleted(step)) = &event.event {
+            *done.entry(step.turn).or_insert(0) += 1;
+        }
+        if let Some(Event::ExecutorInvoked(step)) = &event.event {
+            let last = invoked.insert(step.turn, step.attempt).unwrap_or(0);
+            assert!(last < step.attempt, "attempts of a turn count up: {names:?}");
+            assert!(!done.contains_key(&step.turn), "E3: a completed step began again");
         }
     }
     assert_eq!(done.values().collect::<Vec<_>>(), [&1, &1, &1], "each of three steps once");
@@ -210,7 +207,7 @@ impl Caller {
 
     async fn call(&mut self, wish: Wish) -> Vec<WorkflowEvent> {
         for _ in 0..TRIES_MAX {
-            let Some((life, mut client)) = self.connected().await else { continue };
+            let Some(mut client) = self.connected().await else { continue };
             match self.once(&mut client, &wish).await {
                 Ok(events) => return events,
                 Err(status) => {
@@ -219,9 +216,8 @@ impl Caller {
                         reason == "server.busy" || reason == "server.draining"
                     });
                     assert!(may_repeat, "{wish:?} was refused: {status:?}");
-                    // The same life may go on: a connection can break where a server does not.
+                    // Dialled anew: a connection can break where a server lives on.
                     self.client = None;
-                    let _ = life;
                 }
             }
         }
@@ -229,18 +225,18 @@ impl Caller {
     }
 
     /// A connection to the server as it lives now; none if it has just died.
-    async fn connected(&mut self) -> Option<(u64, Client)> {
+    async fn connected(&mut self) -> Option<Client> {
         let (life, address) =
             self.place.wait_for(|(_, address)| address.is_some()).await.unwrap().clone();
         if let Some((known, client)) = &self.client
             && *known == life
         {
-            return Some((life, client.clone()));
+            return Some(client.clone());
         }
         let address = address.unwrap();
-        if let Ok(client) = dial(&format!("http://{address}"), Bearer::default()).await {
+        if let Ok(client) = dial(&address, Key::default()).await {
             self.client = Some((life, client.clone()));
-            return Some((life, client));
+            return Some(client);
         }
         self.place.wait_for(|(current, _)| *current > life).await.unwrap();
         None

@@ -331,7 +331,7 @@ fn raw(dir: &Path) -> sled::Db {
 }
 
 /// Flips a bit in the first record under a prefix, and says whose it was.
-fn flip(dir: &Path, prefix: u8) -> RunId {
+pub(crate) fn flip(dir: &Path, prefix: u8) -> RunId {
     let db = raw(dir);
     let (key, value) = db.scan_prefix([prefix]).next().unwrap().unwrap();
     let mut value = value.to_vec();

@@ -165,6 +165,7 @@ fn events() -> Vec<Event> {
             key: "k".into(),
         },
         Event::Closed { ordinal: 3, closing: Closing::Passed, by: "timer".into() },
+        Event::Revoked { tool: "pay".into(), by: "ann".into() },
         Event::CheckpointSaved,
         Event::Parked,
         Event::Output { value: json!(["done"]) },

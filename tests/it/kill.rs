@@ -20,6 +20,7 @@ use tokio::task::{JoinSet, block_in_place, yield_now};
 use tokio::time::timeout;
 
 use crate::caller::{Caller, Ledger, Place};
+use crate::cli::holdpoint;
 use crate::kit;
 use crate::server::{Server, Setup, drained, names, run, start_of};
 
@@ -28,7 +29,7 @@ const KILLS: u64 = 120;
 /// Clients at once: several commands share a group commit, and two cores stay two cores.
 const CALLERS: u64 = 4;
 /// Far more than a call or a death takes; a bound, not a measure.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Every failpoint, with the passages to die at. Boots pass some of them once.
 const STORE: &[(&str, &[u32])] = &[
@@ -209,6 +210,11 @@ impl Field {
         let report = store.journal().verify().await.unwrap();
         assert_eq!(report.damage, Vec::<String>::new());
         assert_eq!((report.runs, report.events, report.open_questions), (runs, events, 0));
+        drop(store);
+        let data = self.root.join("data");
+        let doctor = ["doctor", "--json", "--data", data.to_str().unwrap()];
+        let found = holdpoint(&self.root, &doctor, "");
+        assert_eq!((found.code, &found.json()["ok"]), (0, &true.into()), "{}", found.out);
     }
 }
 
@@ -310,7 +316,7 @@ fn collect(folder: &Path, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Chance that can be had again: SplitMix64.
+/// Chance that can be had again: `SplitMix64`.
 struct Chance(u64);
 
 impl Chance {

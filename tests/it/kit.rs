@@ -52,6 +52,7 @@ pub(crate) fn workflow(deadline_ms: Option<u64>) -> Arc<Workflow> {
             Model { provider: "scripted".into(), settings: Value::Null },
         )]),
         tools: BTreeMap::new(),
+        gates: Vec::new(),
         agents: BTreeMap::from([("planner".into(), agent)]),
         pattern: Pattern::Sequential {
             steps: vec![

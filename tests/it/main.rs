@@ -3,16 +3,25 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod architecture;
+mod bad_inputs;
 mod caller;
 mod cli;
 mod cli_talk;
+mod clients;
 mod contract;
+mod damage;
+mod drain;
 mod embedded;
 mod engine;
+mod errors;
 mod golden;
 mod kill;
 mod kit;
+mod raw;
+mod refusals;
+mod refusals_stage;
 mod scenarios;
+mod scenarios_served;
 mod server;
 mod support;
 mod transfer;

@@ -7,15 +7,40 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-use holdpoint::app::Client;
-use holdpoint::app::client::{Bearer, dial};
+use holdpoint::wire::v1::orchestrator_client::OrchestratorClient;
 use holdpoint::wire::v1::workflow_event::Event;
 use holdpoint::wire::v1::{
     Request, RunStatus, RunWorkflowRequest, SendResponsesRequest, WatchRunRequest, WorkflowEvent,
 };
 use prost_types::value::Kind;
 use rustix::process::{Pid, Signal, kill_process};
+use tonic::service::Interceptor;
+use tonic::service::interceptor::InterceptedService;
+use tonic::transport::{Channel, Endpoint, Error};
 use tonic::{Status, Streaming};
+
+/// Speaks gRPC, as any caller does.
+pub(crate) type Client = OrchestratorClient<InterceptedService<Channel, Key>>;
+
+/// Shows an API key, if there is one.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Key(Option<String>);
+
+impl Interceptor for Key {
+    fn call(&mut self, mut request: tonic::Request<()>) -> Result<tonic::Request<()>, Status> {
+        if let Some(key) = &self.0 {
+            let bearer = format!("Bearer {key}").parse().unwrap();
+            request.metadata_mut().insert("authorization", bearer);
+        }
+        Ok(request)
+    }
+}
+
+/// Connects to a server, which may have died.
+pub(crate) async fn dial(address: &str, key: Key) -> Result<Client, Error> {
+    let channel = Endpoint::from_shared(format!("http://{address}"))?.connect().await?;
+    Ok(OrchestratorClient::with_interceptor(channel, key))
+}
 
 /// How a server is to be started.
 #[derive(Debug, Clone)]
@@ -154,11 +179,11 @@ impl Server {
     }
 
     pub(crate) async fn client(&self) -> Client {
-        dial(&self.url(), Bearer::default()).await.unwrap()
+        dial(&self.address, Key::default()).await.unwrap()
     }
 
     pub(crate) async fn client_with(&self, api_key: &str) -> Client {
-        dial(&self.url(), Bearer::new(Some(api_key)).unwrap()).await.unwrap()
+        dial(&self.address, Key(Some(api_key.into()))).await.unwrap()
     }
 
     /// As a power cut would end it.
@@ -173,6 +198,12 @@ impl Server {
         self.kill();
         let setup = Setup { env: Vec::new(), file_kib_max: None, ..self.setup.clone() };
         *self = setup.start();
+    }
+
+    /// Kills it, and starts one that kills itself at the failpoint.
+    pub(crate) fn restart_at(&mut self, failpoint: &str) {
+        self.kill();
+        *self = self.setup.clone().failpoint(failpoint, 1).start();
     }
 
     /// Asks it to stop.
@@ -268,13 +299,9 @@ pub(crate) async fn journal(client: &mut Client, run_id: &str) -> Vec<WorkflowEv
 
 /// The one request that a stream ended with.
 pub(crate) fn asked(events: &[WorkflowEvent]) -> Option<Request> {
-    match events.last()?.event.as_ref()? {
-        Event::Status(status) if status.status() == RunStatus::Waiting => {
-            let waiting = status.workflow_waiting.clone().unwrap();
-            Some(waiting.requests.into_iter().next().unwrap())
-        }
-        _ => None,
-    }
+    let Event::Status(status) = events.last()?.event.as_ref()? else { return None };
+    assert_eq!(status.status(), RunStatus::Waiting);
+    status.workflow_waiting.clone().unwrap().requests.into_iter().next()
 }
 
 /// The names of events, as the wire has them.
@@ -303,5 +330,6 @@ pub(crate) fn name(event: &Event) -> &'static str {
         Event::Failed(_) => "failed",
         Event::Cancelled(_) => "cancelled",
         Event::RequestClosed(_) => "request_closed",
+        Event::GrantRevoked(_) => "grant_revoked",
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! All problems are told at once. A cycle that never ends is no problem: the step cap ends it.
 
+mod gates;
 mod pattern;
 mod rules;
 
@@ -35,6 +36,7 @@ pub(super) fn check(source: &Source, file: &WorkflowFile) -> Vec<Problem> {
     check.names("/tools", &file.tools);
     check.names("/agents", &file.agents);
     check.tools();
+    check.gates();
     if file.agents.is_empty() {
         check.at("/agents", "agent.none", "a workflow needs at least one agent under `agents`");
     }

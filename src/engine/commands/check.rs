@@ -21,12 +21,9 @@ pub(super) fn parse_run(text: &str) -> Result<RunId, Refusal> {
     RunId::parse(text).map_err(|_| Refusal::UnknownRun(shortened(text)))
 }
 
-pub(super) fn parse_request(text: &str) -> Result<RequestId, Refusal> {
+pub(super) fn parse_request(field: &str, text: &str) -> Result<RequestId, Refusal> {
     if text.is_empty() {
-        return Err(Refusal::invalid(
-            "request_id",
-            "expected a request's id; ListRequests names them",
-        ));
+        return Err(Refusal::invalid(field, "expected a request's id; ListRequests names them"));
     }
     RequestId::parse(text).map_err(|_| Refusal::UnknownRequest(shortened(text)))
 }

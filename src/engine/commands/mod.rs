@@ -81,6 +81,7 @@ impl Engine {
         request: AnswerRequest,
         who: &Principal,
     ) -> Result<Begun, EngineError> {
+        self.refuse_if_draining()?;
         check_key(&request.key)?;
         if request.answers.is_empty() {
             return Err(Refusal::invalid(
@@ -96,7 +97,7 @@ impl Engine {
         let mut answers = Vec::with_capacity(request.answers.len());
         for (id, value, digest) in request.answers {
             check_value(&format!("responses[{id}]"), &value)?;
-            let request = parse_request(&id)?;
+            let request = parse_request("responses[]", &id)?;
             answers.push(Answer { request, value, digest });
         }
         answers.sort_by_key(|answer| answer.request.ordinal);
@@ -121,7 +122,7 @@ impl Engine {
 
     /// Takes a question back.
     pub async fn withdraw(&self, request: &str, who: &Principal) -> Result<RunId, EngineError> {
-        let id = parse_request(request)?;
+        let id = parse_request("request_id", request)?;
         let unknown = Refusal::UnknownRequest(request.to_owned());
         let (cell, _) = self.seen(&id.run, who, &unknown).await?;
         let command = Command::Withdraw { request: id.clone(), principal: who.clone() };
@@ -139,6 +140,22 @@ impl Engine {
         check_reason(reason)?;
         let (id, cell) = self.seen_run(run, who).await?;
         let command = Command::Cancel { reason: reason.to_owned(), principal: who.clone() };
+        self.submit(&cell, command, Extras::default()).await?;
+        Ok(id)
+    }
+
+    /// Takes back that a tool was allowed for the rest of a run.
+    pub async fn revoke(
+        &self,
+        run: &str,
+        tool: &str,
+        who: &Principal,
+    ) -> Result<RunId, EngineError> {
+        if tool.is_empty() {
+            return Err(Refusal::invalid("tool", "expected the tool's name").into());
+        }
+        let (id, cell) = self.seen_run(run, who).await?;
+        let command = Command::Revoke { tool: tool.to_owned(), principal: who.clone() };
         self.submit(&cell, command, Extras::default()).await?;
         Ok(id)
     }

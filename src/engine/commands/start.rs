@@ -28,6 +28,7 @@ impl Engine {
         request: StartRequest,
         who: &Principal,
     ) -> Result<Begun, EngineError> {
+        self.refuse_if_draining()?;
         check_key(&request.key)?;
         check_value("input", &request.input)?;
         check_metadata(&request.metadata)?;
@@ -86,9 +87,7 @@ impl Engine {
         (key, digest): (String, String),
         who: &Principal,
     ) -> Result<Begun, EngineError> {
-        if self.is_draining() {
-            return Err(EngineError::Draining);
-        }
+        self.refuse_if_draining()?;
         let (id, session) = (run.id.clone(), run.session.clone());
         let row =
             SessionRow { session: session.clone(), owner: who.id.clone(), started_at: batch.now };
@@ -115,6 +114,11 @@ impl Engine {
                 // The same call came twice at once, and the other one was first.
                 let begun = self.begun_before(&key, &digest, who).await?;
                 begun.ok_or_else(|| Refusal::KeyReused(key).into())
+            }
+            Err(EngineError::Refused(Refusal::UnknownSession(_))) if who.is_admin() => {
+                let why = "the session belongs to another principal: leave session_id out, or \
+                           answer what it waits for with SendResponses";
+                Err(Refusal::Forbidden(why).into())
             }
             Err(EngineError::Refused(Refusal::UnknownSession(_))) => {
                 Err(Refusal::UnknownSession(session.to_string()).into())
@@ -238,7 +242,8 @@ impl Engine {
         }
     }
 
-    fn workflow(&self, name: &str) -> Result<Entry, EngineError> {
+    /// The workflow of that name.
+    pub fn workflow(&self, name: &str) -> Result<Entry, EngineError> {
         if name.is_empty() {
             let remedy = "expected a workflow's name; ListWorkflows names the ones there are";
             return Err(Refusal::invalid("workflow_id", remedy).into());

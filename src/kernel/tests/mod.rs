@@ -9,6 +9,7 @@ mod asking;
 mod bounds;
 mod cast;
 mod coordinator;
+mod gates;
 mod handoff;
 mod judge;
 mod properties;

@@ -53,11 +53,17 @@ pub(super) struct Health {
 impl Health {
     /// Why the store takes no more writes, if it does not.
     pub(super) fn check(&self) -> Result<(), Fault> {
+        self.check_failure()?;
+        if self.is_closed.load(Ordering::Acquire) {
+            return Err(Fault::Retriable("the store is closed".into()));
+        }
+        Ok(())
+    }
+
+    /// Why the store has failed, if it has.
+    pub(super) fn check_failure(&self) -> Result<(), Fault> {
         match self.failure.get() {
             Some(why) => Err(Fault::Permanent(format!("the store has failed: {why}"))),
-            None if self.is_closed.load(Ordering::Acquire) => {
-                Err(Fault::Retriable("the store is closed".into()))
-            }
             None => Ok(()),
         }
     }

@@ -23,6 +23,11 @@ const FORMAT: &str = "holdpoint store 1";
 /// The same, while the first opening is under way: whatever is in `store/` then is nobody's yet.
 const UNFINISHED: &str = "holdpoint store 1 unfinished";
 
+/// Files of ours that may be there before a store is: a server that others can reach wants its keys
+/// before its first start.
+const AROUND: [&str; 6] =
+    ["lock", "server.json", "format.new", "keys.toml", "keys.toml.lock", "keys.toml.new"];
+
 /// A data directory that is ours for as long as this lives.
 #[derive(Debug)]
 pub(super) struct Directory {
@@ -207,7 +212,7 @@ fn check_format(path: &Path) -> Result<bool, OpenError> {
 fn is_empty(path: &Path) -> io::Result<bool> {
     for entry in fs::read_dir(path)? {
         let name = entry?.file_name();
-        if !["lock", "server.json", "format.new", "keys.toml"].iter().any(|ours| name == *ours) {
+        if !AROUND.iter().any(|ours| name == *ours) {
             return Ok(false);
         }
     }

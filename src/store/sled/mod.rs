@@ -71,13 +71,17 @@ impl SledJournal {
         self.shelf.directory.announce(address)
     }
 
-    /// Asks the database something, on a thread that may block.
+    /// Asks the database something, on a thread that may block. Not after a failed write: sled shows
+    /// what it could not make durable, and whoever saw it would take it for a fact (J2).
     async fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(&Db) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, Fault> {
+        self.health.check_failure()?;
         let shelf = Arc::clone(&self.shelf);
-        match spawn_blocking(move || shelf.with(question)).await {
+        let asked = spawn_blocking(move || shelf.with(question)).await;
+        self.health.check_failure()?;
+        match asked {
             Ok(answer) => answer,
             Err(error) => Err(Fault::Corrupt(format!("sled gave up reading: {error}"))),
         }

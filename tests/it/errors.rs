@@ -1,0 +1,246 @@
+//! Errors: the table of every code that a caller can meet. `docs/errors.md` is made from it.
+
+use std::fmt::Write as _;
+
+use tonic::Code;
+
+/// One code.
+pub(crate) struct Row {
+    pub(crate) code: &'static str,
+    pub(crate) status: Code,
+    meaning: &'static str,
+    remedy: &'static str,
+    /// The test that shows it, where it is not the table of bad inputs.
+    pub(crate) elsewhere: Option<&'static str>,
+}
+
+const fn row(code: &'static str, status: Code, meaning: &'static str, remedy: &'static str) -> Row {
+    Row { code, status, meaning, remedy, elsewhere: None }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "a const cannot drop what it borrowed")]
+const fn shown_in(test: &'static str, row: Row) -> Row {
+    Row { elsewhere: Some(test), ..row }
+}
+
+/// Every code, by what it is about.
+pub(crate) const CODES: &[Row] = &[
+    row(
+        "answer.invalid",
+        Code::InvalidArgument,
+        "The answer does not fit the request's response schema or options. The request stays open.",
+        "Send what the message says was expected; `response_schema` and `options` of the request have it in full.",
+    ),
+    row(
+        "answer.stale_digest",
+        Code::FailedPrecondition,
+        "The digest is not that of what is asked: the person was shown something else.",
+        "Show the request again and answer that, with its digest.",
+    ),
+    row(
+        "auth.missing",
+        Code::Unauthenticated,
+        "The server wants an API key, and none, or an unknown one, was shown.",
+        "Send `authorization: Bearer <key>`; `holdpoint keys add NAME` makes a key.",
+    ),
+    row(
+        "auth.forbidden",
+        Code::PermissionDenied,
+        "The key is good, but this is not for its holder to do; the message says what is.",
+        "Do what the message names, or use another key.",
+    ),
+    shown_in(
+        "nothing answers late enough for a test",
+        row(
+            "call.deadline",
+            Code::DeadlineExceeded,
+            "The caller's deadline passed before the call was answered. The run goes on.",
+            "Repeat the call with the same idempotency key, or watch the run.",
+        ),
+    ),
+    shown_in(
+        "the framework alone makes it",
+        row(
+            "call.refused",
+            Code::Cancelled,
+            "The call was refused before it reached a handler. The status is the one the framework gave.",
+            "Read the message.",
+        ),
+    ),
+    row(
+        "checkpoint.unknown",
+        Code::NotFound,
+        "There is no such checkpoint of that run.",
+        "`ListCheckpoints` names the ones there are.",
+    ),
+    row(
+        "field.invalid",
+        Code::InvalidArgument,
+        "A field is missing or wrong; `BadRequest` names it.",
+        "Send what the message says was expected.",
+    ),
+    row(
+        "field.too_large",
+        Code::InvalidArgument,
+        "A field is beyond its bound; `BadRequest` names it.",
+        "Stay below the bound that the message names.",
+    ),
+    row(
+        "idempotency_key.reused",
+        Code::AlreadyExists,
+        "The key was used before for a call with another content.",
+        "Take a new key for a new call; repeat a call with exactly its content.",
+    ),
+    row(
+        "message.malformed",
+        Code::InvalidArgument,
+        "The bytes are no message of this method: not protobuf, not UTF-8, or nested too deep.",
+        "Send the method's message, with values nested at most 49 deep.",
+    ),
+    row(
+        "message.too_large",
+        Code::InvalidArgument,
+        "The message has more than 4 MiB.",
+        "Send less; put large things elsewhere and send where.",
+    ),
+    row(
+        "method.unknown",
+        Code::Unimplemented,
+        "There is no such method.",
+        "Reflection lists the ones there are.",
+    ),
+    row(
+        "request.already_answered",
+        Code::AlreadyExists,
+        "Somebody has answered already; `answered_by` in the metadata says who. Their answer stands.",
+        "Nothing is left to do. With the same key, a repeat of the first answer streams what came of it.",
+    ),
+    row(
+        "request.closed",
+        Code::FailedPrecondition,
+        "The request ended without an answer: its deadline passed, it was withdrawn, or its run is over.",
+        "Nothing can be answered any more; `GetRun` says how the run stands.",
+    ),
+    row(
+        "request.foreign",
+        Code::InvalidArgument,
+        "The request belongs to another run than the one that was named.",
+        "Leave `run_id` out, or name the request's own.",
+    ),
+    row(
+        "request.unknown",
+        Code::NotFound,
+        "There is no such request, or it is not yours.",
+        "`ListRequests` names what is open for you.",
+    ),
+    shown_in(
+        "damage.rs",
+        row(
+            "run.damaged",
+            Code::DataLoss,
+            "The run's journal does not fold: it stands still until a person has looked.",
+            "Run `holdpoint doctor` on the server's data directory.",
+        ),
+    ),
+    row(
+        "run.not_listening",
+        Code::FailedPrecondition,
+        "The run does not wait for that signal.",
+        "Send it when the run waits for it; `GetRun` says what it waits for.",
+    ),
+    row(
+        "run.over",
+        Code::FailedPrecondition,
+        "The run is completed, failed or cancelled.",
+        "Start another, or fork it from a checkpoint.",
+    ),
+    row(
+        "run.unknown",
+        Code::NotFound,
+        "There is no such run, or it is not yours.",
+        "`ListRuns` names yours.",
+    ),
+    shown_in(
+        "the callers of kill.rs repeat on it",
+        row(
+            "server.busy",
+            Code::Unavailable,
+            "Something is in the way for a moment; the message says what.",
+            "Repeat the call with the same idempotency key.",
+        ),
+    ),
+    shown_in(
+        "drain.rs",
+        row(
+            "server.draining",
+            Code::Unavailable,
+            "The server is shutting down.",
+            "Repeat the call with the same idempotency key in a moment; take streams up again with `WatchRun`.",
+        ),
+    ),
+    row(
+        "session.ambiguous",
+        Code::FailedPrecondition,
+        "Several requests of the session are open, and plain input does not say which it answers; `request_ids` in the metadata lists them.",
+        "Answer them by id with `SendResponses`.",
+    ),
+    row(
+        "session.unknown",
+        Code::NotFound,
+        "There is no such session, or it is not yours.",
+        "`ListSessions` names yours; take another id for a new one.",
+    ),
+    shown_in(
+        "damage.rs",
+        row(
+            "store.damaged",
+            Code::DataLoss,
+            "Stored data does not check out.",
+            "Run `holdpoint doctor` on the server's data directory.",
+        ),
+    ),
+    shown_in(
+        "damage.rs",
+        row(
+            "store.failed",
+            Code::Unavailable,
+            "The store takes no writes any more; nothing acknowledged is lost.",
+            "See to the disk and restart the server, then repeat the call with the same idempotency key.",
+        ),
+    ),
+    row(
+        "workflow.unknown",
+        Code::NotFound,
+        "There is no workflow of that name.",
+        "`ListWorkflows` names the ones there are.",
+    ),
+];
+
+/// The page, as it is in `docs/errors.md`.
+pub(crate) fn page() -> String {
+    let mut page = String::from(
+        "# Errors\n\n\
+         Every refusal carries `google.rpc.ErrorInfo` with domain `holdpoint` and one of these codes as its `reason`; \
+         where a field is to blame, `google.rpc.BadRequest` names it. A refused call changes nothing. Codes are stable; \
+         messages are for people and may change.\n\n\
+         What is not yours looks exactly like what is not there.\n\n\
+         <!-- Made from tests/it/errors.rs: HOLDPOINT_BLESS=1 cargo test the_page_of_errors -->\n\n\
+         | code | gRPC status | meaning | remedy |\n|---|---|---|---|\n",
+    );
+    for Row { code, status, meaning, remedy, .. } in CODES {
+        writeln!(page, "| `{code}` | `{}` | {meaning} | {remedy} |", screaming(*status)).unwrap();
+    }
+    page
+}
+
+/// `InvalidArgument` → `INVALID_ARGUMENT`, as the protocol writes it.
+fn screaming(status: Code) -> String {
+    let mut name = String::new();
+    for letter in format!("{status:?}").chars() {
+        if letter.is_uppercase() && !name.is_empty() {
+            name.push('_');
+        }
+        name.push(letter.to_ascii_uppercase());
+    }
+    name
+}
