@@ -10,7 +10,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::agents::scripted::fault;
+use crate::agents::models::scripted::fault;
 use crate::kernel::{AttemptFault, duration_ms};
 use crate::ports::Clock;
 
