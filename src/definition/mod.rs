@@ -12,6 +12,7 @@ mod compile;
 pub mod draw;
 mod file;
 mod load;
+mod mcp;
 mod problem;
 mod schema;
 mod script;

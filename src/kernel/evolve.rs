@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::kernel::budget::{self, Grants, Spent};
 use crate::kernel::digest;
 use crate::kernel::event::{Closing, Event, Purpose, Recorded, Started, Usage, Version};
 use crate::kernel::id::RunId;
@@ -80,18 +81,25 @@ pub fn begin(id: RunId, workflow: Arc<Workflow>, started: &Started, at: Millis) 
         output: None,
         checkpoints: Vec::new(),
         usage: Usage::default(),
+        spent: Spent::default(),
+        spent_before: started.spent_before,
+        grants: Grants::default(),
     }
 }
 
 /// Folds one event in.
 pub fn evolve(run: &mut Run, event: &Event, at: Millis) -> Result<(), Corruption> {
     let version = run.version + 1;
+    let moved_ms =
+        if run.status == Status::Running { at.0.saturating_sub(run.updated_at.0) } else { 0 };
     let outcome = if run.status.is_over() {
         Err("K6: the run is over")
     } else {
         fold(run, event, at, version)
     };
     outcome.map_err(|why| Corruption { run: run.id.clone(), version, why })?;
+    run.spent.wall_ms = run.spent.wall_ms.saturating_add(moved_ms);
+    run.spent.count(event);
     run.version = version;
     run.updated_at = at;
     Ok(())
@@ -297,7 +305,7 @@ fn asked(run: &mut Run, question: &Question, at: Millis) -> Result<(), &'static 
     let agent = question.agent.clone().unwrap_or_default();
     let spoken = Message::text(Speaker::Assistant, agent.clone(), question.prompt.clone());
     match &question.origin {
-        Origin::UserTurn => {}
+        Origin::UserTurn | Origin::Budget(_) => {}
         Origin::Directive | Origin::HumanStep => say(run, spoken),
         Origin::ToolCall(call) => {
             let number = question.turn.ok_or("a tool call's question belongs to a turn")?;
@@ -342,6 +350,7 @@ fn heard(run: &mut Run, question: Question, reply: Heard) -> Result<(), &'static
             say(run, tool_outcome(agent, call, &told(&reply)));
         }
         (Origin::LostOutcome(call), Some(number)) => lost_outcome(run, number, call, &reply)?,
+        (Origin::Budget(budget), _) => budget::heard(run, budget, &reply),
         (Origin::ToolCall(_) | Origin::LostOutcome(_), None) => {
             return Err("a tool call's question belongs to a turn");
         }

@@ -125,8 +125,10 @@ pub enum Origin {
     ToolCall(String),
     /// A human step of the workflow.
     HumanStep,
-    /// A tool call whose outcome was lost in a crash (E2).
+    /// A tool call whose outcome was lost, in a crash or on the way (E2).
     LostOutcome(String),
+    /// A budget is spent, by its name: `run.tokens`.
+    Budget(String),
 }
 
 /// A question, as it is journalled and shown.
@@ -229,6 +231,7 @@ impl Question {
                 Origin::Directive
                 | Origin::ToolCall(_)
                 | Origin::HumanStep
+                | Origin::Budget(_)
                 | Origin::LostOutcome(_) => json!({"type": "string", "minLength": 1}),
             },
             Kind::Selection => {
