@@ -7,6 +7,7 @@ mod record;
 mod scripted_tool;
 #[cfg(test)]
 mod tests;
+mod tools;
 
 use std::{io, path::Path, sync::Arc};
 
@@ -15,26 +16,25 @@ use serde_json::Value;
 
 use crate::agents::models::{Environment, Models, scripted};
 use crate::agents::record::Record;
-use crate::kernel::{AgentInput, AttemptFault, Reply, Workflow};
+use crate::agents::tools::Toolbox;
+use crate::kernel::{AgentInput, AttemptFault, Reply, ToolFault, Workflow};
 use crate::ports::{Agents, Clock, DeltaSink, Tools};
 
 pub use models::MODEL_PROVIDERS;
 
-/// Providers of tools, as files name them.
-pub const TOOL_PROVIDERS: [&str; 1] = ["scripted"];
-
 /// All providers there are.
 #[derive(Debug)]
 pub struct Registry {
-    clock: Arc<dyn Clock>,
     models: Models,
     record: Option<Record>,
+    toolbox: Toolbox,
 }
 
 impl Registry {
     /// All providers, with a clock for those that take time.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { models: Models::new(Arc::clone(&clock)), clock, record: None }
+        let toolbox = Toolbox::new(Arc::clone(&clock));
+        Self { models: Models::new(clock), record: None, toolbox }
     }
 
     /// The same, taking keys from elsewhere than the process's environment.
@@ -61,6 +61,12 @@ impl Registry {
         Ok(self)
     }
 
+    /// A workflow with what its MCP servers say of their tools; `(field path, remedy)` where one
+    /// says nothing.
+    pub async fn discover(&self, workflow: &Workflow) -> Result<Workflow, (String, String)> {
+        self.toolbox.discover(workflow).await
+    }
+
     fn note(&self, input: &AgentInput) {
         if let Some(record) = &self.record {
             record.write(input);
@@ -81,12 +87,7 @@ impl Agents for Registry {
             self.models.check(model).map_err(placed)?;
         }
         for (name, tool) in &workflow.tools {
-            let at = format!("/tools/{name}");
-            match tool.provider.as_str() {
-                "scripted" => scripted_tool::check(&tool.settings)
-                    .map_err(|(inner, wrong)| (format!("{at}/settings{inner}"), wrong))?,
-                other => return Err(unknown(&at, other, &TOOL_PROVIDERS)),
-            }
+            Toolbox::check(name, tool)?;
         }
         Ok(())
     }
@@ -121,17 +122,12 @@ impl Tools for Registry {
         tool: &str,
         arguments: &Value,
         key: &str,
-    ) -> Result<Value, AttemptFault> {
+    ) -> Result<Value, ToolFault> {
         let Some(tool) = workflow.tools.get(tool) else {
             let message = format!("there is no tool `{tool}`");
-            return Err(scripted::fault("tool.unknown", message, false));
+            return Err(tools::fault("tool.unknown", message, false));
         };
-        match tool.provider.as_str() {
-            "scripted" => {
-                scripted_tool::call(&tool.settings, arguments, key, self.clock.as_ref()).await
-            }
-            other => Err(unheard_of(other)),
-        }
+        self.toolbox.call(tool, arguments, key).await
     }
 }
 

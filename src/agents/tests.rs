@@ -224,7 +224,7 @@ async fn a_slow_rule_waits_and_a_streaming_one_speaks_word_by_word() {
 async fn a_scripted_tool_answers_by_its_arguments() {
     let workflow = with_tool(json!({"rules": [
         {"when": {"order": "1"}, "returns": {"status": "sent", "key": "{{key}}"}},
-        {"when": {"order": "2"}, "fail": "no such order", "retriable": true},
+        {"when": {"order": "2"}, "fail": "no such order", "lost": true},
     ]}));
     let registry = registry();
     assert_eq!(registry.check(&workflow), Ok(()));
@@ -234,7 +234,7 @@ async fn a_scripted_tool_answers_by_its_arguments() {
     };
     assert_eq!(call("1").await, Ok(json!({"status": "sent", "key": "k1"})));
     let fault = call("2").await.unwrap_err();
-    assert_eq!((fault.failure.message.as_str(), fault.retriable), ("no such order", true));
+    assert_eq!((fault.failure.message.as_str(), fault.may_have_happened), ("no such order", true));
     assert_eq!(call("3").await.unwrap_err().failure.code, "tool.no_rule");
 }
 

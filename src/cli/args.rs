@@ -156,7 +156,10 @@ impl Command {
 pub(super) fn welcome(paint: Paint) -> String {
     let steps = [
         ("holdpoint workflows", "what can be run; some come with Holdpoint"),
-        ("holdpoint run approve_and_send \"Invite the team to lunch\"", "runs here, asks you, finishes"),
+        (
+            "holdpoint run approve_and_send \"Invite the team to lunch\"",
+            "runs here, asks you, finishes",
+        ),
         ("holdpoint resume", "takes up what waits, after a restart too"),
         ("holdpoint inbox", "everything that waits for somebody"),
         ("holdpoint serve", "the same for others: gRPC on 127.0.0.1:4653"),

@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::definition::file::LengthOfTime;
+use crate::definition::file::{LengthOfTime, WorkflowFile};
+use crate::definition::mcp;
 use crate::kernel::duration_ms;
 use crate::kernel::workflow::{Condition, Gate, Patience};
 
@@ -55,11 +56,11 @@ pub(super) enum ConditionFile {
 
 impl GateFile {
     /// The gate that a checked file means.
-    pub(super) fn compile(&self) -> Gate {
+    pub(super) fn compile(&self, file: &WorkflowFile) -> Gate {
         let ms = |length: &LengthOfTime| duration_ms(&length.0);
         Gate {
             name: self.name.clone(),
-            tools: self.tools.clone(),
+            tools: self.tools.iter().map(|tool| mcp::name(file, tool)).collect(),
             tags: self.tags.clone(),
             when: self.when.iter().map(ConditionFile::compile).collect(),
             prompt: self.prompt.clone(),

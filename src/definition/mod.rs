@@ -13,6 +13,7 @@ pub mod draw;
 mod file;
 mod gates;
 mod load;
+mod mcp;
 mod problem;
 mod schema;
 mod script;

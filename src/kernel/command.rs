@@ -43,6 +43,15 @@ pub struct AttemptFault {
     pub retriable: bool,
 }
 
+/// Why a tool call brought nothing home.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolFault {
+    /// What went wrong.
+    pub failure: Failure,
+    /// Whether the deed may have been done all the same: the answer was lost, not the call (E2).
+    pub may_have_happened: bool,
+}
+
 /// What may be asked of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
@@ -115,7 +124,7 @@ pub enum Command {
         /// The call.
         call_id: String,
         /// What it came back with, or why it did not.
-        outcome: Result<Value, AttemptFault>,
+        outcome: Result<Value, ToolFault>,
     },
     /// Whatever was under way when the process died is lost; go on from the journal.
     Recover,

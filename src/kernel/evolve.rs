@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::kernel::budget::{self, Extensions, Spent};
 use crate::kernel::digest;
 use crate::kernel::event::{Closing, Event, Purpose, Recorded, Started, Usage, Version};
 use crate::kernel::gate::{self, Ruling};
@@ -83,12 +84,17 @@ pub fn begin(id: RunId, workflow: Arc<Workflow>, started: &Started, at: Millis) 
         usage: Usage::default(),
         failed_calls: 0,
         grants: Vec::new(),
+        spent: Spent::default(),
+        spent_before: started.spent_before,
+        extensions: Extensions::default(),
     }
 }
 
 /// Folds one event in.
 pub fn evolve(run: &mut Run, event: &Event, at: Millis) -> Result<(), Corruption> {
     let version = run.version + 1;
+    let moved_ms =
+        if run.status == Status::Running { at.0.saturating_sub(run.updated_at.0) } else { 0 };
     run.updated_at = at;
     let outcome = if run.status.is_over() {
         Err("K6: the run is over")
@@ -96,6 +102,8 @@ pub fn evolve(run: &mut Run, event: &Event, at: Millis) -> Result<(), Corruption
         fold(run, event, at, version)
     };
     outcome.map_err(|why| Corruption { run: run.id.clone(), version, why })?;
+    run.spent.wall_ms = run.spent.wall_ms.saturating_add(moved_ms);
+    run.spent.count(event);
     run.version = version;
     Ok(())
 }
@@ -302,7 +310,7 @@ fn asked(run: &mut Run, question: &Question, at: Millis) -> Result<(), &'static 
     let agent = question.agent.clone().unwrap_or_default();
     let spoken = Message::text(Speaker::Assistant, agent.clone(), question.prompt.clone());
     match &question.origin {
-        Origin::UserTurn => {}
+        Origin::UserTurn | Origin::Budget(_) => {}
         Origin::Directive | Origin::HumanStep => say(run, spoken),
         Origin::ToolCall(call) => {
             let number = question.turn.ok_or("a tool call's question belongs to a turn")?;
@@ -353,6 +361,7 @@ fn heard(run: &mut Run, question: Question, reply: Heard) -> Result<(), &'static
         }
         (Origin::LostOutcome(call), Some(number)) => lost_outcome(run, number, call, &reply)?,
         (Origin::Gate(call), Some(number)) => at_gate(run, number, call, &reply)?,
+        (Origin::Budget(budget), _) => budget::heard(run, budget, &reply),
         (Origin::ToolCall(_) | Origin::LostOutcome(_) | Origin::Gate(_), None) => {
             return Err("a tool call's question belongs to a turn");
         }

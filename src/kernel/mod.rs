@@ -21,6 +21,7 @@
 
 mod advance;
 mod answer;
+mod budget;
 mod command;
 mod decide;
 pub mod digest;
@@ -42,7 +43,8 @@ mod time;
 pub mod workflow;
 
 pub use advance::{Declined, apply, start};
-pub use command::{Answer, AttemptFault, Command, Refusal, Reply};
+pub use budget::{Budget, Budgets, Extensions, OnExceeded, Spent};
+pub use command::{Answer, AttemptFault, Command, Refusal, Reply, ToolFault};
 pub use decide::{Decision, decide};
 pub use event::{Closing, Event, Failure, Purpose, Recorded, Started, Usage, Version};
 pub use evolve::{Corruption, begin, evolve, replay};

@@ -133,10 +133,12 @@ pub enum Origin {
     ToolCall(String),
     /// A human step of the workflow.
     HumanStep,
-    /// A tool call whose outcome was lost in a crash (E2).
+    /// A tool call whose outcome was lost, in a crash or on the way (E2).
     LostOutcome(String),
     /// A tool call that waits at a gate: exactly what will be done if it is allowed.
     Gate(Box<ToolCall>),
+    /// A budget is spent, by its name: `run.tokens`.
+    Budget(String),
 }
 
 /// A question, as it is journalled and shown.
@@ -242,6 +244,7 @@ impl Question {
                 Origin::Directive
                 | Origin::ToolCall(_)
                 | Origin::HumanStep
+                | Origin::Budget(_)
                 | Origin::LostOutcome(_)
                 | Origin::Gate(_) => json!({"type": "string", "minLength": 1}),
             },

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::kernel::budget::Budgets;
 use crate::kernel::question::{Choice, Kind, OnTimeout};
 
 /// A run takes at most this many steps unless its file says otherwise: a loop must end some day.
@@ -54,11 +55,14 @@ pub struct Limits {
     pub steps: u32,
     /// Model calls within one turn.
     pub rounds: u32,
+    /// What a run, and its session, may spend.
+    #[serde(default, skip_serializing_if = "Budgets::is_nothing")]
+    pub budgets: Budgets,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { steps: STEPS_DEFAULT, rounds: ROUNDS_DEFAULT }
+        Self { steps: STEPS_DEFAULT, rounds: ROUNDS_DEFAULT, budgets: Budgets::default() }
     }
 }
 

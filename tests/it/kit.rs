@@ -106,6 +106,7 @@ impl Play {
             input,
             metadata: BTreeMap::new(),
             forked_from: None,
+            spent_before: holdpoint::kernel::Spent::default(),
         };
         let id = run_id(number);
         let (run, events) = start(id, Arc::clone(workflow), started, Millis(at)).unwrap();

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::definition::check::Check;
+use crate::definition::mcp;
 use crate::definition::source::under;
 
 impl Check<'_> {
@@ -18,7 +19,9 @@ impl Check<'_> {
             self.name(&under(&pointer, "name"), &gate.name, true);
             for (place, tool) in gate.tools.iter().enumerate() {
                 let at = under(&under(&pointer, "tools"), place);
-                self.known(&at, ("tool", "tool.unknown"), tool, file.tools.keys());
+                if mcp::reference(file, tool).is_none() {
+                    self.known(&at, ("tool", "tool.unknown"), tool, file.tools.keys());
+                }
             }
             for (place, tag) in gate.tags.iter().enumerate() {
                 let at = under(&under(&pointer, "tags"), place);

@@ -13,8 +13,8 @@ use crate::engine::drive::{Batch, Extras, joined};
 use crate::engine::library::Entry;
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
-    Answer, Command, Ending, Principal, Refusal, RequestId, Run, RunId, SessionId, Started, digest,
-    start,
+    Answer, Command, Ending, Principal, Refusal, RequestId, Run, RunId, SessionId, Spent, Started,
+    digest, start,
 };
 use crate::ports::{Head, KeyRow, RunFilter, SessionRow};
 
@@ -57,6 +57,7 @@ impl Engine {
             }
         };
         let entry = self.workflow(&request.workflow)?;
+        let spent_before = self.spent_before(&request.session, &entry).await?;
         let started = Started {
             session,
             workflow: entry.workflow.name.clone(),
@@ -66,6 +67,7 @@ impl Engine {
             input: request.input,
             metadata: request.metadata,
             forked_from: None,
+            spent_before,
         };
         let now = self.inner.clock.now();
         let id = RunId::fresh(&self.inner.clock.fresh_stem());
@@ -77,6 +79,20 @@ impl Engine {
             who,
         )
         .await
+    }
+
+    /// What the session's runs have spent so far, where that counts. A run learns it when it
+    /// begins: what others of its session spend meanwhile is counted for the next one.
+    async fn spent_before(&self, session: &str, entry: &Entry) -> Result<Spent, EngineError> {
+        if session.is_empty() || entry.workflow.limits.budgets.session.is_nothing() {
+            return Ok(Spent::default());
+        }
+        let session = Some(parse_session(session)?);
+        let heads = self.all_heads(&RunFilter { session, ..RunFilter::default() }).await?;
+        let sum = heads.iter().fold(Spent::default(), |sum, head| sum.plus(head.spent));
+        // Runs that were pruned since are known to those that came after them.
+        let carried = heads.iter().map(|head| head.spent.plus(head.spent_before));
+        Ok(carried.fold(sum, Spent::max))
     }
 
     /// Makes a new run durable and sets it going.

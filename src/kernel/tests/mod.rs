@@ -7,6 +7,7 @@
 mod answers;
 mod asking;
 mod bounds;
+mod budgets;
 mod cast;
 mod coordinator;
 mod gates;
