@@ -2,44 +2,69 @@
 //!
 //! A provider is told everything by its input and looks nothing up (K5).
 
+mod models;
 mod record;
-mod script;
-mod scripted;
 mod scripted_tool;
 #[cfg(test)]
 mod tests;
+mod tools;
 
 use std::{io, path::Path, sync::Arc};
 
 use async_trait::async_trait;
 use serde_json::Value;
 
+use crate::agents::models::{Environment, Models, scripted};
 use crate::agents::record::Record;
-use crate::kernel::{AgentInput, AttemptFault, Reply, Workflow};
+use crate::agents::tools::Toolbox;
+use crate::kernel::{AgentInput, AttemptFault, Reply, ToolFault, Workflow};
 use crate::ports::{Agents, Clock, DeltaSink, Tools};
 
-/// Providers of models, as files name them.
-pub const MODEL_PROVIDERS: [&str; 1] = ["scripted"];
-/// Providers of tools, as files name them.
-pub const TOOL_PROVIDERS: [&str; 1] = ["scripted"];
+pub use models::MODEL_PROVIDERS;
 
 /// All providers there are.
 #[derive(Debug)]
 pub struct Registry {
-    clock: Arc<dyn Clock>,
+    models: Models,
     record: Option<Record>,
+    toolbox: Toolbox,
 }
 
 impl Registry {
     /// All providers, with a clock for those that take time.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, record: None }
+        let toolbox = Toolbox::new(Arc::clone(&clock));
+        Self { models: Models::new(clock), record: None, toolbox }
+    }
+
+    /// The same, taking keys from elsewhere than the process's environment.
+    #[must_use]
+    pub fn with_environment(
+        mut self,
+        look_up: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
+        self.models.set_environment(Environment::new(look_up));
+        self
+    }
+
+    /// The same, checking files without looking for keys: whoever writes a workflow need not have
+    /// those of whoever runs it.
+    #[must_use]
+    pub fn without_keys(mut self) -> Self {
+        self.models.wants_keys = false;
+        self
     }
 
     /// The same, writing every input of a model to a file, one line of JSON each.
     pub fn recording(mut self, path: &Path) -> io::Result<Self> {
         self.record = Some(Record::open(path)?);
         Ok(self)
+    }
+
+    /// A workflow with what its MCP servers say of their tools; `(field path, remedy)` where one
+    /// says nothing.
+    pub async fn discover(&self, workflow: &Workflow) -> Result<Workflow, (String, String)> {
+        self.toolbox.discover(workflow).await
     }
 
     fn note(&self, input: &AgentInput) {
@@ -55,19 +80,14 @@ impl Agents for Registry {
     fn check(&self, workflow: &Workflow) -> Result<(), (String, String)> {
         for (name, model) in &workflow.models {
             let at = format!("/models/{name}");
-            match model.provider.as_str() {
-                "scripted" => scripted::check(&model.settings)
-                    .map_err(|(inner, wrong)| (format!("{at}{inner}"), wrong))?,
-                other => return Err(unknown(&at, other, &MODEL_PROVIDERS)),
+            if !Models::has(&model.provider) {
+                return Err(unknown(&at, &model.provider, &MODEL_PROVIDERS));
             }
+            let placed = |(inner, wrong): (String, String)| (format!("{at}{inner}"), wrong);
+            self.models.check(model).map_err(placed)?;
         }
         for (name, tool) in &workflow.tools {
-            let at = format!("/tools/{name}");
-            match tool.provider.as_str() {
-                "scripted" => scripted_tool::check(&tool.settings)
-                    .map_err(|(inner, wrong)| (format!("{at}/settings{inner}"), wrong))?,
-                other => return Err(unknown(&at, other, &TOOL_PROVIDERS)),
-            }
+            Toolbox::check(name, tool)?;
         }
         Ok(())
     }
@@ -77,10 +97,7 @@ impl Agents for Registry {
         workflow: &Workflow,
         input: &AgentInput,
     ) -> Option<Result<Reply, AttemptFault>> {
-        let reply = match provider_of(workflow, input) {
-            "scripted" => scripted::reply_at_once(workflow, input)?,
-            other => Err(unheard_of(other)),
-        };
+        let reply = Models::reply_at_once(workflow, input)?;
         self.note(input);
         Some(reply)
     }
@@ -92,10 +109,8 @@ impl Agents for Registry {
         deltas: &mut dyn DeltaSink,
     ) -> Result<Reply, AttemptFault> {
         self.note(input);
-        match provider_of(workflow, input) {
-            "scripted" => scripted::reply(workflow, input, self.clock.as_ref(), deltas).await,
-            other => Err(unheard_of(other)),
-        }
+        let reply = self.models.reply(workflow, input, deltas).await;
+        reply.unwrap_or_else(|| Err(unheard_of(provider_of(workflow, input))))
     }
 }
 
@@ -107,17 +122,12 @@ impl Tools for Registry {
         tool: &str,
         arguments: &Value,
         key: &str,
-    ) -> Result<Value, AttemptFault> {
+    ) -> Result<Value, ToolFault> {
         let Some(tool) = workflow.tools.get(tool) else {
             let message = format!("there is no tool `{tool}`");
-            return Err(scripted::fault("tool.unknown", message, false));
+            return Err(tools::fault("tool.unknown", message, false));
         };
-        match tool.provider.as_str() {
-            "scripted" => {
-                scripted_tool::call(&tool.settings, arguments, key, self.clock.as_ref()).await
-            }
-            other => Err(unheard_of(other)),
-        }
+        self.toolbox.call(tool, arguments, key).await
     }
 }
 

@@ -10,8 +10,8 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::agents::scripted::fault;
-use crate::kernel::{AttemptFault, duration_ms};
+use crate::agents::tools::fault;
+use crate::kernel::{ToolFault, duration_ms};
 use crate::ports::Clock;
 
 /// When a call is like this, and what comes of it then.
@@ -26,8 +26,9 @@ struct Rule {
     returns: Value,
     #[serde(default)]
     fail: Option<String>,
+    /// With `fail`: the answer was lost, and the deed may have been done all the same.
     #[serde(default)]
-    retriable: bool,
+    lost: bool,
     #[serde(default)]
     delay: Option<String>,
 }
@@ -43,7 +44,7 @@ pub(super) async fn call(
     arguments: &Value,
     key: &str,
     clock: &dyn Clock,
-) -> Result<Value, AttemptFault> {
+) -> Result<Value, ToolFault> {
     let rules = rules(settings).map_err(|(at, wrong)| {
         fault("tool.settings", format!("the tool's settings at `{at}`: {wrong}"), false)
     })?;
@@ -57,7 +58,7 @@ pub(super) async fn call(
         clock.sleep_until(clock.now().plus(ms)).await;
     }
     match &rule.fail {
-        Some(message) => Err(fault("tool.fails", message.clone(), rule.retriable)),
+        Some(message) => Err(fault("tool.fails", message.clone(), rule.lost)),
         None => Ok(with_key(&rule.returns, key)),
     }
 }

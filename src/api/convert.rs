@@ -10,7 +10,8 @@ use crate::engine::{
 };
 use crate::kernel::workflow::Pattern;
 use crate::kernel::{
-    Closing, Event, Failure, Kind, Message, Millis, Question, RequestId, RunId, SessionId, ToolCall,
+    Closing, Event, Failure, Grant, Kind, Message, Millis, Question, RequestId, RunId, SessionId,
+    ToolCall,
 };
 use crate::ports::{Head, HeadStatus};
 use crate::wire::v1 as pb;
@@ -107,6 +108,7 @@ fn body(run: &RunId, session: &SessionId, published: Published) -> Wire {
             .into(),
             principal: by,
         }),
+        Event::Revoked { tool, by } => Wire::GrantRevoked(pb::GrantRevoked { tool, principal: by }),
         Event::CheckpointSaved => {
             Wire::CheckpointSaved(pb::CheckpointSaved { checkpoint_id: run.checkpoint(sequence) })
         }
@@ -233,6 +235,15 @@ pub(super) fn run(head: &Head) -> pb::Run {
         metadata: head.metadata.clone().into_iter().collect(),
         steps: head.turns,
         forked_from_checkpoint_id: forked(head.forked_from.as_ref()),
+    }
+}
+
+pub(super) fn grant(grant: &Grant) -> pb::Grant {
+    pb::Grant {
+        tool: grant.tool.clone(),
+        principal: grant.by.clone(),
+        time: Some(time(grant.at)),
+        until: grant.until.map(time),
     }
 }
 

@@ -190,6 +190,7 @@ impl Orchestrator for Service {
             run: Some(convert::run(&view.head)),
             conversation,
             output: view.output().map(crate::api::value::from_json),
+            grants: view.run.grants.iter().map(convert::grant).collect(),
         }))
     }
 
@@ -290,6 +291,18 @@ impl Orchestrator for Service {
             .map_err(|error| status::of_field(error, "request_id"))?;
         let run = Some(self.run_of(id.as_str(), &who).await?);
         Ok(Response::new(pb::CancelRequestResponse { run }))
+    }
+
+    async fn revoke_grant(
+        &self,
+        request: Request<pb::RevokeGrantRequest>,
+    ) -> Reply<pb::RevokeGrantResponse> {
+        let who = self.who(&request)?;
+        let request = request.into_inner();
+        let id =
+            self.engine.revoke(&request.run_id, &request.tool, &who).await.map_err(status::of)?;
+        let run = Some(self.run_of(id.as_str(), &who).await?);
+        Ok(Response::new(pb::RevokeGrantResponse { run }))
     }
 
     async fn signal_run(

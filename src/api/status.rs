@@ -101,7 +101,8 @@ fn code_of(refusal: &Refusal) -> Code {
         | Refusal::UnknownSession(_)
         | Refusal::UnknownRun(_)
         | Refusal::UnknownRequest(_)
-        | Refusal::UnknownCheckpoint(_) => Code::NotFound,
+        | Refusal::UnknownCheckpoint(_)
+        | Refusal::NotGranted { .. } => Code::NotFound,
         Refusal::ForeignRequest { .. }
         | Refusal::WrongAnswer { .. }
         | Refusal::Invalid { .. }
@@ -144,6 +145,7 @@ fn metadata_of(refusal: &Refusal) -> std::collections::HashMap<String, String> {
         | Refusal::KeyReused(_)
         | Refusal::RunOver { .. }
         | Refusal::NotListening { .. }
+        | Refusal::NotGranted { .. }
         | Refusal::Invalid { .. }
         | Refusal::TooLarge { .. }
         | Refusal::Unauthenticated

@@ -5,7 +5,7 @@
 //!
 //! ```toml
 //! [[key]]
-//! name = "ada"
+//! name = "laptop"
 //! role = "user"
 //! sha256 = "…"
 //! created = "2026-11-15T03:17:58Z"

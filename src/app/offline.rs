@@ -126,7 +126,7 @@ pub fn check(config: &Config, paths: &[PathBuf]) -> Vec<Checked> {
 
 /// What the providers say of a workflow that is right as a file.
 pub(super) fn provider_problem(loaded: &Loaded) -> Option<definition::Problem> {
-    let registry = Registry::new(Arc::new(SystemClock));
+    let registry = Registry::new(Arc::new(SystemClock)).without_keys();
     let (field, remedy) = registry.check(&loaded.workflow).err()?;
     Some(loaded.problem(&field, "provider.invalid", remedy))
 }

@@ -25,6 +25,11 @@ use crate::wire::v1::orchestrator_server::OrchestratorServer;
 
 /// Streams of one connection; a client with more work opens another.
 const STREAMS_MAX: u32 = 1_024;
+/// What a caller may send on one stream before it is read: nearly every request, whole. Fixed,
+/// because a window that adapts costs a ping for every few calls.
+const STREAM_WINDOW_BYTES: u32 = 1 << 20;
+/// The same for all streams of a connection: one large request leaves room for others.
+const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 /// A peer that is gone is noticed within two of these.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 /// Time for the head of a request: slower is no client of ours.
@@ -131,7 +136,8 @@ impl Connections {
             .timer(TokioTimer::new())
             .max_concurrent_streams(STREAMS_MAX)
             .keep_alive_interval(KEEP_ALIVE)
-            .adaptive_window(true);
+            .initial_stream_window_size(STREAM_WINDOW_BYTES)
+            .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
         let service = TowerToHyperService::new(router);
         let watcher = self.graceful.watcher();
         async move {

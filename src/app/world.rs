@@ -8,9 +8,9 @@ use crate::agents::Registry;
 use crate::api::pages::Render;
 use crate::app::clock::SystemClock;
 use crate::app::config::Origin;
-use crate::app::{AppError, Config};
+use crate::app::{AppError, Config, discovery};
 use crate::definition;
-use crate::engine::{Engine, Entry, Library};
+use crate::engine::{Engine, Library};
 use crate::ports::{Agents, Clock, Journal, Tools};
 use crate::store::{self, Store, StoreConfig};
 
@@ -35,7 +35,7 @@ impl World {
         };
         let registry = Arc::new(registry);
         let journal = store.journal();
-        let library = library(config, &*journal, &*registry).await?;
+        let library = library(config, &*journal, &registry).await?;
         let agents: Arc<dyn Agents> = Arc::clone(&registry) as Arc<dyn Agents>;
         let tools: Arc<dyn Tools> = registry;
         let engine = Engine::new(journal, clock, agents, tools, library);
@@ -55,7 +55,7 @@ impl World {
 async fn library(
     config: &Config,
     journal: &dyn Journal,
-    agents: &dyn Agents,
+    registry: &Registry,
 ) -> Result<Library, AppError> {
     // The folder that is looked for unasked need not be there; one that was named must be.
     let is_absent = !config.workflows.exists() && config.origin("workflows") == Origin::Default;
@@ -66,11 +66,12 @@ async fn library(
     }
     let library = Library::default();
     for loaded in definition::shipped().into_iter().chain(own) {
-        if let Err((field, remedy)) = agents.check(&loaded.workflow) {
+        if let Err((field, remedy)) = registry.check(&loaded.workflow) {
             let problem = loaded.problem(&field, "provider.invalid", remedy);
             return Err(AppError::Workflows(vec![problem]));
         }
-        let entry = Entry { workflow: loaded.workflow, digest: loaded.digest };
+        let entry = discovery::entry(&config.data, registry, &loaded).await;
+        let entry = entry.map_err(|problem| AppError::Workflows(vec![problem]))?;
         library.add(journal, entry).await?;
     }
     Ok(library)

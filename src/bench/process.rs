@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 use std::{env, io};
 
 use serde_json::Value;
@@ -13,6 +14,8 @@ use crate::bench::{BenchError, clock::Stopwatch, workflows};
 
 /// The last words of a server that did not come up; more than that nobody reads.
 const LAST_WORDS_CHARS: usize = 2_000;
+/// Linux tells times in hundredths of a second, whatever it counts in.
+const TICK_MS: u64 = 10;
 /// What `statfs` says of a file system that is only memory.
 const TMPFS: i128 = 0x0102_1994;
 
@@ -121,6 +124,11 @@ impl Server {
         Ok(server)
     }
 
+    /// What the processor has done for it so far.
+    pub(super) fn cpu(&self) -> Duration {
+        cpu_of(&self.child.id().to_string())
+    }
+
     /// Resident memory in bytes.
     pub(super) fn resident_bytes(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()));
@@ -138,6 +146,20 @@ impl Drop for Server {
         drop(self.child.kill());
         drop(self.child.wait());
     }
+}
+
+/// What the processor has done for this process so far.
+pub(super) fn own_cpu() -> Duration {
+    cpu_of("self")
+}
+
+/// Nothing where the system does not say.
+fn cpu_of(process: &str) -> Duration {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // The name, in brackets, may hold anything; user and system time are the 12th and 13th after.
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    let ticks: u64 = fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    Duration::from_millis(ticks * TICK_MS)
 }
 
 /// The bytes of all files below `path`.

@@ -125,13 +125,23 @@ impl Report {
     }
 
     fn w1_section(&self) -> Section {
-        let heading = ["CLIENTS", "CYCLES/S", "START P50", "P99 MS", "RESPOND P50", "P99 MS"];
+        let heading = [
+            "CLIENTS",
+            "CYCLES/S",
+            "START P50",
+            "P99 MS",
+            "RESPOND P50",
+            "P99 MS",
+            "SERVER US",
+            "CLIENT US",
+        ];
         let mut rows = vec![row(heading)];
         rows.extend(self.w1.iter().map(|w1| {
             let (start, respond) = (w1.start, w1.respond);
             let times = [start.p50_ms, start.p99_ms, respond.p50_ms, respond.p99_ms].map(fine);
             let mut cells = vec![w1.clients.to_string(), whole(w1.cycles_per_second)];
             cells.extend(times);
+            cells.extend([w1.server_cpu_us, w1.client_cpu_us].map(whole));
             cells
         }));
         Section { title: "W1 pause and resume".into(), rows }
@@ -228,15 +238,24 @@ mod tests {
     use super::*;
     use crate::bench::yardstick::{Rate, Turns};
 
+    fn w1(clients: u16, cycles_per_second: f64) -> W1 {
+        W1 {
+            clients,
+            cycles_per_second,
+            start: Spread::default(),
+            respond: Spread::default(),
+            server_cpu_us: 0.0,
+            client_cpu_us: 0.0,
+        }
+    }
+
     #[test]
     fn a_faster_machine_earns_no_praise() {
         let rate = |per_second| Rate { per_second, spread: Spread::default() };
         let mut report = Report::new(false);
         report.yardsticks.append_one = rate(peers::APPENDS_ONE);
         report.yardsticks.turns = vec![Turns { clients: 64, rate: rate(56_000.0) }];
-        let spread = Spread::default();
-        report.w1 =
-            vec![W1 { clients: 64, cycles_per_second: 8_700.0, start: spread, respond: spread }];
+        report.w1 = vec![w1(64, 8_700.0)];
         report.compare();
         let compared = &report.w1_compared[0];
         assert!((compared.machine - 2.0).abs() < 1e-9, "{compared:?}");
@@ -246,9 +265,7 @@ mod tests {
 
     #[test]
     fn a_number_of_clients_without_a_peer_is_not_compared() {
-        let spread = Spread::default();
-        let w1 = W1 { clients: 7, cycles_per_second: 1.0, start: spread, respond: spread };
-        let mut report = Report { w1: vec![w1], ..Report::new(false) };
+        let mut report = Report { w1: vec![w1(7, 1.0)], ..Report::new(false) };
         report.compare();
         assert!(report.w1_compared.is_empty());
         assert_eq!(report.sections()[1].rows.len(), 2);

@@ -9,7 +9,7 @@ use crate::bench::clients;
 use crate::bench::clock::Stopwatch;
 use crate::bench::figures::{Samples, Spread, median, number};
 use crate::bench::options::Options;
-use crate::bench::process::{Scratch, Server};
+use crate::bench::process::{Scratch, Server, own_cpu};
 use crate::bench::workflows::CYCLE;
 use crate::bench::yardstick::panicked;
 use crate::bench::{BenchError, Progress};
@@ -28,6 +28,10 @@ pub struct W1 {
     pub start: Spread,
     /// From the answer until the completion was seen.
     pub respond: Spread,
+    /// What a cycle costs the server's processor: the figure that a busy machine disturbs least.
+    pub server_cpu_us: f64,
+    /// What a cycle costs the clients' processor.
+    pub client_cpu_us: f64,
 }
 
 /// Measures every number of clients, pass by pass, so that a slow minute hits all of them.
@@ -57,11 +61,13 @@ async fn one_pass(scratch: &Scratch, clients: u16, length: Duration) -> Result<W
     let data = scratch.fresh_data("w1")?;
     let server = Server::orchestrator(scratch, &data).await?;
     let callers = clients::dial(&server.address, clients).await?;
+    let (server_cpu, client_cpu) = (server.cpu(), own_cpu());
     let whole = Stopwatch::start();
     let mut tasks = JoinSet::new();
     for mut client in callers {
         tasks.spawn(async move {
             let (mut starts, mut responds) = (Samples::default(), Samples::default());
+            let mut cycles = 0;
             while whole.elapsed() < WARM_UP + length {
                 let begun = whole.elapsed();
                 let one = Stopwatch::start();
@@ -70,21 +76,31 @@ async fn one_pass(scratch: &Scratch, clients: u16, length: Duration) -> Result<W
                 let one = Stopwatch::start();
                 clients::approve(&mut client, request).await?;
                 let completed = one.elapsed();
+                cycles += 1;
                 // A cycle counts if all of it lies within the time that is measured.
                 if begun >= WARM_UP && whole.elapsed() <= WARM_UP + length {
                     starts.add(paused);
                     responds.add(completed);
                 }
             }
-            Ok::<_, BenchError>((starts, responds))
+            Ok::<_, BenchError>((starts, responds, cycles))
         });
     }
-    let (mut starts, mut responds) = (Samples::default(), Samples::default());
+    let (mut starts, mut responds, mut cycles) = (Samples::default(), Samples::default(), 0);
     while let Some(one) = tasks.join_next().await {
-        let (more_starts, more_responds) = one.map_err(panicked)??;
+        let (more_starts, more_responds, more) = one.map_err(panicked)??;
+        cycles += more;
         starts.extend(more_starts);
         responds.extend(more_responds);
     }
     let cycles_per_second = number(starts.count()) / length.as_secs_f64();
-    Ok(W1 { clients, cycles_per_second, start: starts.spread(), respond: responds.spread() })
+    let each = |used: Duration| used.as_secs_f64() * 1e6 / number(cycles).max(1.0);
+    Ok(W1 {
+        clients,
+        cycles_per_second,
+        start: starts.spread(),
+        respond: responds.spread(),
+        server_cpu_us: each(server.cpu().saturating_sub(server_cpu)),
+        client_cpu_us: each(own_cpu().saturating_sub(client_cpu)),
+    })
 }

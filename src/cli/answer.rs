@@ -18,6 +18,8 @@ pub(super) enum Meaning {
     Value(Value),
     /// A no; a person may say why.
     Reject,
+    /// A no to a tool call; a person may say why.
+    Deny,
     /// The side effect happened; a person may say what came of it.
     Happened,
     /// Nothing that the question takes; this is what it takes.
@@ -30,6 +32,9 @@ pub(super) fn read(request: &Request, typed: &str) -> Meaning {
     let schema = json::optional(request.response_schema.as_ref());
     if takes_decision(&schema) {
         return decision(text);
+    }
+    if takes_gate(&schema) {
+        return ruling(text);
     }
     if takes_verbs(&schema) {
         return verb(text);
@@ -57,6 +62,14 @@ pub(super) fn reject(note: &str) -> Value {
     }
 }
 
+/// A no to a tool call, with a reason if there is one.
+pub(super) fn deny(note: &str) -> Value {
+    match note.trim() {
+        "" => json!({"decision": "deny"}),
+        note => json!({"decision": "deny", "note": note}),
+    }
+}
+
 /// A yes, with a note if there is one.
 pub(super) fn approve(note: &str) -> Value {
     match note.trim() {
@@ -79,6 +92,8 @@ pub(super) fn usage(request: &Request) -> String {
     let schema = json::optional(request.response_schema.as_ref());
     let takes = if takes_decision(&schema) {
         "y or n".to_owned()
+    } else if takes_gate(&schema) {
+        "y for this once, all for the rest of the run, n, or JSON to edit".to_owned()
     } else if takes_verbs(&schema) {
         "happened, redo or abort".to_owned()
     } else if !request.options.is_empty() {
@@ -106,6 +121,19 @@ fn decision(text: &str) -> Meaning {
     }
 }
 
+/// What is typed about a tool call that waits at a gate.
+fn ruling(text: &str) -> Meaning {
+    match text.to_lowercase().as_str() {
+        "y" | "yes" | "allow" => Meaning::Value(json!({"decision": "allow_once"})),
+        "all" => Meaning::Value(json!({"decision": "allow_for_run"})),
+        "n" | "no" | "deny" => Meaning::Deny,
+        &_ => match serde_json::from_str::<Value>(text) {
+            Ok(value) if value.is_object() => Meaning::Value(value),
+            Ok(_) | Err(_) => Meaning::Unclear("type y, all or n".into()),
+        },
+    }
+}
+
 fn verb(text: &str) -> Meaning {
     match text.to_lowercase().as_str() {
         "h" | "happened" => Meaning::Happened,
@@ -129,6 +157,10 @@ fn option_by_number(request: &Request, text: &str) -> Option<String> {
 
 fn takes_decision(schema: &Value) -> bool {
     says(&schema["properties"]["decision"], "approve")
+}
+
+fn takes_gate(schema: &Value) -> bool {
+    says(&schema["properties"]["decision"], "allow_once")
 }
 
 fn takes_verbs(schema: &Value) -> bool {

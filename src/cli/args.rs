@@ -9,8 +9,8 @@ use crate::cli::exit::{Exit, Trouble};
 use crate::cli::term::{ColorChoice, Paint};
 use crate::cli::{
     Ctx, bench, bench_echo, cancel, check, checkpoint, completions, doctor, exit_codes, export,
-    fork, graph, import, inbox, journal, keys, prune, respond, resume, run, runs, schema, serve,
-    sessions, watch, workflows,
+    fork, graph, import, inbox, journal, keys, prune, respond, resume, revoke, run, runs, schema,
+    serve, sessions, watch, workflows,
 };
 
 /// Runs agent workflows that wait for people, and survives whatever happens to the machine.
@@ -66,6 +66,7 @@ pub(super) enum Command {
     Journal(journal::Args),
     Checkpoint(checkpoint::Args),
     Cancel(cancel::Args),
+    Revoke(revoke::Args),
     Fork(fork::Args),
     Workflows(workflows::Args),
     Check(check::Args),
@@ -99,6 +100,7 @@ impl Command {
             | Self::Journal(_)
             | Self::Checkpoint(_)
             | Self::Cancel(_)
+            | Self::Revoke(_)
             | Self::Workflows(_)
             | Self::Check(_)
             | Self::Graph(_)
@@ -126,6 +128,7 @@ impl Command {
             Self::Journal(args) => journal::perform(args, ctx).await,
             Self::Checkpoint(args) => checkpoint::perform(args, ctx).await,
             Self::Cancel(args) => cancel::perform(args, ctx).await,
+            Self::Revoke(args) => revoke::perform(args, ctx).await,
             Self::Workflows(args) => workflows::perform(args, ctx).await,
             Self::Check(args) => check::perform(&args, ctx),
             Self::Graph(args) => graph::perform(&args, ctx),
@@ -153,7 +156,10 @@ impl Command {
 pub(super) fn welcome(paint: Paint) -> String {
     let steps = [
         ("holdpoint workflows", "what can be run; some come with Holdpoint"),
-        ("holdpoint run approve_and_send \"Invite Ada to lunch\"", "runs here, asks you, finishes"),
+        (
+            "holdpoint run approve_and_send \"Invite the team to lunch\"",
+            "runs here, asks you, finishes",
+        ),
         ("holdpoint resume", "takes up what waits, after a restart too"),
         ("holdpoint inbox", "everything that waits for somebody"),
         ("holdpoint serve", "the same for others: gRPC on 127.0.0.1:4653"),

@@ -10,9 +10,9 @@ use serde_json::{Map, Value, json};
 use crate::wire::v1::workflow_event::Event;
 use crate::wire::v1::{
     Cancelled, Checkpoint, CheckpointSaved, Completed, Delta, ExecutorCompleted, ExecutorFailed,
-    ExecutorInvoked, Failure, Handoff, Message, Option as Choice, Output, Request, RequestClosed,
-    RequestKind, ResponseReceived, Run, RunStatus, Session, Started, StatusChanged, ToolCall,
-    ToolCalled, ToolResult, Workflow, WorkflowEvent, WorkflowWaiting,
+    ExecutorInvoked, Failure, Grant, GrantRevoked, Handoff, Message, Option as Choice, Output,
+    Request, RequestClosed, RequestKind, ResponseReceived, Run, RunStatus, Session, Started,
+    StatusChanged, ToolCall, ToolCalled, ToolResult, Workflow, WorkflowEvent, WorkflowWaiting,
 };
 
 /// The largest whole number that a double holds without doubt.
@@ -265,6 +265,9 @@ pub(super) fn body(event: &Event) -> (&'static str, Value) {
         Event::RequestInfo(it) => ("request_info", request(it)),
         Event::ResponseReceived(it) => ("response_received", response_received(it)),
         Event::RequestClosed(it) => ("request_closed", request_closed(it)),
+        Event::GrantRevoked(GrantRevoked { tool, principal }) => {
+            ("grant_revoked", json!({"tool": tool, "principal": principal}))
+        }
         Event::CheckpointSaved(CheckpointSaved { checkpoint_id }) => {
             ("checkpoint_saved", json!({"checkpoint_id": checkpoint_id}))
         }
@@ -282,6 +285,17 @@ pub(super) fn body(event: &Event) -> (&'static str, Value) {
 pub(super) fn request_closed(closed: &RequestClosed) -> Value {
     let RequestClosed { request_id, how, principal } = closed;
     json!({"request_id": request_id, "how": how, "principal": principal})
+}
+
+/// A tool that is allowed for the rest of a run.
+pub(super) fn grant(grant: &Grant) -> Value {
+    let Grant { tool, principal, time: at, until } = grant;
+    json!({
+        "tool": tool,
+        "principal": principal,
+        "time": time(at.as_ref()),
+        "until": time(until.as_ref()),
+    })
 }
 
 fn started(started: &Started) -> Value {

@@ -11,10 +11,10 @@ use crate::kernel::Role;
 /// Make, list and remove the API keys of a server
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  holdpoint keys add ada
+  holdpoint keys add laptop
   holdpoint keys add ops --role admin --json | jq -r .secret
   holdpoint keys list
-  holdpoint keys remove ada
+  holdpoint keys remove laptop
 
 Only hashes are kept, in the file that --keys names, else in keys.toml in the data directory.
 A key goes with each call as `authorization: Bearer <key>`; commands take it from HOLDPOINT_API_KEY.

@@ -30,6 +30,7 @@ mod keys;
 mod prune;
 mod respond;
 mod resume;
+mod revoke;
 mod run;
 mod runs;
 mod schema;

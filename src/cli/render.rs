@@ -156,6 +156,10 @@ impl Story {
                 let text = format!("  {} closed: {}", it.request_id, it.how);
                 format!("{}\n", paint.warn(&line(&text, BRIEF_CHARS_MAX)))
             }
+            Event::GrantRevoked(it) => {
+                let text = format!("  {} is no longer allowed, says {}", it.tool, it.principal);
+                format!("{}\n", paint.warn(&line(&text, BRIEF_CHARS_MAX)))
+            }
             Event::Output(it) => self.output(&json::optional(it.value.as_ref())),
             Event::Warning(it) => format!("{}\n", paint.warn(&format!("  ! {}", failure(it)))),
             Event::Completed(_) => format!("{}\n", paint.good("completed")),

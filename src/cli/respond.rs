@@ -102,6 +102,7 @@ fn meant(args: &Args, asked: Option<&Request>) -> Result<Value, Trouble> {
     match answer::read(request, text) {
         Meaning::Value(value) if value == answer::approve("") => Ok(answer::approve(note)),
         Meaning::Reject => Ok(answer::reject(note)),
+        Meaning::Deny => Ok(answer::deny(note)),
         Meaning::Value(_) | Meaning::Happened if !note.is_empty() => {
             Err(Trouble::new(Exit::Usage, "--note goes with a yes or a no"))
         }

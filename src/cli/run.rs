@@ -14,7 +14,7 @@ use crate::wire::v1::RunWorkflowRequest;
 /// Start a workflow, follow it, and answer what it asks
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  holdpoint run approve_and_send \"Invite Ada to lunch on Friday\"
+  holdpoint run approve_and_send \"Invite the team to lunch on Friday\"
   holdpoint run event_planning \"Plan a party for 30 people\" --session party
   holdpoint run intake --input-json '{\"customer\": 42}' --json
   cat letter.txt | holdpoint run summarise -

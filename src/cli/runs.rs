@@ -47,14 +47,20 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
 
 async fn show(run_id: &str, ctx: &Ctx, client: &mut Client) -> Result<(), Trouble> {
     let request = GetRunRequest { run_id: run_id.into(), omit_conversation: false };
-    let GetRunResponse { run, conversation, output } = client.get_run(request).await?.into_inner();
+    let GetRunResponse { run, conversation, output, grants } =
+        client.get_run(request).await?.into_inner();
     let Some(run) = run else {
         return Err(Trouble::new(Exit::Failed, "the server answered without a run"));
     };
     if ctx.json {
         let said: Vec<_> = conversation.iter().map(json::message).collect();
         let output = json::optional(output.as_ref());
-        let shown = literal!({"run": json::run(&run), "conversation": said, "output": output});
+        let shown = literal!({
+            "run": json::run(&run),
+            "conversation": said,
+            "output": output,
+            "grants": grants.iter().map(json::grant).collect::<Vec<_>>(),
+        });
         return ctx.term.line(&shown.to_string());
     }
     let paint = ctx.term.paint;
@@ -66,6 +72,10 @@ async fn show(run_id: &str, ctx: &Ctx, client: &mut Client) -> Result<(), Troubl
     ctx.term.line("")?;
     for message in &conversation {
         ctx.term.line(&utterance(paint, message))?;
+    }
+    for grant in &grants {
+        let text = format!("{} is allowed for this run, by {}", grant.tool, grant.principal);
+        ctx.term.line(&paint.warn(&line(&text, 200)))?;
     }
     for request in run.workflow_waiting.iter().flat_map(|waiting| &waiting.requests) {
         ctx.term.write(&format!("\n{}", question(paint, request)))?;

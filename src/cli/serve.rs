@@ -15,7 +15,7 @@ use crate::cli::exit::{Exit, Trouble};
 #[command(after_help = "Examples:
   holdpoint serve
   holdpoint serve --data /var/lib/holdpoint --listen 127.0.0.1:4653 --workflows ./flows
-  holdpoint keys add ada && holdpoint serve --listen 0.0.0.0:4653
+  holdpoint keys add laptop && holdpoint serve --listen 0.0.0.0:4653
 
 On any address but loopback it refuses to start without API keys (`holdpoint keys add`).
 A first Ctrl-C drains: no new work, open streams are told, the journal is synced. A second one

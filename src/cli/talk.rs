@@ -165,6 +165,10 @@ impl<'a> Talk<'a> {
             }
             let value = match answer::read(request, &typed) {
                 Meaning::Value(value) => value,
+                Meaning::Deny => match self.prompt("why? Enter for no reason").await? {
+                    Some(note) => answer::deny(&note),
+                    None => return Ok(None),
+                },
                 Meaning::Reject => match self.prompt("why? Enter for no reason").await? {
                     Some(note) => answer::reject(&note),
                     None => return Ok(None),

@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::definition::file::{
-    AgentFile, HandoffFile, HumanFile, HumanInputFile, KindFile, LengthOfTime, OnTimeoutFile,
-    OptionFile, PatternName, RetryFile, ReturnToFile, SafetyFile, StepFile, ToolFile, WorkflowFile,
+    AgentFile, BudgetsFile, HandoffFile, HumanFile, HumanInputFile, KindFile, LengthOfTime,
+    OnExceededFile, OnTimeoutFile, OptionFile, PatternName, RetryFile, ReturnToFile, SafetyFile,
+    StepFile, ToolFile, WorkflowFile,
 };
+use crate::definition::mcp;
 use crate::kernel::workflow::{
     Agent, Ends, Handoff, Human, HumanInput, Limits, Model, Patience, Pattern, Retry, ReturnTo,
     Safety, Step, Tool, Work,
 };
-use crate::kernel::{Choice, Kind, OnTimeout, Workflow, duration_ms};
+use crate::kernel::{Budget, Budgets, Choice, Kind, OnExceeded, OnTimeout, Workflow, duration_ms};
 
 /// The model that answers for agents that name none, where there are several.
 const MODEL_DEFAULT: &str = "default";
@@ -35,9 +37,11 @@ pub(super) fn compile(file: &WorkflowFile, settings: &BTreeMap<String, Value>) -
         limits: Limits {
             steps: file.limits.steps.unwrap_or(defaults.steps),
             rounds: file.limits.rounds.unwrap_or(defaults.rounds),
+            budgets: file.budgets.compile(),
         },
         models: file.models.iter().map(model).collect(),
-        tools: file.tools.iter().map(|(name, tool)| (name.clone(), tool.compile())).collect(),
+        tools: mcp::tools(file),
+        gates: file.gates.iter().map(|gate| gate.compile(file)).collect(),
         agents: file
             .agents
             .iter()
@@ -149,17 +153,24 @@ impl HandoffFile {
 }
 
 impl ToolFile {
-    fn compile(&self) -> Tool {
+    pub(super) fn compile(&self) -> Tool {
         Tool {
             description: self.description.clone(),
             provider: self.provider.clone(),
-            safety: match self.safety {
-                SafetyFile::Pure => Safety::Pure,
-                SafetyFile::Idempotent => Safety::Idempotent,
-                SafetyFile::Unsafe => Safety::Unsafe,
-            },
+            safety: self.safety.compile(),
+            tags: self.tags.clone(),
             parameters: self.parameters.clone(),
             settings: self.settings.clone().map_or_else(|| json!({}), Value::Object),
+        }
+    }
+}
+
+impl SafetyFile {
+    pub(super) fn compile(self) -> Safety {
+        match self {
+            Self::Pure => Safety::Pure,
+            Self::Idempotent => Safety::Idempotent,
+            Self::Unsafe => Safety::Unsafe,
         }
     }
 }
@@ -169,7 +180,7 @@ impl AgentFile {
         Agent {
             instructions: self.instructions.trim().to_owned(),
             model: model_of(file, self).unwrap_or_default().to_owned(),
-            tools: self.tools.clone(),
+            tools: self.tools.iter().map(|tool| mcp::name(file, tool)).collect(),
             human_input: match &self.human_input {
                 HumanInputFile::Switch(enabled) => {
                     HumanInput { enabled: *enabled, ..HumanInput::default() }
@@ -181,6 +192,34 @@ impl AgentFile {
             },
             output: self.output.clone(),
             retry: self.retry.compile(),
+        }
+    }
+}
+
+impl BudgetsFile {
+    fn compile(&self) -> Budgets {
+        let ms = |time: &Option<LengthOfTime>| time.as_ref().and_then(|time| duration_ms(&time.0));
+        let all = &self.session;
+        Budgets {
+            run: Budget {
+                steps: self.steps,
+                model_calls: self.model_calls,
+                tokens: self.tokens,
+                tool_calls: self.tool_calls,
+                wall_ms: ms(&self.wall_time),
+            },
+            session: Budget {
+                steps: all.steps,
+                model_calls: all.model_calls,
+                tokens: all.tokens,
+                tool_calls: all.tool_calls,
+                wall_ms: ms(&all.wall_time),
+            },
+            on_exceeded: match self.on_exceeded {
+                OnExceededFile::Fail => OnExceeded::Fail,
+                OnExceededFile::Ask => OnExceeded::Ask,
+            },
+            deadline_ms: ms(&self.deadline),
         }
     }
 }

@@ -6,9 +6,10 @@
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::definition::gates::GateFile;
 use crate::definition::script::RuleFile;
 
 /// A Holdpoint workflow.
@@ -25,12 +26,23 @@ pub(super) struct WorkflowFile {
     /// Bounds of a run.
     #[serde(default)]
     pub(super) limits: LimitsFile,
+    /// What a run may spend, and its session; what is not given is not bounded.
+    #[serde(default)]
+    pub(super) budgets: BudgetsFile,
     /// What answers for the agents, by name.
     #[serde(default)]
     pub(super) models: BTreeMap<String, ModelFile>,
     /// Tools that agents may be given, by name.
     #[serde(default)]
     pub(super) tools: BTreeMap<String, ToolFile>,
+    /// Which tool calls wait for a person.
+    #[serde(default)]
+    #[schemars(length(max = 100))]
+    pub(super) gates: Vec<GateFile>,
+    /// MCP servers whose tools agents may be given, by name: `time.now` is the tool `now` of the
+    /// server `time`, `time.*` are all of its tools.
+    #[serde(default)]
+    pub(super) mcp: BTreeMap<String, McpServerFile>,
     /// Who does the work, by name.
     #[serde(default)]
     pub(super) agents: BTreeMap<String, AgentFile>,
@@ -65,16 +77,133 @@ pub(super) struct LimitsFile {
     pub(super) rounds: Option<u32>,
 }
 
+/// What a run may spend, and what happens when it is spent.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BudgetsFile {
+    /// Turns of agents.
+    #[schemars(range(min = 1))]
+    pub(super) steps: Option<u64>,
+    /// Model calls, those that failed included.
+    #[schemars(range(min = 1))]
+    pub(super) model_calls: Option<u64>,
+    /// Tokens, read and written.
+    #[schemars(range(min = 1))]
+    pub(super) tokens: Option<u64>,
+    /// Tool calls.
+    #[schemars(range(min = 1))]
+    pub(super) tool_calls: Option<u64>,
+    /// Time in which the run moves; while it waits for people the clock stands.
+    pub(super) wall_time: Option<LengthOfTime>,
+    /// `fail` ends the run; `ask` asks a person for as much again. `fail` unless given.
+    #[serde(default)]
+    pub(super) on_exceeded: OnExceededFile,
+    /// With `ask`: how long the question waits; silence is a no.
+    pub(super) deadline: Option<LengthOfTime>,
+    /// What all runs of a session may spend together.
+    #[serde(default)]
+    pub(super) session: BudgetFile,
+}
+
+/// What all runs of a session may spend together.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BudgetFile {
+    /// Turns of agents.
+    #[schemars(range(min = 1))]
+    pub(super) steps: Option<u64>,
+    /// Model calls, those that failed included.
+    #[schemars(range(min = 1))]
+    pub(super) model_calls: Option<u64>,
+    /// Tokens, read and written.
+    #[schemars(range(min = 1))]
+    pub(super) tokens: Option<u64>,
+    /// Tool calls.
+    #[schemars(range(min = 1))]
+    pub(super) tool_calls: Option<u64>,
+    /// Time in which its runs move.
+    pub(super) wall_time: Option<LengthOfTime>,
+}
+
+/// What happens when a budget is spent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum OnExceededFile {
+    /// The run fails.
+    #[default]
+    Fail,
+    /// A person is asked for as much again.
+    Ask,
+}
+
 /// What answers for an agent.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[expect(
+    dead_code,
+    reason = "settings go to their provider as they are written; here is their shape"
+)]
 pub(super) struct ModelFile {
-    /// Which kind: `scripted` answers from a script, offline and always the same.
+    /// Which kind: `scripted` answers from a script, offline and always the same; `openai_chat`,
+    /// `openai_responses` and `anthropic` ask a server; `recorded` writes exchanges to a file or
+    /// plays them back.
     pub(super) provider: String,
     /// With `provider: scripted`: the script file, relative to this one, or its rules.
     pub(super) script: Option<ScriptSource>,
-    /// Settings of any other provider.
-    pub(super) settings: Option<Map<String, Value>>,
+    /// What the server calls the model.
+    #[schemars(length(min = 1))]
+    model: Option<String>,
+    /// Where the server is: `http://localhost:11434/v1`; the provider's own service unless given.
+    base_url: Option<String>,
+    /// The name of the environment variable that holds the key, never the key itself; `none` for a
+    /// server that wants no key. It must be given where `base_url` is.
+    key_env: Option<String>,
+    /// How long the server is waited for.
+    timeouts: Option<TimeoutsFile>,
+    /// Further tries within one attempt, while the model has not begun to speak; 2 unless given.
+    #[schemars(range(min = 0, max = 10))]
+    retries: Option<u32>,
+    /// The most tokens of a reply.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    max_tokens: Option<u32>,
+    /// How freely the model chooses its words.
+    #[schemars(range(min = 0, max = 2))]
+    temperature: Option<f64>,
+    /// Headers that the server wants beside ours. No keys: they belong into the environment.
+    headers: Option<BTreeMap<String, String>>,
+    /// With `provider: recorded`: the file of the exchanges, relative to this one.
+    #[schemars(length(min = 1))]
+    pub(super) file: Option<String>,
+    /// With `provider: recorded`: whether exchanges are written or played back.
+    mode: Option<RecordedMode>,
+    /// With `provider: recorded`: the model whose exchanges they are.
+    of: Option<Box<ModelFile>>,
+}
+
+/// How long a model server is waited for.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[expect(
+    dead_code,
+    reason = "settings go to their provider as they are written; here is their shape"
+)]
+pub(super) struct TimeoutsFile {
+    /// For the connection; 10s unless given.
+    connect: Option<LengthOfTime>,
+    /// Until the model begins to speak; 2m unless given.
+    first_token: Option<LengthOfTime>,
+    /// For a whole attempt, its retries included; 10m unless given.
+    total: Option<LengthOfTime>,
+}
+
+/// Whether exchanges are written or played back.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum RecordedMode {
+    /// The server is asked, and what it replies is written down.
+    Record,
+    /// The file answers; there is no network.
+    Replay,
 }
 
 /// The name of a script file, or a list of rules.
@@ -94,15 +223,46 @@ pub(super) struct ToolFile {
     /// What it does, for the model.
     #[serde(default)]
     pub(super) description: String,
-    /// Which kind of tool: `scripted`.
+    /// Which kind of tool: `http` makes a request, `mcp` calls an MCP server, `scripted` answers
+    /// from rules.
     pub(super) provider: String,
     /// What may be done after a crash, when nobody knows whether it was called.
     #[serde(default)]
     pub(super) safety: SafetyFile,
+    /// What kind of thing it does, for gates: `writes`, `deploys` …
+    #[serde(default)]
+    pub(super) tags: Vec<String>,
     /// The JSON Schema of its arguments.
     pub(super) parameters: Option<Value>,
     /// Settings for its provider.
     pub(super) settings: Option<Map<String, Value>>,
+}
+
+/// An MCP server: a program to start, or a URL.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct McpServerFile {
+    /// The program and its arguments: it is started and spoken to over its standard input.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) command: Vec<String>,
+    /// What else the program is given as environment; `${ENV:NAME}` takes a value of ours.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) env: BTreeMap<String, String>,
+    /// Where it listens: streamable HTTP.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) url: Option<String>,
+    /// What is sent with every request; `${ENV:NAME}` takes a value of the environment.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) headers: BTreeMap<String, String>,
+    /// How long a call may take; 30s unless given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) timeout: Option<LengthOfTime>,
+    /// Whether the URL may be one of this machine or network: `true`, or a list of hosts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) allow_private: Option<Value>,
+    /// What may be done with its tools after a crash, unless `tools` says otherwise for one.
+    #[serde(default, skip_serializing)]
+    pub(super) safety: SafetyFile,
 }
 
 /// What may be done with a tool after a crash, when nobody knows whether it was called.
@@ -127,7 +287,7 @@ pub(super) struct AgentFile {
     pub(super) instructions: String,
     /// Which of the models answers for it; not needed if there is one, or one named `default`.
     pub(super) model: Option<String>,
-    /// Names of the tools it may call.
+    /// Names of the tools it may call; `server.tool` and `server.*` are those of an MCP server.
     #[serde(default)]
     pub(super) tools: Vec<String>,
     /// Whether it may ask a person (`request_user_input`), and on what terms; it may unless told.
@@ -179,7 +339,7 @@ pub(super) enum OnTimeoutFile {
 }
 
 /// A length of time such as `500ms`, `30s`, `2h` or `7d`.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 #[schemars(extend("pattern" = "^([0-9]+(ms|s|m|h|d))+$"))]
 pub(super) struct LengthOfTime(pub(super) String);

@@ -63,7 +63,7 @@ pub fn load_file(path: &Path) -> Result<Loaded, Vec<Problem>> {
     let text =
         read(path).map_err(|error| vec![Problem::of_file(&name, "file.unreadable", error)])?;
     let folder = path.parent().unwrap_or(Path::new(""));
-    let mut loaded = load_text(&name, &text, &|script| {
+    let mut loaded = load(&name, &text, Some(folder), &|script| {
         let path = folder.join(beside(script)?);
         Ok((path.display().to_string(), read(&path)?))
     })?;
@@ -80,12 +80,22 @@ pub fn load_text(
     text: &str,
     resolve_script: ResolveScript<'_>,
 ) -> Result<Loaded, Vec<Problem>> {
+    load(name, text, None, resolve_script)
+}
+
+fn load(
+    name: &str,
+    text: &str,
+    folder: Option<&Path>,
+    resolve_script: ResolveScript<'_>,
+) -> Result<Loaded, Vec<Problem>> {
     let places = Source::read(name, text)?;
     let file: WorkflowFile = shaped(&places, workflow_schema(), &WORKFLOW_SHAPE)?;
     let mut problems = check(&places, &file);
     let mut settings = BTreeMap::new();
     for (model, terms) in &file.models {
-        let script = Script { places: &places, file: &file, pointer: under("/models", model) };
+        let pointer = under("/models", model);
+        let script = Script { places: &places, file: &file, folder, pointer };
         match script.settings(terms, resolve_script) {
             Ok(value) => {
                 settings.insert(model.clone(), value);
@@ -176,13 +186,14 @@ fn unreadable(error: &io::Error) -> String {
     }
 }
 
-/// A script lies in its workflow's folder or below: a workflow file may not reach for others.
+/// A script lies in its workflow's folder or below, and so does a recording: a workflow file may
+/// not reach for others.
 fn beside(script: &str) -> Result<&Path, String> {
     let path = Path::new(script);
     if path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
         return Ok(path);
     }
-    Err("a script is named relative to its workflow, and lies in its folder or below".into())
+    Err("a file is named relative to its workflow, and lies in its folder or below".into())
 }
 
 static WORKFLOW_SHAPE: LazyLock<Validator> = LazyLock::new(|| {
@@ -210,6 +221,7 @@ fn shaped<T: DeserializeOwned>(
 struct Script<'a> {
     places: &'a Source,
     file: &'a WorkflowFile,
+    folder: Option<&'a Path>,
     pointer: String,
 }
 
@@ -240,8 +252,24 @@ impl Script<'_> {
                 let message = "only the provider `scripted` has a script";
                 Err(vec![self.places.at_key(&pointer, "field.unknown", message)])
             }
-            (_, None) => Ok(model.settings.clone().map_or_else(|| json!({}), Value::Object)),
+            (_, None) => self.as_written(model),
         }
+    }
+
+    /// The settings of any other provider, as they are written; a file that they name lies beside
+    /// the workflow.
+    fn as_written(&self, model: &ModelFile) -> Result<Value, Vec<Problem>> {
+        let written = self.places.value.pointer(&self.pointer).and_then(Value::as_object);
+        let mut settings = written.cloned().unwrap_or_default();
+        settings.remove("provider");
+        if let Some(file) = &model.file {
+            let beside = beside(file).map_err(|error| {
+                vec![self.places.at(&under(&self.pointer, "file"), "file.elsewhere", error)]
+            })?;
+            let path = self.folder.map_or_else(|| beside.to_owned(), |folder| folder.join(beside));
+            settings.insert("file".into(), path.display().to_string().into());
+        }
+        Ok(Value::Object(settings))
     }
 
     fn in_file(&self, name: &str, text: &str) -> Result<Value, Vec<Problem>> {

@@ -177,6 +177,7 @@ fn weight(event: &Event) -> usize {
         | Event::StepCompleted { .. }
         | Event::StepFailed { .. }
         | Event::Closed { .. }
+        | Event::Revoked { .. }
         | Event::CheckpointSaved
         | Event::Parked
         | Event::Warned(_)

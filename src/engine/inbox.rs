@@ -96,6 +96,7 @@ fn changes(run: &Run, published: &Published) -> Vec<InboxChange> {
         | Event::HandedOff { .. }
         | Event::StepCompleted { .. }
         | Event::StepFailed { .. }
+        | Event::Revoked { .. }
         | Event::CheckpointSaved
         | Event::Parked
         | Event::Output { .. }

@@ -130,6 +130,7 @@ impl Narrator {
             | Event::Asked(_)
             | Event::Answered { .. }
             | Event::Closed { .. }
+            | Event::Revoked { .. }
             | Event::CheckpointSaved
             | Event::Parked
             | Event::Output { .. }

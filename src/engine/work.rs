@@ -12,8 +12,8 @@ use crate::engine::drive::Extras;
 use crate::engine::{Engine, EngineError};
 use crate::failpoint;
 use crate::kernel::{
-    AgentInput, AttemptFault, Command, Effect, Failure, Refusal, Run, Status, ToolCall, Workflow,
-    plan,
+    AgentInput, AttemptFault, Command, Effect, Failure, Refusal, Run, Status, ToolCall, ToolFault,
+    Workflow, plan,
 };
 use crate::ports::{DeltaSink, Fault};
 
@@ -135,8 +135,12 @@ impl Engine {
                 async move { tools.call(&workflow, &call.tool, &call.arguments, &key).await },
             );
         let guard = AbortOnDrop(task.abort_handle());
-        let outcome = task.await.unwrap_or_else(|error| Err(panicked(&error)));
+        let outcome = task.await.unwrap_or_else(|error| {
+            // Who knows how far it came.
+            Err(ToolFault { failure: panicked(&error).failure, may_have_happened: true })
+        });
         drop(guard);
+        failpoint::hit("engine.after_tool");
         Command::ToolReturned { turn, call_id, outcome }
     }
 

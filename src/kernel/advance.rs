@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crate::kernel::budget::{self, Verdict};
 use crate::kernel::command::{Command, Refusal};
 use crate::kernel::decide::{Decision, decide};
 use crate::kernel::event::{Event, Failure, Started};
@@ -89,6 +90,14 @@ fn advance(run: &Run, now: Millis) -> Vec<Event> {
     }
     if let Some(failure) = over_bounds(run) {
         return vec![Event::Failed(failure)];
+    }
+    match budget::verdict(run, now) {
+        Some(Verdict::Fail(failure)) => return vec![Event::Failed(failure)],
+        Some(Verdict::Ask(draft)) => {
+            return vec![Event::Asked(reply::ask(*draft, run.endings.len() + 1, now))];
+        }
+        Some(Verdict::Rest) => return vec![Event::CheckpointSaved, Event::Parked],
+        None => {}
     }
     for turn in run.turns.values() {
         let most = run.workflow.limits.rounds;

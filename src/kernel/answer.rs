@@ -11,6 +11,7 @@ use crate::kernel::command::{Answer, Refusal};
 use crate::kernel::decide::Decision;
 use crate::kernel::digest;
 use crate::kernel::event::{Event, Failure, Version};
+use crate::kernel::gate::{self, Ruling};
 use crate::kernel::id::RequestId;
 use crate::kernel::message::readable;
 use crate::kernel::principal::Principal;
@@ -43,6 +44,7 @@ pub(super) fn decide(
             let remedy = format!("the conversation may have {CONVERSATION_BYTES_MAX} bytes in all");
             return Err(Refusal::TooLarge { field, remedy });
         }
+        let allowed = allowed_call(run, question, &value);
         if aborts(question, &value) {
             let by = format!("{} ended the run at step `{}`", principal.id, question.step);
             abort = Some(Event::Failed(Failure::new("outcome.aborted", by)));
@@ -56,6 +58,8 @@ pub(super) fn decide(
             key: key.to_owned(),
             given,
         });
+        // The intent, recorded before the deed (E2): exactly what was allowed, or what was edited.
+        events.extend(allowed);
     }
     // The end comes last, so that the other answers are kept and a repeat finds them all.
     events.extend(abort);
@@ -151,6 +155,19 @@ fn accepted(
         return Err(Refusal::StaleDigest { request });
     }
     question.read(&answer.value).map_err(|mismatch| Refusal::WrongAnswer { request, mismatch })
+}
+
+/// The call that an answer at a gate lets through, with the arguments that it says.
+fn allowed_call(run: &Run, question: &Question, value: &Value) -> Option<Event> {
+    let (Origin::Gate(call), Some(turn)) = (&question.origin, question.turn) else { return None };
+    let mut call = (**call).clone();
+    match gate::ruling(value) {
+        Ruling::AllowOnce | Ruling::AllowForRun => {}
+        Ruling::Edit(arguments) => call.arguments = arguments,
+        Ruling::Deny => return None,
+    }
+    let safety = run.workflow.tools.get(&call.tool).map(|tool| tool.safety).unwrap_or_default();
+    Some(Event::ToolCalled { turn, call, safety })
 }
 
 /// Whether an answer about a lost outcome ends the run.

@@ -43,6 +43,15 @@ pub struct AttemptFault {
     pub retriable: bool,
 }
 
+/// Why a tool call brought nothing home.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolFault {
+    /// What went wrong.
+    pub failure: Failure,
+    /// Whether the deed may have been done all the same: the answer was lost, not the call (E2).
+    pub may_have_happened: bool,
+}
+
 /// What may be asked of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
@@ -59,6 +68,13 @@ pub enum Command {
     Withdraw {
         /// The question.
         request: RequestId,
+        /// Who speaks.
+        principal: Principal,
+    },
+    /// Take back that a tool was allowed for the rest of the run.
+    Revoke {
+        /// The tool.
+        tool: String,
         /// Who speaks.
         principal: Principal,
     },
@@ -108,7 +124,7 @@ pub enum Command {
         /// The call.
         call_id: String,
         /// What it came back with, or why it did not.
-        outcome: Result<Value, AttemptFault>,
+        outcome: Result<Value, ToolFault>,
     },
     /// Whatever was under way when the process died is lost; go on from the journal.
     Recover,
@@ -193,6 +209,14 @@ pub enum Refusal {
         /// The signal.
         name: String,
     },
+    /// Nothing of the kind was allowed.
+    #[error("tool `{tool}` is not allowed for the rest of run `{run}`; GetRun lists what is")]
+    NotGranted {
+        /// The run.
+        run: String,
+        /// The tool.
+        tool: String,
+    },
     /// Several requests are open, and the caller did not say which it answers.
     #[error("session `{session}` has several open requests ({}); answer them by id with SendResponses", .requests.join(", "))]
     AmbiguousAnswer {
@@ -254,6 +278,7 @@ impl Refusal {
             Self::KeyReused(_) => "idempotency_key.reused",
             Self::RunOver { .. } => "run.over",
             Self::NotListening { .. } => "run.not_listening",
+            Self::NotGranted { .. } => "grant.unknown",
             Self::AmbiguousAnswer { .. } => "session.ambiguous",
             Self::Invalid { .. } => "field.invalid",
             Self::TooLarge { .. } => "field.too_large",
@@ -280,6 +305,7 @@ impl Refusal {
             Self::StaleDigest { request } => Some(format!("digests[{request}]")),
             Self::KeyReused(_) => Some("idempotency_key".into()),
             Self::NotListening { .. } => Some("name".into()),
+            Self::NotGranted { .. } => Some("tool".into()),
             Self::Invalid { field, .. } | Self::TooLarge { field, .. } => Some(field.clone()),
             Self::Unauthenticated | Self::Forbidden(_) => Some("authorization".into()),
             Self::Stale => None,

@@ -8,13 +8,13 @@
 use serde_json::Value;
 
 use crate::kernel::answer;
-use crate::kernel::command::{AttemptFault, Command, Refusal};
+use crate::kernel::command::{AttemptFault, Command, Refusal, ToolFault};
 use crate::kernel::event::{Closing, Event, Failure, Version};
 use crate::kernel::message::readable;
 use crate::kernel::plan::may_repeat;
 use crate::kernel::question::{Kind, OnTimeout, Origin, Question};
 use crate::kernel::reply::{self, REPLY_BYTES_MAX};
-use crate::kernel::run::{CallWaits, Run, Status, Turn};
+use crate::kernel::run::{CallWaits, OpenCall, Run, Status, Turn};
 use crate::kernel::schema;
 use crate::kernel::time::Millis;
 use crate::kernel::workflow::Retry;
@@ -44,6 +44,15 @@ pub fn decide(run: &Run, command: &Command, now: Millis) -> Result<Decision, Ref
                 closing: Closing::Withdrawn,
                 by: principal.id.clone(),
             }]))
+        }
+        Command::Revoke { tool, principal } => {
+            refuse_if_over(run)?;
+            if !run.grants.iter().any(|grant| grant.covers(tool, now)) {
+                let (run, tool) = (run.id.to_string(), tool.clone());
+                return Err(Refusal::NotGranted { run, tool });
+            }
+            let by = principal.id.clone();
+            Ok(Decision::Events(vec![Event::Revoked { tool: tool.clone(), by }]))
         }
         Command::Cancel { reason, principal } => {
             refuse_if_over(run)?;
@@ -129,28 +138,38 @@ fn tool_returned(
     run: &Run,
     number: u32,
     call_id: &str,
-    outcome: &Result<Value, AttemptFault>,
+    outcome: &Result<Value, ToolFault>,
 ) -> Result<Vec<Event>, Refusal> {
     let turn = run.turns.get(&number).ok_or(Refusal::Stale)?;
-    let waits_for_tool = turn
-        .calls
-        .iter()
-        .any(|open| open.call.id == call_id && matches!(open.waits, CallWaits::Tool(_)));
-    if !waits_for_tool {
-        return Err(Refusal::Stale);
-    }
+    let mut waiting = turn.calls.iter().filter_map(|open| match open.waits {
+        CallWaits::Tool(safety) if open.call.id == call_id => Some((open, safety)),
+        CallWaits::Tool(_) | CallWaits::Person(_) => None,
+    });
+    let (open, safety) = waiting.next().ok_or(Refusal::Stale)?;
     let (value, failed) = match outcome {
         Ok(value) if schema::is_too_deep(value) => {
             let most = schema::DEPTH_MAX;
-            (format!("error: the outcome nests deeper than {most}").into(), true)
+            (wrong("tool.too_deep", &format!("the outcome nests deeper than {most}")), true)
         }
         Ok(value) if readable(value).len() > REPLY_BYTES_MAX => {
-            (format!("error: the outcome has more than {REPLY_BYTES_MAX} bytes").into(), true)
+            let what = format!("the outcome has more than {REPLY_BYTES_MAX} bytes");
+            (wrong("tool.too_large", &what), true)
         }
         Ok(value) => (value.clone(), false),
-        Err(fault) => (format!("error: {}", fault.failure.message).into(), true),
+        Err(fault) if fault.may_have_happened && !may_repeat(safety) => {
+            let ordinal = u32::try_from(run.endings.len()).unwrap_or(u32::MAX).saturating_add(1);
+            let (tool, what) = (&open.call.tool, &fault.failure.message);
+            let why = format!("The call of `{tool}` was cut off: {what}.");
+            return Ok(vec![Event::Asked(lost_outcome(turn, open, ordinal, &why))]);
+        }
+        Err(fault) => (wrong(&fault.failure.code, &fault.failure.message), true),
     };
     Ok(vec![Event::ToolReturned { turn: number, call_id: call_id.to_owned(), value, failed }])
+}
+
+/// What an agent is told in place of an outcome: the fault's words, and its stable code.
+fn wrong(code: &str, message: &str) -> Value {
+    Value::String(format!("error: {message} [{code}]"))
 }
 
 /// After a crash: a reply is asked for again, a repeatable call is made again with its key, and
@@ -177,13 +196,15 @@ fn recover(run: &Run, now: Millis) -> Vec<Event> {
                 continue;
             }
             ordinal += 1;
-            events.push(Event::Asked(lost_outcome(turn, open, ordinal)));
+            let why = format!("The server stopped while `{}` was being called.", open.call.tool);
+            events.push(Event::Asked(lost_outcome(turn, open, ordinal, &why)));
         }
     }
     events
 }
 
-fn lost_outcome(turn: &Turn, open: &crate::kernel::run::OpenCall, ordinal: u32) -> Question {
+/// Nobody knows whether a deed was done, and it may not be done twice: a person is asked (E2).
+fn lost_outcome(turn: &Turn, open: &OpenCall, ordinal: u32, why: &str) -> Question {
     Question {
         ordinal,
         step: turn.step.clone(),
@@ -191,10 +212,7 @@ fn lost_outcome(turn: &Turn, open: &crate::kernel::run::OpenCall, ordinal: u32) 
         turn: Some(turn.number),
         origin: Origin::LostOutcome(open.call.id.clone()),
         kind: Kind::OutcomeCheck,
-        prompt: format!(
-            "The server stopped while `{}` was being called. It may have happened. Did it?",
-            open.call.tool
-        ),
+        prompt: format!("{why} It may have happened. Did it?"),
         context: serde_json::json!({
             "tool": open.call.tool,
             "arguments": readable(&open.call.arguments),

@@ -5,9 +5,9 @@ use sha2::{Digest as _, Sha256};
 
 /// The digest of a value; equal values have equal digests whatever the order of their keys.
 pub fn of(value: &Value) -> String {
-    let mut text = String::with_capacity(256);
-    write_canonical(value, &mut text);
-    of_bytes(text.as_bytes())
+    let mut text = Canonical::default();
+    text.value(value);
+    text.digest()
 }
 
 /// The first 128 bits of a digest: the version of a definition, which is kept with every run. Nobody
@@ -30,35 +30,53 @@ pub fn of_bytes(bytes: &[u8]) -> String {
     hex
 }
 
-fn write_canonical(value: &Value, out: &mut String) {
-    match value {
-        Value::Object(map) => {
-            let mut keys: Vec<_> = map.keys().collect();
-            keys.sort_unstable();
-            out.push('{');
-            for (index, key) in keys.into_iter().enumerate() {
-                if index > 0 {
-                    out.push(',');
+/// Canonical JSON as it is written: no spaces, and keys in order.
+#[derive(Debug, Default)]
+pub(super) struct Canonical(Vec<u8>);
+
+impl Canonical {
+    /// Writes what is canonical already.
+    pub(super) fn raw(&mut self, text: &str) -> &mut Self {
+        self.0.extend_from_slice(text.as_bytes());
+        self
+    }
+
+    /// Writes a text.
+    pub(super) fn text(&mut self, text: &str) -> &mut Self {
+        // Writing to memory does not fail.
+        serde_json::to_writer(&mut self.0, text).unwrap_or_default();
+        self
+    }
+
+    /// Writes a value.
+    pub(super) fn value(&mut self, value: &Value) -> &mut Self {
+        match value {
+            Value::Object(map) => {
+                let mut keys: Vec<_> = map.keys().collect();
+                keys.sort_unstable();
+                for (index, key) in keys.into_iter().enumerate() {
+                    self.raw(if index == 0 { "{" } else { "," }).text(key).raw(":");
+                    self.value(&map[key]);
                 }
-                out.push_str(&Value::String(key.clone()).to_string());
-                out.push(':');
-                write_canonical(&map[key], out);
+                self.raw(if map.is_empty() { "{}" } else { "}" })
             }
-            out.push('}');
-        }
-        Value::Array(items) => {
-            out.push('[');
-            for (index, item) in items.iter().enumerate() {
-                if index > 0 {
-                    out.push(',');
+            Value::Array(items) => {
+                self.raw("[");
+                for (index, item) in items.iter().enumerate() {
+                    self.raw(if index == 0 { "" } else { "," }).value(item);
                 }
-                write_canonical(item, out);
+                self.raw("]")
             }
-            out.push(']');
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+                serde_json::to_writer(&mut self.0, value).unwrap_or_default();
+                self
+            }
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-            out.push_str(&value.to_string());
-        }
+    }
+
+    /// The digest of what was written.
+    pub(super) fn digest(&self) -> String {
+        of_bytes(&self.0)
     }
 }
 
@@ -72,5 +90,13 @@ mod tests {
     fn the_order_of_keys_does_not_matter() {
         assert_eq!(of(&json!({"a": 1, "b": [2]})), of(&json!({"b": [2], "a": 1})));
         assert_ne!(of(&json!({"a": 1})), of(&json!({"a": 2})));
+    }
+
+    #[test]
+    fn the_canonical_form_is_firm() {
+        let mut text = Canonical::default();
+        text.value(&json!({"b": {}, "a": [], "c": [1, {"z": "\n\"", "y": null}, 2.5]}));
+        let text = String::from_utf8(text.0).expect("JSON is UTF-8");
+        assert_eq!(text, r#"{"a":[],"b":{},"c":[1,{"y":null,"z":"\n\""},2.5]}"#);
     }
 }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::kernel::budget::Spent;
 use crate::kernel::id::{RunId, SessionId};
 use crate::kernel::message::{Message, ToolCall};
 use crate::kernel::question::Question;
@@ -72,6 +73,9 @@ pub struct Started {
     /// The run and version that this one was forked from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<(RunId, Version)>,
+    /// What the session's earlier runs had spent by then.
+    #[serde(default, skip_serializing_if = "Spent::is_nothing")]
+    pub spent_before: Spent,
 }
 
 /// Why an agent is given a turn.
@@ -227,6 +231,13 @@ pub enum Event {
         /// How.
         closing: Closing,
         /// Who closed it; `timer` at a deadline.
+        by: String,
+    },
+    /// A tool that was allowed for the rest of the run is so no longer.
+    Revoked {
+        /// The tool.
+        tool: String,
+        /// Who said so.
         by: String,
     },
     /// The run as it stands can be taken up from here, or forked.

@@ -7,12 +7,14 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::kernel::budget::{self, Extensions, Spent};
 use crate::kernel::digest;
 use crate::kernel::event::{Closing, Event, Purpose, Recorded, Started, Usage, Version};
+use crate::kernel::gate::{self, Ruling};
 use crate::kernel::id::RunId;
-use crate::kernel::message::{Audience, Message, Speaker, readable};
+use crate::kernel::message::{Audience, Message, Speaker, ToolCall, readable};
 use crate::kernel::question::{Origin, Question, Verdict};
-use crate::kernel::run::{CallWaits, Ending, Heard, Last, OpenCall, Run, Status, Turn};
+use crate::kernel::run::{CallWaits, Ending, Grant, Heard, Last, OpenCall, Run, Status, Turn};
 use crate::kernel::time::Millis;
 use crate::kernel::workflow::{Pattern, Workflow};
 
@@ -80,20 +82,29 @@ pub fn begin(id: RunId, workflow: Arc<Workflow>, started: &Started, at: Millis) 
         output: None,
         checkpoints: Vec::new(),
         usage: Usage::default(),
+        failed_calls: 0,
+        grants: Vec::new(),
+        spent: Spent::default(),
+        spent_before: started.spent_before,
+        extensions: Extensions::default(),
     }
 }
 
 /// Folds one event in.
 pub fn evolve(run: &mut Run, event: &Event, at: Millis) -> Result<(), Corruption> {
     let version = run.version + 1;
+    let moved_ms =
+        if run.status == Status::Running { at.0.saturating_sub(run.updated_at.0) } else { 0 };
+    run.updated_at = at;
     let outcome = if run.status.is_over() {
         Err("K6: the run is over")
     } else {
         fold(run, event, at, version)
     };
     outcome.map_err(|why| Corruption { run: run.id.clone(), version, why })?;
+    run.spent.wall_ms = run.spent.wall_ms.saturating_add(moved_ms);
+    run.spent.count(event);
     run.version = version;
-    run.updated_at = at;
     Ok(())
 }
 
@@ -115,7 +126,8 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
             turn.calls.retain(|known| known.call.id != call.id);
             turn.calls.push(open);
         }
-        Event::ToolReturned { turn, call_id, value, .. } => {
+        Event::ToolReturned { turn, call_id, value, failed } => {
+            run.failed_calls += u32::from(*failed);
             tool_returned(run, *turn, call_id, value)?;
         }
         Event::HandedOff { turn, call_id, to, .. } => {
@@ -140,6 +152,7 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
             answered(run, *ordinal, value, by, ending)?;
         }
         Event::Closed { ordinal, closing, by } => closed(run, *ordinal, *closing, by)?,
+        Event::Revoked { tool, .. } => run.grants.retain(|grant| grant.tool != *tool),
         Event::CheckpointSaved => run.checkpoints.push((version, at)),
         Event::Parked => {
             if run.questions.is_empty() {
@@ -297,12 +310,12 @@ fn asked(run: &mut Run, question: &Question, at: Millis) -> Result<(), &'static 
     let agent = question.agent.clone().unwrap_or_default();
     let spoken = Message::text(Speaker::Assistant, agent.clone(), question.prompt.clone());
     match &question.origin {
-        Origin::UserTurn => {}
+        Origin::UserTurn | Origin::Budget(_) => {}
         Origin::Directive | Origin::HumanStep => say(run, spoken),
         Origin::ToolCall(call) => {
             let number = question.turn.ok_or("a tool call's question belongs to a turn")?;
             let waits = CallWaits::Person(question.ordinal);
-            let call = crate::kernel::message::ToolCall {
+            let call = ToolCall {
                 id: call.clone(),
                 tool: super::plan::ASK_TOOL.into(),
                 arguments: Value::Null,
@@ -314,6 +327,11 @@ fn asked(run: &mut Run, question: &Question, at: Millis) -> Result<(), &'static 
             let number = question.turn.ok_or("a tool call's question belongs to a turn")?;
             let open = turn_of(run, number)?.calls.iter_mut().find(|open| open.call.id == *call);
             open.ok_or("no such call is open")?.waits = CallWaits::Person(question.ordinal);
+        }
+        Origin::Gate(call) => {
+            let number = question.turn.ok_or("a tool call's question belongs to a turn")?;
+            let waits = CallWaits::Person(question.ordinal);
+            turn_of(run, number)?.calls.push(OpenCall { call: (**call).clone(), waits });
         }
     }
     question.messages = run.conversation.len();
@@ -342,7 +360,9 @@ fn heard(run: &mut Run, question: Question, reply: Heard) -> Result<(), &'static
             say(run, tool_outcome(agent, call, &told(&reply)));
         }
         (Origin::LostOutcome(call), Some(number)) => lost_outcome(run, number, call, &reply)?,
-        (Origin::ToolCall(_) | Origin::LostOutcome(_), None) => {
+        (Origin::Gate(call), Some(number)) => at_gate(run, number, call, &reply)?,
+        (Origin::Budget(budget), _) => budget::heard(run, budget, &reply),
+        (Origin::ToolCall(_) | Origin::LostOutcome(_) | Origin::Gate(_), None) => {
             return Err("a tool call's question belongs to a turn");
         }
         (Origin::UserTurn | Origin::Directive | Origin::HumanStep, _) => {
@@ -396,6 +416,24 @@ fn lost_outcome(run: &mut Run, number: u32, call: &str, reply: &Heard) -> Result
             tool_returned(run, number, call, &result)
         }
         (Some(_) | None, _) => tool_returned(run, number, call, &told(reply)),
+    }
+}
+
+/// A person's word about a call that waits at a gate. One that is allowed stays open, and the
+/// intent to make it follows; any other is over, and the agent is told (K4).
+fn at_gate(run: &mut Run, number: u32, call: &ToolCall, reply: &Heard) -> Result<(), &'static str> {
+    let Heard::Answer { value, by, .. } = reply else {
+        return tool_returned(run, number, &call.id, &told(reply));
+    };
+    match gate::ruling(value) {
+        Ruling::Deny => tool_returned(run, number, &call.id, &gate::denial(value, by)),
+        Ruling::AllowOnce | Ruling::Edit(_) => Ok(()),
+        Ruling::AllowForRun => {
+            let until = gate::allowed_until(run, &call.tool);
+            let (tool, by, at) = (call.tool.clone(), by.clone(), run.updated_at);
+            run.grants.push(Grant { tool, by, at, until });
+            Ok(())
+        }
     }
 }
 

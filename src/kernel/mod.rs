@@ -21,11 +21,13 @@
 
 mod advance;
 mod answer;
+mod budget;
 mod command;
 mod decide;
 pub mod digest;
 mod event;
 mod evolve;
+mod gate;
 mod id;
 mod message;
 pub mod pattern;
@@ -41,7 +43,8 @@ mod time;
 pub mod workflow;
 
 pub use advance::{Declined, apply, start};
-pub use command::{Answer, AttemptFault, Command, Refusal, Reply};
+pub use budget::{Budget, Budgets, Extensions, OnExceeded, Spent};
+pub use command::{Answer, AttemptFault, Command, Refusal, Reply, ToolFault};
 pub use decide::{Decision, decide};
 pub use event::{Closing, Event, Failure, Purpose, Recorded, Started, Usage, Version};
 pub use evolve::{Corruption, begin, evolve, replay};
@@ -54,8 +57,8 @@ pub use principal::{Principal, Role};
 pub use question::{Choice, Kind, OnTimeout, Origin, Question, Verdict};
 pub use reply::REPLY_BYTES_MAX;
 pub use run::{
-    CONVERSATION_BYTES_MAX, CallWaits, Ending, Heard, Last, OpenCall, QUESTIONS_MAX, Run, Status,
-    Turn,
+    CONVERSATION_BYTES_MAX, CallWaits, Ending, Grant, Heard, Last, OpenCall, QUESTIONS_MAX, Run,
+    Status, Turn,
 };
 pub use time::{Millis, duration_ms};
 pub use workflow::Workflow;

@@ -6,13 +6,21 @@
 //! - **K3** An answer is accepted only against the digest of what was shown.
 //! - **K7** Nothing fails open: an ambiguous answer is refused, and silence never approves.
 
+use std::sync::{Arc, LazyLock};
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::kernel::digest;
 use crate::kernel::id::{RequestId, RunId};
-use crate::kernel::schema::{self, Mismatch};
+use crate::kernel::message::ToolCall;
+use crate::kernel::schema::{self, Compiled, Mismatch};
 use crate::kernel::time::Millis;
+
+/// What answers to most questions must fit, compiled once: it is the same for all of them.
+static VERDICT: LazyLock<Arc<Compiled>> = LazyLock::new(|| compiled(&verdict_schema()));
+static USER_TURN: LazyLock<Arc<Compiled>> = LazyLock::new(|| compiled(&user_turn_schema()));
+static OUTCOME: LazyLock<Arc<Compiled>> = LazyLock::new(|| compiled(&outcome_schema()));
 
 /// What kind of decision is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -125,8 +133,12 @@ pub enum Origin {
     ToolCall(String),
     /// A human step of the workflow.
     HumanStep,
-    /// A tool call whose outcome was lost in a crash (E2).
+    /// A tool call whose outcome was lost, in a crash or on the way (E2).
     LostOutcome(String),
+    /// A tool call that waits at a gate: exactly what will be done if it is allowed.
+    Gate(Box<ToolCall>),
+    /// A budget is spent, by its name: `run.tokens`.
+    Budget(String),
 }
 
 /// A question, as it is journalled and shown.
@@ -185,6 +197,9 @@ fn is_reject(on_timeout: &OnTimeout) -> bool {
     *on_timeout == OnTimeout::Reject
 }
 
+/// The decisions that let something happen; every other is a no.
+const YES: [&str; 4] = ["approve", "allow_once", "allow_for_run", "edit"];
+
 /// What an answer to an approval says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
@@ -202,16 +217,20 @@ impl Question {
 
     /// The digest of what a person is shown (K3): changing any of it changes the digest.
     pub fn digest(&self, run: &RunId) -> String {
-        digest::of(&json!({
-            "run": run.as_str(),
-            "request": self.ordinal,
-            "step": self.step,
-            "kind": self.kind.word(),
-            "prompt": self.prompt,
-            "context": self.context,
-            "options": self.options.iter().map(|option| json!([option.id, option.label, option.description])).collect::<Vec<_>>(),
-            "schema": self.schema,
-        }))
+        let mut shown = digest::Canonical::default();
+        shown.raw("{\"context\":").value(&self.context);
+        shown.raw(",\"kind\":").text(self.kind.word());
+        shown.raw(",\"options\":[");
+        for (index, option) in self.options.iter().enumerate() {
+            shown.raw(if index == 0 { "[" } else { ",[" }).text(&option.id);
+            shown.raw(",").text(&option.label).raw(",").text(&option.description).raw("]");
+        }
+        shown.raw("],\"prompt\":").text(&self.prompt);
+        shown.raw(",\"request\":").value(&self.ordinal.into());
+        shown.raw(",\"run\":").text(run.as_str());
+        shown.raw(",\"schema\":").value(self.schema.as_ref().unwrap_or(&Value::Null));
+        shown.raw(",\"step\":").text(&self.step).raw("}");
+        shown.digest()
     }
 
     /// The JSON Schema that an answer is really validated against.
@@ -221,32 +240,33 @@ impl Question {
         }
         match self.kind {
             Kind::Clarification => match self.origin {
-                Origin::UserTurn => json!({"anyOf": [
-                    {"type": "string", "minLength": 1},
-                    {"type": "array", "maxItems": 0, "description": "an empty list ends the conversation"},
-                    {"type": "object", "properties": {"verb": {"const": "end"}}, "required": ["verb"], "additionalProperties": false},
-                ]}),
+                Origin::UserTurn => user_turn_schema(),
                 Origin::Directive
                 | Origin::ToolCall(_)
                 | Origin::HumanStep
-                | Origin::LostOutcome(_) => json!({"type": "string", "minLength": 1}),
+                | Origin::Budget(_)
+                | Origin::LostOutcome(_)
+                | Origin::Gate(_) => json!({"type": "string", "minLength": 1}),
             },
             Kind::Selection => {
                 json!({"enum": self.options.iter().map(|option| &option.id).collect::<Vec<_>>()})
             }
-            Kind::Approval | Kind::PlanReview | Kind::ToolApproval => json!({
-                "type": "object",
-                "properties": {
-                    "decision": {"enum": ["approve", "reject"]},
-                    "note": {"type": "string"},
-                },
-                "required": ["decision"],
-                "additionalProperties": false,
-            }),
-            Kind::OutcomeCheck => json!({"anyOf": [
-                {"type": "object", "properties": {"verb": {"const": "happened"}, "result": {}}, "required": ["verb", "result"], "additionalProperties": false},
-                {"type": "object", "properties": {"verb": {"enum": ["redo", "abort"]}}, "required": ["verb"], "additionalProperties": false},
-            ]}),
+            Kind::Approval | Kind::PlanReview | Kind::ToolApproval => verdict_schema(),
+            Kind::OutcomeCheck => outcome_schema(),
+        }
+    }
+
+    /// The same, ready to be checked against.
+    fn compiled_schema(&self) -> Arc<Compiled> {
+        match (&self.schema, self.kind) {
+            (None, Kind::Approval | Kind::PlanReview | Kind::ToolApproval) => Arc::clone(&VERDICT),
+            (None, Kind::OutcomeCheck) => Arc::clone(&OUTCOME),
+            (None, Kind::Clarification) if self.origin == Origin::UserTurn => {
+                Arc::clone(&USER_TURN)
+            }
+            (None, Kind::Clarification | Kind::Selection) | (Some(_), _) => {
+                compiled(&self.response_schema())
+            }
         }
     }
 
@@ -265,14 +285,13 @@ impl Question {
                 }
             };
         }
-        let schema = self.response_schema();
-        let mismatch = match schema::check(&schema, value) {
-            Ok(()) => return Ok(value.clone()),
-            Err(mismatch) => mismatch,
-        };
+        let schema = self.compiled_schema();
+        if schema.fits(value) {
+            return Ok(value.clone());
+        }
         let meant = match value {
             Value::String(text) => self.meant_by(text.trim(), &schema),
-            Value::Bool(yes) if self.is_verdict() => Some(decision(*yes)),
+            Value::Bool(yes) if self.is_verdict() => Some(self.decision(*yes)),
             Value::Null
             | Value::Bool(_)
             | Value::Number(_)
@@ -280,19 +299,16 @@ impl Question {
             | Value::Object(_) => None,
         };
         match meant {
-            Some(meant)
-                if !schema::is_too_deep(&meant) && schema::check(&schema, &meant).is_ok() =>
-            {
-                Ok(meant)
-            }
-            Some(_) | None => Err(self.explain(mismatch)),
+            Some(meant) if !schema::is_too_deep(&meant) && schema.fits(&meant) => Ok(meant),
+            Some(_) | None => Err(self.explain(schema.mismatch(value))),
         }
     }
 
     /// What an accepted answer to an approval decides.
     pub fn verdict(value: &Value) -> Verdict {
         let decision = value.get("decision").unwrap_or(value);
-        if decision.as_bool() == Some(true) || decision.as_str() == Some("approve") {
+        let word = decision.as_str().unwrap_or_default();
+        if decision.as_bool() == Some(true) || YES.contains(&word) {
             return Verdict::Approved;
         }
         Verdict::Rejected
@@ -306,17 +322,30 @@ impl Question {
         }
     }
 
+    /// A plain yes or no, in this question's own words.
+    fn decision(&self, yes: bool) -> Value {
+        let is_gate = matches!(self.origin, Origin::Gate(_));
+        let word = match (is_gate, yes) {
+            (false, true) => "approve",
+            (false, false) => "reject",
+            (true, true) => "allow_once",
+            (true, false) => "deny",
+        };
+        json!({"decision": word})
+    }
+
     fn is_any_text(&self) -> bool {
         self.schema.is_none() && self.kind == Kind::Clarification && self.origin != Origin::UserTurn
     }
 
-    fn meant_by(&self, text: &str, schema: &Value) -> Option<Value> {
+    fn meant_by(&self, text: &str, schema: &Compiled) -> Option<Value> {
         let word = match text.to_lowercase().as_str() {
-            "approve" | "approved" | "yes" | "y" => Some(decision(true)),
-            "reject" | "rejected" | "no" | "n" => Some(decision(false)),
+            "approve" | "approved" | "allow" | "yes" | "y" => Some(self.decision(true)),
+            "reject" | "rejected" | "deny" | "no" | "n" => Some(self.decision(false)),
+            word @ ("allow_once" | "allow_for_run") => Some(json!({"decision": word})),
             &_ => None,
         };
-        let fits = |word: &Value| self.is_verdict() && schema::check(schema, word).is_ok();
+        let fits = |word: &Value| self.is_verdict() && schema.fits(word);
         if let Some(word) = word.filter(fits) {
             return Some(word);
         }
@@ -331,12 +360,16 @@ impl Question {
             (Some((_, option)), None) => Some(Value::String(option.id.clone())),
             // K7: what could mean either of two is neither.
             (Some(_), Some(_)) => None,
-            (None, _) => schema::read_plain(schema, text),
+            (None, _) => schema.read_plain(text),
         }
     }
 
     fn explain(&self, mismatch: Mismatch) -> Mismatch {
-        let expected = if self.is_verdict() && self.schema.is_none() {
+        let expected = if matches!(self.origin, Origin::Gate(_)) {
+            "`allow_once` or `deny`, or {\"decision\": …, \"arguments\": …, \"note\": …} as the \
+             response schema says"
+                .into()
+        } else if self.is_verdict() && self.schema.is_none() {
             "`approve` or `reject`, or {\"decision\": …, \"note\": …}".into()
         } else if !self.options.is_empty() {
             let ids: Vec<_> = self.options.iter().map(|option| option.id.as_str()).collect();
@@ -348,8 +381,35 @@ impl Question {
     }
 }
 
-fn decision(yes: bool) -> Value {
-    json!({"decision": if yes { "approve" } else { "reject" }})
+fn compiled(schema: &Value) -> Arc<Compiled> {
+    Arc::new(Compiled::of(schema))
+}
+
+fn user_turn_schema() -> Value {
+    json!({"anyOf": [
+        {"type": "string", "minLength": 1},
+        {"type": "array", "maxItems": 0, "description": "an empty list ends the conversation"},
+        {"type": "object", "properties": {"verb": {"const": "end"}}, "required": ["verb"], "additionalProperties": false},
+    ]})
+}
+
+fn verdict_schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "decision": {"enum": ["approve", "reject"]},
+            "note": {"type": "string"},
+        },
+        "required": ["decision"],
+        "additionalProperties": false,
+    })
+}
+
+fn outcome_schema() -> Value {
+    json!({"anyOf": [
+        {"type": "object", "properties": {"verb": {"const": "happened"}, "result": {}}, "required": ["verb", "result"], "additionalProperties": false},
+        {"type": "object", "properties": {"verb": {"enum": ["redo", "abort"]}}, "required": ["verb"], "additionalProperties": false},
+    ]})
 }
 
 #[cfg(test)]
@@ -445,6 +505,29 @@ mod tests {
         edited.prompt.push('!');
         assert_ne!(shown.digest(&run), edited.digest(&run));
         assert_eq!(shown.digest(&run), shown.clone().digest(&run));
+    }
+
+    #[test]
+    fn k3_the_digest_is_that_of_the_canonical_json() {
+        let run = RunId::fresh("01k9zq3v7m8n4p5r6s7t8v9w0x");
+        let mut shown = question(Kind::Selection);
+        for _ in 0..2 {
+            let options: Vec<_> = shown
+                .options
+                .iter()
+                .map(|option| json!([option.id, option.label, option.description]))
+                .collect();
+            let whole = json!({
+                "run": run.as_str(), "request": 1, "step": "venue", "kind": "selection",
+                "prompt": shown.prompt, "context": shown.context, "options": options,
+                "schema": shown.schema,
+            });
+            assert_eq!(shown.digest(&run), digest::of(&whole));
+            shown.options = vec![option("a", "The \"Foundry\""), option("b\n", "ö")];
+            shown.context = json!({"b": [1, 2.5, null], "a": {"z": true, "y": "\u{7f}"}});
+            shown.schema = Some(json!({"type": "string", "enum": ["a"]}));
+            shown.prompt = "Which?\tThis".into();
+        }
     }
 
     #[test]

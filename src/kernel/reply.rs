@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::kernel::command::Reply;
 use crate::kernel::event::{Event, Failure};
+use crate::kernel::gate;
 use crate::kernel::message::{Audience, Message, Speaker, ToolCall};
 use crate::kernel::pattern::{self, Draft};
 use crate::kernel::plan::{ASK_TOOL, HANDOFF_PREFIX, ask_offer};
@@ -48,7 +49,7 @@ pub(super) fn events(run: &Run, turn: &Turn, reply: &Reply, now: Millis) -> Vec<
     for call in &calls {
         let event = match call.tool.strip_prefix(HANDOFF_PREFIX) {
             Some(target) => handed_off(run, turn, call, target, hands_off),
-            None => called(run, turn, call, ordinal + 1, now),
+            None => called(run, turn, call, (ordinal + 1, &reply.text), now),
         };
         hands_off |= matches!(event, Event::HandedOff { .. });
         ordinal += usize::from(matches!(event, Event::Asked(_)));
@@ -200,7 +201,13 @@ fn handed_off(run: &Run, turn: &Turn, call: &ToolCall, target: &str, before: boo
     )
 }
 
-fn called(run: &Run, turn: &Turn, call: &ToolCall, ordinal: usize, now: Millis) -> Event {
+fn called(
+    run: &Run,
+    turn: &Turn,
+    call: &ToolCall,
+    (ordinal, said): (usize, &str),
+    now: Millis,
+) -> Event {
     let agent = run.workflow.agents.get(&turn.agent);
     if call.tool == ASK_TOOL && agent.is_some_and(|agent| agent.human_input.enabled) {
         let patience = agent.map(|agent| agent.human_input.patience.clone()).unwrap_or_default();
@@ -214,9 +221,12 @@ fn called(run: &Run, turn: &Turn, call: &ToolCall, ordinal: usize, now: Millis) 
         return told(turn, call, &format!("there is no tool `{}`", call.tool));
     };
     let schema = tool.parameters.as_ref();
-    match schema.map_or(Ok(()), |schema| schema::check(schema, &call.arguments)) {
-        Ok(()) => Event::ToolCalled { turn: turn.number, call: call.clone(), safety: tool.safety },
-        Err(mismatch) => told(turn, call, &format!("arguments: {mismatch}")),
+    if let Err(mismatch) = schema.map_or(Ok(()), |schema| schema::check(schema, &call.arguments)) {
+        return told(turn, call, &format!("arguments: {mismatch}"));
+    }
+    match gate::question(run, turn, call, said, now) {
+        Some(draft) => Event::Asked(ask(draft, ordinal, now)),
+        None => Event::ToolCalled { turn: turn.number, call: call.clone(), safety: tool.safety },
     }
 }
 

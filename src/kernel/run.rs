@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::kernel::budget::{self, Extensions, Spent};
 use crate::kernel::event::{Failure, Purpose, Usage, Version};
 use crate::kernel::id::{RunId, SessionId};
 use crate::kernel::message::{Message, Speaker, ToolCall};
@@ -70,6 +71,36 @@ pub struct Run {
     pub checkpoints: Vec<(Version, Millis)>,
     /// What all its model calls cost.
     pub usage: Usage,
+    /// Tool calls that came back with an error.
+    pub failed_calls: u32,
+    /// Tools that a person allowed for the rest of the run.
+    pub grants: Vec<Grant>,
+    /// What it spent of its budgets.
+    pub spent: Spent,
+    /// What its session had spent before it.
+    pub spent_before: Spent,
+    /// What people added to its budgets, or refused to.
+    pub extensions: Extensions,
+}
+
+/// A tool that a person allowed for the rest of the run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grant {
+    /// The tool.
+    pub tool: String,
+    /// Who allowed it.
+    pub by: String,
+    /// When.
+    pub at: Millis,
+    /// Until when, if not to the end.
+    pub until: Option<Millis>,
+}
+
+impl Grant {
+    /// Whether it lets a call of `tool` through at `now`.
+    pub fn covers(&self, tool: &str, now: Millis) -> bool {
+        self.tool == tool && self.until.is_none_or(|until| now < until)
+    }
 }
 
 /// Whether a run moves, waits or is over.
@@ -262,13 +293,14 @@ impl Run {
         self.conversation.iter().filter(|message| message.role == Speaker::User).count()
     }
 
-    /// When the clock must be looked at again: the next deadline or the next try.
+    /// When the clock must be looked at again: the next deadline, the next try, or the end of the
+    /// time that the run may take.
     pub fn wake_at(&self) -> Option<Millis> {
         if self.status.is_over() {
             return None;
         }
         let deadlines = self.questions.values().filter_map(|question| question.deadline);
         let tries = self.turns.values().filter_map(|turn| turn.retry_at);
-        deadlines.chain(tries).min()
+        deadlines.chain(tries).chain(budget::wake_at(self)).min()
     }
 }

@@ -24,34 +24,54 @@ pub fn check_schema(schema: &Value) -> Result<(), String> {
 
 /// Checks `value` against `schema`. A schema that is none refuses everything (K7).
 pub fn check(schema: &Value, value: &Value) -> Result<(), Mismatch> {
-    let validator = jsonschema::validator_for(schema).map_err(|error| Mismatch {
-        at: String::new(),
-        expected: format!("a valid schema: {error}"),
-    })?;
-    match validator.iter_errors(value).next() {
-        None => Ok(()),
-        Some(error) => Err(Mismatch {
-            at: error.instance_path().to_string(),
-            expected: describe(schema, &error.to_string()),
-        }),
-    }
+    Compiled::of(schema).check(value)
 }
 
-/// What a plain text means under a simple schema: a number or a truth value, if it can be one.
-pub fn read_plain(schema: &Value, text: &str) -> Option<Value> {
-    match schema.get("type").and_then(Value::as_str)? {
-        "integer" => text.parse::<i64>().ok().map(Value::from),
-        "number" => {
-            let number = text.parse::<f64>().ok()?;
-            serde_json::Number::from_f64(number).map(Value::Number)
-        }
-        "boolean" => match text.to_lowercase().as_str() {
-            "true" | "yes" => Some(Value::Bool(true)),
-            "false" | "no" => Some(Value::Bool(false)),
-            &_ => None,
-        },
-        "object" | "array" => serde_json::from_str(text).ok(),
-        &_ => None,
+/// A JSON Schema, ready to be checked against: getting there costs far more than checking does.
+#[derive(Debug)]
+pub struct Compiled {
+    validator: Result<jsonschema::Validator, String>,
+    /// The one type it names, if it names one.
+    kind: Option<String>,
+}
+
+impl Compiled {
+    /// Compiles a schema.
+    pub fn of(schema: &Value) -> Self {
+        let kind = schema.get("type").and_then(Value::as_str).map(str::to_owned);
+        let validator = jsonschema::validator_for(schema).map_err(|error| error.to_string());
+        Self { validator, kind }
+    }
+
+    /// Whether `value` fits. Nothing fits a schema that is none (K7).
+    pub fn fits(&self, value: &Value) -> bool {
+        self.validator.as_ref().is_ok_and(|validator| validator.is_valid(value))
+    }
+
+    /// Checks `value`, and says where it does not fit.
+    pub fn check(&self, value: &Value) -> Result<(), Mismatch> {
+        if self.fits(value) { Ok(()) } else { Err(self.mismatch(value)) }
+    }
+
+    /// Where `value`, which does not fit, does not.
+    pub fn mismatch(&self, value: &Value) -> Mismatch {
+        let validator = match &self.validator {
+            Ok(validator) => validator,
+            Err(error) => {
+                let expected = format!("a valid schema: {error}");
+                return Mismatch { at: String::new(), expected };
+            }
+        };
+        let first = validator.iter_errors(value).next();
+        let (at, complaint) = first.map_or_else(Default::default, |error| {
+            (error.instance_path().to_string(), error.to_string())
+        });
+        Mismatch { at, expected: describe(self.kind.as_deref(), &complaint) }
+    }
+
+    /// What a plain text means, where the schema is a simple one: a number or a truth value.
+    pub fn read_plain(&self, text: &str) -> Option<Value> {
+        read_plain(self.kind.as_deref()?, text)
     }
 }
 
@@ -70,8 +90,25 @@ pub fn is_too_deep(value: &Value) -> bool {
     deeper(value, DEPTH_MAX)
 }
 
-fn describe(schema: &Value, complaint: &str) -> String {
-    match schema.get("type").and_then(Value::as_str) {
+fn read_plain(kind: &str, text: &str) -> Option<Value> {
+    match kind {
+        "integer" => text.parse::<i64>().ok().map(Value::from),
+        "number" => {
+            let number = text.parse::<f64>().ok()?;
+            serde_json::Number::from_f64(number).map(Value::Number)
+        }
+        "boolean" => match text.to_lowercase().as_str() {
+            "true" | "yes" => Some(Value::Bool(true)),
+            "false" | "no" => Some(Value::Bool(false)),
+            &_ => None,
+        },
+        "object" | "array" => serde_json::from_str(text).ok(),
+        &_ => None,
+    }
+}
+
+fn describe(kind: Option<&str>, complaint: &str) -> String {
+    match kind {
         Some(kind) => format!("a value of type {kind} that fits the response schema ({complaint})"),
         None => format!("a value that fits the response schema ({complaint})"),
     }

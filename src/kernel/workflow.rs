@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::kernel::budget::Budgets;
 use crate::kernel::question::{Choice, Kind, OnTimeout};
 
 /// A run takes at most this many steps unless its file says otherwise: a loop must end some day.
@@ -37,6 +38,9 @@ pub struct Workflow {
     /// Tools that agents may be given, by name.
     #[serde(default)]
     pub tools: BTreeMap<String, Tool>,
+    /// Which tool calls become questions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gates: Vec<Gate>,
     /// Who does the work, by name.
     #[serde(default)]
     pub agents: BTreeMap<String, Agent>,
@@ -51,11 +55,14 @@ pub struct Limits {
     pub steps: u32,
     /// Model calls within one turn.
     pub rounds: u32,
+    /// What a run, and its session, may spend.
+    #[serde(default, skip_serializing_if = "Budgets::is_nothing")]
+    pub budgets: Budgets,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { steps: STEPS_DEFAULT, rounds: ROUNDS_DEFAULT }
+        Self { steps: STEPS_DEFAULT, rounds: ROUNDS_DEFAULT, budgets: Budgets::default() }
     }
 }
 
@@ -93,12 +100,61 @@ pub struct Tool {
     /// May it be called again after a crash?
     #[serde(default)]
     pub safety: Safety,
+    /// What kind of thing it does, for gates: `writes`, `deploys` …
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
     /// The JSON Schema of its arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters: Option<Value>,
     /// Settings for its provider.
     #[serde(default)]
     pub settings: Value,
+}
+
+/// A rule that turns calls of some tools into questions.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Gate {
+    /// Its name: `before_deploy`.
+    pub name: String,
+    /// The tools it is bound to, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<String>,
+    /// The tools it is bound to, by tag.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// When it asks: if any of these holds. Always, if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub when: Vec<Condition>,
+    /// What is asked, if not simply whether the tool may be called.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
+    /// How long it waits; silence is a no, whatever is said here.
+    #[serde(default)]
+    pub patience: Patience,
+    /// How long *allow for this run* lasts; as long as the run, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allow_ms: Option<u64>,
+}
+
+/// Something that makes a call worth a person's look.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Condition {
+    /// One of these words is in the tool's name, its arguments or what the agent says with it.
+    Keywords(Vec<String>),
+    /// The run's metadata says that it works in one of these environments.
+    Environment(Vec<String>),
+    /// The agent says that it does not know.
+    Uncertain,
+    /// More tool calls than this have failed in the run.
+    FailuresOver(u32),
+    /// A number among the arguments is larger than this, or is not there.
+    Argument {
+        /// Where: a JSON pointer.
+        pointer: String,
+        /// The largest number that needs nobody.
+        over: f64,
+    },
 }
 
 /// Whoever performs a step.

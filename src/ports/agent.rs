@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use serde_json::Value;
 
-use crate::kernel::{AgentInput, AttemptFault, Reply, Workflow};
+use crate::kernel::{AgentInput, AttemptFault, Reply, ToolFault, Workflow};
 
 /// Takes an agent's text while it is still speaking. `push` waits while earlier pieces are being
 /// made durable, so a fast model cannot run ahead of the disk (E6).
@@ -43,12 +43,13 @@ pub trait Agents: Send + Sync + std::fmt::Debug {
 /// Whoever performs a tool call.
 #[async_trait]
 pub trait Tools: Send + Sync + std::fmt::Debug {
-    /// One try of one call. `key` is the same for every try of the same call (E2).
+    /// One try of one call. `key` is the same for every try of the same call (E2). A fault says
+    /// whether the deed may have been done all the same; where that is not known, it may.
     async fn call(
         &self,
         workflow: &Workflow,
         tool: &str,
         arguments: &Value,
         key: &str,
-    ) -> Result<Value, AttemptFault>;
+    ) -> Result<Value, ToolFault>;
 }

@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::kernel::{
-    Event, Failure, Millis, Question, Recorded, Run, RunId, SessionId, Status, Version,
+    Event, Failure, Millis, Question, Recorded, Run, RunId, SessionId, Spent, Status, Version,
 };
 use crate::ports::Fault;
 
@@ -73,6 +73,12 @@ pub struct Head {
     /// Where it was forked from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<(RunId, Version)>,
+    /// What it spent.
+    #[serde(default, skip_serializing_if = "Spent::is_nothing")]
+    pub spent: Spent,
+    /// What its session had spent before it.
+    #[serde(default, skip_serializing_if = "Spent::is_nothing")]
+    pub spent_before: Spent,
 }
 
 /// Whether a run moves, waits or is over.
@@ -137,6 +143,8 @@ impl Head {
             messages: run.conversation.len(),
             metadata: run.metadata.clone(),
             forked_from: run.forked_from.clone(),
+            spent: run.spent,
+            spent_before: run.spent_before,
         }
     }
 }

@@ -3,8 +3,8 @@
 use holdpoint::wire::v1::{
     CancelRequestRequest, CancelRunRequest, ForkRunRequest, GetRunRequest, GetSessionRequest,
     GetWorkflowRequest, ListCheckpointsRequest, ListRequestsRequest, ListRunsRequest,
-    ListSessionsRequest, RunWorkflowRequest, SendResponsesRequest, SignalRunRequest,
-    WatchRunRequest,
+    ListSessionsRequest, RevokeGrantRequest, RunWorkflowRequest, SendResponsesRequest,
+    SignalRunRequest, WatchRunRequest,
 };
 use tonic::Code;
 
@@ -284,6 +284,8 @@ pub(crate) fn answers(stage: &Stage) -> Vec<Case> {
 /// What is wrong with everything else.
 pub(crate) fn others(stage: &Stage) -> Vec<Case> {
     let cancel = |request: &str| CancelRequestRequest { request_id: request.into() };
+    let revoke =
+        |run: &str, tool: &str| RevokeGrantRequest { run_id: run.into(), tool: tool.into() };
     let signal = |run: &str, name: &str| SignalRunRequest {
         run_id: run.into(),
         name: name.into(),
@@ -324,6 +326,12 @@ pub(crate) fn others(stage: &Stage) -> Vec<Case> {
             "request_id",
         ),
         case("an endless reason", "CancelRun", &reason).too_large("reason"),
+        case("a grant that there is not", "RevokeGrant", &revoke(&stage.run, "pay")).is(
+            Code::NotFound,
+            "grant.unknown",
+            "tool",
+        ),
+        case("a grant of nothing", "RevokeGrant", &revoke(&stage.run, "")).invalid("tool"),
         case("a signal without a name", "SignalRun", &signal(&stage.run, "")).invalid("name"),
         case("a signal to a run that waits for none", "SignalRun", &signal(&stage.run, "go")).is(
             Code::FailedPrecondition,

@@ -265,6 +265,13 @@ impl Orchestrator for Fake {
         nothing()
     }
 
+    async fn revoke_grant(
+        &self,
+        _: tonic::Request<RevokeGrantRequest>,
+    ) -> Result<Response<RevokeGrantResponse>, Status> {
+        nothing()
+    }
+
     async fn signal_run(
         &self,
         _: tonic::Request<SignalRunRequest>,

@@ -86,6 +86,12 @@ pub(crate) const CODES: &[Row] = &[
         "Stay below the bound that the message names.",
     ),
     row(
+        "grant.unknown",
+        Code::NotFound,
+        "The tool is not allowed for the rest of that run.",
+        "`GetRun` lists what is allowed.",
+    ),
+    row(
         "idempotency_key.reused",
         Code::AlreadyExists,
         "The key was used before for a call with another content.",

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use holdpoint::kernel::workflow::Safety;
 use holdpoint::kernel::{
     Audience, Choice, Closing, Event, Failure, Kind, Message, Millis, OnTimeout, Origin, Purpose,
-    Question, RunId, Speaker, Started, ToolCall, Usage,
+    Question, RunId, Speaker, Spent, Started, ToolCall, Usage,
 };
 use holdpoint::ports::{Head, HeadStatus, KeyRow, SessionRow};
 use holdpoint::store::codec::{self, StoredHead};
@@ -101,6 +101,7 @@ fn started() -> Started {
         input: json!("Find a venue."),
         metadata: BTreeMap::from([("team".into(), "events".into())]),
         forked_from: Some((run(), 7)),
+        spent_before: Spent::default(),
     }
 }
 
@@ -165,6 +166,7 @@ fn events() -> Vec<Event> {
             key: "k".into(),
         },
         Event::Closed { ordinal: 3, closing: Closing::Passed, by: "timer".into() },
+        Event::Revoked { tool: "pay".into(), by: "ann".into() },
         Event::CheckpointSaved,
         Event::Parked,
         Event::Output { value: json!(["done"]) },
@@ -192,6 +194,8 @@ fn head(status: HeadStatus) -> Head {
         messages: 4,
         metadata: BTreeMap::from([("team".into(), "events".into())]),
         forked_from: Some((run(), 7)),
+        spent: Spent::default(),
+        spent_before: Spent::default(),
     }
 }
 

@@ -52,6 +52,7 @@ pub(crate) fn workflow(deadline_ms: Option<u64>) -> Arc<Workflow> {
             Model { provider: "scripted".into(), settings: Value::Null },
         )]),
         tools: BTreeMap::new(),
+        gates: Vec::new(),
         agents: BTreeMap::from([("planner".into(), agent)]),
         pattern: Pattern::Sequential {
             steps: vec![
@@ -105,6 +106,7 @@ impl Play {
             input,
             metadata: BTreeMap::new(),
             forked_from: None,
+            spent_before: holdpoint::kernel::Spent::default(),
         };
         let id = run_id(number);
         let (run, events) = start(id, Arc::clone(workflow), started, Millis(at)).unwrap();

@@ -60,6 +60,7 @@ impl Play {
             input: input.into(),
             metadata: [].into(),
             forked_from: None,
+            spent_before: holdpoint::kernel::Spent::default(),
         };
         let (run, _) =
             start(RunId::fresh(STEM), Arc::clone(&loaded.workflow), started, NOW).unwrap();

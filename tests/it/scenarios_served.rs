@@ -227,7 +227,7 @@ fn party_inputs() -> Vec<(String, Vec<String>)> {
     let shares = "assistant budget: With a budget of $2000: a third each for venue and catering, the rest for logistics and reserve.";
     let food = "assistant catering: A buffet for every taste, with a vegetarian half, within the catering share.";
     let hours = "assistant logistics: Doors at 18:00, dinner at 19:00, end at 22:00; the date can still be moved.";
-    let told = "system event_planning: All specialists have completed their work. Please synthesize a comprehensive event plan that\nintegrates venue selection, budget allocation, catering options and logistics coordination.\n";
+    let told = "system event_planning: Everybody has spoken. Write the plan for the event: one text that uses the venue, the budget, the\ncatering and the schedule as they were found.\n";
     let called = format!("{found} [\"request_user_input\"]");
     let to_budget = [user, brought, found, which, "user local: Pier 66", venue];
     let asking = ["assistant budget:  [\"request_user_input\"]", "tool : $2000"];

@@ -328,5 +328,6 @@ pub(crate) fn name(event: &Event) -> &'static str {
         Event::Failed(_) => "failed",
         Event::Cancelled(_) => "cancelled",
         Event::RequestClosed(_) => "request_closed",
+        Event::GrantRevoked(_) => "grant_revoked",
     }
 }

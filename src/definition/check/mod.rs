@@ -2,6 +2,7 @@
 //!
 //! All problems are told at once. A cycle that never ends is no problem: the step cap ends it.
 
+mod gates;
 mod pattern;
 mod rules;
 
@@ -11,8 +12,10 @@ use serde_json::Value;
 
 use crate::definition::compile::model_of;
 use crate::definition::file::{
-    AgentFile, HumanInputFile, LengthOfTime, OnTimeoutFile, RetryFile, WorkflowFile,
+    AgentFile, HumanInputFile, LengthOfTime, OnExceededFile, OnTimeoutFile, RetryFile, ToolFile,
+    WorkflowFile,
 };
+use crate::definition::mcp;
 use crate::definition::problem::Problem;
 use crate::definition::source::{Source, under};
 use crate::kernel::{
@@ -24,7 +27,7 @@ pub(super) use rules::check as check_rules;
 /// Longer waits than ten years are a slip of the pen, and sums with them must not overflow.
 const DURATION_MS_MAX: u64 = 3_660 * 86_400_000;
 /// A name is a key in the store, a word in every log and a part of tool names.
-const NAME_CHARS_MAX: usize = 64;
+pub(super) const NAME_CHARS_MAX: usize = 64;
 
 /// Every way in which the file is wrong, in the order of its lines.
 pub(super) fn check(source: &Source, file: &WorkflowFile) -> Vec<Problem> {
@@ -33,8 +36,11 @@ pub(super) fn check(source: &Source, file: &WorkflowFile) -> Vec<Problem> {
     check.schema("/input", file.input.as_ref());
     check.names("/models", &file.models);
     check.names("/tools", &file.tools);
+    check.names("/mcp", &file.mcp);
     check.names("/agents", &file.agents);
+    check.budgets();
     check.tools();
+    check.gates();
     if file.agents.is_empty() {
         check.at("/agents", "agent.none", "a workflow needs at least one agent under `agents`");
     }
@@ -134,6 +140,17 @@ impl<'a> Check<'a> {
         }
     }
 
+    fn budgets(&mut self) {
+        let budgets = &self.file.budgets;
+        self.duration("/budgets/wall_time", budgets.wall_time.as_ref());
+        self.duration("/budgets/session/wall_time", budgets.session.wall_time.as_ref());
+        self.duration("/budgets/deadline", budgets.deadline.as_ref());
+        if budgets.deadline.is_some() && budgets.on_exceeded == OnExceededFile::Fail {
+            let message = "nobody is asked; a `deadline` goes with `on_exceeded: ask`";
+            self.at_key("/budgets/deadline", "question.deadline", message);
+        }
+    }
+
     fn tools(&mut self) {
         for (name, tool) in &self.file.tools {
             let pointer = under("/tools", name);
@@ -142,6 +159,28 @@ impl<'a> Check<'a> {
                 self.at_key(&pointer, "name.reserved", message);
             }
             self.schema(&under(&pointer, "parameters"), tool.parameters.as_ref());
+            if tool.provider == mcp::PROVIDER {
+                self.mcp_tool(&pointer, tool);
+            }
+        }
+    }
+
+    /// A tool of the file, or of one of its MCP servers.
+    fn known_tool(&mut self, pointer: &str, tool: &str) {
+        if mcp::reference(self.file, tool).is_none() {
+            self.known(pointer, ("tool", "tool.unknown"), tool, self.file.tools.keys());
+        }
+    }
+
+    fn mcp_tool(&mut self, pointer: &str, tool: &ToolFile) {
+        let server = tool.settings.as_ref().and_then(|settings| settings.get("server"));
+        let at = under(&under(pointer, "settings"), "server");
+        if let Some(server) = server.and_then(Value::as_str) {
+            let what = ("MCP server", "mcp.unknown");
+            self.known(&at, what, server, self.file.mcp.keys());
+        } else {
+            let message = "a tool of provider `mcp` needs `settings: {server: …}`";
+            self.at_key(pointer, "mcp.missing", message);
         }
     }
 
@@ -167,7 +206,7 @@ impl<'a> Check<'a> {
         }
         for (index, tool) in agent.tools.iter().enumerate() {
             let at = under(&under(pointer, "tools"), index);
-            self.known(&at, ("tool", "tool.unknown"), tool, self.file.tools.keys());
+            self.known_tool(&at, tool);
         }
         let tools = agent.tools.iter().map(String::as_str).enumerate();
         self.unique(&under(pointer, "tools"), tools);

@@ -44,7 +44,7 @@ impl Check<'_> {
             let is_ours = call.tool == ASK_TOOL || call.tool.starts_with(HANDOFF_PREFIX);
             if !is_ours {
                 let at = format!("{pointer}/call/{index}/tool");
-                self.known(&at, ("tool", "tool.unknown"), &call.tool, self.file.tools.keys());
+                self.known_rule_tool(&at, &call.tool);
             }
         }
         if let Some(ask) = &rule.ask
@@ -59,6 +59,15 @@ impl Check<'_> {
             for name in variables(text) {
                 self.variable(&format!("{pointer}{place}"), name);
             }
+        }
+    }
+
+    /// A script calls a tool by the name that it has in a run.
+    fn known_rule_tool(&mut self, pointer: &str, tool: &str) {
+        let is_servers =
+            tool.split_once("__").is_some_and(|(server, _)| self.file.mcp.contains_key(server));
+        if !is_servers {
+            self.known(pointer, ("tool", "tool.unknown"), tool, self.file.tools.keys());
         }
     }
 

@@ -144,6 +144,22 @@ impl Engine {
         Ok(id)
     }
 
+    /// Takes back that a tool was allowed for the rest of a run.
+    pub async fn revoke(
+        &self,
+        run: &str,
+        tool: &str,
+        who: &Principal,
+    ) -> Result<RunId, EngineError> {
+        if tool.is_empty() {
+            return Err(Refusal::invalid("tool", "expected the tool's name").into());
+        }
+        let (id, cell) = self.seen_run(run, who).await?;
+        let command = Command::Revoke { tool: tool.to_owned(), principal: who.clone() };
+        self.submit(&cell, command, Extras::default()).await?;
+        Ok(id)
+    }
+
     /// Delivers an external event.
     pub async fn signal(
         &self,

@@ -13,8 +13,8 @@ use crate::engine::drive::{Batch, Extras, joined};
 use crate::engine::library::Entry;
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
-    Answer, Command, Ending, Principal, Refusal, RequestId, Run, RunId, SessionId, Started, digest,
-    start,
+    Answer, Command, Ending, Principal, Refusal, RequestId, Run, RunId, SessionId, Spent, Started,
+    digest, start,
 };
 use crate::ports::{Head, KeyRow, RunFilter, SessionRow};
 
@@ -32,7 +32,12 @@ impl Engine {
         check_key(&request.key)?;
         check_value("input", &request.input)?;
         check_metadata(&request.metadata)?;
-        let digest = digest::of(&json!([request.workflow, request.session, request.input]));
+        // By it the same call is known again; without a key nobody asks.
+        let digest = if request.key.is_empty() {
+            String::new()
+        } else {
+            digest::of(&json!([request.workflow, request.session, request.input]))
+        };
         if let Some(begun) = self.begun_before(&request.key, &digest, who).await? {
             return Ok(begun);
         }
@@ -52,6 +57,7 @@ impl Engine {
             }
         };
         let entry = self.workflow(&request.workflow)?;
+        let spent_before = self.spent_before(&request.session, &entry).await?;
         let started = Started {
             session,
             workflow: entry.workflow.name.clone(),
@@ -61,6 +67,7 @@ impl Engine {
             input: request.input,
             metadata: request.metadata,
             forked_from: None,
+            spent_before,
         };
         let now = self.inner.clock.now();
         let id = RunId::fresh(&self.inner.clock.fresh_stem());
@@ -72,6 +79,20 @@ impl Engine {
             who,
         )
         .await
+    }
+
+    /// What the session's runs have spent so far, where that counts. A run learns it when it
+    /// begins: what others of its session spend meanwhile is counted for the next one.
+    async fn spent_before(&self, session: &str, entry: &Entry) -> Result<Spent, EngineError> {
+        if session.is_empty() || entry.workflow.limits.budgets.session.is_nothing() {
+            return Ok(Spent::default());
+        }
+        let session = Some(parse_session(session)?);
+        let heads = self.all_heads(&RunFilter { session, ..RunFilter::default() }).await?;
+        let sum = heads.iter().fold(Spent::default(), |sum, head| sum.plus(head.spent));
+        // Runs that were pruned since are known to those that came after them.
+        let carried = heads.iter().map(|head| head.spent.plus(head.spent_before));
+        Ok(carried.fold(sum, Spent::max))
     }
 
     /// Makes a new run durable and sets it going.

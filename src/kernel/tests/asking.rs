@@ -177,7 +177,7 @@ fn k5_a_broken_tool_is_told_to_its_caller_alone() {
         calls("", [("c1", "charge", json!({}))]),
         Act::Returns("c1".into(), Err("card declined".into())),
     ]);
-    assert!(stage.given().ends_with("tool : error: card declined\n"));
+    assert!(stage.given().ends_with("tool : error: card declined [world.fault]\n"));
     stage.perform([says("It did not work.")]);
     assert_eq!(stage.given(), "user ann: Hello\nassistant a: It did not work.\n");
 }

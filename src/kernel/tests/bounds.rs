@@ -78,7 +78,11 @@ fn a_tool_outcome_too_large_is_told_instead() {
     let mut stage = Stage::open(&sequence(vec![step("a")]), "Hello");
     stage.perform([calls("", [("c1", "lookup", json!({}))])]);
     stage.act(&returns("c1", json!("x".repeat(REPLY_BYTES_MAX + 1)))).expect("taken");
-    assert!(stage.given().ends_with("tool : error: the outcome has more than 1048576 bytes\n"));
+    assert!(
+        stage
+            .given()
+            .ends_with("tool : error: the outcome has more than 1048576 bytes [tool.too_large]\n")
+    );
 }
 
 #[test]

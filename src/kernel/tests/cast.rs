@@ -16,6 +16,7 @@ pub(super) fn workflow(agents: &[&str], pattern: Pattern) -> Workflow {
         description: String::new(),
         provider: "scripted".into(),
         safety,
+        tags: Vec::new(),
         parameters: Some(json!({"type": "object", "properties": {"id": {"type": "integer"}}})),
         settings: Value::Null,
     };
@@ -30,6 +31,7 @@ pub(super) fn workflow(agents: &[&str], pattern: Pattern) -> Workflow {
             ("lookup".into(), tool(Safety::Pure)),
             ("charge".into(), tool(Safety::Unsafe)),
         ]),
+        gates: Vec::new(),
         agents: agents.iter().map(|name| ((*name).to_owned(), agent())).collect(),
         pattern,
     }

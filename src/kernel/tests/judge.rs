@@ -84,6 +84,7 @@ fn k4_a_no_is_the_end(journal: &[Recorded]) {
             | Event::HandedOff { .. }
             | Event::StepCompleted { .. }
             | Event::StepFailed { .. }
+            | Event::Revoked { .. }
             | Event::CheckpointSaved
             | Event::Parked
             | Event::Output { .. }

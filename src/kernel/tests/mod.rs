@@ -7,8 +7,10 @@
 mod answers;
 mod asking;
 mod bounds;
+mod budgets;
 mod cast;
 mod coordinator;
+mod gates;
 mod handoff;
 mod judge;
 mod properties;

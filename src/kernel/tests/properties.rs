@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::cast::{coordination, human, sequence, step, support, terms};
 use super::stage::{Act, Stage, directs};
 use crate::kernel::workflow::{Ends, Handoff, Patience, Pattern, ReturnTo, Step, Work};
-use crate::kernel::{Event, Kind, OnTimeout, ToolCall, Workflow};
+use crate::kernel::{Budget, Budgets, Event, Kind, OnExceeded, OnTimeout, ToolCall, Workflow};
 
 /// What is done next. Whoever or whatever it is done to is picked when the time comes.
 #[derive(Debug, Clone)]
@@ -72,7 +72,7 @@ fn whim() -> impl Strategy<Value = Whim> {
     let calls = ("[a-z]{0,5}", prop::collection::vec(call(), 1..4))
         .prop_map(|(text, calls)| Whim::Act(Act::Calls(text, calls)));
     let key = prop_oneof![Just(""), Just("k1"), Just("k2")];
-    let outcome = prop_oneof![4 => value().prop_map(Ok), 1 => Just(Err("broken".to_owned()))];
+    let outcome = prop_oneof![4 => value().prop_map(Ok), 1 => Just(Err("broken".to_owned())), 1 => Just(Err("lost".to_owned()))];
     prop_oneof![
         6 => text.prop_map(|text| Whim::Act(Act::Says(text))),
         6 => directive,
@@ -128,15 +128,38 @@ fn handoff_terms() -> impl Strategy<Value = Handoff> {
     })
 }
 
+fn budgets() -> impl Strategy<Value = Budgets> {
+    let some = |most: u64| prop::option::weighted(0.2, 1..most);
+    let budget = (some(8), some(12), some(6), some(4000)).prop_map(
+        |(steps, model_calls, tool_calls, wall_ms)| Budget {
+            steps,
+            model_calls,
+            tokens: None,
+            tool_calls,
+            wall_ms,
+        },
+    );
+    let on_exceeded = prop_oneof![Just(OnExceeded::Fail), Just(OnExceeded::Ask)];
+    (budget, on_exceeded, prop::option::of(500..2000_u64)).prop_map(
+        |(run, on_exceeded, deadline_ms)| Budgets {
+            run,
+            session: Budget::default(),
+            on_exceeded,
+            deadline_ms,
+        },
+    )
+}
+
 fn workflow() -> impl Strategy<Value = Workflow> {
     let pattern = prop_oneof![
         prop::collection::vec(one_step(), 1..5).prop_map(sequence),
         Just(coordination()),
         handoff_terms().prop_map(support),
     ];
-    let limits = (1..12_u32, 1..6_u32, 1..4_u32);
+    let limits = (1..12_u32, 1..6_u32, 1..4_u32, budgets());
     (pattern, limits, terms_of_waiting(), any::<bool>()).prop_map(
-        |(mut workflow, (steps, rounds, attempts), patience, may_ask)| {
+        |(mut workflow, (steps, rounds, attempts, budgets), patience, may_ask)| {
+            workflow.limits.budgets = budgets;
             (workflow.limits.steps, workflow.limits.rounds) = (steps, rounds);
             for agent in workflow.agents.values_mut() {
                 agent.retry.attempts = attempts;

@@ -152,3 +152,19 @@ fn a_pause_for_a_retry_outlasts_a_restart() {
     stage.perform([Act::Recovers]);
     assert_eq!((stage.run.wake_at(), plan(&stage.run).len()), (due, 0));
 }
+
+#[test]
+fn e2_an_answer_lost_on_the_way_is_asked_about_where_the_deed_may_not_be_repeated() {
+    let lost = |call: &str| Act::Returns(call.into(), Err("lost on the way".into()));
+    let mut stage = Stage::open(&sequence(vec![step("a")]), "Hello");
+    stage.perform([charges(), lost("c1")]);
+    assert!(stage.told.ends_with("-> waiting for #1 outcome_check\n"), "{}", stage.told);
+    let prompt = &stage.run.questions[&1].prompt;
+    assert!(prompt.starts_with("The call of `charge` was cut off: lost on the way."), "{prompt}");
+    stage.perform([answers(1, json!({"verb": "happened", "result": "receipt 7"}))]);
+    assert!(stage.given().ends_with("tool : receipt 7\n"));
+    // One that may be repeated was repeated already, so its caller is told.
+    let mut stage = Stage::open(&sequence(vec![step("a")]), "Hello");
+    stage.perform([calls("", [("c1", "lookup", json!({}))]), lost("c1")]);
+    assert!(stage.given().ends_with("tool : error: lost on the way [world.fault]\n"));
+}

@@ -12,8 +12,8 @@ use super::script::tell;
 pub(super) use super::script::{Act, answers, calls, directs, hands_to, returns, says};
 use crate::kernel::{
     Answer, AttemptFault, Command, Decision, Declined, Effect, Event, Failure, Millis, Principal,
-    Purpose, Recorded, Reply, RequestId, Role, Run, RunId, SessionId, Started, Status, Version,
-    Workflow, apply, plan, start,
+    Purpose, Recorded, Reply, RequestId, Role, Run, RunId, SessionId, Spent, Started, Status,
+    ToolFault, Version, Workflow, apply, plan, start,
 };
 
 pub(super) const STEM: &str = "01k9zq3v7m8n4p5r6s7t8v9w0x";
@@ -36,6 +36,15 @@ pub(super) struct Stage {
 
 impl Stage {
     pub(super) fn open(workflow: &Workflow, input: impl Into<Value>) -> Self {
+        Self::open_after(workflow, input, Spent::default())
+    }
+
+    /// A run of a session whose earlier runs have spent so much.
+    pub(super) fn open_after(
+        workflow: &Workflow,
+        input: impl Into<Value>,
+        spent_before: Spent,
+    ) -> Self {
         let workflow = Arc::new(workflow.clone());
         let now = Millis(0);
         let started = Started {
@@ -47,6 +56,7 @@ impl Stage {
             input: input.into(),
             metadata: std::collections::BTreeMap::new(),
             forked_from: None,
+            spent_before,
         };
         let (run, events) = start(RunId::fresh(STEM), workflow, started, now).expect("starts");
         let mut stage = Self { run, now, journal: Vec::new(), told: String::new() };
@@ -114,9 +124,10 @@ impl Stage {
             }
             Act::Returns(call_id, outcome) => {
                 let turn = self.run.turns.keys().next().copied().unwrap_or(0);
-                let outcome = outcome
-                    .clone()
-                    .map_err(|text| AttemptFault { failure: failure(&text), retriable: false });
+                let outcome = outcome.clone().map_err(|text| ToolFault {
+                    failure: failure(&text),
+                    may_have_happened: text.contains("lost"),
+                });
                 Command::ToolReturned { turn, call_id: call_id.clone(), outcome }
             }
             Act::Answers(answers, key) => self.answer(answers, key),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use holdpoint::kernel::{AgentInput, AttemptFault, Failure, Reply, Workflow};
+use holdpoint::kernel::{AgentInput, AttemptFault, Failure, Reply, ToolFault, Workflow};
 use holdpoint::ports::{Agents, DeltaSink, Tools};
 use serde_json::Value;
 use tokio::sync::Semaphore;
@@ -131,7 +131,7 @@ impl Tools for Actors {
         tool: &str,
         _arguments: &Value,
         key: &str,
-    ) -> Result<Value, AttemptFault> {
+    ) -> Result<Value, ToolFault> {
         self.calls.lock().unwrap().push((tool.to_owned(), key.to_owned()));
         self.called.0.add_permits(1);
         if let Some(gate) = self.tools.get(tool) {

@@ -85,6 +85,7 @@ pub(crate) fn name(event: &Event) -> &'static str {
         Event::Asked(_) => "asked",
         Event::Answered { .. } => "answered",
         Event::Closed { .. } => "closed",
+        Event::Revoked { .. } => "revoked",
         Event::CheckpointSaved => "checkpoint",
         Event::Parked => "parked",
         Event::Output { .. } => "output",

@@ -28,6 +28,7 @@ fn workflow(name: &str, agents: &[&str], pattern: Pattern) -> Workflow {
         limits: Limits::default(),
         models: BTreeMap::new(),
         tools: BTreeMap::new(),
+        gates: Vec::new(),
         agents: agents.iter().map(|&name| (name.to_owned(), agent(&[]))).collect(),
         pattern,
     }
@@ -75,6 +76,7 @@ pub(crate) fn with_tool(safety: Safety) -> Workflow {
         description: "Pays.".into(),
         provider: "test".into(),
         safety,
+        tags: Vec::new(),
         parameters: None,
         settings: Value::Null,
     };

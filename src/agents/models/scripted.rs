@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use crate::agents::script::{self, Fail, Rule};
+use crate::agents::models::script::{self, Fail, Rule};
 use crate::kernel::{AgentInput, AttemptFault, Failure, Reply, ToolCall, Workflow};
 use crate::ports::{Clock, DeltaSink};
 
@@ -95,6 +95,10 @@ fn play(rule: &Rule<'_>, input: &AgentInput) -> Result<Reply, AttemptFault> {
     })
 }
 
-pub(super) fn fault(code: &str, message: impl Into<String>, retriable: bool) -> AttemptFault {
+pub(in crate::agents) fn fault(
+    code: &str,
+    message: impl Into<String>,
+    retriable: bool,
+) -> AttemptFault {
     AttemptFault { failure: Failure::new(code, message), retriable }
 }

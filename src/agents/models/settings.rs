@@ -1,0 +1,280 @@
+//! Settings: how a workflow file points at a model server, read and checked.
+//!
+//! Shared by all providers that speak HTTP. No key is ever in here, only the name of the variable
+//! that holds it.
+
+use std::collections::BTreeMap;
+
+use http::{HeaderName, HeaderValue};
+use reqwest::Url;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::agents::models::dialect::Dialect;
+use crate::kernel::duration_ms;
+
+/// A server that does not take a connection in this time is not there.
+const CONNECT_MS_DEFAULT: u64 = 10_000;
+/// Models that think before they speak are silent for minutes.
+const FIRST_TOKEN_MS_DEFAULT: u64 = 120_000;
+/// The longest replies of today's models, at their slowest.
+const TOTAL_MS_DEFAULT: u64 = 600_000;
+/// A day: longer is no timeout.
+const TIMEOUT_MS_MAX: u64 = 86_400_000;
+/// Further tries within one attempt; the step's own policy comes on top.
+const RETRIES_DEFAULT: u32 = 2;
+/// More tries than these only make a bad hour worse.
+const RETRIES_MAX: u32 = 10;
+/// More than any model writes in one reply.
+const MAX_TOKENS_MAX: u32 = 1_000_000;
+/// The widest range that a provider takes.
+const TEMPERATURE_MAX: f64 = 2.0;
+/// Headers of one's own; a gateway wants one or two.
+const HEADERS_MAX: usize = 32;
+/// What `key_env` says where a server wants no key.
+const NO_KEY: &str = "none";
+/// Headers that carry keys or belong to the connection.
+const HEADERS_OURS: [&str; 10] = [
+    "authorization",
+    "proxy-authorization",
+    "x-api-key",
+    "api-key",
+    "cookie",
+    "host",
+    "content-type",
+    "content-length",
+    "transfer-encoding",
+    "connection",
+];
+
+/// What is wrong: where in the settings, and the remedy.
+pub(super) type Wrong = (String, String);
+
+/// How a server is spoken to.
+#[derive(Debug, Clone)]
+pub(super) struct Settings {
+    /// What the server calls the model.
+    pub(super) model: String,
+    /// Where the server is, without the last part of the path.
+    pub(super) base_url: Url,
+    /// The variable that holds the key; none if the server wants none.
+    pub(super) key_env: Option<String>,
+    /// For the connection.
+    pub(super) connect_ms: u64,
+    /// Until the model begins to speak.
+    pub(super) first_token_ms: u64,
+    /// For everything, retries included.
+    pub(super) total_ms: u64,
+    /// Further tries within one attempt.
+    pub(super) retries: u32,
+    /// How much the model may write.
+    pub(super) max_tokens: Option<u32>,
+    /// How freely it chooses its words.
+    pub(super) temperature: Option<f64>,
+    /// Headers of one's own.
+    pub(super) headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Given {
+    #[serde(default)]
+    model: String,
+    base_url: Option<String>,
+    key_env: Option<String>,
+    #[serde(default)]
+    timeouts: GivenTimeouts,
+    retries: Option<u32>,
+    max_tokens: Option<u32>,
+    temperature: Option<f64>,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GivenTimeouts {
+    connect: Option<String>,
+    first_token: Option<String>,
+    total: Option<String>,
+}
+
+impl Settings {
+    /// Reads the settings of a model that speaks `dialect`.
+    pub(super) fn read(dialect: Dialect, settings: &Value) -> Result<Self, Wrong> {
+        let given = Given::deserialize(settings)
+            .map_err(|error| wrong("", format!("the settings of `{}`: {error}", dialect.word())))?;
+        if given.model.trim().is_empty() {
+            return Err(wrong("", "the model needs the field `model`: its name at the server"));
+        }
+        let base_url = base_url(dialect, given.base_url.as_deref())?;
+        let key_env = key_env(dialect, given.base_url.is_some(), given.key_env.as_deref())?;
+        let ms =
+            |name: &str, text: &Option<String>, default| timeout(name, text.as_deref(), default);
+        let times = &given.timeouts;
+        bound("retries", given.retries, (0, RETRIES_MAX))?;
+        bound("max_tokens", given.max_tokens, (1, MAX_TOKENS_MAX))?;
+        if given.temperature.is_some_and(|value| !(0.0..=TEMPERATURE_MAX).contains(&value)) {
+            return Err(wrong("/temperature", format!("expected 0 to {TEMPERATURE_MAX}")));
+        }
+        Ok(Self {
+            model: given.model,
+            base_url,
+            key_env,
+            connect_ms: ms("connect", &times.connect, CONNECT_MS_DEFAULT)?,
+            first_token_ms: ms("first_token", &times.first_token, FIRST_TOKEN_MS_DEFAULT)?,
+            total_ms: ms("total", &times.total, TOTAL_MS_DEFAULT)?,
+            retries: given.retries.unwrap_or(RETRIES_DEFAULT),
+            max_tokens: given.max_tokens,
+            temperature: given.temperature,
+            headers: headers(&given.headers)?,
+        })
+    }
+
+    /// The address of `path` at this server.
+    pub(super) fn url(&self, path: &str) -> Url {
+        let mut url = self.base_url.clone();
+        let joined = format!("{}/{path}", url.path().trim_end_matches('/'));
+        url.set_path(&joined);
+        url
+    }
+}
+
+fn wrong(at: &str, remedy: impl Into<String>) -> Wrong {
+    (at.to_owned(), remedy.into())
+}
+
+fn base_url(dialect: Dialect, given: Option<&str>) -> Result<Url, Wrong> {
+    let text = given.unwrap_or_else(|| dialect.base_url_default());
+    let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+    let url = url.filter(Url::has_host);
+    let expected = "expected the address of a server: `https://host/v1`";
+    let url = url.ok_or_else(|| wrong("/base_url", expected))?;
+    if !url.username().is_empty() || url.password().is_some() {
+        let remedy = "an address has no key in it; name the variable that holds it in `key_env`";
+        return Err(wrong("/base_url", remedy));
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(wrong("/base_url", "an address ends with its path: no `?` and no `#`"));
+    }
+    Ok(url)
+}
+
+fn key_env(
+    dialect: Dialect,
+    elsewhere: bool,
+    given: Option<&str>,
+) -> Result<Option<String>, Wrong> {
+    match given {
+        Some(NO_KEY) => Ok(None),
+        Some(name) => {
+            let fits = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+            let is_name = !name.is_empty() && name.len() <= 128 && name.chars().all(fits);
+            // What is in the field may be a key after all, so it is not repeated.
+            let expected = "expected the name of an environment variable, in capitals, or `none`; \
+                            the key itself does not belong into a file";
+            if is_name { Ok(Some(name.to_owned())) } else { Err(wrong("/key_env", expected)) }
+        }
+        // A key is not sent to a server that it was not made for.
+        None if elsewhere => {
+            let remedy = "a model with a `base_url` needs `key_env`: the name of the environment \
+                          variable that holds this server's key, or `none`";
+            Err(wrong("", remedy))
+        }
+        None => Ok(Some(dialect.key_env_default().to_owned())),
+    }
+}
+
+fn timeout(name: &str, text: Option<&str>, default: u64) -> Result<u64, Wrong> {
+    let Some(text) = text else { return Ok(default) };
+    match duration_ms(text) {
+        Some(ms) if (1..=TIMEOUT_MS_MAX).contains(&ms) => Ok(ms),
+        Some(_) | None => Err((
+            format!("/timeouts/{name}"),
+            "expected a length of time up to a day: `500ms`, `30s`, `10m`".into(),
+        )),
+    }
+}
+
+fn bound(name: &str, value: Option<u32>, (least, most): (u32, u32)) -> Result<(), Wrong> {
+    if value.is_none_or(|value| (least..=most).contains(&value)) {
+        return Ok(());
+    }
+    Err((format!("/{name}"), format!("expected {least} to {most}")))
+}
+
+fn headers(given: &BTreeMap<String, String>) -> Result<Vec<(HeaderName, HeaderValue)>, Wrong> {
+    if given.len() > HEADERS_MAX {
+        return Err(wrong("/headers", format!("expected at most {HEADERS_MAX} headers")));
+    }
+    let read = |(name, value): (&String, &String)| {
+        let at = |remedy: &str| (format!("/headers/{name}"), remedy.to_owned());
+        if HEADERS_OURS.contains(&name.to_ascii_lowercase().as_str()) {
+            return Err(at("this header is Holdpoint's to send; a key is named in `key_env`"));
+        }
+        let header =
+            HeaderName::from_bytes(name.as_bytes()).map_err(|_| at("this is no header"))?;
+        let value = HeaderValue::from_str(value).map_err(|_| at("a header is one line of text"))?;
+        Ok((header, value))
+    };
+    given.iter().map(read).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(settings: &Value) -> Result<Settings, Wrong> {
+        Settings::read(Dialect::Chat, settings)
+    }
+
+    #[test]
+    fn a_model_needs_little_to_be_spoken_to() {
+        let settings = read(&json!({"model": "gpt"})).unwrap();
+        assert_eq!(
+            settings.url("chat/completions").as_str(),
+            "https://api.openai.com/v1/chat/completions"
+        );
+        assert_eq!(settings.key_env.as_deref(), Some("OPENAI_API_KEY"));
+        let local = json!({
+            "model": "qwen", "base_url": "http://localhost:11434/v1/", "key_env": "none",
+            "timeouts": {"first_token": "1m"}, "retries": 0, "headers": {"x-team": "support"},
+        });
+        let settings = read(&local).unwrap();
+        assert_eq!(settings.url("responses").as_str(), "http://localhost:11434/v1/responses");
+        assert_eq!(
+            (settings.key_env, settings.first_token_ms, settings.retries),
+            (None, 60_000, 0)
+        );
+        assert_eq!(settings.connect_ms, CONNECT_MS_DEFAULT);
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_told_with_its_place() {
+        for (field, value, at) in [
+            ("model", json!(" "), ""),
+            ("shout", json!(true), ""),
+            ("base_url", json!("localhost:11434"), "/base_url"),
+            ("base_url", json!("https://user:pass@host/v1"), "/base_url"),
+            ("base_url", json!("https://host/v1?key=1"), "/base_url"),
+            ("base_url", json!("https://host/v1"), ""),
+            ("key_env", json!("sk-1234"), "/key_env"),
+            ("timeouts", json!({"total": "soon"}), "/timeouts/total"),
+            ("timeouts", json!({"connect": "0s"}), "/timeouts/connect"),
+            ("retries", json!(11), "/retries"),
+            ("max_tokens", json!(0), "/max_tokens"),
+            ("temperature", json!(3), "/temperature"),
+            ("headers", json!({"Authorization": "Bearer x"}), "/headers/Authorization"),
+            ("headers", json!({"a b": "x"}), "/headers/a b"),
+            ("headers", json!({"x-a": "x\ny"}), "/headers/x-a"),
+        ] {
+            let mut settings = json!({"model": "gpt"});
+            settings[field] = value.clone();
+            let (place, remedy) = read(&settings).unwrap_err();
+            assert_eq!(place, at, "{field}: {value}: {remedy}");
+            assert!(!remedy.contains("sk-1234"));
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Web: one HTTP exchange, guarded and bounded: addresses, redirects, size, time. Knows nothing of
+//! tools; says of every trouble whether the request may have been heard.
+
+use std::error::Error as _;
+use std::sync::Once;
+use std::time::Duration;
+
+use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION};
+use reqwest::{Client, Method, Response, StatusCode, redirect};
+use url::Url;
+
+use crate::agents::tools::guard::{self, AllowPrivate, Private, PublicOnly};
+
+/// Redirects that are followed; a longer way is a loop.
+const HOPS_MAX: usize = 5;
+/// Time to reach a server at all. A slow one may take its time later.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A request as it goes out.
+#[derive(Debug, Clone)]
+pub(super) struct Outgoing {
+    pub(super) method: Method,
+    pub(super) url: Url,
+    /// Headers for the first host alone: they may carry secrets.
+    pub(super) headers: HeaderMap,
+    /// Headers for whoever it is redirected to, too.
+    pub(super) travelling: HeaderMap,
+    pub(super) body: Option<Vec<u8>>,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    pub(super) status: StatusCode,
+    pub(super) is_json: bool,
+    pub(super) body: Vec<u8>,
+}
+
+/// Why nothing came back.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Trouble {
+    #[error("{0}; `allow_private` allows it")]
+    Private(String),
+    #[error("the server cannot be reached: {0}")]
+    Unreachable(String),
+    #[error("the connection was lost: {0}")]
+    Lost(String),
+    #[error("the answer has more than {0} bytes")]
+    TooLarge(usize),
+    #[error("the redirect was not followed: {0}")]
+    Redirect(String),
+}
+
+impl Trouble {
+    fn may_have_been_heard(&self) -> bool {
+        match self {
+            // Too large: it was done, and the server has said so; only its answer cannot be kept.
+            Self::Private(_) | Self::Unreachable(_) | Self::Redirect(_) | Self::TooLarge(_) => {
+                false
+            }
+            Self::Lost(_) => true,
+        }
+    }
+}
+
+/// Clients: one that refuses private addresses, and one for the hosts that a file allows.
+#[derive(Debug, Clone)]
+pub(super) struct Web {
+    guarded: Client,
+    open: Client,
+}
+
+impl Web {
+    pub(super) fn new() -> reqwest::Result<Self> {
+        use_ring();
+        let builder = || {
+            Client::builder()
+                .user_agent(concat!("holdpoint/", env!("CARGO_PKG_VERSION")))
+                .redirect(redirect::Policy::none())
+                .connect_timeout(CONNECT_TIMEOUT)
+                // A kept connection may be dead by the time of the next call, and then nobody knows
+                // whether that call was heard.
+                .pool_max_idle_per_host(0)
+        };
+        // A proxy would resolve the name itself, behind the guard's back.
+        let guarded = builder().no_proxy().dns_resolver(PublicOnly).build()?;
+        Ok(Self { guarded, open: builder().build()? })
+    }
+
+    /// The client for a URL, if it may be reached at all.
+    pub(super) fn client(&self, url: &Url, allow: &AllowPrivate) -> Result<&Client, Trouble> {
+        if allow.allows(url.host_str().unwrap_or_default()) {
+            return Ok(&self.open);
+        }
+        guard::check_literal(url).map_err(|private| Trouble::Private(private.to_string()))?;
+        Ok(&self.guarded)
+    }
+
+    /// One exchange, redirects included. With a trouble goes whether the request may have been heard.
+    pub(super) async fn exchange(
+        &self,
+        mut request: Outgoing,
+        allow: &AllowPrivate,
+        bytes_max: usize,
+    ) -> Result<Incoming, (Trouble, bool)> {
+        let mut was_heard = false;
+        for _ in 0..=HOPS_MAX {
+            let of = |trouble: Trouble| {
+                let may_have_happened = was_heard || trouble.may_have_been_heard();
+                (trouble, may_have_happened)
+            };
+            let client = self.client(&request.url, allow).map_err(of)?;
+            let mut sending = client
+                .request(request.method.clone(), request.url.clone())
+                .headers(request.headers.clone())
+                .headers(request.travelling.clone());
+            if let Some(body) = &request.body {
+                sending = sending.body(body.clone());
+            }
+            let response = sending.send().await.map_err(|error| of(trouble(&error)))?;
+            match redirected(&request, &response).map_err(of)? {
+                Some(next) => {
+                    // "See other": the deed is done, and its answer lies elsewhere.
+                    was_heard |= next.method != request.method;
+                    request = next;
+                }
+                None => return taken(response, bytes_max).await.map_err(of),
+            }
+        }
+        Err((Trouble::Redirect(format!("there were more than {HOPS_MAX}")), was_heard))
+    }
+}
+
+/// TLS is rustls with ring, everywhere; who comes first chooses it for the process.
+fn use_ring() {
+    static CHOSEN: Once = Once::new();
+    CHOSEN.call_once(|| {
+        // An error means that somebody has chosen before, which is as good.
+        drop(rustls::crypto::ring::default_provider().install_default());
+    });
+}
+
+/// Where a response sends us: the next request, or nowhere.
+fn redirected(request: &Outgoing, response: &Response) -> Result<Option<Outgoing>, Trouble> {
+    let status = response.status();
+    let keeps_method = matches!(status.as_u16(), 307 | 308);
+    if !keeps_method && !matches!(status.as_u16(), 301..=303) {
+        return Ok(None);
+    }
+    let refused = |why: String| Err(Trouble::Redirect(why));
+    let location = response.headers().get(LOCATION).and_then(|place| place.to_str().ok());
+    let Some(url) = location.and_then(|place| request.url.join(place).ok()) else {
+        return refused(format!("status {} names no place", status.as_u16()));
+    };
+    if !matches!(url.scheme(), "http" | "https") {
+        return refused(format!("`{}:` is not HTTP", url.scheme()));
+    }
+    if request.url.scheme() == "https" && url.scheme() == "http" {
+        return refused("it leads from HTTPS to HTTP".into());
+    }
+    let mut next = request.clone();
+    if request.url.origin() != url.origin() {
+        next.headers.clear();
+    }
+    next.url = url;
+    match (keeps_method, status.as_u16(), request.method.is_safe()) {
+        (true, ..) | (_, _, true) => Ok(Some(next)),
+        (_, 303, _) => {
+            (next.method, next.body) = (Method::GET, None);
+            next.travelling.remove(CONTENT_TYPE);
+            Ok(Some(next))
+        }
+        // Some would send it again, some would fetch: nobody knows what is meant.
+        (..) => refused(format!("status {} to a {}", status.as_u16(), request.method)),
+    }
+}
+
+async fn taken(mut response: Response, bytes_max: usize) -> Result<Incoming, Trouble> {
+    let status = response.status();
+    let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let kind = kind.unwrap_or_default().split(';').next().unwrap_or_default().trim().to_lowercase();
+    let is_json = kind == "application/json" || kind.ends_with("+json");
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|error| trouble(&error))? {
+        if body.len() + chunk.len() > bytes_max {
+            return Err(Trouble::TooLarge(bytes_max));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(Incoming { status, is_json, body })
+}
+
+/// Whose fault it was, told without the URL: its query may carry secrets.
+pub(super) fn trouble(error: &reqwest::Error) -> Trouble {
+    let mut source = error.source();
+    let mut words = Vec::new();
+    while let Some(error) = source {
+        if let Some(private) = error.downcast_ref::<Private>() {
+            return Trouble::Private(private.to_string());
+        }
+        words.push(error.to_string());
+        source = error.source();
+    }
+    let words = words.pop().unwrap_or_else(|| "no reason is known".into());
+    if error.is_connect() || error.is_builder() {
+        return Trouble::Unreachable(words);
+    }
+    Trouble::Lost(words)
+}

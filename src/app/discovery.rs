@@ -1,0 +1,67 @@
+//! Discovery: what MCP servers say of their tools becomes part of a workflow before it can be
+//! started, and is kept beside the store, so that a server that is down tomorrow stops nobody.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::agents::Registry;
+use crate::definition::{Loaded, Problem};
+use crate::engine::Entry;
+use crate::kernel::{Workflow, digest};
+
+/// Where what was discovered is kept, in the data directory. A cache: it may be deleted.
+const FOLDER: &str = "discovered";
+
+/// The workflow of a file, ready to be started; a problem where its servers cannot be asked and
+/// were never asked before.
+pub(super) async fn entry(
+    data: &Path,
+    registry: &Registry,
+    loaded: &Loaded,
+) -> Result<Entry, Problem> {
+    let workflow = &loaded.workflow;
+    let is_told =
+        |tool: &crate::kernel::workflow::Tool| tool.provider != "mcp" || tool.parameters.is_some();
+    if workflow.tools.values().all(is_told) {
+        return Ok(Entry { workflow: Arc::clone(workflow), digest: loaded.digest.clone() });
+    }
+    let kept = data.join(FOLDER).join(format!("{}.json", loaded.digest));
+    let found = match registry.discover(workflow).await {
+        Ok(found) => {
+            keep(&kept, &found);
+            found
+        }
+        Err((field, remedy)) => match read(&kept) {
+            Some(found) => {
+                tracing::warn!(
+                    workflow = workflow.name,
+                    field,
+                    remedy,
+                    "the tools are those of last time"
+                );
+                found
+            }
+            None => return Err(loaded.problem(&field, "mcp.unreachable", remedy)),
+        },
+    };
+    let digest = digest::of(&serde_json::to_value(&found).unwrap_or_default());
+    Ok(Entry { workflow: Arc::new(found), digest })
+}
+
+/// Written aside and renamed, so that a crash leaves the old one or the new one.
+fn keep(path: &PathBuf, workflow: &Workflow) {
+    let kept = || -> std::io::Result<()> {
+        let folder = path.parent().unwrap_or(Path::new("."));
+        std::fs::create_dir_all(folder)?;
+        let aside = path.with_extension("new");
+        std::fs::write(&aside, serde_json::to_vec(workflow)?)?;
+        std::fs::rename(&aside, path)
+    };
+    if let Err(error) = kept() {
+        tracing::warn!(path = %path.display(), %error, "discovered tools could not be kept");
+    }
+}
+
+fn read(path: &Path) -> Option<Workflow> {
+    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+}

@@ -1,0 +1,88 @@
+//! Gates: which tool calls wait for a person, as it is written in YAML, and what that means.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::definition::file::{LengthOfTime, WorkflowFile};
+use crate::definition::mcp;
+use crate::kernel::duration_ms;
+use crate::kernel::workflow::{Condition, Gate, Patience};
+
+/// A rule that makes calls of some tools wait for a person.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GateFile {
+    /// Its name, such as `before_deploy`.
+    pub(super) name: String,
+    /// The tools it is bound to, by name.
+    #[serde(default)]
+    pub(super) tools: Vec<String>,
+    /// The tools it is bound to, by tag.
+    #[serde(default)]
+    pub(super) tags: Vec<String>,
+    /// When it asks: if any of these holds. Always, if there are none.
+    #[serde(default)]
+    #[schemars(length(max = 100))]
+    pub(super) when: Vec<ConditionFile>,
+    /// What is asked, if not simply whether the tool may be called.
+    pub(super) prompt: Option<String>,
+    /// How long it waits for an answer; silence is a no. For ever unless given.
+    pub(super) deadline: Option<LengthOfTime>,
+    /// How long *allow for this run* lasts; to the end of the run unless given.
+    pub(super) allow_for: Option<LengthOfTime>,
+}
+
+/// Something that makes a call worth a person's look.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(super) enum ConditionFile {
+    /// One of these words is in the tool's name, its arguments, or what the agent says with it.
+    Keywords(#[schemars(length(min = 1))] Vec<String>),
+    /// The run's metadata entry `environment` is one of these.
+    Environment(#[schemars(length(min = 1))] Vec<String>),
+    /// The agent says that it does not know.
+    Uncertain,
+    /// More tool calls than this have failed in the run.
+    FailuresOver(u32),
+    /// A number among the arguments is larger than this, or is not there.
+    Argument {
+        /// Where: a JSON pointer such as `/amount`.
+        #[schemars(extend("pattern" = "^/"))]
+        pointer: String,
+        /// The largest number that needs nobody.
+        over: f64,
+    },
+}
+
+impl GateFile {
+    /// The gate that a checked file means.
+    pub(super) fn compile(&self, file: &WorkflowFile) -> Gate {
+        let ms = |length: &LengthOfTime| duration_ms(&length.0);
+        Gate {
+            name: self.name.clone(),
+            tools: self.tools.iter().map(|tool| mcp::name(file, tool)).collect(),
+            tags: self.tags.clone(),
+            when: self.when.iter().map(ConditionFile::compile).collect(),
+            prompt: self.prompt.clone(),
+            patience: Patience {
+                deadline_ms: self.deadline.as_ref().and_then(ms),
+                ..Patience::default()
+            },
+            allow_ms: self.allow_for.as_ref().and_then(ms),
+        }
+    }
+}
+
+impl ConditionFile {
+    fn compile(&self) -> Condition {
+        match self {
+            Self::Keywords(words) => Condition::Keywords(words.clone()),
+            Self::Environment(names) => Condition::Environment(names.clone()),
+            Self::Uncertain => Condition::Uncertain,
+            Self::FailuresOver(most) => Condition::FailuresOver(*most),
+            Self::Argument { pointer, over } => {
+                Condition::Argument { pointer: pointer.clone(), over: *over }
+            }
+        }
+    }
+}

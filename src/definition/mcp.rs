@@ -1,0 +1,74 @@
+//! MCP in files: `time.now` is the tool `now` of the MCP server `time`; `time.*` are all of them.
+//!
+//! What the servers offer is not known here. A name becomes a tool without a description; the room
+//! that knows servers fills it in before anything runs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use crate::definition::file::{McpServerFile, WorkflowFile};
+use crate::kernel::workflow::Tool;
+
+/// The provider of these tools.
+pub(super) const PROVIDER: &str = "mcp";
+/// Stands for all tools of a server.
+const ALL: &str = "*";
+
+/// A reference to a tool of a server of this file: the server's name and the tool's.
+pub(super) fn reference<'a>(file: &WorkflowFile, tool: &'a str) -> Option<(&'a str, &'a str)> {
+    let (server, tool) = tool.split_once('.')?;
+    (file.mcp.contains_key(server) && !tool.is_empty()).then_some((server, tool))
+}
+
+/// The name that a tool has in a run: not every model takes a dot in one.
+pub(super) fn name(file: &WorkflowFile, tool: &str) -> String {
+    match reference(file, tool) {
+        Some((_, ALL)) | None => tool.to_owned(),
+        Some((server, tool)) => {
+            let allowed = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+            let name = format!("{server}__{tool}");
+            name.chars().map(allowed).take(super::check::NAME_CHARS_MAX).collect()
+        }
+    }
+}
+
+/// The file's tools, and those of MCP servers that its agents name.
+pub(super) fn tools(file: &WorkflowFile) -> BTreeMap<String, Tool> {
+    let mut tools = BTreeMap::new();
+    let named: BTreeSet<_> = file.agents.values().flat_map(|agent| &agent.tools).collect();
+    for whole in named {
+        let Some((server, tool)) = reference(file, whole) else { continue };
+        let Some(terms) = file.mcp.get(server) else { continue };
+        let made = Tool {
+            description: String::new(),
+            provider: PROVIDER.into(),
+            safety: terms.safety.compile(),
+            tags: Vec::new(),
+            parameters: None,
+            settings: json!({"server": placed(server, terms), "tool": tool}),
+        };
+        tools.insert(name(file, whole), made);
+    }
+    for (name, described) in &file.tools {
+        let mut tool = described.compile();
+        if tool.provider == PROVIDER {
+            let server = tool.settings.get("server").and_then(Value::as_str).map(str::to_owned);
+            if let Some((server, terms)) = server.and_then(|name| file.mcp.get_key_value(&name)) {
+                tool.settings["server"] = placed(server, terms);
+            }
+            if tool.settings.get("tool").is_none() {
+                tool.settings["tool"] = json!(name);
+            }
+        }
+        tools.insert(name.clone(), tool);
+    }
+    tools
+}
+
+/// A server with its name: all that a call needs, so that a run needs no file.
+fn placed(name: &str, terms: &McpServerFile) -> Value {
+    let mut placed = serde_json::to_value(terms).unwrap_or_default();
+    placed["name"] = json!(name);
+    placed
+}
