@@ -56,7 +56,8 @@ type Reply<T> = Result<Response<T>, Status>;
 
 /// A run's events as a stream. A fault ends it with a status that says where to take it up again.
 fn events(watch: Watch) -> Events {
-    Box::pin(futures::stream::unfold(Some(watch), |watch| async {
+    // Boxed: it goes from hand to hand with every event.
+    Box::pin(futures::stream::unfold(Some(Box::new(watch)), |watch| async {
         let mut watch = watch?;
         match watch.next().await {
             Ok(Some(published)) => {

@@ -1,6 +1,7 @@
 //! Options: what is measured, and for how long. The comments are the text of `--help`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// A workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -24,7 +25,7 @@ pub struct Options {
     pub(super) clients: Vec<u16>,
     /// How long each measurement of w1 takes, in seconds
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=3600))]
-    pub(super) seconds: u32,
+    seconds: u32,
     /// How many turns w2 has
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [200, 1000], value_parser = clap::value_parser!(u32).range(40..=8000))]
     pub(super) turns: Vec<u32>,
@@ -41,6 +42,11 @@ pub struct Options {
 }
 
 impl Options {
+    /// How long each measurement of w1 takes.
+    pub(super) fn length(&self) -> Duration {
+        Duration::from_secs(self.seconds.into())
+    }
+
     /// The workloads, each once, in their own order.
     pub(super) fn workloads(&self) -> Vec<Workload> {
         let all = [Workload::W1, Workload::W2, Workload::W3];

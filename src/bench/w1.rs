@@ -14,8 +14,9 @@ use crate::bench::workflows::CYCLE;
 use crate::bench::yardstick::panicked;
 use crate::bench::{BenchError, Progress};
 
-/// What is done before anything counts: by then the store has segments and the caches are warm.
-const WARM_UP: Duration = Duration::from_secs(2);
+/// What is done before anything counts, at most: by then the store has segments and the caches are
+/// warm.
+const WARM_UP_MAX: Duration = Duration::from_secs(2);
 
 /// What came of one number of clients: the pass in the middle.
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -44,8 +45,7 @@ pub(super) async fn measure(
     for pass in 1..=options.passes {
         for &clients in &options.clients {
             progress(&format!("w1: {clients} clients, pass {pass} of {}", options.passes));
-            let length = Duration::from_secs(options.seconds.into());
-            let one = one_pass(scratch, clients, length).await?;
+            let one = one_pass(scratch, clients, options.length()).await?;
             progress(&format!("w1: {clients} clients: {:.0} cycles/s", one.cycles_per_second));
             passes.push(one);
         }
@@ -58,6 +58,7 @@ pub(super) async fn measure(
 }
 
 async fn one_pass(scratch: &Scratch, clients: u16, length: Duration) -> Result<W1, BenchError> {
+    let warm_up = WARM_UP_MAX.min(length);
     let data = scratch.fresh_data("w1")?;
     let server = Server::orchestrator(scratch, &data).await?;
     let callers = clients::dial(&server.address, clients).await?;
@@ -68,7 +69,7 @@ async fn one_pass(scratch: &Scratch, clients: u16, length: Duration) -> Result<W
         tasks.spawn(async move {
             let (mut starts, mut responds) = (Samples::default(), Samples::default());
             let mut cycles = 0;
-            while whole.elapsed() < WARM_UP + length {
+            while whole.elapsed() < warm_up + length {
                 let begun = whole.elapsed();
                 let one = Stopwatch::start();
                 let request = clients::start(&mut client, CYCLE).await?;
@@ -78,7 +79,7 @@ async fn one_pass(scratch: &Scratch, clients: u16, length: Duration) -> Result<W
                 let completed = one.elapsed();
                 cycles += 1;
                 // A cycle counts if all of it lies within the time that is measured.
-                if begun >= WARM_UP && whole.elapsed() <= WARM_UP + length {
+                if begun >= warm_up && whole.elapsed() <= warm_up + length {
                     starts.add(paused);
                     responds.add(completed);
                 }

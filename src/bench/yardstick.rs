@@ -20,8 +20,8 @@ use crate::bench::{BenchError, Progress};
 const RECORD_BYTES: usize = 1 << 10;
 /// Writers that share a group commit: as many as the busiest workload has clients.
 const WRITERS: usize = 64;
-/// How long each yardstick is held to the machine; their figures settle within a second.
-const LENGTH: Duration = Duration::from_secs(3);
+/// How long each yardstick is held to the machine at most; their figures settle within a second.
+const LENGTH_MAX: Duration = Duration::from_secs(3);
 /// Calls before the first that counts: connections, allocators and caches are warm by then.
 const WARM_UP_TURNS: usize = 500;
 
@@ -62,15 +62,16 @@ pub(super) async fn measure(
     options: &Options,
     progress: Progress<'_>,
 ) -> Result<Yardsticks, BenchError> {
+    let length = LENGTH_MAX.min(options.length());
     progress("yardstick: synced appends of 1 KiB, one writer");
-    let append_one = append_one(scratch).await?;
+    let append_one = append_one(scratch, length).await?;
     progress("yardstick: synced appends of 1 KiB, 64 writers in group commits");
-    let append_grouped = append_grouped(scratch).await?;
+    let append_grouped = append_grouped(scratch, length).await?;
     let server = Server::echo(scratch).await?;
     let mut turns = Vec::new();
     for &clients in &options.clients {
         progress(&format!("yardstick: bare gRPC turns, {clients} clients"));
-        turns.push(Turns { clients, rate: bare_turns(&server, clients).await? });
+        turns.push(Turns { clients, rate: bare_turns(&server, clients, length).await? });
     }
     Ok(Yardsticks { append_one, append_grouped, turns })
 }
@@ -80,13 +81,13 @@ fn create(scratch: &Scratch) -> Result<File, BenchError> {
     File::create(&path).map_err(BenchError::io(format!("create `{}`", path.display())))
 }
 
-async fn append_one(scratch: &Scratch) -> Result<Rate, BenchError> {
+async fn append_one(scratch: &Scratch, length: Duration) -> Result<Rate, BenchError> {
     let mut file = create(scratch)?;
     let work = move || {
         let record = [b'x'; RECORD_BYTES];
         let mut samples = Samples::default();
         let whole = Stopwatch::start();
-        while whole.elapsed() < LENGTH {
+        while whole.elapsed() < length {
             let one = Stopwatch::start();
             file.write_all(&record)?;
             file.sync_data()?;
@@ -99,7 +100,7 @@ async fn append_one(scratch: &Scratch) -> Result<Rate, BenchError> {
 
 type Waiting = (Vec<u8>, oneshot::Sender<()>);
 
-async fn append_grouped(scratch: &Scratch) -> Result<Rate, BenchError> {
+async fn append_grouped(scratch: &Scratch, length: Duration) -> Result<Rate, BenchError> {
     let mut file = create(scratch)?;
     let (queue, mut queued) = mpsc::channel::<Waiting>(WRITERS);
     let committer = blocking(move || {
@@ -124,7 +125,7 @@ async fn append_grouped(scratch: &Scratch) -> Result<Rate, BenchError> {
         let queue = queue.clone();
         writers.spawn(async move {
             let mut samples = Samples::default();
-            while whole.elapsed() < LENGTH {
+            while whole.elapsed() < length {
                 let one = Stopwatch::start();
                 let (reply, done) = oneshot::channel();
                 if queue.send((vec![b'x'; RECORD_BYTES], reply)).await.is_err() {
@@ -149,7 +150,7 @@ async fn append_grouped(scratch: &Scratch) -> Result<Rate, BenchError> {
     committed.map(|()| rate)
 }
 
-async fn bare_turns(server: &Server, count: u16) -> Result<Rate, BenchError> {
+async fn bare_turns(server: &Server, count: u16, length: Duration) -> Result<Rate, BenchError> {
     let mut callers = clients::dial(&server.address, count).await?;
     for index in 0..WARM_UP_TURNS {
         let index = index % callers.len();
@@ -160,7 +161,7 @@ async fn bare_turns(server: &Server, count: u16) -> Result<Rate, BenchError> {
     for mut client in callers {
         tasks.spawn(async move {
             let mut samples = Samples::default();
-            while whole.elapsed() < LENGTH {
+            while whole.elapsed() < length {
                 let one = Stopwatch::start();
                 clients::turn(&mut client).await?;
                 samples.add(one.elapsed());

@@ -6,6 +6,7 @@
 //! - **K3** An answer is accepted only against the digest of what was shown.
 //! - **K7** Nothing fails open: an ambiguous answer is refused, and silence never approves.
 
+use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 
 use serde::{Deserialize, Serialize};
@@ -17,10 +18,22 @@ use crate::kernel::message::ToolCall;
 use crate::kernel::schema::{self, Compiled, Mismatch};
 use crate::kernel::time::Millis;
 
-/// What answers to most questions must fit, compiled once: it is the same for all of them.
-static VERDICT: LazyLock<Arc<Compiled>> = LazyLock::new(|| compiled(&verdict_schema()));
-static USER_TURN: LazyLock<Arc<Compiled>> = LazyLock::new(|| compiled(&user_turn_schema()));
-static OUTCOME: LazyLock<Arc<Compiled>> = LazyLock::new(|| compiled(&outcome_schema()));
+/// What answers to most questions must fit: the same for all of them, so it is made once.
+static VERDICT: LazyLock<House> = LazyLock::new(|| House::of(verdict_schema()));
+static USER_TURN: LazyLock<House> = LazyLock::new(|| House::of(user_turn_schema()));
+static OUTCOME: LazyLock<House> = LazyLock::new(|| House::of(outcome_schema()));
+
+/// A schema of the house's own.
+struct House {
+    schema: Value,
+    compiled: Arc<Compiled>,
+}
+
+impl House {
+    fn of(schema: Value) -> Self {
+        Self { compiled: Arc::new(Compiled::of(&schema)), schema }
+    }
+}
 
 /// What kind of decision is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -234,39 +247,40 @@ impl Question {
     }
 
     /// The JSON Schema that an answer is really validated against.
-    pub fn response_schema(&self) -> Value {
+    pub fn response_schema(&self) -> Cow<'_, Value> {
         if let Some(schema) = &self.schema {
-            return schema.clone();
+            return Cow::Borrowed(schema);
         }
-        match self.kind {
-            Kind::Clarification => match self.origin {
-                Origin::UserTurn => user_turn_schema(),
-                Origin::Directive
-                | Origin::ToolCall(_)
-                | Origin::HumanStep
-                | Origin::Budget(_)
-                | Origin::LostOutcome(_)
-                | Origin::Gate(_) => json!({"type": "string", "minLength": 1}),
-            },
+        if let Some(house) = self.house() {
+            return Cow::Borrowed(&house.schema);
+        }
+        Cow::Owned(match self.kind {
             Kind::Selection => {
                 json!({"enum": self.options.iter().map(|option| &option.id).collect::<Vec<_>>()})
             }
-            Kind::Approval | Kind::PlanReview | Kind::ToolApproval => verdict_schema(),
-            Kind::OutcomeCheck => outcome_schema(),
+            Kind::Clarification
+            | Kind::Approval
+            | Kind::PlanReview
+            | Kind::ToolApproval
+            | Kind::OutcomeCheck => json!({"type": "string", "minLength": 1}),
+        })
+    }
+
+    /// The house's own schema for it, if it goes by one.
+    fn house(&self) -> Option<&'static House> {
+        match (&self.schema, self.kind) {
+            (None, Kind::Approval | Kind::PlanReview | Kind::ToolApproval) => Some(&VERDICT),
+            (None, Kind::OutcomeCheck) => Some(&OUTCOME),
+            (None, Kind::Clarification) if self.origin == Origin::UserTurn => Some(&USER_TURN),
+            (None, Kind::Clarification | Kind::Selection) | (Some(_), _) => None,
         }
     }
 
-    /// The same, ready to be checked against.
+    /// The response schema, ready to be checked against.
     fn compiled_schema(&self) -> Arc<Compiled> {
-        match (&self.schema, self.kind) {
-            (None, Kind::Approval | Kind::PlanReview | Kind::ToolApproval) => Arc::clone(&VERDICT),
-            (None, Kind::OutcomeCheck) => Arc::clone(&OUTCOME),
-            (None, Kind::Clarification) if self.origin == Origin::UserTurn => {
-                Arc::clone(&USER_TURN)
-            }
-            (None, Kind::Clarification | Kind::Selection) | (Some(_), _) => {
-                compiled(&self.response_schema())
-            }
+        match self.house() {
+            Some(house) => Arc::clone(&house.compiled),
+            None => Arc::new(Compiled::of(&self.response_schema())),
         }
     }
 
@@ -379,10 +393,6 @@ impl Question {
         };
         Mismatch { at: mismatch.at, expected }
     }
-}
-
-fn compiled(schema: &Value) -> Arc<Compiled> {
-    Arc::new(Compiled::of(schema))
 }
 
 fn user_turn_schema() -> Value {

@@ -4,6 +4,7 @@
 
 mod architecture;
 mod bad_inputs;
+mod bench;
 mod caller;
 mod cli;
 mod cli_talk;

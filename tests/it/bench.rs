@@ -1,0 +1,75 @@
+//! `holdpoint bench`: it measures what it says, and leaves nothing behind, however it ends.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::tempdir;
+
+use crate::cli::holdpoint;
+
+#[test]
+fn a_short_round_of_everything_has_every_figure() {
+    let folder = tempdir().unwrap();
+    let arguments = [
+        "bench",
+        "--json",
+        "--clients",
+        "2",
+        "--seconds",
+        "1",
+        "--passes",
+        "1",
+        "--turns",
+        "40",
+        "--sessions",
+        "20",
+    ];
+    let ended = holdpoint(folder.path(), &arguments, "");
+    assert_eq!(ended.code, 0, "{}", ended.err);
+    let report = ended.json();
+    for figure in [
+        "/yardsticks/append_one/per_second",
+        "/yardsticks/append_grouped/per_second",
+        "/yardsticks/turns/0/per_second",
+        "/w1/0/cycles_per_second",
+        "/w1/0/start/p50_ms",
+        "/w1/0/respond/p99_ms",
+        "/w2/0/seconds",
+        "/w2/0/last_20_seconds",
+        "/w2/0/bytes",
+        "/w3/0/create_seconds",
+        "/w3/0/resident_bytes",
+        "/w3/0/first_answer_seconds",
+    ] {
+        let found = report.pointer(figure).and_then(serde_json::Value::as_f64);
+        assert!(found.is_some_and(|found| found > 0.0), "{figure}: {report}");
+    }
+    assert!(is_empty(folder.path()), "the scratch directory is still there");
+}
+
+#[test]
+fn whoever_stops_it_stops_its_servers_and_keeps_the_disk_clean() {
+    let folder = tempdir().unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_holdpoint"))
+        .args(["bench", "w1", "--clients", "1", "--seconds", "1", "--passes", "99"])
+        .current_dir(folder.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let told = BufReader::new(child.stderr.take().unwrap()).lines();
+    let reached = told.map_while(Result::ok).any(|line| line.contains("w1: 1 clients"));
+    assert!(reached, "w1 was never reached");
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(is_empty(folder.path()), "the scratch directory is still there");
+}
+
+fn is_empty(folder: &Path) -> bool {
+    fs::read_dir(folder).unwrap().next().is_none()
+}
