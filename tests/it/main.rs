@@ -12,5 +12,7 @@ mod golden;
 mod kit;
 mod scenarios;
 mod support;
+mod tool_server;
+mod tools_http;
 mod transfer;
 mod twins;
