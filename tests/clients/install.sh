@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Fetches the third-party clients that tests/it/clients.rs speaks with: buf, and Python's gRPC.
-# Into target/clients, by package name, from whatever registries this machine is set up for; what
-# is there already is left alone.
+# Fetches the third-party programs that the tests speak with: buf, Python's gRPC and the A2A SDK, two
+# MCP servers, and LiteLLM's proxy, a model server that others wrote.
+# Into target/clients, by package name, from whatever registries this machine is set up for; what is
+# there already is left alone.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 clients="${1:-target/clients}"
@@ -14,11 +15,32 @@ if [ ! -x "$clients/node_modules/.bin/buf" ]; then
     npm install --prefix "$clients" --no-save --no-audit --no-fund --loglevel=error '@bufbuild/buf@1'
 fi
 
-packages=(grpcio grpcio-tools grpcio-reflection grpcio-health-checking)
-if ! "$clients/venv/bin/python" -c 'import grpc_tools, grpc_reflection, grpc_health' 2>/dev/null; then
+packages=(grpcio grpcio-tools grpcio-reflection grpcio-health-checking 'a2a-sdk[grpc]>=1.3,<2')
+if ! "$clients/venv/bin/python" -c 'import grpc_tools, grpc_reflection, grpc_health, a2a' 2>/dev/null; then
     python3 -m venv --clear "$clients/venv"
     "$clients/venv/bin/pip" install --quiet --disable-pip-version-check "${packages[@]}"
 fi
 
+# MCP servers, for tests/it/tools_mcp.rs: one from PyPI, one from npm, in folders of their own.
+mcp="$clients/mcp"
+if [ ! -x "$mcp/venv/bin/mcp-server-time" ]; then
+    python3 -m venv --clear "$mcp/venv"
+    "$mcp/venv/bin/pip" install --quiet --disable-pip-version-check mcp-server-time
+fi
+if [ ! -x "$mcp/node_modules/.bin/mcp-server-everything" ]; then
+    mkdir -p "$mcp"
+    npm install --prefix "$mcp" --no-save --no-audit --no-fund --loglevel=error \
+        '@modelcontextprotocol/server-everything'
+fi
+
+# A folder of its own: it wants its own versions of much.
+if ! "$clients/litellm/bin/python" -c 'import litellm.proxy.proxy_cli' 2>/dev/null; then
+    python3 -m venv --clear "$clients/litellm"
+    "$clients/litellm/bin/pip" install --quiet --disable-pip-version-check 'litellm[proxy]'
+fi
+
 echo "buf $("$clients/node_modules/.bin/buf" --version)"
 "$clients/venv/bin/python" -c 'import grpc; print("grpcio", grpc.__version__)'
+"$mcp/venv/bin/python" -c 'from importlib.metadata import version; print("mcp-server-time", version("mcp-server-time"))'
+node -p '"server-everything " + require("./'"$mcp"'/node_modules/@modelcontextprotocol/server-everything/package.json").version'
+"$clients/litellm/bin/python" -c 'from importlib.metadata import version; print("litellm", version("litellm"))'

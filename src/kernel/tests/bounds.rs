@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 
-use super::cast::{coordination, sequence, step};
-use super::stage::{Act, Stage, answers, calls, directs, play, returns, says};
+use super::cast::{coordination, sequence, step, support, terms};
+use super::stage::{Act, Stage, answers, calls, directs, hands_to, play, returns, says};
 use crate::kernel::{
     CONVERSATION_BYTES_MAX, Command, Corruption, Event, Millis, REPLY_BYTES_MAX, Recorded, replay,
 };
@@ -20,6 +20,29 @@ fn a_loop_meets_the_step_cap() {
     let on = || directs("On.", Some("chief"), None);
     let told = play(&workflow, [on(), on(), on()]);
     assert!(told.ends_with("-> chief\ndirects \"On.\" -> failed step.cap\n"), "{told}");
+}
+
+#[test]
+fn a_circle_of_handoffs_meets_the_step_cap() {
+    let mut terms = terms();
+    terms.handoffs.insert("repair".into(), vec!["triage".into()]);
+    let mut workflow = support(terms);
+    workflow.limits.steps = 4;
+    let script = ["repair", "triage", "repair", "triage"].map(hands_to);
+    let told = play(&workflow, script);
+    assert!(told.ends_with("-> repair\ncalls handoff_to_triage -> failed step.cap\n"), "{told}");
+}
+
+#[test]
+fn a_tool_that_does_not_exist_is_told_until_the_cap() {
+    let mut workflow = sequence(vec![step("a")]);
+    workflow.limits.rounds = 3;
+    let call = || calls("", [("c", "teleport", json!({}))]);
+    let mut stage = Stage::open(&workflow, "Hello");
+    stage.perform([call(), call()]);
+    assert!(stage.given().ends_with("tool : error: there is no tool `teleport`\n"));
+    stage.perform([call()]);
+    assert!(stage.told.ends_with("calls teleport -> failed step.rounds\n"), "{}", stage.told);
 }
 
 #[test]

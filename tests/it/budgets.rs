@@ -1,0 +1,121 @@
+//! Budgets in the engine: a restart refills nothing, a session's runs share what it has, time runs
+//! out while a model thinks, and a person may give more.
+
+use holdpoint::engine::{AnswerRequest, Engine, StartRequest, Until};
+use holdpoint::kernel::workflow::Workflow;
+use holdpoint::kernel::{AgentInput, Budget, Budgets, OnExceeded, Reply, Usage};
+use holdpoint::ports::HeadStatus;
+use serde_json::json;
+
+use crate::support::workflows::chat;
+use crate::support::{Actors, Ground, all, names, request_of, someone};
+
+fn say(session: &str) -> StartRequest {
+    StartRequest {
+        workflow: "chat".into(),
+        session: session.into(),
+        input: json!("Go on."),
+        ..StartRequest::default()
+    }
+}
+
+/// Says the same, for ten tokens each time.
+fn host(_: &AgentInput) -> Reply {
+    let usage = Usage { input_tokens: 9, output_tokens: 1 };
+    Reply { text: "Well.".into(), usage, ..Reply::default() }
+}
+
+fn bounded(run: Budget, session: Budget, on_exceeded: OnExceeded) -> [Workflow; 1] {
+    let mut workflow = chat(100);
+    workflow.limits.budgets = Budgets { run, session, on_exceeded, deadline_ms: None };
+    [workflow]
+}
+
+async fn failure(engine: &Engine, run: &str) -> String {
+    match engine.head(run, &someone()).await.unwrap().status {
+        HeadStatus::Failed(failure) => format!("{}: {}", failure.code, failure.message),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_restart_refills_nothing() {
+    let ground = Ground::new(Actors::default().plays("host", host));
+    let budget = Budget { tokens: Some(25), ..Budget::default() };
+    let workflows = bounded(budget, Budget::default(), OnExceeded::Fail);
+    let engine = ground.boot(&workflows).await;
+    let begun = engine.start(say("s"), &someone()).await.unwrap();
+    let run = begun.run.to_string();
+    assert_eq!(names(&all(begun.watch).await).last(), Some(&"parked"));
+    for last in ["parked", "parked", "failed"] {
+        let engine = ground.boot(&workflows).await;
+        let begun = engine.start(say("s"), &someone()).await.unwrap();
+        assert_eq!(begun.run.to_string(), run, "the same run, after another restart");
+        assert_eq!(names(&all(begun.watch).await).last(), Some(&last));
+    }
+    let engine = ground.boot(&workflows).await;
+    let told = failure(&engine, &run).await;
+    assert_eq!(told, "budget.exceeded: the budget `run.tokens` of 25 tokens is spent");
+    assert_eq!(ground.actors.inputs.lock().unwrap().len(), 3, "no call beyond it was made");
+}
+
+#[tokio::test]
+async fn the_runs_of_a_session_share_what_it_has() {
+    let ground = Ground::new(Actors::default().plays("host", host));
+    let session = Budget { model_calls: Some(3), ..Budget::default() };
+    let workflows = bounded(Budget::default(), session, OnExceeded::Fail);
+    let engine = ground.boot(&workflows).await;
+    for _ in 0..3 {
+        let begun = engine.start(say("shared"), &someone()).await.unwrap();
+        let run = begun.run.to_string();
+        all(begun.watch).await;
+        engine.cancel(&run, "", &someone()).await.unwrap();
+    }
+    let engine = ground.boot(&workflows).await;
+    let begun = engine.start(say("shared"), &someone()).await.unwrap();
+    let run = begun.run.to_string();
+    assert_eq!(names(&all(begun.watch).await), ["started", "invoked", "failed"]);
+    let told = failure(&engine, &run).await;
+    assert!(told.contains("`session.model_calls` of 3 model calls is spent"), "{told}");
+    // Another session has its own.
+    let begun = engine.start(say("other"), &someone()).await.unwrap();
+    assert_eq!(names(&all(begun.watch).await).last(), Some(&"parked"));
+}
+
+#[tokio::test]
+async fn time_runs_out_while_a_model_thinks() {
+    let ground = Ground::new(Actors::default().plays("host", host).slowly("host"));
+    let budget = Budget { wall_ms: Some(60_000), ..Budget::default() };
+    let engine = ground.boot(&bounded(budget, Budget::default(), OnExceeded::Fail)).await;
+    let begun = engine.start(say("s"), &someone()).await.unwrap();
+    let run = begun.run.to_string();
+    ground.actors.asked().await;
+    ground.clock.sleeper_until(1_060_000).await;
+    ground.clock.advance(60_000);
+    let told = all(engine.watch(&run, 0, Until::Over, &someone()).await.unwrap()).await;
+    assert_eq!(names(&told).last(), Some(&"failed"));
+    assert!(failure(&engine, &run).await.contains("`run.wall_time` of 60000 ms"));
+}
+
+#[tokio::test]
+async fn a_person_gives_more_and_the_cut_off_call_is_made_again() {
+    let ground = Ground::new(Actors::default().plays("host", host).slowly("host"));
+    let budget = Budget { wall_ms: Some(60_000), ..Budget::default() };
+    let engine = ground.boot(&bounded(budget, Budget::default(), OnExceeded::Ask)).await;
+    let begun = engine.start(say("s"), &someone()).await.unwrap();
+    let run = begun.run.to_string();
+    ground.actors.asked().await;
+    ground.clock.sleeper_until(1_060_000).await;
+    ground.clock.advance(60_000);
+    let told = all(begun.watch).await;
+    assert_eq!(names(&told[told.len() - 3..]), ["asked", "checkpoint", "parked"]);
+    let answers = vec![(request_of(&told), json!("approve"), None)];
+    let request = AnswerRequest { answers, ..AnswerRequest::default() };
+    let begun = engine.answer(request, &someone()).await.unwrap();
+    ground.actors.asked().await;
+    ground.actors.gate("host").add_permits(1);
+    let told = all(begun.watch).await;
+    assert_eq!(begun.run.to_string(), run);
+    assert!(names(&told).contains(&"message"), "{:?}", names(&told));
+    assert_eq!(names(&told).last(), Some(&"parked"), "it goes on: the user's turn");
+}
