@@ -10,6 +10,7 @@ mod embedded;
 mod engine;
 mod golden;
 mod kit;
+mod models;
 mod scenarios;
 mod support;
 mod transfer;
