@@ -20,6 +20,7 @@ mod errors;
 mod golden;
 mod kill;
 mod kit;
+mod models;
 mod raw;
 mod refusals;
 mod refusals_stage;

@@ -210,7 +210,8 @@ impl Models {
 
 fn key_missing(name: &str) -> String {
     format!(
-        "the environment variable `{name}`, which `key_env` names, is not set; set it to the key, or use `key_env: none` for a server without keys"
+        "the environment variable `{name}` is not set; set it to the key, name another in \
+         `key_env`, or write `key_env: none` for a server that wants none"
     )
 }
 
