@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fetches the third-party clients that tests/it/clients.rs speaks with: buf, and Python's gRPC.
+# Fetches the third-party clients that tests/it/clients.rs speaks with: buf, Python's gRPC, and A2A's SDK.
 # Into target/clients, by package name, from whatever registries this machine is set up for; what
 # is there already is left alone.
 set -euo pipefail
@@ -14,8 +14,8 @@ if [ ! -x "$clients/node_modules/.bin/buf" ]; then
     npm install --prefix "$clients" --no-save --no-audit --no-fund --loglevel=error '@bufbuild/buf@1'
 fi
 
-packages=(grpcio grpcio-tools grpcio-reflection grpcio-health-checking)
-if ! "$clients/venv/bin/python" -c 'import grpc_tools, grpc_reflection, grpc_health' 2>/dev/null; then
+packages=(grpcio grpcio-tools grpcio-reflection grpcio-health-checking 'a2a-sdk[grpc]>=1.3,<2')
+if ! "$clients/venv/bin/python" -c 'import grpc_tools, grpc_reflection, grpc_health, a2a' 2>/dev/null; then
     python3 -m venv --clear "$clients/venv"
     "$clients/venv/bin/pip" install --quiet --disable-pip-version-check "${packages[@]}"
 fi

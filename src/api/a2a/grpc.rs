@@ -70,9 +70,8 @@ impl pb::a2a_service_server::A2aService for A2aService {
     ) -> Reply<pb::SendMessageResponse> {
         let caller = self.caller(&request, &request.get_ref().tenant)?;
         let call = proto::send_message(request.into_inner()).map_err(no)?;
-        let task = self.core.send(&caller, &call).await.map_err(no)?;
-        let payload = pb::send_message_response::Payload::Task(proto::task(task));
-        Ok(Response::new(pb::SendMessageResponse { payload: Some(payload) }))
+        let sent = self.core.send(&caller, &call).await.map_err(no)?;
+        Ok(Response::new(proto::sent(sent)))
     }
 
     async fn send_streaming_message(

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::api::a2a::A2a;
 use crate::api::a2a::errors::{Kind, Outcome, Problem};
 use crate::api::a2a::http::{Answer, Call, json, sse, stream, value};
-use crate::wire::a2a::{SendMessageResponse, StreamResponse};
+use crate::wire::a2a::StreamResponse;
 
 const JSON: &str = "application/json";
 
@@ -92,10 +92,7 @@ async fn perform(a2a: &A2a, call: &Call, method: &str, params: Value) -> Outcome
     call.check_version()?;
     let core = &a2a.core;
     match method {
-        "SendMessage" => {
-            let task = core.send(&caller, &typed(params)?).await?;
-            value(SendMessageResponse::Task(Box::new(task)))
-        }
+        "SendMessage" => value(core.send(&caller, &typed(params)?).await?),
         "SendStreamingMessage" => core.send_streaming(&caller, &typed(params)?).await.map(stream),
         "GetTask" => value(core.get(&caller, &typed(params)?).await?),
         "ListTasks" => value(core.list(&caller, &typed(params)?).await?),

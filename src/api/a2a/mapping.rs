@@ -2,6 +2,7 @@
 //! `INPUT_REQUIRED`, the output is an artifact, the conversation is the history.
 
 use jiff::Timestamp;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::kernel::{Choice, Failure, Message as Said, Millis, Question, RunId, Speaker};
@@ -101,10 +102,11 @@ pub(super) fn message(run: &RunId, context: &str, n: usize, said: &Said) -> Opti
         Speaker::Assistant => Role::Agent,
         Speaker::System | Speaker::Tool => return None,
     };
-    let whole = said.data.as_ref().filter(|_| role == Role::User).and_then(as_message);
-    if let Some(whole) = whole {
-        let ids = (run.to_string(), context.to_owned());
-        return Some(Message { task_id: ids.0, context_id: ids.1, ..whole });
+    if role == Role::User
+        && let Some(whole) = as_message(&said)
+    {
+        let (task_id, context_id) = (run.to_string(), context.to_owned());
+        return Some(Message { context_id, task_id, role, ..whole });
     }
     let part = match said.data {
         Some(data) => data_part(data, None),
@@ -118,10 +120,13 @@ pub(super) fn message(run: &RunId, context: &str, n: usize, said: &Said) -> Opti
     Some(message)
 }
 
-/// A message that was handed to the workflow whole.
-fn as_message(data: &Value) -> Option<Message> {
-    data.get("messageId")?;
-    serde_json::from_value(data.clone()).ok()
+/// A message that was handed to the workflow whole, as data or, where a text was asked for, as text.
+fn as_message(said: &Said) -> Option<Message> {
+    match &said.data {
+        Some(data) => Message::deserialize(data).ok(),
+        None if said.text.starts_with("{\"messageId\":") => serde_json::from_str(&said.text).ok(),
+        None => None,
+    }
 }
 
 /// A message of ours about a task.
@@ -154,13 +159,25 @@ pub(super) fn cancelled(run: &RunId, context: &str, by: &str, reason: &str) -> M
 /// The result of a run. An output that holds `parts` of the protocol's own shape is taken at its
 /// word, so that a workflow can hand out files; a text is a text, anything else is data.
 pub(super) fn artifact(output: &Value) -> Artifact {
-    let own = output.get("parts").cloned().and_then(|parts| serde_json::from_value(parts).ok());
-    let own = own.filter(|parts: &Vec<Part>| !parts.is_empty());
-    let parts = own.unwrap_or_else(|| match output.as_str() {
+    let said = output.get("message").unwrap_or(output);
+    let parts = own_parts(said).unwrap_or_else(|| match output.as_str() {
         Some(text) => vec![Part::of(Content::Text(text.to_owned()))],
         None => vec![data_part(output.clone(), None)],
     });
     chunk(parts)
+}
+
+fn own_parts(output: &Value) -> Option<Vec<Part>> {
+    let parts: Vec<Part> = Deserialize::deserialize(output.get("parts")?).ok()?;
+    (!parts.is_empty()).then_some(parts)
+}
+
+/// The message that a run answers with in place of a task: an output that is nothing but
+/// `{"message": {"parts": …}}`.
+pub(super) fn reply(head: &Head, output: &Value) -> Option<Message> {
+    let said = output.as_object().filter(|fields| fields.len() == 1)?.get("message")?;
+    let id = format!("{}-reply", head.run);
+    Some(utterance(&head.run, head.session.as_str(), id, own_parts(said)?))
 }
 
 /// A piece of the result.

@@ -214,6 +214,15 @@ pub(super) fn task(task: json::Task) -> pb::Task {
     }
 }
 
+pub(super) fn sent(sent: json::SendMessageResponse) -> pb::SendMessageResponse {
+    use pb::send_message_response::Payload;
+    let payload = match sent {
+        json::SendMessageResponse::Task(told) => Payload::Task(task(*told)),
+        json::SendMessageResponse::Message(told) => Payload::Message(message_out(*told)),
+    };
+    pb::SendMessageResponse { payload: Some(payload) }
+}
+
 pub(super) fn listed(page: json::ListTasksResponse) -> pb::ListTasksResponse {
     pb::ListTasksResponse {
         tasks: page.tasks.into_iter().map(task).collect(),

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::api::a2a::errors::{Outcome, Problem};
-use crate::kernel::{Question, RequestId, RunId, digest};
+use crate::kernel::{Kind, Question, RequestId, RunId, Workflow, digest};
 use crate::wire::a2a::{Content, Message, Part, Role, SendMessage};
 
 /// Media types that are read; anything else has nobody who would look at it.
@@ -52,10 +52,15 @@ fn check_part(part: &Part) -> Outcome<()> {
     }
 }
 
-/// What a message says, for a reader that expects `schema`: its text, its data, both, or, to one
-/// whose schema names `messageId`, the message whole.
+/// Whether whoever expects `schema` wants messages whole, with their ids and metadata: it names
+/// `messageId` among the properties.
+fn wants_whole(schema: Option<&Value>) -> bool {
+    schema.is_some_and(|schema| schema.pointer("/properties/messageId").is_some())
+}
+
+/// What a message says, for a reader that expects `schema`: its text, its data, both, or all of it.
 pub(super) fn body(message: &Message, schema: Option<&Value>) -> Value {
-    if schema.is_some_and(|schema| schema.pointer("/properties/messageId").is_some()) {
+    if wants_whole(schema) {
         return serde_json::to_value(message).unwrap_or_default();
     }
     let mut texts = Vec::new();
@@ -91,13 +96,24 @@ pub(super) fn answers_by_id(message: &Message) -> Option<Answers> {
 }
 
 /// What a message to a waiting task answers: by id, or the one question that is open.
-pub(super) fn answers(run: &RunId, open: &[Question], message: &Message) -> Outcome<Answers> {
+pub(super) fn answers(
+    run: &RunId,
+    workflow: &Workflow,
+    open: &[Question],
+    message: &Message,
+) -> Outcome<Answers> {
     if let Some(answers) = answers_by_id(message) {
         return Ok(answers);
     }
     match open {
         [one] => {
-            let value = body(message, one.schema.as_ref());
+            let is_text = one.schema.is_none() && one.kind == Kind::Clarification;
+            let value = if is_text && wants_whole(workflow.input.as_ref()) {
+                // A text is asked for, and this workflow wants whole messages: so it is its text.
+                Value::String(serde_json::to_string(message).unwrap_or_default())
+            } else {
+                body(message, one.schema.as_ref())
+            };
             Ok(vec![(one.id(run).to_string(), value, None)])
         }
         _ => Err(Problem::invalid(

@@ -10,18 +10,22 @@ use crate::api::a2a::core::Caller;
 use crate::api::a2a::errors::{Kind, Outcome, Problem};
 use crate::api::a2a::http::{self, Answer, Call, sse, stream, value};
 use crate::wire::a2a::{
-    CancelTask, GetTask, ListTasks, SendMessage, SendMessageResponse, StreamResponse,
-    SubscribeToTask,
+    CancelTask, GetTask, ListTasks, SendMessage, StreamResponse, SubscribeToTask,
 };
 
-/// What a success is sent as; errors are plain JSON, which every client reads.
+/// What a success is sent as, mostly; errors are plain JSON, which every client reads.
 const A2A_JSON: &str = "application/a2a+json";
 const JSON: &str = "application/json";
 
 /// Answers one call.
 pub(super) async fn answer(a2a: &A2a, call: Call) -> Response<Body> {
+    // In the media type that the caller speaks; A2A's own where it does not say.
+    let accepts = call.header("accept").unwrap_or_default();
+    let is_plain =
+        call.media_type() == JSON || (accepts.contains(JSON) && !accepts.contains(A2A_JSON));
+    let media_type = if is_plain { JSON } else { A2A_JSON };
     match perform(a2a, &call).await {
-        Ok(Answer::Value(body)) => http::json(200, A2A_JSON, &body),
+        Ok(Answer::Value(body)) => http::json(200, media_type, &body),
         Ok(Answer::Stream(stream)) => sse(stream, bare),
         Err(problem) => refused(&problem),
     }
@@ -47,8 +51,7 @@ async fn perform(a2a: &A2a, call: &Call) -> Outcome<Answer> {
         (&Method::POST, ["message:send"]) => {
             let message = message(call)?;
             let caller = call.caller(a2a, &message.tenant)?;
-            let task = a2a.core.send(&caller, &message).await?;
-            value(SendMessageResponse::Task(Box::new(task)))
+            value(a2a.core.send(&caller, &message).await?)
         }
         (&Method::POST, ["message:stream"]) => {
             let message = message(call)?;

@@ -9,16 +9,16 @@ use crate::wire::a2a::{Fields, Message, Task, TaskState, nullable};
 #[serde(rename_all = "camelCase")]
 pub struct SendConfiguration {
     /// What the caller can read; advice.
-    #[serde(default, deserialize_with = "nullable")]
+    #[serde(alias = "accepted_output_modes", default, deserialize_with = "nullable")]
     pub accepted_output_modes: Vec<String>,
     /// Where to tell what happens.
-    #[serde(default)]
+    #[serde(alias = "task_push_notification_config", default)]
     pub task_push_notification_config: Option<PushConfig>,
     /// How much of the history comes back.
-    #[serde(default)]
+    #[serde(alias = "history_length", default)]
     pub history_length: Option<i32>,
     /// Whether to come back before the task rests.
-    #[serde(default, deserialize_with = "nullable")]
+    #[serde(alias = "return_immediately", default, deserialize_with = "nullable")]
     pub return_immediately: bool,
 }
 
@@ -48,7 +48,7 @@ pub struct GetTask {
     /// The task.
     pub id: String,
     /// How much of the history comes back.
-    #[serde(default)]
+    #[serde(alias = "history_length", default)]
     pub history_length: Option<i32>,
 }
 
@@ -60,21 +60,25 @@ pub struct ListTasks {
     #[serde(deserialize_with = "nullable")]
     pub tenant: String,
     /// Only of this conversation.
-    #[serde(deserialize_with = "nullable")]
+    #[serde(alias = "context_id", deserialize_with = "nullable")]
     pub context_id: String,
     /// Only with this state.
     #[serde(deserialize_with = "nullable")]
     pub status: TaskState,
     /// How many.
+    #[serde(alias = "page_size")]
     pub page_size: Option<i32>,
     /// Where the page begins.
-    #[serde(deserialize_with = "nullable")]
+    #[serde(alias = "page_token", deserialize_with = "nullable")]
     pub page_token: String,
     /// How much of the history comes back.
+    #[serde(alias = "history_length")]
     pub history_length: Option<i32>,
     /// Only those whose status is from then or later, as RFC 3339.
+    #[serde(alias = "status_timestamp_after")]
     pub status_timestamp_after: Option<String>,
     /// Whether the results come with them.
+    #[serde(alias = "include_artifacts")]
     pub include_artifacts: Option<bool>,
 }
 
@@ -85,10 +89,13 @@ pub struct ListTasksResponse {
     /// The tasks.
     pub tasks: Vec<Task>,
     /// Where the next page begins; empty after the last.
+    #[serde(alias = "next_page_token")]
     pub next_page_token: String,
     /// How many a page has at most.
+    #[serde(alias = "page_size")]
     pub page_size: i32,
     /// How many there are in all.
+    #[serde(alias = "total_size")]
     pub total_size: i32,
 }
 
@@ -136,7 +143,12 @@ pub struct PushConfig {
     #[serde(default, deserialize_with = "nullable", skip_serializing_if = "String::is_empty")]
     pub id: String,
     /// The task.
-    #[serde(default, deserialize_with = "nullable", skip_serializing_if = "String::is_empty")]
+    #[serde(
+        alias = "task_id",
+        default,
+        deserialize_with = "nullable",
+        skip_serializing_if = "String::is_empty"
+    )]
     pub task_id: String,
     /// The webhook.
     pub url: String,
@@ -156,6 +168,7 @@ pub struct GetPushConfig {
     #[serde(default, deserialize_with = "nullable")]
     pub tenant: String,
     /// The task.
+    #[serde(alias = "task_id")]
     pub task_id: String,
     /// The webhook's id.
     pub id: String,
@@ -172,12 +185,13 @@ pub struct ListPushConfigs {
     #[serde(default, deserialize_with = "nullable")]
     pub tenant: String,
     /// The task.
+    #[serde(alias = "task_id")]
     pub task_id: String,
     /// How many.
-    #[serde(default, deserialize_with = "nullable")]
+    #[serde(alias = "page_size", default, deserialize_with = "nullable")]
     pub page_size: i32,
     /// Where the page begins.
-    #[serde(default, deserialize_with = "nullable")]
+    #[serde(alias = "page_token", default, deserialize_with = "nullable")]
     pub page_token: String,
 }
 
@@ -188,7 +202,7 @@ pub struct ListPushConfigsResponse {
     /// The webhooks.
     pub configs: Vec<PushConfig>,
     /// Where the next page begins; empty after the last.
-    #[serde(default)]
+    #[serde(alias = "next_page_token", default)]
     pub next_page_token: String,
 }
 

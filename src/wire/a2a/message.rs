@@ -47,7 +47,12 @@ pub struct Part {
     #[serde(default, deserialize_with = "nullable", skip_serializing_if = "String::is_empty")]
     pub filename: String,
     /// Its media type.
-    #[serde(default, deserialize_with = "nullable", skip_serializing_if = "String::is_empty")]
+    #[serde(
+        alias = "media_type",
+        default,
+        deserialize_with = "nullable",
+        skip_serializing_if = "String::is_empty"
+    )]
     pub media_type: String,
 }
 
@@ -64,12 +69,23 @@ impl Part {
 #[serde(rename_all = "camelCase")]
 pub struct Message {
     /// The sender's name for it.
+    #[serde(alias = "message_id")]
     pub message_id: String,
     /// The conversation.
-    #[serde(default, deserialize_with = "nullable", skip_serializing_if = "String::is_empty")]
+    #[serde(
+        alias = "context_id",
+        default,
+        deserialize_with = "nullable",
+        skip_serializing_if = "String::is_empty"
+    )]
     pub context_id: String,
     /// The task.
-    #[serde(default, deserialize_with = "nullable", skip_serializing_if = "String::is_empty")]
+    #[serde(
+        alias = "task_id",
+        default,
+        deserialize_with = "nullable",
+        skip_serializing_if = "String::is_empty"
+    )]
     pub task_id: String,
     /// Who speaks.
     pub role: Role,
@@ -82,7 +98,12 @@ pub struct Message {
     #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
     pub extensions: Vec<String>,
     /// Tasks it refers to.
-    #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        alias = "reference_task_ids",
+        default,
+        deserialize_with = "nullable",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub reference_task_ids: Vec<String>,
 }
 
@@ -92,6 +113,7 @@ pub struct Message {
 #[serde(rename_all = "camelCase")]
 pub struct Artifact {
     /// Its id, unique in its task.
+    #[serde(alias = "artifact_id")]
     pub artifact_id: String,
     /// Its name.
     #[serde(default, deserialize_with = "nullable", skip_serializing_if = "String::is_empty")]

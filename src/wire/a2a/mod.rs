@@ -1,7 +1,8 @@
 //! A2A: the shapes of protocol 1.0 as its JSON bindings write them; no behaviour.
 //!
 //! Field names are the protocol's. What a caller sends may leave out or null whatever is not
-//! required; unknown fields are ignored, as the protocol asks.
+//! required, and may write `historyLength` or `history_length`; unknown fields are ignored. All of
+//! that is how the protocol reads JSON.
 
 mod calls;
 mod card;

@@ -131,3 +131,10 @@ pub enum SendMessageResponse {
     /// An utterance.
     Message(Box<Message>),
 }
+
+impl SendMessageResponse {
+    /// A task.
+    pub fn task(task: Task) -> Self {
+        Self::Task(Box::new(task))
+    }
+}

@@ -16,7 +16,7 @@ use crate::engine::{AnswerRequest, EngineError, RunView, StartRequest, Until, Wa
 use crate::failpoint;
 use crate::kernel::{Ending, Principal, Refusal, SessionId};
 use crate::ports::{Head, HeadStatus, RunFilter};
-use crate::wire::a2a::{Message, SendMessage, Task, TaskState};
+use crate::wire::a2a::{Message, SendMessage, SendMessageResponse, Task, TaskState};
 
 /// A caller that waits for a task to rest is told how it stands after this long; it goes on (E5).
 const BLOCKING_MAX: Duration = Duration::from_mins(10);
@@ -41,11 +41,11 @@ impl Core {
         &self,
         caller: &Caller,
         call: &SendMessage,
-    ) -> Outcome<Task> {
+    ) -> Outcome<SendMessageResponse> {
         let history = reading::history_length(call.configuration.history_length)?;
         let taken = self.take(caller, call).await?;
         let Some(mut watch) = taken.watch else {
-            let standing = taken.first.map(|task| cut(task, history));
+            let standing = taken.first.map(|task| SendMessageResponse::task(cut(task, history)));
             return standing.ok_or_else(|| Problem::no_task(&taken.id));
         };
         if !call.configuration.return_immediately {
@@ -58,7 +58,12 @@ impl Core {
             }
         }
         failpoint::hit("api.before_ack");
-        Ok(whole(&self.view(caller, &taken.id).await?, history))
+        let view = self.view(caller, &taken.id).await?;
+        let reply = view.output().and_then(|output| mapping::reply(&view.head, output));
+        Ok(match reply {
+            Some(message) => SendMessageResponse::Message(Box::new(message)),
+            None => SendMessageResponse::task(whole(&view, history)),
+        })
     }
 
     /// Takes a message, and tells what follows until the task rests.
@@ -133,7 +138,8 @@ impl Core {
                 )));
             }
         }
-        let answers = match reading::answers(&view.head.run, &view.head.questions, message) {
+        let (head, workflow) = (&view.head, &view.run.workflow);
+        let answers = match reading::answers(&head.run, workflow, &head.questions, message) {
             Ok(answers) => answers,
             Err(problem) => return Ok(standing(&view, Some(&problem))),
         };
@@ -143,7 +149,6 @@ impl Core {
                 let mut first = whole(&view, None);
                 first.status.state = TaskState::Working;
                 first.status.message = None;
-                let workflow = &view.run.workflow;
                 let mut translator = Translator::new(&begun.watch, workflow, TaskState::Working);
                 translator.version = view.head.version;
                 Ok(Taken { id, first: Some(first), watch: Some(begun.watch), translator })
