@@ -1,9 +1,10 @@
-//! The doors: each a translation of the same commands. Today gRPC, and the operator's HTTP pages.
+//! The doors: each a translation of the same commands. Today gRPC, A2A, and the operator's HTTP pages.
 //!
 //! - **D1** A run begun at one door can be watched, answered and cancelled at every other.
 //! - **D2** Unknown and forbidden look the same to a caller.
 //! - **D3** An error names the field and the remedy, carries a stable code, and shows no internals.
 
+pub mod a2a;
 mod convert;
 pub mod envelope;
 pub mod grpc;
@@ -18,6 +19,9 @@ pub trait Doorkeeper: Send + Sync + std::fmt::Debug {
     /// The principal behind `bearer`, coming through `door`; a refusal where a key is wanted and
     /// none, or an unknown one, is shown.
     fn admit(&self, bearer: Option<&str>, door: &'static str) -> Result<Principal, Refusal>;
+
+    /// Whether nobody is admitted without a key.
+    fn wants_key(&self) -> bool;
 }
 
 /// A message's weight on the wire: an input and its envelope, with room to spare.

@@ -3,6 +3,7 @@
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
+use crate::api::a2a::errors::Kind;
 use crate::engine::EngineError;
 use crate::kernel::Refusal;
 use crate::ports::Fault;
@@ -119,8 +120,34 @@ fn code_of(refusal: &Refusal) -> Code {
     }
 }
 
+/// The same no at the A2A door, which has names of its own.
+pub(super) fn a2a_kind_of(refusal: &Refusal) -> Kind {
+    match refusal {
+        Refusal::UnknownRun(_) => Kind::TaskNotFound,
+        Refusal::RunOver { .. }
+        | Refusal::AlreadyAnswered { .. }
+        | Refusal::RequestClosed { .. }
+        | Refusal::NotListening { .. }
+        | Refusal::NotGranted { .. } => Kind::UnsupportedOperation,
+        Refusal::UnknownWorkflow(_) => Kind::NotFound,
+        Refusal::UnknownSession(_)
+        | Refusal::UnknownRequest(_)
+        | Refusal::UnknownCheckpoint(_)
+        | Refusal::ForeignRequest { .. }
+        | Refusal::WrongAnswer { .. }
+        | Refusal::StaleDigest { .. }
+        | Refusal::KeyReused(_)
+        | Refusal::AmbiguousAnswer { .. }
+        | Refusal::Invalid { .. }
+        | Refusal::TooLarge { .. } => Kind::InvalidParams,
+        Refusal::Unauthenticated => Kind::Unauthenticated,
+        Refusal::Forbidden(_) => Kind::Forbidden,
+        Refusal::Stale => Kind::Internal,
+    }
+}
+
 /// Facts that a program may want without reading the message.
-fn metadata_of(refusal: &Refusal) -> std::collections::HashMap<String, String> {
+pub(super) fn metadata_of(refusal: &Refusal) -> std::collections::HashMap<String, String> {
     let mut metadata = std::collections::HashMap::new();
     match refusal {
         Refusal::AlreadyAnswered { by, request } => {

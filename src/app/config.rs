@@ -50,6 +50,12 @@ pub struct Settings {
     /// On any address but loopback the server refuses to start without API keys.
     #[arg(long, global = true, value_name = "ADDR", help_heading = HEADING, hide_short_help = true)]
     pub listen: Option<String>,
+    /// The workflow that `/a2a` and `/.well-known/agent-card.json` stand for (`HOLDPOINT_A2A_ROOT`; default: the first by name)
+    #[arg(long, global = true, value_name = "NAME", help_heading = HEADING, hide_short_help = true)]
+    pub a2a_root: Option<String>,
+    /// Where clients reach this server, as agent cards say it (`HOLDPOINT_PUBLIC_URL`; default: as they called it)
+    #[arg(long, global = true, value_name = "URL", help_heading = HEADING, hide_short_help = true)]
+    pub public_url: Option<String>,
     /// The file of hashed API keys (`HOLDPOINT_KEYS`; default: keys.toml in the data directory)
     ///
     /// `holdpoint keys add` writes it. A file that is named here must exist for the server to start.
@@ -113,6 +119,10 @@ pub struct Config {
     pub data: PathBuf,
     /// The directory of workflow files.
     pub workflows: PathBuf,
+    /// The workflow that is the agent of the A2A root.
+    pub a2a_root: Option<String>,
+    /// Where clients reach this server.
+    pub public_url: Option<String>,
     /// The file of API keys, if one was named; see [`Config::keys_path`].
     pub keys: Option<PathBuf>,
     /// The tracing filter. Commands other than `serve` log only if somebody set it.
@@ -194,6 +204,12 @@ impl Config {
             )?,
             data: layers.path("data").unwrap_or_else(|| PathBuf::from("./holdpoint-data")),
             workflows: layers.path("workflows").unwrap_or_else(|| PathBuf::from("./workflows")),
+            a2a_root: layers.text("a2a_root"),
+            public_url: layers.optional(
+                "public_url",
+                "an address or a `http://` URL",
+                server_url,
+            )?,
             keys: layers.path("keys"),
             log: layers.text("log").unwrap_or_else(|| "info".into()),
             log_format: layers.parsed("log_format", "text", "`text` or `json`", log_format)?,
@@ -231,6 +247,8 @@ impl Config {
             ("api_key", self.api_key.as_ref().map(|_| "********".into())),
             ("workflows", path(&self.workflows)),
             ("listen", Some(self.listen.to_string())),
+            ("a2a_root", self.a2a_root.clone()),
+            ("public_url", self.public_url.clone()),
             ("keys", self.keys.as_deref().and_then(path)),
             ("log", Some(self.log.clone())),
             ("log_format", Some(self.log_format.word().into())),
@@ -318,6 +336,8 @@ impl Settings {
             "api_key" => &self.api_key,
             "workflows" => &self.workflows,
             "listen" => &self.listen,
+            "a2a_root" => &self.a2a_root,
+            "public_url" => &self.public_url,
             "keys" => &self.keys,
             "log" => &self.log,
             "log_format" => &self.log_format,

@@ -13,6 +13,10 @@ impl Doorkeeper for Open {
     fn admit(&self, _bearer: Option<&str>, door: &'static str) -> Result<Principal, Refusal> {
         Ok(Principal::local(door))
     }
+
+    fn wants_key(&self) -> bool {
+        false
+    }
 }
 
 /// Lets in whoever shows a key.
@@ -24,5 +28,9 @@ impl Doorkeeper for Keyed {
         let known = bearer.and_then(|secret| self.0.principal(secret));
         let (name, role) = known.ok_or(Refusal::Unauthenticated)?;
         Ok(Principal { id: name.to_owned(), role, door })
+    }
+
+    fn wants_key(&self) -> bool {
+        true
     }
 }

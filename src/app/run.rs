@@ -9,14 +9,15 @@ use tokio::net::TcpListener;
 use tonic::transport::{Endpoint, Uri};
 use tower::service_fn;
 
-use crate::api::Doorkeeper;
+use crate::api::{Doorkeeper, a2a};
 use crate::app::client::{self, Client};
 use crate::app::door::{Keyed, Open};
 use crate::app::keys::Keys;
 use crate::app::server::{self, Connections};
 use crate::app::world::{World, render};
-use crate::app::{AppError, Config};
+use crate::app::{AppError, Config, SystemClock};
 use crate::definition;
+use crate::ports::Clock as _;
 use crate::store;
 
 /// What may be on its way between an embedded server and its client.
@@ -56,8 +57,9 @@ pub async fn serve(
         .store
         .announce(&address.to_string())
         .map_err(|source| AppError::Bind { listen: address, source })?;
+    let a2a = agents(&config, &world)?;
     let router =
-        server::router(&world.engine, doorkeeper, definition::draw::mermaid, render).await?;
+        server::router(&world.engine, doorkeeper, definition::draw::mermaid, render, a2a).await?;
     tracing::info!(%address, data = %config.data.display(), "serving");
     on_ready(address);
     let patience = Duration::from_secs(config.drain_seconds);
@@ -69,6 +71,20 @@ pub async fn serve(
     server::serve(listener, router, shutdown, drain, patience).await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// How the A2A door is set up; the agent that was chosen for its root must be there.
+fn agents(config: &Config, world: &World) -> Result<a2a::Settings, AppError> {
+    if let Some(root) = &config.a2a_root
+        && world.engine.library().get(root).is_none()
+    {
+        return Err(AppError::UnknownWorkflow(root.clone()));
+    }
+    Ok(a2a::Settings {
+        root: config.a2a_root.clone(),
+        public_url: config.public_url.clone(),
+        changed: SystemClock.now(),
+    })
 }
 
 /// A client, and what must be closed behind it.
@@ -107,8 +123,10 @@ pub async fn connect(config: &Config) -> Result<Connection, AppError> {
         }
         Err(error) => return Err(error),
     };
+    let a2a = agents(config, &world)?;
     let router =
-        server::router(&world.engine, Arc::new(Open), definition::draw::mermaid, render()).await?;
+        server::router(&world.engine, Arc::new(Open), definition::draw::mermaid, render(), a2a)
+            .await?;
     let connections = Arc::new(Connections::default());
     let connector = service_fn(move |_: Uri| {
         let (near, far) = tokio::io::duplex(DUPLEX_BYTES);

@@ -15,6 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tonic::service::Routes;
 
+use crate::api::a2a::{self, A2a};
 use crate::api::envelope::EnvelopeLayer;
 use crate::api::grpc::{Draw, Service};
 use crate::api::{Doorkeeper, MESSAGE_BYTES_MAX, pages};
@@ -43,7 +44,10 @@ pub(super) async fn router(
     doorkeeper: Arc<dyn Doorkeeper>,
     draw: Draw,
     render: pages::Render,
+    a2a: a2a::Settings,
 ) -> Result<Router, AppError> {
+    let a2a = A2a::new(engine.clone(), Arc::clone(&doorkeeper), a2a);
+    let agent = a2a.service().max_decoding_message_size(MESSAGE_BYTES_MAX);
     let service = Service::new(engine.clone(), doorkeeper, draw);
     let orchestrator = OrchestratorServer::new(service)
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
@@ -59,11 +63,12 @@ pub(super) async fn router(
     let v1alpha =
         reflection().build_v1alpha().map_err(|error| AppError::Internal(error.to_string()))?;
     let routes = Routes::new(tower::Layer::layer(&EnvelopeLayer, orchestrator))
+        .add_service(tower::Layer::layer(&EnvelopeLayer, agent))
         .add_service(health)
         .add_service(v1)
         .add_service(v1alpha);
     let pages = pages::router(engine.clone(), render);
-    Ok(routes.into_axum_router().merge(pages).fallback(pages::nothing))
+    Ok(routes.into_axum_router().merge(pages).merge(a2a.router()).fallback(pages::nothing))
 }
 
 /// Takes connections until `shutdown`, then lets those that are open finish.

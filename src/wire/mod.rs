@@ -1,4 +1,6 @@
-//! Wire: shapes without behaviour. What `build.rs` generates from `proto/`, and nothing else.
+//! Wire: shapes without behaviour. What `build.rs` generates from `proto/`, and A2A's JSON.
+
+pub mod a2a;
 
 /// Package `holdpoint.v1`: messages, client and server of the `Orchestrator` service.
 pub mod v1 {
@@ -15,6 +17,23 @@ pub mod v1 {
         reason = "generated"
     )]
     tonic::include_proto!("holdpoint.v1");
+}
+
+/// Package `lf.a2a.v1`: messages, client and server of A2A's gRPC binding.
+pub mod lf {
+    #![allow(
+        clippy::all,
+        clippy::pedantic,
+        clippy::allow_attributes,
+        clippy::allow_attributes_without_reason,
+        missing_docs,
+        unreachable_pub,
+        unused_qualifications,
+        missing_debug_implementations,
+        rustdoc::all,
+        reason = "generated"
+    )]
+    tonic::include_proto!("lf.a2a.v1");
 }
 
 /// The descriptors of everything above, for reflection.

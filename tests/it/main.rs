@@ -2,6 +2,10 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
+mod a2a;
+mod a2a_calls;
+mod a2a_refusals;
+mod a2a_sdk;
 mod architecture;
 mod bad_inputs;
 mod bench;

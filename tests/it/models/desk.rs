@@ -87,6 +87,7 @@ impl Desk {
             limits: Limits::default(),
             models: BTreeMap::from([("m".to_owned(), model)]),
             tools: BTreeMap::new(),
+            gates: Vec::new(),
             agents: BTreeMap::new(),
             pattern: Pattern::Sequential { steps: Vec::new() },
         };

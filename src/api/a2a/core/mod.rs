@@ -1,0 +1,118 @@
+//! Core: what the A2A door does, once for all bindings: who calls which agent, and for what.
+//!
+//! Every workflow is an agent of its own; a task of another workflow is unknown to it, and so is
+//! another caller's (D2).
+
+mod send;
+mod stream;
+mod tasks;
+
+use std::sync::Arc;
+
+use crate::api::Doorkeeper;
+use crate::api::a2a::errors::{Kind, Outcome, Problem};
+use crate::api::a2a::mapping::{self, HISTORY_DEFAULT};
+use crate::engine::{Engine, Entry, RunView};
+use crate::kernel::Principal;
+use crate::wire::a2a::Task;
+
+pub(super) use stream::TaskStream;
+
+/// The agent over an engine.
+#[derive(Debug, Clone)]
+pub(super) struct Core {
+    pub(super) engine: Engine,
+    pub(super) doorkeeper: Arc<dyn Doorkeeper>,
+    /// The workflow that is the root's agent, if one was chosen.
+    pub(super) root: Option<String>,
+}
+
+/// Who calls, and which agent.
+#[derive(Debug, Clone)]
+pub(super) struct Caller {
+    pub(super) who: Principal,
+    pub(super) agent: Entry,
+}
+
+impl Caller {
+    fn workflow(&self) -> &str {
+        &self.agent.workflow.name
+    }
+}
+
+impl Core {
+    /// The caller behind `bearer`.
+    pub(super) fn admit(&self, bearer: Option<&str>) -> Outcome<Principal> {
+        Ok(self.doorkeeper.admit(bearer, "a2a")?)
+    }
+
+    /// The agent that a path or a tenant names; the root's where neither does.
+    pub(super) fn agent(&self, path: Option<&str>, tenant: &str) -> Outcome<Entry> {
+        let name = match (path, tenant) {
+            (Some(path), "") => Some(path),
+            (Some(path), tenant) if path == tenant => Some(path),
+            (Some(path), _) => {
+                let remedy = format!("this is the agent `{path}`; leave the tenant out");
+                return Err(Problem::invalid("tenant", remedy));
+            }
+            (None, "") => None,
+            (None, tenant) => Some(tenant),
+        };
+        let library = self.engine.library();
+        let entry = match name {
+            Some(name) => library.get(name),
+            None => match &self.root {
+                Some(root) => library.get(root),
+                None => library.all().into_iter().next(),
+            },
+        };
+        entry.ok_or_else(|| {
+            let name: String = name.unwrap_or_default().chars().take(80).collect();
+            let message = format!("there is no agent `{name}`; every workflow is one by its name");
+            Problem::new(Kind::NotFound, "workflow.unknown", message)
+        })
+    }
+
+    /// Until there are push notifications.
+    #[expect(clippy::unused_self, reason = "the core answers for what it offers")]
+    pub(super) fn no_push(&self) -> Problem {
+        Problem::new(
+            Kind::PushNotificationNotSupported,
+            "push.unsupported",
+            "push notifications are not offered; subscribe to the task instead",
+        )
+    }
+
+    /// The card says that there is no other.
+    #[expect(clippy::unused_self, reason = "the core answers for what it offers")]
+    pub(super) fn no_extended_card(&self) -> Problem {
+        Problem::unsupported("there is no extended card; everybody gets the same")
+    }
+
+    /// A run of this agent that this caller may see.
+    async fn view(&self, caller: &Caller, task: &str) -> Outcome<RunView> {
+        if task.is_empty() {
+            return Err(Problem::invalid("id", "expected a task's id; ListTasks names them"));
+        }
+        let view = self.engine.run(task, &caller.who).await.map_err(|error| {
+            let problem = Problem::from(error);
+            if problem.kind == Kind::TaskNotFound { Problem::no_task(task) } else { problem }
+        })?;
+        if view.head.workflow != caller.workflow() {
+            return Err(Problem::no_task(task));
+        }
+        Ok(view)
+    }
+}
+
+/// A run as a task, with so much of its history.
+fn whole(view: &RunView, history: Option<usize>) -> Task {
+    let (head, run) = (&view.head, &view.run);
+    let limit = history.unwrap_or(HISTORY_DEFAULT);
+    let conversation = run.conversation.iter().map(AsRef::as_ref);
+    Task {
+        artifacts: view.output().map(mapping::artifact).into_iter().collect(),
+        history: mapping::history(&head.run, head.session.as_str(), conversation, limit),
+        ..mapping::task(head, None)
+    }
+}

@@ -1,0 +1,256 @@
+//! Send: a message is new work, or the answer that a task waits for.
+//!
+//! - A message to a waiting task answers it; a bad answer leaves it waiting and says why.
+//! - A message with a context and no task answers the context's one waiting task, if there is one.
+//! - The same message to the same task again is one answer; a message never starts a run twice by
+//!   being like another.
+
+use std::time::Duration;
+
+use crate::api::a2a::core::stream::Translator;
+use crate::api::a2a::core::{Caller, Core, TaskStream, whole};
+use crate::api::a2a::errors::{Outcome, Problem};
+use crate::api::a2a::mapping::{self, Objection};
+use crate::api::a2a::reading;
+use crate::engine::{AnswerRequest, EngineError, RunView, StartRequest, Until, Watch};
+use crate::failpoint;
+use crate::kernel::{Ending, Principal, Refusal, SessionId};
+use crate::ports::{Head, HeadStatus, RunFilter};
+use crate::wire::a2a::{Message, SendMessage, SendMessageResponse, Task, TaskState};
+
+/// A caller that waits for a task to rest is told how it stands after this long; it goes on (E5).
+const BLOCKING_MAX: Duration = Duration::from_mins(10);
+/// Runs of a context that a message is weighed against, newest first.
+const CONTEXT_RUNS: i32 = 1_000;
+
+/// What a message came to.
+#[derive(Debug)]
+struct Taken {
+    /// The task.
+    id: String,
+    /// The task before what is now watched; none if it is new.
+    first: Option<Task>,
+    /// What follows; none if nothing does.
+    watch: Option<Watch>,
+    translator: Translator,
+}
+
+impl Core {
+    /// Takes a message, and comes back when the task rests.
+    pub(in crate::api::a2a) async fn send(
+        &self,
+        caller: &Caller,
+        call: &SendMessage,
+    ) -> Outcome<SendMessageResponse> {
+        let history = reading::history_length(call.configuration.history_length)?;
+        let taken = self.take(caller, call).await?;
+        let Some(mut watch) = taken.watch else {
+            let standing = taken.first.map(|task| SendMessageResponse::task(cut(task, history)));
+            return standing.ok_or_else(|| Problem::no_task(&taken.id));
+        };
+        if !call.configuration.return_immediately {
+            let rest = async {
+                while watch.next().await?.is_some() {}
+                Ok::<_, EngineError>(())
+            };
+            if let Ok(ended) = tokio::time::timeout(BLOCKING_MAX, rest).await {
+                ended?;
+            }
+        }
+        failpoint::hit("api.before_ack");
+        let view = self.view(caller, &taken.id).await?;
+        let reply = view.output().and_then(|output| mapping::reply(&view.head, output));
+        Ok(match reply {
+            Some(message) => SendMessageResponse::Message(Box::new(message)),
+            None => SendMessageResponse::task(whole(&view, history)),
+        })
+    }
+
+    /// Takes a message, and tells what follows until the task rests.
+    pub(in crate::api::a2a) async fn send_streaming(
+        &self,
+        caller: &Caller,
+        call: &SendMessage,
+    ) -> Outcome<TaskStream> {
+        let history = reading::history_length(call.configuration.history_length)?;
+        let taken = self.take(caller, call).await?;
+        let first = taken.first.map(|task| cut(task, history));
+        Ok(TaskStream::new(first, taken.watch, taken.translator))
+    }
+
+    async fn take(&self, caller: &Caller, call: &SendMessage) -> Outcome<Taken> {
+        reading::check(call)?;
+        if call.configuration.task_push_notification_config.is_some() {
+            return Err(self.no_push());
+        }
+        failpoint::hit("api.before_command");
+        let message = &call.message;
+        if !message.task_id.is_empty() {
+            let view = self.view(caller, &message.task_id).await?;
+            if !message.context_id.is_empty() && message.context_id != view.head.session.as_str() {
+                let remedy = "the task belongs to another context; leave it out or name its own";
+                return Err(Problem::invalid("message.contextId", remedy));
+            }
+            return self.answer(caller, view, message).await;
+        }
+        if !message.context_id.is_empty()
+            && let Some(view) = self.waiting_in_context(caller, message).await?
+        {
+            return self.answer(caller, view, message).await;
+        }
+        self.begin(caller, message).await
+    }
+
+    async fn begin(&self, caller: &Caller, message: &Message) -> Outcome<Taken> {
+        let workflow = &caller.agent.workflow;
+        let request = StartRequest {
+            workflow: workflow.name.clone(),
+            session: message.context_id.clone(),
+            input: reading::body(message, workflow.input.as_ref()),
+            ..StartRequest::default()
+        };
+        let begun = self.engine.start(request, &caller.who).await?;
+        Ok(Taken {
+            id: begun.run.to_string(),
+            first: None,
+            translator: Translator::new(&begun.watch, workflow, TaskState::Submitted),
+            watch: Some(begun.watch),
+        })
+    }
+
+    /// A message to a task: an answer, or one that came before.
+    async fn answer(&self, caller: &Caller, view: RunView, message: &Message) -> Outcome<Taken> {
+        let key = reading::key(message);
+        if knows(&view, &key, &caller.who) {
+            return self.as_it_stands(caller, view).await;
+        }
+        let id = view.head.run.to_string();
+        match &view.head.status {
+            HeadStatus::Waiting(_) => {}
+            HeadStatus::Running => {
+                return Err(Problem::unsupported(format!(
+                    "task `{id}` is working and asks nothing; wait until it does, or begin another"
+                )));
+            }
+            HeadStatus::Completed | HeadStatus::Failed(_) | HeadStatus::Cancelled(_) => {
+                return Err(Problem::unsupported(format!(
+                    "task `{id}` is over; begin another in the same context"
+                )));
+            }
+        }
+        let (head, workflow) = (&view.head, &view.run.workflow);
+        let answers = match reading::answers(&head.run, workflow, &head.questions, message) {
+            Ok(answers) => answers,
+            Err(problem) => return Ok(standing(&view, Some(&problem))),
+        };
+        let request = AnswerRequest { session: String::new(), run: id.clone(), answers, key };
+        match self.engine.answer(request, &caller.who).await {
+            Ok(begun) => {
+                let mut first = whole(&view, None);
+                first.status.state = TaskState::Working;
+                first.status.message = None;
+                let mut translator = Translator::new(&begun.watch, workflow, TaskState::Working);
+                translator.version = view.head.version;
+                Ok(Taken { id, first: Some(first), watch: Some(begun.watch), translator })
+            }
+            Err(EngineError::Refused(
+                refusal @ (Refusal::WrongAnswer { .. }
+                | Refusal::StaleDigest { .. }
+                | Refusal::UnknownRequest(_)
+                | Refusal::ForeignRequest { .. }),
+            )) => Ok(standing(&view, Some(&refusal.into()))),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The same message again: the task as it stands, and what follows if it moves.
+    async fn as_it_stands(&self, caller: &Caller, view: RunView) -> Outcome<Taken> {
+        if view.head.status != HeadStatus::Running {
+            return Ok(standing(&view, None));
+        }
+        let (id, version) = (view.head.run.to_string(), view.head.version);
+        let watch = self.engine.watch(&id, version, Until::FirstRest, &caller.who).await?;
+        let translator = Translator::at(&watch, &view);
+        Ok(Taken { id, first: Some(whole(&view, None)), watch: Some(watch), translator })
+    }
+
+    /// The task of a context that a message without one is for: the one that it answered before,
+    /// or the one that waits.
+    async fn waiting_in_context(
+        &self,
+        caller: &Caller,
+        message: &Message,
+    ) -> Outcome<Option<RunView>> {
+        let session = SessionId::parse(&message.context_id)
+            .map_err(|bad| Problem::invalid("message.contextId", bad))?;
+        let filter = RunFilter {
+            session: Some(session),
+            workflow: Some(caller.workflow().to_owned()),
+            ..RunFilter::default()
+        };
+        let heads = self.engine.runs(filter, "", CONTEXT_RUNS, &caller.who).await?.rows;
+        let key = reading::key(message);
+        let mut waiting: Vec<&Head> = Vec::new();
+        for head in &heads {
+            let view = self.view(caller, head.run.as_str()).await?;
+            if knows(&view, &key, &caller.who) {
+                return Ok(Some(view));
+            }
+            if matches!(head.status, HeadStatus::Waiting(_)) {
+                waiting.push(head);
+            }
+        }
+        if let Some(answers) = reading::answers_by_id(message) {
+            let is_meant = |head: &&Head| {
+                let ids = head.questions.iter().map(|question| question.id(&head.run).to_string());
+                ids.into_iter().any(|id| answers.iter().any(|(answered, ..)| *answered == id))
+            };
+            waiting.retain(is_meant);
+        }
+        match waiting.as_slice() {
+            [] if reading::answers_by_id(message).is_some() => {
+                let remedy = "the context has no open request of that id";
+                Err(Problem::invalid("message.parts", remedy))
+            }
+            [] => Ok(None),
+            [one] => Ok(Some(self.view(caller, one.run.as_str()).await?)),
+            several => {
+                let tasks: Vec<_> = several.iter().map(|head| head.run.as_str()).collect();
+                let remedy = format!("several tasks of the context wait: {}", tasks.join(", "));
+                Err(Problem::invalid("message.taskId", remedy))
+            }
+        }
+    }
+}
+
+/// Whether a run has taken an answer under this key from this caller.
+fn knows(view: &RunView, key: &str, who: &Principal) -> bool {
+    view.run.endings.iter().flatten().any(|ending| match ending {
+        Ending::Answered { by, key: used, .. } => used == key && *by == who.id,
+        Ending::Closed(_) => false,
+    })
+}
+
+/// A task that a message changed nothing about, with why.
+fn standing(view: &RunView, problem: Option<&Problem>) -> Taken {
+    let objection = problem.map(|problem| Objection {
+        code: problem.code().to_owned(),
+        message: problem.message().to_owned(),
+    });
+    let mut task = whole(view, None);
+    task.status = mapping::status(&view.head, objection.as_ref());
+    Taken {
+        id: task.id.clone(),
+        translator: Translator::over(view),
+        first: Some(task),
+        watch: None,
+    }
+}
+
+/// A task with no more of its history than was asked for.
+fn cut(mut task: Task, history: Option<usize>) -> Task {
+    if let Some(limit) = history {
+        task.history.drain(..task.history.len().saturating_sub(limit));
+    }
+    task
+}

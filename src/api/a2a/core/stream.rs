@@ -1,0 +1,248 @@
+//! Stream: a run's events as A2A tells them. A snapshot first, then every change after it.
+//!
+//! The snapshot is the run folded up to a version, the tail is the journal after that version, so
+//! nothing is lost in between and nothing comes twice (E1), whenever and wherever one subscribes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::api::a2a::core::{Caller, Core, whole};
+use crate::api::a2a::errors::{Outcome, Problem};
+use crate::api::a2a::mapping;
+use crate::engine::{Published, RunView, Until, Watch};
+use crate::failpoint;
+use crate::kernel::workflow::Pattern;
+use crate::kernel::{Event, Message as Said, Purpose, RunId, Version, Workflow, pattern};
+use crate::wire::a2a::{
+    ArtifactUpdate, Content, Message, Part, StatusUpdate, StreamResponse, SubscribeToTask, Task,
+    TaskState, TaskStatus,
+};
+
+/// What a task tells, until it has nothing more to tell.
+#[derive(Debug)]
+pub(in crate::api::a2a) struct TaskStream {
+    first: Option<Task>,
+    watch: Option<Watch>,
+    translator: Translator,
+}
+
+impl TaskStream {
+    pub(super) fn new(first: Option<Task>, watch: Option<Watch>, translator: Translator) -> Self {
+        Self { first, watch, translator }
+    }
+
+    /// The next event, with its place in the journal; the snapshot has the place it was taken at.
+    pub(in crate::api::a2a) async fn next(&mut self) -> Option<Outcome<(Version, StreamResponse)>> {
+        if let Some(task) = self.first.take() {
+            return Some(Ok((self.translator.version, StreamResponse::Task(Box::new(task)))));
+        }
+        loop {
+            let published = match self.watch.as_mut()?.next().await {
+                Ok(Some(published)) => published,
+                Ok(None) => return None,
+                Err(error) => {
+                    self.watch = None;
+                    return Some(Err(error.into()));
+                }
+            };
+            failpoint::hit("api.before_event");
+            let version = published.sequence;
+            if let Some(told) = self.translator.tell(published) {
+                return Some(Ok((version, told)));
+            }
+        }
+    }
+}
+
+impl Core {
+    /// Follows a task through its pauses until it is over. After `last`, which a client that comes
+    /// back remembers, it begins with what came then; else with the task as it stands.
+    pub(in crate::api::a2a) async fn subscribe(
+        &self,
+        caller: &Caller,
+        call: &SubscribeToTask,
+        last: Option<Version>,
+    ) -> Outcome<TaskStream> {
+        let view = self.view(caller, &call.id).await?;
+        let last = last.filter(|last| *last <= view.head.version);
+        if view.head.status.is_over() && last.is_none() {
+            return Err(Problem::unsupported(format!(
+                "task `{}` is over; GetTask has its result",
+                call.id
+            )));
+        }
+        let after = last.unwrap_or(view.head.version);
+        let watch = self.engine.watch(&call.id, after, Until::Over, &caller.who).await?;
+        let first = last.is_none().then(|| whole(&view, None));
+        let mut translator = Translator::at(&watch, &view);
+        if last.is_some() {
+            translator.state = TaskState::Unspecified;
+        }
+        Ok(TaskStream::new(first, Some(watch), translator))
+    }
+}
+
+/// Turns events into updates.
+#[derive(Debug)]
+pub(super) struct Translator {
+    run: RunId,
+    context: String,
+    workflow: Arc<Workflow>,
+    state: TaskState,
+    /// Where the stream begins.
+    pub(super) version: Version,
+    /// Turns whose text is the run's result as it is spoken, and the attempt that is streaming.
+    results: BTreeMap<u32, Option<u32>>,
+}
+
+impl Translator {
+    pub(super) fn new(watch: &Watch, workflow: &Arc<Workflow>, state: TaskState) -> Self {
+        Self {
+            run: watch.run_id().clone(),
+            context: watch.session_id().to_string(),
+            workflow: Arc::clone(workflow),
+            state,
+            version: 0,
+            results: BTreeMap::new(),
+        }
+    }
+
+    /// Takes over from where a run stands.
+    pub(super) fn at(watch: &Watch, view: &RunView) -> Self {
+        let run = &view.run;
+        let mut translator = Self::new(watch, &run.workflow, mapping::state(&view.head.status));
+        translator.version = view.head.version;
+        for turn in run.turns.values() {
+            translator.turn_began(turn.number, (&turn.step, &turn.agent), turn.purpose);
+        }
+        translator
+    }
+
+    /// For a stream that ends with its snapshot.
+    pub(super) fn over(view: &RunView) -> Self {
+        Self {
+            run: view.head.run.clone(),
+            context: view.head.session.to_string(),
+            workflow: Arc::clone(&view.run.workflow),
+            state: mapping::state(&view.head.status),
+            version: view.head.version,
+            results: BTreeMap::new(),
+        }
+    }
+
+    /// Notes a turn whose words are the result: the last step's, or the one that sums up.
+    fn turn_began(&mut self, turn: u32, (step, agent): (&str, &str), purpose: Purpose) {
+        let is_last = match &self.workflow.pattern {
+            Pattern::Sequential { steps } => steps.last().is_some_and(|last| last.id == step),
+            Pattern::Coordinator { .. } => purpose == Purpose::Synthesis,
+            Pattern::Handoff(_) => false,
+        };
+        if is_last && pattern::output_schema(&self.workflow, agent, purpose).is_none() {
+            self.results.entry(turn).or_insert(None);
+        }
+    }
+
+    fn tell(&mut self, published: Published) -> Option<StreamResponse> {
+        let at = mapping::time(published.at);
+        let (run, context) = (self.run.clone(), self.context.clone());
+        match published.event {
+            Event::Started(started) => {
+                // A new task: it is told as it was when it came to be.
+                let said = Said::said(started.owner, &started.input);
+                let history = mapping::message(&run, &context, 1, &said).into_iter().collect();
+                let state = TaskState::Submitted;
+                let status = TaskStatus { state, message: None, timestamp: at };
+                let (id, artifacts) = (run.to_string(), Vec::new());
+                self.state = TaskState::Submitted;
+                let task =
+                    Task { id, context_id: context, status, artifacts, history, metadata: None };
+                Some(StreamResponse::Task(Box::new(task)))
+            }
+            Event::StepStarted { turn, step, agent, purpose, .. } => {
+                self.turn_began(turn, (&step, &agent), purpose);
+                self.works(at)
+            }
+            Event::Answered { .. } | Event::Closed { .. } => self.works(at),
+            Event::MessageAdded { turn, message, .. } => {
+                if turn.is_some_and(|turn| self.results.contains_key(&turn))
+                    || message.author.is_empty()
+                {
+                    return None;
+                }
+                let said = mapping::message(&run, &context, published.message_ordinal, &message)?;
+                let is_agent = said.role == crate::wire::a2a::Role::Agent;
+                is_agent.then(|| self.status(TaskState::Working, Some(said), at))
+            }
+            Event::Delta { turn, attempt, text } => self.piece(turn, attempt, text),
+            Event::Output { value } => Some(self.artifact(mapping::artifact(&value), false, true)),
+            Event::Parked => {
+                let waiting = published.waiting?;
+                let message = mapping::pause(&run, &context, &waiting.questions, None);
+                Some(self.status(TaskState::InputRequired, Some(message), at))
+            }
+            Event::Completed => Some(self.status(TaskState::Completed, None, at)),
+            Event::Failed(failure) => {
+                let message = mapping::failed(&run, &context, &failure);
+                Some(self.status(TaskState::Failed, Some(message), at))
+            }
+            Event::Cancelled { by, reason } => {
+                let message = mapping::cancelled(&run, &context, &by, &reason);
+                Some(self.status(TaskState::Canceled, Some(message), at))
+            }
+            Event::ToolCalled { .. }
+            | Event::ToolReturned { .. }
+            | Event::HandedOff { .. }
+            | Event::StepCompleted { .. }
+            | Event::StepFailed { .. }
+            | Event::Asked(_)
+            | Event::Revoked { .. }
+            | Event::CheckpointSaved
+            | Event::Warned(_) => None,
+        }
+    }
+
+    /// It is under way, if that is news.
+    fn works(&mut self, at: Option<String>) -> Option<StreamResponse> {
+        (self.state != TaskState::Working).then(|| self.status(TaskState::Working, None, at))
+    }
+
+    /// A piece of the result, while it is being spoken. A later attempt begins anew.
+    fn piece(&mut self, turn: u32, attempt: u32, text: String) -> Option<StreamResponse> {
+        let streaming = self.results.get_mut(&turn)?;
+        let append = *streaming == Some(attempt);
+        *streaming = Some(attempt);
+        let chunk = mapping::chunk(vec![Part::of(Content::Text(text))]);
+        Some(self.artifact(chunk, append, false))
+    }
+
+    fn status(
+        &mut self,
+        state: TaskState,
+        message: Option<Message>,
+        timestamp: Option<String>,
+    ) -> StreamResponse {
+        self.state = state;
+        StreamResponse::StatusUpdate(Box::new(StatusUpdate {
+            task_id: self.run.to_string(),
+            context_id: self.context.clone(),
+            status: TaskStatus { state, message, timestamp },
+            metadata: None,
+        }))
+    }
+
+    fn artifact(
+        &self,
+        artifact: crate::wire::a2a::Artifact,
+        append: bool,
+        last_chunk: bool,
+    ) -> StreamResponse {
+        StreamResponse::ArtifactUpdate(Box::new(ArtifactUpdate {
+            task_id: self.run.to_string(),
+            context_id: self.context.clone(),
+            artifact,
+            append,
+            last_chunk,
+            metadata: None,
+        }))
+    }
+}

@@ -1,0 +1,244 @@
+//! Errors: every no of the A2A door, and what it looks like on each binding.
+//!
+//! One table, from the protocol's own (its 1.0.1 column). A no that the protocol has a name for
+//! carries that name as the reason of its `ErrorInfo`; ours carry our own codes.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::{Value, json};
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt as _};
+
+use crate::api::status;
+use crate::engine::EngineError;
+use crate::kernel::Refusal;
+
+const A2A_DOMAIN: &str = "a2a-protocol.org";
+const ERROR_INFO: &str = "type.googleapis.com/google.rpc.ErrorInfo";
+const BAD_REQUEST: &str = "type.googleapis.com/google.rpc.BadRequest";
+
+/// What kind of no.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::api) enum Kind {
+    TaskNotFound,
+    TaskNotCancelable,
+    PushNotificationNotSupported,
+    UnsupportedOperation,
+    ContentTypeNotSupported,
+    VersionNotSupported,
+    /// The body is no JSON.
+    Parse,
+    /// It is JSON, but no call.
+    InvalidRequest,
+    MethodNotFound,
+    InvalidParams,
+    /// There is no such agent or page.
+    NotFound,
+    Unauthenticated,
+    Forbidden,
+    Unavailable,
+    Internal,
+}
+
+/// One row of the table.
+#[derive(Debug, Clone, Copy)]
+struct Row {
+    rpc: i32,
+    grpc: Code,
+    http: u16,
+    /// The protocol's own name, where it has one.
+    reason: Option<&'static str>,
+}
+
+impl Kind {
+    fn row(self) -> Row {
+        let row = |rpc, grpc, http, reason| Row { rpc, grpc, http, reason };
+        match self {
+            Self::TaskNotFound => row(-32001, Code::NotFound, 404, Some("TASK_NOT_FOUND")),
+            Self::TaskNotCancelable => {
+                row(-32002, Code::FailedPrecondition, 400, Some("TASK_NOT_CANCELABLE"))
+            }
+            Self::PushNotificationNotSupported => {
+                row(-32003, Code::FailedPrecondition, 400, Some("PUSH_NOTIFICATION_NOT_SUPPORTED"))
+            }
+            Self::UnsupportedOperation => {
+                row(-32004, Code::FailedPrecondition, 400, Some("UNSUPPORTED_OPERATION"))
+            }
+            Self::ContentTypeNotSupported => {
+                row(-32005, Code::InvalidArgument, 400, Some("CONTENT_TYPE_NOT_SUPPORTED"))
+            }
+            Self::VersionNotSupported => {
+                row(-32009, Code::FailedPrecondition, 400, Some("VERSION_NOT_SUPPORTED"))
+            }
+            Self::Parse => row(-32700, Code::InvalidArgument, 400, None),
+            Self::InvalidRequest => row(-32600, Code::InvalidArgument, 400, None),
+            Self::MethodNotFound => row(-32601, Code::Unimplemented, 404, None),
+            Self::InvalidParams => row(-32602, Code::InvalidArgument, 400, None),
+            Self::NotFound => row(-32602, Code::NotFound, 404, None),
+            // JSON-RPC leaves -32000 to -32099 to whoever implements it; A2A begins at -32001.
+            Self::Unauthenticated => row(-32000, Code::Unauthenticated, 401, None),
+            Self::Forbidden => row(-32000, Code::PermissionDenied, 403, None),
+            Self::Unavailable => row(-32603, Code::Unavailable, 503, None),
+            Self::Internal => row(-32603, Code::Internal, 500, None),
+        }
+    }
+}
+
+/// A no, on its way to a caller.
+#[derive(Debug, Clone)]
+pub(in crate::api) struct Problem {
+    pub(in crate::api) kind: Kind,
+    message: String,
+    /// Our stable code; the reason where the protocol has no name of its own.
+    code: String,
+    field: Option<String>,
+    metadata: BTreeMap<String, String>,
+}
+
+pub(super) type Outcome<T> = Result<T, Problem>;
+
+impl Problem {
+    pub(super) fn new(kind: Kind, code: &str, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { kind, message, code: code.into(), field: None, metadata: BTreeMap::new() }
+    }
+
+    /// A field is missing or wrong.
+    pub(super) fn invalid(field: &str, remedy: impl std::fmt::Display) -> Self {
+        Self {
+            field: Some(field.into()),
+            ..Self::new(Kind::InvalidParams, "field.invalid", format!("{field}: {remedy}"))
+        }
+    }
+
+    /// No such task, or not this caller's, or not of this agent (D2).
+    pub(super) fn no_task(id: &str) -> Self {
+        let id: String = id.chars().take(80).collect();
+        Self::new(Kind::TaskNotFound, "run.unknown", format!("there is no task `{id}`"))
+    }
+
+    pub(super) fn unsupported(message: impl Into<String>) -> Self {
+        Self::new(Kind::UnsupportedOperation, "operation.unsupported", message)
+    }
+
+    pub(super) fn content_type(message: impl Into<String>) -> Self {
+        Self::new(Kind::ContentTypeNotSupported, "content_type.unsupported", message)
+    }
+
+    /// For people.
+    pub(super) fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Our stable code.
+    pub(super) fn code(&self) -> &str {
+        &self.code
+    }
+
+    /// The HTTP status, for the bindings that speak HTTP of their own.
+    pub(super) fn http(&self) -> u16 {
+        self.kind.row().http
+    }
+
+    fn reason_and_domain(&self) -> (&str, &'static str) {
+        match self.kind.row().reason {
+            Some(reason) => (reason, A2A_DOMAIN),
+            None => (&self.code, status::DOMAIN),
+        }
+    }
+
+    fn facts(&self) -> BTreeMap<String, String> {
+        let mut facts = self.metadata.clone();
+        if self.kind.row().reason.is_some() {
+            facts.insert("code".into(), self.code.clone());
+        }
+        facts
+    }
+
+    fn details(&self) -> Vec<Value> {
+        let (reason, domain) = self.reason_and_domain();
+        let mut details = vec![json!({
+            "@type": ERROR_INFO, "reason": reason, "domain": domain, "metadata": self.facts(),
+        })];
+        if let Some(field) = &self.field {
+            let violation = json!({"field": field, "description": self.message});
+            details.push(json!({"@type": BAD_REQUEST, "fieldViolations": [violation]}));
+        }
+        details
+    }
+
+    /// The `error` of a JSON-RPC response.
+    pub(super) fn to_jsonrpc(&self) -> Value {
+        let code = self.kind.row().rpc;
+        json!({"code": code, "message": self.message, "data": self.details()})
+    }
+
+    /// The body of an HTTP+JSON response.
+    pub(super) fn to_rest(&self) -> Value {
+        let row = self.kind.row();
+        let status = canonical(row.grpc);
+        json!({"error": {
+            "code": row.http, "status": status, "message": self.message, "details": self.details(),
+        }})
+    }
+
+    /// The status of a gRPC call.
+    pub(super) fn to_status(&self) -> Status {
+        let (reason, domain) = self.reason_and_domain();
+        let facts: HashMap<_, _> = self.facts().into_iter().collect();
+        let mut details = ErrorDetails::new();
+        details.set_error_info(reason, domain, facts);
+        if let Some(field) = &self.field {
+            details.add_bad_request_violation(field, &self.message);
+        }
+        Status::with_error_details(self.kind.row().grpc, &self.message, details)
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        Self {
+            kind: status::a2a_kind_of(&refusal),
+            message: refusal.to_string(),
+            code: refusal.code().into(),
+            field: refusal.field(),
+            metadata: status::metadata_of(&refusal).into_iter().collect(),
+        }
+    }
+}
+
+impl From<EngineError> for Problem {
+    fn from(error: EngineError) -> Self {
+        if let EngineError::Refused(refusal) = error {
+            return refusal.into();
+        }
+        let status = status::of(error);
+        let kind =
+            if status.code() == Code::Unavailable { Kind::Unavailable } else { Kind::Internal };
+        let reason = status.get_details_error_info().map(|info| info.reason).unwrap_or_default();
+        Self::new(kind, &reason, status.message())
+    }
+}
+
+/// A gRPC code as its own protocol writes it; only those of the table.
+fn canonical(code: Code) -> &'static str {
+    match code {
+        Code::NotFound => "NOT_FOUND",
+        Code::FailedPrecondition => "FAILED_PRECONDITION",
+        Code::InvalidArgument => "INVALID_ARGUMENT",
+        Code::Unimplemented => "UNIMPLEMENTED",
+        Code::Unauthenticated => "UNAUTHENTICATED",
+        Code::PermissionDenied => "PERMISSION_DENIED",
+        Code::Unavailable => "UNAVAILABLE",
+        Code::Ok
+        | Code::Cancelled
+        | Code::Unknown
+        | Code::DeadlineExceeded
+        | Code::AlreadyExists
+        | Code::ResourceExhausted
+        | Code::Aborted
+        | Code::OutOfRange
+        | Code::Internal
+        | Code::DataLoss => "INTERNAL",
+    }
+}

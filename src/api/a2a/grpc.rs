@@ -1,0 +1,157 @@
+//! gRPC: A2A's third binding, `lf.a2a.v1.A2AService`. The tenant names the agent.
+
+use std::pin::Pin;
+
+use futures::Stream;
+use tonic::{Request, Response, Status};
+
+use crate::api::a2a::core::{Caller, Core, TaskStream};
+use crate::api::a2a::errors::Problem;
+use crate::api::a2a::{http, proto};
+use crate::wire::a2a as json;
+use crate::wire::lf as pb;
+
+/// The service over the core.
+#[derive(Debug, Clone)]
+pub struct A2aService {
+    core: Core,
+}
+
+type Events = Pin<Box<dyn Stream<Item = Result<pb::StreamResponse, Status>> + Send>>;
+type Reply<T> = Result<Response<T>, Status>;
+
+impl A2aService {
+    pub(super) fn new(core: Core) -> Self {
+        Self { core }
+    }
+
+    /// Who calls which agent, in a version that is spoken here.
+    fn caller<T>(&self, request: &Request<T>, tenant: &str) -> Result<Caller, Status> {
+        let given = |name| request.metadata().get(name).and_then(|value| value.to_str().ok());
+        let caller = || {
+            let bearer = given("authorization").and_then(|value| value.strip_prefix("Bearer "));
+            let who = self.core.admit(bearer)?;
+            http::check_version(given("a2a-version"))?;
+            Ok(Caller { who, agent: self.core.agent(None, tenant)? })
+        };
+        caller().map_err(no)
+    }
+
+    fn no_push<T>(&self, request: &Request<T>, tenant: &str) -> Status {
+        match self.caller(request, tenant) {
+            Ok(_) => self.core.no_push().to_status(),
+            Err(status) => status,
+        }
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "`map_err` hands it over")]
+fn no(problem: Problem) -> Status {
+    problem.to_status()
+}
+
+fn events(stream: TaskStream) -> Response<Events> {
+    let events = futures::stream::unfold(stream, |mut stream| async {
+        let told = stream.next().await?;
+        let told = told.map(|(_, told)| proto::event(told)).map_err(no);
+        Some((told, stream))
+    });
+    Response::new(Box::pin(events))
+}
+
+#[tonic::async_trait]
+impl pb::a2a_service_server::A2aService for A2aService {
+    type SendStreamingMessageStream = Events;
+    type SubscribeToTaskStream = Events;
+
+    async fn send_message(
+        &self,
+        request: Request<pb::SendMessageRequest>,
+    ) -> Reply<pb::SendMessageResponse> {
+        let caller = self.caller(&request, &request.get_ref().tenant)?;
+        let call = proto::send_message(request.into_inner()).map_err(no)?;
+        let sent = self.core.send(&caller, &call).await.map_err(no)?;
+        Ok(Response::new(proto::sent(sent)))
+    }
+
+    async fn send_streaming_message(
+        &self,
+        request: Request<pb::SendMessageRequest>,
+    ) -> Reply<Events> {
+        let caller = self.caller(&request, &request.get_ref().tenant)?;
+        let call = proto::send_message(request.into_inner()).map_err(no)?;
+        self.core.send_streaming(&caller, &call).await.map(events).map_err(no)
+    }
+
+    async fn get_task(&self, request: Request<pb::GetTaskRequest>) -> Reply<pb::Task> {
+        let caller = self.caller(&request, &request.get_ref().tenant)?;
+        let pb::GetTaskRequest { tenant, id, history_length } = request.into_inner();
+        let call = json::GetTask { tenant, id, history_length };
+        let task = self.core.get(&caller, &call).await.map_err(no)?;
+        Ok(Response::new(proto::task(task)))
+    }
+
+    async fn list_tasks(
+        &self,
+        request: Request<pb::ListTasksRequest>,
+    ) -> Reply<pb::ListTasksResponse> {
+        let caller = self.caller(&request, &request.get_ref().tenant)?;
+        let call = proto::list_tasks(request.into_inner()).map_err(no)?;
+        let page = self.core.list(&caller, &call).await.map_err(no)?;
+        Ok(Response::new(proto::listed(page)))
+    }
+
+    async fn cancel_task(&self, request: Request<pb::CancelTaskRequest>) -> Reply<pb::Task> {
+        let caller = self.caller(&request, &request.get_ref().tenant)?;
+        let pb::CancelTaskRequest { tenant, id, metadata: _ } = request.into_inner();
+        let call = json::CancelTask { tenant, id, metadata: None };
+        let task = self.core.cancel(&caller, &call).await.map_err(no)?;
+        Ok(Response::new(proto::task(task)))
+    }
+
+    async fn subscribe_to_task(
+        &self,
+        request: Request<pb::SubscribeToTaskRequest>,
+    ) -> Reply<Events> {
+        let caller = self.caller(&request, &request.get_ref().tenant)?;
+        let pb::SubscribeToTaskRequest { tenant, id } = request.into_inner();
+        let call = json::SubscribeToTask { tenant, id };
+        self.core.subscribe(&caller, &call, None).await.map(events).map_err(no)
+    }
+
+    async fn create_task_push_notification_config(
+        &self,
+        request: Request<pb::TaskPushNotificationConfig>,
+    ) -> Reply<pb::TaskPushNotificationConfig> {
+        Err(self.no_push(&request, &request.get_ref().tenant))
+    }
+
+    async fn get_task_push_notification_config(
+        &self,
+        request: Request<pb::GetTaskPushNotificationConfigRequest>,
+    ) -> Reply<pb::TaskPushNotificationConfig> {
+        Err(self.no_push(&request, &request.get_ref().tenant))
+    }
+
+    async fn list_task_push_notification_configs(
+        &self,
+        request: Request<pb::ListTaskPushNotificationConfigsRequest>,
+    ) -> Reply<pb::ListTaskPushNotificationConfigsResponse> {
+        Err(self.no_push(&request, &request.get_ref().tenant))
+    }
+
+    async fn delete_task_push_notification_config(
+        &self,
+        request: Request<pb::DeleteTaskPushNotificationConfigRequest>,
+    ) -> Reply<()> {
+        Err(self.no_push(&request, &request.get_ref().tenant))
+    }
+
+    async fn get_extended_agent_card(
+        &self,
+        request: Request<pb::GetExtendedAgentCardRequest>,
+    ) -> Reply<pb::AgentCard> {
+        self.caller(&request, &request.get_ref().tenant)?;
+        Err(self.core.no_extended_card().to_status())
+    }
+}

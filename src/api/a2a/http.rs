@@ -1,0 +1,229 @@
+//! HTTP: what JSON-RPC, HTTP+JSON and the cards share: paths, callers, versions, bodies, streams.
+//!
+//! ```text
+//! /.well-known/agent-card.json                 the root's card       /a2a/{workflow}/.well-known/…
+//! /a2a                                         JSON-RPC              /a2a/{workflow}
+//! /a2a/message:send, /a2a/tasks, …             HTTP+JSON             /a2a/{workflow}/message:send, …
+//! ```
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{HeaderMap, Method, Request, Response, StatusCode, header};
+use axum::response::IntoResponse as _;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::routing::any;
+use percent_encoding::percent_decode_str;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::api::a2a::core::{Caller, TaskStream};
+use crate::api::a2a::errors::{Kind, Outcome, Problem};
+use crate::api::a2a::{A2a, card, jsonrpc, rest};
+use crate::api::{MESSAGE_BYTES_MAX, a2a::card::PROTOCOL};
+use crate::wire::a2a::StreamResponse;
+
+/// A stream that says nothing is kept open by a comment; proxies cut silence after a minute or so.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// What HTTP+JSON's own paths begin with; a workflow is never called so, but for `tasks`.
+const REST_ROOTS: [&str; 4] = ["message:send", "message:stream", "tasks", "extendedAgentCard"];
+const CARD: [&str; 2] = [".well-known", "agent-card.json"];
+
+pub(super) fn router(a2a: A2a) -> Router {
+    Router::new()
+        .route("/.well-known/agent-card.json", any(handle))
+        .route("/a2a", any(handle))
+        .route("/a2a/", any(handle))
+        .route("/a2a/{*rest}", any(handle))
+        .with_state(a2a)
+}
+
+/// What a call came to.
+#[derive(Debug)]
+pub(super) enum Answer {
+    Value(Value),
+    Stream(Box<TaskStream>),
+}
+
+/// An outcome as JSON.
+pub(super) fn value(result: impl Serialize) -> Outcome<Answer> {
+    let value = serde_json::to_value(result).map_err(|error| {
+        Problem::new(Kind::Internal, "server.fault", format!("no JSON: {error}"))
+    })?;
+    Ok(Answer::Value(value))
+}
+
+/// A call, read as far as all HTTP bindings read it alike.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) method: Method,
+    pub(super) headers: HeaderMap,
+    /// The workflow that the path names.
+    pub(super) agent: Option<String>,
+    /// The path below the agent.
+    pub(super) path: Vec<String>,
+    pub(super) query: Vec<(String, String)>,
+    pub(super) body: Bytes,
+}
+
+async fn handle(State(a2a): State<A2a>, request: Request<Body>) -> Response<Body> {
+    let (parts, body) = request.into_parts();
+    let path = parts.uri.path();
+    let mut segments: Vec<_> = path.split('/').map(decoded).collect();
+    segments.retain(|segment| !segment.is_empty());
+    if segments.first().is_some_and(|first| first == "a2a") {
+        segments.remove(0);
+    }
+    let is_root = segments.is_empty()
+        || segments == CARD
+        || segments.first().is_some_and(|first| REST_ROOTS.contains(&first.as_str()));
+    let agent = (!is_root).then(|| segments.remove(0));
+    if segments == CARD && (parts.method == Method::GET || parts.method == Method::HEAD) {
+        let host = parts.uri.authority().map(ToString::to_string);
+        return card_page(&a2a, agent.as_deref(), host.as_deref(), &parts.headers);
+    }
+    let is_rpc = segments.is_empty();
+    let Ok(body) = axum::body::to_bytes(body, MESSAGE_BYTES_MAX).await else {
+        return too_large(is_rpc);
+    };
+    let call = Call {
+        method: parts.method,
+        headers: parts.headers,
+        agent,
+        path: segments,
+        query: query(parts.uri.query().unwrap_or_default()),
+        body,
+    };
+    if is_rpc { jsonrpc::answer(&a2a, call).await } else { rest::answer(&a2a, call).await }
+}
+
+fn too_large(is_rpc: bool) -> Response<Body> {
+    let remedy = format!("a call has at most {MESSAGE_BYTES_MAX} bytes");
+    let problem = Problem::invalid("body", remedy);
+    if is_rpc { jsonrpc::refused(&Value::Null, &problem) } else { rest::refused(&problem) }
+}
+
+fn card_page(
+    a2a: &A2a,
+    agent: Option<&str>,
+    authority: Option<&str>,
+    headers: &HeaderMap,
+) -> Response<Body> {
+    let page = || {
+        let entry = a2a.core.agent(agent, "")?;
+        let base = match &a2a.settings.public_url {
+            Some(url) => url.trim_end_matches('/').to_owned(),
+            None => format!("http://{}", host(authority, headers)?),
+        };
+        let card = card::card(a2a, &entry, agent, &base);
+        Ok::<_, Problem>(card::page(&card, a2a.settings.changed, headers))
+    };
+    page().unwrap_or_else(|problem| rest::refused(&problem))
+}
+
+/// The name that the caller called this server by.
+fn host(authority: Option<&str>, headers: &HeaderMap) -> Outcome<String> {
+    let given = headers.get(header::HOST).and_then(|value| value.to_str().ok()).or(authority);
+    let is_plain = |host: &&str| {
+        !host.is_empty()
+            && host.bytes().all(|c| c.is_ascii_alphanumeric() || b".-_:[]".contains(&c))
+    };
+    let host = given.filter(is_plain).map(str::to_owned);
+    host.ok_or_else(|| Problem::invalid("host", "expected a host's name, with or without a port"))
+}
+
+/// A stream as an outcome.
+pub(super) fn stream(stream: TaskStream) -> Answer {
+    Answer::Stream(Box::new(stream))
+}
+
+impl Call {
+    /// Who calls which agent, in a version that is spoken here.
+    pub(super) fn caller(&self, a2a: &A2a, tenant: &str) -> Outcome<Caller> {
+        let bearer = self.header(header::AUTHORIZATION.as_str());
+        let who = a2a.core.admit(bearer.and_then(|value| value.strip_prefix("Bearer ")))?;
+        let agent = a2a.core.agent(self.agent.as_deref(), tenant)?;
+        Ok(Caller { who, agent })
+    }
+
+    /// Refuses a version that is not spoken here: by header, or else by query.
+    pub(super) fn check_version(&self) -> Outcome<()> {
+        let given = self.header("a2a-version").or_else(|| self.asked("A2A-Version"));
+        check_version(given)
+    }
+
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    /// A field of the query.
+    pub(super) fn asked(&self, name: &str) -> Option<&str> {
+        self.query.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The media type of the body, without its parameters.
+    pub(super) fn media_type(&self) -> &str {
+        let given = self.header(header::CONTENT_TYPE.as_str()).unwrap_or_default();
+        given.split(';').next().unwrap_or_default().trim()
+    }
+
+    /// The last event that a client that comes back has seen.
+    pub(super) fn last_event(&self) -> Option<u64> {
+        self.header("last-event-id")?.trim().parse().ok()
+    }
+}
+
+/// A version says `Major.Minor`; nothing said means 0.3, as the protocol has it.
+pub(super) fn check_version(given: Option<&str>) -> Outcome<()> {
+    let given = given.map(str::trim).filter(|text| !text.is_empty()).unwrap_or("0.3");
+    let mut numbers = given.split('.');
+    if (numbers.next(), numbers.next()) == (Some("1"), Some("0")) {
+        return Ok(());
+    }
+    let given: String = given.chars().take(20).collect();
+    Err(Problem::new(
+        Kind::VersionNotSupported,
+        "version.unsupported",
+        format!("protocol version `{given}` is not spoken here; send `A2A-Version: {PROTOCOL}`"),
+    ))
+}
+
+/// A stream as server-sent events, each with its place in the journal as its id.
+pub(super) fn sse(
+    stream: Box<TaskStream>,
+    write: impl Fn(Outcome<StreamResponse>) -> Value + Send + 'static,
+) -> Response<Body> {
+    let events = futures::stream::unfold((stream, write), |(mut stream, write)| async move {
+        let event = match stream.next().await? {
+            Ok((version, told)) => {
+                Event::default().id(version.to_string()).data(write(Ok(told)).to_string())
+            }
+            Err(problem) => Event::default().data(write(Err(problem)).to_string()),
+        };
+        Some((Ok::<_, Infallible>(event), (stream, write)))
+    });
+    Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()
+}
+
+/// A response with a JSON body.
+pub(super) fn json(status: u16, media_type: &'static str, body: &Value) -> Response<Body> {
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = Response::builder().status(status).header(header::CONTENT_TYPE, media_type);
+    if status == StatusCode::UNAUTHORIZED {
+        response = response.header(header::WWW_AUTHENTICATE, "Bearer");
+    }
+    response.body(Body::from(body.to_string())).unwrap_or_default()
+}
+
+fn decoded(text: &str) -> String {
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
+}
+
+fn query(text: &str) -> Vec<(String, String)> {
+    let pairs = text.split('&').filter(|pair| !pair.is_empty());
+    let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    pairs.map(|(name, value)| (decoded(name), decoded(&value.replace('+', " ")))).collect()
+}

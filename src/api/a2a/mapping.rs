@@ -1,0 +1,269 @@
+//! Mapping: kernel and engine → A2A. A session is a context, a run is a task, open requests are
+//! `INPUT_REQUIRED`, the output is an artifact, the conversation is the history.
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::kernel::{Choice, Failure, Message as Said, Millis, Question, RunId, Speaker};
+use crate::ports::{Head, HeadStatus};
+use crate::wire::a2a::{
+    Artifact, Content, Fields, Message, Part, Role, Task, TaskState, TaskStatus,
+};
+
+/// The extension under which a pause says in data what it says in words.
+pub(super) const REQUESTS_EXTENSION: &str = "urn:holdpoint:a2a:requests:v1";
+/// A run has one output, and so one artifact.
+pub(super) const OUTPUT: &str = "output";
+/// Messages of a history where the caller does not say; a conversation may be long.
+pub(super) const HISTORY_DEFAULT: usize = 100;
+const JSON: &str = "application/json";
+
+/// A time as the protocol writes it.
+pub(super) fn time(at: Millis) -> Option<String> {
+    let ms = i64::try_from(at.0).ok()?;
+    let time = Timestamp::from_millisecond(ms).ok()?;
+    Some(time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string())
+}
+
+/// The words of a failure, with its code where programs find it.
+#[derive(Debug, Clone)]
+pub(super) struct Objection {
+    pub(super) code: String,
+    pub(super) message: String,
+}
+
+/// A state of a run, with what there is to say about it.
+pub(super) fn state(status: &HeadStatus) -> TaskState {
+    match status {
+        HeadStatus::Running => TaskState::Working,
+        HeadStatus::Waiting(_) => TaskState::InputRequired,
+        HeadStatus::Completed => TaskState::Completed,
+        HeadStatus::Failed(_) => TaskState::Failed,
+        HeadStatus::Cancelled(_) => TaskState::Canceled,
+    }
+}
+
+/// Since when a run stands where it stands.
+pub(super) fn since(head: &Head) -> Millis {
+    match head.status {
+        HeadStatus::Waiting(since) => since,
+        HeadStatus::Running
+        | HeadStatus::Completed
+        | HeadStatus::Failed(_)
+        | HeadStatus::Cancelled(_) => head.updated_at,
+    }
+}
+
+/// Where a run stands.
+pub(super) fn status(head: &Head, objection: Option<&Objection>) -> TaskStatus {
+    let (run, context) = (&head.run, head.session.as_str());
+    let message = match &head.status {
+        HeadStatus::Running | HeadStatus::Completed => None,
+        HeadStatus::Waiting(_) => Some(pause(run, context, &head.questions, objection)),
+        HeadStatus::Failed(failure) => Some(failed(run, context, failure)),
+        HeadStatus::Cancelled(by) => Some(cancelled(run, context, by, "")),
+    };
+    TaskStatus { state: state(&head.status), message, timestamp: time(since(head)) }
+}
+
+/// A run as a task, without its history and its result.
+pub(super) fn task(head: &Head, objection: Option<&Objection>) -> Task {
+    let metadata = head.metadata.iter().map(|(name, value)| (name.clone(), json!(value)));
+    let metadata: Fields = metadata.collect();
+    Task {
+        id: head.run.to_string(),
+        context_id: head.session.to_string(),
+        status: status(head, objection),
+        artifacts: Vec::new(),
+        history: Vec::new(),
+        metadata: (!metadata.is_empty()).then_some(metadata),
+    }
+}
+
+/// What was said, the last `limit` messages of it; nobody's tool traffic.
+pub(super) fn history<'a>(
+    run: &RunId,
+    context: &str,
+    conversation: impl IntoIterator<Item = &'a Said>,
+    limit: usize,
+) -> Vec<Message> {
+    let said = (1..).zip(conversation).filter_map(|(n, said)| message(run, context, n, said));
+    let mut history: Vec<_> = said.collect();
+    history.drain(..history.len().saturating_sub(limit));
+    history
+}
+
+/// One message of a conversation, unless it is tool traffic or for one agent alone.
+pub(super) fn message(run: &RunId, context: &str, n: usize, said: &Said) -> Option<Message> {
+    let said = said.cleaned()?;
+    let role = match said.role {
+        Speaker::User => Role::User,
+        Speaker::Assistant => Role::Agent,
+        Speaker::System | Speaker::Tool => return None,
+    };
+    if role == Role::User
+        && let Some(whole) = as_message(&said)
+    {
+        let (task_id, context_id) = (run.to_string(), context.to_owned());
+        return Some(Message { context_id, task_id, role, ..whole });
+    }
+    let part = match said.data {
+        Some(data) => data_part(data, None),
+        None => Part::of(Content::Text(said.text)),
+    };
+    let mut message = utterance(run, context, run.message(n), vec![part]);
+    message.role = role;
+    if role == Role::Agent && !said.author.is_empty() {
+        message.metadata = Some([("author".to_owned(), json!(said.author))].into_iter().collect());
+    }
+    Some(message)
+}
+
+/// A message that was handed to the workflow whole, as data or, where a text was asked for, as text.
+fn as_message(said: &Said) -> Option<Message> {
+    match &said.data {
+        Some(data) => Message::deserialize(data).ok(),
+        None if said.text.starts_with("{\"messageId\":") => serde_json::from_str(&said.text).ok(),
+        None => None,
+    }
+}
+
+/// A message of ours about a task.
+pub(super) fn utterance(run: &RunId, context: &str, id: String, parts: Vec<Part>) -> Message {
+    Message {
+        message_id: id,
+        context_id: context.to_owned(),
+        task_id: run.to_string(),
+        role: Role::Agent,
+        parts,
+        metadata: None,
+        extensions: Vec::new(),
+        reference_task_ids: Vec::new(),
+    }
+}
+
+pub(super) fn failed(run: &RunId, context: &str, failure: &Failure) -> Message {
+    let part = Part::of(Content::Text(failure.message.clone()));
+    let mut message = utterance(run, context, format!("{run}-failed"), vec![part]);
+    message.metadata = Some([("code".to_owned(), json!(failure.code))].into_iter().collect());
+    message
+}
+
+pub(super) fn cancelled(run: &RunId, context: &str, by: &str, reason: &str) -> Message {
+    let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+    let part = Part::of(Content::Text(format!("Canceled by {by}{because}")));
+    utterance(run, context, format!("{run}-canceled"), vec![part])
+}
+
+/// The result of a run. An output that holds `parts` of the protocol's own shape is taken at its
+/// word, so that a workflow can hand out files; a text is a text, anything else is data.
+pub(super) fn artifact(output: &Value) -> Artifact {
+    let said = output.get("message").unwrap_or(output);
+    let parts = own_parts(said).unwrap_or_else(|| match output.as_str() {
+        Some(text) => vec![Part::of(Content::Text(text.to_owned()))],
+        None => vec![data_part(output.clone(), None)],
+    });
+    chunk(parts)
+}
+
+fn own_parts(output: &Value) -> Option<Vec<Part>> {
+    let parts: Vec<Part> = Deserialize::deserialize(output.get("parts")?).ok()?;
+    (!parts.is_empty()).then_some(parts)
+}
+
+/// The message that a run answers with in place of a task: an output that is nothing but
+/// `{"message": {"parts": …}}`.
+pub(super) fn reply(head: &Head, output: &Value) -> Option<Message> {
+    let said = output.as_object().filter(|fields| fields.len() == 1)?.get("message")?;
+    let id = format!("{}-reply", head.run);
+    Some(utterance(&head.run, head.session.as_str(), id, own_parts(said)?))
+}
+
+/// A piece of the result.
+pub(super) fn chunk(parts: Vec<Part>) -> Artifact {
+    Artifact {
+        artifact_id: OUTPUT.into(),
+        name: OUTPUT.into(),
+        description: String::new(),
+        parts,
+        metadata: None,
+        extensions: Vec::new(),
+    }
+}
+
+/// What a pause says: in words that any client can show and answer in words, and in data.
+pub(super) fn pause(
+    run: &RunId,
+    context: &str,
+    questions: &[Question],
+    objection: Option<&Objection>,
+) -> Message {
+    let mut words = objection.map(|no| vec![no.message.clone()]).unwrap_or_default();
+    match questions {
+        [one] => words.push(asked(one)),
+        several => {
+            words.push("Several answers are needed; give them by request id:".into());
+            words.extend(several.iter().map(|one| format!("[{}] {}", one.id(run), asked(one))));
+        }
+    }
+    let requests: Vec<_> = questions.iter().map(|question| request(run, question)).collect();
+    let mut data = json!({"requests": requests});
+    if let Some(no) = objection {
+        data["problem"] = json!({"code": no.code, "message": no.message});
+    }
+    let parts = vec![
+        Part::of(Content::Text(words.join("\n\n"))),
+        data_part(data, Some(REQUESTS_EXTENSION)),
+    ];
+    let id = questions.first().map_or_else(|| run.to_string(), |one| one.id(run).to_string());
+    Message { extensions: vec![REQUESTS_EXTENSION.into()], ..utterance(run, context, id, parts) }
+}
+
+/// A question in words, with what may be chosen.
+fn asked(question: &Question) -> String {
+    let mut words = question.prompt.clone();
+    for (place, choice) in (1_usize..).zip(&question.options) {
+        let Choice { description, .. } = choice;
+        let more = if description.is_empty() { String::new() } else { format!(": {description}") };
+        let label = choice.label();
+        words.extend(["\n", &place.to_string(), ". ", label, &more]);
+    }
+    if question.is_verdict() && question.options.is_empty() && question.schema.is_none() {
+        words += "\nAnswer `approve` or `reject`.";
+    }
+    words
+}
+
+/// A question in data: what `workflow_waiting` says of it.
+fn request(run: &RunId, question: &Question) -> Value {
+    let options = question.options.iter().map(|option| {
+        json!({"id": option.id, "label": option.label(), "description": option.description})
+    });
+    let mut request = json!({
+        "requestId": question.id(run).to_string(),
+        "kind": question.kind.word(),
+        "prompt": question.prompt,
+        "sourceStep": question.step,
+        "options": options.collect::<Vec<_>>(),
+        "responseSchema": question.response_schema(),
+        "onTimeout": question.on_timeout.word(),
+        "digest": question.digest(run),
+    });
+    if let Some(agent) = &question.agent {
+        request["awaitingAgent"] = json!(agent);
+    }
+    if !question.context.is_null() {
+        request["context"] = question.context.clone();
+    }
+    if let Some(deadline) = question.deadline.and_then(time) {
+        request["deadline"] = json!(deadline);
+    }
+    request
+}
+
+fn data_part(data: Value, extension: Option<&str>) -> Part {
+    let metadata =
+        extension.map(|uri| [("extension".to_owned(), json!(uri))].into_iter().collect::<Fields>());
+    Part { metadata, media_type: JSON.into(), ..Part::of(Content::Data(data)) }
+}

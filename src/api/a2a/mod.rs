@@ -1,0 +1,64 @@
+//! A2A: every workflow as an agent that other agents give work to, on three bindings.
+//!
+//! One core, and thin bindings around it: JSON-RPC, HTTP+JSON, gRPC. Protocol 1.0. The core speaks
+//! `wire::a2a`; a binding reads a call into it and writes its outcome, and decides nothing.
+
+mod card;
+mod core;
+pub(in crate::api) mod errors;
+mod grpc;
+mod http;
+mod jsonrpc;
+mod mapping;
+mod proto;
+mod reading;
+mod rest;
+
+use std::sync::Arc;
+
+use axum::Router;
+
+use crate::api::Doorkeeper;
+use crate::engine::Engine;
+use crate::kernel::Millis;
+use crate::wire::lf::a2a_service_server::A2aServiceServer;
+
+use self::core::Core;
+
+pub use grpc::A2aService;
+
+/// How the door is set up.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The workflow that is the root's agent; the first by name if none was chosen.
+    pub root: Option<String>,
+    /// Where clients reach this server, as a URL; what they called it if unset.
+    pub public_url: Option<String>,
+    /// When the cards were last changed: workflows are read at the start.
+    pub changed: Millis,
+}
+
+/// The door over an engine.
+#[derive(Debug, Clone)]
+pub struct A2a {
+    core: Core,
+    settings: Arc<Settings>,
+}
+
+impl A2a {
+    /// The door over an engine, for the callers that the doorkeeper admits.
+    pub fn new(engine: Engine, doorkeeper: Arc<dyn Doorkeeper>, settings: Settings) -> Self {
+        let core = Core { engine, doorkeeper, root: settings.root.clone() };
+        Self { core, settings: Arc::new(settings) }
+    }
+
+    /// The routes of cards, JSON-RPC and HTTP+JSON.
+    pub fn router(self) -> Router {
+        http::router(self)
+    }
+
+    /// The gRPC service.
+    pub fn service(&self) -> A2aServiceServer<A2aService> {
+        A2aServiceServer::new(A2aService::new(self.core.clone()))
+    }
+}

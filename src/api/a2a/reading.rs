@@ -1,0 +1,130 @@
+//! Reading: what a message of a caller says: its text or its data, and the answers in it.
+
+use serde_json::{Value, json};
+
+use crate::api::a2a::errors::{Outcome, Problem};
+use crate::kernel::{Kind, Question, RequestId, RunId, Workflow, digest};
+use crate::wire::a2a::{Content, Message, Part, Role, SendMessage};
+
+/// Media types that are read; anything else has nobody who would look at it.
+pub(super) const INPUT_MODES: [&str; 2] = ["text/plain", "application/json"];
+/// Parts of one message; each is a piece of one utterance, not a file system.
+const PARTS_MAX: usize = 256;
+
+/// Answers by request id, each with the digest of what was shown, if it came along.
+pub(super) type Answers = Vec<(String, Value, Option<String>)>;
+
+/// Refuses what no agent could take.
+pub(super) fn check(request: &SendMessage) -> Outcome<()> {
+    let message = &request.message;
+    if message.message_id.is_empty() {
+        return Err(Problem::invalid("message.messageId", "expected an id of the caller's choice"));
+    }
+    if message.role != Role::User {
+        return Err(Problem::invalid("message.role", "expected `ROLE_USER`"));
+    }
+    if message.parts.is_empty() || message.parts.len() > PARTS_MAX {
+        return Err(Problem::invalid("message.parts", format!("expected 1 to {PARTS_MAX} parts")));
+    }
+    history_length(request.configuration.history_length)?;
+    message.parts.iter().try_for_each(check_part)
+}
+
+/// How much of the history a caller wants.
+pub(super) fn history_length(given: Option<i32>) -> Outcome<Option<usize>> {
+    let length = given.map(usize::try_from).transpose();
+    length.map_err(|_| Problem::invalid("historyLength", "expected 0 or more"))
+}
+
+fn check_part(part: &Part) -> Outcome<()> {
+    let essence = part.media_type.split(';').next().unwrap_or_default().trim();
+    if !essence.is_empty() && !INPUT_MODES.contains(&essence) {
+        let modes = INPUT_MODES.join(", ");
+        return Err(Problem::content_type(format!(
+            "message.parts: `{essence}` is not read here; send one of: {modes}"
+        )));
+    }
+    match &part.content {
+        Content::Text(_) | Content::Data(_) => Ok(()),
+        Content::Raw(_) | Content::Url(_) => Err(Problem::content_type(
+            "message.parts: files are not read here; send their text or their data",
+        )),
+    }
+}
+
+/// Whether whoever expects `schema` wants messages whole, with their ids and metadata: it names
+/// `messageId` among the properties.
+fn wants_whole(schema: Option<&Value>) -> bool {
+    schema.is_some_and(|schema| schema.pointer("/properties/messageId").is_some())
+}
+
+/// What a message says, for a reader that expects `schema`: its text, its data, both, or all of it.
+pub(super) fn body(message: &Message, schema: Option<&Value>) -> Value {
+    if wants_whole(schema) {
+        return serde_json::to_value(message).unwrap_or_default();
+    }
+    let mut texts = Vec::new();
+    let mut data = Vec::new();
+    for part in &message.parts {
+        match &part.content {
+            Content::Text(text) => texts.push(text.as_str()),
+            Content::Data(value) => data.push(value.clone()),
+            Content::Raw(_) | Content::Url(_) => {}
+        }
+    }
+    match (texts.is_empty(), data.as_slice()) {
+        (true, [one]) => one.clone(),
+        (true, _) => Value::Array(data),
+        (false, []) => Value::String(texts.join("\n")),
+        (false, _) => json!({"text": texts.join("\n"), "data": data}),
+    }
+}
+
+/// The answers that a message gives by request id, if it does.
+pub(super) fn answers_by_id(message: &Message) -> Option<Answers> {
+    let data = message.parts.iter().find_map(|part| match &part.content {
+        Content::Data(data) => data.get("responses").and_then(Value::as_object).map(|_| data),
+        Content::Text(_) | Content::Raw(_) | Content::Url(_) => None,
+    })?;
+    let responses = data.get("responses")?.as_object()?;
+    // A form of the workflow's own may have a field of that name: ours is keyed by request ids.
+    if responses.is_empty() || responses.keys().any(|id| RequestId::parse(id).is_err()) {
+        return None;
+    }
+    let digest = |id: &str| data.get("digests")?.get(id)?.as_str().map(str::to_owned);
+    Some(responses.iter().map(|(id, value)| (id.clone(), value.clone(), digest(id))).collect())
+}
+
+/// What a message to a waiting task answers: by id, or the one question that is open.
+pub(super) fn answers(
+    run: &RunId,
+    workflow: &Workflow,
+    open: &[Question],
+    message: &Message,
+) -> Outcome<Answers> {
+    if let Some(answers) = answers_by_id(message) {
+        return Ok(answers);
+    }
+    match open {
+        [one] => {
+            let is_text = one.schema.is_none() && one.kind == Kind::Clarification;
+            let value = if is_text && wants_whole(workflow.input.as_ref()) {
+                // A text is asked for, and this workflow wants whole messages: so it is its text.
+                Value::String(serde_json::to_string(message).unwrap_or_default())
+            } else {
+                body(message, one.schema.as_ref())
+            };
+            Ok(vec![(one.id(run).to_string(), value, None)])
+        }
+        _ => Err(Problem::invalid(
+            "message.parts",
+            "several requests are open; answer by id in a data part: {\"responses\": {…}}",
+        )),
+    }
+}
+
+/// The key under which the same message again is the same answer: its id and everything it says.
+pub(super) fn key(message: &Message) -> String {
+    let body = json!([message.message_id, message.parts]);
+    format!("a2a:{}", digest::of(&body))
+}

@@ -1,0 +1,86 @@
+//! A2A's SDK: the Python client that others use, on all three bindings, a process for every act and
+//! a server that is killed in between.
+//!
+//! `tests/clients/install.sh` fetches it into `target/clients`; without it these tests fail.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::server::Server;
+
+/// One act of the client, at the agent `approve_and_send`.
+fn act(server: &Server, binding: &str, rest: &[&str]) -> Child {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let python = root.join("target/clients/venv/bin/python");
+    assert!(python.exists(), "run tests/clients/install.sh first");
+    Command::new(python)
+        .arg(root.join("tests/clients/a2a_client.py"))
+        .args([&format!("{}/a2a/approve_and_send", server.url()), binding])
+        .args(rest)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+fn line(text: &str) -> (String, String, String) {
+    let told: Value = serde_json::from_str(text).unwrap();
+    let field = |name: &str| told[name].as_str().unwrap_or_default().to_owned();
+    let state = field("state").replace("TASK_STATE_", "");
+    let word = if state.is_empty() { field("kind") } else { state };
+    (word, field("words"), field("task"))
+}
+
+/// What an act told, to its end.
+fn told(mut act: Child) -> Vec<(String, String, String)> {
+    let lines = BufReader::new(act.stdout.take().unwrap()).lines();
+    let told = lines.map(|text| line(&text.unwrap())).collect();
+    assert!(act.wait().unwrap().success());
+    told
+}
+
+fn a_pause_is_taken_up_by_other_processes_after_kills(binding: &str) {
+    let here = TempDir::new().unwrap();
+    let mut server = Server::start(here.path());
+    let asked = told(act(&server, binding, &["send", "Tell Ada."]));
+    let (state, words, task) = asked.last().unwrap();
+    assert_eq!(state, "INPUT_REQUIRED", "{asked:?}");
+    assert!(words.starts_with("Send this message?"), "{words}");
+
+    server.restart();
+    let mut watch = act(&server, binding, &["watch", task]);
+    let mut seen =
+        BufReader::new(watch.stdout.take().unwrap()).lines().map(|text| line(&text.unwrap()));
+    assert_eq!(seen.next().unwrap().0, "INPUT_REQUIRED", "the snapshot of a paused task");
+    let refused = told(act(&server, binding, &["answer", task, "perhaps"]));
+    assert_eq!(refused.last().unwrap().0, "INPUT_REQUIRED", "{refused:?}");
+    let done = told(act(&server, binding, &["answer", task, "approve"]));
+    assert_eq!(done.last().unwrap().0, "COMPLETED", "{done:?}");
+    let rest: Vec<_> = seen.map(|(word, ..)| word).collect();
+    assert_eq!(rest, ["WORKING", "artifact_update", "COMPLETED"], "another's resume is seen");
+    assert!(watch.wait().unwrap().success());
+
+    server.restart();
+    let kept = told(act(&server, binding, &["get", task]));
+    let kept: Vec<_> =
+        kept.iter().map(|(word, words, _)| (word.as_str(), words.as_str())).collect();
+    assert_eq!(kept, [("COMPLETED", ""), ("artifact", "Sent: Tell Ada.")]);
+}
+
+#[test]
+fn the_sdk_resumes_a_pause_after_kills_by_json_rpc() {
+    a_pause_is_taken_up_by_other_processes_after_kills("JSONRPC");
+}
+
+#[test]
+fn the_sdk_resumes_a_pause_after_kills_by_http() {
+    a_pause_is_taken_up_by_other_processes_after_kills("HTTP+JSON");
+}
+
+#[test]
+fn the_sdk_resumes_a_pause_after_kills_by_grpc() {
+    a_pause_is_taken_up_by_other_processes_after_kills("GRPC");
+}
