@@ -11,7 +11,6 @@ mod keys;
 mod player;
 mod plays;
 mod real;
-
 mod recorded;
 mod responses;
 mod streaming;
