@@ -53,6 +53,10 @@ pub struct Settings {
     /// The workflow that `/a2a` and `/.well-known/agent-card.json` stand for (`HOLDPOINT_A2A_ROOT`; default: the first by name)
     #[arg(long, global = true, value_name = "NAME", help_heading = HEADING, hide_short_help = true)]
     pub a2a_root: Option<String>,
+    /// Also speak A2A's protocol 0.3, by JSON-RPC: `true` or `false` (`HOLDPOINT_A2A_V03`; default: false)
+    #[arg(long, global = true, value_name = "BOOL", help_heading = HEADING, hide_short_help = true)]
+    #[serde(default, deserialize_with = "plain_or_text")]
+    pub a2a_v03: Option<String>,
     /// Where clients reach this server, as agent cards say it (`HOLDPOINT_PUBLIC_URL`; default: as they called it)
     #[arg(long, global = true, value_name = "URL", help_heading = HEADING, hide_short_help = true)]
     pub public_url: Option<String>,
@@ -74,7 +78,7 @@ pub struct Settings {
     pub record_inputs: Option<String>,
     /// How long a stopping server waits for what is under way, in seconds (`HOLDPOINT_DRAIN_SECONDS`; default: 20)
     #[arg(long, global = true, value_name = "N", help_heading = HEADING, hide_short_help = true)]
-    #[serde(default, deserialize_with = "number_or_text")]
+    #[serde(default, deserialize_with = "plain_or_text")]
     pub drain_seconds: Option<String>,
 }
 
@@ -121,6 +125,8 @@ pub struct Config {
     pub workflows: PathBuf,
     /// The workflow that is the agent of the A2A root.
     pub a2a_root: Option<String>,
+    /// Whether A2A's protocol 0.3 is spoken as well.
+    pub a2a_v03: bool,
     /// Where clients reach this server.
     pub public_url: Option<String>,
     /// The file of API keys, if one was named; see [`Config::keys_path`].
@@ -205,6 +211,8 @@ impl Config {
             data: layers.path("data").unwrap_or_else(|| PathBuf::from("./holdpoint-data")),
             workflows: layers.path("workflows").unwrap_or_else(|| PathBuf::from("./workflows")),
             a2a_root: layers.text("a2a_root"),
+            a2a_v03: layers
+                .parsed("a2a_v03", "false", "`true` or `false`", |it| it.parse().ok())?,
             public_url: layers.optional(
                 "public_url",
                 "an address or a `http://` URL",
@@ -248,6 +256,7 @@ impl Config {
             ("workflows", path(&self.workflows)),
             ("listen", Some(self.listen.to_string())),
             ("a2a_root", self.a2a_root.clone()),
+            ("a2a_v03", Some(self.a2a_v03.to_string())),
             ("public_url", self.public_url.clone()),
             ("keys", self.keys.as_deref().and_then(path)),
             ("log", Some(self.log.clone())),
@@ -262,7 +271,9 @@ impl Config {
         for (name, value) in values {
             let place = place(name, self.origin(name), self.file.as_deref());
             lines.push(match value {
-                Some(number) if name == "drain_seconds" => format!("{name} = {number}  # {place}"),
+                Some(plain) if matches!(name, "drain_seconds" | "a2a_v03") => {
+                    format!("{name} = {plain}  # {place}")
+                }
                 Some(text) => format!("{name} = {}  # {place}", toml::Value::String(text)),
                 None => format!("# {name} is not set"),
             });
@@ -337,6 +348,7 @@ impl Settings {
             "workflows" => &self.workflows,
             "listen" => &self.listen,
             "a2a_root" => &self.a2a_root,
+            "a2a_v03" => &self.a2a_v03,
             "public_url" => &self.public_url,
             "keys" => &self.keys,
             "log" => &self.log,
@@ -399,15 +411,17 @@ fn server_url(text: &str) -> Option<String> {
     (known && uri.host().is_some_and(|host| !host.is_empty())).then_some(url)
 }
 
-fn number_or_text<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+fn plain_or_text<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
     enum Either {
         Number(u64),
+        Switch(bool),
         Text(String),
     }
     Ok(Some(match Either::deserialize(from)? {
         Either::Number(number) => number.to_string(),
+        Either::Switch(switch) => switch.to_string(),
         Either::Text(text) => text,
     }))
 }

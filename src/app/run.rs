@@ -83,6 +83,7 @@ fn agents(config: &Config, world: &World) -> Result<a2a::Settings, AppError> {
     Ok(a2a::Settings {
         root: config.a2a_root.clone(),
         public_url: config.public_url.clone(),
+        v03: config.a2a_v03,
         changed: SystemClock.now(),
     })
 }

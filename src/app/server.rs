@@ -15,13 +15,14 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tonic::service::Routes;
 
-use crate::api::a2a::{self, A2a};
+use crate::api::a2a::{self, A2a, A2aService};
 use crate::api::envelope::EnvelopeLayer;
 use crate::api::grpc::{Draw, Service};
 use crate::api::{Doorkeeper, MESSAGE_BYTES_MAX, pages};
 use crate::app::AppError;
 use crate::engine::Engine;
 use crate::wire::DESCRIPTORS;
+use crate::wire::lf::a2a_service_server::A2aServiceServer;
 use crate::wire::v1::orchestrator_server::OrchestratorServer;
 
 /// Streams of one connection; a client with more work opens another.
@@ -54,6 +55,7 @@ pub(super) async fn router(
         .max_encoding_message_size(usize::MAX);
     let (health_reporter, health) = tonic_health::server::health_reporter();
     health_reporter.set_serving::<OrchestratorServer<Service>>().await;
+    health_reporter.set_serving::<A2aServiceServer<A2aService>>().await;
     let reflection = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(DESCRIPTORS)

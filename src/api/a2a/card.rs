@@ -6,9 +6,9 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Response, StatusCode, header};
 use jiff::Timestamp;
 
-use crate::api::a2a::A2a;
 use crate::api::a2a::mapping::REQUESTS_EXTENSION;
 use crate::api::a2a::reading::INPUT_MODES;
+use crate::api::a2a::{A2a, v03};
 use crate::engine::Entry;
 use crate::kernel::{Millis, digest};
 use crate::wire::a2a::{
@@ -95,10 +95,15 @@ fn security(wants_key: bool) -> (BTreeMap<&'static str, SecurityScheme>, Vec<Sec
 }
 
 /// The card as a page, or that the one the caller has is still good.
-pub(super) fn page(card: &AgentCard, changed: Millis, asked: &HeaderMap) -> Response<Body> {
-    let body = serde_json::to_vec(card).unwrap_or_default();
+pub(super) fn page(a2a: &A2a, card: &AgentCard, asked: &HeaderMap) -> Response<Body> {
+    let mut card_json = serde_json::to_value(card).unwrap_or_default();
+    if a2a.settings.v03 {
+        let url = card.supported_interfaces.first().map(|first| first.url.as_str());
+        card_json = v03::merged(card_json, url.unwrap_or_default());
+    }
+    let body = card_json.to_string().into_bytes();
     let etag = format!("\"{}\"", digest::of_bytes(&body));
-    let modified = http_date(changed);
+    let modified = http_date(a2a.settings.changed);
     let given = |name| asked.get(name).and_then(|value| value.to_str().ok());
     let is_known = match given(header::IF_NONE_MATCH) {
         Some(tags) => tags.split(',').any(|tag| is_same(tag.trim(), &etag)),

@@ -119,7 +119,7 @@ fn card_page(
             None => format!("http://{}", host(authority, headers)?),
         };
         let card = card::card(a2a, &entry, agent, &base);
-        Ok::<_, Problem>(card::page(&card, a2a.settings.changed, headers))
+        Ok::<_, Problem>(card::page(a2a, &card, headers))
     };
     page().unwrap_or_else(|problem| rest::refused(&problem))
 }

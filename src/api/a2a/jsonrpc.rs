@@ -5,9 +5,9 @@ use axum::http::{Method, Response};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::api::a2a::A2a;
 use crate::api::a2a::errors::{Kind, Outcome, Problem};
 use crate::api::a2a::http::{Answer, Call, json, sse, stream, value};
+use crate::api::a2a::{A2a, v03};
 use crate::wire::a2a::StreamResponse;
 
 const JSON: &str = "application/json";
@@ -15,7 +15,12 @@ const JSON: &str = "application/json";
 /// Answers one call.
 pub(super) async fn answer(a2a: &A2a, call: Call) -> Response<Body> {
     let mut id = Value::Null;
+    let mut dialect = Dialect::Current;
     let outcome = match read(&call, &mut id) {
+        Ok((method, params)) if a2a.settings.v03 && v03::is_method(&method) => {
+            dialect = Dialect::Older { stays: v03::stays(&method) };
+            v03::perform(a2a, &call, &method, params).await
+        }
         Ok((method, params)) => perform(a2a, &call, &method, params).await,
         Err(problem) => Err(problem),
     };
@@ -23,7 +28,7 @@ pub(super) async fn answer(a2a: &A2a, call: Call) -> Response<Body> {
         Ok(Answer::Value(result)) => {
             json(200, JSON, &json!({"jsonrpc": "2.0", "id": id, "result": result}))
         }
-        Ok(Answer::Stream(stream)) => sse(stream, move |told| wrapped(&id, told)),
+        Ok(Answer::Stream(stream)) => sse(stream, move |told| wrapped(&id, dialect, told)),
         Err(problem) => refused(&id, &problem),
     }
 }
@@ -49,9 +54,25 @@ pub(super) fn refused(id: &Value, problem: &Problem) -> Response<Body> {
     json(status, JSON, &json!({"jsonrpc": "2.0", "id": id, "error": problem.to_jsonrpc()}))
 }
 
-fn wrapped(id: &Value, told: Outcome<StreamResponse>) -> Value {
+/// Which version of the protocol a call is written in.
+#[derive(Debug, Clone, Copy)]
+enum Dialect {
+    Current,
+    /// 0.3; and whether its stream stays open while the task waits.
+    Older {
+        stays: bool,
+    },
+}
+
+fn wrapped(id: &Value, dialect: Dialect, told: Outcome<StreamResponse>) -> Value {
     match told {
-        Ok(told) => json!({"jsonrpc": "2.0", "id": id, "result": told}),
+        Ok(told) => {
+            let told = match dialect {
+                Dialect::Current => json!(told),
+                Dialect::Older { stays } => v03::event(told, stays),
+            };
+            json!({"jsonrpc": "2.0", "id": id, "result": told})
+        }
         Err(problem) => json!({"jsonrpc": "2.0", "id": id, "error": problem.to_jsonrpc()}),
     }
 }

@@ -1,7 +1,7 @@
 //! A2A: every workflow as an agent that other agents give work to, on three bindings.
 //!
-//! One core, and thin bindings around it: JSON-RPC, HTTP+JSON, gRPC. Protocol 1.0. The core speaks
-//! `wire::a2a`; a binding reads a call into it and writes its outcome, and decides nothing.
+//! One core, and thin bindings around it: JSON-RPC, HTTP+JSON, gRPC. Protocol 1.0, and 0.3 behind a
+//! switch. The core speaks `wire::a2a`; a binding reads a call into it and writes its outcome, and decides nothing.
 
 mod card;
 mod core;
@@ -13,6 +13,7 @@ mod mapping;
 mod proto;
 mod reading;
 mod rest;
+mod v03;
 
 use std::sync::Arc;
 
@@ -34,6 +35,8 @@ pub struct Settings {
     pub root: Option<String>,
     /// Where clients reach this server, as a URL; what they called it if unset.
     pub public_url: Option<String>,
+    /// Whether protocol 0.3 is spoken as well.
+    pub v03: bool,
     /// When the cards were last changed: workflows are read at the start.
     pub changed: Millis,
 }

@@ -82,6 +82,18 @@ impl Core {
     }
 }
 
+impl Core {
+    /// A task, told once, as a stream that ends with it.
+    pub(in crate::api::a2a) async fn told_once(
+        &self,
+        caller: &Caller,
+        task: Task,
+    ) -> Outcome<TaskStream> {
+        let translator = Translator::over(&self.view(caller, &task.id).await?);
+        Ok(TaskStream::new(Some(task), None, translator))
+    }
+}
+
 /// Turns events into updates.
 #[derive(Debug)]
 pub(super) struct Translator {

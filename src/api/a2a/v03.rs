@@ -1,0 +1,277 @@
+//! 0.3: the protocol's earlier version on the JSON-RPC binding, behind a switch. A translation at the
+//! edge: its JSON is turned into 1.0's and back, and the core knows nothing of it.
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use crate::api::a2a::A2a;
+use crate::api::a2a::core::Caller;
+use crate::api::a2a::errors::{Kind, Outcome, Problem};
+use crate::api::a2a::http::{Answer, Call, stream};
+use crate::wire::a2a::{
+    Artifact, CancelTask, Content, GetTask, Message, Part, Role, SendMessage, SendMessageResponse,
+    StreamResponse, SubscribeToTask, Task, TaskState, TaskStatus,
+};
+
+/// The version as its cards say it.
+const PROTOCOL: &str = "0.3.0";
+
+/// Whether a method is of this version: its names have a slash.
+pub(super) fn is_method(method: &str) -> bool {
+    method.contains('/')
+}
+
+/// Whether a stream of this method stays open while the task waits.
+pub(super) fn stays(method: &str) -> bool {
+    method == "tasks/resubscribe"
+}
+
+/// Answers one call of this version.
+pub(super) async fn perform(
+    a2a: &A2a,
+    call: &Call,
+    method: &str,
+    params: Value,
+) -> Outcome<Answer> {
+    let caller = call.caller(a2a, "")?;
+    let core = &a2a.core;
+    match method {
+        "message/send" => {
+            let sent = core.send(&caller, &send_message(params)?).await?;
+            Ok(Answer::Value(match sent {
+                SendMessageResponse::Task(task) => task_out(*task),
+                SendMessageResponse::Message(message) => message_out(*message),
+            }))
+        }
+        "message/stream" => core.send_streaming(&caller, &send_message(params)?).await.map(stream),
+        "tasks/get" => {
+            let call: GetTask = typed(params)?;
+            Ok(Answer::Value(task_out(core.get(&caller, &call).await?)))
+        }
+        "tasks/cancel" => {
+            let call: CancelTask = typed(params)?;
+            Ok(Answer::Value(task_out(core.cancel(&caller, &call).await?)))
+        }
+        "tasks/resubscribe" => resubscribe(a2a, call, &caller, typed(params)?).await,
+        "tasks/pushNotificationConfig/set"
+        | "tasks/pushNotificationConfig/get"
+        | "tasks/pushNotificationConfig/list"
+        | "tasks/pushNotificationConfig/delete" => Err(core.no_push()),
+        "agent/getAuthenticatedExtendedCard" => Err(core.no_extended_card()),
+        _ => {
+            let method: String = method.chars().take(80).collect();
+            let message = format!("there is no method `{method}`");
+            Err(Problem::new(Kind::MethodNotFound, "method.unknown", message))
+        }
+    }
+}
+
+/// A task that is over is told once more, where 1.0 refuses.
+async fn resubscribe(
+    a2a: &A2a,
+    call: &Call,
+    caller: &Caller,
+    wanted: SubscribeToTask,
+) -> Outcome<Answer> {
+    let core = &a2a.core;
+    match core.subscribe(caller, &wanted, call.last_event()).await {
+        Err(problem) if problem.kind == Kind::UnsupportedOperation => {
+            let get = GetTask { id: wanted.id, ..GetTask::default() };
+            let task = core.get(caller, &get).await?;
+            Ok(stream(core.told_once(caller, task).await?))
+        }
+        subscribed => subscribed.map(stream),
+    }
+}
+
+/// An event of a stream. `stays` if the stream does not end with a pause.
+pub(super) fn event(told: StreamResponse, stays: bool) -> Value {
+    match told {
+        StreamResponse::Task(task) => task_out(*task),
+        StreamResponse::Message(message) => message_out(*message),
+        StreamResponse::StatusUpdate(update) => {
+            let is_last = match update.status.state {
+                TaskState::Completed
+                | TaskState::Failed
+                | TaskState::Canceled
+                | TaskState::Rejected => true,
+                TaskState::InputRequired => !stays,
+                TaskState::Unspecified
+                | TaskState::Submitted
+                | TaskState::Working
+                | TaskState::AuthRequired => false,
+            };
+            json!({
+                "kind": "status-update",
+                "taskId": update.task_id,
+                "contextId": update.context_id,
+                "status": status_out(update.status),
+                "final": is_last,
+            })
+        }
+        StreamResponse::ArtifactUpdate(update) => json!({
+            "kind": "artifact-update",
+            "taskId": update.task_id,
+            "contextId": update.context_id,
+            "artifact": artifact_out(update.artifact),
+            "append": update.append,
+            "lastChunk": update.last_chunk,
+        }),
+    }
+}
+
+/// A card that clients of either version can read.
+pub(super) fn merged(mut card: Value, url: &str) -> Value {
+    let older = json!({"url": url, "protocolBinding": "JSONRPC", "protocolVersion": "0.3"});
+    if let Some(interfaces) = card["supportedInterfaces"].as_array_mut() {
+        interfaces.push(older);
+    }
+    card["url"] = json!(url);
+    card["preferredTransport"] = json!("JSONRPC");
+    card["protocolVersion"] = json!(PROTOCOL);
+    card["supportsAuthenticatedExtendedCard"] = json!(false);
+    if let Some(schemes) = card.get_mut("securitySchemes").and_then(Value::as_object_mut) {
+        let mut required = Map::new();
+        for (name, scheme) in schemes {
+            scheme["type"] = json!("http");
+            scheme["scheme"] = json!("Bearer");
+            required.insert(name.clone(), json!([]));
+        }
+        card["security"] = json!([required]);
+    }
+    card
+}
+
+fn typed<T: DeserializeOwned>(params: Value) -> Outcome<T> {
+    serde_json::from_value(params).map_err(|error| Problem::invalid("params", error))
+}
+
+fn send_message(mut params: Value) -> Outcome<SendMessage> {
+    let message = params.get_mut("message").map(Value::take).unwrap_or_default();
+    params["message"] = message_in(message)?;
+    if let Some(configuration) = params.get_mut("configuration").and_then(Value::as_object_mut) {
+        let blocking = configuration.get("blocking").and_then(Value::as_bool).unwrap_or(true);
+        configuration.insert("returnImmediately".into(), json!(!blocking));
+        if let Some(push) = configuration.remove("pushNotificationConfig") {
+            configuration.insert("taskPushNotificationConfig".into(), push);
+        }
+    }
+    typed(params)
+}
+
+fn message_in(mut message: Value) -> Outcome<Value> {
+    let fields = message
+        .as_object_mut()
+        .ok_or_else(|| Problem::invalid("params.message", "expected a message"))?;
+    let role = match fields.get("role").and_then(Value::as_str) {
+        Some("user") => "ROLE_USER",
+        Some("agent") => "ROLE_AGENT",
+        Some(_) | None => "ROLE_UNSPECIFIED",
+    };
+    fields.insert("role".into(), json!(role));
+    let parts = fields.get_mut("parts").and_then(Value::as_array_mut);
+    for part in parts.into_iter().flatten() {
+        part_in(part);
+    }
+    Ok(message)
+}
+
+/// A file's fields lie a level deeper in this version; texts and data are alike but for `kind`.
+fn part_in(part: &mut Value) {
+    let Some(file) = part.get_mut("file").map(Value::take) else { return };
+    let fields =
+        [("bytes", "raw"), ("uri", "url"), ("name", "filename"), ("mimeType", "mediaType")];
+    for (old, new) in fields {
+        if let Some(value) = file.get(old).filter(|value| !value.is_null()) {
+            part[new] = value.clone();
+        }
+    }
+}
+
+fn task_out(task: Task) -> Value {
+    let mut out = json!({
+        "kind": "task",
+        "id": task.id,
+        "contextId": task.context_id,
+        "status": status_out(task.status),
+        "artifacts": task.artifacts.into_iter().map(artifact_out).collect::<Vec<_>>(),
+        "history": task.history.into_iter().map(message_out).collect::<Vec<_>>(),
+    });
+    if let Some(metadata) = task.metadata {
+        out["metadata"] = Value::Object(metadata);
+    }
+    out
+}
+
+fn status_out(status: TaskStatus) -> Value {
+    let mut out = json!({"state": word(status.state)});
+    if let Some(message) = status.message {
+        out["message"] = message_out(message);
+    }
+    if let Some(timestamp) = status.timestamp {
+        out["timestamp"] = json!(timestamp);
+    }
+    out
+}
+
+fn word(state: TaskState) -> &'static str {
+    match state {
+        TaskState::Unspecified => "unknown",
+        TaskState::Submitted => "submitted",
+        TaskState::Working => "working",
+        TaskState::Completed => "completed",
+        TaskState::Failed => "failed",
+        TaskState::Canceled => "canceled",
+        TaskState::InputRequired => "input-required",
+        TaskState::Rejected => "rejected",
+        TaskState::AuthRequired => "auth-required",
+    }
+}
+
+fn message_out(message: Message) -> Value {
+    let mut out = json!({
+        "kind": "message",
+        "messageId": message.message_id,
+        "contextId": message.context_id,
+        "taskId": message.task_id,
+        "role": if message.role == Role::User { "user" } else { "agent" },
+        "parts": message.parts.into_iter().map(part_out).collect::<Vec<_>>(),
+    });
+    if let Some(metadata) = message.metadata {
+        out["metadata"] = Value::Object(metadata);
+    }
+    if !message.extensions.is_empty() {
+        out["extensions"] = json!(message.extensions);
+    }
+    out
+}
+
+fn artifact_out(artifact: Artifact) -> Value {
+    let parts: Vec<_> = artifact.parts.into_iter().map(part_out).collect();
+    json!({"artifactId": artifact.artifact_id, "name": artifact.name, "parts": parts})
+}
+
+fn part_out(part: Part) -> Value {
+    let file = |field: &str, value: String| {
+        let mut file = json!({field: value});
+        if !part.filename.is_empty() {
+            file["name"] = json!(part.filename);
+        }
+        if !part.media_type.is_empty() {
+            file["mimeType"] = json!(part.media_type);
+        }
+        json!({"kind": "file", "file": file})
+    };
+    let mut out = match part.content {
+        Content::Text(text) => json!({"kind": "text", "text": text}),
+        Content::Raw(bytes) => file("bytes", bytes),
+        Content::Url(url) => file("uri", url),
+        Content::Data(data) if data.is_object() => json!({"kind": "data", "data": data}),
+        // Data is always an object in this version.
+        Content::Data(data) => json!({"kind": "data", "data": {"value": data}}),
+    };
+    if let Some(metadata) = part.metadata {
+        out["metadata"] = Value::Object(metadata);
+    }
+    out
+}
