@@ -32,10 +32,9 @@ fn bounded(run: Budget, session: Budget, on_exceeded: OnExceeded) -> [Workflow; 
 }
 
 async fn failure(engine: &Engine, run: &str) -> String {
-    match engine.head(run, &someone()).await.unwrap().status {
-        HeadStatus::Failed(failure) => format!("{}: {}", failure.code, failure.message),
-        other => panic!("{other:?}"),
-    }
+    let status = engine.head(run, &someone()).await.unwrap().status;
+    let HeadStatus::Failed(failure) = status else { panic!("{status:?}") };
+    format!("{}: {}", failure.code, failure.message)
 }
 
 #[tokio::test]
