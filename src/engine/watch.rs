@@ -113,7 +113,9 @@ impl Watch {
                     self.is_done = true;
                     return Ok(());
                 }
+                // What was published before the end is told before the end is.
                 tokio::select! {
+                    biased;
                     () = changed => {}
                     error = self.engine.ended() => return Err(error),
                 }

@@ -140,7 +140,6 @@ impl Engine {
             Err(ToolFault { failure: panicked(&error).failure, may_have_happened: true })
         });
         drop(guard);
-        failpoint::hit("engine.after_tool");
         Command::ToolReturned { turn, call_id, outcome }
     }
 

@@ -120,7 +120,7 @@ async fn cut_off(safety: &str, death: Death) -> CutOff {
     std::fs::write(folder.path().join("flows/payment.yaml"), flow.to_string()).unwrap();
     let failpoint = match death {
         Death::Meanwhile => None,
-        Death::BeforeOutcome => Some("engine.after_tool:1"),
+        Death::BeforeOutcome => Some("engine.after_effect:1"),
     };
     let mut served = Served::start(folder.path(), failpoint);
     let request = RunWorkflowRequest {
