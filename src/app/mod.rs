@@ -117,7 +117,9 @@ impl AppError {
             Self::Store(crate::store::OpenError::Held { .. }) => {
                 Some("this command wants the directory for itself; stop the server first".into())
             }
-            Self::Workflows(_) => Some("`holdpoint check` shows the same".into()),
+            Self::Workflows(_) => {
+                Some("`holdpoint check` shows the same, but for keys that are not set".into())
+            }
             Self::Keys(_)
             | Self::NotWired(_)
             | Self::Store(_)

@@ -58,19 +58,14 @@ impl Http {
         ear: &mut Ear<'_>,
     ) -> Result<Reply, ModelFault> {
         let total = self.after(asking.settings.total_ms);
-        let outcome = tokio::select! {
+        tokio::select! {
             outcome = Box::pin(self.tries(asking, ear)) => outcome,
             () = total => {
-                self.breakers.ill(asking.settings.base_url.as_str(), self.clock.now());
-                Err(ModelFault::new(Code::TimeoutTotal, "not done within `timeouts.total`"))
+                let slow = "not done within `timeouts.total`";
+                self.breakers.ill(asking.settings.base_url.as_str(), self.clock.now(), slow);
+                Err(ModelFault::new(Code::TimeoutTotal, slow))
             }
-        };
-        outcome.map_err(|mut fault| {
-            if let Some(key) = asking.key {
-                fault.message = key.masked(&fault.message);
-            }
-            fault
-        })
+        }
     }
 
     async fn tries(&self, asking: &Asking<'_>, ear: &mut Ear<'_>) -> Result<Reply, ModelFault> {
@@ -96,15 +91,24 @@ impl Http {
 
     async fn try_once(&self, asking: &Asking<'_>, ear: &mut Ear<'_>) -> Result<Reply, ModelFault> {
         let address = asking.settings.base_url.as_str();
-        let passage = self.breakers.enter(address, self.clock.now()).map_err(|left_ms| {
+        let passage = self.breakers.enter(address, self.clock.now()).map_err(|(left_ms, why)| {
             let seconds = left_ms.div_ceil(1_000);
-            let message =
-                format!("its server failed too often and is left alone for {seconds} s more");
+            let message = format!(
+                "its server failed too often and is left alone for {seconds} s more; last: {why}"
+            );
             ModelFault::new(Code::CircuitOpen, message)
         })?;
-        let outcome = self.ask(asking, ear).await;
+        // Masked before anybody keeps it: the circuit tells it to others.
+        let outcome = self.ask(asking, ear).await.map_err(|mut fault| {
+            if let Some(key) = asking.key {
+                fault.message = key.masked(&fault.message);
+            }
+            fault
+        });
         match &outcome {
-            Err(fault) if fault.code.is_illness() => passage.ill(self.clock.now()),
+            Err(fault) if fault.code.is_illness() => {
+                passage.ill(self.clock.now(), &fault.message);
+            }
             Ok(_) | Err(_) => passage.well(),
         }
         outcome

@@ -23,18 +23,20 @@ async fn a_circuit_opens_is_probed_once_and_closes() {
     .await;
     let clock = Arc::new(Hasty::default());
     let desk = Desk::new(clock.clone(), "openai_chat", &server.base_url, &json!({"retries": 0}));
-    for _ in 0..5 {
+    for _ in 0..10 {
         let (code, _) = Desk::fault(desk.ask(&hello()).await.0);
         assert_eq!(code, "model.unavailable");
     }
-    let open = Desk::fault(desk.ask(&hello()).await.0);
-    assert_eq!(open, ("model.circuit_open".to_owned(), true));
-    assert_eq!(server.seen().len(), 5, "a server that is left alone is not asked");
+    let open = desk.ask(&hello()).await.0;
+    let message = open.as_ref().unwrap_err().failure.message.clone();
+    assert!(message.ends_with("last: the server says 503"), "{message}");
+    assert_eq!(Desk::fault(open), ("model.circuit_open".to_owned(), true));
+    assert_eq!(server.seen().len(), 10, "a server that is left alone is not asked");
 
     clock.advance(15_000);
     assert_eq!(Desk::fault(desk.ask(&hello()).await.0).0, "model.unavailable");
     assert_eq!(Desk::fault(desk.ask(&hello()).await.0).0, "model.circuit_open");
-    assert_eq!(server.seen().len(), 6, "one probe");
+    assert_eq!(server.seen().len(), 11, "one probe");
 
     clock.advance(15_000);
     is_well.store(true, Ordering::SeqCst);
@@ -52,8 +54,8 @@ async fn a_no_that_is_ours_opens_no_circuit() {
         &server.base_url,
         &json!({"retries": 0}),
     );
-    for _ in 0..10 {
+    for _ in 0..20 {
         assert_eq!(Desk::fault(desk.ask(&hello()).await.0).0, "model.unauthorized");
     }
-    assert_eq!(server.seen().len(), 10);
+    assert_eq!(server.seen().len(), 20);
 }
