@@ -1,6 +1,7 @@
 //! The engine's laws, on the reference store, with a clock that the tests move.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use holdpoint::engine::{
     AnswerRequest, Engine, EngineError, ForkRequest, InboxFilter, StartRequest, Until,
@@ -202,7 +203,8 @@ fn until_the_plug_is_pulled<T: Send + 'static>(
 ) -> T {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let outcome = runtime.block_on(first);
-    runtime.shutdown_background();
+    // Waits until the workers have let go: a task that still wrote would be a second server.
+    runtime.shutdown_timeout(Duration::from_secs(10));
     outcome
 }
 
