@@ -52,6 +52,8 @@ pub const DEFINITION: u8 = b'f';
 pub const PIECE: u8 = b'c';
 /// How many times the store was opened.
 pub const EPOCH: &[u8] = b"mepoch";
+/// How many runs and events the store must hold.
+pub const TALLY: &[u8] = b"mtally";
 
 const DIGITS: u128 = 36;
 const TAIL: usize = 2;

@@ -21,6 +21,7 @@ use crate::store::leases::Leases;
 use crate::store::sled::group::Group;
 use crate::store::sled::prepared::{Prepared, Sealed};
 use crate::store::sled::shelf::{Shelf, fault};
+use crate::store::sled::tally::Tally;
 use crate::store::sled::tide::Tide;
 
 /// Jobs that may wait for the committer; beyond it callers wait for their turn to queue. Several
@@ -87,6 +88,7 @@ pub(super) struct Committer {
     pub(super) leases: Arc<Leases>,
     pub(super) health: Arc<Health>,
     pub(super) tide: Tide,
+    pub(super) tally: Tally,
     pub(super) written: u64,
 }
 
@@ -122,7 +124,7 @@ impl Committer {
         let (shelf, leases) = (Arc::clone(&self.shelf), Arc::clone(&self.leases));
         let written = shelf.with(|db| {
             ready?;
-            let mut group = Group::new(db, &leases);
+            let mut group = Group::new(db, &leases, self.tally);
             for job in jobs.iter() {
                 answers.push(match job {
                     Job::Append(append, _) => group.append(append),
@@ -161,6 +163,7 @@ impl Committer {
 
     /// J2: everything in the group is durable when this returns `Ok`.
     fn commit(&mut self, db: &::sled::Db, group: Group<'_>) -> Result<(), Fault> {
+        let tally = group.tally();
         let Some((batch, bytes)) = group.into_batch() else { return Ok(()) };
         failpoint::hit("store.before_batch");
         let outcome = db.apply_batch(batch).map_err(|error| fault(&error)).and_then(|()| {
@@ -174,6 +177,7 @@ impl Committer {
             return self.health.check();
         }
         failpoint::hit("store.after_sync");
+        self.tally = tally;
         self.written += bytes;
         Ok(())
     }
@@ -185,7 +189,7 @@ impl Committer {
         let mut pruned = 0;
         while pruned < limit {
             let slice = shelf.with(|db| {
-                let mut group = Group::new(db, &leases);
+                let mut group = Group::new(db, &leases, self.tally);
                 let pruned = group.prune(before, PRUNE_MAX.min(limit - pruned))?;
                 self.commit(db, group)?;
                 Ok(pruned)

@@ -8,6 +8,7 @@ mod group;
 mod prepared;
 mod reader;
 mod shelf;
+mod tally;
 mod tide;
 mod values;
 
@@ -32,6 +33,7 @@ use crate::store::sled::committer::{Committer, Health, Job, QUEUE_MAX};
 use crate::store::sled::directory::Directory;
 use crate::store::sled::prepared::{Prepared, Sealed};
 use crate::store::sled::shelf::Shelf;
+use crate::store::sled::tally::Tally;
 use crate::store::sled::tide::Tide;
 
 /// Journals in a directory.
@@ -52,6 +54,7 @@ impl SledJournal {
         let tide = Tide::open(&config.dir).map_err(failed)?;
         shelf.check(|db| tide.check(&config.dir, db))?;
         let epoch = next_epoch(&shelf)?;
+        let tally = shelf.with(Tally::read).map_err(|fault| damaged(&shelf, &fault))?;
         let finished = shelf.directory.finish();
         finished.map_err(|source| OpenError::of(&config.dir, source))?;
         let shelf = Arc::new(shelf);
@@ -63,6 +66,7 @@ impl SledJournal {
             leases: Arc::clone(&leases),
             health: Arc::clone(&health),
             tide,
+            tally: tally.unwrap_or_default(),
             written: 0,
         };
         std::thread::Builder::new()
@@ -108,10 +112,6 @@ impl SledJournal {
 
 /// Counts this opening, durably, so that its fences are above those of every earlier one (J4).
 fn next_epoch(shelf: &Shelf) -> Result<u64, OpenError> {
-    let damaged = |fault: &Fault| OpenError::Damaged {
-        dir: shelf.directory.path().to_path_buf(),
-        what: fault.to_string(),
-    };
     let counted = shelf.with(|db| {
         let epoch: u64 = match reader::record(db, keys::EPOCH)? {
             Some(record) => codec::unseal_json(keys::EPOCH, &record)?,
@@ -126,7 +126,12 @@ fn next_epoch(shelf: &Shelf) -> Result<u64, OpenError> {
         failpoint::hit("store.after_epoch");
         Ok(epoch + 1)
     });
-    counted.map_err(|fault| damaged(&fault))
+    counted.map_err(|fault| damaged(shelf, &fault))
+}
+
+fn damaged(shelf: &Shelf, fault: &Fault) -> OpenError {
+    let dir = shelf.directory.path().to_path_buf();
+    OpenError::Damaged { dir, what: fault.to_string() }
 }
 
 #[async_trait]
