@@ -109,7 +109,9 @@ async fn j6_a_damaged_record_is_told_and_the_others_go_on() {
             let events = run(&mut client, start_of("chat", "", "Hello", "")).await;
             open.push((events[0].run_id.clone(), asked(&events).unwrap().request_id));
         }
-        server.kill();
+        // Stopped, not killed: what is still in the write-ahead log would heal it.
+        server.terminate();
+        server.wait();
         let damaged = flip(&root.path().join("data"), prefix).to_string();
         server.restart();
         let mut client = server.client().await;
@@ -152,14 +154,20 @@ async fn j6_a_byte_that_rots_in_the_log_never_loses_anything_silently() {
     server.kill();
     let (data, kept) = (root.path().join("data"), root.path().join("kept"));
     copy(&data, &kept);
-    let length = fs::metadata(kept.join("store/db")).unwrap().len();
     let (mut refused, mut passed_over) = (0, 0);
-    for part in 0..16 {
+    for (file, part) in
+        ["store/db", "wal"].into_iter().flat_map(|file| (0..16).map(move |n| (file, n)))
+    {
         fs::remove_dir_all(&data).unwrap();
         copy(&kept, &data);
-        let mut log = fs::read(data.join("store/db")).unwrap();
-        log[usize::try_from(length * part / 16).unwrap() + 40] ^= 0x10;
-        fs::write(data.join("store/db"), log).unwrap();
+        let mut log = fs::read(data.join(file)).unwrap();
+        let place = match part {
+            // The last that was acknowledged: as if it had been cut short.
+            15 => log.windows(4).rposition(|four| four == b"HPW1").unwrap_or_default() + 40,
+            part => log.len() * part / 16 + 40,
+        };
+        log[place] ^= 0x10;
+        fs::write(data.join(file), log).unwrap();
         let is_whole = match Setup::new(root.path()).try_start() {
             // sled may pass over a whole commit in the middle of its log: what is there is whole, or
             // is said to be damaged.
@@ -184,11 +192,12 @@ async fn j6_a_byte_that_rots_in_the_log_never_loses_anything_silently() {
         };
         // The doctor may see more than the runs do, never less.
         let told = command(root.path(), &["doctor"]);
-        assert!(is_whole || told.code == 1, "part {part}: {}", told.out);
+        assert!(is_whole || told.code == 1, "{file}, part {part}: {}", told.out);
     }
-    println!("{refused} refused, {passed_over} passed over, of 16");
+    // Much of it is healed: the write-ahead log still has what rotted in sled's.
+    println!("{refused} refused, {passed_over} passed over, of 32");
     let told = server.told();
-    assert!(refused + passed_over >= 8, "{refused} and {passed_over} of 16: {told}");
+    assert!(refused + passed_over >= 8, "{refused} and {passed_over} of 32: {told}");
     assert!(told.contains("has lost the end of its log"), "{told}");
     fs::remove_dir_all(&data).unwrap();
     copy(&kept, &data);
@@ -203,7 +212,7 @@ async fn lengths(client: &mut Client) -> Vec<(String, u64)> {
     runs.into_iter().map(|run| (run.run_id, run.sequence)).collect()
 }
 
-fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();

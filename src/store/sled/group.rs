@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use ::sled::{Batch, Db, IVec};
+use ::sled::{Db, IVec};
 
 use crate::kernel::{Millis, RunId, Version};
 use crate::ports::{AppendError, Fault, KeyRow};
@@ -16,6 +16,7 @@ use crate::store::sled::reader;
 use crate::store::sled::shelf::fault;
 use crate::store::sled::tally::Tally;
 use crate::store::sled::values;
+use crate::store::sled::wal::Write;
 
 /// Writes that are decided on but not yet made.
 #[derive(Debug)]
@@ -38,22 +39,14 @@ impl<'a> Group<'a> {
         self.tally
     }
 
-    /// Everything as one batch, and what it weighs; nothing if there is nothing to write.
-    pub(super) fn into_batch(self) -> Option<(Batch, u64)> {
+    /// Every write, with the new tally; nothing if there is nothing to write.
+    pub(super) fn into_writes(self) -> Option<Vec<Write>> {
         if self.writes.is_empty() {
             return None;
         }
-        let mut batch = Batch::default();
-        let mut bytes = 0;
-        batch.insert(keys::TALLY, self.tally.record());
-        for (key, value) in self.writes {
-            bytes += key.len() + value.as_ref().map_or(0, |value| value.len());
-            match value {
-                Some(value) => batch.insert(key, value),
-                None => batch.remove(key),
-            }
-        }
-        Some((batch, crate::store::audit::count(bytes)))
+        let mut writes: Vec<_> = self.writes.into_iter().collect();
+        writes.push((keys::TALLY.to_vec(), Some(self.tally.record().into())));
+        Some(writes)
     }
 
     /// Adds an append, or says why it cannot be (J3, J4).

@@ -11,6 +11,7 @@ mod shelf;
 mod tally;
 mod tide;
 mod values;
+mod wal;
 
 use std::sync::Arc;
 
@@ -35,6 +36,7 @@ use crate::store::sled::prepared::{Prepared, Sealed};
 use crate::store::sled::shelf::Shelf;
 use crate::store::sled::tally::Tally;
 use crate::store::sled::tide::Tide;
+use crate::store::sled::wal::{Unread, Wal};
 
 /// Journals in a directory.
 #[derive(Debug)]
@@ -51,6 +53,7 @@ impl SledJournal {
         let directory = Directory::take(&config.dir, config.reserve_bytes)?;
         let shelf = Shelf::open(config, directory)?;
         let failed = |source| OpenError::of(&config.dir, source);
+        let wal = replayed(config, &shelf)?;
         let tide = Tide::open(&config.dir).map_err(failed)?;
         shelf.check(|db| tide.check(&config.dir, db))?;
         let epoch = next_epoch(&shelf)?;
@@ -67,6 +70,7 @@ impl SledJournal {
             health: Arc::clone(&health),
             tide,
             tally: tally.unwrap_or_default(),
+            wal,
             written: 0,
         };
         std::thread::Builder::new()
@@ -108,6 +112,40 @@ impl SledJournal {
         self.queue.send(job(reply)).await.map_err(|_| gone())?;
         answer.await.map_err(|_| gone())
     }
+}
+
+/// Gives sled what it was not made to sync before the last process ended.
+fn replayed(config: &StoreConfig, shelf: &Shelf) -> Result<Wal, OpenError> {
+    let settled = shelf.with(|db| match reader::record(db, keys::SETTLED)? {
+        None => Ok(0),
+        Some(record) => {
+            let bytes = codec::unseal(keys::SETTLED, &record)?;
+            let bytes = bytes.try_into().map_err(|_| Fault::Corrupt("no generation".into()))?;
+            Ok(u64::from_be_bytes(bytes))
+        }
+    });
+    let settled = settled.map_err(|fault| damaged(shelf, &fault))?;
+    let (mut wal, groups) = Wal::open(&config.dir, settled + 1).map_err(|unread| match unread {
+        Unread::Io(source) => OpenError::of(&config.dir, source),
+        Unread::Rotten(what) => {
+            let what = format!("its write-ahead log: {what}");
+            OpenError::Damaged { dir: config.dir.clone(), what }
+        }
+    })?;
+    if groups.is_empty() {
+        return Ok(wal);
+    }
+    tracing::debug!(groups = groups.len(), "what was not settled is written again");
+    failpoint::hit("store.before_replay");
+    let written = shelf.with(|db| {
+        for group in groups {
+            db.apply_batch(committer::batch(group)).map_err(|error| shelf::fault(&error))?;
+        }
+        shelf.settle(db, settled + 1)
+    });
+    written.map_err(|fault| damaged(shelf, &fault))?;
+    wal.begin_anew().map_err(|source| OpenError::of(&config.dir, source))?;
+    Ok(wal)
 }
 
 /// Counts this opening, durably, so that its fences are above those of every earlier one (J4).
