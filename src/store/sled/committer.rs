@@ -2,11 +2,11 @@
 //! durable in one step, and only then answers.
 //!
 //! ```text
-//! callers ──queue──► gather ─► check each ─► one record ─► fdatasync ─► one batch ─► answer each
+//! callers ──queue──► gather ─► check each ─► one record ─► fdatasync ─► sled ─► answer each
 //! ```
 //!
-//! - **J1** One record of the write-ahead log, one batch: all of a group's writes are recovered, or
-//!   none. Nobody can read them before they are durable.
+//! - **J1** One record of the write-ahead log: all of a group's writes are recovered, or none. Nobody
+//!   can read them before they are durable, or some of them without the others.
 //! - **J2** sled's `flush` ends in `sync_file_range`, which survives no power cut; `fdatasync` does.
 //! - **E7** A failed write is never tried again: the store has failed, and says so to everyone.
 
@@ -21,7 +21,7 @@ use crate::ports::{AppendError, Fault};
 use crate::store::leases::Leases;
 use crate::store::sled::group::Group;
 use crate::store::sled::prepared::{Prepared, Sealed};
-use crate::store::sled::shelf::{Shelf, fault};
+use crate::store::sled::shelf::Shelf;
 use crate::store::sled::tally::Tally;
 use crate::store::sled::tide::Tide;
 use crate::store::sled::wal::{Wal, Write};
@@ -124,10 +124,9 @@ impl Committer {
     fn commit_jobs(&mut self, jobs: &mut Vec<Job>) {
         let ready = self.health.check().and_then(|()| self.shelf.has_room());
         let mut answers = Vec::with_capacity(jobs.len());
-        let (shelf, leases) = (Arc::clone(&self.shelf), Arc::clone(&self.leases));
-        let written = shelf.with(|db| {
+        let decided = self.shelf.with(|db| {
             ready?;
-            let mut group = Group::new(db, &leases, self.tally);
+            let mut group = Group::new(db, &self.leases, self.tally);
             for job in jobs.iter() {
                 answers.push(match job {
                     Job::Append(append, _) => group.append(append),
@@ -135,8 +134,9 @@ impl Committer {
                     Job::Prune { .. } | Job::Close(_) => Ok(0),
                 });
             }
-            self.commit(db, group)
+            Ok((group.tally(), group.into_writes()))
         });
+        let written = decided.and_then(|(tally, writes)| self.commit(tally, writes));
         failpoint::hit("store.before_ack");
         if let Err(fault) = written {
             // Whatever was decided, even a no, was decided on writes that were never made.
@@ -165,33 +165,32 @@ impl Committer {
     }
 
     /// J2: everything in the group is durable when this returns `Ok`.
-    fn commit(&mut self, db: &::sled::Db, group: Group<'_>) -> Result<(), Fault> {
-        let tally = group.tally();
-        let Some(writes) = group.into_writes() else { return Ok(()) };
+    fn commit(&mut self, tally: Tally, writes: Option<Vec<Write>>) -> Result<(), Fault> {
+        let Some(writes) = writes else { return Ok(()) };
         failpoint::hit("store.before_record");
-        if let Err(failure) = self.write(db, writes) {
+        if let Err(failure) = self.write(writes) {
             self.health.fail(&failure.to_string());
             return self.health.check();
         }
-        failpoint::hit("store.after_batch");
+        failpoint::hit("store.after_write");
         self.tally = tally;
         Ok(())
     }
 
-    fn write(&mut self, db: &::sled::Db, writes: Vec<Write>) -> Result<(), Fault> {
+    fn write(&mut self, writes: Vec<Write>) -> Result<(), Fault> {
         if self.wal.is_full() {
-            self.settle(db)?;
+            self.settle()?;
         }
         let failed = |error| Fault::Permanent(format!("the write-ahead log: {error}"));
         self.wal.append(&writes).map_err(failed)?;
         failpoint::hit("store.after_sync");
         self.written += weight(&writes);
-        db.apply_batch(batch(writes)).map_err(|error| fault(&error))
+        self.shelf.write(writes)
     }
 
     /// Makes sled hold durably what the write-ahead log does, and begins that anew.
-    fn settle(&mut self, db: &::sled::Db) -> Result<(), Fault> {
-        self.shelf.settle(db, self.wal.generation())?;
+    fn settle(&mut self) -> Result<(), Fault> {
+        self.shelf.settle(self.wal.generation())?;
         let failed = |error| Fault::Permanent(format!("the write-ahead log: {error}"));
         self.wal.begin_anew().map_err(failed)
     }
@@ -199,15 +198,14 @@ impl Committer {
     fn prune(&mut self, before: Millis, limit: usize) -> Result<usize, Fault> {
         self.health.check()?;
         self.tide.clear().map_err(|error| Fault::Permanent(format!("the tide: {error}")))?;
-        let (shelf, leases) = (Arc::clone(&self.shelf), Arc::clone(&self.leases));
         let mut pruned = 0;
         while pruned < limit {
-            let slice = shelf.with(|db| {
-                let mut group = Group::new(db, &leases, self.tally);
+            let (slice, tally, writes) = self.shelf.with(|db| {
+                let mut group = Group::new(db, &self.leases, self.tally);
                 let pruned = group.prune(before, PRUNE_MAX.min(limit - pruned))?;
-                self.commit(db, group)?;
-                Ok(pruned)
+                Ok((pruned, group.tally(), group.into_writes()))
             })?;
+            self.commit(tally, writes)?;
             pruned += slice;
             if slice == 0 {
                 break;
@@ -221,8 +219,7 @@ impl Committer {
             return;
         }
         self.written = 0;
-        let shelf = Arc::clone(&self.shelf);
-        if let Err(failure) = shelf.with(|db| self.settle(db)).and_then(|()| shelf.refresh()) {
+        if let Err(failure) = self.settle().and_then(|()| self.shelf.refresh()) {
             self.health.fail(&failure.to_string());
         }
     }
@@ -230,28 +227,15 @@ impl Committer {
     /// Everything acknowledged is durable already; what is left is to let go. Settled first, so that
     /// the next opening has nothing to replay.
     fn close(&mut self) {
-        let shelf = Arc::clone(&self.shelf);
         if self.health.check().is_ok()
             && self.wal.is_needed()
-            && let Err(failure) = shelf.with(|db| self.settle(db))
+            && let Err(failure) = self.settle()
         {
             tracing::warn!(%failure, "the store was not settled; the next opening will do it");
         }
         self.health.is_closed.store(true, Ordering::Release);
         self.shelf.close();
     }
-}
-
-/// Writes as sled takes them: all or none.
-pub(super) fn batch(writes: Vec<Write>) -> ::sled::Batch {
-    let mut batch = ::sled::Batch::default();
-    for (key, value) in writes {
-        match value {
-            Some(value) => batch.insert(key, value),
-            None => batch.remove(key),
-        }
-    }
-    batch
 }
 
 fn weight(writes: &[Write]) -> u64 {

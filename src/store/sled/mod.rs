@@ -137,13 +137,9 @@ fn replayed(config: &StoreConfig, shelf: &Shelf) -> Result<Wal, OpenError> {
     }
     tracing::debug!(groups = groups.len(), "what was not settled is written again");
     failpoint::hit("store.before_replay");
-    let written = shelf.with(|db| {
-        for group in groups {
-            db.apply_batch(committer::batch(group)).map_err(|error| shelf::fault(&error))?;
-        }
-        shelf.settle(db, settled + 1)
-    });
-    written.map_err(|fault| damaged(shelf, &fault))?;
+    let written = groups.into_iter().try_for_each(|group| shelf.write(group));
+    let settled = written.and_then(|()| shelf.settle(settled + 1));
+    settled.map_err(|fault| damaged(shelf, &fault))?;
     wal.begin_anew().map_err(|source| OpenError::of(&config.dir, source))?;
     Ok(wal)
 }
