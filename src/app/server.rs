@@ -16,6 +16,7 @@ use tokio::net::TcpListener;
 use tonic::service::Routes;
 
 use crate::api::a2a::{self, A2a, A2aService};
+use crate::api::bridge::{self, Bridge};
 use crate::api::envelope::EnvelopeLayer;
 use crate::api::grpc::{Draw, Service};
 use crate::api::{Doorkeeper, MESSAGE_BYTES_MAX, pages};
@@ -45,9 +46,10 @@ pub(super) async fn router(
     doorkeeper: Arc<dyn Doorkeeper>,
     draw: Draw,
     render: pages::Render,
-    a2a: a2a::Settings,
+    (a2a, bridge): (a2a::Settings, bridge::Settings),
 ) -> Result<Router, AppError> {
     let a2a = A2a::new(engine.clone(), Arc::clone(&doorkeeper), a2a);
+    let bridge = Bridge::new(engine.clone(), Arc::clone(&doorkeeper), draw, bridge);
     let agent = a2a.service().max_decoding_message_size(MESSAGE_BYTES_MAX);
     let service = Service::new(engine.clone(), doorkeeper, draw);
     let orchestrator = OrchestratorServer::new(service)
@@ -70,7 +72,12 @@ pub(super) async fn router(
         .add_service(v1)
         .add_service(v1alpha);
     let pages = pages::router(engine.clone(), render);
-    Ok(routes.into_axum_router().merge(pages).merge(a2a.router()).fallback(pages::nothing))
+    Ok(routes
+        .into_axum_router()
+        .merge(pages)
+        .merge(a2a.router())
+        .merge(bridge.router())
+        .fallback(pages::nothing))
 }
 
 /// Takes connections until `shutdown`, then lets those that are open finish.
