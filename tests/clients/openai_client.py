@@ -16,6 +16,15 @@ def tell(value):
     print(json.dumps(value), flush=True)
 
 
+def bare(value):
+    """Without what the SDK adds to a response that it gathered from a stream."""
+    if isinstance(value, list):
+        return [bare(item) for item in value]
+    if isinstance(value, dict):
+        return {name: bare(item) for name, item in value.items() if name not in ("parsed", "parsed_arguments")}
+    return value
+
+
 def told(response):
     """A response as its user reads it."""
     calls = [item for item in response.output if item.type == "function_call"]
@@ -28,7 +37,7 @@ def told(response):
             {"name": call.name, "call_id": call.call_id, "arguments": json.loads(call.arguments)}
             for call in calls
         ],
-        "whole": response.to_dict(),
+        "whole": bare(response.to_dict()),
     }
 
 
