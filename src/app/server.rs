@@ -21,6 +21,7 @@ use crate::api::envelope::EnvelopeLayer;
 use crate::api::grpc::{Draw, Service};
 use crate::api::{Doorkeeper, MESSAGE_BYTES_MAX, pages};
 use crate::app::AppError;
+use crate::app::patience::Patient;
 use crate::engine::Engine;
 use crate::wire::DESCRIPTORS;
 use crate::wire::lf::a2a_service_server::A2aServiceServer;
@@ -37,6 +38,8 @@ const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 /// Time for the head of a request: slower is no client of ours.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a peer may leave unread what it asked for; one that comes back says where it was.
+const WRITE_PATIENCE: Duration = Duration::from_mins(1);
 /// Connections at once: each costs a task and its buffers.
 const CONNECTIONS_MAX: usize = 10_000;
 
@@ -108,7 +111,8 @@ pub(super) async fn serve(
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "connection without TCP_NODELAY");
         }
-        let connection = connections.connection(stream, router.clone());
+        let connection =
+            connections.connection(Patient::new(stream, WRITE_PATIENCE), router.clone());
         tokio::spawn(async move {
             connection.await;
             drop(permit);

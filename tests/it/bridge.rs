@@ -166,7 +166,8 @@ fn a_body_that_is_no_call_is_refused_before_anything_is_done() {
     );
 }
 
-fn key_of(here: &Path, name: &str) -> String {
+/// The secret of a new key.
+pub(crate) fn key_of(here: &Path, name: &str) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_holdpoint"));
     forget_settings(&mut command);
     command.args(["keys", "add", name, "--json", "--keys", "keys.toml"]).current_dir(here);
@@ -332,6 +333,19 @@ fn the_description_is_served_and_what_is_answered_fits_it() {
     get("/v1/responses/{response_id}", &format!("/v1/responses/{id}"));
     get("/v1/responses/{response_id}/input_items", &format!("/v1/responses/{id}/input_items"));
     get("/v1/models", "/v1/models");
+    let conversation = caller.post("/v1/conversations", &json!({"metadata": {"a": "b"}})).ok();
+    fits("/v1/conversations", "post", &conversation);
+    let own = format!("/v1/conversations/{}", conversation["id"].as_str().unwrap());
+    let held = format!("/v1/conversations/{}", waiting["conversation"]["id"].as_str().unwrap());
+    let path = "/v1/conversations/{conversation_id}";
+    get("/v1/conversations", "/v1/conversations");
+    get(path, &held);
+    fits(path, "post", &caller.post(&own, &json!({"metadata": {"a": "c"}})).ok());
+    fits(path, "delete", &caller.raw("DELETE", &own, "").ok());
+    get("/v1/conversations/{conversation_id}/items", &format!("{held}/items"));
+    let items = caller.get(&format!("{held}/items")).ok();
+    let one = format!("{held}/items/{}", items["data"][0]["id"].as_str().unwrap());
+    get("/v1/conversations/{conversation_id}/items/{item_id}", &one);
     get("/v1/models/{workflow_id}", "/v1/models/approve_and_send");
     get("/health", "/health");
     get("/meta", "/meta");
@@ -354,6 +368,8 @@ fn the_description_is_served_and_what_is_answered_fits_it() {
     let other = caller.start(APPROVE, "Tell Bob.")["id"].as_str().unwrap().to_owned();
     let cancelled = caller.post(&format!("/v1/responses/{other}/cancel"), &json!({}));
     fits("/v1/responses/{response_id}/cancel", "post", &cancelled.ok());
+    let deleted = caller.raw("DELETE", &format!("/v1/responses/{other}"), "").ok();
+    fits("/v1/responses/{response_id}", "delete", &deleted);
     let refused = caller.get("/v1/responses/resp_x").json();
     let mut schema = description["components"]["schemas"]["Error"].clone();
     schema["components"] = description["components"].clone();

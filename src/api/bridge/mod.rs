@@ -6,12 +6,14 @@
 //! from the journal, word for word, and nothing about it is kept anywhere else (E1).
 
 mod ask;
+mod conversations;
 mod devui;
 mod entities;
 mod errors;
 mod http;
 mod id;
 mod item;
+mod live;
 mod object;
 mod openapi;
 mod qlaw;

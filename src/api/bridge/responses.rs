@@ -18,7 +18,7 @@ use crate::engine::{
 use crate::failpoint;
 use crate::kernel::schema::Compiled;
 use crate::kernel::{Event, Principal, RequestId, readable};
-use crate::ports::HeadStatus;
+use crate::ports::{HeadStatus, SessionRow};
 
 /// A caller that waits for a run to rest is told how it stands after this long; it goes on (E5).
 const BLOCKING_MAX: Duration = Duration::from_mins(10);
@@ -80,6 +80,19 @@ pub(super) async fn cancel(
     bridge.engine.cancel(leg.id.run.as_str(), "", &call.who).await?;
     let leg = bridge.leg(&id, &call.who).await?;
     Ok(Reply::Json(bridge.standing(leg, &call.who).await?))
+}
+
+/// `DELETE /v1/responses/{id}`: it is shown no more; what happened stays in the journal.
+pub(super) async fn delete(
+    State(bridge): State<Bridge>,
+    Path(id): Path<String>,
+    call: Call,
+) -> Outcome<Reply> {
+    let leg = bridge.leg(&id, &call.who).await?;
+    let (session, hidden) = (leg.view.head.session.to_string(), leg.id.to_string());
+    let change = |row: &mut SessionRow| row.hidden.extend([hidden]);
+    bridge.engine.change_session(&session, &call.who, change).await?;
+    Ok(Reply::Json(json!({"id": id, "object": "response.deleted", "deleted": true})))
 }
 
 /// `GET /v1/responses/{id}/input_items`
@@ -213,7 +226,11 @@ impl Bridge {
     async fn session_of(&self, body: &Value, who: &Principal) -> Outcome<String> {
         let named = reading::conversation(body)?;
         let Some(previous) = body.get("previous_response_id").and_then(Value::as_str) else {
-            return Ok(named.unwrap_or_default().to_owned());
+            let named = named.unwrap_or_default();
+            if !named.is_empty() {
+                self.refuse_hidden(named, who).await?;
+            }
+            return Ok(named.to_owned());
         };
         let unknown =
             || Problem::unknown("response.unknown", "response", previous, "previous_response_id");
@@ -280,7 +297,8 @@ impl Bridge {
             .run(&run, who)
             .await
             .map_err(|error| Problem::or_unknown(error, unknown))?;
-        if leg.after >= view.head.version {
+        let session = self.engine.session_row(view.head.session.as_str(), who).await?;
+        if leg.after >= view.head.version || session.hidden.contains(&leg.to_string()) {
             return Err(unknown());
         }
         let mut watch = self.engine.watch(&run, leg.after, Until::FirstRest, who).await?;

@@ -6,15 +6,19 @@ use axum::http::StatusCode;
 use axum::routing::{any, get, post};
 
 use crate::api::bridge::errors::Problem;
-use crate::api::bridge::{Bridge, entities, openapi, responses, workflows};
+use crate::api::bridge::{Bridge, conversations, entities, live, openapi, responses, workflows};
 
 /// Each path, and what may be done there.
 #[cfg(test)]
 const PATHS: &[(&str, &[&str])] = &[
     ("/v1/responses", &["post"]),
-    ("/v1/responses/{response_id}", &["get"]),
+    ("/v1/responses/{response_id}", &["get", "delete"]),
     ("/v1/responses/{response_id}/cancel", &["post"]),
     ("/v1/responses/{response_id}/input_items", &["get"]),
+    ("/v1/conversations", &["get", "post"]),
+    ("/v1/conversations/{conversation_id}", &["get", "post", "delete"]),
+    ("/v1/conversations/{conversation_id}/items", &["get"]),
+    ("/v1/conversations/{conversation_id}/items/{item_id}", &["get"]),
     ("/v1/models", &["get"]),
     ("/v1/models/{workflow_id}", &["get"]),
     ("/health", &["get"]),
@@ -29,15 +33,23 @@ const PATHS: &[(&str, &[&str])] = &[
     ("/v1/workflows/{workflow_id}/requests/{request_id}/responses", &["post"]),
     ("/v1/runs/{run_id}/status", &["get"]),
     ("/v1/runs/{run_id}/audit", &["get"]),
+    ("/v1/ws", &["get"]),
     ("/openapi.json", &["get"]),
 ];
 
 pub(super) fn router(bridge: Bridge) -> Router {
     Router::new()
         .route("/v1/responses", post(responses::create))
-        .route("/v1/responses/{response_id}", get(responses::retrieve))
+        .route("/v1/responses/{response_id}", get(responses::retrieve).delete(responses::delete))
         .route("/v1/responses/{response_id}/cancel", post(responses::cancel))
         .route("/v1/responses/{response_id}/input_items", get(responses::input_items))
+        .route("/v1/conversations", get(conversations::list).post(conversations::create))
+        .route(
+            "/v1/conversations/{conversation_id}",
+            get(conversations::retrieve).post(conversations::update).delete(conversations::delete),
+        )
+        .route("/v1/conversations/{conversation_id}/items", get(conversations::items))
+        .route("/v1/conversations/{conversation_id}/items/{item_id}", get(conversations::item))
         .route("/v1/models", get(entities::models))
         .route("/v1/models/{workflow_id}", get(entities::model))
         .route("/health", get(entities::health))
@@ -55,6 +67,7 @@ pub(super) fn router(bridge: Bridge) -> Router {
         )
         .route("/v1/runs/{run_id}/status", get(workflows::status))
         .route("/v1/runs/{run_id}/audit", get(workflows::audit))
+        .route("/v1/ws", get(live::open))
         .route("/openapi.json", get(openapi::page))
         .route("/v1/{*rest}", any(nothing))
         .method_not_allowed_fallback(not_so)
