@@ -1,10 +1,11 @@
-//! The doors: each a translation of the same commands. Today gRPC, A2A, and the operator's HTTP pages.
+//! The doors: each a translation of the same commands. gRPC, A2A, the HTTP bridge, and the operator's pages.
 //!
 //! - **D1** A run begun at one door can be watched, answered and cancelled at every other.
 //! - **D2** Unknown and forbidden look the same to a caller.
 //! - **D3** An error names the field and the remedy, carries a stable code, and shows no internals.
 
 pub mod a2a;
+pub mod bridge;
 mod convert;
 pub mod envelope;
 pub mod grpc;

@@ -57,6 +57,10 @@ pub struct Settings {
     #[arg(long, global = true, value_name = "BOOL", help_heading = HEADING, hide_short_help = true)]
     #[serde(default, deserialize_with = "plain_or_text")]
     pub a2a_v03: Option<String>,
+    /// Let a plain HTTP message without a conversation answer its caller's single waiting run, for clients such as qlaw-cli that know no conversations: `true` or `false` (`HOLDPOINT_HTTP_STICKY`; default: false)
+    #[arg(long, global = true, value_name = "BOOL", help_heading = HEADING, hide_short_help = true)]
+    #[serde(default, deserialize_with = "plain_or_text")]
+    pub http_sticky: Option<String>,
     /// Where clients reach this server, as agent cards say it (`HOLDPOINT_PUBLIC_URL`; default: as they called it)
     #[arg(long, global = true, value_name = "URL", help_heading = HEADING, hide_short_help = true)]
     pub public_url: Option<String>,
@@ -127,6 +131,8 @@ pub struct Config {
     pub a2a_root: Option<String>,
     /// Whether A2A's protocol 0.3 is spoken as well.
     pub a2a_v03: bool,
+    /// Whether a plain HTTP message answers its caller's single waiting run.
+    pub http_sticky: bool,
     /// Where clients reach this server.
     pub public_url: Option<String>,
     /// The file of API keys, if one was named; see [`Config::keys_path`].
@@ -213,6 +219,8 @@ impl Config {
             a2a_root: layers.text("a2a_root"),
             a2a_v03: layers
                 .parsed("a2a_v03", "false", "`true` or `false`", |it| it.parse().ok())?,
+            http_sticky: layers
+                .parsed("http_sticky", "false", "`true` or `false`", |it| it.parse().ok())?,
             public_url: layers.optional(
                 "public_url",
                 "an address or a `http://` URL",
@@ -257,6 +265,7 @@ impl Config {
             ("listen", Some(self.listen.to_string())),
             ("a2a_root", self.a2a_root.clone()),
             ("a2a_v03", Some(self.a2a_v03.to_string())),
+            ("http_sticky", Some(self.http_sticky.to_string())),
             ("public_url", self.public_url.clone()),
             ("keys", self.keys.as_deref().and_then(path)),
             ("log", Some(self.log.clone())),
@@ -271,7 +280,7 @@ impl Config {
         for (name, value) in values {
             let place = place(name, self.origin(name), self.file.as_deref());
             lines.push(match value {
-                Some(plain) if matches!(name, "drain_seconds" | "a2a_v03") => {
+                Some(plain) if matches!(name, "drain_seconds" | "a2a_v03" | "http_sticky") => {
                     format!("{name} = {plain}  # {place}")
                 }
                 Some(text) => format!("{name} = {}  # {place}", toml::Value::String(text)),
@@ -349,6 +358,7 @@ impl Settings {
             "listen" => &self.listen,
             "a2a_root" => &self.a2a_root,
             "a2a_v03" => &self.a2a_v03,
+            "http_sticky" => &self.http_sticky,
             "public_url" => &self.public_url,
             "keys" => &self.keys,
             "log" => &self.log,

@@ -7,6 +7,7 @@ mod discovery;
 mod door;
 pub mod keys;
 pub mod offline;
+mod patience;
 mod run;
 mod server;
 pub mod telemetry;

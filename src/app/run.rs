@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 use tonic::transport::{Endpoint, Uri};
 use tower::service_fn;
 
-use crate::api::{Doorkeeper, a2a};
+use crate::api::{Doorkeeper, a2a, bridge};
 use crate::app::client::{self, Client};
 use crate::app::door::{Keyed, Open};
 use crate::app::keys::Keys;
@@ -58,8 +58,9 @@ pub async fn serve(
         .announce(&address.to_string())
         .map_err(|source| AppError::Bind { listen: address, source })?;
     let a2a = agents(&config, &world)?;
+    let doors = (a2a, bridge::Settings { sticky: config.http_sticky });
     let router =
-        server::router(&world.engine, doorkeeper, definition::draw::mermaid, render, a2a).await?;
+        server::router(&world.engine, doorkeeper, definition::draw::mermaid, render, doors).await?;
     tracing::info!(%address, data = %config.data.display(), "serving");
     on_ready(address);
     let patience = Duration::from_secs(config.drain_seconds);
@@ -125,8 +126,9 @@ pub async fn connect(config: &Config) -> Result<Connection, AppError> {
         Err(error) => return Err(error),
     };
     let a2a = agents(config, &world)?;
+    let doors = (a2a, bridge::Settings::default());
     let router =
-        server::router(&world.engine, Arc::new(Open), definition::draw::mermaid, render(), a2a)
+        server::router(&world.engine, Arc::new(Open), definition::draw::mermaid, render(), doors)
             .await?;
     let connections = Arc::new(Connections::default());
     let connector = service_fn(move |_: Uri| {

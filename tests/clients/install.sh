@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fetches the third-party programs that the tests speak with: buf, Python's gRPC and the A2A SDK, two
-# MCP servers, and LiteLLM's proxy, a model server that others wrote.
+# Fetches the third-party programs that the tests speak with: buf, Python's gRPC and the A2A SDK, OpenAI's
+# SDKs for Python and JavaScript, two MCP servers, and LiteLLM's proxy, a model server that others wrote.
 # Into target/clients, by package name, from whatever registries this machine is set up for; what is
 # there already is left alone.
 set -euo pipefail
@@ -19,6 +19,16 @@ packages=(grpcio grpcio-tools grpcio-reflection grpcio-health-checking 'a2a-sdk[
 if ! "$clients/venv/bin/python" -c 'import grpc_tools, grpc_reflection, grpc_health, a2a' 2>/dev/null; then
     python3 -m venv --clear "$clients/venv"
     "$clients/venv/bin/pip" install --quiet --disable-pip-version-check "${packages[@]}"
+fi
+
+# OpenAI's SDKs, for tests/it/bridge_sdk.rs, in a folder of their own.
+openai="$clients/openai"
+if ! "$openai/venv/bin/python" -c 'import openai' 2>/dev/null; then
+    python3 -m venv --clear "$openai/venv"
+    "$openai/venv/bin/python" -m pip install --quiet --disable-pip-version-check openai
+fi
+if [ ! -f "$openai/node_modules/openai/package.json" ]; then
+    npm install --prefix "$openai" --no-save --no-audit --no-fund --loglevel=error 'openai@latest'
 fi
 
 # MCP servers, for tests/it/tools_mcp.rs: one from PyPI, one from npm, in folders of their own.
@@ -41,6 +51,8 @@ fi
 
 echo "buf $("$clients/node_modules/.bin/buf" --version)"
 "$clients/venv/bin/python" -c 'import grpc; print("grpcio", grpc.__version__)'
+"$openai/venv/bin/python" -c 'import openai; print("openai", openai.__version__, "(Python)")'
+node -p '"openai " + require("./'"$openai"'/node_modules/openai/package.json").version + " (JavaScript)"'
 "$mcp/venv/bin/python" -c 'from importlib.metadata import version; print("mcp-server-time", version("mcp-server-time"))'
 node -p '"server-everything " + require("./'"$mcp"'/node_modules/@modelcontextprotocol/server-everything/package.json").version'
 "$clients/litellm/bin/python" -c 'from importlib.metadata import version; print("litellm", version("litellm"))'

@@ -237,7 +237,7 @@ fn every_head_is_written_as_it_always_was() {
 #[test]
 fn sessions_and_keys_are_written_as_they_always_were() {
     let session = session_id("ses_golden");
-    let row = SessionRow { session: session.clone(), owner: "ann".into(), started_at: Millis(7) };
+    let row = SessionRow::new(session.clone(), "ann", Millis(7));
     let key = keys::session(&session);
     let stored = golden("v1-session.bin", &codec::seal_session(&key, &row).unwrap());
     assert_eq!(codec::unseal_session(&key, &stored), Ok(row));

@@ -5,6 +5,7 @@
 
 mod check;
 mod fork;
+mod session;
 mod start;
 
 use std::collections::BTreeMap;

@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::failpoint;
 use crate::kernel::{Millis, Version};
-use crate::ports::{AppendError, Fault};
+use crate::ports::{AppendError, Fault, SessionRow};
 use crate::store::leases::Leases;
 use crate::store::sled::group::Group;
 use crate::store::sled::prepared::{Prepared, Sealed};
@@ -43,6 +43,7 @@ const PRUNE_MAX: usize = 64;
 pub(super) enum Job {
     Append(Box<Prepared>, oneshot::Sender<Result<Version, AppendError>>),
     Define(Sealed, oneshot::Sender<Result<(), AppendError>>),
+    Seat(SessionRow, Sealed, oneshot::Sender<Result<(), AppendError>>),
     Prune { before: Millis, limit: usize, reply: oneshot::Sender<Result<usize, Fault>> },
     Close(oneshot::Sender<()>),
 }
@@ -103,7 +104,7 @@ impl Committer {
         let mut left = None;
         while let Some(job) = left.take().or_else(|| queue.blocking_recv()) {
             match job {
-                Job::Append(..) | Job::Define(..) => {
+                Job::Append(..) | Job::Define(..) | Job::Seat(..) => {
                     jobs.push(job);
                     left = gather(&mut queue, &mut jobs);
                     self.commit_jobs(&mut jobs);
@@ -131,6 +132,7 @@ impl Committer {
                 answers.push(match job {
                     Job::Append(append, _) => group.append(append),
                     Job::Define(sealed, _) => group.define(sealed).map(|()| 0).map_err(Into::into),
+                    Job::Seat(row, sealed, _) => group.seat(row, sealed).map(|()| 0),
                     Job::Prune { .. } | Job::Close(_) => Ok(0),
                 });
             }
@@ -146,7 +148,7 @@ impl Committer {
         for (job, answer) in jobs.drain(..).zip(answers) {
             match job {
                 Job::Append(_, reply) => tell(reply, answer),
-                Job::Define(_, reply) => tell(reply, answer.map(|_| ())),
+                Job::Define(_, reply) | Job::Seat(_, _, reply) => tell(reply, answer.map(|_| ())),
                 Job::Prune { .. } | Job::Close(_) => {}
             }
         }
@@ -157,7 +159,14 @@ impl Committer {
     fn mark_tide(&self, jobs: &[Job], answers: &[Result<Version, AppendError>]) {
         let last = jobs.iter().zip(answers).rev().find_map(|(job, answer)| match (job, answer) {
             (Job::Append(append, _), Ok(version)) => Some((&append.run, *version)),
-            (Job::Append(..) | Job::Define(..) | Job::Prune { .. } | Job::Close(_), _) => None,
+            (
+                Job::Append(..)
+                | Job::Define(..)
+                | Job::Seat(..)
+                | Job::Prune { .. }
+                | Job::Close(_),
+                _,
+            ) => None,
         });
         if let Some((run, version)) = last {
             self.tide.mark(run, version);
@@ -247,13 +256,13 @@ fn weight(writes: &[Write]) -> u64 {
 fn gather(queue: &mut mpsc::Receiver<Job>, jobs: &mut Vec<Job>) -> Option<Job> {
     let weight = |job: &Job| match job {
         Job::Append(append, _) => append.bytes(),
-        Job::Define(sealed, _) => sealed.record.len(),
+        Job::Define(sealed, _) | Job::Seat(_, sealed, _) => sealed.record.len(),
         Job::Prune { .. } | Job::Close(_) => 0,
     };
     let mut bytes: usize = jobs.iter().map(weight).sum();
     while jobs.len() < GROUP_MAX && bytes < GROUP_BYTES_MAX {
         match queue.try_recv().ok()? {
-            job @ (Job::Append(..) | Job::Define(..)) => {
+            job @ (Job::Append(..) | Job::Define(..) | Job::Seat(..)) => {
                 bytes += weight(&job);
                 jobs.push(job);
             }

@@ -215,6 +215,13 @@ impl Journal for SledJournal {
         self.ask(move |db| reader::sessions(db, owner.as_deref(), cursor.as_deref(), limit)).await
     }
 
+    async fn put_session(&self, row: SessionRow) -> Result<(), AppendError> {
+        let key = keys::session(&row.session);
+        let record = codec::seal_session(&key, &row).map_err(Fault::from)?;
+        values::check(record.len())?;
+        self.order(|reply| Job::Seat(row, Sealed { key, record }, reply)).await?
+    }
+
     async fn key(&self, owner: &str, key: &str) -> Result<Option<KeyRow>, Fault> {
         let (owner, key) = (owner.to_owned(), key.to_owned());
         self.ask(move |db| reader::key(db, &owner, &key)).await
