@@ -34,7 +34,7 @@ export class Server {
   /** Makes a key; returns its secret. */
   key(name, role) {
     const made = execFileSync(binary, ["keys", "add", name, "--role", role, "--data", this.data, "--json"], { env: {} });
-    return JSON.parse(made).key;
+    return JSON.parse(made).secret;
   }
 
   async start() {
@@ -122,6 +122,7 @@ export async function accessible(page, name) {
   for (const colorScheme of ["light", "dark"]) {
     await page.emulateMedia({ colorScheme });
     const found = await page.evaluate(`${axeSource}; axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] })`);
+    assert.ok(found.passes.length > 10, "the rules were really applied");
     const told = found.violations.map((one) => `${name} (${colorScheme}): ${one.id}: ${one.nodes.map((node) => `${node.target} ${node.failureSummary}`).join("; ")}`);
     assert.deepEqual(told, []);
   }
