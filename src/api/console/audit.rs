@@ -146,7 +146,7 @@ fn table(deeds: &[Deed]) -> Markup {
 
 fn decision(what: &What) -> Markup {
     match what {
-        What::Answered(value) => text::value(value),
+        What::Answered(value) => text::answer(value),
         What::Closed(Closing::Rejected) => html! { "nobody answered in time: no" },
         What::Closed(Closing::Passed) => html! { "nobody answered in time: the run went on" },
         What::Closed(Closing::Withdrawn) => html! { "the question was taken back" },

@@ -90,7 +90,7 @@ fn item(run: &Run, recorded: &Recorded, returned: &Returned<'_>) -> Markup {
 fn ending(event: &Event) -> Markup {
     if let Event::Answered { by, door, value, .. } = event {
         return html! {
-            div.answered { p.who { strong { (by) } " answered · " (door) } (text::value(value)) }
+            div.answered { p.who { strong { (by) } " answered · " (door) } (text::answer(value)) }
         };
     }
     if let Event::Closed { closing, by, .. } = event {

@@ -10,12 +10,12 @@ use crate::kernel::workflow::{Pattern, Safety, Step, Work};
 use crate::kernel::{Event, OnTimeout, Origin, Question, ToolCall};
 
 /// What happens, and the facts to decide by.
-pub(super) fn panel(case: &Case) -> Markup {
+pub(super) fn panel(case: &Case, is_editing: bool) -> Markup {
     let question = &case.question;
     html! {
         section.panel.outlook aria-label="What happens" {
             @if let Origin::Gate(call) = &question.origin {
-                (call_panel(case, call))
+                (call_panel(case, call, is_editing))
             } @else if let Some(call) = lost_call(case) {
                 h2 { "Which call it is about" }
                 (deed(case, call))
@@ -29,12 +29,12 @@ pub(super) fn panel(case: &Case) -> Markup {
     }
 }
 
-fn call_panel(case: &Case, call: &ToolCall) -> Markup {
+fn call_panel(case: &Case, call: &ToolCall, is_editing: bool) -> Markup {
     let reasons = case.question.context.get("reasons").and_then(Value::as_array);
     html! {
-        h2 { "If you allow it, exactly this is done" }
+        h2 { @if is_editing { "What the agent asked for" } @else { "If you allow it, exactly this is done" } }
         (deed(case, call))
-        p { "If you deny it, nothing is done, and the agent is told so." }
+        @if !is_editing { p { "If you deny it, nothing is done, and the agent is told so." } }
         @if let Some(reasons) = reasons {
             h3 { "Why a person is asked" }
             ul.plain { @for reason in reasons { li { (text::ticked(reason.as_str().unwrap_or_default())) } } }
@@ -65,7 +65,7 @@ fn deed(case: &Case, call: &ToolCall) -> Markup {
 }
 
 /// Arguments one by one, each as it will be sent.
-fn arguments(value: &Value) -> Markup {
+pub(super) fn arguments(value: &Value) -> Markup {
     let Some(members) = value.as_object() else { return text::json(value) };
     html! {
         dl.facts.exact {

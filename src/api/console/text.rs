@@ -101,6 +101,30 @@ pub(super) fn value(value: &Value) -> Markup {
     }
 }
 
+/// An answer as a person reads it: a decision as a word, with what was said beside it.
+pub(super) fn answer(answer: &Value) -> Markup {
+    let Some(members) = answer.as_object() else { return value(answer) };
+    let word = ["decision", "verb"].into_iter().find_map(|name| members.get(name)?.as_str());
+    let Some(word) = word else { return value(answer) };
+    let rest = members.iter().filter(|(name, _)| !["decision", "verb"].contains(&name.as_str()));
+    let class = match word {
+        "approve" | "allow_once" | "allow_for_run" | "edit" => "yes",
+        "reject" | "deny" | "abort" => "no",
+        &_ => "other",
+    };
+    html! {
+        p.verdict { span class={ "word " (class) } { (words(word)) } }
+        @for (name, said) in rest {
+            @match said {
+                Value::String(said) if name == "note" => { p.prose.note { (shown(said)) } }
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => {
+                    h4 { (shown(&words(name))) } (value(said))
+                }
+            }
+        }
+    }
+}
+
 fn is_plain(value: &Value) -> bool {
     match value {
         Value::Array(items) => items.iter().all(Value::is_string),
@@ -143,6 +167,9 @@ pub(super) fn deadline(at: Millis, now: Millis) -> Markup {
 /// A length of time in at most two units.
 pub(super) fn length(ms: u64) -> String {
     const UNITS: [(u64, &str); 4] = [(86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")];
+    if ms == 0 {
+        return "under 1 ms".into();
+    }
     if ms < 1_000 {
         return format!("{ms} ms");
     }

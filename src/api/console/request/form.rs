@@ -6,8 +6,8 @@ use serde_json::Value;
 use crate::api::console::form::{self, Change, ROOT, Shape, Sheet, label, member, resolved};
 use crate::api::console::request::ask::{Ask, EDITS, Member};
 use crate::api::console::request::{Case, Draft};
-use crate::api::console::text;
 use crate::api::console::visit::Visit;
+use crate::api::console::{outlook, text};
 
 /// Choices beyond this many are a list to open.
 const BUTTONS_MAX: usize = 12;
@@ -190,8 +190,8 @@ fn review(case: &Case, members: &[Member], draft: &Draft, word: &str) -> Markup 
             @if let (Some(original), Some(edited)) = (&one.original, value(&one.name)) {
                 (diff(&form::changes(original, edited)))
                 input type="hidden" name={ "reviewed/" (one.name) } value=(edited.to_string());
-                h3 { "What will be used" }
-                (text::value(edited))
+                h3 { @if word == "edit" { "Exactly this will be done" } @else { "This will be used" } }
+                div.deed { (outlook::arguments(edited)) }
             } @else if let Some(own) = value(&one.name).and_then(Value::as_str) {
                 input type="hidden" name=(member(ROOT, &one.name)) value=(own);
                 p { strong { (label(&one.schema, &one.name)) ": " } (text::shown(own)) }

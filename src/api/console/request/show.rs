@@ -33,14 +33,12 @@ pub(super) async fn body(visit: &Visit, case: &Case, draft: &Draft) -> Markup {
             @if let Some(ended) = &case.ended {
                 (closed(visit, case, ended).await)
             }
-            div.split {
-                div {
-                    (outlook::panel(case))
-                    @if case.ended.is_none() {
-                        section.panel.form aria-label="Your answer" { (form::form(visit, case, draft)) }
-                    }
+            div.desk {
+                (outlook::panel(case, draft.editing.is_some()))
+                div.beside { (before(case)) (fine_print(case)) }
+                @if case.ended.is_none() {
+                    section.panel.form aria-label="Your answer" { (form::form(visit, case, draft)) }
                 }
-                div { (before(case)) (fine_print(case)) }
             }
         }
     }
@@ -69,7 +67,7 @@ async fn closed(visit: &Visit, case: &Case, ended: &Ended) -> Markup {
             @match ended {
                 Ended::Answered { by, door, value, at } => {
                     p.lead { strong { @if *by == visit.who.id { "You" } @else { (by) } } " answered this " (text::ago(*at, visit.now)) " (" (door) ")." }
-                    (text::value(value))
+                    (text::answer(value))
                 }
                 Ended::Closed { closing, by, at } => {
                     p.lead { (how(*closing, by)) " " (text::ago(*at, visit.now)) "." }
@@ -103,7 +101,7 @@ fn before(case: &Case) -> Markup {
     said.pop_if(|last| last.text == case.question.prompt);
     let skipped = said.len().saturating_sub(RECENT);
     html! {
-        section.panel aria-label="What was said before" {
+        section.panel.said aria-label="What was said before" {
             h2 { "What was said before" }
             p.quiet { "Written by callers and agents; nobody has checked it." }
             @if said.is_empty() { p.quiet { "Nothing yet." } }
@@ -118,7 +116,7 @@ fn before(case: &Case) -> Markup {
 /// Where it belongs, for whoever wants to know exactly.
 fn fine_print(case: &Case) -> Markup {
     html! {
-        details.panel #fine-print {
+        details.panel.fine #fine-print {
             summary { "Details" }
             dl.facts {
                 div { dt { "Request" } dd.mono { (case.id) } }
