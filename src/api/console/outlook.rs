@@ -9,22 +9,30 @@ use crate::api::console::text;
 use crate::kernel::workflow::{Pattern, Safety, Step, Work};
 use crate::kernel::{Event, OnTimeout, Origin, Question, ToolCall};
 
-/// What happens, and the facts to decide by.
+/// What happens, and the facts to decide by; of a question that has ended, what it was about.
 pub(super) fn panel(case: &Case, is_editing: bool) -> Markup {
     let question = &case.question;
+    let is_over = case.ended.is_some();
+    let call = if let Origin::Gate(call) = &question.origin {
+        Some(&**call)
+    } else {
+        lost_call(case, &question.origin)
+    };
+    if is_over && call.is_none() && question.context.is_null() {
+        return html! {};
+    }
     html! {
-        section.panel.outlook aria-label="What happens" {
-            @if let Origin::Gate(call) = &question.origin {
-                (call_panel(case, call, is_editing))
-            } @else if let Some(call) = lost_call(case) {
-                h2 { "Which call it is about" }
-                (deed(case, call))
-            } @else {
-                h2 { "What happens" }
-                (consequences(case))
-                (facts(question))
+        section.panel.outlook aria-label="What it is about" {
+            @match (call, &question.origin) {
+                (Some(call), _) if is_over => { h2 { "What it was about" } (deed(case, call)) }
+                (Some(call), Origin::Gate(_)) => { (call_panel(case, call, is_editing)) }
+                (Some(call), _) => { h2 { "Which call it is about" } (deed(case, call)) }
+                (None, _) => {
+                    @if !is_over { h2 { "What happens" } (consequences(case)) }
+                    (facts(question))
+                }
             }
-            (silence(question))
+            @if !is_over { (silence(question)) }
         }
     }
 }
@@ -83,8 +91,8 @@ pub(super) fn arguments(value: &Value) -> Markup {
     }
 }
 
-fn lost_call(case: &Case) -> Option<&ToolCall> {
-    let Origin::LostOutcome(id) = &case.question.origin else { return None };
+fn lost_call<'a>(case: &'a Case, origin: &Origin) -> Option<&'a ToolCall> {
+    let Origin::LostOutcome(id) = origin else { return None };
     case.journal.iter().find_map(|recorded| {
         let Event::ToolCalled { call, .. } = &recorded.event else { return None };
         (call.id == *id).then_some(call)

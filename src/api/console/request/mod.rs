@@ -7,6 +7,8 @@ mod ask;
 mod form;
 mod show;
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::http::{Response, StatusCode};
 use serde_json::Value;
@@ -16,7 +18,7 @@ use crate::api::console::page::{self, Trouble, View};
 use crate::api::console::text;
 use crate::api::console::visit::Visit;
 use crate::engine::{AnswerRequest, EngineError};
-use crate::kernel::{Closing, Event, Millis, Question, Recorded, Refusal, RequestId, Run};
+use crate::kernel::{Closing, Event, Millis, Question, Recorded, Refusal, RequestId, Run, replay};
 use ask::{Ask, Filled};
 
 /// Events of a run that a page looks back on.
@@ -154,17 +156,22 @@ async fn load(visit: &Visit, id: &str) -> Result<Case, Trouble> {
     let journal = visit.engine().journal(id.run.as_str(), JOURNAL_MAX, &visit.who).await?;
     let open = run.questions.get(&id.ordinal).cloned();
     let is_open = open.is_some();
-    let question = open.or_else(|| asked(&journal, id.ordinal)).ok_or(Trouble::Nothing)?;
+    let question = open.or_else(|| asked(&run, &journal, id.ordinal)).ok_or(Trouble::Nothing)?;
     let ended = if is_open { None } else { Some(ended(&journal, id.ordinal)) };
     Ok(Case { id, run, question, journal, ended })
 }
 
-fn asked(journal: &[Recorded], ordinal: u32) -> Option<Question> {
-    journal.iter().find_map(|recorded| {
-        let Event::Asked(question) = &recorded.event else { return None };
-        let asked = Question { asked_at: recorded.at, ..question.clone() };
-        (question.ordinal == ordinal).then_some(asked)
-    })
+/// The question as it was asked: from the run folded up to there, or else from its event alone.
+fn asked(run: &Run, journal: &[Recorded], ordinal: u32) -> Option<Question> {
+    let index = journal.iter().position(|recorded| {
+        let Event::Asked(question) = &recorded.event else { return false };
+        question.ordinal == ordinal
+    })?;
+    let folded = replay(&run.id, Arc::clone(&run.workflow), journal.get(..=index)?).ok();
+    let kept = folded.and_then(|mut folded| folded.questions.remove(&ordinal));
+    let recorded = journal.get(index)?;
+    let Event::Asked(question) = &recorded.event else { return None };
+    Some(kept.unwrap_or_else(|| Question { asked_at: recorded.at, ..question.clone() }))
 }
 
 fn ended(journal: &[Recorded], ordinal: u32) -> Ended {
