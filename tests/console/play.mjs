@@ -360,6 +360,46 @@ const scenes = {
     assert.ok(rows.some((row) => row.includes("reject")) && rows.some((row) => row.includes("approve")), rows.join("\n"));
   },
 
+  async lists_are_searched_filtered_and_counted({ server, browser }) {
+    const page = await browser.person(server);
+    const runs = await cast(page, server);
+    const cards = page.locator("li.card a.title");
+    await page.goto(`${server.url}/console/inbox`);
+    assert.equal(await cards.count(), 5);
+    await page.getByLabel("Search").fill("LOVELACE");
+    await page.getByRole("button", { name: "Filter" }).click();
+    await page.waitForURL(/q=LOVELACE/);
+    assert.deepEqual(await cards.allInnerTexts(), ["May clerk call pay_back?"]);
+    await page.goto(`${server.url}/console/inbox?kind=selection`);
+    assert.deepEqual(await cards.allInnerTexts(), ["Which venue do you prefer?"]);
+    await page.goto(`${server.url}/console/inbox?q=nobody+says+this`);
+    await page.getByText("Nothing matches.").waitFor();
+
+    await page.goto(`${server.url}/console/runs`);
+    await page.getByRole("link", { name: "5 Waiting" }).click();
+    await page.waitForURL(/status=WAITING/);
+    assert.equal(await page.locator("tbody tr").count(), 5);
+    await page.getByRole("link", { name: "1 Completed" }).waitFor();
+    await page.goto(`${server.url}/console/runs?q=${runs.tool.slice(-8)}`);
+    assert.equal(await page.locator("tbody tr").count(), 1);
+    await page.locator("tbody tr a[href*=sessions]").click();
+    await page.getByRole("heading", { name: "Waits for" }).waitFor();
+    await page.getByRole("link", { name: "May clerk call pay_back?" }).first().waitFor();
+    await page.goto(`${server.url}/console/audit?by=local`);
+    assert.equal(await page.locator("tbody tr").count(), 1);
+    await page.goto(`${server.url}/console/audit?by=nobody`);
+    await page.getByText("No decisions here.").waitFor();
+    await page.goto(`${server.url}/console/audit?run=${runs.done}`);
+    await page.getByRole("link", { name: "Send this message?" }).waitFor();
+
+    // A run that ends elsewhere is counted without a reload.
+    await page.goto(`${server.url}/console/runs`);
+    const other = await browser.person(server);
+    await other.goto(`${server.url}/console/requests/${runs.approval.replace("run_", "req_")}-0001`);
+    await other.getByRole("button", { name: "Approve" }).click();
+    await page.getByRole("link", { name: "2 Completed" }).waitFor();
+  },
+
   async an_inbox_of_ten_thousand_opens_within_a_second({ server, browser }) {
     const page = await browser.person(server);
     await startMany(server, 10_000);

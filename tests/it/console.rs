@@ -54,5 +54,6 @@ scenes! {
     no_view_breaks_a_rule_of_accessibility
     signing_in_leaves_no_key_behind
     a_fork_shows_what_would_run_again
+    lists_are_searched_filtered_and_counted
     an_inbox_of_ten_thousand_opens_within_a_second
 }

@@ -14,7 +14,10 @@ pub(super) fn bubble(message: &Message) -> Markup {
     html! {
         div class={ "bubble " (side) } {
             p.who { (who(message)) }
-            div.prose { (text::shown(&message.text)) }
+            @match &message.data {
+                Some(data) => { (text::value(data)) }
+                None => { div.prose { (text::shown(&message.text)) } }
+            }
         }
     }
 }

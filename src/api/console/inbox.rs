@@ -8,7 +8,7 @@ use crate::api::console::page::{Trouble, View};
 use crate::api::console::visit::Visit;
 use crate::api::console::{listing, text};
 use crate::engine::{InboxFilter, OpenRequest};
-use crate::kernel::{Kind, Millis, Origin};
+use crate::kernel::{Kind, Millis, Origin, ToolCall, readable};
 use crate::ports::Page;
 
 /// Rows of one page.
@@ -122,19 +122,28 @@ fn filters(visit: &Visit) -> Markup {
 pub(super) fn card(row: &OpenRequest, now: Millis) -> Markup {
     let question = &row.question;
     html! {
-        li.card {
-            a.title href={ "/console/requests/" (row.id()) } {
-                (text::ticked(&text::first_words(&question.prompt, 160)))
-            }
-            @if let Origin::Gate(call) = &question.origin {
-                p.excerpt { code { (text::shown(&text::first_words(&format!("{} {}", call.tool, call.arguments), 180))) } }
-            }
-            p.meta {
-                (listing::kind(question.kind))
-                span { (row.workflow) " · " (text::shown(&question.step)) }
-                span { "asked " (text::ago(question.asked_at, now)) }
-                @if let Some(at) = question.deadline { (text::deadline(at, now)) }
+            li.card {
+                a.title href={ "/console/requests/" (row.id()) } {
+                    (text::ticked(&text::first_words(&question.prompt, 160)))
+                }
+                @if let Origin::Gate(call) = &question.origin {
+    p.excerpt { (text::shown(&excerpt(call))) }
+                }
+                p.meta {
+                    (listing::kind(question.kind))
+                    span { (row.workflow) " · " (text::shown(&question.step)) }
+                    span { "asked " (text::ago(question.asked_at, now)) }
+                    @if let Some(at) = question.deadline { (text::deadline(at, now)) }
+                }
             }
         }
-    }
+}
+
+/// A call in a line: enough to tell it from its neighbours, never enough to decide on.
+fn excerpt(call: &ToolCall) -> String {
+    let Some(members) = call.arguments.as_object() else {
+        return text::first_words(&call.arguments.to_string(), 160);
+    };
+    let facts = members.iter().map(|(name, value)| format!("{name}: {}", readable(value)));
+    text::first_words(&facts.collect::<Vec<_>>().join(" · "), 160)
 }

@@ -66,7 +66,7 @@ async fn closed(visit: &Visit, case: &Case, ended: &Ended) -> Markup {
         div.closed role="status" {
             @match ended {
                 Ended::Answered { by, door, value, at } => {
-                    p.lead { strong { @if *by == visit.who.id { "You" } @else { (by) } } " answered this " (text::ago(*at, visit.now)) " (" (door) ")." }
+                    p.lead { strong { @if *by == visit.who.id { "You" } @else { (by) } } " answered this " (text::ago(*at, visit.now)) " · " (door) }
                     (text::answer(value))
                 }
                 Ended::Closed { closing, by, at } => {
