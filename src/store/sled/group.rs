@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use ::sled::{Batch, Db, IVec};
+use ::sled::{Db, IVec};
 
 use crate::kernel::{Millis, RunId, Version};
 use crate::ports::{AppendError, Fault, KeyRow};
@@ -14,7 +14,9 @@ use crate::store::places::Places;
 use crate::store::sled::prepared::{Prepared, Sealed};
 use crate::store::sled::reader;
 use crate::store::sled::shelf::fault;
+use crate::store::sled::tally::Tally;
 use crate::store::sled::values;
+use crate::store::sled::wal::Write;
 
 /// Writes that are decided on but not yet made.
 #[derive(Debug)]
@@ -22,29 +24,29 @@ pub(super) struct Group<'a> {
     db: &'a Db,
     leases: &'a Leases,
     writes: HashMap<Vec<u8>, Option<IVec>>,
+    /// What the store holds once the writes are made.
+    tally: Tally,
 }
 
 impl<'a> Group<'a> {
-    /// A group without any writes.
-    pub(super) fn new(db: &'a Db, leases: &'a Leases) -> Self {
-        Self { db, leases, writes: HashMap::new() }
+    /// A group without any writes, to a store that holds as much as `tally` says.
+    pub(super) fn new(db: &'a Db, leases: &'a Leases, tally: Tally) -> Self {
+        Self { db, leases, writes: HashMap::new(), tally }
     }
 
-    /// Everything as one batch, and what it weighs; nothing if there is nothing to write.
-    pub(super) fn into_batch(self) -> Option<(Batch, u64)> {
+    /// What the store holds once the writes are made.
+    pub(super) fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// Every write, with the new tally; nothing if there is nothing to write.
+    pub(super) fn into_writes(self) -> Option<Vec<Write>> {
         if self.writes.is_empty() {
             return None;
         }
-        let mut batch = Batch::default();
-        let mut bytes = 0;
-        for (key, value) in self.writes {
-            bytes += key.len() + value.as_ref().map_or(0, |value| value.len());
-            match value {
-                Some(value) => batch.insert(key, value),
-                None => batch.remove(key),
-            }
-        }
-        Some((batch, crate::store::audit::count(bytes)))
+        let mut writes: Vec<_> = self.writes.into_iter().collect();
+        writes.push((keys::TALLY.to_vec(), Some(self.tally.record().into())));
+        Some(writes)
     }
 
     /// Adds an append, or says why it cannot be (J3, J4).
@@ -68,6 +70,7 @@ impl<'a> Group<'a> {
         self.check_key(append)?;
 
         // Nothing fails from here on.
+        self.tally = self.tally.added(append.expected == 0, append.version - append.expected);
         if let Some(sealed) = new_session {
             self.put(sealed.clone(), None);
         }
@@ -118,6 +121,7 @@ impl<'a> Group<'a> {
             let (key, place) = row.map_err(|error| fault(&error))?;
             self.writes.extend(values::clear(key.to_vec(), &place));
         }
+        self.tally = self.tally.without(stored.head.version);
         self.index(&packed, Places::of(&stored.head), false);
         if let Some(key) = &stored.key {
             self.remove(keys::idempotency(&stored.head.owner, key))?;
