@@ -1,4 +1,5 @@
-//! The doors: each a translation of the same commands. gRPC, A2A, the HTTP bridge, and the operator's pages.
+//! The doors: each a translation of the same commands. gRPC, A2A, the HTTP bridge, the console, and the
+//! operator's pages.
 //!
 //! - **D1** A run begun at one door can be watched, answered and cancelled at every other.
 //! - **D2** Unknown and forbidden look the same to a caller.
@@ -6,6 +7,7 @@
 
 pub mod a2a;
 pub mod bridge;
+pub mod console;
 mod convert;
 pub mod envelope;
 pub mod grpc;
@@ -13,7 +15,7 @@ pub mod pages;
 mod status;
 mod value;
 
-use crate::kernel::{Principal, Refusal};
+use crate::kernel::{Millis, Principal, Refusal};
 
 /// Who a caller is, by the secret that it shows.
 pub trait Doorkeeper: Send + Sync + std::fmt::Debug {
@@ -23,6 +25,13 @@ pub trait Doorkeeper: Send + Sync + std::fmt::Debug {
 
     /// Whether nobody is admitted without a key.
     fn wants_key(&self) -> bool;
+
+    /// A pass that stands for the key in `bearer` until `until`: what a browser keeps instead.
+    fn pass(&self, bearer: &str, until: Millis) -> Result<String, Refusal>;
+
+    /// The principal behind a pass at `now`, coming through `door`.
+    fn admit_pass(&self, pass: &str, now: Millis, door: &'static str)
+    -> Result<Principal, Refusal>;
 }
 
 /// A message's weight on the wire: an input and its envelope, with room to spare.

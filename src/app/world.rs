@@ -1,5 +1,6 @@
 //! World: configuration → store → engine. What `serve` and the embedded commands share.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
@@ -19,6 +20,8 @@ use crate::store::{self, Store, StoreConfig};
 pub(super) struct World {
     pub(super) engine: Engine,
     pub(super) store: Store,
+    /// The workflows' files, by the workflows' names.
+    pub(super) sources: BTreeMap<String, String>,
 }
 
 impl World {
@@ -35,7 +38,7 @@ impl World {
         };
         let registry = Arc::new(registry);
         let journal = store.journal();
-        let library = library(config, &*journal, &registry).await?;
+        let (library, sources) = library(config, &*journal, &registry).await?;
         let agents: Arc<dyn Agents> = Arc::clone(&registry) as Arc<dyn Agents>;
         let tools: Arc<dyn Tools> = registry;
         let engine = Engine::new(journal, clock, agents, tools, library);
@@ -46,7 +49,7 @@ impl World {
             }
         });
         tokio::spawn(async move { timing.run_timers().await });
-        Ok(Self { engine, store })
+        Ok(Self { engine, store, sources })
     }
 }
 
@@ -56,7 +59,7 @@ async fn library(
     config: &Config,
     journal: &dyn Journal,
     registry: &Registry,
-) -> Result<Library, AppError> {
+) -> Result<(Library, BTreeMap<String, String>), AppError> {
     // The folder that is looked for unasked need not be there; one that was named must be.
     let is_absent = !config.workflows.exists() && config.origin("workflows") == Origin::Default;
     let (own, problems) =
@@ -65,6 +68,7 @@ async fn library(
         return Err(AppError::Workflows(problems));
     }
     let library = Library::default();
+    let mut sources = BTreeMap::new();
     for loaded in definition::shipped().into_iter().chain(own) {
         if let Err((field, remedy)) = registry.check(&loaded.workflow) {
             let problem = loaded.problem(&field, "provider.invalid", remedy);
@@ -73,8 +77,9 @@ async fn library(
         let entry = discovery::entry(&config.data, registry, &loaded).await;
         let entry = entry.map_err(|problem| AppError::Workflows(vec![problem]))?;
         library.add(journal, entry).await?;
+        sources.insert(loaded.workflow.name.clone(), loaded.source);
     }
-    Ok(library)
+    Ok((library, sources))
 }
 
 /// Renders the metrics of this process.

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Fetches the third-party programs that the tests speak with: buf, Python's gRPC and the A2A SDK, OpenAI's
-# SDKs for Python and JavaScript, two MCP servers, and LiteLLM's proxy, a model server that others wrote.
+# SDKs for Python and JavaScript, two MCP servers, LiteLLM's proxy, a model server that others wrote, and
+# what drives a browser.
 # Into target/clients, by package name, from whatever registries this machine is set up for; what is
 # there already is left alone.
 set -euo pipefail
@@ -43,6 +44,19 @@ if [ ! -x "$mcp/node_modules/.bin/mcp-server-everything" ]; then
         '@modelcontextprotocol/server-everything'
 fi
 
+# The console's tests: Debian's Chromium, driven by Playwright; axe-core judges what it shows.
+console="$clients/console"
+if [ ! -e "$console/node_modules/axe-core" ] || [ ! -e "$console/node_modules/playwright-core" ]; then
+    mkdir -p "$console"
+    npm install --prefix "$console" --no-save --no-audit --no-fund --loglevel=error playwright-core axe-core
+fi
+if [ ! -x "${HOLDPOINT_CHROMIUM:-/usr/bin/chromium}" ]; then
+    as_root=()
+    if [ "$(id -u)" != 0 ]; then as_root=(sudo); fi
+    "${as_root[@]}" apt-get update -qq
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null
+fi
+
 # A folder of its own: it wants its own versions of much.
 if ! "$clients/litellm/bin/python" -c 'import litellm.proxy.proxy_cli' 2>/dev/null; then
     python3 -m venv --clear "$clients/litellm"
@@ -56,3 +70,5 @@ node -p '"openai " + require("./'"$openai"'/node_modules/openai/package.json").v
 "$mcp/venv/bin/python" -c 'from importlib.metadata import version; print("mcp-server-time", version("mcp-server-time"))'
 node -p '"server-everything " + require("./'"$mcp"'/node_modules/@modelcontextprotocol/server-everything/package.json").version'
 "$clients/litellm/bin/python" -c 'from importlib.metadata import version; print("litellm", version("litellm"))'
+node -p '"playwright-core " + require("./'"$console"'/node_modules/playwright-core/package.json").version'
+"${HOLDPOINT_CHROMIUM:-/usr/bin/chromium}" --version --no-sandbox 2>/dev/null

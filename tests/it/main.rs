@@ -21,6 +21,7 @@ mod caller;
 mod cli;
 mod cli_talk;
 mod clients;
+mod console;
 mod contract;
 mod damage;
 mod drain;
