@@ -178,6 +178,10 @@ fn weight(event: &Event) -> usize {
         | Event::StepFailed { .. }
         | Event::Closed { .. }
         | Event::Revoked { .. }
+        | Event::Opened { .. }
+        | Event::Came { .. }
+        | Event::Settled { .. }
+        | Event::Signalled { .. }
         | Event::CheckpointSaved
         | Event::Parked
         | Event::Warned(_)

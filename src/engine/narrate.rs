@@ -131,6 +131,10 @@ impl Narrator {
             | Event::Answered { .. }
             | Event::Closed { .. }
             | Event::Revoked { .. }
+            | Event::Opened { .. }
+            | Event::Came { .. }
+            | Event::Settled { .. }
+            | Event::Signalled { .. }
             | Event::CheckpointSaved
             | Event::Parked
             | Event::Output { .. }

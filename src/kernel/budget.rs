@@ -101,6 +101,10 @@ impl Spent {
             | Event::Answered { .. }
             | Event::Closed { .. }
             | Event::Revoked { .. }
+            | Event::Opened { .. }
+            | Event::Came { .. }
+            | Event::Settled { .. }
+            | Event::Signalled { .. }
             | Event::CheckpointSaved
             | Event::Parked
             | Event::Output { .. }

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::kernel::budget::{self, Extensions, Spent};
 use crate::kernel::event::{Failure, Purpose, Usage, Version};
+use crate::kernel::graph;
 use crate::kernel::id::{RunId, SessionId};
 use crate::kernel::message::{Message, Speaker, ToolCall};
 use crate::kernel::question::{Origin, Question};
@@ -81,6 +82,8 @@ pub struct Run {
     pub spent_before: Spent,
     /// What people added to its budgets, or refused to.
     pub extensions: Extensions,
+    /// Where its graph stands, if its workflow is one.
+    pub graph: graph::State,
 }
 
 /// A tool that a person allowed for the rest of the run.
@@ -108,7 +111,7 @@ impl Grant {
 pub enum Status {
     /// Something is owed to the world.
     Running,
-    /// Nothing is owed but answers.
+    /// Nothing is owed but answers, external events or the clock.
     Waiting {
         /// Since when.
         since: Millis,
@@ -170,6 +173,14 @@ pub struct Turn {
     pub retry_at: Option<Millis>,
     /// To whom it hands the conversation at its end.
     pub handoff: Option<String>,
+    /// What the agent is told for this turn, where that was worked out when it began.
+    pub prompt: Option<String>,
+    /// The agent's last words in it.
+    pub said: String,
+    /// A tool's step has no agent: the call that it is about.
+    pub made: Option<ToolCall>,
+    /// And what came of it.
+    pub returned: Option<Result<Value, Failure>>,
 }
 
 /// A call whose outcome is not yet known.
@@ -191,9 +202,36 @@ pub enum CallWaits {
 }
 
 impl Turn {
+    /// A turn that has just begun.
+    pub(super) fn new(number: u32, step: String, agent: String, purpose: Purpose) -> Self {
+        Self {
+            number,
+            step,
+            agent,
+            purpose,
+            attempt: 1,
+            failures: 0,
+            rounds: 0,
+            corrections: 0,
+            calls: Vec::new(),
+            retry_at: None,
+            handoff: None,
+            prompt: None,
+            said: String::new(),
+            made: None,
+            returned: None,
+        }
+    }
+
+    /// Whether it is a tool's and not an agent's.
+    pub fn is_tools(&self) -> bool {
+        self.agent.is_empty()
+    }
+
     /// Whether the next thing owed is the agent's reply.
     pub fn owes_reply(&self) -> bool {
-        self.calls.is_empty() && self.retry_at.is_none() && self.handoff.is_none()
+        let rests = self.calls.is_empty() && self.retry_at.is_none() && self.handoff.is_none();
+        rests && !self.is_tools()
     }
 
     /// Whether it rests until a person answers.
@@ -301,6 +339,7 @@ impl Run {
         }
         let deadlines = self.questions.values().filter_map(|question| question.deadline);
         let tries = self.turns.values().filter_map(|turn| turn.retry_at);
-        deadlines.chain(tries).chain(budget::wake_at(self)).min()
+        let waits = self.graph.wake_at();
+        deadlines.chain(tries).chain(waits).chain(budget::wake_at(self)).min()
     }
 }

@@ -329,5 +329,9 @@ pub(crate) fn name(event: &Event) -> &'static str {
         Event::Cancelled(_) => "cancelled",
         Event::RequestClosed(_) => "request_closed",
         Event::GrantRevoked(_) => "grant_revoked",
+        Event::StepOpened(_) => "step_opened",
+        Event::StepWorked(_) => "step_worked",
+        Event::StepSettled(_) => "step_settled",
+        Event::SignalReceived(_) => "signal_received",
     }
 }
