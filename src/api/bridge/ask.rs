@@ -102,6 +102,7 @@ pub(super) fn gated(question: &Question) -> Option<(&str, &Value)> {
         | Origin::ToolCall(_)
         | Origin::HumanStep
         | Origin::LostOutcome(_)
+        | Origin::Phase(_)
         | Origin::Budget(_) => None,
     }
 }

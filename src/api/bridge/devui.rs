@@ -94,6 +94,7 @@ pub(super) fn fact(run: &RunId, published: &Published) -> Option<Value> {
                 Closing::Rejected => "rejected",
                 Closing::Passed => "passed",
                 Closing::Withdrawn => "withdrawn",
+                Closing::Moot => "moot",
             };
             let data = json!({"request_id": request(*ordinal), "how": how, "by": by});
             Some(happened("RequestClosedEvent", published, &data))
@@ -102,7 +103,14 @@ pub(super) fn fact(run: &RunId, published: &Published) -> Option<Value> {
             let data = json!({"checkpoint_id": run.checkpoint(published.sequence)});
             Some(happened("CheckpointSavedEvent", published, &data))
         }
+        Event::Signalled { name, value, by } => {
+            let data = json!({"name": name, "payload": value, "by": by});
+            Some(happened("SignalReceivedEvent", published, &data))
+        }
         Event::StepStarted { .. }
+        | Event::Opened { .. }
+        | Event::Came { .. }
+        | Event::Settled { .. }
         | Event::Delta { .. }
         | Event::MessageAdded { .. }
         | Event::StepCompleted { .. }

@@ -168,6 +168,10 @@ impl Teller {
             | Event::Answered { .. }
             | Event::Closed { .. }
             | Event::Revoked { .. }
+            | Event::Opened { .. }
+            | Event::Came { .. }
+            | Event::Settled { .. }
+            | Event::Signalled { .. }
             | Event::CheckpointSaved
             | Event::Warned(_) => {}
         }
@@ -176,7 +180,7 @@ impl Teller {
     /// The agent, if what it says is text for people. Structured output is told when it is whole.
     fn plain_speaker(&self, agent: &str, purpose: Purpose) -> Option<String> {
         let is_known = self.workflow.agents.contains_key(agent);
-        let is_plain = pattern::output_schema(&self.workflow, agent, purpose).is_none();
+        let is_plain = pattern::speaks_plainly(&self.workflow, agent, purpose);
         (is_known && is_plain).then(|| agent.to_owned())
     }
 

@@ -150,6 +150,7 @@ fn decision(what: &What) -> Markup {
         What::Closed(Closing::Rejected) => html! { "nobody answered in time: no" },
         What::Closed(Closing::Passed) => html! { "nobody answered in time: the run went on" },
         What::Closed(Closing::Withdrawn) => html! { "the question was taken back" },
+        What::Closed(Closing::Moot) => html! { "the step that asked was stopped" },
         What::Revoked(tool) => html! { "no longer allowed: " code { (text::shown(tool)) } },
         What::Cancelled(reason) => {
             html! { "the run was cancelled" @if !reason.is_empty() { ": " (text::shown(reason)) } }

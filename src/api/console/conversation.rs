@@ -101,6 +101,7 @@ fn ending(event: &Event) -> Markup {
             Closing::Rejected => "Nobody answered in time, which is a no".to_owned(),
             Closing::Passed => "Nobody answered in time; the run went on".to_owned(),
             Closing::Withdrawn => format!("{by} took the question back"),
+            Closing::Moot => "The step that asked was stopped".to_owned(),
         };
         return html! { p.turning { (words) } };
     }

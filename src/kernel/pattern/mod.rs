@@ -94,6 +94,23 @@ pub fn output_schema(run: &Run, turn: &Turn) -> Option<Value> {
     }
 }
 
+/// Whether what an agent says is text for people, and not structured output. A step of a graph may
+/// ask for a structure of its own: an agent of which any does is not taken to speak plainly.
+pub fn speaks_plainly(workflow: &Workflow, agent: &str, purpose: Purpose) -> bool {
+    let has_shape = || workflow.agents.get(agent).is_none_or(|agent| agent.output.is_some());
+    match (&workflow.pattern, purpose) {
+        (Pattern::Coordinator { .. }, Purpose::Work) => false,
+        (Pattern::Graph(program), _) => {
+            let is_shaped = program.all().into_iter().any(|step| {
+                step.task.agent() == Some(agent) && step.task.output().is_some()
+            });
+            !has_shape() && !is_shaped
+        }
+        (Pattern::Coordinator { .. }, Purpose::Synthesis)
+        | (Pattern::Sequential { .. } | Pattern::Handoff(_), _) => !has_shape(),
+    }
+}
+
 /// What is wrong with a reply beyond its schema, in words for the agent.
 pub fn objection(workflow: &Workflow, turn: &Turn, output: &Value) -> Option<String> {
     match (&workflow.pattern, turn.purpose) {

@@ -89,6 +89,7 @@ fn how(closing: Closing, by: &str) -> String {
         Closing::Rejected => "Nobody answered in time, which is a no;".into(),
         Closing::Passed => "Nobody answered in time, and the run went on without;".into(),
         Closing::Withdrawn => format!("{by} took this question back"),
+        Closing::Moot => "The step that asked was stopped;".into(),
     }
 }
 
