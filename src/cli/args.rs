@@ -8,9 +8,9 @@ use crate::app::config::Settings;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::term::{ColorChoice, Paint};
 use crate::cli::{
-    Ctx, bench, bench_echo, cancel, check, checkpoint, completions, doctor, exit_codes, export,
-    fork, graph, import, inbox, journal, keys, prune, respond, resume, revoke, run, runs, schema,
-    serve, sessions, watch, workflows,
+    Ctx, bench, bench_echo, cancel, chat, check, checkpoint, completions, doctor, exit_codes,
+    export, fork, graph, import, inbox, journal, keys, prune, respond, resume, revoke, run, runs,
+    schema, serve, sessions, watch, workflows,
 };
 
 /// Runs agent workflows that wait for people, and survives whatever happens to the machine.
@@ -57,6 +57,7 @@ pub(super) struct Cli {
 pub(super) enum Command {
     Serve(serve::Args),
     Run(run::Args),
+    Chat(chat::Args),
     Resume(resume::Args),
     Respond(respond::Args),
     Inbox(inbox::Args),
@@ -90,6 +91,7 @@ impl Command {
         match self {
             Self::Serve(args) => Box::pin(serve::perform(args, ctx)).await,
             Self::Run(args) => Box::pin(run::perform(args, ctx)).await,
+            Self::Chat(args) => Box::pin(chat::perform(args, ctx)).await,
             Self::Resume(args) => Box::pin(resume::perform(args, ctx)).await,
             Self::Respond(args) => Box::pin(respond::perform(args, ctx)).await,
             Self::Watch(args) => Box::pin(watch::perform(args, ctx)).await,
@@ -148,6 +150,7 @@ impl Command {
             Self::Respond(args) => respond::perform(args, ctx).await,
             Self::Watch(args) => watch::perform(args, ctx).await,
             Self::Fork(args) => fork::perform(args, ctx).await,
+            Self::Chat(args) => chat::perform(args, ctx).await,
         }
     }
 }

@@ -15,6 +15,7 @@ mod term;
 mod bench;
 mod bench_echo;
 mod cancel;
+mod chat;
 mod check;
 mod checkpoint;
 mod completions;

@@ -61,11 +61,31 @@ impl<'a> Talk<'a> {
         Self { ctx, client, follow: Follow::new(telling), input }
     }
 
+    /// A conversation whose lines somebody else has begun to read.
+    pub(super) fn with(ctx: &'a Ctx, client: &'a mut Client, input: Input) -> Self {
+        let telling = Telling::story(ctx, Audience::Talker);
+        let input = (!ctx.json).then_some(input);
+        Self { ctx, client, follow: Follow::new(telling), input }
+    }
+
+    /// Follows `stream`; gives the lines back, and the session that was talked in.
+    pub(super) async fn followed(
+        mut self,
+        stream: Streaming<WorkflowEvent>,
+    ) -> (Result<Exit, Trouble>, Option<Input>, String) {
+        let ended = self.talk(stream).await;
+        (ended, self.input, self.follow.session_id)
+    }
+
     /// Follows `stream`, and talks until the run is over or somebody leaves.
     pub(super) async fn follow(
         mut self,
         stream: Streaming<WorkflowEvent>,
     ) -> Result<Exit, Trouble> {
+        self.talk(stream).await
+    }
+
+    async fn talk(&mut self, stream: Streaming<WorkflowEvent>) -> Result<Exit, Trouble> {
         let mut stream = stream;
         loop {
             match self.follow.read(self.ctx, self.client, stream).await? {

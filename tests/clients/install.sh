@@ -63,6 +63,12 @@ if ! "$clients/litellm/bin/python" -c 'import litellm.proxy.proxy_cli' 2>/dev/nu
     "$clients/litellm/bin/pip" install --quiet --disable-pip-version-check 'litellm[proxy]'
 fi
 
+# The terminal in which tests/it/chat.rs drives the chat; a package of the system.
+if ! command -v tmux >/dev/null 2>&1; then
+    apt-get install --yes --quiet --no-install-recommends tmux
+fi
+
+tmux -V
 echo "buf $("$clients/node_modules/.bin/buf" --version)"
 "$clients/venv/bin/python" -c 'import grpc; print("grpcio", grpc.__version__)'
 "$openai/venv/bin/python" -c 'import openai; print("openai", openai.__version__, "(Python)")'

@@ -18,6 +18,7 @@ mod bridge_live;
 mod bridge_sdk;
 mod budgets;
 mod caller;
+mod chat;
 mod cli;
 mod cli_talk;
 mod clients;

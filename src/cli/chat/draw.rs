@@ -1,0 +1,236 @@
+//! Draw: the model on a screen: what was said, what is asked over it, and what is being typed.
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Clear, Padding, Paragraph, Wrap};
+
+use crate::cli::answer;
+use crate::cli::chat::model::{By, Model, Said};
+use crate::cli::term::plain;
+use crate::wire::v1::{Message, Request};
+
+/// Messages before a question that are shown with it.
+const RECENT: usize = 4;
+const TITLE: &str = " Workflow requests your input ";
+
+/// Draws everything.
+pub(super) fn draw(frame: &mut Frame<'_>, model: &Model) {
+    let rows =
+        [Constraint::Length(1), Constraint::Min(1), Constraint::Length(3), Constraint::Length(1)];
+    let [head, body, typing, foot] = Layout::vertical(rows).areas(frame.area());
+    frame.render_widget(headline(model), head);
+    transcript(frame, model, body);
+    let asks = model.overlay();
+    let typed = if asks.is_some() { "" } else { model.typed.as_str() };
+    input(frame, typing, typed, asks.is_none());
+    frame.render_widget(footer(model), foot);
+    if let Some(request) = asks {
+        overlay(frame, model, request, body);
+    }
+}
+
+fn headline(model: &Model) -> Line<'static> {
+    let name = if model.workflow.is_empty() { "no workflow" } else { &model.workflow };
+    let session = if model.session.is_empty() { "new session" } else { &model.session };
+    let bold = Style::new().add_modifier(Modifier::BOLD);
+    Line::from(vec![
+        Span::styled(format!(" {} ", plain(name)), bold),
+        Span::raw(format!("· {} · {}", plain(session), model.status)),
+    ])
+}
+
+fn footer(model: &Model) -> Line<'static> {
+    let text = match (model.overlay(), model.pending.len()) {
+        (Some(_), 1) => "Enter answers · Esc hides · /help".to_owned(),
+        (Some(_), more) => format!("Enter answers · Esc hides · Tab shows the next of {more}"),
+        (None, 0) => "Enter sends · /help · Ctrl-C leaves, and nothing is lost".to_owned(),
+        (None, 1) => "1 request waits · Esc shows it".to_owned(),
+        (None, more) => format!("{more} requests wait · Esc shows them"),
+    };
+    Line::styled(format!(" {text}"), Style::new().add_modifier(Modifier::DIM))
+}
+
+fn input(frame: &mut Frame<'_>, area: Rect, typed: &str, has_cursor: bool) {
+    let inner = Block::bordered().inner(area);
+    let shown = tail(typed, usize::from(inner.width.saturating_sub(3)));
+    let width = Span::raw(shown.as_str()).width();
+    frame.render_widget(Paragraph::new(format!("> {shown}")).block(Block::bordered()), area);
+    if has_cursor {
+        let column = inner.x.saturating_add(2).saturating_add(u16::try_from(width).unwrap_or(0));
+        frame.set_cursor_position((column, inner.y));
+    }
+}
+
+/// The end of a text, as much as fits.
+fn tail(text: &str, width: usize) -> String {
+    let mut shown = plain(text).replace('\n', " ");
+    while Span::raw(shown.as_str()).width() > width {
+        shown.remove(0);
+    }
+    shown
+}
+
+fn transcript(frame: &mut Frame<'_>, model: &Model, area: Rect) {
+    let width = usize::from(area.width.max(1));
+    let mut lines: Vec<Line<'_>> = Vec::new();
+    for said in &model.said {
+        lines.extend(lines_of(said, width));
+    }
+    if let Some((by, text)) = &model.speaking {
+        let by = By::Agent(by.clone());
+        lines.extend(lines_of(&Said { by, text: format!("{}…", plain(text)) }, width));
+    }
+    let height = usize::from(area.height);
+    let back = model.scrolled.min(lines.len().saturating_sub(height));
+    let end = lines.len().saturating_sub(back);
+    let first = end.saturating_sub(height);
+    frame.render_widget(Paragraph::new(lines.drain(first..end).collect::<Vec<_>>()), area);
+}
+
+/// What was said, in lines that fit.
+fn lines_of(said: &Said, width: usize) -> Vec<Line<'static>> {
+    let bold = Style::new().add_modifier(Modifier::BOLD);
+    let (name, style) = match &said.by {
+        By::Person(name) => (format!("{name}: "), bold.fg(Color::Green)),
+        By::Agent(name) => (format!("{name}: "), bold.fg(Color::Cyan)),
+        By::Note => (String::new(), Style::new().add_modifier(Modifier::DIM)),
+        By::Trouble => (String::new(), Style::new().fg(Color::Red)),
+    };
+    let name = plain(&name).into_owned();
+    let text = format!("{name}{}", said.text);
+    let mut lines = Vec::new();
+    for (index, line) in text.split('\n').flat_map(|line| wrapped(line, width)).enumerate() {
+        lines.push(match line.strip_prefix(name.as_str()) {
+            Some(rest) if index == 0 && !name.is_empty() => {
+                Line::from(vec![Span::styled(name.clone(), style), Span::raw(rest.to_owned())])
+            }
+            Some(_) if name.is_empty() => Line::styled(line, style),
+            Some(_) | None => Line::raw(line),
+        });
+    }
+    lines
+}
+
+/// A line in pieces that fit, broken between words where it can be.
+fn wrapped(line: &str, width: usize) -> Vec<String> {
+    let mut pieces = vec![String::new()];
+    for word in line.split_inclusive(' ') {
+        let used = pieces.last().map_or(0, |piece| Span::raw(piece.as_str()).width());
+        if used > 0 && used + Span::raw(word.trim_end()).width() > width {
+            pieces.push(String::new());
+        }
+        for char in word.chars() {
+            let Some(piece) = pieces.last_mut() else { break };
+            if Span::raw(format!("{piece}{char}").trim_end()).width() > width {
+                pieces.push(char.to_string());
+            } else {
+                piece.push(char);
+            }
+        }
+    }
+    pieces
+}
+
+fn overlay(frame: &mut Frame<'_>, model: &Model, request: &Request, body: Rect) {
+    let width = body.width.saturating_sub(4).min(100);
+    let lines = question(model, request);
+    let inner = usize::from(width.saturating_sub(4)).max(1);
+    let rows: usize = lines.iter().map(|line| line.width().div_ceil(inner).max(1)).sum();
+    let height = u16::try_from(rows + 5).unwrap_or(u16::MAX).min(body.height);
+    let area = Rect {
+        x: body.x + (body.width - width) / 2,
+        y: body.y + body.height.saturating_sub(height),
+        width,
+        height,
+    };
+    frame.render_widget(Clear, area);
+    let title = match model.pending.len() {
+        1 => TITLE.to_owned(),
+        more => format!("{TITLE}· 1 of {more} "),
+    };
+    let block = Block::bordered()
+        .title(title)
+        .border_style(Style::new().fg(Color::Yellow))
+        .padding(Padding::horizontal(1));
+    let [text, typing] =
+        Layout::vertical([Constraint::Min(1), Constraint::Length(3)]).areas(block.inner(area));
+    frame.render_widget(block, area);
+    frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: false }), text);
+    input(frame, typing, &model.typed, true);
+}
+
+/// What is asked: the last words before it, the question, what may be chosen, how to answer.
+fn question(model: &Model, request: &Request) -> Vec<Line<'static>> {
+    let dim = Style::new().add_modifier(Modifier::DIM);
+    let bold = Style::new().add_modifier(Modifier::BOLD);
+    // What nobody said is the question itself, which follows.
+    let is_said = |one: &&Message| !one.text.is_empty() && !one.author_name.is_empty();
+    let said: Vec<_> = request.conversation.iter().filter(is_said).collect();
+    let skipped = said.len().saturating_sub(RECENT);
+    let mut lines: Vec<_> = said
+        .into_iter()
+        .skip(skipped)
+        .filter(|message| message.role == "user" || message.role == "assistant")
+        .flat_map(|message| {
+            let text = format!("{}: {}", message.author_name, message.text);
+            plain(&text).lines().map(|line| Line::styled(line.to_owned(), dim)).collect::<Vec<_>>()
+        })
+        .collect();
+    let prompt = plain(&request.prompt).into_owned();
+    lines.extend(prompt.lines().map(|line| Line::styled(line.to_owned(), bold)));
+    if let Some(context) = &request.context {
+        let context = crate::cli::render::whole(&crate::cli::json::value(context));
+        lines.extend(plain(&context).lines().map(|line| Line::raw(line.to_owned())));
+    }
+    for (place, option) in (1..).zip(&request.options) {
+        let is_chosen = model.typed.trim() == format!("{place}");
+        let style =
+            if is_chosen { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
+        let text = format!("{place}. {} {}", option.label, option.description);
+        lines.push(Line::styled(plain(text.trim_end()).into_owned(), style));
+    }
+    let usage = answer::usage(request).replace("; exit leaves the run waiting", "");
+    lines.push(Line::styled(format!("({usage})"), dim));
+    if !model.objection.is_empty() {
+        let objection = plain(&model.objection).into_owned();
+        lines.push(Line::styled(objection, Style::new().fg(Color::Red)));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    use super::*;
+
+    fn screen(model: &Model) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(60, 20)).unwrap();
+        terminal.draw(|frame| draw(frame, model)).unwrap();
+        terminal.backend().to_string()
+    }
+
+    #[test]
+    fn a_request_is_shown_over_what_was_said_and_hidden_on_demand() {
+        let mut model = Model { workflow: "chat".into(), ..Model::default() };
+        model.say(By::Agent("host".into()), "Hello.");
+        let request = Request { prompt: "And then?".into(), ..Request::default() };
+        model.pending.push_back(request);
+        let shown = screen(&model);
+        for part in ["host: Hello.", "Workflow requests your input", "And then?", "Enter answers"] {
+            assert!(shown.contains(part), "{part}\n{shown}");
+        }
+        model.is_hidden = true;
+        let hidden = screen(&model);
+        assert!(!hidden.contains("And then?") && hidden.contains("1 request waits"), "{hidden}");
+    }
+
+    #[test]
+    fn long_lines_are_broken_between_words_and_long_words_anywhere() {
+        assert_eq!(wrapped("one two three", 8), ["one two ", "three"]);
+        assert_eq!(wrapped("abcdefgh", 3), ["abc", "def", "gh"]);
+    }
+}

@@ -1,0 +1,353 @@
+//! Drive: keys and events into the model, its wishes to the server, and the model onto the screen.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use ratatui::crossterm::event::{self, Event as Input, KeyEventKind};
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::app::Client;
+use crate::cli::chat::draw::draw;
+use crate::cli::chat::model::{Model, Wish};
+use crate::cli::exit::{Exit, Trouble};
+use crate::cli::json;
+use crate::cli::{Ctx, quoted};
+use crate::wire::v1::{
+    CancelRequestRequest, GetRunRequest, GetSessionRequest, GetWorkflowRequest,
+    ListSessionsRequest, ListWorkflowsRequest, Request, RunStatus, RunWorkflowRequest,
+    SendResponsesRequest, WatchRunRequest, WorkflowEvent,
+};
+
+/// Events that wait to be shown; a stream waits with them.
+const BACKLOG: usize = 1_024;
+/// How long the keyboard is listened to before looking whether anybody still listens here.
+const KEY_POLL: Duration = Duration::from_millis(100);
+/// How long to wait before a broken stream is taken up again: a server restarts in about that.
+const AGAIN: Duration = Duration::from_millis(300);
+/// Sessions that are listed.
+const SESSIONS: i32 = 20;
+
+/// What comes in.
+enum Heard {
+    Event(Box<WorkflowEvent>),
+    /// The way to the server is broken; it is tried again.
+    Broken(String),
+}
+
+/// A chat at work.
+pub(super) struct Drive {
+    client: Client,
+    model: Model,
+    heard: (mpsc::Sender<Heard>, mpsc::Receiver<Heard>),
+    /// Follows the run that is shown.
+    follower: Option<JoinHandle<()>>,
+}
+
+impl Drive {
+    pub(super) fn new(client: Client, workflow: String, session: String) -> Self {
+        let model = Model { workflow, session, ..Model::default() };
+        Self { client, model, heard: mpsc::channel(BACKLOG), follower: None }
+    }
+
+    /// Talks until the person leaves.
+    pub(super) async fn run(mut self, ctx: &Ctx) -> Result<Exit, Trouble> {
+        self.begin().await;
+        let mut keys = keyboard();
+        let mut terminal = ratatui::try_init()?;
+        let ended = loop {
+            if let Err(error) = terminal.draw(|frame| draw(frame, &self.model)) {
+                break Err(error.into());
+            }
+            let wish = tokio::select! {
+                key = keys.recv() => match key {
+                    Some(Input::Key(key)) if key.kind == KeyEventKind::Press => self.model.key(key),
+                    Some(Input::Paste(text)) => {
+                        self.model.typed.push_str(&text.replace('\n', " "));
+                        None
+                    }
+                    // Resized: it is drawn anew.
+                    Some(_) => None,
+                    None => Some(Wish::Leave),
+                },
+                Some(heard) = self.heard.1.recv() => {
+                    self.hear(heard);
+                    None
+                }
+            };
+            match wish {
+                None => {}
+                Some(Wish::Leave) => break Ok(()),
+                Some(wish) => {
+                    if let Err(status) = self.grant(wish).await {
+                        self.model.trouble(status.message());
+                    }
+                }
+            }
+        };
+        ratatui::restore();
+        if let Some(follower) = self.follower.take() {
+            follower.abort();
+        }
+        ended.and_then(|()| self.farewell(ctx))
+    }
+
+    fn farewell(&self, ctx: &Ctx) -> Result<Exit, Trouble> {
+        let Model { workflow, session, .. } = &self.model;
+        if !session.is_empty() {
+            let again = ctx.again();
+            ctx.term.line(&format!(
+                "take it up again with: holdpoint chat {workflow} --session {}{again}",
+                quoted(session)
+            ))?;
+        }
+        let waits = !self.model.pending.is_empty();
+        Ok(if waits { Exit::Waiting } else { Exit::Done })
+    }
+
+    async fn begin(&mut self) {
+        let begun = if self.model.session.is_empty() {
+            self.welcome().await
+        } else {
+            let session = self.model.session.clone();
+            self.take_up(&session).await
+        };
+        if let Err(status) = begun {
+            self.model.trouble(status.message());
+        }
+    }
+
+    async fn welcome(&mut self) -> Result<(), tonic::Status> {
+        let listed = self.client.list_workflows(ListWorkflowsRequest {}).await?.into_inner();
+        if let Some(own) =
+            listed.workflows.iter().find(|one| one.workflow_id == self.model.workflow)
+        {
+            self.model.note(own.description.clone());
+            self.model.note("Say what you want. /help lists the commands.");
+            return Ok(());
+        }
+        if !self.model.workflow.is_empty() {
+            let unknown = std::mem::take(&mut self.model.workflow);
+            self.model.trouble(&format!("there is no workflow `{unknown}`"));
+        }
+        self.model.note("With whom do you want to talk? /use one of these:");
+        for one in listed.workflows {
+            self.model.note(format!("  {}: {}", one.workflow_id, one.description));
+        }
+        Ok(())
+    }
+
+    /// Takes up a session: what was said in its newest run, and what it waits for.
+    async fn take_up(&mut self, session: &str) -> Result<(), tonic::Status> {
+        let request = GetSessionRequest { session_id: session.to_owned() };
+        let found = match self.client.get_session(request).await {
+            Ok(found) => found.into_inner(),
+            Err(status) if status.code() == tonic::Code::NotFound => {
+                self.model.begin(session);
+                self.model.note("A new session: say what you want.");
+                return Ok(());
+            }
+            Err(status) => return Err(status),
+        };
+        self.model.begin(session);
+        let Some(newest) = found.runs.first() else { return Ok(()) };
+        self.model.workflow.clone_from(&newest.workflow_id);
+        let request = GetRunRequest { run_id: newest.run_id.clone(), omit_conversation: false };
+        let seen = self.client.get_run(request).await?.into_inner();
+        self.model.recall(&seen.conversation);
+        let run = seen.run.unwrap_or_default();
+        json::status(run.status).to_lowercase().clone_into(&mut self.model.status);
+        self.model.sequence = run.sequence;
+        if let Some(mut waiting) = run.workflow_waiting {
+            for request in &mut waiting.requests {
+                request.conversation.clone_from(&seen.conversation);
+            }
+            self.model.waits(waiting);
+        }
+        self.follow(&newest.run_id);
+        Ok(())
+    }
+
+    fn hear(&mut self, heard: Heard) {
+        match heard {
+            // One of a run that is no longer shown comes late.
+            Heard::Event(event) if event.run_id != self.model.run => {}
+            Heard::Event(event) => self.model.take(*event),
+            Heard::Broken(why) => self.model.trouble(&format!("{why}; trying again")),
+        }
+    }
+
+    async fn grant(&mut self, wish: Wish) -> Result<(), tonic::Status> {
+        match wish {
+            Wish::Say(text) => self.say(text).await,
+            Wish::Answer(request, value) => self.answer(*request, &value).await,
+            Wish::Withdraw(request_id) => {
+                let request = CancelRequestRequest { request_id };
+                self.client.cancel_request(request).await.map(drop)
+            }
+            Wish::Status => self.status().await,
+            Wish::Sessions(Some(session)) => self.take_up(&session).await,
+            Wish::Sessions(None) => self.sessions().await,
+            Wish::Use(workflow) => {
+                self.model.begin("");
+                self.model.run.clear();
+                self.model.workflow = workflow;
+                self.welcome().await
+            }
+            Wish::Graph => {
+                let request = GetWorkflowRequest { workflow_id: self.model.workflow.clone() };
+                let drawn = self.client.get_workflow(request).await?.into_inner().mermaid;
+                self.model.is_hidden = !self.model.pending.is_empty();
+                self.model.note(drawn);
+                Ok(())
+            }
+            Wish::Leave => Ok(()),
+        }
+    }
+
+    async fn say(&mut self, text: String) -> Result<(), tonic::Status> {
+        let request = RunWorkflowRequest {
+            workflow_id: self.model.workflow.clone(),
+            session_id: self.model.session.clone(),
+            input: Some(json::to_wire(&Value::String(text))),
+            ..RunWorkflowRequest::default()
+        };
+        let mut stream = self.client.run_workflow(request).await?.into_inner();
+        let Some(first) = stream.message().await? else { return Ok(()) };
+        self.model.session.clone_from(&first.session_id);
+        let run = first.run_id.clone();
+        // From here on the run is watched, pauses and other people's answers included.
+        self.model.sequence = 0;
+        self.follow(&run);
+        Ok(())
+    }
+
+    async fn answer(&mut self, request: Request, value: &Value) -> Result<(), tonic::Status> {
+        let id = request.request_id.clone();
+        let message = SendResponsesRequest {
+            session_id: request.session_id,
+            run_id: request.run_id,
+            responses: HashMap::from([(id.clone(), json::to_wire(value))]),
+            idempotency_key: String::new(),
+            digests: HashMap::from([(id.clone(), request.digest)]),
+        };
+        match self.client.send_responses(message).await {
+            Ok(_) => self.model.settle(&id),
+            Err(status) if status.code() == tonic::Code::InvalidArgument => {
+                // Which request it is can be seen; what it takes is what matters.
+                let why = status.message();
+                let why = why.split_once("does not fit: ").map_or(why, |(_, why)| why);
+                why.clone_into(&mut self.model.objection);
+            }
+            Err(status) => {
+                // Somebody was faster, or it is over: what came of it is told by the run.
+                self.model.settle(&id);
+                return Err(status);
+            }
+        }
+        Ok(())
+    }
+
+    async fn status(&mut self) -> Result<(), tonic::Status> {
+        if self.model.run.is_empty() {
+            self.model.note("nothing has been said yet");
+            return Ok(());
+        }
+        let request = GetRunRequest { run_id: self.model.run.clone(), omit_conversation: true };
+        let run = self.client.get_run(request).await?.into_inner().run.unwrap_or_default();
+        let waiting = run.workflow_waiting.unwrap_or_default().requests.len();
+        let status = json::status(run.status).to_lowercase();
+        self.model.is_hidden = !self.model.pending.is_empty();
+        self.model.note(format!(
+            "{} is {status} after {} steps, with {waiting} open requests; session {}",
+            run.run_id, run.steps, run.session_id
+        ));
+        Ok(())
+    }
+
+    async fn sessions(&mut self) -> Result<(), tonic::Status> {
+        let request = ListSessionsRequest { page_size: SESSIONS, ..Default::default() };
+        let listed = self.client.list_sessions(request).await?.into_inner().sessions;
+        self.model.is_hidden = !self.model.pending.is_empty();
+        for session in &listed {
+            let waits = session
+                .workflow_waiting
+                .as_ref()
+                .map_or_else(String::new, |waiting| format!("  waits: {}", waiting.workflow_id));
+            self.model.note(format!("{}{waits}", session.session_id));
+        }
+        if listed.is_empty() {
+            self.model.note("there are no sessions yet");
+        }
+        Ok(())
+    }
+
+    /// Follows a run from where the model stands; through its pauses, and through broken streams.
+    fn follow(&mut self, run: &str) {
+        if let Some(follower) = self.follower.take() {
+            follower.abort();
+        }
+        run.clone_into(&mut self.model.run);
+        let (mut client, told) = (self.client.clone(), self.heard.0.clone());
+        let (run_id, mut after) = (run.to_owned(), self.model.sequence);
+        self.follower = Some(tokio::spawn(async move {
+            let mut is_broken = false;
+            loop {
+                let run_id = run_id.clone();
+                let request =
+                    WatchRunRequest { run_id, after_sequence: after, through_pauses: true };
+                let why = match client.watch_run(request).await {
+                    Err(status) => status,
+                    Ok(stream) => {
+                        let mut stream = stream.into_inner();
+                        loop {
+                            match stream.message().await {
+                                Ok(Some(event)) => {
+                                    (after, is_broken) = (event.sequence, false);
+                                    if told.send(Heard::Event(Box::new(event))).await.is_err() {
+                                        return;
+                                    }
+                                }
+                                // It is over, and everything was told.
+                                Ok(None) => return,
+                                Err(status) => break status,
+                            }
+                        }
+                    }
+                };
+                if !is_broken {
+                    is_broken = true;
+                    let heard = Heard::Broken(why.message().to_owned());
+                    if told.send(heard).await.is_err() {
+                        return;
+                    }
+                }
+                tokio::time::sleep(AGAIN).await;
+            }
+        }));
+        if self.model.status == json::status(RunStatus::Completed.into()).to_lowercase() {
+            // Over already: there is nothing more to follow.
+            drop(self.follower.take());
+        }
+    }
+}
+
+/// The keyboard, on a thread of its own: reading it blocks.
+fn keyboard() -> mpsc::Receiver<Input> {
+    let (keys, heard) = mpsc::channel(BACKLOG);
+    std::thread::spawn(move || {
+        while !keys.is_closed() {
+            let typed = match event::poll(KEY_POLL) {
+                Ok(false) => continue,
+                Ok(true) => event::read(),
+                Err(error) => Err(error),
+            };
+            let Ok(typed) = typed else { return };
+            if keys.blocking_send(typed).is_err() {
+                return;
+            }
+        }
+    });
+    heard
+}

@@ -1,0 +1,413 @@
+//! Model: what the chat shows, and what keys and events make of it. Pure: it draws nothing and calls
+//! nobody.
+
+use std::collections::VecDeque;
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use serde_json::Value;
+
+use crate::cli::answer::{self, END, Meaning};
+use crate::cli::json;
+use crate::cli::render::whole;
+use crate::cli::term::plain;
+use crate::wire::v1::workflow_event::Event;
+use crate::wire::v1::{Message, Request, RunStatus, WorkflowEvent, WorkflowWaiting};
+
+/// Lines of a transcript that are kept; the journal keeps all.
+const LINES_MAX: usize = 10_000;
+/// A line that a person types; longer ones are for `holdpoint run -`.
+const TYPED_MAX: usize = 100_000;
+
+/// Who a line of the transcript is by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum By {
+    /// A person.
+    Person(String),
+    /// An agent.
+    Agent(String),
+    /// The chat itself: what happened, what a command found.
+    Note,
+    /// What went wrong.
+    Trouble,
+}
+
+/// One thing that was said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Said {
+    pub(super) by: By,
+    pub(super) text: String,
+}
+
+/// What a key asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Wish {
+    /// Say this to the workflow.
+    Say(String),
+    /// Answer a request.
+    Answer(Box<Request>, Value),
+    /// Take the request back.
+    Withdraw(String),
+    /// Say how the run stands.
+    Status,
+    /// List the sessions, or take up one.
+    Sessions(Option<String>),
+    /// Talk with another workflow.
+    Use(String),
+    /// Draw the workflow.
+    Graph,
+    /// Go, and lose nothing.
+    Leave,
+}
+
+/// Everything that is shown.
+#[derive(Debug, Default)]
+pub(super) struct Model {
+    pub(super) workflow: String,
+    pub(super) session: String,
+    pub(super) run: String,
+    pub(super) status: String,
+    /// The last event that came.
+    pub(super) sequence: u64,
+    pub(super) said: Vec<Said>,
+    /// Who is speaking, and what so far.
+    pub(super) speaking: Option<(String, String)>,
+    /// What waits for an answer; the first is shown.
+    pub(super) pending: VecDeque<Request>,
+    pub(super) is_hidden: bool,
+    /// What is being typed.
+    pub(super) typed: String,
+    /// Why the last answer was not taken.
+    pub(super) objection: String,
+    /// Lines that the reader has gone back.
+    pub(super) scrolled: usize,
+}
+
+impl Model {
+    /// The request that is shown over the transcript.
+    pub(super) fn overlay(&self) -> Option<&Request> {
+        if self.is_hidden { None } else { self.pending.front() }
+    }
+
+    pub(super) fn note(&mut self, text: impl Into<String>) {
+        self.say(By::Note, &text.into());
+    }
+
+    pub(super) fn trouble(&mut self, text: &str) {
+        self.say(By::Trouble, text);
+    }
+
+    /// Adds to the transcript. Text from elsewhere is made harmless here, once for all that show it.
+    pub(super) fn say(&mut self, by: By, text: &str) {
+        self.said.push(Said { by, text: plain(text.trim_end()).into_owned() });
+        let excess = self.said.len().saturating_sub(LINES_MAX);
+        self.said.drain(..excess);
+    }
+
+    /// A session that is taken up: nothing of another is left on the screen.
+    pub(super) fn begin(&mut self, session: &str) {
+        let workflow = std::mem::take(&mut self.workflow);
+        *self = Self { workflow, session: session.to_owned(), ..Self::default() };
+    }
+
+    /// What was said before the chat looked on.
+    pub(super) fn recall(&mut self, messages: &[Message]) {
+        for message in messages {
+            self.message(message);
+        }
+    }
+
+    /// Takes an event.
+    pub(super) fn take(&mut self, event: WorkflowEvent) {
+        self.sequence = event.sequence;
+        let Some(happened) = event.event else { return };
+        match happened {
+            Event::Started(started) => {
+                self.status = "running".into();
+                let input = whole(&json::optional(started.input.as_ref()));
+                self.say(By::Person("you".into()), &input);
+            }
+            Event::Delta(delta) => match &mut self.speaking {
+                Some((by, text)) if *by == delta.executor_id => text.push_str(&delta.text),
+                Some(_) | None => self.speaking = Some((delta.executor_id, delta.text)),
+            },
+            Event::Message(message) => self.message(&message),
+            Event::Handoff(handoff) => {
+                self.note(format!("{} hands over to {}", handoff.source, handoff.target));
+            }
+            Event::ToolCall(called) => {
+                let tool = called.call.map(|call| call.tool).unwrap_or_default();
+                self.note(format!("{} calls {tool}", called.executor_id));
+            }
+            Event::RequestInfo(request) => self.ask(request),
+            Event::ResponseReceived(response) => {
+                self.settle(&response.request_id);
+                let by = By::Person(response.principal);
+                self.say(by, &whole(&json::optional(response.value.as_ref())));
+            }
+            Event::RequestClosed(closed) => {
+                self.settle(&closed.request_id);
+                self.note(format!("the request was {} by {}", closed.how, closed.principal));
+            }
+            Event::Status(changed) => {
+                if changed.status == i32::from(RunStatus::Waiting) {
+                    self.waits(changed.workflow_waiting.unwrap_or_default());
+                }
+            }
+            Event::ExecutorFailed(failed) => {
+                let why = failed.failure.map(|failure| failure.message).unwrap_or_default();
+                self.speaking = None;
+                self.trouble(&format!("{}: {why}", failed.executor_id));
+            }
+            Event::Warning(warning) => self.trouble(&warning.message),
+            Event::Output(output) => self.result(&json::optional(output.value.as_ref())),
+            Event::Completed(_) => self.end("completed", "The run is completed."),
+            Event::Failed(failure) => {
+                self.end("failed", &format!("The run has failed: {}", failure.message));
+            }
+            Event::Cancelled(cancelled) => {
+                self.end(
+                    "cancelled",
+                    &format!("The run was cancelled by {}.", cancelled.principal),
+                );
+            }
+            Event::SignalReceived(signal) => {
+                self.note(format!("{} sent {}", signal.principal, signal.name));
+            }
+            Event::ExecutorInvoked(_)
+            | Event::ExecutorCompleted(_)
+            | Event::StepOpened(_)
+            | Event::StepWorked(_)
+            | Event::StepSettled(_)
+            | Event::ToolResult(_)
+            | Event::CheckpointSaved(_)
+            | Event::GrantRevoked(_) => {}
+        }
+    }
+
+    fn message(&mut self, message: &Message) {
+        self.speaking = None;
+        let by = match message.role.as_str() {
+            "user" => By::Person(message.author_name.clone()),
+            "assistant" if !message.author_name.is_empty() => {
+                By::Agent(message.author_name.clone())
+            }
+            &_ => return,
+        };
+        if !message.text.is_empty() {
+            self.say(by, &message.text);
+        }
+    }
+
+    fn result(&mut self, value: &Value) {
+        let text = whole(value);
+        let is_said = self.said.iter().any(|said| said.text == plain(text.trim_end()));
+        if value.is_string() && !is_said {
+            self.say(By::Agent(self.workflow.clone()), &text);
+        }
+    }
+
+    fn ask(&mut self, request: Request) {
+        if self.pending.iter().any(|known| known.request_id == request.request_id) {
+            return;
+        }
+        self.pending.push_back(request);
+        self.is_hidden = false;
+    }
+
+    /// The run waits, and this is all that it waits for.
+    pub(super) fn waits(&mut self, waiting: WorkflowWaiting) {
+        self.status = "waiting".into();
+        let open: Vec<_> =
+            waiting.requests.iter().map(|request| request.request_id.clone()).collect();
+        self.pending.retain(|request| open.contains(&request.request_id));
+        for request in waiting.requests {
+            self.ask(request);
+        }
+    }
+
+    /// A request that is open no longer.
+    pub(super) fn settle(&mut self, request_id: &str) {
+        self.pending.retain(|request| request.request_id != request_id);
+        self.status = "running".into();
+        self.objection.clear();
+    }
+
+    fn end(&mut self, status: &str, text: &str) {
+        status.clone_into(&mut self.status);
+        self.speaking = None;
+        self.pending.clear();
+        self.note(text);
+    }
+
+    /// Takes a key.
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "a keyboard has more keys than we have uses"
+    )]
+    pub(super) fn key(&mut self, key: KeyEvent) -> Option<Wish> {
+        if key.modifiers.contains(KeyModifiers::CONTROL) {
+            return match key.code {
+                KeyCode::Char('c' | 'd') => Some(Wish::Leave),
+                KeyCode::Char('u') => {
+                    self.typed.clear();
+                    None
+                }
+                _ => None,
+            };
+        }
+        match key.code {
+            KeyCode::Enter => return self.enter(),
+            KeyCode::Esc => self.is_hidden = !self.is_hidden && !self.pending.is_empty(),
+            KeyCode::Tab => {
+                self.pending.rotate_left(usize::from(self.pending.len() > 1));
+                self.objection.clear();
+            }
+            KeyCode::Backspace => drop(self.typed.pop()),
+            KeyCode::PageUp => self.scrolled = self.scrolled.saturating_add(10),
+            KeyCode::PageDown => self.scrolled = self.scrolled.saturating_sub(10),
+            KeyCode::Up => self.scrolled = self.scrolled.saturating_add(1),
+            KeyCode::Down => self.scrolled = self.scrolled.saturating_sub(1),
+            KeyCode::Char(char) if self.typed.len() < TYPED_MAX => self.typed.push(char),
+            _ => {}
+        }
+        None
+    }
+
+    fn enter(&mut self) -> Option<Wish> {
+        let typed = std::mem::take(&mut self.typed);
+        let text = typed.trim();
+        self.scrolled = 0;
+        if text.is_empty() {
+            return None;
+        }
+        if text.starts_with('/') && text != END {
+            return self.command(text);
+        }
+        let Some(request) = self.overlay().cloned() else {
+            if !self.pending.is_empty() {
+                self.typed = typed;
+                self.note("a request waits: Esc shows it, /handoff-cancel takes it back");
+                return None;
+            }
+            return Some(Wish::Say(text.to_owned()));
+        };
+        let value = match answer::read(&request, text) {
+            Meaning::Value(value) => value,
+            Meaning::Reject => answer::reject(""),
+            Meaning::Deny => answer::deny(""),
+            Meaning::Happened => answer::happened(""),
+            Meaning::Unclear(why) => {
+                self.objection = why;
+                return None;
+            }
+        };
+        Some(Wish::Answer(Box::new(request), value))
+    }
+
+    fn command(&mut self, text: &str) -> Option<Wish> {
+        let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
+        let rest = rest.trim();
+        match word {
+            "/status" => Some(Wish::Status),
+            "/sessions" => Some(Wish::Sessions((!rest.is_empty()).then(|| rest.to_owned()))),
+            "/use" if !rest.is_empty() => Some(Wish::Use(rest.to_owned())),
+            "/graph" => Some(Wish::Graph),
+            "/quit" | "/exit" => Some(Wish::Leave),
+            "/handoff-cancel" => {
+                let shown = self.pending.front();
+                let wish = shown.map(|request| Wish::Withdraw(request.request_id.clone()));
+                if wish.is_none() {
+                    self.note("nothing waits for an answer");
+                }
+                wish
+            }
+            "/help" => {
+                self.is_hidden = !self.pending.is_empty();
+                for line in HELP {
+                    self.note(*line);
+                }
+                None
+            }
+            other => {
+                self.note(format!("there is no {}; /help lists the commands", plain(other)));
+                None
+            }
+        }
+    }
+}
+
+const HELP: &[&str] = &[
+    "/status            how the run stands",
+    "/sessions [ID]     your sessions; with an ID, take it up",
+    "/handoff-cancel    take the request back that is shown",
+    "/graph             the workflow, as Mermaid draws it",
+    "/use WORKFLOW      talk with another workflow",
+    "/quit, Ctrl-C      leave; nothing is lost",
+    "Enter answers or sends, Esc hides the request and shows it again, Tab shows the next one,",
+    "PageUp and PageDown go through what was said.",
+];
+
+#[cfg(test)]
+mod tests {
+    use crate::wire::v1::{Option as Choice, ResponseReceived};
+
+    use super::*;
+
+    fn request(id: &str) -> Request {
+        let option = |id: &str| Choice { id: id.into(), label: id.into(), ..Choice::default() };
+        Request {
+            request_id: id.into(),
+            prompt: "Where?".into(),
+            options: vec![option("sea"), option("hills")],
+            ..Request::default()
+        }
+    }
+
+    fn event(sequence: u64, event: Event) -> WorkflowEvent {
+        WorkflowEvent { sequence, event: Some(event), ..WorkflowEvent::default() }
+    }
+
+    fn typed(model: &mut Model, text: &str) -> Option<Wish> {
+        for char in text.chars() {
+            assert_eq!(model.key(KeyCode::Char(char).into()), None);
+        }
+        model.key(KeyCode::Enter.into())
+    }
+
+    #[test]
+    fn requests_queue_and_one_that_another_answers_goes_away() {
+        let mut model = Model::default();
+        for (at, id) in [(1, "one"), (2, "two")] {
+            model.take(event(at, Event::RequestInfo(request(id))));
+        }
+        assert_eq!(model.overlay().map(|request| request.request_id.as_str()), Some("one"));
+        model.key(KeyCode::Tab.into());
+        let wish = typed(&mut model, "2");
+        let Some(Wish::Answer(answered, value)) = wish else { panic!("{wish:?}") };
+        assert_eq!((answered.request_id.as_str(), value), ("two", "hills".into()));
+        let received = ResponseReceived { request_id: "one".into(), ..Default::default() };
+        model.take(event(3, Event::ResponseReceived(received)));
+        assert_eq!(model.pending.len(), 1);
+    }
+
+    #[test]
+    fn a_hidden_request_is_not_answered_by_accident() {
+        let mut model = Model::default();
+        model.take(event(1, Event::RequestInfo(request("one"))));
+        model.key(KeyCode::Esc.into());
+        assert_eq!(model.overlay(), None);
+        assert_eq!(typed(&mut model, "hello"), None);
+        assert_eq!(model.typed, "hello", "what was typed is not lost");
+        model.key(KeyCode::Esc.into());
+        assert!(model.overlay().is_some());
+        model.typed.clear();
+        assert_eq!(typed(&mut model, "/handoff-cancel"), Some(Wish::Withdraw("one".into())));
+    }
+
+    #[test]
+    fn an_escape_in_what_is_said_cannot_rewrite_the_screen() {
+        let mut model = Model::default();
+        model.say(By::Agent("venue".into()), "fine\u{1b}[2Jgone");
+        assert!(!model.said[0].text.contains('\u{1b}'), "{:?}", model.said);
+    }
+}
