@@ -36,6 +36,7 @@ mod runs;
 mod schema;
 mod serve;
 mod sessions;
+mod signal;
 mod watch;
 mod workflows;
 
