@@ -353,3 +353,37 @@ graph:
     let Some(Event::Output(output)) = &last[last.len() - 2].event else { panic!("an output") };
     assert_eq!(plain(output.value.as_ref()), json!(1000.0));
 }
+
+#[tokio::test]
+async fn a_chat_goes_round_until_somebody_says_the_word() {
+    let file = "\
+name: chat
+models: {m: {provider: scripted, script: [{agent: b, turn: 2, say: I AGREE.}, {say: Hm.}]}}
+agents: {a: {human_input: false}, b: {human_input: false}}
+pattern: group_chat
+group_chat: {agents: [a, b], rounds: 9, ends: i agree}
+";
+    let (play, events) = Play::start_with("chat", Way::Straight, "Talk.", Some(file)).await;
+    assert_eq!(names(&events).last(), Some(&"completed"));
+    let said = play.view().await.conversation;
+    let said: Vec<_> = said.iter().map(|one| one.author_name.as_str()).collect();
+    assert_eq!(said[1..], ["a", "b", "a", "b"]);
+}
+
+#[tokio::test]
+async fn s4_is_answered_through_other_doors_than_it_was_started_from() {
+    let (play, events) = Play::start("customer_onboarding", Way::Straight, "Onboard Acme").await;
+    let url = play.server.url();
+    let session = events[0].session_id.clone();
+    let tell = |arguments: &[&str]| {
+        let arguments = [arguments, &["--server", &url, "--json"]].concat();
+        holdpoint(play.root.path(), &arguments, "")
+    };
+    // By id from another process; then as a second message in the session.
+    let told = tell(&["respond", &only(&events).request_id, "Acme Labs"]);
+    assert_eq!(told.code, 4, "it waits again: {}", told.err);
+    let told = tell(&["run", "customer_onboarding", "O-11", "--session", &session]);
+    assert_eq!(told.code, 4, "it waits for its event: {}", told.err);
+    assert_eq!(tell(&["signal", &play.run_id, "onboarding_complete"]).code, 0);
+    assert_eq!(play.view().await.run.unwrap().status(), RunStatus::Completed);
+}
