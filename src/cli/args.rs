@@ -11,6 +11,9 @@ use crate::cli::{
     Ctx, bench, bench_echo, cancel, chat, check, checkpoint, completions, doctor, exit_codes,
     export, fork, graph, import, inbox, journal, keys, prune, respond, resume, revoke, run, runs,
     schema, serve, sessions, watch, workflows,
+    Ctx, bench, bench_echo, cancel, check, checkpoint, completions, doctor, exit_codes, export,
+    fork, graph, import, inbox, journal, keys, prune, respond, resume, revoke, run, runs, schema,
+    serve, sessions, signal, watch, workflows,
 };
 
 /// Runs agent workflows that wait for people, and survives whatever happens to the machine.
@@ -68,6 +71,7 @@ pub(super) enum Command {
     Checkpoint(checkpoint::Args),
     Cancel(cancel::Args),
     Revoke(revoke::Args),
+    Signal(signal::Args),
     Fork(fork::Args),
     Workflows(workflows::Args),
     Check(check::Args),
@@ -103,6 +107,7 @@ impl Command {
             | Self::Checkpoint(_)
             | Self::Cancel(_)
             | Self::Revoke(_)
+            | Self::Signal(_)
             | Self::Workflows(_)
             | Self::Check(_)
             | Self::Graph(_)
@@ -131,6 +136,7 @@ impl Command {
             Self::Checkpoint(args) => checkpoint::perform(args, ctx).await,
             Self::Cancel(args) => cancel::perform(args, ctx).await,
             Self::Revoke(args) => revoke::perform(args, ctx).await,
+            Self::Signal(args) => signal::perform(args, ctx).await,
             Self::Workflows(args) => workflows::perform(args, ctx).await,
             Self::Check(args) => check::perform(&args, ctx),
             Self::Graph(args) => graph::perform(&args, ctx),

@@ -37,6 +37,7 @@ mod runs;
 mod schema;
 mod serve;
 mod sessions;
+mod signal;
 mod watch;
 mod workflows;
 

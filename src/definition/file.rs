@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use crate::definition::budgets::BudgetsFile;
 use crate::definition::gates::GateFile;
 use crate::definition::graph::GraphFile;
+use crate::definition::patterns::{ConcurrentFile, GroupChatFile};
 use crate::definition::script::RuleFile;
 
 /// A Holdpoint workflow.
@@ -58,6 +59,10 @@ pub(super) struct WorkflowFile {
     pub(super) handoff: Option<HandoffFile>,
     /// With `pattern: graph`: steps of every kind, and what they come to.
     pub(super) graph: Option<GraphFile>,
+    /// With `pattern: concurrent`: who works at the same time, and who brings it together.
+    pub(super) concurrent: Option<ConcurrentFile>,
+    /// With `pattern: group_chat`: who takes part, who says who is next, and when it ends.
+    pub(super) group_chat: Option<GroupChatFile>,
 }
 
 /// How the work goes from one to the next.
@@ -68,6 +73,8 @@ pub(super) enum PatternName {
     Coordinator,
     Handoff,
     Graph,
+    Concurrent,
+    GroupChat,
 }
 
 /// Bounds of a run.

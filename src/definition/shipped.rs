@@ -5,12 +5,19 @@ use crate::definition::load::{Loaded, load_text};
 /// A file by its name, and its text.
 type Text = (&'static str, &'static str);
 
-const WORKFLOWS: [Text; 3] = [
+const WORKFLOWS: [Text; 5] = [
     ("approve_and_send.yaml", include_str!("../../workflows/approve_and_send.yaml")),
+    ("customer_onboarding.yaml", include_str!("../../workflows/customer_onboarding.yaml")),
     ("event_planning.yaml", include_str!("../../workflows/event_planning.yaml")),
     ("multi_tier_support.yaml", include_str!("../../workflows/multi_tier_support.yaml")),
+    ("research_task.yaml", include_str!("../../workflows/research_task.yaml")),
 ];
-const SCRIPTS: [Text; 2] = [
+const SCRIPTS: [Text; 4] = [
+    (
+        "customer_onboarding.script.yaml",
+        include_str!("../../workflows/customer_onboarding.script.yaml"),
+    ),
+    ("research_task.script.yaml", include_str!("../../workflows/research_task.script.yaml")),
     ("event_planning.script.yaml", include_str!("../../workflows/event_planning.script.yaml")),
     (
         "multi_tier_support.script.yaml",

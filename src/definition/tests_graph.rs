@@ -184,3 +184,50 @@ fn a_definition_is_read_back_as_it_was_stored() {
     let read: crate::kernel::Workflow = serde_json::from_str(&stored).unwrap();
     assert_eq!(read, *loaded.workflow);
 }
+
+const CREW: &str = "\
+name: crew
+models: {m: {provider: scripted, script: [{say: x}]}}
+agents: {a: {}, b: {}, c: {}}
+";
+
+fn crew(rest: &str) -> Result<Loaded, Vec<Problem>> {
+    load_text("crew.yaml", &format!("{CREW}{rest}"), &|_| Err("none".into()))
+}
+
+#[test]
+fn agents_at_the_same_time_and_in_a_chat_are_graphs_in_short() {
+    for (rest, ids) in [
+        (
+            "pattern: concurrent\nconcurrent: {agents: [a, b], aggregator: c}\n",
+            vec!["all", "a", "b", "c"],
+        ),
+        (
+            "pattern: group_chat\ngroup_chat: {agents: [a, b, c], rounds: 4, ends: 'I \"agree\"'}\n",
+            vec!["chat", "speak", "a", "b", "c"],
+        ),
+        (
+            "pattern: group_chat\ngroup_chat: {agents: [a, b], selector: c, rounds: 4}\n",
+            vec!["chat", "select", "speak", "a", "b"],
+        ),
+    ] {
+        let loaded = crew(rest).unwrap_or_else(|problems| panic!("{rest}: {problems:?}"));
+        let Pattern::Graph(program) = &loaded.workflow.pattern else { panic!("a graph") };
+        let found: Vec<_> = program.all().iter().map(|step| step.id.as_str()).collect();
+        assert_eq!(found, ids, "{rest}");
+    }
+    for (rest, code) in [
+        ("pattern: concurrent\nconcurrent: {agents: [a, b]}\n", "agent.unreachable"),
+        ("pattern: concurrent\nconcurrent: {agents: [a, b, c, a]}\n", "name.duplicate"),
+        ("pattern: concurrent\nconcurrent: {agents: [a, b, d]}\n", "agent.unknown"),
+        (
+            "pattern: group_chat\ngroup_chat: {agents: [a, b, c], selector: a, rounds: 2}\n",
+            "name.duplicate",
+        ),
+        ("pattern: group_chat\ngroup_chat: {agents: [a, b, c]}\n", "field.missing"),
+        ("pattern: group_chat\n", "pattern.block"),
+    ] {
+        let problems = crew(rest).expect_err(rest);
+        assert!(problems.iter().any(|problem| problem.code == code), "{rest}: {problems:?}");
+    }
+}

@@ -268,8 +268,10 @@ fn lost_outcome(turn: &Turn, open: &OpenCall, ordinal: u32, why: &str) -> Questi
 /// Deadlines that have passed. Never early: a deadline is due at its own millisecond.
 fn due(run: &Run, now: Millis) -> Vec<Event> {
     let passed = |question: &&Question| question.deadline.is_some_and(|deadline| deadline <= now);
-    let silent = run.questions.values().filter(passed).map(silence);
-    silent.chain(graph::due(run, now)).collect()
+    let silent: Vec<Event> = run.questions.values().filter(passed).map(silence).collect();
+    // A step whose time is up may hold one of these questions: its turn comes with the next look,
+    // which is due at once.
+    if silent.is_empty() { graph::due(run, now) } else { silent }
 }
 
 /// What silence means for a question. A default that does not fit it is no answer (K7).

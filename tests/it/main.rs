@@ -31,6 +31,7 @@ mod embedded;
 mod engine;
 mod errors;
 mod golden;
+mod graph;
 mod kill;
 mod kit;
 mod models;

@@ -96,7 +96,9 @@ impl Setup {
             }
         };
         forget_settings(&mut command);
-        let (data, flows) = (self.root.join("data"), flows());
+        // A test may bring workflows of its own.
+        let (data, own) = (self.root.join("data"), self.root.join("flows"));
+        let flows = if own.exists() { own } else { flows() };
         command
             .args(["serve", "--json", "--listen", "127.0.0.1:0"])
             .arg("--data")

@@ -18,6 +18,7 @@ use crate::definition::file::{
     WorkflowFile,
 };
 use crate::definition::mcp;
+use crate::definition::patterns;
 use crate::definition::problem::Problem;
 use crate::definition::source::{Source, under};
 use crate::definition::sub::Subs;
@@ -58,7 +59,7 @@ pub(super) fn check(source: &Source, file: &WorkflowFile, subs: &Subs) -> Vec<Pr
 
 /// The program of a graph that was checked.
 pub(super) fn program(source: &Source, file: &WorkflowFile, subs: &Subs) -> Option<Program> {
-    let graph = file.graph.as_ref()?;
+    let Some(graph) = &file.graph else { return patterns::program(file) };
     Some(Check { source, file, subs, problems: Vec::new() }.graph(graph))
 }
 

@@ -17,6 +17,8 @@ impl<'a> Check<'a> {
             (PatternName::Coordinator, "coordinator", file.coordinator.is_some()),
             (PatternName::Handoff, "handoff", file.handoff.is_some()),
             (PatternName::Graph, "graph", file.graph.is_some()),
+            (PatternName::Concurrent, "concurrent", file.concurrent.is_some()),
+            (PatternName::GroupChat, "group_chat", file.group_chat.is_some()),
         ];
         let wanted = blocks.iter().find(|(name, ..)| *name == file.pattern).map_or("", |b| b.1);
         for (name, block, is_given) in blocks {
@@ -36,6 +38,12 @@ impl<'a> Check<'a> {
                 file.coordinator.iter().for_each(|terms| self.coordinator(terms));
             }
             PatternName::Handoff => file.handoff.iter().for_each(|terms| self.handoff(terms)),
+            PatternName::Concurrent => file.concurrent.iter().for_each(|terms| {
+                self.crew("/concurrent", &terms.agents, ("aggregator", terms.aggregator.as_ref()));
+            }),
+            PatternName::GroupChat => file.group_chat.iter().for_each(|terms| {
+                self.crew("/group_chat", &terms.agents, ("selector", terms.selector.as_ref()));
+            }),
             PatternName::Graph => {
                 // The program is made again when the file is compiled.
                 file.graph.iter().for_each(|graph| drop(self.graph(graph)));
@@ -51,6 +59,30 @@ impl<'a> Check<'a> {
                 self.at_key(&under("/agents", name), "agent.unreachable", message);
             }
         }
+    }
+
+    /// Agents that work together, and one that has a part of its own.
+    fn crew(
+        &mut self,
+        pointer: &str,
+        agents: &'a [String],
+        (part, other): (&str, Option<&'a String>),
+    ) {
+        let at = under(pointer, "agents");
+        for (index, name) in agents.iter().enumerate() {
+            self.known_agent(&under(&at, index), name);
+        }
+        self.unique(&at, agents.iter().map(String::as_str).enumerate());
+        if let Some(name) = other {
+            let at = under(pointer, part);
+            self.known_agent(&at, name);
+            if agents.contains(name) {
+                let message = format!("`{name}` is one of the agents; the {part} is another");
+                self.at(&at, "name.duplicate", message);
+            }
+        }
+        let reached = agents.iter().chain(other).map(String::as_str).collect();
+        self.unreachable(&reached, "name it among the agents");
     }
 
     fn steps(&mut self, steps: &'a [StepFile]) {

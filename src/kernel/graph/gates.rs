@@ -108,13 +108,13 @@ fn schema(verbs: &[&str], step: &Step) -> Value {
     json!({"anyOf": [full, {"enum": alone}]})
 }
 
-/// What a plan must look like: the step's own schema, or that of the last step within.
+/// What a plan must look like: the step's own schema, or that of the last step within that has one.
 fn plan_schema(step: &Step) -> Option<Value> {
     if let Some(schema) = step.task.output() {
         return Some(schema.clone());
     }
     let block = step.task.blocks().into_iter().next()?;
-    plan_schema(block.last()?)
+    block.iter().rev().find_map(|step| plan_schema(step))
 }
 
 /// What came of a question at a gate.

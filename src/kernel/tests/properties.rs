@@ -4,9 +4,9 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::cast::{coordination, human, sequence, step, support, terms};
+use super::cast::{coordination, graph, human, sequence, step, support, terms};
 use super::stage::{Act, Stage, directs};
-use crate::kernel::workflow::{Ends, Handoff, Patience, Pattern, ReturnTo, Step, Work};
+use crate::kernel::workflow::{Ends, Gate, Handoff, Patience, Pattern, ReturnTo, Step, Work};
 use crate::kernel::{Budget, Budgets, Event, Kind, OnExceeded, OnTimeout, ToolCall, Workflow};
 
 /// What is done next. Whoever or whatever it is done to is picked when the time comes.
@@ -32,6 +32,15 @@ fn value() -> impl Strategy<Value = Value> {
         Just(json!({"verb": "abort"})),
         Just(json!({"verb": "happened", "result": 1.1})),
         Just(json!({"decision": "approve", "note": "fine"})),
+        prop_oneof![
+            Just(json!("skip")),
+            Just(json!("continue")),
+            Just(json!({"decision": "redo", "note": "again"})),
+            Just(json!("retry")),
+            Just(json!("abort")),
+            Just(json!("allow_once")),
+            Just(json!({"decision": "deny"})),
+        ],
         Just(json!({"decision": "reject"})),
         ".{1,12}".prop_map(Value::from),
         any::<f64>().prop_map(Value::from),
@@ -84,6 +93,7 @@ fn whim() -> impl Strategy<Value = Whim> {
         1 => any::<usize>().prop_map(Whim::Withdraw),
         4 => (0..1500_u64).prop_map(|ms| Whim::Act(Act::Waits(ms))),
         3 => Just(Whim::Act(Act::Recovers)),
+        2 => value().prop_map(|value| Whim::Act(Act::Signals("go", value))),
     ]
 }
 
@@ -150,11 +160,103 @@ fn budgets() -> impl Strategy<Value = Budgets> {
     )
 }
 
+/// A step without an id; those are given when all of them are there.
+fn any_task() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        3 => Just(json!({"agent": {"agent": "a", "prompt": "Do ${input}."}})),
+        1 => Just(json!({"tool": {"tool": "lookup", "arguments": {"id": 1}}})),
+        2 => Just(json!({"tool": {"tool": "charge", "arguments": {"id": 1}}})),
+        1 => Just(json!({"wait": {"timer": "1s", "signal": "go"}})),
+        1 => Just(json!({"wait": {"signal": "go"}})),
+        1 => Just(json!({"extract": {"values": {"n": "${conversation.messages}"}}})),
+        1 => Just(json!({"extract": {"values": {"n": "${input.nothing}"}}})),
+        2 => asked_of_people(),
+    ];
+    leaf.prop_recursive(3, 12, 3, |inner| {
+        let steps = || prop::collection::vec(with_terms(inner.clone()), 0..3);
+        prop_oneof![
+            (steps(), steps()).prop_map(|(one, other)| json!({"parallel": {"branches": [
+                {"name": "one", "steps": one}, {"name": "two", "steps": other}]}})),
+            (steps(), prop::option::of(1..3_u32)).prop_map(|(steps, most)| json!({"for_each": {
+                "items": "['x', 'y', 'z']", "name": "n", "max_items": 3, "concurrency": most,
+                "steps": steps}})),
+            steps().prop_map(|steps| json!({"loop": {
+                "until": "round > 1", "max_rounds": 3, "steps": steps}})),
+            (steps(), steps()).prop_map(|(then, otherwise)| json!({"if": {
+                "when": "conversation.messages > 3", "then": then, "otherwise": otherwise}})),
+            steps().prop_map(|steps| json!({"group": {"steps": steps}})),
+        ]
+    })
+}
+
+fn asked_of_people() -> impl Strategy<Value = Value> {
+    let kind = prop_oneof![Just("approval"), Just("clarification"), Just("selection")];
+    (kind, prop::option::of(500..2000_u64)).prop_map(|(kind, deadline)| {
+        json!({"human": {"kind": kind, "prompt": "Well?", "patience": {"deadline_ms": deadline},
+            "options": if kind == "selection" { json!([{"id": "x"}, {"id": "y"}]) } else { json!([]) }}})
+    })
+}
+
+/// A step with what may go with any: a gate, a timeout, tolerance of its failure.
+fn with_terms(task: impl Strategy<Value = Value>) -> impl Strategy<Value = Value> {
+    let after = prop_oneof![3 => Just("nothing"), 1 => Just("look"), 1 => Just("review")];
+    let deadline = prop::option::of(500..2000_u64);
+    let gate = (any::<bool>(), after, any::<bool>(), deadline).prop_map(
+        |(before, after, on_error, deadline)| {
+            json!({"before": before, "after": after, "on_error": on_error, "redo": 1, "attempts": 2,
+                "patience": {"deadline_ms": deadline}})
+        },
+    );
+    let gate = prop::option::weighted(0.4, gate);
+    let timeout = prop::option::weighted(0.2, 500..2000_u64);
+    (task, gate, timeout, prop::bool::weighted(0.7)).prop_map(|(task, gate, timeout, critical)| {
+        json!({"id": "", "task": task, "gate": gate, "timeout_ms": timeout, "critical": critical})
+    })
+}
+
+/// Gives every step an id of its own.
+fn numbered(value: &mut Value, count: &mut u32) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(|item| numbered(item, count)),
+        Value::Object(map) => {
+            if map.contains_key("task") {
+                *count += 1;
+                map.insert("id".into(), format!("s{count}").into());
+            }
+            map.values_mut().for_each(|item| numbered(item, count));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// A graph of any shape, sometimes with a gate at its dangerous tool.
+fn any_graph() -> impl Strategy<Value = Workflow> {
+    let steps = prop::collection::vec(with_terms(any_task()), 1..4);
+    (steps, any::<bool>()).prop_map(|(steps, guarded)| {
+        let mut steps = Value::Array(steps);
+        numbered(&mut steps, &mut 0);
+        let mut workflow = graph(&steps);
+        if guarded {
+            workflow.gates.push(Gate {
+                name: "before_charge".into(),
+                tools: vec!["charge".into()],
+                tags: Vec::new(),
+                when: Vec::new(),
+                prompt: None,
+                patience: Patience::default(),
+                allow_ms: None,
+            });
+        }
+        workflow
+    })
+}
+
 fn workflow() -> impl Strategy<Value = Workflow> {
     let pattern = prop_oneof![
         prop::collection::vec(one_step(), 1..5).prop_map(sequence),
         Just(coordination()),
         handoff_terms().prop_map(support),
+        any_graph(),
     ];
     let limits = (1..12_u32, 1..6_u32, 1..4_u32, budgets());
     (pattern, limits, terms_of_waiting(), any::<bool>()).prop_map(

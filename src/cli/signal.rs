@@ -1,0 +1,46 @@
+//! `holdpoint signal`: brings an external event to a run that waits for it, or will.
+
+use serde_json::{Value, json as literal};
+
+use crate::cli::Ctx;
+use crate::cli::exit::{Exit, Trouble};
+use crate::cli::json;
+use crate::cli::term::line;
+use crate::wire::v1::SignalRunRequest;
+
+/// Bring an external event to a run that waits for it
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  holdpoint signal run_01k9zq… onboarding_complete
+  holdpoint signal run_01k9zq… payment '{\"amount\": 120}'
+
+An event that comes before the run waits for it is kept. One that the workflow never waits for is
+refused.")]
+pub(super) struct Args {
+    /// The run
+    #[arg(value_name = "RUN")]
+    pub run: String,
+    /// The event's name
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// What comes with it: JSON, or else plain text
+    #[arg(value_name = "PAYLOAD")]
+    pub payload: Option<String>,
+}
+
+/// Signals.
+pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
+    let read = |text: &String| serde_json::from_str(text).unwrap_or(Value::String(text.clone()));
+    let payload = args.payload.as_ref().map(read).as_ref().map(json::to_wire);
+    let mut connection = ctx.connect().await?;
+    let request = SignalRunRequest { run_id: args.run.clone(), name: args.name.clone(), payload };
+    let answered = connection.client.signal_run(request).await;
+    connection.close().await;
+    let run = answered?.into_inner().run.unwrap_or_default();
+    if ctx.json {
+        ctx.term.line(&literal!({"run": json::run(&run)}).to_string())?;
+    } else {
+        ctx.term.line(&line(&format!("{} was brought to {}", args.name, args.run), 200))?;
+    }
+    Ok(Exit::Done)
+}

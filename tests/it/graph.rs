@@ -1,0 +1,389 @@
+//! Graphs on the real server: customer onboarding and the research task, four ways; external events;
+//! a thousand branches that each ask a person, across a restart.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use holdpoint::wire::v1::workflow_event::Event;
+use holdpoint::wire::v1::{
+    GetRunRequest, GetRunResponse, Request, RunStatus, SendResponsesRequest, SignalRunRequest,
+    WorkflowEvent,
+};
+use prost_types::value::Kind;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::cli::holdpoint;
+use crate::server::{Server, Setup, names, run, send, start_of};
+
+/// How it is played.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Straight,
+    KilledWaiting,
+    KilledResumingBefore,
+    KilledResumingAfter,
+}
+
+const WAYS: [Way; 4] =
+    [Way::Straight, Way::KilledWaiting, Way::KilledResumingBefore, Way::KilledResumingAfter];
+
+struct Play {
+    root: TempDir,
+    server: Server,
+    way: Way,
+    run_id: String,
+    answers: u32,
+}
+
+fn wire(value: &Value) -> prost_types::Value {
+    let kind = match value {
+        Value::Null => Kind::NullValue(0),
+        Value::Bool(flag) => Kind::BoolValue(*flag),
+        Value::Number(number) => Kind::NumberValue(number.as_f64().unwrap()),
+        Value::String(text) => Kind::StringValue(text.clone()),
+        Value::Array(items) => {
+            Kind::ListValue(prost_types::ListValue { values: items.iter().map(wire).collect() })
+        }
+        Value::Object(map) => Kind::StructValue(prost_types::Struct {
+            fields: map.iter().map(|(name, item)| (name.clone(), wire(item))).collect(),
+        }),
+    };
+    prost_types::Value { kind: Some(kind) }
+}
+
+fn plain(value: Option<&prost_types::Value>) -> Value {
+    match value.and_then(|value| value.kind.as_ref()) {
+        None | Some(Kind::NullValue(_)) => Value::Null,
+        Some(Kind::BoolValue(flag)) => json!(flag),
+        Some(Kind::NumberValue(number)) => json!(number),
+        Some(Kind::StringValue(text)) => json!(text),
+        Some(Kind::ListValue(list)) => list.values.iter().map(|one| plain(Some(one))).collect(),
+        Some(Kind::StructValue(map)) => {
+            let fields: BTreeMap<_, _> =
+                map.fields.iter().map(|(name, item)| (name.clone(), plain(Some(item)))).collect();
+            json!(fields)
+        }
+    }
+}
+
+impl Play {
+    async fn start(workflow: &str, way: Way, input: &str) -> (Self, Vec<WorkflowEvent>) {
+        Self::start_with(workflow, way, input, None).await
+    }
+
+    /// Plays a workflow of a file of its own, if one is given.
+    async fn start_with(
+        workflow: &str,
+        way: Way,
+        input: &str,
+        file: Option<&str>,
+    ) -> (Self, Vec<WorkflowEvent>) {
+        let root = TempDir::new().unwrap();
+        if let Some(text) = file {
+            let folder = root.path().join("flows");
+            fs::create_dir(&folder).unwrap();
+            fs::write(folder.join("w.yaml"), text).unwrap();
+            let script = "research_task.script.yaml";
+            let from = concat!(env!("CARGO_MANIFEST_DIR"), "/workflows/");
+            fs::copy(format!("{from}{script}"), folder.join(script)).unwrap();
+        }
+        let server = Setup::new(root.path()).start();
+        let events = run(&mut server.client().await, start_of(workflow, "", input, "key")).await;
+        let run_id = events[0].run_id.clone();
+        (Self { root, server, way, run_id, answers: 0 }, events)
+    }
+
+    async fn answer(&mut self, after: &[WorkflowEvent], value: Value) -> Vec<WorkflowEvent> {
+        self.answers += 1;
+        let request = only(after).request_id;
+        let answer = SendResponsesRequest {
+            responses: [(request, wire(&value))].into(),
+            idempotency_key: format!("answer-{}", self.answers),
+            ..SendResponsesRequest::default()
+        };
+        match self.way {
+            Way::Straight => {}
+            Way::KilledWaiting => self.server.restart(),
+            Way::KilledResumingBefore => self.dies_at("engine.before_append", &answer).await,
+            Way::KilledResumingAfter => self.dies_at("engine.after_append", &answer).await,
+        }
+        let events = send(&mut self.server.client().await, answer).await;
+        assert!(matches!(names(&events).last(), Some(&"status" | &"completed" | &"failed")));
+        events
+    }
+
+    async fn dies_at(&mut self, failpoint: &str, answer: &SendResponsesRequest) {
+        self.server.restart_at(failpoint);
+        let outcome = self.server.client().await.send_responses(answer.clone()).await;
+        assert!(outcome.is_err(), "it died before it could say anything");
+        self.server.wait();
+        self.server.restart();
+    }
+
+    async fn view(&self) -> GetRunResponse {
+        let request = GetRunRequest { run_id: self.run_id.clone(), omit_conversation: false };
+        self.server.client().await.get_run(request).await.unwrap().into_inner()
+    }
+}
+
+/// The open requests of a pause.
+fn requests(events: &[WorkflowEvent]) -> Vec<Request> {
+    let Some(Event::Status(status)) = &events.last().unwrap().event else {
+        panic!("no pause: {:?}", names(events))
+    };
+    status.workflow_waiting.clone().unwrap().requests
+}
+
+#[track_caller]
+fn only(events: &[WorkflowEvent]) -> Request {
+    let mut requests = requests(events);
+    assert_eq!(requests.len(), 1, "{requests:?}");
+    requests.remove(0)
+}
+
+fn ids(request: &Request) -> Vec<&str> {
+    request.options.iter().map(|option| option.id.as_str()).collect()
+}
+
+#[tokio::test]
+async fn s4_comes_to_the_same_end_however_the_server_dies() {
+    for way in WAYS {
+        let (mut play, events) = Play::start("customer_onboarding", way, "Onboard Acme").await;
+        let asked = only(&events);
+        assert_eq!(
+            (asked.source_step.as_str(), ids(&asked)),
+            ("account/default/select_account", vec!["A-1", "A-2"])
+        );
+        assert_eq!(asked.options[1].label, "Acme Labs");
+        let events = play.answer(&events, json!("Acme Labs")).await;
+        assert_eq!(ids(&only(&events)), ["O-10", "O-11"], "{way:?}");
+        let events = play.answer(&events, json!("O-10")).await;
+        assert_eq!(requests(&events), [], "it waits for an event and asks nobody");
+        let view = play.view().await.run.unwrap();
+        assert_eq!(view.status(), RunStatus::Waiting);
+        let signal = SignalRunRequest {
+            run_id: play.run_id.clone(),
+            name: "onboarding_complete".into(),
+            payload: None,
+        };
+        if way == Way::KilledWaiting {
+            play.server.restart();
+        }
+        play.server.client().await.signal_run(signal.clone()).await.unwrap();
+        let view = play.view().await;
+        let run = view.run.unwrap();
+        assert_eq!((run.status(), run.workflow_waiting), (RunStatus::Completed, None), "{way:?}");
+        let report = "Onboarding report. Account A-2, opportunity O-10 (Platform licence), case \
+                      C-100, 3 tasks; the customer's side ended by signal.";
+        assert_eq!(plain(view.output.as_ref()), json!(report), "{way:?}");
+        let again = play.server.client().await.signal_run(signal).await;
+        assert!(again.is_err(), "the run is over");
+        let journal = crate::server::journal(&mut play.server.client().await, &play.run_id).await;
+        let settled = journal.iter().filter(|event| {
+            matches!(&event.event, Some(Event::StepSettled(it)) if it.executor_id == "update_stage")
+        });
+        assert_eq!(settled.count(), 1, "E3");
+    }
+}
+
+#[tokio::test]
+async fn s4_asks_nothing_where_there_is_no_choice_and_takes_its_event_from_another_process() {
+    let (mut play, events) =
+        Play::start("customer_onboarding", Way::Straight, "Onboard Globex").await;
+    assert_eq!(only(&events).source_step, "select_opportunity");
+    let events = play.answer(&events, json!("2")).await;
+    assert_eq!(requests(&events), []);
+    let url = play.server.url();
+    let tell = |name: &str| {
+        let arguments = ["signal", &play.run_id, name, "{\"by\": \"Ann\"}", "--server", &url];
+        holdpoint(play.root.path(), &arguments, "")
+    };
+    assert_ne!(tell("something_else").code, 0, "it does not wait for that");
+    assert_eq!(tell("onboarding_complete").code, 0);
+    assert_eq!(play.view().await.run.unwrap().status(), RunStatus::Completed);
+}
+
+#[tokio::test]
+async fn s2_plan_review_and_both_layers_of_gates_however_the_server_dies() {
+    for way in WAYS {
+        let input = "Measure the dust in the data and publish a report.";
+        let (mut play, events) = Play::start("research_task", way, input).await;
+        let plan = only(&events);
+        assert_eq!(
+            (plan.source_step.as_str(), plan.prompt.as_str()),
+            ("planning", "Review this plan.")
+        );
+        assert_eq!(plain(plan.context.as_ref())["plan"]["steps"][0]["title"], "Analyse the data");
+        let note = "Please be careful with the “old” data.";
+        let events = play.answer(&events, json!({"decision": "approve", "note": note})).await;
+        assert_eq!(only(&events).prompt, "Step 1: Analyse the data", "{way:?}");
+        // The first step runs code, which is not dangerous; the second edits a file, which always is.
+        let events = play.answer(&events, json!("approve")).await;
+        assert_eq!(only(&events).prompt, "Step 2: Write the report", "{way:?}");
+        let events = play.answer(&events, json!("approve")).await;
+        assert_eq!(only(&events).prompt, "May engineer call `write_file`?");
+        let events = play.answer(&events, json!("allow_once")).await;
+        assert_eq!(names(&events).last(), Some(&"completed"), "{way:?}");
+        let view = play.view().await;
+        let output = plain(view.output.as_ref());
+        assert_eq!(
+            output["results"],
+            json!(["The program says that the mean is 0.42.", "The report is written."]),
+            "{way:?}"
+        );
+        assert!(view.conversation.iter().any(|said| said.text == note && said.role == "user"));
+    }
+}
+
+/// The shipped file, with one text in place of another.
+fn research(from: &str, to: &str) -> String {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/workflows/research_task.yaml");
+    let text = fs::read_to_string(file).unwrap();
+    assert!(text.contains(from), "{from}");
+    text.replace(from, to)
+}
+
+/// A text without what stands from one place to another.
+fn without(text: &str, from: &str, to: &str) -> String {
+    let (before, rest) = text.split_once(from).unwrap();
+    let (_, after) = rest.split_once(to).unwrap();
+    format!("{before}{to}{after}")
+}
+
+const MODE: &str = "mode: [before_step, on_error], prompt: \"Step ${index + 1}: ${step.title}\"";
+const MANDATORY: &str = "  - name: before_file_edit\n    tags: [edits]\n";
+
+/// Plays a control phase to its end, approving all; returns what was asked.
+async fn asked_in(file: &str, plan: Value) -> Vec<String> {
+    let (mut play, mut events) =
+        Play::start_with("research_task", Way::Straight, "Go.", Some(file)).await;
+    let mut asked = Vec::new();
+    while names(&events).last() == Some(&"status") {
+        let request = only(&events);
+        let value = match request.kind().as_str_name() {
+            "REQUEST_KIND_PLAN_REVIEW" => json!({"decision": "modify", "plan": {"steps": plan}}),
+            "REQUEST_KIND_TOOL_APPROVAL" => json!("allow_once"),
+            _ => json!("approve"),
+        };
+        asked.push(format!("{} {}", request.source_step, request.kind().as_str_name()));
+        events = play.answer(&events, value).await;
+    }
+    assert_eq!(names(&events).last(), Some(&"completed"));
+    asked.into_iter().skip(1).collect()
+}
+
+#[tokio::test]
+async fn s2_the_configuration_matrix_of_the_control_phase() {
+    let plan = json!([{"title": "Write the report"}, {"title": "Clean up"}]);
+    let (step, tool) = ("REQUEST_KIND_APPROVAL", "REQUEST_KIND_TOOL_APPROVAL");
+    let first = format!("control[0]/execute {step}");
+    let second = format!("control[1]/execute {step}");
+    let edit = format!("control[0]/execute[1]/work/case0/engineer {tool}");
+    let delete = format!("control[1]/execute[1]/work/case0/engineer {tool}");
+    let whole = research(MODE, "mode: before_step");
+    let without_smart = without(&whole, "  # Smart", "agents:\n");
+    // Phase gates only.
+    let phase_only = without(&without_smart, "gates:\n", "agents:\n");
+    assert_eq!(asked_in(&phase_only, plan.clone()).await, [first.clone(), second.clone()]);
+    // Phase gates and a mandatory checkpoint for file edits.
+    let expected = [first.clone(), edit, second.clone()];
+    assert_eq!(asked_in(&without_smart, plan.clone()).await, expected);
+    // Phase gates and dynamic escalation.
+    let smart = whole.replace(MANDATORY, "");
+    let expected = [first, second, delete.clone()];
+    assert_eq!(asked_in(&smart, plan.clone()).await, expected);
+    // Only dynamic escalation.
+    let never = smart.replace("gate: {mode: before_step}", "gate: {mode: never}");
+    assert_eq!(asked_in(&never, plan).await, [delete]);
+}
+
+#[tokio::test]
+async fn s2_an_error_is_a_persons_to_decide() {
+    let (mut play, events) = Play::start("research_task", Way::Straight, "Go.").await;
+    let plan = json!({"steps": [{"title": "Break it"}]});
+    let events = play.answer(&events, json!({"decision": "modify", "plan": plan})).await;
+    let events = play.answer(&events, json!("approve")).await;
+    let asked = only(&events);
+    assert_eq!(ids(&asked), ["retry", "skip", "abort"]);
+    let events = play.answer(&events, json!("skip")).await;
+    assert_eq!(names(&events).last(), Some(&"completed"));
+}
+
+#[tokio::test]
+async fn a_thousand_branches_are_answered_in_any_order_across_a_restart() {
+    const COUNT: usize = 1_000;
+    let items: Vec<_> = (0..COUNT).map(|n| json!({"n": n})).collect();
+    let file = "\
+name: wide
+input: {type: object}
+pattern: graph
+graph:
+  steps:
+    - id: each
+      for_each: input.items
+      as: one
+      steps:
+        - id: ask
+          human: {kind: clarification, prompt: 'What of ${one.n}?'}
+  output: ${size(steps.each)}
+";
+    let root = TempDir::new().unwrap();
+    let folder = root.path().join("flows");
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("wide.yaml"), file).unwrap();
+    let mut server = Setup::new(root.path()).start();
+    let mut start = start_of("wide", "", "", "key");
+    start.input = Some(wire(&json!({"items": items})));
+    let events = run(&mut server.client().await, start).await;
+    let mut open: Vec<String> = requests(&events).into_iter().map(|one| one.request_id).collect();
+    assert_eq!(open.len(), COUNT);
+    // An order that is nobody's, and the same every time.
+    open.sort_by_key(|id| id.bytes().fold(7_u64, |sum, byte| (sum * 31 + u64::from(byte)) % 1009));
+    let mut last = Vec::new();
+    for (index, batch) in open.chunks(20).enumerate() {
+        if index == 25 {
+            server.restart();
+        }
+        let responses = batch.iter().map(|id| (id.clone(), wire(&json!("fine")))).collect();
+        let answer = SendResponsesRequest { responses, ..SendResponsesRequest::default() };
+        last = send(&mut server.client().await, answer).await;
+    }
+    assert_eq!(names(&last).last(), Some(&"completed"));
+    let Some(Event::Output(output)) = &last[last.len() - 2].event else { panic!("an output") };
+    assert_eq!(plain(output.value.as_ref()), json!(1000.0));
+}
+
+#[tokio::test]
+async fn a_chat_goes_round_until_somebody_says_the_word() {
+    let file = "\
+name: chat
+models: {m: {provider: scripted, script: [{agent: b, turn: 2, say: I AGREE.}, {say: Hm.}]}}
+agents: {a: {human_input: false}, b: {human_input: false}}
+pattern: group_chat
+group_chat: {agents: [a, b], rounds: 9, ends: i agree}
+";
+    let (play, events) = Play::start_with("chat", Way::Straight, "Talk.", Some(file)).await;
+    assert_eq!(names(&events).last(), Some(&"completed"));
+    let said = play.view().await.conversation;
+    let said: Vec<_> = said.iter().map(|one| one.author_name.as_str()).collect();
+    assert_eq!(said[1..], ["a", "b", "a", "b"]);
+}
+
+#[tokio::test]
+async fn s4_is_answered_through_other_doors_than_it_was_started_from() {
+    let (play, events) = Play::start("customer_onboarding", Way::Straight, "Onboard Acme").await;
+    let url = play.server.url();
+    let session = events[0].session_id.clone();
+    let tell = |arguments: &[&str]| {
+        let arguments = [arguments, &["--server", &url, "--json"]].concat();
+        holdpoint(play.root.path(), &arguments, "")
+    };
+    // By id from another process; then as a second message in the session.
+    let told = tell(&["respond", &only(&events).request_id, "Acme Labs"]);
+    assert_eq!(told.code, 4, "it waits again: {}", told.err);
+    let told = tell(&["run", "customer_onboarding", "O-11", "--session", &session]);
+    assert_eq!(told.code, 4, "it waits for its event: {}", told.err);
+    assert_eq!(tell(&["signal", &play.run_id, "onboarding_complete"]).code, 0);
+    assert_eq!(play.view().await.run.unwrap().status(), RunStatus::Completed);
+}
