@@ -2,6 +2,7 @@
 //!
 //! A provider is told everything by its input and looks nothing up (K5).
 
+mod a2a;
 mod models;
 mod record;
 mod scripted_tool;
@@ -14,9 +15,11 @@ use std::{io, path::Path, sync::Arc};
 use async_trait::async_trait;
 use serde_json::Value;
 
+use crate::agents::a2a::Remotes;
 use crate::agents::models::{Environment, Models, scripted};
 use crate::agents::record::Record;
 use crate::agents::tools::Toolbox;
+use crate::kernel::workflow::Model;
 use crate::kernel::{AgentInput, AttemptFault, Reply, ToolFault, Workflow};
 use crate::ports::{Agents, Clock, DeltaSink, Tools};
 
@@ -26,6 +29,7 @@ pub use models::MODEL_PROVIDERS;
 #[derive(Debug)]
 pub struct Registry {
     models: Models,
+    remotes: Remotes,
     record: Option<Record>,
     toolbox: Toolbox,
 }
@@ -34,7 +38,8 @@ impl Registry {
     /// All providers, with a clock for those that take time.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         let toolbox = Toolbox::new(Arc::clone(&clock));
-        Self { models: Models::new(clock), record: None, toolbox }
+        let remotes = Remotes::new(Arc::clone(&clock));
+        Self { models: Models::new(clock), remotes, record: None, toolbox }
     }
 
     /// The same, taking keys from elsewhere than the process's environment.
@@ -84,6 +89,10 @@ impl Agents for Registry {
                 return Err(unknown(&at, &model.provider, &MODEL_PROVIDERS));
             }
             let placed = |(inner, wrong): (String, String)| (format!("{at}{inner}"), wrong);
+            if model.provider == a2a::PROVIDER {
+                Remotes::check(model, self.models.keys()).map_err(placed)?;
+                continue;
+            }
             self.models.check(model).map_err(placed)?;
         }
         for (name, tool) in &workflow.tools {
@@ -109,6 +118,9 @@ impl Agents for Registry {
         deltas: &mut dyn DeltaSink,
     ) -> Result<Reply, AttemptFault> {
         self.note(input);
+        if let Some(model) = remote(workflow, input) {
+            return self.remotes.reply(model, self.models.environment(), input, deltas).await;
+        }
         let reply = self.models.reply(workflow, input, deltas).await;
         reply.unwrap_or_else(|| Err(unheard_of(provider_of(workflow, input))))
     }
@@ -129,6 +141,11 @@ impl Tools for Registry {
         };
         self.toolbox.call(tool, arguments, key).await
     }
+}
+
+/// The remote agent that answers, if one does.
+fn remote<'a>(workflow: &'a Workflow, input: &AgentInput) -> Option<&'a Model> {
+    workflow.models.get(&input.model).filter(|model| model.provider == a2a::PROVIDER)
 }
 
 fn provider_of<'a>(workflow: &'a Workflow, input: &AgentInput) -> &'a str {

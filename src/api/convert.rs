@@ -108,6 +108,20 @@ fn body(run: &RunId, session: &SessionId, published: Published) -> Wire {
             .into(),
             principal: by,
         }),
+        Event::Noted { turn, attempt, memo } => {
+            Wire::Noted(pb::Noted { executor_id, turn, attempt, memo: Some(from_json(&memo)) })
+        }
+        Event::Reminded { ordinal, next } => Wire::RequestReminded(pb::RequestReminded {
+            request_id: request_id(ordinal),
+            next: next.map(time),
+        }),
+        Event::Escalated { ordinal, to, deadline } => {
+            Wire::RequestEscalated(pb::RequestEscalated {
+                request_id: request_id(ordinal),
+                to,
+                deadline: deadline.map(time),
+            })
+        }
         Event::Revoked { tool, by } => Wire::GrantRevoked(pb::GrantRevoked { tool, principal: by }),
         Event::CheckpointSaved => {
             Wire::CheckpointSaved(pb::CheckpointSaved { checkpoint_id: run.checkpoint(sequence) })
@@ -192,6 +206,8 @@ fn request(run: &RunId, session: &SessionId, workflow: &str, question: &Question
         deadline: question.deadline.map(time),
         on_timeout: question.on_timeout.word().into(),
         digest: question.digest(run),
+        to: question.to.clone(),
+        remind_at: question.remind_at.map(time),
         asked_at: Some(time(question.asked_at)),
         conversation: Vec::new(),
         conversation_length: u32::try_from(question.messages).unwrap_or(u32::MAX),

@@ -10,9 +10,10 @@ use serde_json::{Map, Value, json};
 use crate::wire::v1::workflow_event::Event;
 use crate::wire::v1::{
     Cancelled, Checkpoint, CheckpointSaved, Completed, Delta, ExecutorCompleted, ExecutorFailed,
-    ExecutorInvoked, Failure, Grant, GrantRevoked, Handoff, Message, Option as Choice, Output,
-    Request, RequestClosed, RequestKind, ResponseReceived, Run, RunStatus, Session, Started,
-    StatusChanged, ToolCall, ToolCalled, ToolResult, Workflow, WorkflowEvent, WorkflowWaiting,
+    ExecutorInvoked, Failure, Grant, GrantRevoked, Handoff, Message, Noted, Option as Choice,
+    Output, Request, RequestClosed, RequestKind, ResponseReceived, Run, RunStatus, Session,
+    Started, StatusChanged, ToolCall, ToolCalled, ToolResult, Workflow, WorkflowEvent,
+    WorkflowWaiting,
 };
 
 /// The largest whole number that a double holds without doubt.
@@ -171,6 +172,8 @@ pub(super) fn request(request: &Request) -> Value {
         asked_at,
         conversation,
         conversation_length,
+        to,
+        remind_at,
     } = request;
     json!({
         "request_id": request_id,
@@ -190,6 +193,8 @@ pub(super) fn request(request: &Request) -> Value {
         "asked_at": time(asked_at.as_ref()),
         "conversation": conversation.iter().map(message).collect::<Vec<_>>(),
         "conversation_length": conversation_length,
+        "to": to,
+        "remind_at": time(remind_at.as_ref()),
     })
 }
 
@@ -268,6 +273,16 @@ pub(super) fn body(event: &Event) -> (&'static str, Value) {
         Event::GrantRevoked(GrantRevoked { tool, principal }) => {
             ("grant_revoked", json!({"tool": tool, "principal": principal}))
         }
+        Event::Noted(it) => ("noted", noted(it)),
+        Event::RequestReminded(it) => {
+            let next = time(it.next.as_ref());
+            ("request_reminded", json!({"request_id": it.request_id, "next": next}))
+        }
+        Event::RequestEscalated(it) => {
+            let deadline = time(it.deadline.as_ref());
+            let body = json!({"request_id": it.request_id, "to": it.to, "deadline": deadline});
+            ("request_escalated", body)
+        }
         Event::CheckpointSaved(CheckpointSaved { checkpoint_id }) => {
             ("checkpoint_saved", json!({"checkpoint_id": checkpoint_id}))
         }
@@ -338,6 +353,12 @@ fn executor_failed(failed: &ExecutorFailed) -> Value {
 fn delta(delta: &Delta) -> Value {
     let Delta { executor_id, turn, attempt, text } = delta;
     json!({"executor_id": executor_id, "turn": turn, "attempt": attempt, "text": text})
+}
+
+fn noted(noted: &Noted) -> Value {
+    let Noted { executor_id, turn, attempt, memo } = noted;
+    let memo = optional(memo.as_ref());
+    json!({"executor_id": executor_id, "turn": turn, "attempt": attempt, "memo": memo})
 }
 
 fn tool_called(called: &ToolCalled) -> Value {

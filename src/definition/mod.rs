@@ -14,6 +14,7 @@ mod file;
 mod gates;
 mod load;
 mod mcp;
+mod models;
 mod problem;
 mod schema;
 mod script;

@@ -177,6 +177,9 @@ fn weight(event: &Event) -> usize {
         | Event::StepCompleted { .. }
         | Event::StepFailed { .. }
         | Event::Closed { .. }
+        | Event::Noted { .. }
+        | Event::Reminded { .. }
+        | Event::Escalated { .. }
         | Event::Revoked { .. }
         | Event::CheckpointSaved
         | Event::Parked

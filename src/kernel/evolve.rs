@@ -13,7 +13,7 @@ use crate::kernel::event::{Closing, Event, Purpose, Recorded, Started, Usage, Ve
 use crate::kernel::gate::{self, Ruling};
 use crate::kernel::id::RunId;
 use crate::kernel::message::{Audience, Message, Speaker, ToolCall, readable};
-use crate::kernel::question::{Origin, Question, Verdict};
+use crate::kernel::question::{OnTimeout, Origin, Question, Verdict};
 use crate::kernel::run::{CallWaits, Ending, Grant, Heard, Last, OpenCall, Run, Status, Turn};
 use crate::kernel::time::Millis;
 use crate::kernel::workflow::{Pattern, Workflow};
@@ -119,6 +119,7 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
                 return Err("text of an attempt that is not under way");
             }
         }
+        Event::Noted { turn, attempt, memo } => noted(run, (*turn, *attempt), memo)?,
         Event::MessageAdded { turn, message, usage } => message_added(run, *turn, message, *usage)?,
         Event::ToolCalled { turn, call, safety } => {
             let open = OpenCall { call: call.clone(), waits: CallWaits::Tool(*safety) };
@@ -152,6 +153,8 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
             answered(run, *ordinal, value, by, ending)?;
         }
         Event::Closed { ordinal, closing, by } => closed(run, *ordinal, *closing, by)?,
+        Event::Reminded { ordinal, next } => question_of(run, *ordinal)?.remind_at = *next,
+        Event::Escalated { ordinal, to, deadline } => escalated(run, *ordinal, to, *deadline)?,
         Event::Revoked { tool, .. } => run.grants.retain(|grant| grant.tool != *tool),
         Event::CheckpointSaved => run.checkpoints.push((version, at)),
         Event::Parked => {
@@ -218,6 +221,32 @@ fn turn_of(run: &mut Run, number: u32) -> Result<&mut Turn, &'static str> {
     run.turns.get_mut(&number).ok_or("no such turn is under way")
 }
 
+fn noted(run: &mut Run, (turn, attempt): (u32, u32), memo: &Value) -> Result<(), &'static str> {
+    let turn = turn_of(run, turn)?;
+    if turn.attempt != attempt {
+        return Err("a note of an attempt that is not under way");
+    }
+    turn.memo = Some(memo.clone());
+    Ok(())
+}
+
+fn escalated(
+    run: &mut Run,
+    ordinal: u32,
+    to: &[String],
+    deadline: Option<Millis>,
+) -> Result<(), &'static str> {
+    let question = question_of(run, ordinal)?;
+    question.to = to.to_vec();
+    question.deadline = deadline;
+    question.on_timeout = OnTimeout::Reject;
+    Ok(())
+}
+
+fn question_of(run: &mut Run, ordinal: u32) -> Result<&mut Question, &'static str> {
+    run.questions.get_mut(&ordinal).ok_or("no such question is open")
+}
+
 fn say(run: &mut Run, message: Message) {
     run.conversation_bytes += message.bytes();
     run.conversation.push(Arc::new(message));
@@ -256,6 +285,7 @@ fn step_started(
             calls: Vec::new(),
             retry_at: None,
             handoff: None,
+            memo: None,
         },
     );
     Ok(())
@@ -307,6 +337,7 @@ fn asked(run: &mut Run, question: &Question, at: Millis) -> Result<(), &'static 
     }
     let mut question = question.clone();
     question.asked_at = at;
+    question.remind_at = question.remind_ms.map(|ms| at.plus(ms));
     let agent = question.agent.clone().unwrap_or_default();
     let spoken = Message::text(Speaker::Assistant, agent.clone(), question.prompt.clone());
     match &question.origin {
@@ -357,7 +388,12 @@ fn heard(run: &mut Run, question: Question, reply: Heard) -> Result<(), &'static
             if let Heard::Answer { value, by, .. } = &reply {
                 say(run, Message::said(by.clone(), value).to(Audience::Except(agent.clone())));
             }
-            say(run, tool_outcome(agent, call, &told(&reply)));
+            // What was answered is kept as it was given: a remote agent is answered with it.
+            let data = match &reply {
+                Heard::Answer { value, .. } => Some(value.clone()),
+                Heard::Nothing | Heard::Expired | Heard::Withdrawn(_) => None,
+            };
+            say(run, Message { data, ..tool_outcome(agent, call, &told(&reply)) });
         }
         (Origin::LostOutcome(call), Some(number)) => lost_outcome(run, number, call, &reply)?,
         (Origin::Gate(call), Some(number)) => at_gate(run, number, call, &reply)?,
@@ -387,11 +423,14 @@ fn heard(run: &mut Run, question: Question, reply: Heard) -> Result<(), &'static
     Ok(())
 }
 
+/// What an agent is told where silence lets it go on.
+pub const UNANSWERED: &str = "Nobody answered in time. Go on without an answer.";
+
 /// What an agent is told came of the question that it asked by tool call.
 fn told(reply: &Heard) -> Value {
     match reply {
         Heard::Answer { value, .. } => value.clone(),
-        Heard::Nothing => "Nobody answered in time. Go on without an answer.".into(),
+        Heard::Nothing => UNANSWERED.into(),
         Heard::Expired => "Rejected: nobody answered before the deadline. Do not go ahead.".into(),
         Heard::Withdrawn(_) => "The question was withdrawn. Do not go ahead.".into(),
     }

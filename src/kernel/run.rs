@@ -170,6 +170,8 @@ pub struct Turn {
     pub retry_at: Option<Millis>,
     /// To whom it hands the conversation at its end.
     pub handoff: Option<String>,
+    /// What whoever works on it noted, to find it again after a crash.
+    pub memo: Option<Value>,
 }
 
 /// A call whose outcome is not yet known.
@@ -300,7 +302,8 @@ impl Run {
             return None;
         }
         let deadlines = self.questions.values().filter_map(|question| question.deadline);
+        let reminders = self.questions.values().filter_map(|question| question.remind_at);
         let tries = self.turns.values().filter_map(|turn| turn.retry_at);
-        deadlines.chain(tries).chain(budget::wake_at(self)).min()
+        deadlines.chain(reminders).chain(tries).chain(budget::wake_at(self)).min()
     }
 }

@@ -32,7 +32,8 @@ impl A2aService {
             let bearer = given("authorization").and_then(|value| value.strip_prefix("Bearer "));
             let who = self.core.admit(bearer)?;
             http::check_version(given("a2a-version"))?;
-            Ok(Caller { who, agent: self.core.agent(None, tenant)? })
+            let key = given("idempotency-key").unwrap_or_default().to_owned();
+            Ok(Caller { who, agent: self.core.agent(None, tenant)?, key })
         };
         caller().map_err(no)
     }

@@ -121,6 +121,7 @@ impl<'a> Check<'a> {
             origin: Origin::HumanStep,
             deadline: human.deadline.as_ref(),
             on_timeout: human.on_timeout.as_ref(),
+            remind: human.remind.as_ref(),
         };
         self.patience(&asked);
         if kind.may_pass_by_silence() {
@@ -171,6 +172,7 @@ impl<'a> Check<'a> {
             origin: Origin::UserTurn,
             deadline: terms.deadline.as_ref(),
             on_timeout: terms.on_timeout.as_ref(),
+            remind: None,
         };
         self.patience(&asked);
         self.default_answer("/handoff", terms.on_timeout.as_ref(), &question(&asked));

@@ -32,6 +32,8 @@ pub(super) struct Core {
 pub(super) struct Caller {
     pub(super) who: Principal,
     pub(super) agent: Entry,
+    /// Makes the beginning of a task safe to repeat (`Idempotency-Key`); empty for none.
+    pub(super) key: String,
 }
 
 impl Caller {

@@ -107,6 +107,7 @@ impl Core {
             workflow: workflow.name.clone(),
             session: message.context_id.clone(),
             input: reading::body(message, workflow.input.as_ref()),
+            key: caller.key.clone(),
             ..StartRequest::default()
         };
         let begun = self.engine.start(request, &caller.who).await?;

@@ -207,6 +207,9 @@ impl Translator {
             | Event::StepCompleted { .. }
             | Event::StepFailed { .. }
             | Event::Asked(_)
+            | Event::Noted { .. }
+            | Event::Reminded { .. }
+            | Event::Escalated { .. }
             | Event::Revoked { .. }
             | Event::CheckpointSaved
             | Event::Warned(_) => None,
