@@ -4,6 +4,7 @@
 
 mod a2a;
 mod models;
+mod post;
 mod record;
 mod scripted_tool;
 #[cfg(test)]
@@ -24,6 +25,7 @@ use crate::kernel::{AgentInput, AttemptFault, Reply, ToolFault, Workflow};
 use crate::ports::{Agents, Clock, DeltaSink, Tools};
 
 pub use models::MODEL_PROVIDERS;
+pub use post::Postman;
 
 /// All providers there are.
 #[derive(Debug)]
@@ -123,6 +125,14 @@ impl Agents for Registry {
         }
         let reply = self.models.reply(workflow, input, deltas).await;
         reply.unwrap_or_else(|| Err(unheard_of(provider_of(workflow, input))))
+    }
+
+    async fn release(&self, workflow: &Workflow, agent: &str, memo: &Value) -> Result<(), String> {
+        let model = workflow.agents.get(agent).and_then(|it| workflow.models.get(&it.model));
+        match model.filter(|model| model.provider == a2a::PROVIDER) {
+            Some(model) => self.remotes.release(model, self.models.environment(), memo).await,
+            None => Ok(()),
+        }
     }
 }
 

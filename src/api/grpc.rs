@@ -102,6 +102,7 @@ impl Orchestrator for Service {
             input: request.input.map(to_json).unwrap_or_default(),
             key: request.idempotency_key,
             metadata: request.metadata.into_iter().collect(),
+            hooks: Vec::new(),
         };
         let started = self.engine.start(start, &who).await;
         started.map(begun).map_err(|error| status::of_field(error, "input"))

@@ -11,6 +11,7 @@ pub mod grpc;
 pub mod pages;
 mod status;
 mod value;
+pub mod webhook;
 
 use crate::kernel::{Principal, Refusal};
 

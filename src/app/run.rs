@@ -84,6 +84,7 @@ fn agents(config: &Config, world: &World) -> Result<a2a::Settings, AppError> {
         root: config.a2a_root.clone(),
         public_url: config.public_url.clone(),
         v03: config.a2a_v03,
+        push: config.a2a_push,
         changed: SystemClock.now(),
     })
 }

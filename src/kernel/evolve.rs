@@ -87,6 +87,7 @@ pub fn begin(id: RunId, workflow: Arc<Workflow>, started: &Started, at: Millis) 
         spent: Spent::default(),
         spent_before: started.spent_before,
         extensions: Extensions::default(),
+        abandoned: Vec::new(),
     }
 }
 
@@ -478,7 +479,8 @@ fn at_gate(run: &mut Run, number: u32, call: &ToolCall, reply: &Heard) -> Result
 
 /// K6: a finished run owes nothing and waits for nothing.
 fn finish(run: &mut Run, status: Status) {
-    run.turns.clear();
+    let left = std::mem::take(&mut run.turns).into_values();
+    run.abandoned = left.filter_map(|turn| Some((turn.agent, turn.memo?))).collect();
     for question in std::mem::take(&mut run.questions).into_values() {
         let index = usize::try_from(question.ordinal).unwrap_or(usize::MAX).wrapping_sub(1);
         if let Some(ending) = run.endings.get_mut(index) {

@@ -81,6 +81,8 @@ pub struct Run {
     pub spent_before: Spent,
     /// What people added to its budgets, or refused to.
     pub extensions: Extensions,
+    /// Once it is over before its time: agents that still work for it, with what they noted.
+    pub abandoned: Vec<(String, Value)>,
 }
 
 /// A tool that a person allowed for the rest of the run.

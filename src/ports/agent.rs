@@ -43,6 +43,17 @@ pub trait Agents: Send + Sync + std::fmt::Debug {
         input: &AgentInput,
         deltas: &mut dyn DeltaSink,
     ) -> Result<Reply, AttemptFault>;
+
+    /// The run is over, and an attempt of `agent` had noted `memo`: whatever still works for it
+    /// elsewhere may stop. Called at least once; an error says why it must be tried again.
+    async fn release(
+        &self,
+        _workflow: &Workflow,
+        _agent: &str,
+        _memo: &Value,
+    ) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 /// Whoever performs a tool call.

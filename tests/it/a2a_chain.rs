@@ -5,7 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use holdpoint::wire::v1::workflow_event::Event;
-use holdpoint::wire::v1::{ListRequestsRequest, ListRunsRequest, WatchRunRequest, WorkflowEvent};
+use holdpoint::wire::v1::{
+    CancelRunRequest, ListRequestsRequest, ListRunsRequest, WatchRunRequest, WorkflowEvent,
+};
 use tempfile::TempDir;
 
 use crate::server::{Server, Setup, answer_to, asked, drained, names, send, start_of};
@@ -141,4 +143,23 @@ async fn a_question_travels_up_a_chain_and_its_answer_down_and_each_is_killed_on
     let last = names(&drained(last).await.unwrap());
     assert_eq!(last.iter().filter(|name| **name == "response_received").count(), 1);
     assert_eq!(last.last(), Some(&"completed"));
+}
+
+#[tokio::test]
+async fn whoever_cancels_a_run_cancels_what_others_do_for_it_after_a_kill_too() {
+    let root = TempDir::new().unwrap();
+    let desk = server(root.path(), "desk", DESK);
+    let mut front =
+        server(root.path(), "front", &relay("front", &format!("{}/a2a/desk", desk.url())));
+    let run_id = begin(&front, "front", "Book two nights.").await;
+    until(&front, &run_id, |event| matches!(event, Event::Status(_))).await;
+    front.restart_at("engine.after_append");
+    let cancel = CancelRunRequest { run_id: run_id.clone(), ..CancelRunRequest::default() };
+    let dead = front.client().await.cancel_run(cancel).await;
+    assert!(dead.is_err(), "it died when it had written down that it is over");
+    front.wait();
+    front.restart();
+    let lowest = runs_of(&desk).await.remove(0);
+    let told = until(&desk, &lowest, |event| matches!(event, Event::Cancelled(_))).await;
+    assert_eq!(names(&told).last(), Some(&"cancelled"));
 }

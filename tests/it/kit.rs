@@ -130,6 +130,8 @@ impl Play {
             head: Head::of(&self.run),
             session: None,
             key: None,
+            lanes: Vec::new(),
+            hooks: Vec::new(),
         }
     }
 

@@ -24,6 +24,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use http::{HeaderMap, header};
+use serde_json::Value;
 
 use crate::agents::models::Environment;
 use crate::agents::tools::web::Web;
@@ -34,7 +35,7 @@ use crate::ports::{Clock, DeltaSink};
 use card::Interface;
 use fault::{Code, RemoteFault};
 use follow::Following;
-use line::{Line, No};
+use line::{Call, Line, No};
 use memo::Memo;
 use settings::Settings;
 
@@ -102,6 +103,23 @@ impl Remotes {
             }
         };
         following.reply(&line).await
+    }
+
+    /// Stops the task that a memo tells of. A task that is over, or unknown, is as good as stopped.
+    pub(super) async fn release(
+        &self,
+        model: &Model,
+        environment: &Environment,
+        memo: &Value,
+    ) -> Result<(), String> {
+        let Some(memo) = Memo::read(Some(memo)) else { return Ok(()) };
+        let settings = Settings::of(&model.settings).map_err(|fault| fault.message)?;
+        let line = self.line(&settings, environment).await;
+        let line = line.map_err(|no| no.into_fault().message)?;
+        match line.call(Call::Cancel(&memo.task), &memo.task).await {
+            Ok(_) | Err(No::NotFound | No::Unsupported(_)) => Ok(()),
+            Err(no @ (No::Ill(_) | No::Fault(_))) => Err(no.into_fault().message),
+        }
     }
 
     /// The line to a remote agent, by its card.

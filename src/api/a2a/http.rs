@@ -147,7 +147,8 @@ impl Call {
         let who = a2a.core.admit(bearer.and_then(|value| value.strip_prefix("Bearer ")))?;
         let agent = a2a.core.agent(self.agent.as_deref(), tenant)?;
         let key = self.header("idempotency-key").unwrap_or_default().to_owned();
-        Ok(Caller { who, agent, key })
+        let tenant = tenant.to_owned();
+        Ok(Caller { who, agent, key, tenant, is_older: false })
     }
 
     /// Refuses a version that is not spoken here: by header, or else by query.

@@ -5,6 +5,7 @@
 
 mod check;
 mod fork;
+mod hooks;
 mod start;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use crate::engine::drive::Extras;
 use crate::engine::watch::{Until, Watch};
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{Answer, Command, Principal, Refusal, RunId, SessionId, Version};
+use crate::ports::Hook;
 
 pub(super) use check::parse_session;
 use check::{check_key, check_reason, check_value, parse_request, parse_run};
@@ -37,6 +39,8 @@ pub struct StartRequest {
     pub key: String,
     /// Whatever the caller wants to find again.
     pub metadata: BTreeMap<String, String>,
+    /// Who wants to be told what happens to it.
+    pub hooks: Vec<Hook>,
 }
 
 /// Answers open requests.

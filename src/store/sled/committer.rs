@@ -18,7 +18,7 @@ use crate::failpoint;
 use crate::kernel::{Millis, Version};
 use crate::ports::{AppendError, Fault};
 use crate::store::leases::Leases;
-use crate::store::sled::group::Group;
+use crate::store::sled::group::{Errand, Group};
 use crate::store::sled::prepared::{Prepared, Sealed};
 use crate::store::sled::shelf::{Shelf, fault};
 use crate::store::sled::tide::Tide;
@@ -40,6 +40,7 @@ const PRUNE_MAX: usize = 64;
 pub(super) enum Job {
     Append(Box<Prepared>, oneshot::Sender<Result<Version, AppendError>>),
     Define(Sealed, oneshot::Sender<Result<(), AppendError>>),
+    Errand(Errand, oneshot::Sender<Result<(), AppendError>>),
     Prune { before: Millis, limit: usize, reply: oneshot::Sender<Result<usize, Fault>> },
     Close(oneshot::Sender<()>),
 }
@@ -98,7 +99,7 @@ impl Committer {
         let mut left = None;
         while let Some(job) = left.take().or_else(|| queue.blocking_recv()) {
             match job {
-                Job::Append(..) | Job::Define(..) => {
+                Job::Append(..) | Job::Define(..) | Job::Errand(..) => {
                     jobs.push(job);
                     left = gather(&mut queue, &mut jobs);
                     self.commit_jobs(&mut jobs);
@@ -127,6 +128,7 @@ impl Committer {
                 answers.push(match job {
                     Job::Append(append, _) => group.append(append),
                     Job::Define(sealed, _) => group.define(sealed).map(|()| 0).map_err(Into::into),
+                    Job::Errand(errand, _) => group.errand(errand).map(|()| 0).map_err(Into::into),
                     Job::Prune { .. } | Job::Close(_) => Ok(0),
                 });
             }
@@ -141,7 +143,7 @@ impl Committer {
         for (job, answer) in jobs.drain(..).zip(answers) {
             match job {
                 Job::Append(_, reply) => tell(reply, answer),
-                Job::Define(_, reply) => tell(reply, answer.map(|_| ())),
+                Job::Define(_, reply) | Job::Errand(_, reply) => tell(reply, answer.map(|_| ())),
                 Job::Prune { .. } | Job::Close(_) => {}
             }
         }
@@ -152,7 +154,14 @@ impl Committer {
     fn mark_tide(&self, jobs: &[Job], answers: &[Result<Version, AppendError>]) {
         let last = jobs.iter().zip(answers).rev().find_map(|(job, answer)| match (job, answer) {
             (Job::Append(append, _), Ok(version)) => Some((&append.run, *version)),
-            (Job::Append(..) | Job::Define(..) | Job::Prune { .. } | Job::Close(_), _) => None,
+            (
+                Job::Append(..)
+                | Job::Define(..)
+                | Job::Errand(..)
+                | Job::Prune { .. }
+                | Job::Close(_),
+                _,
+            ) => None,
         });
         if let Some((run, version)) = last {
             self.tide.mark(run, version);
@@ -220,12 +229,12 @@ fn gather(queue: &mut mpsc::Receiver<Job>, jobs: &mut Vec<Job>) -> Option<Job> {
     let weight = |job: &Job| match job {
         Job::Append(append, _) => append.bytes(),
         Job::Define(sealed, _) => sealed.record.len(),
-        Job::Prune { .. } | Job::Close(_) => 0,
+        Job::Errand(..) | Job::Prune { .. } | Job::Close(_) => 0,
     };
     let mut bytes: usize = jobs.iter().map(weight).sum();
     while jobs.len() < GROUP_MAX && bytes < GROUP_BYTES_MAX {
         match queue.try_recv().ok()? {
-            job @ (Job::Append(..) | Job::Define(..)) => {
+            job @ (Job::Append(..) | Job::Define(..) | Job::Errand(..)) => {
                 bytes += weight(&job);
                 jobs.push(job);
             }

@@ -6,15 +6,27 @@ use std::collections::HashMap;
 use ::sled::{Batch, Db, IVec};
 
 use crate::kernel::{Millis, RunId, Version};
-use crate::ports::{AppendError, Fault, KeyRow};
+use crate::ports::{AppendError, Fault, KeyRow, Parcel, Settlement};
 use crate::store::codec::{self, StoredHead};
 use crate::store::keys::{self, Packed};
 use crate::store::leases::Leases;
+use crate::store::parcels;
 use crate::store::places::Places;
 use crate::store::sled::prepared::{Prepared, Sealed};
 use crate::store::sled::reader;
 use crate::store::sled::shelf::fault;
 use crate::store::sled::values;
+
+/// A change to the outbox alone.
+#[derive(Debug)]
+pub(super) enum Errand {
+    Settle { packed: Packed, lane: String, outcome: Settlement },
+    PutHook(Sealed),
+    RemoveHook { packed: Packed, id: String },
+}
+
+/// A parcel's due place, its record, and what lies where it goes.
+type Placed = (Vec<u8>, Sealed, Option<IVec>);
 
 /// Writes that are decided on but not yet made.
 #[derive(Debug)]
@@ -66,6 +78,7 @@ impl<'a> Group<'a> {
         }
         let new_session = self.check_session(append)?;
         self.check_key(append)?;
+        let parcels = self.grown(append)?;
 
         // Nothing fails from here on.
         if let Some(sealed) = new_session {
@@ -76,6 +89,13 @@ impl<'a> Group<'a> {
         }
         if append.expected == 0 {
             self.mark(append.session_run.clone(), true);
+        }
+        for hook in &append.hooks {
+            self.put(hook.clone(), None);
+        }
+        for (due, sealed, old) in parcels {
+            self.mark(due, true);
+            self.put(sealed, old.as_deref());
         }
         self.put(append.entry.clone(), None);
         if let Some(old) = &old {
@@ -99,6 +119,69 @@ impl<'a> Group<'a> {
         Ok(())
     }
 
+    /// Makes a change to the outbox.
+    pub(super) fn errand(&mut self, errand: &Errand) -> Result<(), Fault> {
+        match errand {
+            Errand::Settle { packed, lane, outcome } => {
+                let key = keys::parcel(packed, lane);
+                let Some(parcel) = self.parcel(&key)? else { return Ok(()) };
+                self.take_parcel(packed, &parcel)?;
+                match parcel.settled(outcome) {
+                    Some(left) => {
+                        let (due, sealed, old) = self.placed(packed, &left)?;
+                        self.mark(due, true);
+                        self.put(sealed, old.as_deref());
+                        Ok(())
+                    }
+                    None => Ok(()),
+                }
+            }
+            Errand::PutHook(sealed) => {
+                let old = self.place(&sealed.key)?;
+                self.put(sealed.clone(), old.as_deref());
+                Ok(())
+            }
+            Errand::RemoveHook { packed, id } => {
+                self.remove(keys::hook(packed, id))?;
+                let key = keys::parcel(packed, &parcels::lane_of(id));
+                match self.parcel(&key)? {
+                    Some(parcel) => self.take_parcel(packed, &parcel),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+
+    /// The parcels of an append, each with what its lane was owed before.
+    fn grown(&self, append: &Prepared) -> Result<Vec<Placed>, Fault> {
+        let grown = append.parcels.iter().map(|new| {
+            let key = keys::parcel(&append.packed, &new.lane);
+            let parcel = Parcel::grown(self.parcel(&key)?, new.clone());
+            self.placed(&append.packed, &parcel)
+        });
+        grown.collect()
+    }
+
+    /// A parcel as it is to be stored: its due place, its record, and what lies there.
+    fn placed(&self, run: &Packed, parcel: &Parcel) -> Result<Placed, Fault> {
+        let key = keys::parcel(run, &parcel.lane);
+        let record = codec::seal_json(&key, parcel)?;
+        let old = self.place(&key)?;
+        Ok((keys::parcel_due(parcel.due, run, &parcel.lane), Sealed { key, record }, old))
+    }
+
+    fn parcel(&self, key: &[u8]) -> Result<Option<Parcel>, Fault> {
+        match self.value(key)? {
+            Some(record) => Ok(Some(codec::unseal_json(key, &record)?)),
+            None => Ok(None),
+        }
+    }
+
+    fn take_parcel(&mut self, run: &Packed, parcel: &Parcel) -> Result<(), Fault> {
+        self.mark(keys::parcel_due(parcel.due, run, &parcel.lane), false);
+        self.remove(keys::parcel(run, &parcel.lane))
+    }
+
     /// Takes out runs that were over before `before`; the group must hold nothing else.
     pub(super) fn prune(&mut self, before: Millis, limit: usize) -> Result<usize, Fault> {
         debug_assert!(self.writes.is_empty(), "pruning reads what is stored, not what is decided");
@@ -115,6 +198,16 @@ impl<'a> Group<'a> {
         let Some(place) = self.place(&head_key)? else { return Ok(()) };
         let stored = self.head(&head_key, place.clone())?;
         for row in reader::span(self.db, &keys::entries(&packed), None) {
+            let (key, place) = row.map_err(|error| fault(&error))?;
+            self.writes.extend(values::clear(key.to_vec(), &place));
+        }
+        for row in reader::span(self.db, &keys::of_run(keys::PARCEL, &packed), None) {
+            let (key, _) = row.map_err(|error| fault(&error))?;
+            if let Some(parcel) = self.parcel(&key)? {
+                self.take_parcel(&packed, &parcel)?;
+            }
+        }
+        for row in reader::span(self.db, &keys::of_run(keys::HOOK, &packed), None) {
             let (key, place) = row.map_err(|error| fault(&error))?;
             self.writes.extend(values::clear(key.to_vec(), &place));
         }
