@@ -6,7 +6,7 @@ use prost_types::Timestamp;
 
 use crate::api::value::from_json;
 use crate::engine::{
-    CheckpointView, Entry, InboxChange, OpenRequest, Published, SessionView, Waiting,
+    AuditEntry, CheckpointView, Entry, InboxChange, OpenRequest, Published, SessionView, Waiting,
 };
 use crate::kernel::workflow::Pattern;
 use crate::kernel::{
@@ -21,6 +21,30 @@ pub(super) fn time(at: Millis) -> Timestamp {
     let seconds = i64::try_from(at.0 / 1000).unwrap_or(i64::MAX);
     let nanos = i32::try_from(at.0 % 1000).unwrap_or(0) * 1_000_000;
     Timestamp { seconds, nanos }
+}
+
+/// A time as a caller sends it; before 1970 is at its beginning.
+pub(super) fn millis(at: Timestamp) -> Millis {
+    let seconds = u64::try_from(at.seconds).unwrap_or(0);
+    let ms = u64::try_from(at.nanos).unwrap_or(0) / 1_000_000;
+    Millis(seconds.saturating_mul(1_000).saturating_add(ms))
+}
+
+pub(super) fn audit_entry(entry: &AuditEntry) -> pb::AuditEntry {
+    let asked = |question| request(&entry.run, &entry.session, &entry.workflow, question);
+    pb::AuditEntry {
+        time: Some(time(entry.at)),
+        run_id: entry.run.to_string(),
+        session_id: entry.session.to_string(),
+        workflow_id: entry.workflow.clone(),
+        sequence: entry.sequence,
+        action: entry.action.into(),
+        principal: entry.principal.clone(),
+        door: entry.door.clone(),
+        request: entry.question.as_ref().map(asked),
+        value: entry.value.as_ref().map(from_json),
+        note: entry.note.clone(),
+    }
 }
 
 pub(super) fn event(run: &RunId, session: &SessionId, published: Published) -> pb::WorkflowEvent {

@@ -61,6 +61,9 @@ pub struct Settings {
     #[arg(long, global = true, value_name = "BOOL", help_heading = HEADING, hide_short_help = true)]
     #[serde(default, deserialize_with = "plain_or_text")]
     pub a2a_push: Option<String>,
+    /// Workflows whose waiting tasks are not answered by a message that names only their context, by commas (`HOLDPOINT_A2A_NO_RESUME`; default: none)
+    #[arg(long, global = true, value_name = "NAMES", help_heading = HEADING, hide_short_help = true)]
+    pub a2a_no_resume: Option<String>,
     /// Where clients reach this server, as agent cards say it (`HOLDPOINT_PUBLIC_URL`; default: as they called it)
     #[arg(long, global = true, value_name = "URL", help_heading = HEADING, hide_short_help = true)]
     pub public_url: Option<String>,
@@ -144,6 +147,8 @@ pub struct Config {
     pub a2a_v03: bool,
     /// Whether A2A's callers may set up webhooks.
     pub a2a_push: bool,
+    /// Workflows that are not resumed by their context alone.
+    pub a2a_no_resume: Vec<String>,
     /// Where clients reach this server.
     pub public_url: Option<String>,
     /// The operator's webhook.
@@ -238,6 +243,7 @@ impl Config {
                 .parsed("a2a_v03", "false", "`true` or `false`", |it| it.parse().ok())?,
             a2a_push: layers
                 .parsed("a2a_push", "true", "`true` or `false`", |it| it.parse().ok())?,
+            a2a_no_resume: layers.text("a2a_no_resume").as_deref().map(names).unwrap_or_default(),
             public_url: layers.optional(
                 "public_url",
                 "an address or a `http://` URL",
@@ -249,7 +255,7 @@ impl Config {
                 |text| text.contains("://").then(|| server_url(text)).flatten(),
             )?,
             webhook_secret: layers.text("webhook_secret"),
-            push_allow: layers.text("push_allow").as_deref().map(hosts).unwrap_or_default(),
+            push_allow: layers.text("push_allow").as_deref().map(names).unwrap_or_default(),
             keys: layers.path("keys"),
             log: layers.text("log").unwrap_or_else(|| "info".into()),
             log_format: layers.parsed("log_format", "text", "`text` or `json`", log_format)?,
@@ -290,6 +296,7 @@ impl Config {
             ("a2a_root", self.a2a_root.clone()),
             ("a2a_v03", Some(self.a2a_v03.to_string())),
             ("a2a_push", Some(self.a2a_push.to_string())),
+            ("a2a_no_resume", Some(self.a2a_no_resume.join(","))),
             ("public_url", self.public_url.clone()),
             ("webhook_url", self.webhook_url.clone()),
             ("webhook_secret", self.webhook_secret.as_ref().map(|_| "********".into())),
@@ -386,6 +393,7 @@ impl Settings {
             "a2a_root" => &self.a2a_root,
             "a2a_v03" => &self.a2a_v03,
             "a2a_push" => &self.a2a_push,
+            "a2a_no_resume" => &self.a2a_no_resume,
             "public_url" => &self.public_url,
             "webhook_url" => &self.webhook_url,
             "webhook_secret" => &self.webhook_secret,
@@ -443,9 +451,9 @@ fn log_format(text: &str) -> Option<LogFormat> {
     [LogFormat::Text, LogFormat::Json].into_iter().find(|format| format.word() == text)
 }
 
-fn hosts(text: &str) -> Vec<String> {
-    let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
-    names.map(str::to_owned).collect()
+fn names(text: &str) -> Vec<String> {
+    let listed = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+    listed.map(str::to_owned).collect()
 }
 
 /// An address alone is meant as plain HTTP; whatever else is wrong shows when it is dialled.

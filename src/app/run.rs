@@ -85,6 +85,7 @@ fn agents(config: &Config, world: &World) -> Result<a2a::Settings, AppError> {
         public_url: config.public_url.clone(),
         v03: config.a2a_v03,
         push: config.a2a_push,
+        no_resume: config.a2a_no_resume.clone(),
         changed: SystemClock.now(),
     })
 }

@@ -9,11 +9,11 @@ use serde_json::{Map, Value, json};
 
 use crate::wire::v1::workflow_event::Event;
 use crate::wire::v1::{
-    Cancelled, Checkpoint, CheckpointSaved, Completed, Delta, ExecutorCompleted, ExecutorFailed,
-    ExecutorInvoked, Failure, Grant, GrantRevoked, Handoff, Message, Noted, Option as Choice,
-    Output, Request, RequestClosed, RequestKind, ResponseReceived, Run, RunStatus, Session,
-    Started, StatusChanged, ToolCall, ToolCalled, ToolResult, Workflow, WorkflowEvent,
-    WorkflowWaiting,
+    AuditEntry, Cancelled, Checkpoint, CheckpointSaved, Completed, Delta, ExecutorCompleted,
+    ExecutorFailed, ExecutorInvoked, Failure, Grant, GrantRevoked, Handoff, Message, Noted,
+    Option as Choice, Output, Request, RequestClosed, RequestKind, ResponseReceived, Run,
+    RunStatus, Session, Started, StatusChanged, ToolCall, ToolCalled, ToolResult, Workflow,
+    WorkflowEvent, WorkflowWaiting,
 };
 
 /// The largest whole number that a double holds without doubt.
@@ -195,6 +195,36 @@ pub(super) fn request(request: &Request) -> Value {
         "conversation_length": conversation_length,
         "to": to,
         "remind_at": time(remind_at.as_ref()),
+    })
+}
+
+/// An entry of the audit trail.
+pub(super) fn audit_entry(entry: &AuditEntry) -> Value {
+    let AuditEntry {
+        time: at,
+        run_id,
+        session_id,
+        workflow_id,
+        sequence,
+        action,
+        principal,
+        door,
+        request: asked,
+        value,
+        note,
+    } = entry;
+    json!({
+        "time": time(at.as_ref()),
+        "run_id": run_id,
+        "session_id": session_id,
+        "workflow_id": workflow_id,
+        "sequence": sequence,
+        "action": action,
+        "principal": principal,
+        "door": door,
+        "request": asked.as_ref().map(request),
+        "value": optional(value.as_ref()),
+        "note": note,
     })
 }
 

@@ -10,6 +10,7 @@
 //! - **E6** Every queue has a bound, with the reason beside the number.
 //! - **E7** A store that cannot write stops the run visibly.
 
+mod audit;
 mod cell;
 mod commands;
 mod drive;
@@ -34,6 +35,7 @@ use tokio_util::task::TaskTracker;
 use crate::kernel::{Corruption, Declined, Refusal};
 use crate::ports::{Agents, Clock, Courier, Fault, Journal, NoCourier, Tools};
 
+pub use audit::{AuditEntry, AuditFilter};
 pub use commands::{AnswerRequest, Begun, ForkRequest, StartRequest};
 pub use inbox::{InboxChange, InboxWatch};
 pub use library::{Entry, Library};

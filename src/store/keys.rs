@@ -61,6 +61,10 @@ pub const HOOK: u8 = b'n';
 pub const PIECE: u8 = b'c';
 /// How many times the store was opened.
 pub const EPOCH: &[u8] = b"mepoch";
+/// The generation of the write-ahead log that is settled.
+pub const SETTLED: &[u8] = b"msettled";
+/// How many runs and events the store must hold.
+pub const TALLY: &[u8] = b"mtally";
 
 const DIGITS: u128 = 36;
 const TAIL: usize = 2;

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fetches the third-party programs that the tests speak with: buf, Python's gRPC and the A2A SDK, two
+# Fetches the third-party programs that the tests speak with: buf, Python's gRPC and the A2A SDKs, two
 # MCP servers, and LiteLLM's proxy, a model server that others wrote.
 # Into target/clients, by package name, from whatever registries this machine is set up for; what is
 # there already is left alone.
@@ -19,6 +19,12 @@ packages=(grpcio grpcio-tools grpcio-reflection grpcio-health-checking 'a2a-sdk[
 if ! "$clients/venv/bin/python" -c 'import grpc_tools, grpc_reflection, grpc_health, a2a' 2>/dev/null; then
     python3 -m venv --clear "$clients/venv"
     "$clients/venv/bin/pip" install --quiet --disable-pip-version-check "${packages[@]}"
+fi
+
+# A2A's JavaScript SDK, for tests/it/a2a_sdk.rs.
+if [ ! -d "$clients/a2a-js/node_modules/@a2a-js/sdk" ]; then
+    mkdir -p "$clients/a2a-js"
+    npm install --prefix "$clients/a2a-js" --no-save --no-audit --no-fund --loglevel=error '@a2a-js/sdk@1'
 fi
 
 # MCP servers, for tests/it/tools_mcp.rs: one from PyPI, one from npm, in folders of their own.

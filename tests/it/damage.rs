@@ -109,7 +109,9 @@ async fn j6_a_damaged_record_is_told_and_the_others_go_on() {
             let events = run(&mut client, start_of("chat", "", "Hello", "")).await;
             open.push((events[0].run_id.clone(), asked(&events).unwrap().request_id));
         }
-        server.kill();
+        // Stopped, not killed: what is still in the write-ahead log would heal it.
+        server.terminate();
+        server.wait();
         let damaged = flip(&root.path().join("data"), prefix).to_string();
         server.restart();
         let mut client = server.client().await;
@@ -140,56 +142,77 @@ async fn j6_a_damaged_record_is_told_and_the_others_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn j6_a_byte_that_rots_in_the_log_is_refused_or_costs_a_whole_commit() {
+async fn j6_a_byte_that_rots_in_the_log_never_loses_anything_silently() {
     let root = TempDir::new().unwrap();
     let mut server = Server::start(root.path());
     let mut client = server.client().await;
     for number in 0..4 {
         start(&mut client, number).await.unwrap();
     }
-    let whole = run_ids(&mut client).await;
+    let whole = lengths(&mut client).await;
     // Killed: sled has saved nothing of its own, and reads the whole log at the next opening.
     server.kill();
     let (data, kept) = (root.path().join("data"), root.path().join("kept"));
     copy(&data, &kept);
-    let length = fs::metadata(kept.join("store/db")).unwrap().len();
-    let mut refused = 0;
-    for eighth in 0..8 {
+    let (mut refused, mut passed_over) = (0, 0);
+    for (file, part) in
+        ["store/db", "wal"].into_iter().flat_map(|file| (0..16).map(move |n| (file, n)))
+    {
         fs::remove_dir_all(&data).unwrap();
         copy(&kept, &data);
-        let mut log = fs::read(data.join("store/db")).unwrap();
-        log[usize::try_from(length * eighth / 8).unwrap() + 40] ^= 0x10;
-        fs::write(data.join("store/db"), log).unwrap();
-        match Setup::new(root.path()).try_start() {
-            // sled may pass over a whole commit in the middle of its log; what is there is whole, or
+        let mut log = fs::read(data.join(file)).unwrap();
+        let place = match part {
+            // The last that was acknowledged: as if it had been cut short.
+            15 => log.windows(4).rposition(|four| four == b"HPW1").unwrap_or_default() + 40,
+            part => log.len() * part / 16 + 40,
+        };
+        log[place] ^= 0x10;
+        fs::write(data.join(file), log).unwrap();
+        let is_whole = match Setup::new(root.path()).try_start() {
+            // sled may pass over a whole commit in the middle of its log: what is there is whole, or
             // is said to be damaged.
             Ok(server) => {
                 let mut client = server.client().await;
-                for run_id in run_ids(&mut client).await {
-                    assert!(whole.contains(&run_id));
-                    let request = GetRunRequest { run_id, omit_conversation: false };
+                let found = lengths(&mut client).await;
+                for (run_id, _) in &found {
+                    let request =
+                        GetRunRequest { run_id: run_id.clone(), omit_conversation: false };
                     if let Err(status) = client.get_run(request).await {
                         assert_eq!(status.code(), Code::DataLoss, "{status:?}");
                     }
                 }
+                passed_over += u32::from(found != whole);
+                found == whole
             }
             Err(ended) => {
                 refused += 1;
                 assert_eq!(ended.code(), Some(1));
-                assert_eq!(command(root.path(), &["doctor"]).code, 1);
+                false
             }
-        }
+        };
+        // The doctor may see more than the runs do, never less.
+        let told = command(root.path(), &["doctor"]);
+        assert!(is_whole || told.code == 1, "{file}, part {part}: {}", told.out);
     }
+    // Much of it is healed: the write-ahead log still has what rotted in sled's.
+    println!("{refused} refused, {passed_over} passed over, of 32");
     let told = server.told();
-    assert!(refused >= 4, "{refused} of 8: {told}");
+    assert!(refused + passed_over >= 8, "{refused} and {passed_over} of 32: {told}");
     assert!(told.contains("has lost the end of its log"), "{told}");
     fs::remove_dir_all(&data).unwrap();
     copy(&kept, &data);
     server.restart();
-    assert_eq!(run_ids(&mut server.client().await).await, whole);
+    assert_eq!(lengths(&mut server.client().await).await, whole);
 }
 
-fn copy(from: &Path, to: &Path) {
+/// Every run, with the number of its events.
+async fn lengths(client: &mut Client) -> Vec<(String, u64)> {
+    let request = ListRunsRequest { page_size: 1_000, ..Default::default() };
+    let runs = client.list_runs(request).await.unwrap().into_inner().runs;
+    runs.into_iter().map(|run| (run.run_id, run.sequence)).collect()
+}
+
+pub(crate) fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();

@@ -10,6 +10,7 @@ mod a2a_refusals;
 mod a2a_remote;
 mod a2a_sdk;
 mod architecture;
+mod audit;
 mod bad_inputs;
 mod bench;
 mod budgets;

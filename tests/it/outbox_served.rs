@@ -66,6 +66,22 @@ async fn the_operators_webhook_is_told_in_order_and_signed_after_a_kill_too() {
 }
 
 #[tokio::test]
+async fn a_server_that_dies_between_telling_and_noting_it_tells_it_again() {
+    let root = TempDir::new().unwrap();
+    let listener = Listener::start(|_| (200, String::new()));
+    let setup = Setup::new(root.path()).arg("--webhook-url").arg(&listener.url());
+    let mut server = setup.clone().failpoint("outbox.before_settle", 1).start();
+    let mut client = server.client().await;
+    drop(client.run_workflow(start_of("approve_and_send", "", "Tell Ada.", "k0")).await);
+    let first = listener.next().json();
+    server.wait();
+    let _server = setup.start();
+    let again = listener.next().json();
+    assert_eq!(first["type"], "request.asked");
+    assert_eq!(first, again, "the same, known by its id");
+}
+
+#[tokio::test]
 async fn a_tasks_webhook_is_told_where_it_stands_in_the_version_of_its_caller() {
     let root = TempDir::new().unwrap();
     let listener = Listener::start(|_| (200, String::new()));

@@ -39,6 +39,8 @@ pub struct StartRequest {
     pub key: String,
     /// Whatever the caller wants to find again.
     pub metadata: BTreeMap<String, String>,
+    /// A run of its own, even where the session waits for an answer.
+    pub afresh: bool,
     /// Who wants to be told what happens to it.
     pub hooks: Vec<Hook>,
 }

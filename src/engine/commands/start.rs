@@ -47,11 +47,7 @@ impl Engine {
             given => {
                 let session = parse_session(given)?;
                 self.refuse_foreign(&session, who).await?;
-                let waiting = match self.answered_in(&session, &request.key).await? {
-                    Some(before) => Some(before),
-                    None => self.only_request(&session, &request.workflow).await?,
-                };
-                if let Some(request_id) = waiting {
+                if let Some(request_id) = self.awaited(&session, &request).await? {
                     return self.answer_with_input(request, request_id, who).await;
                 }
                 session
@@ -82,6 +78,21 @@ impl Engine {
             who,
         )
         .await
+    }
+
+    /// The request of the session that the input answers, if it is to answer one.
+    async fn awaited(
+        &self,
+        session: &SessionId,
+        request: &StartRequest,
+    ) -> Result<Option<RequestId>, EngineError> {
+        if request.afresh {
+            return Ok(None);
+        }
+        match self.answered_in(session, &request.key).await? {
+            Some(before) => Ok(Some(before)),
+            None => self.only_request(session, &request.workflow).await,
+        }
     }
 
     /// What the session's runs have spent so far, where that counts. A run learns it when it

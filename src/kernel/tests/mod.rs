@@ -13,6 +13,7 @@ mod coordinator;
 mod gates;
 mod handoff;
 mod judge;
+mod patience;
 mod properties;
 mod recovery;
 mod script;

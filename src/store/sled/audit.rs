@@ -13,12 +13,19 @@ use crate::store::places::Places;
 use crate::store::sled::directory::bytes_below;
 use crate::store::sled::reader;
 use crate::store::sled::shelf::fault;
+use crate::store::sled::tally::Tally;
 use crate::store::sled::values;
 
 /// Reads everything, checks everything, and says what it found.
 pub(super) fn verify(db: &Db, store: &Path) -> Result<StoreReport, Fault> {
     let mut audit = Audit::new("sled", codec::FORMAT);
+    let before = Tally::read(db)?;
     runs(db, &mut audit)?;
+    // A run that cannot be read is told by name and not counted, and a store that is written to
+    // meanwhile has no one count to be held against.
+    if audit.report.damage.is_empty() && before == Tally::read(db)? {
+        counts(before.unwrap_or_default(), &mut audit);
+    }
     orphans(db, &mut audit)?;
     indexes(db, &mut audit)?;
     sessions(db, &mut audit)?;
@@ -30,6 +37,17 @@ pub(super) fn verify(db: &Db, store: &Path) -> Result<StoreReport, Fault> {
     }
     audit.report.bytes = bytes_below(store).unwrap_or_default();
     Ok(audit.finish())
+}
+
+/// As many runs and events are there as were written and not pruned.
+fn counts(told: Tally, audit: &mut Audit) {
+    let found = Tally { runs: audit.report.runs, events: audit.report.events };
+    if found != told {
+        audit.damage(format!(
+            "the store must hold {} runs with {} events and holds {} with {}: what was written is lost",
+            told.runs, told.events, found.runs, found.events
+        ));
+    }
 }
 
 /// Every head, with its journal folded anew.

@@ -2,10 +2,11 @@
 //! durable in one step, and only then answers.
 //!
 //! ```text
-//! callers ──queue──► gather ─► check each ─► one batch ─► flush ─► fdatasync ─► answer each
+//! callers ──queue──► gather ─► check each ─► one record ─► fdatasync ─► one batch ─► answer each
 //! ```
 //!
-//! - **J1** One batch: all of a group's writes are recovered, or none.
+//! - **J1** One record of the write-ahead log, one batch: all of a group's writes are recovered, or
+//!   none. Nobody can read them before they are durable.
 //! - **J2** sled's `flush` ends in `sync_file_range`, which survives no power cut; `fdatasync` does.
 //! - **E7** A failed write is never tried again: the store has failed, and says so to everyone.
 
@@ -21,7 +22,9 @@ use crate::store::leases::Leases;
 use crate::store::sled::group::{Errand, Group};
 use crate::store::sled::prepared::{Prepared, Sealed};
 use crate::store::sled::shelf::{Shelf, fault};
+use crate::store::sled::tally::Tally;
 use crate::store::sled::tide::Tide;
+use crate::store::sled::wal::{Wal, Write};
 
 /// Jobs that may wait for the committer; beyond it callers wait for their turn to queue. Several
 /// groups' worth, so that the disk never waits for the callers.
@@ -88,6 +91,8 @@ pub(super) struct Committer {
     pub(super) leases: Arc<Leases>,
     pub(super) health: Arc<Health>,
     pub(super) tide: Tide,
+    pub(super) tally: Tally,
+    pub(super) wal: Wal,
     pub(super) written: u64,
 }
 
@@ -123,7 +128,7 @@ impl Committer {
         let (shelf, leases) = (Arc::clone(&self.shelf), Arc::clone(&self.leases));
         let written = shelf.with(|db| {
             ready?;
-            let mut group = Group::new(db, &leases);
+            let mut group = Group::new(db, &leases, self.tally);
             for job in jobs.iter() {
                 answers.push(match job {
                     Job::Append(append, _) => group.append(append),
@@ -170,21 +175,34 @@ impl Committer {
 
     /// J2: everything in the group is durable when this returns `Ok`.
     fn commit(&mut self, db: &::sled::Db, group: Group<'_>) -> Result<(), Fault> {
-        let Some((batch, bytes)) = group.into_batch() else { return Ok(()) };
-        failpoint::hit("store.before_batch");
-        let outcome = db.apply_batch(batch).map_err(|error| fault(&error)).and_then(|()| {
-            failpoint::hit("store.after_batch");
-            db.flush().map_err(|error| fault(&error))?;
-            failpoint::hit("store.after_flush");
-            self.shelf.sync()
-        });
-        if let Err(failure) = &outcome {
+        let tally = group.tally();
+        let Some(writes) = group.into_writes() else { return Ok(()) };
+        failpoint::hit("store.before_record");
+        if let Err(failure) = self.write(db, writes) {
             self.health.fail(&failure.to_string());
             return self.health.check();
         }
-        failpoint::hit("store.after_sync");
-        self.written += bytes;
+        failpoint::hit("store.after_batch");
+        self.tally = tally;
         Ok(())
+    }
+
+    fn write(&mut self, db: &::sled::Db, writes: Vec<Write>) -> Result<(), Fault> {
+        if self.wal.is_full() {
+            self.settle(db)?;
+        }
+        let failed = |error| Fault::Permanent(format!("the write-ahead log: {error}"));
+        self.wal.append(&writes).map_err(failed)?;
+        failpoint::hit("store.after_sync");
+        self.written += weight(&writes);
+        db.apply_batch(batch(writes)).map_err(|error| fault(&error))
+    }
+
+    /// Makes sled hold durably what the write-ahead log does, and begins that anew.
+    fn settle(&mut self, db: &::sled::Db) -> Result<(), Fault> {
+        self.shelf.settle(db, self.wal.generation())?;
+        let failed = |error| Fault::Permanent(format!("the write-ahead log: {error}"));
+        self.wal.begin_anew().map_err(failed)
     }
 
     fn prune(&mut self, before: Millis, limit: usize) -> Result<usize, Fault> {
@@ -194,7 +212,7 @@ impl Committer {
         let mut pruned = 0;
         while pruned < limit {
             let slice = shelf.with(|db| {
-                let mut group = Group::new(db, &leases);
+                let mut group = Group::new(db, &leases, self.tally);
                 let pruned = group.prune(before, PRUNE_MAX.min(limit - pruned))?;
                 self.commit(db, group)?;
                 Ok(pruned)
@@ -212,16 +230,42 @@ impl Committer {
             return;
         }
         self.written = 0;
-        if let Err(failure) = self.shelf.refresh() {
+        let shelf = Arc::clone(&self.shelf);
+        if let Err(failure) = shelf.with(|db| self.settle(db)).and_then(|()| shelf.refresh()) {
             self.health.fail(&failure.to_string());
         }
     }
 
-    /// Everything acknowledged is durable already; what is left is to let go.
-    fn close(&self) {
+    /// Everything acknowledged is durable already; what is left is to let go. Settled first, so that
+    /// the next opening has nothing to replay.
+    fn close(&mut self) {
+        let shelf = Arc::clone(&self.shelf);
+        if self.health.check().is_ok()
+            && self.wal.is_needed()
+            && let Err(failure) = shelf.with(|db| self.settle(db))
+        {
+            tracing::warn!(%failure, "the store was not settled; the next opening will do it");
+        }
         self.health.is_closed.store(true, Ordering::Release);
         self.shelf.close();
     }
+}
+
+/// Writes as sled takes them: all or none.
+pub(super) fn batch(writes: Vec<Write>) -> ::sled::Batch {
+    let mut batch = ::sled::Batch::default();
+    for (key, value) in writes {
+        match value {
+            Some(value) => batch.insert(key, value),
+            None => batch.remove(key),
+        }
+    }
+    batch
+}
+
+fn weight(writes: &[Write]) -> u64 {
+    let of = |(key, value): &Write| key.len() + value.as_ref().map_or(0, |value| value.len());
+    crate::store::audit::count(writes.iter().map(of).sum())
 }
 
 /// Takes what is queued, up to a group's bounds; a job that cannot be part of a group is returned.

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use ::sled::{Batch, Db, IVec};
+use ::sled::{Db, IVec};
 
 use crate::kernel::{Millis, RunId, Version};
 use crate::ports::{AppendError, Fault, KeyRow, Parcel, Settlement};
@@ -15,7 +15,9 @@ use crate::store::places::Places;
 use crate::store::sled::prepared::{Prepared, Sealed};
 use crate::store::sled::reader;
 use crate::store::sled::shelf::fault;
+use crate::store::sled::tally::Tally;
 use crate::store::sled::values;
+use crate::store::sled::wal::Write;
 
 /// A change to the outbox alone.
 #[derive(Debug)]
@@ -34,29 +36,29 @@ pub(super) struct Group<'a> {
     db: &'a Db,
     leases: &'a Leases,
     writes: HashMap<Vec<u8>, Option<IVec>>,
+    /// What the store holds once the writes are made.
+    tally: Tally,
 }
 
 impl<'a> Group<'a> {
-    /// A group without any writes.
-    pub(super) fn new(db: &'a Db, leases: &'a Leases) -> Self {
-        Self { db, leases, writes: HashMap::new() }
+    /// A group without any writes, to a store that holds as much as `tally` says.
+    pub(super) fn new(db: &'a Db, leases: &'a Leases, tally: Tally) -> Self {
+        Self { db, leases, writes: HashMap::new(), tally }
     }
 
-    /// Everything as one batch, and what it weighs; nothing if there is nothing to write.
-    pub(super) fn into_batch(self) -> Option<(Batch, u64)> {
+    /// What the store holds once the writes are made.
+    pub(super) fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// Every write, with the new tally; nothing if there is nothing to write.
+    pub(super) fn into_writes(self) -> Option<Vec<Write>> {
         if self.writes.is_empty() {
             return None;
         }
-        let mut batch = Batch::default();
-        let mut bytes = 0;
-        for (key, value) in self.writes {
-            bytes += key.len() + value.as_ref().map_or(0, |value| value.len());
-            match value {
-                Some(value) => batch.insert(key, value),
-                None => batch.remove(key),
-            }
-        }
-        Some((batch, crate::store::audit::count(bytes)))
+        let mut writes: Vec<_> = self.writes.into_iter().collect();
+        writes.push((keys::TALLY.to_vec(), Some(self.tally.record().into())));
+        Some(writes)
     }
 
     /// Adds an append, or says why it cannot be (J3, J4).
@@ -81,6 +83,7 @@ impl<'a> Group<'a> {
         let parcels = self.grown(append)?;
 
         // Nothing fails from here on.
+        self.tally = self.tally.added(append.expected == 0, append.version - append.expected);
         if let Some(sealed) = new_session {
             self.put(sealed.clone(), None);
         }
@@ -125,16 +128,14 @@ impl<'a> Group<'a> {
             Errand::Settle { packed, lane, outcome } => {
                 let key = keys::parcel(packed, lane);
                 let Some(parcel) = self.parcel(&key)? else { return Ok(()) };
-                self.take_parcel(packed, &parcel)?;
-                match parcel.settled(outcome) {
-                    Some(left) => {
-                        let (due, sealed, old) = self.placed(packed, &left)?;
-                        self.mark(due, true);
-                        self.put(sealed, old.as_deref());
-                        Ok(())
-                    }
-                    None => Ok(()),
-                }
+                let Some(left) = parcel.clone().settled(outcome) else {
+                    return self.take_parcel(packed, &parcel);
+                };
+                let (due, sealed, old) = self.placed(packed, &left)?;
+                self.mark(keys::parcel_due(parcel.due, packed, lane), false);
+                self.mark(due, true);
+                self.put(sealed, old.as_deref());
+                Ok(())
             }
             Errand::PutHook(sealed) => {
                 let old = self.place(&sealed.key)?;
@@ -178,8 +179,9 @@ impl<'a> Group<'a> {
     }
 
     fn take_parcel(&mut self, run: &Packed, parcel: &Parcel) -> Result<(), Fault> {
+        self.remove(keys::parcel(run, &parcel.lane))?;
         self.mark(keys::parcel_due(parcel.due, run, &parcel.lane), false);
-        self.remove(keys::parcel(run, &parcel.lane))
+        Ok(())
     }
 
     /// Takes out runs that were over before `before`; the group must hold nothing else.
@@ -211,6 +213,7 @@ impl<'a> Group<'a> {
             let (key, place) = row.map_err(|error| fault(&error))?;
             self.writes.extend(values::clear(key.to_vec(), &place));
         }
+        self.tally = self.tally.without(stored.head.version);
         self.index(&packed, Places::of(&stored.head), false);
         if let Some(key) = &stored.key {
             self.remove(keys::idempotency(&stored.head.owner, key))?;

@@ -8,8 +8,10 @@ mod group;
 mod prepared;
 mod reader;
 mod shelf;
+mod tally;
 mod tide;
 mod values;
+mod wal;
 
 use std::sync::Arc;
 
@@ -33,7 +35,9 @@ use crate::store::sled::directory::Directory;
 use crate::store::sled::group::Errand;
 use crate::store::sled::prepared::{Prepared, Sealed};
 use crate::store::sled::shelf::Shelf;
+use crate::store::sled::tally::Tally;
 use crate::store::sled::tide::Tide;
+use crate::store::sled::wal::{Unread, Wal};
 
 /// Journals in a directory.
 #[derive(Debug)]
@@ -50,9 +54,11 @@ impl SledJournal {
         let directory = Directory::take(&config.dir, config.reserve_bytes)?;
         let shelf = Shelf::open(config, directory)?;
         let failed = |source| OpenError::of(&config.dir, source);
+        let wal = replayed(config, &shelf)?;
         let tide = Tide::open(&config.dir).map_err(failed)?;
         shelf.check(|db| tide.check(&config.dir, db))?;
         let epoch = next_epoch(&shelf)?;
+        let tally = shelf.with(Tally::read).map_err(|fault| damaged(&shelf, &fault))?;
         let finished = shelf.directory.finish();
         finished.map_err(|source| OpenError::of(&config.dir, source))?;
         let shelf = Arc::new(shelf);
@@ -64,6 +70,8 @@ impl SledJournal {
             leases: Arc::clone(&leases),
             health: Arc::clone(&health),
             tide,
+            tally: tally.unwrap_or_default(),
+            wal,
             written: 0,
         };
         std::thread::Builder::new()
@@ -123,12 +131,42 @@ fn plain(error: AppendError) -> Fault {
     }
 }
 
+/// Gives sled what it was not made to sync before the last process ended.
+fn replayed(config: &StoreConfig, shelf: &Shelf) -> Result<Wal, OpenError> {
+    let settled = shelf.with(|db| match reader::record(db, keys::SETTLED)? {
+        None => Ok(0),
+        Some(record) => {
+            let bytes = codec::unseal(keys::SETTLED, &record)?;
+            let bytes = bytes.try_into().map_err(|_| Fault::Corrupt("no generation".into()))?;
+            Ok(u64::from_be_bytes(bytes))
+        }
+    });
+    let settled = settled.map_err(|fault| damaged(shelf, &fault))?;
+    let (mut wal, groups) = Wal::open(&config.dir, settled + 1).map_err(|unread| match unread {
+        Unread::Io(source) => OpenError::of(&config.dir, source),
+        Unread::Rotten(what) => {
+            let what = format!("its write-ahead log: {what}");
+            OpenError::Damaged { dir: config.dir.clone(), what }
+        }
+    })?;
+    if groups.is_empty() {
+        return Ok(wal);
+    }
+    tracing::debug!(groups = groups.len(), "what was not settled is written again");
+    failpoint::hit("store.before_replay");
+    let written = shelf.with(|db| {
+        for group in groups {
+            db.apply_batch(committer::batch(group)).map_err(|error| shelf::fault(&error))?;
+        }
+        shelf.settle(db, settled + 1)
+    });
+    written.map_err(|fault| damaged(shelf, &fault))?;
+    wal.begin_anew().map_err(|source| OpenError::of(&config.dir, source))?;
+    Ok(wal)
+}
+
 /// Counts this opening, durably, so that its fences are above those of every earlier one (J4).
 fn next_epoch(shelf: &Shelf) -> Result<u64, OpenError> {
-    let damaged = |fault: &Fault| OpenError::Damaged {
-        dir: shelf.directory.path().to_path_buf(),
-        what: fault.to_string(),
-    };
     let counted = shelf.with(|db| {
         let epoch: u64 = match reader::record(db, keys::EPOCH)? {
             Some(record) => codec::unseal_json(keys::EPOCH, &record)?,
@@ -143,7 +181,12 @@ fn next_epoch(shelf: &Shelf) -> Result<u64, OpenError> {
         failpoint::hit("store.after_epoch");
         Ok(epoch + 1)
     });
-    counted.map_err(|fault| damaged(&fault))
+    counted.map_err(|fault| damaged(shelf, &fault))
+}
+
+fn damaged(shelf: &Shelf, fault: &Fault) -> OpenError {
+    let dir = shelf.directory.path().to_path_buf();
+    OpenError::Damaged { dir, what: fault.to_string() }
 }
 
 #[async_trait]

@@ -9,8 +9,11 @@ use std::time::Duration;
 
 use ::sled::Db;
 
+use crate::failpoint;
 use crate::ports::Fault;
+use crate::store::codec;
 use crate::store::config::{OpenError, StoreConfig};
+use crate::store::keys;
 use crate::store::sled::directory::Directory;
 
 /// sled lets go of its file a moment after it is dropped; this is how long we wait for it.
@@ -57,6 +60,21 @@ impl Shelf {
     ) -> Result<(), OpenError> {
         let db = self.db.read().unwrap_or_else(PoisonError::into_inner);
         db.as_ref().map_or(Ok(()), look)
+    }
+
+    /// Makes everything that sled has been given durable, then notes which generation of the
+    /// write-ahead log that settles. Two syncs: the note must never be ahead of what it stands for.
+    pub(super) fn settle(&self, db: &Db, generation: u64) -> Result<(), Fault> {
+        let record = codec::seal(keys::SETTLED, &generation.to_be_bytes());
+        failpoint::hit("store.before_settle");
+        db.flush().map_err(|error| fault(&error))?;
+        self.sync()?;
+        failpoint::hit("store.settled");
+        db.insert(keys::SETTLED, record).map_err(|error| fault(&error))?;
+        db.flush().map_err(|error| fault(&error))?;
+        self.sync()?;
+        failpoint::hit("store.after_settle");
+        Ok(())
     }
 
     /// Makes everything that sled has written durable. An error is final: what the kernel could not

@@ -28,6 +28,8 @@ pub(super) struct Core {
     pub(super) root: Option<String>,
     /// Whether tasks may have webhooks.
     pub(super) push: bool,
+    /// Workflows that are not resumed by their context alone.
+    pub(super) no_resume: Vec<String>,
 }
 
 /// Who calls, and which agent.

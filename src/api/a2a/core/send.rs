@@ -94,7 +94,9 @@ impl Core {
             self.hook_on(caller, call, &view).await?;
             return self.answer(caller, view, message).await;
         }
-        if !message.context_id.is_empty()
+        let resumes = !self.no_resume.iter().any(|name| name == caller.workflow());
+        if resumes
+            && !message.context_id.is_empty()
             && let Some(view) = self.waiting_in_context(caller, message).await?
         {
             self.hook_on(caller, call, &view).await?;
@@ -121,6 +123,8 @@ impl Core {
             session: message.context_id.clone(),
             input: reading::body(message, workflow.input.as_ref()),
             key: caller.key.clone(),
+            // Whether the context waits for this was seen to above.
+            afresh: true,
             hooks: hooks.collect::<Outcome<_>>()?,
             ..StartRequest::default()
         };
