@@ -8,6 +8,7 @@ use crate::api::value::from_json;
 use crate::engine::{
     AuditEntry, CheckpointView, Entry, InboxChange, OpenRequest, Published, SessionView, Waiting,
 };
+use crate::kernel::graph::{Opening, Outcome};
 use crate::kernel::workflow::Pattern;
 use crate::kernel::{
     Closing, Event, Failure, Grant, Kind, Message, Millis, Question, RequestId, RunId, SessionId,
@@ -69,7 +70,7 @@ fn body(run: &RunId, session: &SessionId, published: Published) -> Wire {
             input: Some(from_json(&started.input)),
             forked_from_checkpoint_id: forked(started.forked_from.as_ref()),
         }),
-        Event::StepStarted { turn, step, agent, attempt, purpose: _ } => {
+        Event::StepStarted { turn, step, agent, attempt, .. } => {
             Wire::ExecutorInvoked(pb::ExecutorInvoked { executor_id: step, agent, turn, attempt })
         }
         Event::Delta { turn, attempt, text } => {
@@ -128,6 +129,7 @@ fn body(run: &RunId, session: &SessionId, published: Published) -> Wire {
                 Closing::Rejected => "rejected",
                 Closing::Passed => "passed",
                 Closing::Withdrawn => "withdrawn",
+                Closing::Moot => "moot",
             }
             .into(),
             principal: by,
@@ -147,6 +149,15 @@ fn body(run: &RunId, session: &SessionId, published: Published) -> Wire {
             })
         }
         Event::Revoked { tool, by } => Wire::GrantRevoked(pb::GrantRevoked { tool, principal: by }),
+        Event::Opened { path, opening } => {
+            Wire::StepOpened(pb::StepOpened { executor_id: path, r#as: opened(&opening).into() })
+        }
+        Event::Came { path, outcome } => Wire::StepWorked(worked(path, outcome)),
+        Event::Settled { path, outcome } => Wire::StepSettled(settled(path, outcome)),
+        Event::Signalled { name, value, by } => {
+            let payload = (!value.is_null()).then(|| from_json(&value));
+            Wire::SignalReceived(pb::SignalReceived { name, payload, principal: by })
+        }
         Event::CheckpointSaved => {
             Wire::CheckpointSaved(pb::CheckpointSaved { checkpoint_id: run.checkpoint(sequence) })
         }
@@ -160,6 +171,39 @@ fn body(run: &RunId, session: &SessionId, published: Published) -> Wire {
         Event::Failed(why) => Wire::Failed(failure(&why)),
         Event::Cancelled { by, reason } => Wire::Cancelled(pb::Cancelled { principal: by, reason }),
     }
+}
+
+fn opened(opening: &Opening) -> &'static str {
+    match opening {
+        Opening::Step => "step",
+        Opening::Branch => "branch",
+        Opening::Item => "item",
+        Opening::Round => "round",
+        Opening::Scope(_) => "scope",
+        Opening::Items(_) => "items",
+        Opening::Wait { .. } => "wait",
+    }
+}
+
+fn settled(executor_id: String, outcome: Outcome) -> pb::StepSettled {
+    let plain = pb::StepSettled { executor_id, ..pb::StepSettled::default() };
+    let of = |word: &str| pb::StepSettled { outcome: word.into(), ..plain.clone() };
+    match outcome {
+        Outcome::Done(value) => {
+            let output = (!value.is_null()).then(|| from_json(&value));
+            pb::StepSettled { output, ..of("done") }
+        }
+        Outcome::Skipped(reason) => pb::StepSettled { reason, ..of("skipped") },
+        Outcome::Failed(why) => pb::StepSettled { failure: Some(failure(&why)), ..of("failed") },
+        Outcome::Tolerated(why) => {
+            pb::StepSettled { failure: Some(failure(&why)), ..of("tolerated") }
+        }
+    }
+}
+
+fn worked(executor_id: String, outcome: Outcome) -> pb::StepWorked {
+    let pb::StepSettled { executor_id, output, failure, .. } = settled(executor_id, outcome);
+    pb::StepWorked { executor_id, output, failure }
 }
 
 fn failure(why: &Failure) -> pb::Failure {
@@ -315,6 +359,7 @@ pub(super) fn workflow(entry: &Entry) -> pb::Workflow {
         Pattern::Sequential { .. } => "sequential",
         Pattern::Coordinator { .. } => "coordinator",
         Pattern::Handoff(_) => "handoff",
+        Pattern::Graph(_) => "graph",
     };
     pb::Workflow {
         workflow_id: workflow.name.clone(),

@@ -341,8 +341,9 @@ impl Orchestrator for Service {
     ) -> Reply<pb::SignalRunResponse> {
         let who = self.who(&request)?;
         let request = request.into_inner();
-        let id =
-            self.engine.signal(&request.run_id, &request.name, &who).await.map_err(status::of)?;
+        let payload = request.payload.map(to_json).unwrap_or_default();
+        let signalled = self.engine.signal(&request.run_id, &request.name, payload, &who).await;
+        let id = signalled.map_err(status::of)?;
         let run = Some(self.run_of(id.as_str(), &who).await?);
         Ok(Response::new(pb::SignalRunResponse { run }))
     }

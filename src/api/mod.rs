@@ -1,10 +1,13 @@
-//! The doors: each a translation of the same commands. Today gRPC, A2A, and the operator's HTTP pages.
+//! The doors: each a translation of the same commands. gRPC, A2A, the HTTP bridge, the console, and the
+//! operator's pages.
 //!
 //! - **D1** A run begun at one door can be watched, answered and cancelled at every other.
 //! - **D2** Unknown and forbidden look the same to a caller.
 //! - **D3** An error names the field and the remedy, carries a stable code, and shows no internals.
 
 pub mod a2a;
+pub mod bridge;
+pub mod console;
 mod convert;
 pub mod envelope;
 pub mod grpc;
@@ -13,7 +16,7 @@ mod status;
 mod value;
 pub mod webhook;
 
-use crate::kernel::{Principal, Refusal};
+use crate::kernel::{Millis, Principal, Refusal};
 
 /// Who a caller is, by the secret that it shows.
 pub trait Doorkeeper: Send + Sync + std::fmt::Debug {
@@ -23,6 +26,13 @@ pub trait Doorkeeper: Send + Sync + std::fmt::Debug {
 
     /// Whether nobody is admitted without a key.
     fn wants_key(&self) -> bool;
+
+    /// A pass that stands for the key in `bearer` until `until`: what a browser keeps instead.
+    fn pass(&self, bearer: &str, until: Millis) -> Result<String, Refusal>;
+
+    /// The principal behind a pass at `now`, coming through `door`.
+    fn admit_pass(&self, pass: &str, now: Millis, door: &'static str)
+    -> Result<Principal, Refusal>;
 }
 
 /// A message's weight on the wire: an input and its envelope, with room to spare.

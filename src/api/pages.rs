@@ -42,7 +42,7 @@ pub async fn nothing(headers: HeaderMap) -> Response<Body> {
     if is_grpc {
         return status::no_such_method().into_http();
     }
-    let where_to = "nothing is here; gRPC is, and /healthz, /readyz and /metrics\n";
+    let where_to = "nothing is here; /console is, and gRPC, /healthz, /readyz and /metrics\n";
     (StatusCode::NOT_FOUND, where_to).into_response()
 }
 

@@ -39,6 +39,10 @@ fn kind(event: &Event) -> Option<&'static str> {
         | Event::HandedOff { .. }
         | Event::StepCompleted { .. }
         | Event::StepFailed { .. }
+        | Event::Opened { .. }
+        | Event::Worked { .. }
+        | Event::Settled { .. }
+        | Event::Came { .. }
         | Event::Revoked { .. }
         | Event::CheckpointSaved
         | Event::Parked
@@ -95,6 +99,10 @@ pub fn body(run: &Run, version: Version, at: Millis, event: &Event) -> Value {
         | Event::HandedOff { .. }
         | Event::StepCompleted { .. }
         | Event::StepFailed { .. }
+        | Event::Opened { .. }
+        | Event::Worked { .. }
+        | Event::Settled { .. }
+        | Event::Came { .. }
         | Event::Revoked { .. }
         | Event::CheckpointSaved
         | Event::Parked

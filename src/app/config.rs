@@ -64,6 +64,10 @@ pub struct Settings {
     /// Workflows whose waiting tasks are not answered by a message that names only their context, by commas (`HOLDPOINT_A2A_NO_RESUME`; default: none)
     #[arg(long, global = true, value_name = "NAMES", help_heading = HEADING, hide_short_help = true)]
     pub a2a_no_resume: Option<String>,
+    /// Let a plain HTTP message without a conversation answer its caller's single waiting run, for clients such as qlaw-cli that know no conversations: `true` or `false` (`HOLDPOINT_HTTP_STICKY`; default: false)
+    #[arg(long, global = true, value_name = "BOOL", help_heading = HEADING, hide_short_help = true)]
+    #[serde(default, deserialize_with = "plain_or_text")]
+    pub http_sticky: Option<String>,
     /// Where clients reach this server, as agent cards say it (`HOLDPOINT_PUBLIC_URL`; default: as they called it)
     #[arg(long, global = true, value_name = "URL", help_heading = HEADING, hide_short_help = true)]
     pub public_url: Option<String>,
@@ -149,6 +153,8 @@ pub struct Config {
     pub a2a_push: bool,
     /// Workflows that are not resumed by their context alone.
     pub a2a_no_resume: Vec<String>,
+    /// Whether a plain HTTP message answers its caller's single waiting run.
+    pub http_sticky: bool,
     /// Where clients reach this server.
     pub public_url: Option<String>,
     /// The operator's webhook.
@@ -244,6 +250,8 @@ impl Config {
             a2a_push: layers
                 .parsed("a2a_push", "true", "`true` or `false`", |it| it.parse().ok())?,
             a2a_no_resume: layers.text("a2a_no_resume").as_deref().map(names).unwrap_or_default(),
+            http_sticky: layers
+                .parsed("http_sticky", "false", "`true` or `false`", |it| it.parse().ok())?,
             public_url: layers.optional(
                 "public_url",
                 "an address or a `http://` URL",
@@ -297,6 +305,7 @@ impl Config {
             ("a2a_v03", Some(self.a2a_v03.to_string())),
             ("a2a_push", Some(self.a2a_push.to_string())),
             ("a2a_no_resume", Some(self.a2a_no_resume.join(","))),
+            ("http_sticky", Some(self.http_sticky.to_string())),
             ("public_url", self.public_url.clone()),
             ("webhook_url", self.webhook_url.clone()),
             ("webhook_secret", self.webhook_secret.as_ref().map(|_| "********".into())),
@@ -314,7 +323,9 @@ impl Config {
         for (name, value) in values {
             let place = place(name, self.origin(name), self.file.as_deref());
             lines.push(match value {
-                Some(plain) if matches!(name, "drain_seconds" | "a2a_v03" | "a2a_push") => {
+                Some(plain)
+                    if matches!(name, "drain_seconds" | "a2a_v03" | "a2a_push" | "http_sticky") =>
+                {
                     format!("{name} = {plain}  # {place}")
                 }
                 Some(text) => format!("{name} = {}  # {place}", toml::Value::String(text)),
@@ -394,6 +405,7 @@ impl Settings {
             "a2a_v03" => &self.a2a_v03,
             "a2a_push" => &self.a2a_push,
             "a2a_no_resume" => &self.a2a_no_resume,
+            "http_sticky" => &self.http_sticky,
             "public_url" => &self.public_url,
             "webhook_url" => &self.webhook_url,
             "webhook_secret" => &self.webhook_secret,

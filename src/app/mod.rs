@@ -8,6 +8,7 @@ mod discovery;
 mod door;
 pub mod keys;
 pub mod offline;
+mod patience;
 mod run;
 mod server;
 pub mod telemetry;
@@ -81,6 +82,14 @@ pub enum AppError {
         /// Why.
         source: std::io::Error,
     },
+    /// The secret of the console's passes cannot be kept.
+    #[error("cannot keep `console.key` in `{}`", .data.display())]
+    Passes {
+        /// The data directory.
+        data: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
     /// The log filter cannot be understood.
     #[error("log: `{filter}` is no filter: {why}")]
     LogFilter {
@@ -128,6 +137,7 @@ impl AppError {
             | Self::Transfer(_)
             | Self::Bind { .. }
             | Self::Record { .. }
+            | Self::Passes { .. }
             | Self::Internal(_) => None,
         }
     }

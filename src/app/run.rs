@@ -9,7 +9,8 @@ use tokio::net::TcpListener;
 use tonic::transport::{Endpoint, Uri};
 use tower::service_fn;
 
-use crate::api::{Doorkeeper, a2a};
+use crate::api::console::Console;
+use crate::api::{Doorkeeper, a2a, bridge};
 use crate::app::client::{self, Client};
 use crate::app::door::{Keyed, Open};
 use crate::app::keys::Keys;
@@ -35,12 +36,15 @@ pub async fn serve(
     if keys.is_none() && !config.listen.ip().is_loopback() {
         return Err(AppError::NoKeys { listen: config.listen });
     }
-    let doorkeeper: Arc<dyn Doorkeeper> = match keys {
-        Some(keys) => Arc::new(Keyed(keys)),
-        None => Arc::new(Open),
-    };
     let render = render();
     let world = World::open(&config).await?;
+    let doorkeeper: Arc<dyn Doorkeeper> = match keys {
+        Some(keys) => Arc::new(
+            Keyed::open(keys, &config.data)
+                .map_err(|source| AppError::Passes { data: config.data.clone(), source })?,
+        ),
+        None => Arc::new(Open),
+    };
     let bound = async {
         let listener = TcpListener::bind(config.listen).await?;
         let address = listener.local_addr()?;
@@ -58,8 +62,12 @@ pub async fn serve(
         .announce(&address.to_string())
         .map_err(|source| AppError::Bind { listen: address, source })?;
     let a2a = agents(&config, &world)?;
+    let console = Console::new(world.engine.clone(), Arc::clone(&doorkeeper), world.sources);
+    let doors = (a2a, bridge::Settings { sticky: config.http_sticky });
     let router =
-        server::router(&world.engine, doorkeeper, definition::draw::mermaid, render, a2a).await?;
+        server::router(&world.engine, doorkeeper, definition::draw::mermaid, render, doors)
+            .await?
+            .merge(console.router());
     tracing::info!(%address, data = %config.data.display(), "serving");
     on_ready(address);
     let patience = Duration::from_secs(config.drain_seconds);
@@ -127,8 +135,9 @@ pub async fn connect(config: &Config) -> Result<Connection, AppError> {
         Err(error) => return Err(error),
     };
     let a2a = agents(config, &world)?;
+    let doors = (a2a, bridge::Settings::default());
     let router =
-        server::router(&world.engine, Arc::new(Open), definition::draw::mermaid, render(), a2a)
+        server::router(&world.engine, Arc::new(Open), definition::draw::mermaid, render(), doors)
             .await?;
     let connections = Arc::new(Connections::default());
     let connector = service_fn(move |_: Uri| {

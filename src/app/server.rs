@@ -16,10 +16,12 @@ use tokio::net::TcpListener;
 use tonic::service::Routes;
 
 use crate::api::a2a::{self, A2a, A2aService};
+use crate::api::bridge::{self, Bridge};
 use crate::api::envelope::EnvelopeLayer;
 use crate::api::grpc::{Draw, Service};
 use crate::api::{Doorkeeper, MESSAGE_BYTES_MAX, pages};
 use crate::app::AppError;
+use crate::app::patience::Patient;
 use crate::engine::Engine;
 use crate::wire::DESCRIPTORS;
 use crate::wire::lf::a2a_service_server::A2aServiceServer;
@@ -36,6 +38,8 @@ const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 /// Time for the head of a request: slower is no client of ours.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a peer may leave unread what it asked for; one that comes back says where it was.
+const WRITE_PATIENCE: Duration = Duration::from_mins(1);
 /// Connections at once: each costs a task and its buffers.
 const CONNECTIONS_MAX: usize = 10_000;
 
@@ -45,9 +49,10 @@ pub(super) async fn router(
     doorkeeper: Arc<dyn Doorkeeper>,
     draw: Draw,
     render: pages::Render,
-    a2a: a2a::Settings,
+    (a2a, bridge): (a2a::Settings, bridge::Settings),
 ) -> Result<Router, AppError> {
     let a2a = A2a::new(engine.clone(), Arc::clone(&doorkeeper), a2a);
+    let bridge = Bridge::new(engine.clone(), Arc::clone(&doorkeeper), draw, bridge);
     let agent = a2a.service().max_decoding_message_size(MESSAGE_BYTES_MAX);
     let service = Service::new(engine.clone(), doorkeeper, draw);
     let orchestrator = OrchestratorServer::new(service)
@@ -70,7 +75,12 @@ pub(super) async fn router(
         .add_service(v1)
         .add_service(v1alpha);
     let pages = pages::router(engine.clone(), render);
-    Ok(routes.into_axum_router().merge(pages).merge(a2a.router()).fallback(pages::nothing))
+    Ok(routes
+        .into_axum_router()
+        .merge(pages)
+        .merge(a2a.router())
+        .merge(bridge.router())
+        .fallback(pages::nothing))
 }
 
 /// Takes connections until `shutdown`, then lets those that are open finish.
@@ -101,7 +111,8 @@ pub(super) async fn serve(
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "connection without TCP_NODELAY");
         }
-        let connection = connections.connection(stream, router.clone());
+        let connection =
+            connections.connection(Patient::new(stream, WRITE_PATIENCE), router.clone());
         tokio::spawn(async move {
             connection.await;
             drop(permit);

@@ -1,5 +1,6 @@
 //! World: configuration → store → engine. What `serve` and the embedded commands share.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
@@ -20,6 +21,8 @@ use crate::store::{self, Store, StoreConfig};
 pub(super) struct World {
     pub(super) engine: Engine,
     pub(super) store: Store,
+    /// The workflows' files, by the workflows' names.
+    pub(super) sources: BTreeMap<String, String>,
 }
 
 impl World {
@@ -36,7 +39,7 @@ impl World {
         };
         let registry = Arc::new(registry);
         let journal = store.journal();
-        let library = library(config, &*journal, &registry).await?;
+        let (library, sources) = library(config, &*journal, &registry).await?;
         let agents: Arc<dyn Agents> = Arc::clone(&registry) as Arc<dyn Agents>;
         let tools: Arc<dyn Tools> = registry;
         let courier = Arc::new(Post::new(config));
@@ -49,7 +52,7 @@ impl World {
         });
         tokio::spawn(async move { timing.run_timers().await });
         tokio::spawn(async move { carrying.run_outbox().await });
-        Ok(Self { engine, store })
+        Ok(Self { engine, store, sources })
     }
 }
 
@@ -59,7 +62,7 @@ async fn library(
     config: &Config,
     journal: &dyn Journal,
     registry: &Registry,
-) -> Result<Library, AppError> {
+) -> Result<(Library, BTreeMap<String, String>), AppError> {
     // The folder that is looked for unasked need not be there; one that was named must be.
     let is_absent = !config.workflows.exists() && config.origin("workflows") == Origin::Default;
     let (own, problems) =
@@ -68,6 +71,7 @@ async fn library(
         return Err(AppError::Workflows(problems));
     }
     let library = Library::default();
+    let mut sources = BTreeMap::new();
     for loaded in definition::shipped().into_iter().chain(own) {
         if let Err((field, remedy)) = registry.check(&loaded.workflow) {
             let problem = loaded.problem(&field, "provider.invalid", remedy);
@@ -76,8 +80,9 @@ async fn library(
         let entry = discovery::entry(&config.data, registry, &loaded).await;
         let entry = entry.map_err(|problem| AppError::Workflows(vec![problem]))?;
         library.add(journal, entry).await?;
+        sources.insert(loaded.workflow.name.clone(), loaded.source);
     }
-    Ok(library)
+    Ok((library, sources))
 }
 
 /// Renders the metrics of this process.

@@ -313,6 +313,35 @@ pub(super) fn body(event: &Event) -> (&'static str, Value) {
             let body = json!({"request_id": it.request_id, "to": it.to, "deadline": deadline});
             ("request_escalated", body)
         }
+        Event::StepOpened(it) => {
+            ("step_opened", json!({"executor_id": it.executor_id, "as": it.r#as}))
+        }
+        Event::StepWorked(it) => (
+            "step_worked",
+            json!({
+                "executor_id": it.executor_id,
+                "output": optional(it.output.as_ref()),
+                "failure": it.failure.as_ref().map(failure),
+            }),
+        ),
+        Event::StepSettled(it) => (
+            "step_settled",
+            json!({
+                "executor_id": it.executor_id,
+                "outcome": it.outcome,
+                "output": optional(it.output.as_ref()),
+                "failure": it.failure.as_ref().map(failure),
+                "reason": it.reason,
+            }),
+        ),
+        Event::SignalReceived(it) => (
+            "signal_received",
+            json!({
+                "name": it.name,
+                "payload": optional(it.payload.as_ref()),
+                "principal": it.principal,
+            }),
+        ),
         Event::CheckpointSaved(CheckpointSaved { checkpoint_id }) => {
             ("checkpoint_saved", json!({"checkpoint_id": checkpoint_id}))
         }

@@ -168,6 +168,7 @@ impl Story {
                 let text = format!("  {} now waits for {}", it.request_id, it.to.join(", "));
                 format!("{}\n", paint.warn(&line(&text, BRIEF_CHARS_MAX)))
             }
+            Event::SignalReceived(_) | Event::StepSettled(_) => in_graph(paint, body),
             Event::Output(it) => self.output(&json::optional(it.value.as_ref())),
             Event::Warning(it) => format!("{}\n", paint.warn(&format!("  ! {}", failure(it)))),
             Event::Completed(_) => format!("{}\n", paint.good("completed")),
@@ -183,6 +184,8 @@ impl Story {
             | Event::ResponseReceived(_)
             | Event::Status(_)
             | Event::ExecutorCompleted(_)
+            | Event::StepOpened(_)
+            | Event::StepWorked(_)
             | Event::CheckpointSaved(_)
             | Event::Noted(_)
             | Event::Delta(_)
@@ -222,6 +225,20 @@ impl Story {
     fn agent<'a>(&'a self, executor_id: &'a str) -> &'a str {
         self.agents.get(executor_id).filter(|name| !name.is_empty()).map_or(executor_id, |it| it)
     }
+}
+
+/// What is worth a line of what happens in a graph.
+fn in_graph(paint: Paint, body: &Event) -> String {
+    let text = if let Event::SignalReceived(it) = body {
+        format!("  {} came, from {}", it.name, it.principal)
+    } else if let Event::StepSettled(it) = body
+        && it.outcome == "skipped"
+    {
+        format!("  {} is skipped: {}", it.executor_id, it.reason)
+    } else {
+        return String::new();
+    };
+    format!("{}\n", paint.dim(&line(&text, BRIEF_CHARS_MAX)))
 }
 
 /// A question as a person reads it before they answer.

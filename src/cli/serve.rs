@@ -55,7 +55,9 @@ fn ready(ctx: &Ctx, address: SocketAddr) {
     };
     drop(ctx.term.line(&text));
     if !ctx.json {
-        let try_it = format!("try: holdpoint workflows --server http://{address}");
+        let try_it = format!(
+            "open http://{address}/console, or try: holdpoint workflows --server http://{address}"
+        );
         ctx.term.note(&ctx.term.paint_error.dim(&try_it));
     }
 }

@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::definition::file::{
-    AgentFile, BudgetsFile, HandoffFile, HumanFile, HumanInputFile, KindFile, LengthOfTime,
-    OnExceededFile, OnTimeoutFile, OptionFile, PatternName, RetryFile, ReturnToFile, SafetyFile,
-    StepFile, ToolFile, WorkflowFile,
+    AgentFile, HandoffFile, HumanFile, HumanInputFile, KindFile, LengthOfTime, OnTimeoutFile,
+    OptionFile, PatternName, RetryFile, ReturnToFile, SafetyFile, StepFile, ToolFile, WorkflowFile,
 };
 use crate::definition::mcp;
+use crate::kernel::graph::Program;
 use crate::kernel::workflow::{
     Agent, Ends, Handoff, Human, HumanInput, Limits, Model, Patience, Pattern, Retry, ReturnTo,
     Safety, Step, Tool, Work,
 };
-use crate::kernel::{Budget, Budgets, Choice, Kind, OnExceeded, OnTimeout, Workflow, duration_ms};
+use crate::kernel::{Choice, Kind, OnTimeout, Workflow, duration_ms};
 
 /// The model that answers for agents that name none, where there are several.
 const MODEL_DEFAULT: &str = "default";
@@ -24,7 +24,11 @@ const SYNTHESIS_DEFAULT: &str = "Everybody has spoken. Sum up what they found as
 const PROMPT_DEFAULT: &str = "What would you like to say next?";
 
 /// The workflow that a checked file means. `settings` are the models' settings, scripts embedded.
-pub(super) fn compile(file: &WorkflowFile, settings: &BTreeMap<String, Value>) -> Workflow {
+pub(super) fn compile(
+    file: &WorkflowFile,
+    settings: &BTreeMap<String, Value>,
+    program: Option<Program>,
+) -> Workflow {
     let defaults = Limits::default();
     let model = |(name, model): (&String, &super::models::ModelFile)| {
         let settings = settings.get(name).cloned().unwrap_or_else(|| json!({}));
@@ -47,7 +51,7 @@ pub(super) fn compile(file: &WorkflowFile, settings: &BTreeMap<String, Value>) -
             .iter()
             .map(|(name, agent)| (name.clone(), agent.compile(file)))
             .collect(),
-        pattern: pattern(file),
+        pattern: program.map_or_else(|| pattern(file), Pattern::Graph),
     }
 }
 
@@ -204,36 +208,8 @@ impl AgentFile {
     }
 }
 
-impl BudgetsFile {
-    fn compile(&self) -> Budgets {
-        let ms = |time: &Option<LengthOfTime>| time.as_ref().and_then(|time| duration_ms(&time.0));
-        let all = &self.session;
-        Budgets {
-            run: Budget {
-                steps: self.steps,
-                model_calls: self.model_calls,
-                tokens: self.tokens,
-                tool_calls: self.tool_calls,
-                wall_ms: ms(&self.wall_time),
-            },
-            session: Budget {
-                steps: all.steps,
-                model_calls: all.model_calls,
-                tokens: all.tokens,
-                tool_calls: all.tool_calls,
-                wall_ms: ms(&all.wall_time),
-            },
-            on_exceeded: match self.on_exceeded {
-                OnExceededFile::Fail => OnExceeded::Fail,
-                OnExceededFile::Ask => OnExceeded::Ask,
-            },
-            deadline_ms: ms(&self.deadline),
-        }
-    }
-}
-
 impl RetryFile {
-    fn compile(&self) -> Retry {
+    pub(super) fn compile(&self) -> Retry {
         let defaults = Retry::default();
         let ms = |time: &Option<LengthOfTime>| time.as_ref().and_then(|time| duration_ms(&time.0));
         Retry {
@@ -258,7 +234,10 @@ impl OnTimeoutFile {
     }
 }
 
-fn patience(deadline: Option<&LengthOfTime>, on_timeout: Option<&OnTimeoutFile>) -> Patience {
+pub(super) fn patience(
+    deadline: Option<&LengthOfTime>,
+    on_timeout: Option<&OnTimeoutFile>,
+) -> Patience {
     Patience {
         deadline_ms: deadline.and_then(|time| duration_ms(&time.0)),
         on_timeout: on_timeout.map(OnTimeoutFile::compile).unwrap_or_default(),

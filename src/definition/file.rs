@@ -9,7 +9,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::definition::budgets::BudgetsFile;
 use crate::definition::gates::GateFile;
+use crate::definition::graph::GraphFile;
 use crate::definition::models::ModelFile;
 
 /// A Holdpoint workflow.
@@ -54,6 +56,8 @@ pub(super) struct WorkflowFile {
     pub(super) coordinator: Option<CoordinatorFile>,
     /// With `pattern: handoff`: who may hand off to whom, and when the conversation ends.
     pub(super) handoff: Option<HandoffFile>,
+    /// With `pattern: graph`: steps of every kind, and what they come to.
+    pub(super) graph: Option<GraphFile>,
 }
 
 /// How the work goes from one to the next.
@@ -63,6 +67,7 @@ pub(super) enum PatternName {
     Sequential,
     Coordinator,
     Handoff,
+    Graph,
 }
 
 /// Bounds of a run.
@@ -75,65 +80,6 @@ pub(super) struct LimitsFile {
     /// Model calls within one turn; 25 unless given.
     #[schemars(range(min = 1, max = 1_000))]
     pub(super) rounds: Option<u32>,
-}
-
-/// What a run may spend, and what happens when it is spent.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct BudgetsFile {
-    /// Turns of agents.
-    #[schemars(range(min = 1))]
-    pub(super) steps: Option<u64>,
-    /// Model calls, those that failed included.
-    #[schemars(range(min = 1))]
-    pub(super) model_calls: Option<u64>,
-    /// Tokens, read and written.
-    #[schemars(range(min = 1))]
-    pub(super) tokens: Option<u64>,
-    /// Tool calls.
-    #[schemars(range(min = 1))]
-    pub(super) tool_calls: Option<u64>,
-    /// Time in which the run moves; while it waits for people the clock stands.
-    pub(super) wall_time: Option<LengthOfTime>,
-    /// `fail` ends the run; `ask` asks a person for as much again. `fail` unless given.
-    #[serde(default)]
-    pub(super) on_exceeded: OnExceededFile,
-    /// With `ask`: how long the question waits; silence is a no.
-    pub(super) deadline: Option<LengthOfTime>,
-    /// What all runs of a session may spend together.
-    #[serde(default)]
-    pub(super) session: BudgetFile,
-}
-
-/// What all runs of a session may spend together.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct BudgetFile {
-    /// Turns of agents.
-    #[schemars(range(min = 1))]
-    pub(super) steps: Option<u64>,
-    /// Model calls, those that failed included.
-    #[schemars(range(min = 1))]
-    pub(super) model_calls: Option<u64>,
-    /// Tokens, read and written.
-    #[schemars(range(min = 1))]
-    pub(super) tokens: Option<u64>,
-    /// Tool calls.
-    #[schemars(range(min = 1))]
-    pub(super) tool_calls: Option<u64>,
-    /// Time in which its runs move.
-    pub(super) wall_time: Option<LengthOfTime>,
-}
-
-/// What happens when a budget is spent.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum OnExceededFile {
-    /// The run fails.
-    #[default]
-    Fail,
-    /// A person is asked for as much again.
-    Ask,
 }
 
 /// A tool that agents may be given.

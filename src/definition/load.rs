@@ -15,7 +15,7 @@ use jsonschema::Validator;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::definition::check::{check, check_rules};
+use crate::definition::check::{check, check_rules, program};
 use crate::definition::compile::compile;
 use crate::definition::file::WorkflowFile;
 use crate::definition::models::{ModelFile, ScriptSource};
@@ -24,6 +24,7 @@ use crate::definition::schema::{script_schema, workflow_schema};
 use crate::definition::script::{RuleFile, ScriptFile};
 use crate::definition::shape;
 use crate::definition::source::{FILE_BYTES_MAX, Source, under};
+use crate::definition::sub::{self, Subs};
 use crate::kernel::{Workflow, digest};
 
 /// A folder with more workflow files than this is not one that somebody wrote.
@@ -64,10 +65,11 @@ pub fn load_file(path: &Path) -> Result<Loaded, Vec<Problem>> {
     let text =
         read(path).map_err(|error| vec![Problem::of_file(&name, "file.unreadable", error)])?;
     let folder = path.parent().unwrap_or(Path::new(""));
-    let mut loaded = load(&name, &text, Some(folder), &|script| {
+    let resolve = |script: &str| {
         let path = folder.join(beside(script)?);
         Ok((path.display().to_string(), read(&path)?))
-    })?;
+    };
+    let mut loaded = load(&name, &text, &From { folder: Some(folder), resolve: &resolve }, &[])?;
     loaded.path = Some(path.to_owned());
     Ok(loaded)
 }
@@ -81,18 +83,29 @@ pub fn load_text(
     text: &str,
     resolve_script: ResolveScript<'_>,
 ) -> Result<Loaded, Vec<Problem>> {
-    load(name, text, None, resolve_script)
+    load(name, text, &From { folder: None, resolve: resolve_script }, &[])
 }
 
+/// Where the files beside a workflow come from.
+struct From<'a> {
+    folder: Option<&'a Path>,
+    resolve: ResolveScript<'a>,
+}
+
+/// Loads a text that lies beside others; `within` are the files that it is a step of.
 fn load(
     name: &str,
     text: &str,
-    folder: Option<&Path>,
-    resolve_script: ResolveScript<'_>,
+    from: &From<'_>,
+    within: &[String],
 ) -> Result<Loaded, Vec<Problem>> {
     let places = Source::read(name, text)?;
     let file: WorkflowFile = shaped(&places, workflow_schema(), &WORKFLOW_SHAPE)?;
-    let mut problems = check(&places, &file);
+    let within = [within, &[name.to_owned()]].concat();
+    let (subs, mut problems) = others(&places, &file, from, &within);
+    problems.extend(check(&places, &file, &subs));
+    problems.sort_by_key(|problem| (problem.line, problem.column));
+    let (folder, resolve_script) = (from.folder, from.resolve);
     let mut settings = BTreeMap::new();
     for (model, terms) in &file.models {
         let pointer = under("/models", model);
@@ -107,10 +120,62 @@ fn load(
     if !problems.is_empty() {
         return Err(problems);
     }
-    let workflow = compile(&file, &settings);
+    let mut workflow = compile(&file, &settings, program(&places, &file, &subs));
+    sub::adopt(&mut workflow, &subs);
     let digest = digest::short_of(&serde_json::to_value(&workflow).unwrap_or_default());
     let source = text.to_owned();
     Ok(Loaded { workflow: Arc::new(workflow), digest, source, path: None, places })
+}
+
+/// The workflows that a file has as steps, and what is wrong with them.
+fn others(
+    places: &Source,
+    file: &WorkflowFile,
+    from: &From<'_>,
+    within: &[String],
+) -> (Subs, Vec<Problem>) {
+    let (mut subs, mut problems) = (Subs::new(), Vec::new());
+    let Some(graph) = &file.graph else { return (subs, problems) };
+    let mut left: Vec<_> = vec![("/graph/steps".to_owned(), graph.steps.as_slice())];
+    while let Some((above, nodes)) = left.pop() {
+        for (index, node) in nodes.iter().enumerate() {
+            let pointer = under(&above, index);
+            let inner = node.blocks().into_iter();
+            left.extend(inner.map(|(place, nodes)| (format!("{pointer}{place}"), nodes)));
+            let Some(other) = &node.workflow else { continue };
+            let pointer = format!("{pointer}/workflow/file");
+            match one_other(places, &pointer, &other.file, from, within) {
+                Ok(loaded) => drop(subs.insert(other.file.clone(), loaded.workflow)),
+                Err(more) => problems.extend(more),
+            }
+        }
+    }
+    (subs, problems)
+}
+
+fn one_other(
+    places: &Source,
+    pointer: &str,
+    file: &str,
+    from: &From<'_>,
+    within: &[String],
+) -> Result<Loaded, Vec<Problem>> {
+    let told = |code, message: String| vec![places.at(pointer, code, message)];
+    let (name, text) = (from.resolve)(file).map_err(|error| {
+        told("workflow.unreadable", format!("the workflow `{file}` cannot be used: {error}"))
+    })?;
+    if within.contains(&name) {
+        let way = within.join(" → ");
+        return Err(told(
+            "workflow.recursion",
+            format!("`{file}` is a step of itself: {way} → {name}"),
+        ));
+    }
+    if within.len() > sub::DEPTH_MAX {
+        let message = format!("workflows are steps of one another at most {} deep", sub::DEPTH_MAX);
+        return Err(told("workflow.depth", message));
+    }
+    load(&name, &text, from, within)
 }
 
 /// Loads every `*.yaml` of a folder but the scripts, in the order of their names. Of two files with

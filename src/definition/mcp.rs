@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use crate::definition::file::{McpServerFile, WorkflowFile};
+use crate::definition::graph::NodeFile;
 use crate::kernel::workflow::Tool;
 
 /// The provider of these tools.
@@ -36,7 +37,10 @@ pub(super) fn name(file: &WorkflowFile, tool: &str) -> String {
 /// The file's tools, and those of MCP servers that its agents name.
 pub(super) fn tools(file: &WorkflowFile) -> BTreeMap<String, Tool> {
     let mut tools = BTreeMap::new();
-    let named: BTreeSet<_> = file.agents.values().flat_map(|agent| &agent.tools).collect();
+    let called = file.graph.iter().flat_map(|graph| graph.steps.iter().flat_map(NodeFile::all));
+    let called = called.filter_map(|node| node.tool.as_ref());
+    let named: BTreeSet<_> =
+        file.agents.values().flat_map(|agent| &agent.tools).chain(called).collect();
     for whole in named {
         let Some((server, tool)) = reference(file, whole) else { continue };
         let Some(terms) = file.mcp.get(server) else { continue };

@@ -7,11 +7,13 @@
 //! Every problem has a file, a line, a column and a stable code, and all of them are told at once.
 //! Which providers there are, and what their settings mean, is not known here.
 
+mod budgets;
 mod check;
 mod compile;
 pub mod draw;
 mod file;
 mod gates;
+mod graph;
 mod load;
 mod mcp;
 mod models;
@@ -21,8 +23,11 @@ mod script;
 mod shape;
 mod shipped;
 mod source;
+mod sub;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_graph;
 
 pub use load::{Loaded, ResolveScript, load_dir, load_file, load_text};
 pub use problem::Problem;

@@ -93,6 +93,27 @@ impl Source {
         self.problem(self.place(pointer).0, code, message)
     }
 
+    /// A problem with one character of the text at a JSON pointer, where that can be told from how
+    /// it is written.
+    pub(super) fn at_char(
+        &self,
+        pointer: &str,
+        (text, at): (&str, usize),
+        code: &'static str,
+        message: impl Into<String>,
+    ) -> Problem {
+        let mut problem = self.at(pointer, code, message);
+        let column = problem.column.saturating_sub(1);
+        let rest: String = problem.excerpt.chars().skip(column).collect();
+        let quote = usize::from(rest.starts_with(['"', '\'']));
+        let written: String = rest.chars().skip(quote).collect();
+        let is_within = text.chars().take(at).all(|c| c != '\n');
+        if is_within && written.starts_with(text.lines().next().unwrap_or_default()) {
+            problem.column += quote + at;
+        }
+        problem
+    }
+
     fn place(&self, pointer: &str) -> (Place, Place) {
         let mut pointer = pointer;
         loop {

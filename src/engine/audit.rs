@@ -176,6 +176,7 @@ fn entry(
                 Closing::Rejected => "expired",
                 Closing::Passed => "passed",
                 Closing::Withdrawn => "withdrawn",
+                Closing::Moot => "moot",
             };
             entry.principal.clone_from(by);
             entry.question = questions.remove(ordinal);
@@ -216,6 +217,10 @@ fn entry(
         | Event::HandedOff { .. }
         | Event::StepCompleted { .. }
         | Event::StepFailed { .. }
+        | Event::Opened { .. }
+        | Event::Worked { .. }
+        | Event::Settled { .. }
+        | Event::Came { .. }
         | Event::CheckpointSaved
         | Event::Parked
         | Event::Output { .. }

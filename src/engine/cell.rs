@@ -183,6 +183,10 @@ fn weight(event: &Event) -> usize {
         | Event::Reminded { .. }
         | Event::Escalated { .. }
         | Event::Revoked { .. }
+        | Event::Opened { .. }
+        | Event::Came { .. }
+        | Event::Settled { .. }
+        | Event::Signalled { .. }
         | Event::CheckpointSaved
         | Event::Parked
         | Event::Warned(_)

@@ -12,8 +12,8 @@ use crate::engine::cell::{Cell, Hot, State};
 use crate::engine::{Engine, EngineError};
 use crate::failpoint;
 use crate::kernel::{
-    AgentInput, Command, Decision, Effect, Event, Millis, Recorded, Refusal, Run, RunId, Status,
-    Version, apply, plan, replay,
+    Command, Decision, Event, Millis, Recorded, Refusal, Run, RunId, Status, Version, apply,
+    first_reply, replay,
 };
 use crate::ports::{Append, AppendError, Fault, Head, HookRow, KeyRow, SessionRow};
 
@@ -280,14 +280,6 @@ impl Engine {
             }
         }
     }
-}
-
-/// The next reply that is owed and not yet being worked on.
-fn first_reply(run: &Run) -> Option<(u32, u32, Box<AgentInput>)> {
-    plan(run).into_iter().find_map(|effect| match effect {
-        Effect::Reply { turn, attempt, input } => Some((turn, attempt, input)),
-        Effect::CallTool { .. } => None,
-    })
 }
 
 /// A race that another writer won is the world's no: the caller may try again.

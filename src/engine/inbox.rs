@@ -79,6 +79,7 @@ fn changes(run: &Run, published: &Published) -> Vec<InboxChange> {
                 Closing::Rejected => "rejected",
                 Closing::Passed => "passed",
                 Closing::Withdrawn => "withdrawn",
+                Closing::Moot => "moot",
             };
             vec![closed(*ordinal, how, by)]
         }
@@ -100,6 +101,10 @@ fn changes(run: &Run, published: &Published) -> Vec<InboxChange> {
         | Event::Reminded { .. }
         | Event::Escalated { .. }
         | Event::Revoked { .. }
+        | Event::Opened { .. }
+        | Event::Came { .. }
+        | Event::Settled { .. }
+        | Event::Signalled { .. }
         | Event::CheckpointSaved
         | Event::Parked
         | Event::Output { .. }

@@ -134,6 +134,10 @@ impl Narrator {
             | Event::Reminded { .. }
             | Event::Escalated { .. }
             | Event::Revoked { .. }
+            | Event::Opened { .. }
+            | Event::Came { .. }
+            | Event::Settled { .. }
+            | Event::Signalled { .. }
             | Event::CheckpointSaved
             | Event::Parked
             | Event::Output { .. }

@@ -75,6 +75,11 @@ impl Watch {
         &self.session
     }
 
+    /// The place of the last event that was told; before the first, where the stream begins.
+    pub fn after(&self) -> Version {
+        self.after
+    }
+
     /// The next event; none when the stream is over.
     pub async fn next(&mut self) -> Result<Option<Published>, EngineError> {
         loop {

@@ -5,17 +5,18 @@ use std::sync::Arc;
 
 use crate::kernel::budget::{self, Verdict};
 use crate::kernel::command::{Command, Refusal};
-use crate::kernel::decide::{Decision, decide};
+use crate::kernel::decide::{self, Decision, decide};
 use crate::kernel::event::{Event, Failure, Started};
 use crate::kernel::evolve::{Corruption, begin, evolve};
+use crate::kernel::graph;
 use crate::kernel::id::RunId;
 use crate::kernel::message::readable;
 use crate::kernel::pattern::{self, Move};
 use crate::kernel::reply;
-use crate::kernel::run::{CONVERSATION_BYTES_MAX, QUESTIONS_MAX, Run, Status};
+use crate::kernel::run::{CONVERSATION_BYTES_MAX, QUESTIONS_MAX, Run, Status, Turn};
 use crate::kernel::schema;
 use crate::kernel::time::Millis;
-use crate::kernel::workflow::Workflow;
+use crate::kernel::workflow::{Pattern, Workflow};
 
 /// Why a command came to nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -103,7 +104,10 @@ fn advance(run: &Run, now: Millis) -> Vec<Event> {
         let most = run.workflow.limits.rounds;
         if turn.owes_reply() && turn.rounds >= most {
             let what = format!("step `{}`: no end after {most} model calls in one turn", turn.step);
-            return vec![Event::Failed(Failure::new("step.rounds", what))];
+            return vec![reply::fails(run, turn, Failure::new("step.rounds", what))];
+        }
+        if let Some(events) = of_tool(run, turn, now) {
+            return events;
         }
         if turn.calls.is_empty() && turn.handoff.is_some() {
             let output = serde_json::Value::Null;
@@ -116,17 +120,48 @@ fn advance(run: &Run, now: Millis) -> Vec<Event> {
                 agent: turn.agent.clone(),
                 attempt: turn.attempt + 1,
                 purpose: turn.purpose,
+                prompt: turn.prompt.clone(),
             }];
         }
     }
-    if run.turns.is_empty() && run.questions.is_empty() {
+    if let Pattern::Graph(program) = &run.workflow.pattern {
+        if let Some(events) = graph::next(run, program, now) {
+            return events;
+        }
+    } else if run.turns.is_empty() && run.questions.is_empty() {
         return moved(run, now);
     }
-    let rests = run.turns.values().all(crate::kernel::run::Turn::rests_on_people);
-    if rests && !run.questions.is_empty() {
+    let rests = run.turns.values().all(Turn::rests_on_people);
+    if rests && (!run.questions.is_empty() || run.graph.waits()) {
         return vec![Event::CheckpointSaved, Event::Parked];
     }
     Vec::new()
+}
+
+/// What follows in a tool's own step: its end, its failure, or another try.
+fn of_tool(run: &Run, turn: &Turn, now: Millis) -> Option<Vec<Event>> {
+    if !turn.is_tools() {
+        return None;
+    }
+    match (&turn.returned, &turn.made) {
+        (Some(Ok(value)), _) => Some(match tools_output(run, turn, value) {
+            Ok(()) => vec![Event::StepCompleted { turn: turn.number, output: value.clone() }],
+            Err(failure) => vec![reply::fails(run, turn, failure)],
+        }),
+        (Some(Err(failure)), _) => Some(decide::tool_failed(run, turn, failure, now)),
+        (None, Some(call)) if turn.calls.is_empty() && turn.retry_at.is_none() => {
+            Some(vec![graph::call_of(run, turn, call.clone(), now)])
+        }
+        (None, Some(_) | None) => None,
+    }
+}
+
+fn tools_output(run: &Run, turn: &Turn, value: &serde_json::Value) -> Result<(), Failure> {
+    let Some(wanted) = pattern::output_schema(run, turn) else { return Ok(()) };
+    schema::check(&wanted, value).map_err(|mismatch| {
+        let what = format!("step `{}`: the outcome{}: {mismatch}", turn.step, mismatch.at);
+        Failure::new("tool.output", what)
+    })
 }
 
 fn moved(run: &Run, now: Millis) -> Vec<Event> {
@@ -141,7 +176,8 @@ fn moved(run: &Run, now: Millis) -> Vec<Event> {
                     ),
                 ))];
             }
-            vec![Event::StepStarted { turn: run.turns_taken + 1, step, agent, attempt: 1, purpose }]
+            let (turn, prompt) = (run.turns_taken + 1, None);
+            vec![Event::StepStarted { turn, step, agent, attempt: 1, purpose, prompt }]
         }
         Move::Ask(draft) => {
             vec![Event::Asked(reply::ask(*draft, run.endings.len() + 1, now))]

@@ -89,6 +89,10 @@ pub enum Command {
     Signal {
         /// Its name.
         name: String,
+        /// What comes with it.
+        value: Value,
+        /// Who speaks.
+        principal: Principal,
     },
     /// A piece of an agent's text.
     Delta {

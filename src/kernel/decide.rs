@@ -10,14 +10,16 @@ use serde_json::Value;
 use crate::kernel::answer;
 use crate::kernel::command::{AttemptFault, Command, Refusal, ToolFault};
 use crate::kernel::event::{Closing, Event, Failure, Version};
+use crate::kernel::graph;
 use crate::kernel::message::readable;
 use crate::kernel::plan::may_repeat;
+use crate::kernel::principal::Principal;
 use crate::kernel::question::{Kind, OnTimeout, Origin, Question};
 use crate::kernel::reply::{self, REPLY_BYTES_MAX};
 use crate::kernel::run::{CallWaits, OpenCall, Run, Status, Turn};
 use crate::kernel::schema;
 use crate::kernel::time::Millis;
-use crate::kernel::workflow::Retry;
+use crate::kernel::workflow::{Pattern, Retry};
 
 /// What a command means.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,9 +61,9 @@ pub fn decide(run: &Run, command: &Command, now: Millis) -> Result<Decision, Ref
             let by = principal.id.clone();
             Ok(Decision::Events(vec![Event::Cancelled { by, reason: reason.clone() }]))
         }
-        Command::Signal { name } => {
+        Command::Signal { name, value, principal } => {
             refuse_if_over(run)?;
-            Err(Refusal::NotListening { run: run.id.to_string(), name: name.clone() })
+            signal(run, name, value, principal).map(Decision::Events)
         }
         Command::Delta { turn, attempt, text } => {
             current_attempt(run, *turn, *attempt)?;
@@ -107,9 +109,45 @@ fn current_attempt(run: &Run, number: u32, attempt: u32) -> Result<&Turn, Refusa
     }
 }
 
+/// An external event is taken where the workflow waits for it, now or some day.
+fn signal(
+    run: &Run,
+    name: &str,
+    value: &Value,
+    principal: &Principal,
+) -> Result<Vec<Event>, Refusal> {
+    let listens = matches!(&run.workflow.pattern, Pattern::Graph(program) if program.listens(name));
+    if !listens {
+        return Err(Refusal::NotListening { run: run.id.to_string(), name: name.to_owned() });
+    }
+    if schema::is_too_deep(value) || readable(value).len() > REPLY_BYTES_MAX {
+        let remedy = format!("at most {REPLY_BYTES_MAX} bytes, {} deep", schema::DEPTH_MAX);
+        return Err(Refusal::TooLarge { field: "payload".into(), remedy });
+    }
+    if run.graph.is_full_of_signals() {
+        let remedy = "too many signals came before anything waited for them".into();
+        return Err(Refusal::TooLarge { field: "name".into(), remedy });
+    }
+    let by = principal.id.clone();
+    Ok(vec![Event::Signalled { name: name.to_owned(), value: value.clone(), by }])
+}
+
+/// What happens when an attempt of a turn fails: its step's own policy, or its agent's.
+fn policy_of(run: &Run, turn: &Turn) -> Retry {
+    let step = run.graph.step(&turn.step).and_then(|step| step.retry.clone());
+    let agent = || run.workflow.agents.get(&turn.agent).map(|agent| agent.retry.clone());
+    step.or_else(agent).unwrap_or_default()
+}
+
+/// What follows when a tool's own step came back with a failure. Whoever was told no, or does not
+/// know, is not asked again by trying (K4).
+pub(super) fn tool_failed(run: &Run, turn: &Turn, failure: &Failure, now: Millis) -> Vec<Event> {
+    let retriable = failure.code != "tool.denied" && failure.code != "outcome.unknown";
+    attempt_failed(run, turn, &AttemptFault { failure: failure.clone(), retriable }, now)
+}
+
 fn attempt_failed(run: &Run, turn: &Turn, fault: &AttemptFault, now: Millis) -> Vec<Event> {
-    let policy = run.workflow.agents.get(&turn.agent).map(|agent| agent.retry.clone());
-    let policy = policy.unwrap_or_default();
+    let policy = policy_of(run, turn);
     let tries_left = turn.failures + 1 < policy.attempts;
     let retry_at = (fault.retriable && tries_left)
         .then(|| now.plus(backoff_ms(&policy, turn.failures, run.id.stem())));
@@ -120,7 +158,8 @@ fn attempt_failed(run: &Run, turn: &Turn, fault: &AttemptFault, now: Millis) -> 
         retry_at,
         interrupted: false,
     }];
-    if retry_at.is_none() {
+    let is_graph = matches!(run.workflow.pattern, Pattern::Graph(_));
+    if retry_at.is_none() && !is_graph {
         events.push(Event::Failed(Failure::new(
             "step.failed",
             format!("step `{}` failed: {}", turn.step, fault.failure.message),
@@ -213,7 +252,7 @@ fn lost_outcome(turn: &Turn, open: &OpenCall, ordinal: u32, why: &str) -> Questi
     Question {
         ordinal,
         step: turn.step.clone(),
-        agent: Some(turn.agent.clone()),
+        agent: (!turn.is_tools()).then(|| turn.agent.clone()),
         turn: Some(turn.number),
         origin: Origin::LostOutcome(open.call.id.clone()),
         kind: Kind::OutcomeCheck,
@@ -244,7 +283,7 @@ fn due(run: &Run, now: Millis) -> Vec<Event> {
         let next = question.remind_ms.map(|ms| now.plus(ms));
         is_due(question.remind_at).then_some(Event::Reminded { ordinal: question.ordinal, next })
     });
-    events.collect()
+    events.chain(graph::due(run, now)).collect()
 }
 
 /// What silence means for a question. A default that does not fit it is no answer (K7).

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::kernel::budget::Spent;
+use crate::kernel::graph::{Opening, Outcome};
 use crate::kernel::id::{RunId, SessionId};
 use crate::kernel::message::{Message, ToolCall};
 use crate::kernel::question::Question;
@@ -107,6 +108,8 @@ pub enum Closing {
     Passed,
     /// Somebody took it back.
     Withdrawn,
+    /// The step that asked was stopped: nothing would come of an answer.
+    Moot,
 }
 
 /// What has happened.
@@ -128,6 +131,9 @@ pub enum Event {
         /// Why.
         #[serde(default, skip_serializing_if = "Purpose::is_work")]
         purpose: Purpose,
+        /// What the agent is told for this step, where that was worked out when it began.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        prompt: Option<String>,
     },
     /// A piece of text, while the agent is still speaking.
     Delta {
@@ -268,9 +274,41 @@ pub enum Event {
         /// Who said so.
         by: String,
     },
+    /// A step of a graph, or something within one, was begun.
+    Opened {
+        /// Which: `notify[3]/send`.
+        path: String,
+        /// As what.
+        opening: Opening,
+    },
+    /// The work of a step of a graph came to this; a gate may still have a say.
+    Came {
+        /// Which.
+        path: String,
+        /// To what.
+        outcome: Outcome,
+    },
+    /// A step of a graph is over, and will never be performed again (E3).
+    Settled {
+        /// Which.
+        path: String,
+        /// What it came to.
+        outcome: Outcome,
+    },
+    /// An external event came.
+    Signalled {
+        /// Its name.
+        name: String,
+        /// What came with it.
+        #[serde(default, skip_serializing_if = "Value::is_null")]
+        value: Value,
+        /// Who sent it.
+        by: String,
+    },
     /// The run as it stands can be taken up from here, or forked.
     CheckpointSaved,
-    /// Nothing is owed but answers: the run costs nothing until one comes.
+    /// Nothing is owed but answers, external events or the clock: the run costs nothing until one
+    /// comes.
     Parked,
     /// The run has a result.
     Output {

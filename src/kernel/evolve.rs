@@ -7,14 +7,15 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::kernel::budget::{self, Extensions, Spent};
+use crate::kernel::budget::{Extensions, Spent};
 use crate::kernel::digest;
-use crate::kernel::event::{Closing, Event, Purpose, Recorded, Started, Usage, Version};
-use crate::kernel::gate::{self, Ruling};
+use crate::kernel::event::{Closing, Event, Failure, Recorded, Started, Usage, Version};
+use crate::kernel::graph;
+use crate::kernel::heard::{asked, close, heard};
 use crate::kernel::id::RunId;
-use crate::kernel::message::{Audience, Message, Speaker, ToolCall, readable};
-use crate::kernel::question::{OnTimeout, Origin, Question, Verdict};
-use crate::kernel::run::{CallWaits, Ending, Grant, Heard, Last, OpenCall, Run, Status, Turn};
+use crate::kernel::message::{Audience, Message, Speaker, readable};
+use crate::kernel::question::{OnTimeout, Question, Verdict};
+use crate::kernel::run::{CallWaits, Ending, Heard, Last, OpenCall, Run, Status, Turn};
 use crate::kernel::time::Millis;
 use crate::kernel::workflow::{Pattern, Workflow};
 
@@ -58,7 +59,18 @@ pub fn replay<'a>(
 /// The run as its first event makes it.
 pub fn begin(id: RunId, workflow: Arc<Workflow>, started: &Started, at: Millis) -> Run {
     let first = Message::said(started.owner.clone(), &started.input);
+    let mut graph = match &workflow.pattern {
+        Pattern::Graph(program) => {
+            let metadata = serde_json::to_value(&started.metadata).unwrap_or_default();
+            graph::begin(program, &started.input, metadata)
+        }
+        Pattern::Sequential { .. } | Pattern::Coordinator { .. } | Pattern::Handoff(_) => {
+            graph::State::default()
+        }
+    };
+    graph.heard(&first.author, &first.text, 1);
     Run {
+        graph,
         id,
         session: started.session.clone(),
         workflow,
@@ -97,6 +109,7 @@ pub fn evolve(run: &mut Run, event: &Event, at: Millis) -> Result<(), Corruption
     let moved_ms =
         if run.status == Status::Running { at.0.saturating_sub(run.updated_at.0) } else { 0 };
     run.updated_at = at;
+    let was_tools = is_tools_failure(run, event);
     let outcome = if run.status.is_over() {
         Err("K6: the run is over")
     } else {
@@ -104,16 +117,26 @@ pub fn evolve(run: &mut Run, event: &Event, at: Millis) -> Result<(), Corruption
     };
     outcome.map_err(|why| Corruption { run: run.id.clone(), version, why })?;
     run.spent.wall_ms = run.spent.wall_ms.saturating_add(moved_ms);
-    run.spent.count(event);
+    if !was_tools {
+        run.spent.count(event);
+    }
     run.version = version;
     Ok(())
+}
+
+/// The failure of a tool's own step, which no model was asked about.
+fn is_tools_failure(run: &Run, event: &Event) -> bool {
+    let Event::StepFailed { turn, .. } = event else { return false };
+    run.turns.get(turn).is_some_and(Turn::is_tools)
 }
 
 fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<(), &'static str> {
     match event {
         Event::Started(_) => return Err("a run starts once"),
-        Event::StepStarted { turn, step, agent, attempt, purpose } => {
-            step_started(run, *turn, (step, agent), *attempt, *purpose)?;
+        Event::StepStarted { turn, step, agent, attempt, purpose, prompt } => {
+            let mut begun = Turn::new(*turn, step.clone(), agent.clone(), *purpose);
+            begun.prompt.clone_from(prompt);
+            step_started(run, begun, *attempt, at)?;
         }
         Event::Delta { turn, attempt, .. } => {
             if turn_of(run, *turn)?.attempt != *attempt {
@@ -127,40 +150,48 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
             let turn = turn_of(run, *turn)?;
             turn.calls.retain(|known| known.call.id != call.id);
             turn.calls.push(open);
+            if turn.is_tools() {
+                turn.made = Some(call.clone());
+            }
         }
         Event::ToolReturned { turn, call_id, value, failed } => {
             run.failed_calls += u32::from(*failed);
-            tool_returned(run, *turn, call_id, value)?;
+            tool_returned(run, *turn, call_id, value, failed.then_some("tool.failed"))?;
         }
         Event::HandedOff { turn, call_id, to, .. } => {
             let number = *turn;
             turn_of(run, number)?.handoff = Some(to.clone());
-            tool_returned(run, number, call_id, &Value::String(format!("handed off to {to}")))?;
+            let told = Value::String(format!("handed off to {to}"));
+            tool_returned(run, number, call_id, &told, None)?;
         }
-        Event::StepCompleted { turn, output } => step_completed(run, *turn, output)?,
-        Event::StepFailed { turn, attempt, retry_at, interrupted, .. } => {
-            let turn = turn_of(run, *turn)?;
-            if turn.attempt != *attempt {
+        Event::StepCompleted { turn, output } => step_completed(run, *turn, output, at)?,
+        Event::StepFailed { turn, attempt, failure, retry_at, interrupted } => {
+            let told = turn_of(run, *turn)?;
+            if told.attempt != *attempt {
                 return Err("the failure of an attempt that is not under way");
             }
-            turn.retry_at = *retry_at;
-            turn.failures += u32::from(!interrupted);
+            told.failures += u32::from(!interrupted);
+            step_failed(run, *turn, (failure, *retry_at), at)?;
         }
+        Event::Opened { path, opening } => graph::opened(run, path, opening, at)?,
+        Event::Came { path, outcome } => graph::came(run, path, outcome, at)?,
+        Event::Settled { path, outcome } => graph::settled(run, path, outcome, at)?,
+        Event::Signalled { name, value, .. } => graph::signal(run, name, value, at),
         Event::Asked(question) => asked(run, question, at)?,
         Event::Answered { ordinal, value, by, key, given, .. } => {
             let given = given.clone().unwrap_or_else(|| digest::of(value));
             let (by, key) = (by.clone(), key.clone());
             let ending = Ending::Answered { by: by.clone(), key, given, version };
-            answered(run, *ordinal, value, by, ending)?;
+            answered(run, *ordinal, value, by, (ending, at))?;
         }
-        Event::Closed { ordinal, closing, by } => closed(run, *ordinal, *closing, by)?,
+        Event::Closed { ordinal, closing, by } => closed(run, *ordinal, (*closing, by), at)?,
         Event::Reminded { ordinal, next } => question_of(run, *ordinal)?.remind_at = *next,
         Event::Escalated { ordinal, to, deadline } => escalated(run, *ordinal, to, *deadline)?,
         Event::Revoked { tool, .. } => run.grants.retain(|grant| grant.tool != *tool),
         Event::CheckpointSaved => run.checkpoints.push((version, at)),
         Event::Parked => {
-            if run.questions.is_empty() {
-                return Err("a run is parked only on open questions");
+            if run.questions.is_empty() && !run.graph.waits() {
+                return Err("a run is parked only on what may come");
             }
             run.status = Status::Waiting { since: at };
         }
@@ -169,6 +200,23 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
         Event::Completed => finish(run, Status::Completed),
         Event::Failed(failure) => finish(run, Status::Failed(failure.clone())),
         Event::Cancelled { by, .. } => finish(run, Status::Cancelled { by: by.clone() }),
+    }
+    Ok(())
+}
+
+/// An attempt is over. In a graph a step that is not tried again has failed, and nothing else has.
+fn step_failed(
+    run: &mut Run,
+    number: u32,
+    (failure, retry_at): (&Failure, Option<Millis>),
+    at: Millis,
+) -> Result<(), &'static str> {
+    let turn = turn_of(run, number)?;
+    turn.retry_at = retry_at;
+    turn.returned = None;
+    if retry_at.is_none() && matches!(run.workflow.pattern, Pattern::Graph(_)) {
+        let turn = run.turns.remove(&number).ok_or("no such turn is under way")?;
+        graph::turned(run, &turn.step, Err(failure.clone()), at)?;
     }
     Ok(())
 }
@@ -182,7 +230,10 @@ fn message_added(
     if let Some(number) = turn {
         let turn = turn_of(run, number)?;
         match message.role {
-            Speaker::Assistant => turn.rounds += 1,
+            Speaker::Assistant => {
+                turn.rounds += 1;
+                turn.said.clone_from(&message.text);
+            }
             Speaker::System | Speaker::User | Speaker::Tool => turn.corrections += 1,
         }
     }
@@ -197,28 +248,38 @@ fn answered(
     ordinal: u32,
     value: &Value,
     by: String,
-    ending: Ending,
+    (ending, at): (Ending, Millis),
 ) -> Result<(), &'static str> {
     let question = close(run, ordinal, ending)?;
     let is_rejection = question.is_verdict() && Question::verdict(value) == Verdict::Rejected;
-    heard(run, question, Heard::Answer { value: value.clone(), by, is_rejection })?;
+    heard(run, question, Heard::Answer { value: value.clone(), by, is_rejection }, at)?;
     run.status = Status::Running;
     Ok(())
 }
 
-fn closed(run: &mut Run, ordinal: u32, closing: Closing, by: &str) -> Result<(), &'static str> {
+fn closed(
+    run: &mut Run,
+    ordinal: u32,
+    (closing, by): (Closing, &str),
+    at: Millis,
+) -> Result<(), &'static str> {
     let (word, reply) = match closing {
+        Closing::Moot => {
+            // The step that asked is stopped by what follows.
+            close(run, ordinal, Ending::Closed("its step is over"))?;
+            return Ok(());
+        }
         Closing::Rejected => ("its deadline has passed", Heard::Expired),
         Closing::Passed => ("its deadline has passed", Heard::Nothing),
         Closing::Withdrawn => ("it was withdrawn", Heard::Withdrawn(by.to_owned())),
     };
     let question = close(run, ordinal, Ending::Closed(word))?;
-    heard(run, question, reply)?;
+    heard(run, question, reply, at)?;
     run.status = Status::Running;
     Ok(())
 }
 
-fn turn_of(run: &mut Run, number: u32) -> Result<&mut Turn, &'static str> {
+pub(super) fn turn_of(run: &mut Run, number: u32) -> Result<&mut Turn, &'static str> {
     run.turns.get_mut(&number).ok_or("no such turn is under way")
 }
 
@@ -248,18 +309,18 @@ fn question_of(run: &mut Run, ordinal: u32) -> Result<&mut Question, &'static st
     run.questions.get_mut(&ordinal).ok_or("no such question is open")
 }
 
-fn say(run: &mut Run, message: Message) {
+pub(super) fn say(run: &mut Run, message: Message) {
     run.conversation_bytes += message.bytes();
+    if matches!(run.workflow.pattern, Pattern::Graph(_))
+        && let Some(said) = message.cleaned()
+    {
+        run.graph.heard(&said.author, &said.text, run.conversation.len() + 1);
+    }
     run.conversation.push(Arc::new(message));
 }
 
-fn step_started(
-    run: &mut Run,
-    number: u32,
-    (step, agent): (&str, &str),
-    attempt: u32,
-    purpose: Purpose,
-) -> Result<(), &'static str> {
+fn step_started(run: &mut Run, begun: Turn, attempt: u32, at: Millis) -> Result<(), &'static str> {
+    let number = begun.number;
     if let Some(turn) = run.turns.get_mut(&number) {
         if attempt != turn.attempt + 1 {
             return Err("attempts are counted one by one");
@@ -272,47 +333,52 @@ fn step_started(
         return Err("turns are counted one by one");
     }
     run.turns_taken = number;
-    run.turns.insert(
-        number,
-        Turn {
-            number,
-            step: step.to_owned(),
-            agent: agent.to_owned(),
-            purpose,
-            attempt,
-            failures: 0,
-            rounds: 0,
-            corrections: 0,
-            calls: Vec::new(),
-            retry_at: None,
-            handoff: None,
-            memo: None,
-        },
-    );
+    if matches!(run.workflow.pattern, Pattern::Graph(_)) {
+        graph::working(run, &begun.step, number, at)?;
+    }
+    run.turns.insert(number, begun);
     Ok(())
 }
 
-fn tool_returned(
+/// A call has come to its end. An agent is told what came of it; a tool's own step keeps it, and
+/// `wrong` is the code of what went wrong.
+pub(super) fn tool_returned(
     run: &mut Run,
     number: u32,
     call_id: &str,
     value: &Value,
+    wrong: Option<&str>,
 ) -> Result<(), &'static str> {
     let turn = turn_of(run, number)?;
     turn.calls.retain(|open| open.call.id != call_id);
+    if turn.is_tools() {
+        turn.returned = Some(match wrong {
+            None => Ok(value.clone()),
+            Some(code) => {
+                let text = readable(value);
+                Err(Failure::new(code, text.strip_prefix("error: ").unwrap_or(&text)))
+            }
+        });
+        return Ok(());
+    }
     let agent = turn.agent.clone();
     say(run, tool_outcome(agent, call_id, value));
     Ok(())
 }
 
-fn tool_outcome(agent: String, call_id: &str, value: &Value) -> Message {
+pub(super) fn tool_outcome(agent: String, call_id: &str, value: &Value) -> Message {
     Message {
         call_id: Some(call_id.to_owned()),
         ..Message::text(Speaker::Tool, "", readable(value)).to(Audience::Only(agent))
     }
 }
 
-fn step_completed(run: &mut Run, number: u32, output: &Value) -> Result<(), &'static str> {
+fn step_completed(
+    run: &mut Run,
+    number: u32,
+    output: &Value,
+    at: Millis,
+) -> Result<(), &'static str> {
     let turn = run.turns.remove(&number).ok_or("no such turn is under way")?;
     if !turn.calls.is_empty() {
         return Err("E3: a step is complete only when its calls are");
@@ -321,6 +387,11 @@ fn step_completed(run: &mut Run, number: u32, output: &Value) -> Result<(), &'st
         Pattern::Sequential { .. } => run.count += 1,
         Pattern::Handoff(_) => run.count = if turn.handoff.is_some() { 0 } else { run.count + 1 },
         Pattern::Coordinator { .. } => {}
+        Pattern::Graph(_) => {
+            let spoken = output.is_null() && !turn.is_tools();
+            let value = if spoken { Value::String(turn.said) } else { output.clone() };
+            return graph::turned(run, &turn.step, Ok(value), at);
+        }
     }
     run.last = Last::Turned {
         step: turn.step,
@@ -332,155 +403,11 @@ fn step_completed(run: &mut Run, number: u32, output: &Value) -> Result<(), &'st
     Ok(())
 }
 
-fn asked(run: &mut Run, question: &Question, at: Millis) -> Result<(), &'static str> {
-    if usize::try_from(question.ordinal) != Ok(run.endings.len() + 1) {
-        return Err("questions are counted one by one");
-    }
-    let mut question = question.clone();
-    question.asked_at = at;
-    question.remind_at = question.remind_ms.map(|ms| at.plus(ms));
-    let agent = question.agent.clone().unwrap_or_default();
-    let spoken = Message::text(Speaker::Assistant, agent.clone(), question.prompt.clone());
-    match &question.origin {
-        Origin::UserTurn | Origin::Budget(_) => {}
-        Origin::Directive | Origin::HumanStep => say(run, spoken),
-        Origin::ToolCall(call) => {
-            let number = question.turn.ok_or("a tool call's question belongs to a turn")?;
-            let waits = CallWaits::Person(question.ordinal);
-            let call = ToolCall {
-                id: call.clone(),
-                tool: super::plan::ASK_TOOL.into(),
-                arguments: Value::Null,
-            };
-            turn_of(run, number)?.calls.push(OpenCall { call, waits });
-            say(run, spoken.to(Audience::Except(agent)));
-        }
-        Origin::LostOutcome(call) => {
-            let number = question.turn.ok_or("a tool call's question belongs to a turn")?;
-            let open = turn_of(run, number)?.calls.iter_mut().find(|open| open.call.id == *call);
-            open.ok_or("no such call is open")?.waits = CallWaits::Person(question.ordinal);
-        }
-        Origin::Gate(call) => {
-            let number = question.turn.ok_or("a tool call's question belongs to a turn")?;
-            let waits = CallWaits::Person(question.ordinal);
-            turn_of(run, number)?.calls.push(OpenCall { call: (**call).clone(), waits });
-        }
-    }
-    question.messages = run.conversation.len();
-    run.endings.push(None);
-    run.questions.insert(question.ordinal, question);
-    Ok(())
-}
-
-fn close(run: &mut Run, ordinal: u32, ending: Ending) -> Result<Question, &'static str> {
-    let question = run.questions.remove(&ordinal).ok_or("K2: the question is not open")?;
-    let index = usize::try_from(ordinal).map_err(|_| "no such question")? - 1;
-    *run.endings.get_mut(index).ok_or("no such question")? = Some(ending);
-    Ok(question)
-}
-
-/// What came of a question, told to whoever waits for it.
-fn heard(run: &mut Run, question: Question, reply: Heard) -> Result<(), &'static str> {
-    match (&question.origin, question.turn) {
-        (Origin::ToolCall(call), Some(number)) => {
-            let turn = turn_of(run, number)?;
-            turn.calls.retain(|open| open.call.id != *call);
-            let agent = turn.agent.clone();
-            if let Heard::Answer { value, by, .. } = &reply {
-                say(run, Message::said(by.clone(), value).to(Audience::Except(agent.clone())));
-            }
-            // What was answered is kept as it was given: a remote agent is answered with it.
-            let data = match &reply {
-                Heard::Answer { value, .. } => Some(value.clone()),
-                Heard::Nothing | Heard::Expired | Heard::Withdrawn(_) => None,
-            };
-            say(run, Message { data, ..tool_outcome(agent, call, &told(&reply)) });
-        }
-        (Origin::LostOutcome(call), Some(number)) => lost_outcome(run, number, call, &reply)?,
-        (Origin::Gate(call), Some(number)) => at_gate(run, number, call, &reply)?,
-        (Origin::Budget(budget), _) => budget::heard(run, budget, &reply),
-        (Origin::ToolCall(_) | Origin::LostOutcome(_) | Origin::Gate(_), None) => {
-            return Err("a tool call's question belongs to a turn");
-        }
-        (Origin::UserTurn | Origin::Directive | Origin::HumanStep, _) => {
-            if let Heard::Answer { value, by, .. } = &reply
-                && !super::pattern::is_end(&question.origin, value)
-            {
-                say(run, Message::said(by.clone(), value));
-            }
-            match run.workflow.pattern {
-                Pattern::Sequential { .. } => run.count += 1,
-                Pattern::Handoff(_) => run.count = 0,
-                Pattern::Coordinator { .. } => {}
-            }
-            run.last = Last::Asked {
-                step: question.step,
-                agent: question.agent,
-                origin: question.origin,
-                reply,
-            };
-        }
-    }
-    Ok(())
-}
-
-/// What an agent is told where silence lets it go on.
-pub const UNANSWERED: &str = "Nobody answered in time. Go on without an answer.";
-
-/// What an agent is told came of the question that it asked by tool call.
-fn told(reply: &Heard) -> Value {
-    match reply {
-        Heard::Answer { value, .. } => value.clone(),
-        Heard::Nothing => UNANSWERED.into(),
-        Heard::Expired => "Rejected: nobody answered before the deadline. Do not go ahead.".into(),
-        Heard::Withdrawn(_) => "The question was withdrawn. Do not go ahead.".into(),
-    }
-}
-
-/// A person's word about a call whose outcome was lost: it happened, do it now, or (by ending the
-/// run, elsewhere) abort. Silence and withdrawal leave it undone, and the agent is told.
-fn lost_outcome(run: &mut Run, number: u32, call: &str, reply: &Heard) -> Result<(), &'static str> {
-    let verb = match reply {
-        Heard::Answer { value, .. } => value.get("verb").and_then(Value::as_str),
-        Heard::Nothing | Heard::Expired | Heard::Withdrawn(_) => None,
-    };
-    match (verb, reply) {
-        (Some("redo"), _) => {
-            let open = turn_of(run, number)?.calls.iter_mut().find(|open| open.call.id == call);
-            let open = open.ok_or("no such call is open")?;
-            open.waits = CallWaits::Tool(crate::kernel::workflow::Safety::Unsafe);
-            Ok(())
-        }
-        (Some("happened"), Heard::Answer { value, .. }) => {
-            let result = value.get("result").cloned().unwrap_or_default();
-            tool_returned(run, number, call, &result)
-        }
-        (Some(_) | None, _) => tool_returned(run, number, call, &told(reply)),
-    }
-}
-
-/// A person's word about a call that waits at a gate. One that is allowed stays open, and the
-/// intent to make it follows; any other is over, and the agent is told (K4).
-fn at_gate(run: &mut Run, number: u32, call: &ToolCall, reply: &Heard) -> Result<(), &'static str> {
-    let Heard::Answer { value, by, .. } = reply else {
-        return tool_returned(run, number, &call.id, &told(reply));
-    };
-    match gate::ruling(value) {
-        Ruling::Deny => tool_returned(run, number, &call.id, &gate::denial(value, by)),
-        Ruling::AllowOnce | Ruling::Edit(_) => Ok(()),
-        Ruling::AllowForRun => {
-            let until = gate::allowed_until(run, &call.tool);
-            let (tool, by, at) = (call.tool.clone(), by.clone(), run.updated_at);
-            run.grants.push(Grant { tool, by, at, until });
-            Ok(())
-        }
-    }
-}
-
 /// K6: a finished run owes nothing and waits for nothing.
 fn finish(run: &mut Run, status: Status) {
     let left = std::mem::take(&mut run.turns).into_values();
     run.abandoned = left.filter_map(|turn| Some((turn.agent, turn.memo?))).collect();
+    run.graph = graph::State::default();
     for question in std::mem::take(&mut run.questions).into_values() {
         let index = usize::try_from(question.ordinal).unwrap_or(usize::MAX).wrapping_sub(1);
         if let Some(ending) = run.endings.get_mut(index) {

@@ -65,13 +65,14 @@ pub(super) fn question(
     let names: Vec<_> = stops.iter().map(|(gate, _)| gate.name.clone()).collect();
     let why: Vec<_> = stops.iter().flat_map(|(_, reasons)| reasons.clone()).collect();
     let asked = first.prompt.clone();
+    let who = if turn.is_tools() { format!("step `{}`", turn.step) } else { turn.agent.clone() };
     Some(Draft {
         step: turn.step.clone(),
-        agent: Some(turn.agent.clone()),
+        agent: (!turn.is_tools()).then(|| turn.agent.clone()),
         turn: Some(turn.number),
         origin: Origin::Gate(Box::new(call.clone())),
         kind: Kind::ToolApproval,
-        prompt: asked.unwrap_or_else(|| format!("May {} call `{}`?", turn.agent, call.tool)),
+        prompt: asked.unwrap_or_else(|| format!("May {who} call `{}`?", call.tool)),
         context: json!({
             "tool": call.tool,
             "arguments": call.arguments,

@@ -27,7 +27,10 @@ mod decide;
 pub mod digest;
 mod event;
 mod evolve;
+pub mod expression;
 mod gate;
+pub mod graph;
+mod heard;
 mod id;
 mod message;
 pub mod pattern;
@@ -47,11 +50,13 @@ pub use budget::{Budget, Budgets, Extensions, OnExceeded, Spent};
 pub use command::{Answer, AttemptFault, Command, Refusal, Reply, ToolFault};
 pub use decide::{Decision, decide};
 pub use event::{Closing, Event, Failure, Purpose, Recorded, Started, Usage, Version};
-pub use evolve::{Corruption, UNANSWERED, begin, evolve, replay};
+pub use evolve::{Corruption, begin, evolve, replay};
+pub use heard::UNANSWERED;
 pub use id::{BadId, RequestId, RunId, SESSION_ID_BYTES_MAX, SessionId, parse_checkpoint};
 pub use message::{Audience, Message, Speaker, ToolCall, readable};
 pub use plan::{
-    ASK_TOOL, AgentInput, Effect, HANDOFF_PREFIX, ToolOffer, input_of, may_repeat, plan,
+    ASK_TOOL, AgentInput, Effect, HANDOFF_PREFIX, ToolOffer, first_reply, input_of, may_repeat,
+    plan,
 };
 pub use principal::{Principal, Role};
 pub use question::{Choice, Kind, OnTimeout, Origin, Question, Verdict};

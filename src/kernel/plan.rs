@@ -72,6 +72,15 @@ pub struct ToolOffer {
     pub parameters: Value,
 }
 
+/// The first reply that the run owes now, without working the others out.
+pub fn first_reply(run: &Run) -> Option<(u32, u32, Box<AgentInput>)> {
+    if run.status != Status::Running {
+        return None;
+    }
+    let turn = run.turns.values().find(|turn| turn.owes_reply())?;
+    Some((turn.number, turn.attempt, Box::new(input_of(run, turn)?)))
+}
+
 /// What the run owes now. A waiting or finished run owes nothing.
 pub fn plan(run: &Run) -> Vec<Effect> {
     match run.status {
@@ -122,7 +131,7 @@ pub fn input_of(run: &Run, turn: &Turn) -> Option<AgentInput> {
         instructions: agent.instructions.clone(),
         messages,
         tools: offers(run, &turn.agent, agent),
-        output: pattern::output_schema(&run.workflow, &turn.agent, turn.purpose),
+        output: pattern::output_schema(run, turn),
         failures: turn.failures,
         key: format!("{}/{}/{}", run.id, turn.number, turn.rounds + turn.corrections),
         memo: turn.memo.clone(),
@@ -146,6 +155,7 @@ fn told_for(run: &Run, turn: &Turn) -> Option<String> {
                 Work::Human(_) => None,
             })
         }
+        (Pattern::Graph(_), _) => turn.prompt.clone(),
         (Pattern::Coordinator { .. } | Pattern::Handoff(_), _) => None,
     }
 }

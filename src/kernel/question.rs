@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::kernel::digest;
+use crate::kernel::graph::Point;
 use crate::kernel::id::{RequestId, RunId};
 use crate::kernel::message::ToolCall;
 use crate::kernel::schema::{self, Compiled, Mismatch};
@@ -169,6 +170,8 @@ pub enum Origin {
     Gate(Box<ToolCall>),
     /// A budget is spent, by its name: `run.tokens`.
     Budget(String),
+    /// A step of a graph waits at its gate.
+    Phase(Point),
 }
 
 /// A question, as it is journalled and shown.

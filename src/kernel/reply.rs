@@ -17,7 +17,7 @@ use crate::kernel::question::{Choice, Kind, OnTimeout, Origin, Question};
 use crate::kernel::run::{Run, Turn};
 use crate::kernel::schema;
 use crate::kernel::time::Millis;
-use crate::kernel::workflow::Patience;
+use crate::kernel::workflow::{Patience, Pattern};
 
 /// How often an agent is told that its reply does not fit before the run fails.
 const CORRECTIONS_MAX: u32 = 2;
@@ -29,7 +29,7 @@ const CALLS_MAX: usize = 64;
 /// The facts that a reply makes.
 pub(super) fn events(run: &Run, turn: &Turn, reply: &Reply, now: Millis) -> Vec<Event> {
     if let Some(failure) = excess(turn, reply) {
-        return vec![Event::Failed(failure)];
+        return vec![fails(run, turn, failure)];
     }
     if reply.calls.is_empty() {
         return final_words(run, turn, reply);
@@ -38,7 +38,7 @@ pub(super) fn events(run: &Run, turn: &Turn, reply: &Reply, now: Millis) -> Vec<
     if let Some(call) = reply.calls.iter().find(|call| schema::is_too_deep(&call.arguments)) {
         let most = schema::DEPTH_MAX;
         let wrong = format!("the arguments of `{}` nest deeper than {most}", call.tool);
-        return correction(turn, message, reply, &wrong);
+        return correction((run, turn), message, reply, &wrong);
     }
     let calls = named(run, &reply.calls);
     message.calls.clone_from(&calls);
@@ -93,7 +93,7 @@ fn excess(turn: &Turn, reply: &Reply) -> Option<Failure> {
 }
 
 fn final_words(run: &Run, turn: &Turn, reply: &Reply) -> Vec<Event> {
-    let schema = pattern::output_schema(&run.workflow, &turn.agent, turn.purpose);
+    let schema = pattern::output_schema(run, turn);
     let mut message = Message::text(Speaker::Assistant, turn.agent.clone(), reply.text.clone());
     let mut output = Value::Null;
     if let Some(schema) = schema {
@@ -113,11 +113,11 @@ fn final_words(run: &Run, turn: &Turn, reply: &Reply) -> Vec<Event> {
                 if let Some(output) = reply.output.as_ref().filter(|_| reply.text.is_empty()) {
                     message.text = output.to_string();
                 }
-                return correction(turn, message, reply, &wrong);
+                return correction((run, turn), message, reply, &wrong);
             }
         }
     } else if reply.text.is_empty() {
-        return correction(turn, message, reply, "the reply is empty");
+        return correction((run, turn), message, reply, "the reply is empty");
     }
     vec![
         Event::MessageAdded { turn: Some(turn.number), message, usage: reply.usage },
@@ -141,16 +141,30 @@ fn structured(reply: &Reply, schema: &Value) -> Result<Value, String> {
     }
 }
 
-fn correction(turn: &Turn, said: Message, reply: &Reply, wrong: &str) -> Vec<Event> {
+/// A turn that cannot come to a good end: in a graph its step fails, elsewhere the run does.
+pub(super) fn fails(run: &Run, turn: &Turn, failure: Failure) -> Event {
+    match run.workflow.pattern {
+        Pattern::Graph(_) => Event::StepFailed {
+            turn: turn.number,
+            attempt: turn.attempt,
+            failure,
+            retry_at: None,
+            interrupted: false,
+        },
+        Pattern::Sequential { .. } | Pattern::Coordinator { .. } | Pattern::Handoff(_) => {
+            Event::Failed(failure)
+        }
+    }
+}
+
+fn correction((run, turn): (&Run, &Turn), said: Message, reply: &Reply, wrong: &str) -> Vec<Event> {
     let only = Audience::Only(turn.agent.clone());
     if turn.corrections >= CORRECTIONS_MAX {
-        return vec![Event::Failed(Failure::new(
-            "reply.invalid",
-            format!(
-                "step `{}`: the reply does not fit after {CORRECTIONS_MAX} corrections: {wrong}",
-                turn.step
-            ),
-        ))];
+        let what = format!(
+            "step `{}`: the reply does not fit after {CORRECTIONS_MAX} corrections: {wrong}",
+            turn.step
+        );
+        return vec![fails(run, turn, Failure::new("reply.invalid", what))];
     }
     let told = Message::text(
         Speaker::System,

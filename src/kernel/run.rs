@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::kernel::budget::{self, Extensions, Spent};
 use crate::kernel::event::{Failure, Purpose, Usage, Version};
+use crate::kernel::graph;
 use crate::kernel::id::{RunId, SessionId};
 use crate::kernel::message::{Message, Speaker, ToolCall};
 use crate::kernel::question::{Origin, Question};
@@ -83,6 +84,8 @@ pub struct Run {
     pub extensions: Extensions,
     /// Once it is over before its time: agents that still work for it, with what they noted.
     pub abandoned: Vec<(String, Value)>,
+    /// Where its graph stands, if its workflow is one.
+    pub graph: graph::State,
 }
 
 /// A tool that a person allowed for the rest of the run.
@@ -110,7 +113,7 @@ impl Grant {
 pub enum Status {
     /// Something is owed to the world.
     Running,
-    /// Nothing is owed but answers.
+    /// Nothing is owed but answers, external events or the clock.
     Waiting {
         /// Since when.
         since: Millis,
@@ -174,6 +177,14 @@ pub struct Turn {
     pub handoff: Option<String>,
     /// What whoever works on it noted, to find it again after a crash.
     pub memo: Option<Value>,
+    /// What the agent is told for this turn, where that was worked out when it began.
+    pub prompt: Option<String>,
+    /// The agent's last words in it.
+    pub said: String,
+    /// A tool's step has no agent: the call that it is about.
+    pub made: Option<ToolCall>,
+    /// And what came of it.
+    pub returned: Option<Result<Value, Failure>>,
 }
 
 /// A call whose outcome is not yet known.
@@ -195,9 +206,37 @@ pub enum CallWaits {
 }
 
 impl Turn {
+    /// A turn that has just begun.
+    pub(super) fn new(number: u32, step: String, agent: String, purpose: Purpose) -> Self {
+        Self {
+            number,
+            step,
+            agent,
+            purpose,
+            attempt: 1,
+            failures: 0,
+            rounds: 0,
+            corrections: 0,
+            calls: Vec::new(),
+            retry_at: None,
+            handoff: None,
+            prompt: None,
+            said: String::new(),
+            made: None,
+            returned: None,
+            memo: None,
+        }
+    }
+
+    /// Whether it is a tool's and not an agent's.
+    pub fn is_tools(&self) -> bool {
+        self.agent.is_empty()
+    }
+
     /// Whether the next thing owed is the agent's reply.
     pub fn owes_reply(&self) -> bool {
-        self.calls.is_empty() && self.retry_at.is_none() && self.handoff.is_none()
+        let rests = self.calls.is_empty() && self.retry_at.is_none() && self.handoff.is_none();
+        rests && !self.is_tools()
     }
 
     /// Whether it rests until a person answers.
@@ -306,6 +345,8 @@ impl Run {
         let deadlines = self.questions.values().filter_map(|question| question.deadline);
         let reminders = self.questions.values().filter_map(|question| question.remind_at);
         let tries = self.turns.values().filter_map(|turn| turn.retry_at);
-        deadlines.chain(reminders).chain(tries).chain(budget::wake_at(self)).min()
+        let waits = self.graph.wake_at();
+        let asked = deadlines.chain(reminders);
+        asked.chain(tries).chain(waits).chain(budget::wake_at(self)).min()
     }
 }

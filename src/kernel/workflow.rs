@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::kernel::budget::Budgets;
+use crate::kernel::graph::Program;
 use crate::kernel::question::{Choice, Kind, OnTimeout};
 
 /// A run takes at most this many steps unless its file says otherwise: a loop must end some day.
@@ -249,6 +250,8 @@ pub enum Pattern {
     },
     /// Agents that hand the conversation to one another and take turns with the user.
     Handoff(Handoff),
+    /// A tree of steps, of which many may be under way at the same time.
+    Graph(Program),
 }
 
 /// The terms of a handoff workflow.
@@ -352,6 +355,11 @@ impl Workflow {
                     Work::Agent { agent, .. } => (step.id.clone(), Some(agent.clone())),
                     Work::Human(_) => (step.id.clone(), None),
                 })
+                .collect(),
+            Pattern::Graph(program) => program
+                .all()
+                .into_iter()
+                .map(|step| (step.id.clone(), step.task.agent().map(str::to_owned)))
                 .collect(),
             Pattern::Coordinator { .. } | Pattern::Handoff(_) => {
                 self.agents.keys().map(|name| (name.clone(), Some(name.clone()))).collect()

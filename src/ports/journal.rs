@@ -11,7 +11,7 @@
 //! - **J8** A parcel is recorded with the events that it tells of, or not at all, and is listed until
 //!   everything up to its tip is settled.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -161,6 +161,21 @@ pub struct SessionRow {
     pub owner: String,
     /// When it came to be.
     pub started_at: Millis,
+    /// Whatever its owner wants to find again.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metadata: BTreeMap<String, String>,
+    /// What its owner no longer wants to be shown, by id: a response, or the session's own id for
+    /// all of it. The journals keep it.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub hidden: BTreeSet<String>,
+}
+
+impl SessionRow {
+    /// A session that has just come to be.
+    pub fn new(session: SessionId, owner: impl Into<String>, started_at: Millis) -> Self {
+        let (metadata, hidden) = (BTreeMap::new(), BTreeSet::new());
+        Self { session, owner: owner.into(), started_at, metadata, hidden }
+    }
 }
 
 /// What an idempotency key stands for.
@@ -299,6 +314,9 @@ pub trait Journal: Send + Sync + std::fmt::Debug {
         cursor: Option<&str>,
         limit: usize,
     ) -> Result<Page<SessionRow>, Fault>;
+
+    /// Keeps a session as it now is, whether it has runs or not; refused if it is another owner's.
+    async fn put_session(&self, row: SessionRow) -> Result<(), AppendError>;
 
     /// What an idempotency key of an owner stands for.
     async fn key(&self, owner: &str, key: &str) -> Result<Option<KeyRow>, Fault>;

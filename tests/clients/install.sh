@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Fetches the third-party programs that the tests speak with: buf, Python's gRPC and the A2A SDKs, two
-# MCP servers, and LiteLLM's proxy, a model server that others wrote.
+# Fetches the third-party programs that the tests speak with: buf, Python's gRPC and the A2A SDKs, OpenAI's
+# SDKs for Python and JavaScript, two MCP servers, LiteLLM's proxy, a model server that others wrote, and
+# what drives a browser.
 # Into target/clients, by package name, from whatever registries this machine is set up for; what is
 # there already is left alone.
 set -euo pipefail
@@ -27,6 +28,16 @@ if [ ! -d "$clients/a2a-js/node_modules/@a2a-js/sdk" ]; then
     npm install --prefix "$clients/a2a-js" --no-save --no-audit --no-fund --loglevel=error '@a2a-js/sdk@1'
 fi
 
+# OpenAI's SDKs, for tests/it/bridge_sdk.rs, in a folder of their own.
+openai="$clients/openai"
+if ! "$openai/venv/bin/python" -c 'import openai' 2>/dev/null; then
+    python3 -m venv --clear "$openai/venv"
+    "$openai/venv/bin/python" -m pip install --quiet --disable-pip-version-check openai
+fi
+if [ ! -f "$openai/node_modules/openai/package.json" ]; then
+    npm install --prefix "$openai" --no-save --no-audit --no-fund --loglevel=error 'openai@latest'
+fi
+
 # MCP servers, for tests/it/tools_mcp.rs: one from PyPI, one from npm, in folders of their own.
 mcp="$clients/mcp"
 if [ ! -x "$mcp/venv/bin/mcp-server-time" ]; then
@@ -39,6 +50,19 @@ if [ ! -x "$mcp/node_modules/.bin/mcp-server-everything" ]; then
         '@modelcontextprotocol/server-everything'
 fi
 
+# The console's tests: Debian's Chromium, driven by Playwright; axe-core judges what it shows.
+console="$clients/console"
+if [ ! -e "$console/node_modules/axe-core" ] || [ ! -e "$console/node_modules/playwright-core" ]; then
+    mkdir -p "$console"
+    npm install --prefix "$console" --no-save --no-audit --no-fund --loglevel=error playwright-core axe-core
+fi
+if [ ! -x "${HOLDPOINT_CHROMIUM:-/usr/bin/chromium}" ]; then
+    as_root=()
+    if [ "$(id -u)" != 0 ]; then as_root=(sudo); fi
+    "${as_root[@]}" apt-get update -qq
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null
+fi
+
 # A folder of its own: it wants its own versions of much.
 if ! "$clients/litellm/bin/python" -c 'import litellm.proxy.proxy_cli' 2>/dev/null; then
     python3 -m venv --clear "$clients/litellm"
@@ -47,6 +71,10 @@ fi
 
 echo "buf $("$clients/node_modules/.bin/buf" --version)"
 "$clients/venv/bin/python" -c 'import grpc; print("grpcio", grpc.__version__)'
+"$openai/venv/bin/python" -c 'import openai; print("openai", openai.__version__, "(Python)")'
+node -p '"openai " + require("./'"$openai"'/node_modules/openai/package.json").version + " (JavaScript)"'
 "$mcp/venv/bin/python" -c 'from importlib.metadata import version; print("mcp-server-time", version("mcp-server-time"))'
 node -p '"server-everything " + require("./'"$mcp"'/node_modules/@modelcontextprotocol/server-everything/package.json").version'
 "$clients/litellm/bin/python" -c 'from importlib.metadata import version; print("litellm", version("litellm"))'
+node -p '"playwright-core " + require("./'"$console"'/node_modules/playwright-core/package.json").version'
+"${HOLDPOINT_CHROMIUM:-/usr/bin/chromium}" --version --no-sandbox 2>/dev/null

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use holdpoint::kernel::{Command, Event, Millis, RunId, replay};
-use holdpoint::ports::{AppendError, Fault, Head, Journal, RunFilter};
+use holdpoint::ports::{AppendError, Fault, Head, Journal, RunFilter, SessionRow};
 use serde_json::json;
 
 use crate::kit::{
@@ -38,6 +38,7 @@ laws! {
     j7_due_timers_are_listed_soonest_first,
     j7_runs_that_owe_something_are_listed,
     a_session_belongs_to_whoever_began_it,
+    a_session_is_kept_as_it_was_last_put,
     a_key_stands_for_the_run_it_started,
     runs_are_listed_newest_first,
     sessions_are_listed_page_by_page,
@@ -255,6 +256,22 @@ async fn a_session_belongs_to_whoever_began_it(bed: Bed) {
     journal.append(again).await.unwrap();
     assert_eq!(journal.session(&session_id("s")).await.unwrap(), row);
     assert_eq!(journal.session(&session_id("t")).await.unwrap(), None);
+}
+
+async fn a_session_is_kept_as_it_was_last_put(bed: Bed) {
+    let journal = bed.journal();
+    let mut row = SessionRow::new(session_id("s"), "ann", Millis(10));
+    // Large, then small again: nothing of the large one is left behind.
+    for words in ["x".repeat(10_000), "y".into()] {
+        row.metadata.insert("topic".into(), words);
+        journal.put_session(row.clone()).await.unwrap();
+        assert_eq!(journal.session(&session_id("s")).await.unwrap(), Some(row.clone()));
+    }
+    let stolen = SessionRow { owner: "bob".into(), ..row.clone() };
+    assert!(matches!(journal.put_session(stolen).await, Err(AppendError::SessionTaken)));
+    assert_eq!(journal.verify().await.unwrap().damage, Vec::<String>::new());
+    journal.append(Play::begin(1, "s", "ann", 20).1).await.unwrap();
+    assert_eq!(journal.session(&session_id("s")).await.unwrap(), Some(row), "as it was");
 }
 
 async fn a_key_stands_for_the_run_it_started(bed: Bed) {

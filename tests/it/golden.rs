@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use holdpoint::kernel::graph::{Opening, Outcome, Point};
 use holdpoint::kernel::workflow::Safety;
 use holdpoint::kernel::{
     Audience, Choice, Closing, Event, Failure, Kind, Message, Millis, OnTimeout, Origin, Purpose,
@@ -122,6 +123,7 @@ fn events() -> Vec<Event> {
             agent: "planner".into(),
             attempt: 2,
             purpose: Purpose::Synthesis,
+            prompt: None,
         },
         Event::StepStarted {
             turn: 2,
@@ -129,6 +131,7 @@ fn events() -> Vec<Event> {
             agent: "planner".into(),
             attempt: 1,
             purpose: Purpose::Work,
+            prompt: None,
         },
         Event::Delta { turn: 1, attempt: 2, text: "Hm".into() },
         Event::MessageAdded { turn: Some(1), message: message(), usage },
@@ -178,6 +181,51 @@ fn events() -> Vec<Event> {
         Event::Failed(failure()),
         Event::Cancelled { by: "ann".into(), reason: "enough".into() },
     ]
+}
+
+/// What a graph adds: its own events, and new fields of older ones.
+fn graph_events() -> Vec<Event> {
+    let opened = |path: &str, opening| Event::Opened { path: path.into(), opening };
+    let settled = |outcome| Event::Settled { path: "notify[3]/send".into(), outcome };
+    let failure = || Failure::new("step.timeout", "too slow");
+    vec![
+        Event::StepStarted {
+            turn: 4,
+            step: "notify[3]/send".into(),
+            agent: String::new(),
+            attempt: 1,
+            purpose: Purpose::Work,
+            prompt: Some("Send it.".into()),
+        },
+        opened("notify", Opening::Items(vec![json!({"id": 1}), json!("x")])),
+        opened("notify[3]", Opening::Item),
+        opened("notify[3]/send", Opening::Step),
+        opened("both/one", Opening::Branch),
+        opened("again[2]", Opening::Round),
+        opened("sub/close", Opening::Scope(json!({"n": 1}))),
+        opened("w", Opening::Wait { until: Some(Millis(9)), signal: Some("ready".into()) }),
+        opened("w", Opening::Wait { until: None, signal: None }),
+        Event::Came { path: "w".into(), outcome: Outcome::Done(json!({"by": "timer"})) },
+        settled(Outcome::Done(json!([1.5, null]))),
+        settled(Outcome::Skipped("by ann".into())),
+        settled(Outcome::Failed(failure())),
+        settled(Outcome::Tolerated(failure())),
+        Event::Signalled { name: "ready".into(), value: json!(7), by: "ann".into() },
+        Event::Signalled { name: "ready".into(), value: Value::Null, by: "ann".into() },
+        Event::Closed { ordinal: 3, closing: Closing::Moot, by: String::new() },
+        Event::Asked(Question { origin: Origin::Phase(Point::Before), ..plain_question() }),
+        Event::Asked(Question { origin: Origin::Phase(Point::Review), ..plain_question() }),
+    ]
+}
+
+#[test]
+fn every_event_of_a_graph_is_written_as_it_always_was() {
+    let key = keys::entry(&keys::pack(&run()).unwrap(), 1);
+    let events = graph_events();
+    let record = codec::seal_events(&key, Millis(1_700_000_000_000), &events).unwrap();
+    let stored = golden("v1-entry-graph.bin", &record);
+    let read = codec::unseal_events(&key, &stored, 1).unwrap();
+    assert_eq!(read.iter().map(|recorded| recorded.event.clone()).collect::<Vec<_>>(), events);
 }
 
 fn head(status: HeadStatus) -> Head {
@@ -240,7 +288,7 @@ fn every_head_is_written_as_it_always_was() {
 #[test]
 fn sessions_and_keys_are_written_as_they_always_were() {
     let session = session_id("ses_golden");
-    let row = SessionRow { session: session.clone(), owner: "ann".into(), started_at: Millis(7) };
+    let row = SessionRow::new(session.clone(), "ann", Millis(7));
     let key = keys::session(&session);
     let stored = golden("v1-session.bin", &codec::seal_session(&key, &row).unwrap());
     assert_eq!(codec::unseal_session(&key, &stored), Ok(row));

@@ -41,7 +41,7 @@ const STORE: &[(&str, &[u32])] = &[
     ("store.before_record", &[1, 9, 10, 12]),
     ("store.after_record", &[2, 9, 10, 13]),
     ("store.after_sync", &[3, 9, 11, 14]),
-    ("store.after_batch", &[4, 9, 12, 15]),
+    ("store.after_write", &[4, 9, 12, 15]),
     ("store.before_ack", &[5, 9, 10, 16]),
     ("store.after_ack", &[6, 9, 11, 17]),
 ];
@@ -73,7 +73,9 @@ async fn killed_at_random_nothing_is_lost_and_nothing_happens_twice() {
         setting("HOLDPOINT_SEED").unwrap_or_else(|| RandomState::new().build_hasher().finish());
     println!("HOLDPOINT_SEED={seed} HOLDPOINT_KILLS={kills}");
     let root = TempDir::new().unwrap();
-    Field::new(Setup::new(root.path()), root.path(), None).endures(kills, &mut Chance(seed)).await;
+    let field = Field::new(Setup::new(root.path()), root.path(), None);
+    let finished = field.endures(kills, &mut Chance(seed)).await;
+    println!("{finished} conversations");
 }
 
 /// Power cuts of a short round; each copies the store.
@@ -95,7 +97,8 @@ async fn j2_a_power_cut_at_random_loses_nothing_that_was_acknowledged() {
         // Torn: a third of what was never synced is there all the same, in halves and with holes.
         let setup = if is_torn { setup.env("PL_RAND", "1") } else { setup };
         let field = Field::new(setup, root.path(), Some(platter));
-        field.endures(cuts / 2, &mut Chance(seed)).await;
+        let finished = field.endures(cuts / 2, &mut Chance(seed)).await;
+        println!("{finished} conversations");
     }
 }
 
@@ -115,7 +118,7 @@ fn shim(root: &Path) -> std::path::PathBuf {
 
 impl Field {
     /// Dies again and again under load, and is judged in the end.
-    async fn endures(mut self, kills: u64, chance: &mut Chance) {
+    async fn endures(mut self, kills: u64, chance: &mut Chance) -> u64 {
         let field = &mut self;
         let is_enough = Arc::new(AtomicBool::new(false));
         let mut callers = JoinSet::new();
@@ -158,9 +161,9 @@ impl Field {
             ended.unwrap();
         }
         let finished = field.ledger.finished();
-        println!("{killed} kills, {finished} conversations");
         assert!(finished > 0, "{finished} conversations are no load");
         self.judge().await;
+        finished
     }
 }
 
@@ -188,7 +191,8 @@ async fn die_settling(point: &str, passage: u32) {
     let root = TempDir::new().unwrap();
     let server = Setup::new(root.path()).failpoint(point, passage).start();
     let mut client = server.client().await;
-    let text: String = (0..9_000_u32).map(|word| format!("{} ", word * word)).collect();
+    let words: Vec<_> = (0..9_000_u32).map(|word| (word * word).to_string()).collect();
+    let text = words.join(" ");
     let mut kept = Vec::new();
     let last = loop {
         let key = format!("key-{}", kept.len());

@@ -111,11 +111,7 @@ impl Play {
         let id = run_id(number);
         let (run, events) = start(id, Arc::clone(workflow), started, Millis(at)).unwrap();
         let play = Self { run };
-        let session = SessionRow {
-            session: play.run.session.clone(),
-            owner: owner.into(),
-            started_at: Millis(at),
-        };
+        let session = SessionRow::new(play.run.session.clone(), owner, Millis(at));
         let append = Append { session: Some(session), ..play.append(0, at, events) };
         (play, append)
     }

@@ -349,5 +349,9 @@ pub(crate) fn name(event: &Event) -> &'static str {
         Event::Noted(_) => "noted",
         Event::RequestReminded(_) => "request_reminded",
         Event::RequestEscalated(_) => "request_escalated",
+        Event::StepOpened(_) => "step_opened",
+        Event::StepWorked(_) => "step_worked",
+        Event::StepSettled(_) => "step_settled",
+        Event::SignalReceived(_) => "signal_received",
     }
 }

@@ -34,9 +34,11 @@ pub(super) struct Objection {
 }
 
 /// A state of a run, with what there is to say about it.
-pub(super) fn state(status: &HeadStatus) -> TaskState {
-    match status {
+pub(super) fn state(head: &Head) -> TaskState {
+    match &head.status {
         HeadStatus::Running => TaskState::Working,
+        // Nobody is asked: it waits for the clock or an external event.
+        HeadStatus::Waiting(_) if head.questions.is_empty() => TaskState::Working,
         HeadStatus::Waiting(_) => TaskState::InputRequired,
         HeadStatus::Completed => TaskState::Completed,
         HeadStatus::Failed(_) => TaskState::Failed,
@@ -60,11 +62,12 @@ pub(super) fn status(head: &Head, objection: Option<&Objection>) -> TaskStatus {
     let (run, context) = (&head.run, head.session.as_str());
     let message = match &head.status {
         HeadStatus::Running | HeadStatus::Completed => None,
+        HeadStatus::Waiting(_) if head.questions.is_empty() => None,
         HeadStatus::Waiting(_) => Some(pause(run, context, &head.questions, objection)),
         HeadStatus::Failed(failure) => Some(failed(run, context, failure)),
         HeadStatus::Cancelled(by) => Some(cancelled(run, context, by, "")),
     };
-    TaskStatus { state: state(&head.status), message, timestamp: time(since(head)) }
+    TaskStatus { state: state(head), message, timestamp: time(since(head)) }
 }
 
 /// A run as a task, without its history and its result.

@@ -34,6 +34,10 @@ pub fn carries(event: &Event) -> bool {
         | Event::Asked(_)
         | Event::Reminded { .. }
         | Event::Escalated { .. }
+        | Event::Opened { .. }
+        | Event::Worked { .. }
+        | Event::Settled { .. }
+        | Event::Came { .. }
         | Event::Revoked { .. }
         | Event::CheckpointSaved
         | Event::Warned(_) => false,

@@ -3,6 +3,7 @@
 //! All problems are told at once. A cycle that never ends is no problem: the step cap ends it.
 
 mod gates;
+mod graph;
 mod pattern;
 mod rules;
 
@@ -10,14 +11,17 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::definition::budgets::OnExceededFile;
 use crate::definition::compile::model_of;
 use crate::definition::file::{
-    AgentFile, HumanInputFile, LengthOfTime, OnExceededFile, OnTimeoutFile, RetryFile, ToolFile,
+    AgentFile, HumanInputFile, LengthOfTime, OnTimeoutFile, PatternName, RetryFile, ToolFile,
     WorkflowFile,
 };
 use crate::definition::mcp;
 use crate::definition::problem::Problem;
 use crate::definition::source::{Source, under};
+use crate::definition::sub::Subs;
+use crate::kernel::graph::Program;
 use crate::kernel::{
     ASK_TOOL, HANDOFF_PREFIX, Kind, Millis, Origin, Question, duration_ms, schema,
 };
@@ -30,8 +34,8 @@ const DURATION_MS_MAX: u64 = 3_660 * 86_400_000;
 pub(super) const NAME_CHARS_MAX: usize = 64;
 
 /// Every way in which the file is wrong, in the order of its lines.
-pub(super) fn check(source: &Source, file: &WorkflowFile) -> Vec<Problem> {
-    let mut check = Check { source, file, problems: Vec::new() };
+pub(super) fn check(source: &Source, file: &WorkflowFile, subs: &Subs) -> Vec<Problem> {
+    let mut check = Check { source, file, subs, problems: Vec::new() };
     check.name("/name", &file.name, true);
     check.schema("/input", file.input.as_ref());
     check.names("/models", &file.models);
@@ -41,7 +45,7 @@ pub(super) fn check(source: &Source, file: &WorkflowFile) -> Vec<Problem> {
     check.budgets();
     check.tools();
     check.gates();
-    if file.agents.is_empty() {
+    if file.agents.is_empty() && file.pattern != PatternName::Graph {
         check.at("/agents", "agent.none", "a workflow needs at least one agent under `agents`");
     }
     for (name, agent) in &file.agents {
@@ -52,9 +56,16 @@ pub(super) fn check(source: &Source, file: &WorkflowFile) -> Vec<Problem> {
     check.problems
 }
 
+/// The program of a graph that was checked.
+pub(super) fn program(source: &Source, file: &WorkflowFile, subs: &Subs) -> Option<Program> {
+    let graph = file.graph.as_ref()?;
+    Some(Check { source, file, subs, problems: Vec::new() }.graph(graph))
+}
+
 struct Check<'a> {
     source: &'a Source,
     file: &'a WorkflowFile,
+    subs: &'a Subs,
     problems: Vec<Problem>,
 }
 

@@ -16,6 +16,7 @@ impl<'a> Check<'a> {
             (PatternName::Sequential, "steps", file.steps.is_some()),
             (PatternName::Coordinator, "coordinator", file.coordinator.is_some()),
             (PatternName::Handoff, "handoff", file.handoff.is_some()),
+            (PatternName::Graph, "graph", file.graph.is_some()),
         ];
         let wanted = blocks.iter().find(|(name, ..)| *name == file.pattern).map_or("", |b| b.1);
         for (name, block, is_given) in blocks {
@@ -29,16 +30,21 @@ impl<'a> Check<'a> {
                 self.at("/pattern", "pattern.block", message);
             }
         }
-        match (file.pattern, &file.steps, &file.coordinator, &file.handoff) {
-            (PatternName::Sequential, Some(steps), ..) => self.steps(steps),
-            (PatternName::Coordinator, _, Some(terms), _) => self.coordinator(terms),
-            (PatternName::Handoff, _, _, Some(terms)) => self.handoff(terms),
-            (PatternName::Sequential | PatternName::Coordinator | PatternName::Handoff, ..) => {}
+        match file.pattern {
+            PatternName::Sequential => file.steps.iter().for_each(|steps| self.steps(steps)),
+            PatternName::Coordinator => {
+                file.coordinator.iter().for_each(|terms| self.coordinator(terms));
+            }
+            PatternName::Handoff => file.handoff.iter().for_each(|terms| self.handoff(terms)),
+            PatternName::Graph => {
+                // The program is made again when the file is compiled.
+                file.graph.iter().for_each(|graph| drop(self.graph(graph)));
+            }
         }
     }
 
     /// Agents that nobody can ever give a turn to.
-    fn unreachable(&mut self, reached: &BTreeSet<&str>, remedy: &str) {
+    pub(super) fn unreachable(&mut self, reached: &BTreeSet<&str>, remedy: &str) {
         for name in self.file.agents.keys() {
             if !reached.contains(name.as_str()) {
                 let message = format!("`{name}` never gets a turn: {remedy}, or take it out");

@@ -5,6 +5,7 @@ use crate::definition::file::WorkflowFile;
 use crate::definition::problem::Problem;
 use crate::definition::script::{RuleFile, variables};
 use crate::definition::source::{Source, under};
+use crate::definition::sub::Subs;
 use crate::kernel::{ASK_TOOL, HANDOFF_PREFIX, Kind};
 
 /// Variables that stand for what was said before; `said.<agent>` is one more for each agent.
@@ -17,7 +18,7 @@ pub(in crate::definition) fn check(
     rules: &[RuleFile],
     file: &WorkflowFile,
 ) -> Vec<Problem> {
-    let mut check = Check { source, file, problems: Vec::new() };
+    let mut check = Check { source, file, subs: &Subs::new(), problems: Vec::new() };
     for (index, rule) in rules.iter().enumerate() {
         check.rule(&under(pointer, index), rule);
     }

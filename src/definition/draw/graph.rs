@@ -1,5 +1,6 @@
 //! Graph: what a picture of a workflow shows: who takes part, and who follows whom.
 
+use crate::kernel::graph::Program;
 use crate::kernel::workflow::{Agent, Handoff, Pattern, ReturnTo, Step, Work};
 use crate::kernel::{Kind, Workflow};
 
@@ -56,17 +57,18 @@ pub(super) fn of(workflow: &Workflow) -> Graph {
             graph.coordination(workflow, start, coordinator, specialists);
         }
         Pattern::Handoff(terms) => graph.handoffs(start, terms),
+        Pattern::Graph(program) => graph.program(start, program),
     }
     graph
 }
 
 impl Graph {
-    fn node(&mut self, label: &str, note: &str, shape: Shape) -> usize {
+    pub(super) fn node(&mut self, label: &str, note: &str, shape: Shape) -> usize {
         self.nodes.push(Node { label: label.to_owned(), note: note.to_owned(), shape });
         self.nodes.len() - 1
     }
 
-    fn edge(&mut self, from: usize, to: usize, label: &str) -> &mut Edge {
+    pub(super) fn edge(&mut self, from: usize, to: usize, label: &str) -> &mut Edge {
         let label = label.to_owned();
         let index = self.edges.len();
         self.edges.push(Edge { from, to, label, is_mutual: false, is_dashed: false });
@@ -106,6 +108,15 @@ impl Graph {
         }
         let end = self.node("end", "", Shape::Terminal);
         self.edge(coordinator, end, "sums up");
+    }
+
+    /// A program, block by block; every block has one way in and one way out.
+    fn program(&mut self, start: usize, program: &Program) {
+        let ends = self.steps(vec![(start, String::new())], &program.steps);
+        let end = self.node("end", "", Shape::Terminal);
+        for (from, label) in ends {
+            self.edge(from, end, &label);
+        }
     }
 
     fn handoffs(&mut self, start: usize, terms: &Handoff) {
@@ -166,7 +177,7 @@ fn asks(agent: Option<&Agent>) -> &'static str {
     if agent.is_some_and(|agent| agent.human_input.enabled) { ASKS } else { "" }
 }
 
-fn decision(kind: Kind) -> &'static str {
+pub(super) fn decision(kind: Kind) -> &'static str {
     match kind {
         Kind::Clarification => "a person answers",
         Kind::Selection => "a person chooses",

@@ -4,6 +4,7 @@
 
 mod graph;
 mod layout;
+mod program;
 mod svg;
 mod text;
 

@@ -6,6 +6,7 @@
 mod check;
 mod fork;
 mod hooks;
+mod session;
 mod start;
 
 use std::collections::BTreeMap;
@@ -171,13 +172,16 @@ impl Engine {
         &self,
         run: &str,
         name: &str,
+        value: Value,
         who: &Principal,
     ) -> Result<RunId, EngineError> {
         if name.is_empty() {
             return Err(Refusal::invalid("name", "expected the signal's name").into());
         }
+        check_value("payload", &value)?;
         let (id, cell) = self.seen_run(run, who).await?;
-        let command = Command::Signal { name: name.to_owned() };
+        let principal = who.clone();
+        let command = Command::Signal { name: name.to_owned(), value, principal };
         self.submit(&cell, command, Extras::default()).await?;
         Ok(id)
     }

@@ -119,8 +119,7 @@ impl Engine {
     ) -> Result<Begun, EngineError> {
         self.refuse_if_draining()?;
         let (id, session) = (run.id.clone(), run.session.clone());
-        let row =
-            SessionRow { session: session.clone(), owner: who.id.clone(), started_at: batch.now };
+        let row = SessionRow::new(session.clone(), who.id.clone(), batch.now);
         let key_row = (!key.is_empty())
             .then(|| (key.clone(), KeyRow { request: digest.clone(), run: id.clone() }));
         let hooks = batch.extras.hooks.clone();

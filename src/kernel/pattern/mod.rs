@@ -1,8 +1,8 @@
 //! Patterns: how the work goes from one to the next, one file each, all as pure functions of a run.
 //!
 //! A pattern is asked only when no turn is under way and no question is open; it looks at the
-//! last thing that happened and says what comes next. Rooms are left here for the free graph,
-//! concurrent work, group chat and plan-and-execute.
+//! last thing that happened and says what comes next. The free graph is not asked here: it has a
+//! room of its own (`graph`), because many of its steps may move at the same time.
 
 mod coordinator;
 mod handoff;
@@ -73,17 +73,24 @@ pub fn next(run: &Run) -> Move {
         Pattern::Sequential { steps } => sequential::next(run, steps),
         Pattern::Coordinator { coordinator, .. } => coordinator::next(run, coordinator),
         Pattern::Handoff(terms) => handoff::next(run, terms),
+        // A graph is asked whenever one of its frames can move; it is never at rest between turns.
+        Pattern::Graph(_) => {
+            Move::Fail(Failure::new("graph.stuck", "nothing is left that can move"))
+        }
     }
 }
 
 /// The schema an agent's reply must fit in this turn.
-pub fn output_schema(workflow: &Workflow, agent: &str, purpose: Purpose) -> Option<Value> {
-    match (&workflow.pattern, purpose) {
+pub fn output_schema(run: &Run, turn: &Turn) -> Option<Value> {
+    let of_agent = || run.workflow.agents.get(&turn.agent).and_then(|agent| agent.output.clone());
+    match (&run.workflow.pattern, turn.purpose) {
         (Pattern::Coordinator { .. }, Purpose::Work) => Some(coordinator::schema()),
-        (Pattern::Coordinator { .. }, Purpose::Synthesis)
-        | (Pattern::Sequential { .. } | Pattern::Handoff(_), _) => {
-            workflow.agents.get(agent).and_then(|agent| agent.output.clone())
+        (Pattern::Graph(_), _) => {
+            let step = run.graph.step(&turn.step);
+            step.and_then(|step| step.task.output().cloned()).or_else(of_agent)
         }
+        (Pattern::Coordinator { .. }, Purpose::Synthesis)
+        | (Pattern::Sequential { .. } | Pattern::Handoff(_), _) => of_agent(),
     }
 }
 
@@ -96,7 +103,7 @@ pub fn objection(workflow: &Workflow, turn: &Turn, output: &Value) -> Option<Str
             coordinator::objection(coordinator, specialists, may_ask, output)
         }
         (Pattern::Coordinator { .. }, Purpose::Synthesis)
-        | (Pattern::Sequential { .. } | Pattern::Handoff(_), _) => None,
+        | (Pattern::Sequential { .. } | Pattern::Handoff(_) | Pattern::Graph(_), _) => None,
     }
 }
 
@@ -105,7 +112,7 @@ pub fn words_of(workflow: &Workflow, purpose: Purpose, output: &Value) -> Option
     match (&workflow.pattern, purpose) {
         (Pattern::Coordinator { .. }, Purpose::Work) => Some(Directive::read(output).summary),
         (Pattern::Coordinator { .. }, Purpose::Synthesis)
-        | (Pattern::Sequential { .. } | Pattern::Handoff(_), _) => None,
+        | (Pattern::Sequential { .. } | Pattern::Handoff(_) | Pattern::Graph(_), _) => None,
     }
 }
 
@@ -113,7 +120,7 @@ pub fn words_of(workflow: &Workflow, purpose: Purpose, output: &Value) -> Option
 pub fn handoff_targets<'a>(workflow: &'a Workflow, agent: &str) -> &'a [String] {
     match &workflow.pattern {
         Pattern::Handoff(terms) => terms.handoffs.get(agent).map_or(&[], Vec::as_slice),
-        Pattern::Sequential { .. } | Pattern::Coordinator { .. } => &[],
+        Pattern::Sequential { .. } | Pattern::Coordinator { .. } | Pattern::Graph(_) => &[],
     }
 }
 

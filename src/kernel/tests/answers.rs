@@ -235,6 +235,6 @@ fn a_wrong_choice_is_refused_with_the_options() {
 #[test]
 fn no_run_listens_to_signals_yet() {
     let mut stage = Stage::open(&approval(), "Hello");
-    let signal = Command::Signal { name: "done".into() };
+    let signal = Command::Signal { name: "done".into(), value: Value::Null, principal: ann() };
     assert_eq!(stage.command_by(&signal), Err("run.not_listening"));
 }

@@ -1,4 +1,4 @@
-//! Cast: small workflows for the plays, of all three patterns.
+//! Cast: small workflows for the plays, of all patterns.
 
 use std::collections::BTreeMap;
 
@@ -82,6 +82,12 @@ pub(super) fn forever() -> Patience {
 /// Waits that long, and then does that.
 pub(super) fn patience(deadline_ms: u64, on_timeout: OnTimeout) -> Patience {
     Patience { deadline_ms: Some(deadline_ms), on_timeout, ..Patience::default() }
+}
+
+/// A graph of these steps, by agents `a` and `b`; each as it is stored.
+pub(super) fn graph(steps: &Value) -> Workflow {
+    let program = serde_json::from_value(json!({"steps": steps})).expect("a program");
+    workflow(&["a", "b"], Pattern::Graph(program))
 }
 
 /// The agent `chief`, and `venue` and `budget` as its specialists.

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::stage::Stage;
+use crate::kernel::graph::{Opening, Outcome, Point};
+use crate::kernel::workflow::Pattern;
 use crate::kernel::{
     AgentInput, Audience, Closing, Effect, Event, Kind, Millis, Origin, Question, Recorded, Run,
     Speaker, Status, Verdict, plan, readable, replay,
@@ -13,7 +15,13 @@ use crate::kernel::{
 pub(super) fn judge(stage: &Stage) {
     let run = &stage.run;
     journal_is_the_truth(stage);
-    k4_a_no_is_the_end(&stage.journal);
+    match run.workflow.pattern {
+        Pattern::Graph(_) => k4_a_no_is_the_end_of_its_branch(&stage.journal),
+        Pattern::Sequential { .. } | Pattern::Coordinator { .. } | Pattern::Handoff(_) => {
+            k4_a_no_is_the_end(&stage.journal);
+        }
+    }
+    k4_a_denied_call_is_never_made(&stage.journal);
     for effect in plan(run) {
         if let Effect::Reply { input, .. } = effect {
             k5_the_whole_conversation(run, &input);
@@ -26,7 +34,7 @@ pub(super) fn judge(stage: &Stage) {
         }
         Status::Waiting { .. } => {
             assert!(plan(run).is_empty(), "E4: a parked run owes nothing");
-            assert!(!run.questions.is_empty(), "a run waits for something");
+            assert!(!run.questions.is_empty() || run.graph.waits(), "a run waits for something");
         }
         Status::Completed | Status::Failed(_) | Status::Cancelled { .. } => k6_over_is_over(run),
     }
@@ -88,12 +96,99 @@ fn k4_a_no_is_the_end(journal: &[Recorded]) {
             | Event::Reminded { .. }
             | Event::Escalated { .. }
             | Event::Revoked { .. }
+            | Event::Opened { .. }
+            | Event::Came { .. }
+            | Event::Settled { .. }
+            | Event::Signalled { .. }
             | Event::CheckpointSaved
             | Event::Parked
             | Event::Output { .. }
             | Event::Warned(_)
             | Event::Failed(_)
             | Event::Cancelled { .. } => {}
+        }
+    }
+}
+
+/// K4 in a graph, told by the journal alone. A step that was not let begin is not begun; after a no
+/// at a human step nothing follows in its sequence. What is over can be begun anew, in a loop.
+fn k4_a_no_is_the_end_of_its_branch(journal: &[Recorded]) {
+    let mut asked: BTreeMap<u32, &Question> = BTreeMap::new();
+    let mut shut: Vec<String> = Vec::new();
+    let mut ended: Vec<String> = Vec::new();
+    for Recorded { event, at, .. } in journal {
+        if let Event::Asked(question) = event {
+            assert!(!is_shut(&shut, &question.step), "K4: asked on after a no");
+            asked.insert(question.ordinal, question);
+        } else if let Event::Answered { ordinal, value, by, .. } = event {
+            let question = asked[ordinal];
+            on_time(question, by, *at);
+            assert!(by != "timer" || !wants_a_yes(question.kind), "K7: silence is no yes");
+            let says_no = Question::verdict(value) == Verdict::Rejected;
+            if question.origin == Origin::Phase(Point::Before) && says_no {
+                shut.push(question.step.clone());
+            }
+            let of_person = question.origin == Origin::HumanStep && wants_a_yes(question.kind);
+            if of_person && says_no {
+                ended.push(sequence_of(&question.step));
+            }
+        } else if let Event::Closed { ordinal, closing: Closing::Rejected, by } = event {
+            let question = asked[ordinal];
+            on_time(question, by, *at);
+            if matches!(question.origin, Origin::Phase(_)) {
+                shut.push(question.step.clone());
+            } else if question.origin == Origin::HumanStep {
+                ended.push(sequence_of(&question.step));
+            }
+        } else if let Event::Opened { path, opening } = event {
+            assert!(!is_shut(&shut, path), "K4: `{path}` was begun after a no");
+            let follows = *opening == Opening::Step && ended.contains(&sequence_of(path));
+            assert!(!follows, "K4: `{path}` follows a no");
+        } else if let Event::StepStarted { step, .. } = event {
+            assert!(!is_shut(&shut, step), "K4: `{step}` was done after a no");
+        } else if let Event::Settled { path, outcome } | Event::Came { path, outcome } = event {
+            shut.retain(|known| !is_within(known, path));
+            // A step whose failure is tolerated ends its own no, where it is the human step itself.
+            let tolerated = matches!(outcome, Outcome::Tolerated(_));
+            let own = sequence_of(path);
+            ended.retain(|known| !(is_within(known, path) || tolerated && *known == own));
+        } else if *event == Event::Completed {
+            assert!(ended.is_empty(), "K4: completed after a no");
+        }
+    }
+}
+
+fn is_within(path: &str, whole: &str) -> bool {
+    let rest = path.strip_prefix(whole);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '[']))
+}
+
+fn is_shut(shut: &[String], path: &str) -> bool {
+    shut.iter().any(|known| is_within(path, known))
+}
+
+/// The sequence that a step is in: `notify[3]` for `notify[3]/send`.
+fn sequence_of(step: &str) -> String {
+    step.rsplit_once('/').map_or(String::new(), |(above, _)| above.to_owned())
+}
+
+/// K4: a call that was denied, or that nobody allowed in time, is never made.
+fn k4_a_denied_call_is_never_made(journal: &[Recorded]) {
+    let mut at_gate: BTreeMap<u32, (u32, String)> = BTreeMap::new();
+    let mut denied: Vec<(u32, String)> = Vec::new();
+    for Recorded { event, .. } in journal {
+        if let Event::Asked(question) = event {
+            if let (Origin::Gate(call), Some(turn)) = (&question.origin, question.turn) {
+                at_gate.insert(question.ordinal, (turn, call.id.clone()));
+            }
+        } else if let Event::Answered { ordinal, value, .. } = event {
+            let no = Question::verdict(value) == Verdict::Rejected;
+            denied.extend(at_gate.get(ordinal).filter(|_| no).cloned());
+        } else if let Event::Closed { ordinal, .. } = event {
+            denied.extend(at_gate.get(ordinal).cloned());
+        } else if let Event::ToolCalled { turn, call, .. } = event {
+            let made = (*turn, call.id.clone());
+            assert!(!denied.contains(&made), "K4: a denied call was made: {made:?}");
         }
     }
 }

@@ -11,6 +11,8 @@ mod budgets;
 mod cast;
 mod coordinator;
 mod gates;
+mod graph;
+mod graph_people;
 mod handoff;
 mod judge;
 mod patience;

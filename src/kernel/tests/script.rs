@@ -27,6 +27,8 @@ pub(super) enum Act {
     Waits(u64),
     /// The process dies and comes back.
     Recovers,
+    /// An external event comes.
+    Signals(&'static str, Value),
 }
 
 pub(super) fn says(text: &str) -> Act {
@@ -89,5 +91,6 @@ pub(super) fn tell(act: &Act) -> String {
         Act::Cancels => "cancels".into(),
         Act::Waits(ms) => format!("waits {ms}"),
         Act::Recovers => "recovers".into(),
+        Act::Signals(name, value) => format!("signals {name} {value}"),
     }
 }

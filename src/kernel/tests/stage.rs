@@ -45,6 +45,26 @@ impl Stage {
         input: impl Into<Value>,
         spent_before: Spent,
     ) -> Self {
+        let stage = Self::unjudged_after(workflow, input, spent_before);
+        judge::judge(&stage);
+        stage
+    }
+
+    /// A run too large to be judged after every act.
+    pub(super) fn unjudged(workflow: &Workflow, input: impl Into<Value>) -> Self {
+        Self::unjudged_after(workflow, input, Spent::default())
+    }
+
+    /// Performs one act, which must be taken, and judges nothing.
+    pub(super) fn act_unjudged(&mut self, act: &Act) {
+        let command = self.command(act);
+        match apply(&mut self.run, &command, self.now).expect("taken") {
+            Decision::Events(events) => self.record(events),
+            Decision::Repeat { .. } => panic!("a repeat"),
+        }
+    }
+
+    fn unjudged_after(workflow: &Workflow, input: impl Into<Value>, spent_before: Spent) -> Self {
         let workflow = Arc::new(workflow.clone());
         let now = Millis(0);
         let started = Started {
@@ -61,7 +81,6 @@ impl Stage {
         let (run, events) = start(RunId::fresh(STEM), workflow, started, now).expect("starts");
         let mut stage = Self { run, now, journal: Vec::new(), told: String::new() };
         stage.record(events);
-        judge::judge(&stage);
         let opening = format!("{}\n", stage.state());
         stage.told = opening;
         stage
@@ -123,7 +142,10 @@ impl Stage {
                 Command::AttemptFailed { turn, attempt, fault }
             }
             Act::Returns(call_id, outcome) => {
-                let turn = self.run.turns.keys().next().copied().unwrap_or(0);
+                let turns = self.run.turns.values();
+                let of =
+                    turns.filter(|turn| turn.calls.iter().any(|open| open.call.id == *call_id));
+                let turn = of.map(|turn| turn.number).next().unwrap_or(0);
                 let outcome = outcome.clone().map_err(|text| ToolFault {
                     failure: failure(&text),
                     may_have_happened: text.contains("lost"),
@@ -140,6 +162,9 @@ impl Stage {
                 Command::Tick
             }
             Act::Recovers => Command::Recover,
+            Act::Signals(name, value) => {
+                Command::Signal { name: (*name).to_owned(), value: value.clone(), principal: ann() }
+            }
         }
     }
 
@@ -194,7 +219,12 @@ impl Stage {
             Status::Waiting { .. } => {
                 let asks = self.run.questions.values();
                 let asks = asks.map(|asked| format!("#{} {}", asked.ordinal, asked.kind.word()));
-                format!("waiting for {}", asks.collect::<Vec<_>>().join(", "))
+                let mut asks = asks.collect::<Vec<_>>();
+                if self.run.graph.waits() {
+                    let at = self.run.wake_at().map(|at| format!(" until {at}"));
+                    asks.push(format!("what may come{}", at.unwrap_or_default()));
+                }
+                format!("waiting for {}", asks.join(", "))
             }
             Status::Completed => {
                 let output = self.run.output.clone().unwrap_or_default();

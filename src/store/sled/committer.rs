@@ -2,11 +2,11 @@
 //! durable in one step, and only then answers.
 //!
 //! ```text
-//! callers ──queue──► gather ─► check each ─► one record ─► fdatasync ─► one batch ─► answer each
+//! callers ──queue──► gather ─► check each ─► one record ─► fdatasync ─► sled ─► answer each
 //! ```
 //!
-//! - **J1** One record of the write-ahead log, one batch: all of a group's writes are recovered, or
-//!   none. Nobody can read them before they are durable.
+//! - **J1** One record of the write-ahead log: all of a group's writes are recovered, or none. Nobody
+//!   can read them before they are durable, or some of them without the others.
 //! - **J2** sled's `flush` ends in `sync_file_range`, which survives no power cut; `fdatasync` does.
 //! - **E7** A failed write is never tried again: the store has failed, and says so to everyone.
 
@@ -17,11 +17,11 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::failpoint;
 use crate::kernel::{Millis, Version};
-use crate::ports::{AppendError, Fault};
+use crate::ports::{AppendError, Fault, SessionRow};
 use crate::store::leases::Leases;
 use crate::store::sled::group::{Errand, Group};
 use crate::store::sled::prepared::{Prepared, Sealed};
-use crate::store::sled::shelf::{Shelf, fault};
+use crate::store::sled::shelf::Shelf;
 use crate::store::sled::tally::Tally;
 use crate::store::sled::tide::Tide;
 use crate::store::sled::wal::{Wal, Write};
@@ -44,6 +44,7 @@ pub(super) enum Job {
     Append(Box<Prepared>, oneshot::Sender<Result<Version, AppendError>>),
     Define(Sealed, oneshot::Sender<Result<(), AppendError>>),
     Errand(Errand, oneshot::Sender<Result<(), AppendError>>),
+    Seat(SessionRow, Sealed, oneshot::Sender<Result<(), AppendError>>),
     Prune { before: Millis, limit: usize, reply: oneshot::Sender<Result<usize, Fault>> },
     Close(oneshot::Sender<()>),
 }
@@ -104,7 +105,7 @@ impl Committer {
         let mut left = None;
         while let Some(job) = left.take().or_else(|| queue.blocking_recv()) {
             match job {
-                Job::Append(..) | Job::Define(..) | Job::Errand(..) => {
+                Job::Append(..) | Job::Define(..) | Job::Seat(..) | Job::Errand(..) => {
                     jobs.push(job);
                     left = gather(&mut queue, &mut jobs);
                     self.commit_jobs(&mut jobs);
@@ -125,20 +126,21 @@ impl Committer {
     fn commit_jobs(&mut self, jobs: &mut Vec<Job>) {
         let ready = self.health.check().and_then(|()| self.shelf.has_room());
         let mut answers = Vec::with_capacity(jobs.len());
-        let (shelf, leases) = (Arc::clone(&self.shelf), Arc::clone(&self.leases));
-        let written = shelf.with(|db| {
+        let decided = self.shelf.with(|db| {
             ready?;
-            let mut group = Group::new(db, &leases, self.tally);
+            let mut group = Group::new(db, &self.leases, self.tally);
             for job in jobs.iter() {
                 answers.push(match job {
                     Job::Append(append, _) => group.append(append),
                     Job::Define(sealed, _) => group.define(sealed).map(|()| 0).map_err(Into::into),
                     Job::Errand(errand, _) => group.errand(errand).map(|()| 0).map_err(Into::into),
+                    Job::Seat(row, sealed, _) => group.seat(row, sealed).map(|()| 0),
                     Job::Prune { .. } | Job::Close(_) => Ok(0),
                 });
             }
-            self.commit(db, group)
+            Ok((group.tally(), group.into_writes()))
         });
+        let written = decided.and_then(|(tally, writes)| self.commit(tally, writes));
         failpoint::hit("store.before_ack");
         if let Err(fault) = written {
             // Whatever was decided, even a no, was decided on writes that were never made.
@@ -148,7 +150,9 @@ impl Committer {
         for (job, answer) in jobs.drain(..).zip(answers) {
             match job {
                 Job::Append(_, reply) => tell(reply, answer),
-                Job::Define(_, reply) | Job::Errand(_, reply) => tell(reply, answer.map(|_| ())),
+                Job::Define(_, reply) | Job::Seat(_, _, reply) | Job::Errand(_, reply) => {
+                    tell(reply, answer.map(|_| ()));
+                }
                 Job::Prune { .. } | Job::Close(_) => {}
             }
         }
@@ -163,6 +167,7 @@ impl Committer {
                 Job::Append(..)
                 | Job::Define(..)
                 | Job::Errand(..)
+                | Job::Seat(..)
                 | Job::Prune { .. }
                 | Job::Close(_),
                 _,
@@ -174,33 +179,32 @@ impl Committer {
     }
 
     /// J2: everything in the group is durable when this returns `Ok`.
-    fn commit(&mut self, db: &::sled::Db, group: Group<'_>) -> Result<(), Fault> {
-        let tally = group.tally();
-        let Some(writes) = group.into_writes() else { return Ok(()) };
+    fn commit(&mut self, tally: Tally, writes: Option<Vec<Write>>) -> Result<(), Fault> {
+        let Some(writes) = writes else { return Ok(()) };
         failpoint::hit("store.before_record");
-        if let Err(failure) = self.write(db, writes) {
+        if let Err(failure) = self.write(writes) {
             self.health.fail(&failure.to_string());
             return self.health.check();
         }
-        failpoint::hit("store.after_batch");
+        failpoint::hit("store.after_write");
         self.tally = tally;
         Ok(())
     }
 
-    fn write(&mut self, db: &::sled::Db, writes: Vec<Write>) -> Result<(), Fault> {
+    fn write(&mut self, writes: Vec<Write>) -> Result<(), Fault> {
         if self.wal.is_full() {
-            self.settle(db)?;
+            self.settle()?;
         }
         let failed = |error| Fault::Permanent(format!("the write-ahead log: {error}"));
         self.wal.append(&writes).map_err(failed)?;
         failpoint::hit("store.after_sync");
         self.written += weight(&writes);
-        db.apply_batch(batch(writes)).map_err(|error| fault(&error))
+        self.shelf.write(writes)
     }
 
     /// Makes sled hold durably what the write-ahead log does, and begins that anew.
-    fn settle(&mut self, db: &::sled::Db) -> Result<(), Fault> {
-        self.shelf.settle(db, self.wal.generation())?;
+    fn settle(&mut self) -> Result<(), Fault> {
+        self.shelf.settle(self.wal.generation())?;
         let failed = |error| Fault::Permanent(format!("the write-ahead log: {error}"));
         self.wal.begin_anew().map_err(failed)
     }
@@ -208,15 +212,14 @@ impl Committer {
     fn prune(&mut self, before: Millis, limit: usize) -> Result<usize, Fault> {
         self.health.check()?;
         self.tide.clear().map_err(|error| Fault::Permanent(format!("the tide: {error}")))?;
-        let (shelf, leases) = (Arc::clone(&self.shelf), Arc::clone(&self.leases));
         let mut pruned = 0;
         while pruned < limit {
-            let slice = shelf.with(|db| {
-                let mut group = Group::new(db, &leases, self.tally);
+            let (slice, tally, writes) = self.shelf.with(|db| {
+                let mut group = Group::new(db, &self.leases, self.tally);
                 let pruned = group.prune(before, PRUNE_MAX.min(limit - pruned))?;
-                self.commit(db, group)?;
-                Ok(pruned)
+                Ok((pruned, group.tally(), group.into_writes()))
             })?;
+            self.commit(tally, writes)?;
             pruned += slice;
             if slice == 0 {
                 break;
@@ -230,8 +233,7 @@ impl Committer {
             return;
         }
         self.written = 0;
-        let shelf = Arc::clone(&self.shelf);
-        if let Err(failure) = shelf.with(|db| self.settle(db)).and_then(|()| shelf.refresh()) {
+        if let Err(failure) = self.settle().and_then(|()| self.shelf.refresh()) {
             self.health.fail(&failure.to_string());
         }
     }
@@ -239,28 +241,15 @@ impl Committer {
     /// Everything acknowledged is durable already; what is left is to let go. Settled first, so that
     /// the next opening has nothing to replay.
     fn close(&mut self) {
-        let shelf = Arc::clone(&self.shelf);
         if self.health.check().is_ok()
             && self.wal.is_needed()
-            && let Err(failure) = shelf.with(|db| self.settle(db))
+            && let Err(failure) = self.settle()
         {
             tracing::warn!(%failure, "the store was not settled; the next opening will do it");
         }
         self.health.is_closed.store(true, Ordering::Release);
         self.shelf.close();
     }
-}
-
-/// Writes as sled takes them: all or none.
-pub(super) fn batch(writes: Vec<Write>) -> ::sled::Batch {
-    let mut batch = ::sled::Batch::default();
-    for (key, value) in writes {
-        match value {
-            Some(value) => batch.insert(key, value),
-            None => batch.remove(key),
-        }
-    }
-    batch
 }
 
 fn weight(writes: &[Write]) -> u64 {
@@ -272,13 +261,13 @@ fn weight(writes: &[Write]) -> u64 {
 fn gather(queue: &mut mpsc::Receiver<Job>, jobs: &mut Vec<Job>) -> Option<Job> {
     let weight = |job: &Job| match job {
         Job::Append(append, _) => append.bytes(),
-        Job::Define(sealed, _) => sealed.record.len(),
+        Job::Define(sealed, _) | Job::Seat(_, sealed, _) => sealed.record.len(),
         Job::Errand(..) | Job::Prune { .. } | Job::Close(_) => 0,
     };
     let mut bytes: usize = jobs.iter().map(weight).sum();
     while jobs.len() < GROUP_MAX && bytes < GROUP_BYTES_MAX {
         match queue.try_recv().ok()? {
-            job @ (Job::Append(..) | Job::Define(..) | Job::Errand(..)) => {
+            job @ (Job::Append(..) | Job::Define(..) | Job::Seat(..) | Job::Errand(..)) => {
                 bytes += weight(&job);
                 jobs.push(job);
             }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use ::sled::{Db, IVec};
 
 use crate::kernel::{Millis, RunId, Version};
-use crate::ports::{AppendError, Fault, KeyRow, Parcel, Settlement};
+use crate::ports::{AppendError, Fault, KeyRow, Parcel, SessionRow, Settlement};
 use crate::store::codec::{self, StoredHead};
 use crate::store::keys::{self, Packed};
 use crate::store::leases::Leases;
@@ -181,6 +181,19 @@ impl<'a> Group<'a> {
     fn take_parcel(&mut self, run: &Packed, parcel: &Parcel) -> Result<(), Fault> {
         self.remove(keys::parcel(run, &parcel.lane))?;
         self.mark(keys::parcel_due(parcel.due, run, &parcel.lane), false);
+        Ok(())
+    }
+
+    /// Keeps a session as it now is, if it is nobody else's.
+    pub(super) fn seat(&mut self, row: &SessionRow, sealed: &Sealed) -> Result<(), AppendError> {
+        let place = self.place(&sealed.key)?;
+        if let Some(known) = self.value(&sealed.key)? {
+            let known = codec::unseal_session(&sealed.key, &known).map_err(Fault::from)?;
+            if known.owner != row.owner {
+                return Err(AppendError::SessionTaken);
+            }
+        }
+        self.put(sealed.clone(), place.as_deref());
         Ok(())
     }
 

@@ -154,13 +154,9 @@ fn replayed(config: &StoreConfig, shelf: &Shelf) -> Result<Wal, OpenError> {
     }
     tracing::debug!(groups = groups.len(), "what was not settled is written again");
     failpoint::hit("store.before_replay");
-    let written = shelf.with(|db| {
-        for group in groups {
-            db.apply_batch(committer::batch(group)).map_err(|error| shelf::fault(&error))?;
-        }
-        shelf.settle(db, settled + 1)
-    });
-    written.map_err(|fault| damaged(shelf, &fault))?;
+    let written = groups.into_iter().try_for_each(|group| shelf.write(group));
+    let settled = written.and_then(|()| shelf.settle(settled + 1));
+    settled.map_err(|fault| damaged(shelf, &fault))?;
     wal.begin_anew().map_err(|source| OpenError::of(&config.dir, source))?;
     Ok(wal)
 }
@@ -234,6 +230,13 @@ impl Journal for SledJournal {
     ) -> Result<Page<SessionRow>, Fault> {
         let (owner, cursor) = (owner.map(str::to_owned), cursor.map(str::to_owned));
         self.ask(move |db| reader::sessions(db, owner.as_deref(), cursor.as_deref(), limit)).await
+    }
+
+    async fn put_session(&self, row: SessionRow) -> Result<(), AppendError> {
+        let key = keys::session(&row.session);
+        let record = codec::seal_session(&key, &row).map_err(Fault::from)?;
+        values::check(record.len())?;
+        self.order(|reply| Job::Seat(row, Sealed { key, record }, reply)).await?
     }
 
     async fn key(&self, owner: &str, key: &str) -> Result<Option<KeyRow>, Fault> {

@@ -15,6 +15,7 @@ use crate::store::codec;
 use crate::store::config::{OpenError, StoreConfig};
 use crate::store::keys;
 use crate::store::sled::directory::Directory;
+use crate::store::sled::wal::Write;
 
 /// sled lets go of its file a moment after it is dropped; this is how long we wait for it.
 const LET_GO_TRIES: u32 = 500;
@@ -25,7 +26,7 @@ const HOUSEKEEPING_MS: u64 = 500;
 /// The open database.
 #[derive(Debug)]
 pub(super) struct Shelf {
-    /// None after closing. Readers hold it for the length of one query.
+    /// None after closing. Readers hold it for the length of one query, the writer for one group.
     db: RwLock<Option<Db>>,
     /// Our own handle of sled's log: `flush` writes it but does not make it durable.
     log: File,
@@ -53,6 +54,24 @@ impl Shelf {
         }
     }
 
+    /// Writes to the database while nobody reads it: a query sees all of a group or nothing of it
+    /// (J1). Not as one batch of sled's: that rolls its log twice and wakes all its threads, and the
+    /// write-ahead log makes the group whole again anyway should we die in between.
+    pub(super) fn write(&self, writes: Vec<Write>) -> Result<(), Fault> {
+        let db = self.db.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(db) = db.as_ref() else {
+            return Err(Fault::Permanent("the store is closed".into()));
+        };
+        for (key, value) in writes {
+            let outcome = match value {
+                Some(value) => db.insert(key, value),
+                None => db.remove(key),
+            };
+            outcome.map_err(|error| fault(&error))?;
+        }
+        Ok(())
+    }
+
     /// Looks at the database before anything is done with it.
     pub(super) fn check(
         &self,
@@ -64,17 +83,19 @@ impl Shelf {
 
     /// Makes everything that sled has been given durable, then notes which generation of the
     /// write-ahead log that settles. Two syncs: the note must never be ahead of what it stands for.
-    pub(super) fn settle(&self, db: &Db, generation: u64) -> Result<(), Fault> {
+    pub(super) fn settle(&self, generation: u64) -> Result<(), Fault> {
         let record = codec::seal(keys::SETTLED, &generation.to_be_bytes());
-        failpoint::hit("store.before_settle");
-        db.flush().map_err(|error| fault(&error))?;
-        self.sync()?;
-        failpoint::hit("store.settled");
-        db.insert(keys::SETTLED, record).map_err(|error| fault(&error))?;
-        db.flush().map_err(|error| fault(&error))?;
-        self.sync()?;
-        failpoint::hit("store.after_settle");
-        Ok(())
+        self.with(|db| {
+            failpoint::hit("store.before_settle");
+            db.flush().map_err(|error| fault(&error))?;
+            self.sync()?;
+            failpoint::hit("store.settled");
+            db.insert(keys::SETTLED, record).map_err(|error| fault(&error))?;
+            db.flush().map_err(|error| fault(&error))?;
+            self.sync()?;
+            failpoint::hit("store.after_settle");
+            Ok(())
+        })
     }
 
     /// Makes everything that sled has written durable. An error is final: what the kernel could not

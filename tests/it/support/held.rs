@@ -74,6 +74,10 @@ impl Journal for Held {
         self.inner.sessions(owner, cursor, limit).await
     }
 
+    async fn put_session(&self, row: SessionRow) -> Result<(), AppendError> {
+        self.inner.put_session(row).await
+    }
+
     async fn key(&self, owner: &str, key: &str) -> Result<Option<KeyRow>, Fault> {
         self.inner.key(owner, key).await
     }

@@ -12,7 +12,7 @@ use crate::api::a2a::mapping;
 use crate::engine::{Published, RunView, Until, Watch};
 use crate::failpoint;
 use crate::kernel::workflow::Pattern;
-use crate::kernel::{Event, Message as Said, Purpose, RunId, Version, Workflow, pattern};
+use crate::kernel::{Event, Message as Said, Purpose, RunId, Version, Workflow};
 use crate::wire::a2a::{
     ArtifactUpdate, Content, Message, Part, StatusUpdate, StreamResponse, SubscribeToTask, Task,
     TaskState, TaskStatus,
@@ -122,7 +122,7 @@ impl Translator {
     /// Takes over from where a run stands.
     pub(super) fn at(watch: &Watch, view: &RunView) -> Self {
         let run = &view.run;
-        let mut translator = Self::new(watch, &run.workflow, mapping::state(&view.head.status));
+        let mut translator = Self::new(watch, &run.workflow, mapping::state(&view.head));
         translator.version = view.head.version;
         for turn in run.turns.values() {
             translator.turn_began(turn.number, (&turn.step, &turn.agent), turn.purpose);
@@ -136,7 +136,7 @@ impl Translator {
             run: view.head.run.clone(),
             context: view.head.session.to_string(),
             workflow: Arc::clone(&view.run.workflow),
-            state: mapping::state(&view.head.status),
+            state: mapping::state(&view.head),
             version: view.head.version,
             results: BTreeMap::new(),
         }
@@ -147,9 +147,10 @@ impl Translator {
         let is_last = match &self.workflow.pattern {
             Pattern::Sequential { steps } => steps.last().is_some_and(|last| last.id == step),
             Pattern::Coordinator { .. } => purpose == Purpose::Synthesis,
-            Pattern::Handoff(_) => false,
+            Pattern::Handoff(_) | Pattern::Graph(_) => false,
         };
-        if is_last && pattern::output_schema(&self.workflow, agent, purpose).is_none() {
+        let is_text = self.workflow.agents.get(agent).is_none_or(|agent| agent.output.is_none());
+        if is_last && is_text {
             self.results.entry(turn).or_insert(None);
         }
     }
@@ -189,6 +190,10 @@ impl Translator {
             Event::Output { value } => Some(self.artifact(mapping::artifact(&value), false, true)),
             Event::Parked => {
                 let waiting = published.waiting?;
+                if waiting.questions.is_empty() {
+                    // Nobody is asked: it waits for the clock or an external event.
+                    return self.works(at);
+                }
                 let message = mapping::pause(&run, &context, &waiting.questions, None);
                 Some(self.status(TaskState::InputRequired, Some(message), at))
             }
@@ -211,6 +216,10 @@ impl Translator {
             | Event::Reminded { .. }
             | Event::Escalated { .. }
             | Event::Revoked { .. }
+            | Event::Opened { .. }
+            | Event::Came { .. }
+            | Event::Settled { .. }
+            | Event::Signalled { .. }
             | Event::CheckpointSaved
             | Event::Warned(_) => None,
         }

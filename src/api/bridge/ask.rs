@@ -1,0 +1,107 @@
+//! Asked: a question in JSON, as `workflow_waiting` says it, and in each dialect's words.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::engine::Waiting;
+use crate::kernel::{Kind, Message, Millis, Origin, Question, RunId};
+
+/// A time as JSON writes it; null where there is none.
+pub(super) fn time(at: Option<Millis>) -> Value {
+    let ms = at.and_then(|at| i64::try_from(at.0).ok());
+    let time = ms.and_then(|ms| Timestamp::from_millisecond(ms).ok());
+    time.map_or(Value::Null, |time| json!(time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()))
+}
+
+/// A time in seconds, as OpenAI counts.
+pub(super) fn seconds(at: Millis) -> u64 {
+    at.0 / 1000
+}
+
+/// A question, as every view of a waiting run says it.
+pub(super) fn request(run: &RunId, question: &Question) -> Value {
+    let options = question.options.iter().map(|option| {
+        json!({"id": option.id, "label": option.label(), "description": option.description})
+    });
+    let mut request = json!({
+        "request_id": question.id(run).to_string(),
+        "source_step": question.step,
+        "awaiting_agent": question.agent,
+        "kind": question.kind.word(),
+        "prompt": question.prompt,
+        "context": question.context,
+        "options": options.collect::<Vec<_>>(),
+        "response_schema": question.response_schema(),
+        "deadline": time(question.deadline),
+        "on_timeout": question.on_timeout.word(),
+        "digest": question.digest(run),
+    });
+    // What will be done, exactly, where a tool call waits for its yes.
+    if let Origin::Gate(call) = &question.origin {
+        request["action"] = json!({"tool": call.tool, "arguments": call.arguments});
+    }
+    request
+}
+
+/// What a run waits for.
+pub(super) fn waiting(waiting: &Waiting) -> Value {
+    let requests = waiting.questions.iter().map(|question| request(&waiting.run, question));
+    json!({
+        "run_id": waiting.run.to_string(),
+        "workflow_id": waiting.workflow,
+        "since": time(Some(waiting.since)),
+        "requests": requests.collect::<Vec<_>>(),
+    })
+}
+
+/// What was said last before a question: nobody's tool traffic.
+pub(super) fn conversation(recent: &[Arc<Message>]) -> Value {
+    let said = recent.iter().filter_map(|message| message.cleaned()).map(|message| {
+        json!({
+            "role": message.role.word(),
+            "author_name": message.author,
+            "text": message.text,
+        })
+    });
+    said.collect()
+}
+
+/// A question as Agent Framework's handoff asks it.
+pub(super) fn handoff(question: &Question, recent: &[Arc<Message>]) -> Value {
+    json!({
+        "conversation": conversation(recent),
+        "awaiting_agent_id": question.agent.as_deref().unwrap_or(&question.step),
+        "prompt": question.prompt,
+        "source_executor_id": question.step,
+    })
+}
+
+/// The name of a question's type, where a client expects a class.
+pub(super) fn type_of(question: &Question) -> &'static str {
+    if question.origin == Origin::UserTurn {
+        return "HandoffUserInputRequest";
+    }
+    match question.kind {
+        Kind::Clarification => "ClarificationRequest",
+        Kind::Selection => "SelectionRequest",
+        Kind::Approval => "ApprovalRequest",
+        Kind::PlanReview => "PlanReviewRequest",
+        Kind::ToolApproval => "ToolApprovalRequest",
+        Kind::OutcomeCheck => "OutcomeCheckRequest",
+    }
+}
+
+/// The call that waits at a gate, if the question is about one: exactly what would be done.
+pub(super) fn gated(question: &Question) -> Option<(&str, &Value)> {
+    match &question.origin {
+        Origin::Gate(call) => Some((&call.tool, &call.arguments)),
+        Origin::UserTurn
+        | Origin::Directive
+        | Origin::ToolCall(_)
+        | Origin::HumanStep
+        | Origin::LostOutcome(_)
+        | Origin::Budget(_) => None,
+    }
+}

@@ -1,0 +1,335 @@
+//! Live: a WebSocket for user interfaces. Events out, decisions in, replay from the last event seen.
+//!
+//! Every message is a JSON object with a `type`. What a client asks for is a command like any other;
+//! what it is told comes from the journal, so a client that comes back says where it was (E1).
+
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
+use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use futures::stream::{BoxStream, SelectAll, StreamExt as _};
+use serde_json::{Value, json};
+
+use crate::api::MESSAGE_BYTES_MAX;
+use crate::api::bridge::errors::{Outcome, Problem};
+use crate::api::bridge::{Bridge, ask, http, reading};
+use crate::engine::{
+    AnswerRequest, Begun, InboxChange, InboxFilter, InboxWatch, Published, StartRequest, Until,
+    Watch,
+};
+use crate::kernel::{Event, Principal, RunId, SessionId};
+
+/// Runs that one socket follows at once; a page shows a few.
+const WATCHES_MAX: usize = 64;
+/// How long a client may take to read one message before it is cut off; it can come back and say
+/// where it was.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Proxies cut silence after a minute or so.
+const PING: Duration = Duration::from_secs(20);
+/// What a client that can set no headers says to speak this, and to show its key.
+const PROTOCOL: &str = "holdpoint.v1";
+const BEARER: &str = "bearer.";
+
+/// `GET /v1/ws`
+pub(super) async fn open(
+    State(bridge): State<Bridge>,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+    headers: HeaderMap,
+) -> Outcome<Response> {
+    let who = admitted(&bridge, &headers)?;
+    refuse_foreign_page(&headers)?;
+    let upgrade = upgrade.map_err(|_| {
+        let remedy = "expected a WebSocket's handshake";
+        Problem::new(StatusCode::UPGRADE_REQUIRED, "call.no_websocket", remedy).at("upgrade")
+    })?;
+    let upgrade = upgrade
+        .protocols([PROTOCOL])
+        .max_message_size(MESSAGE_BYTES_MAX)
+        .max_frame_size(MESSAGE_BYTES_MAX);
+    let serve = move |socket| async move { Live::new(bridge, who, socket).serve().await };
+    Ok(upgrade.on_upgrade(serve).into_response())
+}
+
+/// The caller, by header, or by one of the protocols that a browser may name.
+fn admitted(bridge: &Bridge, headers: &HeaderMap) -> Outcome<Principal> {
+    let named = headers.get(header::SEC_WEBSOCKET_PROTOCOL).and_then(|value| value.to_str().ok());
+    let mut named = named.unwrap_or_default().split(',').map(str::trim);
+    match named.find_map(|name| name.strip_prefix(BEARER)) {
+        Some(bearer) => Ok(bridge.doorkeeper.admit(Some(bearer), "http")?),
+        None => http::admit(bridge, headers),
+    }
+}
+
+/// A browser lets any page open a socket to anywhere: one from another origin is nobody's wish.
+fn refuse_foreign_page(headers: &HeaderMap) -> Outcome<()> {
+    let text = |name: header::HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    let Some(origin) = text(header::ORIGIN) else { return Ok(()) };
+    let host = origin.split_once("://").map(|(_, host)| host);
+    if host.is_some() && host == text(header::HOST) {
+        return Ok(());
+    }
+    let remedy = "origin: a page of another origin may not open a socket here";
+    Err(Problem::new(StatusCode::FORBIDDEN, "origin.foreign", remedy).at("origin"))
+}
+
+/// What one socket follows.
+type Told = BoxStream<'static, Value>;
+
+struct Live {
+    bridge: Bridge,
+    who: Principal,
+    socket: WebSocket,
+    told: SelectAll<Told>,
+}
+
+impl Live {
+    fn new(bridge: Bridge, who: Principal, socket: WebSocket) -> Self {
+        Self { bridge, who, socket, told: SelectAll::new() }
+    }
+
+    async fn serve(mut self) {
+        let mut ping = tokio::time::interval(PING);
+        loop {
+            let message = tokio::select! {
+                heard = self.socket.recv() => match heard {
+                    Some(Ok(Message::Text(text))) => self.heard(&text).await,
+                    Some(Ok(Message::Binary(_))) => {
+                        let problem = Problem::invalid("message", "expected JSON in text messages");
+                        refused(&Value::Null, &problem)
+                    }
+                    Some(Ok(Message::Ping(_) | Message::Pong(_))) => continue,
+                    Some(Ok(Message::Close(_)) | Err(_)) | None => return,
+                },
+                Some(told) = self.told.next(), if !self.told.is_empty() => told,
+                _ = ping.tick() => {
+                    if !self.send(Message::Ping(Vec::new().into())).await {
+                        return;
+                    }
+                    continue;
+                }
+            };
+            if !self.send(Message::Text(message.to_string().into())).await {
+                return;
+            }
+        }
+    }
+
+    /// Sends, unless the client does not read; whether it did.
+    async fn send(&mut self, message: Message) -> bool {
+        let sent = tokio::time::timeout(PATIENCE, self.socket.send(message)).await;
+        matches!(sent, Ok(Ok(())))
+    }
+
+    /// Does what a message asks; returns the word that goes back.
+    async fn heard(&mut self, text: &str) -> Value {
+        let call: Value = match serde_json::from_str(text) {
+            Ok(call) => call,
+            Err(error) => {
+                let why = format!("the message is no JSON: {error}");
+                let problem = Problem::new(StatusCode::BAD_REQUEST, "call.no_json", why);
+                return refused(&Value::Null, &problem);
+            }
+        };
+        let id = call["id"].clone();
+        match self.perform(&call).await {
+            Ok(mut done) => {
+                done["type"] = json!("ack");
+                done["id"] = id;
+                done
+            }
+            Err(problem) => refused(&id, &problem),
+        }
+    }
+
+    async fn perform(&mut self, call: &Value) -> Outcome<Value> {
+        let text = |field: &str| call[field].as_str().unwrap_or_default().to_owned();
+        let engine = self.bridge.engine.clone();
+        match call["type"].as_str().unwrap_or_default() {
+            "watch" => {
+                self.check_room()?;
+                let after = call["after"].as_u64().unwrap_or(0);
+                let run = text("run_id");
+                let watch = engine.watch(&run, after, Until::Over, &self.who).await?;
+                self.told.push(events(watch));
+                Ok(json!({"run_id": run}))
+            }
+            "watch_requests" => {
+                self.check_room()?;
+                let given = |field: &str| call[field].as_str().map(str::to_owned);
+                let filter = InboxFilter {
+                    session: given("conversation"),
+                    workflow: given("workflow_id"),
+                    kind: None,
+                    ..InboxFilter::default()
+                };
+                self.told.push(requests(engine.watch_inbox(self.who.clone(), filter)));
+                Ok(json!({}))
+            }
+            "start" => {
+                let start = StartRequest {
+                    workflow: text("workflow_id"),
+                    session: text("conversation"),
+                    input: call["input"].clone(),
+                    key: text("idempotency_key"),
+                    metadata: reading::metadata(call)?,
+                    ..StartRequest::default()
+                };
+                let begun = engine.start(start, &self.who).await;
+                self.follow(begun.map_err(|error| Problem::from(error).for_input())?).await
+            }
+            "answer" => {
+                let mut answers = reading::responses(&call["responses"], "message")?;
+                for (id, _, digest) in &mut answers {
+                    *digest = call["digests"][id.as_str()].as_str().map(str::to_owned);
+                }
+                let answer = AnswerRequest {
+                    session: text("conversation"),
+                    run: String::new(),
+                    answers,
+                    key: text("idempotency_key"),
+                };
+                self.follow(engine.answer(answer, &self.who).await?).await
+            }
+            "cancel" => {
+                let run = engine.cancel(&text("run_id"), &text("reason"), &self.who).await?;
+                Ok(json!({"run_id": run.to_string()}))
+            }
+            "withdraw" => {
+                let run = engine.withdraw(&text("request_id"), &self.who).await?;
+                Ok(json!({"run_id": run.to_string()}))
+            }
+            _ => Err(Problem::invalid(
+                "type",
+                "expected `watch`, `watch_requests`, `start`, `answer`, `cancel` or `withdraw`",
+            )),
+        }
+    }
+
+    /// Says which run it is; who wants to see more of it watches it.
+    async fn follow(&mut self, begun: Begun) -> Outcome<Value> {
+        let head = self.bridge.engine.head(begun.run.as_str(), &self.who).await?;
+        Ok(json!({
+            "run_id": begun.run.to_string(),
+            "conversation": head.session.to_string(),
+            "after": begun.watch.after(),
+        }))
+    }
+
+    fn check_room(&self) -> Outcome<()> {
+        if self.told.len() < WATCHES_MAX {
+            return Ok(());
+        }
+        let remedy = format!("a socket follows at most {WATCHES_MAX} things; open another");
+        Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, "field.too_large", remedy).at("type"))
+    }
+}
+
+fn refused(id: &Value, problem: &Problem) -> Value {
+    let mut told = problem.body();
+    told["type"] = json!("error");
+    told["id"] = id.clone();
+    told
+}
+
+/// A run's events, to its end, through its pauses.
+fn events(watch: Watch) -> Told {
+    let run = watch.run_id().to_string();
+    let stream = futures::stream::unfold(Some(Box::new(watch)), move |watch| {
+        let run = run.clone();
+        async move {
+            let mut watch = watch?;
+            match watch.next().await {
+                Ok(Some(published)) => {
+                    let told = event(watch.run_id(), watch.session_id(), &published);
+                    Some((told, Some(watch)))
+                }
+                Ok(None) => Some((json!({"type": "end", "run_id": run}), None)),
+                Err(error) => {
+                    let mut told = refused(&Value::Null, &error.into());
+                    told["run_id"] = json!(run);
+                    Some((told, None))
+                }
+            }
+        }
+    });
+    stream.boxed()
+}
+
+/// The requests that are open, and every change of them.
+fn requests(watch: InboxWatch) -> Told {
+    let stream = futures::stream::unfold(Some(Box::new(watch)), |watch| async {
+        let mut watch = watch?;
+        match watch.next().await {
+            Ok(InboxChange::Opened(open)) => {
+                let told = json!({
+                    "type": "request_opened",
+                    "run_id": open.run.to_string(),
+                    "conversation": open.session.to_string(),
+                    "workflow_id": open.workflow,
+                    "request": ask::request(&open.run, &open.question),
+                });
+                Some((told, Some(watch)))
+            }
+            Ok(InboxChange::Closed { request, how, by, .. }) => {
+                let request = request.to_string();
+                let told =
+                    json!({"type": "request_closed", "request_id": request, "how": how, "by": by});
+                Some((told, Some(watch)))
+            }
+            Ok(InboxChange::CaughtUp) => Some((json!({"type": "caught_up"}), Some(watch))),
+            Err(error) => Some((refused(&Value::Null, &error.into()), None)),
+        }
+    });
+    stream.boxed()
+}
+
+/// An event, with what a listener needs to show it.
+fn event(run: &RunId, session: &SessionId, published: &Published) -> Value {
+    let mut told = json!({
+        "type": "event",
+        "run_id": run.to_string(),
+        "conversation": session.to_string(),
+        "sequence": published.sequence,
+        "time": ask::time(Some(published.at)),
+        "name": name(&published.event),
+        "step": published.step,
+        "event": published.event,
+    });
+    if let Some(asked) = &published.asked {
+        told["request"] = ask::request(run, &asked.question);
+        told["request"]["conversation"] = ask::conversation(&asked.recent);
+    }
+    if let Some(waiting) = &published.waiting {
+        told["workflow_waiting"] = ask::waiting(waiting);
+    }
+    told
+}
+
+/// The event's name, the same that gRPC's stream has for it.
+fn name(event: &Event) -> &'static str {
+    match event {
+        Event::Started(_) => "started",
+        Event::StepStarted { .. } => "executor_invoked",
+        Event::Delta { .. } => "delta",
+        Event::MessageAdded { .. } => "message",
+        Event::ToolCalled { .. } => "tool_call",
+        Event::ToolReturned { .. } => "tool_result",
+        Event::HandedOff { .. } => "handoff",
+        Event::StepCompleted { .. } => "executor_completed",
+        Event::StepFailed { .. } => "executor_failed",
+        Event::Asked(_) => "request_info",
+        Event::Answered { .. } => "response_received",
+        Event::Closed { .. } => "request_closed",
+        Event::Revoked { .. } => "grant_revoked",
+        Event::CheckpointSaved => "checkpoint_saved",
+        Event::Parked => "status",
+        Event::Output { .. } => "output",
+        Event::Warned(_) => "warning",
+        Event::Completed => "completed",
+        Event::Failed(_) => "failed",
+        Event::Cancelled { .. } => "cancelled",
+    }
+}

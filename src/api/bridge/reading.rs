@@ -1,0 +1,214 @@
+//! Reading: what the body of a call wants: new work with an input, or answers to what was asked.
+//!
+//! Callers that keep the conversation themselves send all of it every time. What counts then is what
+//! comes after the last thing that we said: everything before it is known here already.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::api::bridge::errors::{Outcome, Problem};
+
+/// Items of one input: a conversation sent whole, not a file system.
+const ITEMS_MAX: usize = 10_000;
+
+/// Answers by request id, each with the digest of what was shown, if it came along.
+pub(super) type Answers = Vec<(String, Value, Option<String>)>;
+
+/// What a call says.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Said {
+    /// Something for a workflow to begin with, or the answer to the one thing it asks.
+    Input(Value),
+    /// Answers by request id.
+    Answers(Answers),
+}
+
+/// The workflow that a body names: DevUI's clients as an entity, others as the model.
+pub(super) fn workflow(body: &Value) -> Outcome<&str> {
+    let name = entity(body).or_else(|| body.get("model").and_then(Value::as_str));
+    name.filter(|name| !name.is_empty()).ok_or_else(|| {
+        Problem::invalid("model", "expected a workflow's name; `GET /v1/models` lists them")
+    })
+}
+
+/// The entity that a body of DevUI's names.
+pub(super) fn entity(body: &Value) -> Option<&str> {
+    let named =
+        body.pointer("/metadata/entity_id").or_else(|| body.pointer("/extra_body/entity_id"));
+    named.and_then(Value::as_str)
+}
+
+/// The conversation that a body names: by its id, or as an object with one.
+pub(super) fn conversation(body: &Value) -> Outcome<Option<&str>> {
+    let named = match body.get("conversation") {
+        None | Some(Value::Null) => return Ok(None),
+        Some(Value::String(id)) => Some(id.as_str()),
+        Some(other) => other.get("id").and_then(Value::as_str),
+    };
+    let remedy = "expected a conversation's id, or an object with its `id`";
+    named.map(Some).ok_or_else(|| Problem::invalid("conversation", remedy))
+}
+
+/// What the caller wants to find again. Values that are no texts are kept as JSON.
+pub(super) fn metadata(body: &Value) -> Outcome<BTreeMap<String, String>> {
+    let given = match body.get("metadata") {
+        None | Some(Value::Null) => return Ok(BTreeMap::new()),
+        Some(Value::Object(given)) => given,
+        Some(_) => return Err(Problem::invalid("metadata", "expected an object of texts")),
+    };
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    Ok(given.iter().map(|(name, value)| (name.clone(), text(value))).collect())
+}
+
+/// A yes or no of the body; no where it does not say.
+pub(super) fn flag(body: &Value, name: &str) -> Outcome<Option<bool>> {
+    match body.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Bool(flag)) => Ok(Some(*flag)),
+        Some(_) => Err(Problem::invalid(name, "expected `true` or `false`")),
+    }
+}
+
+/// What a body says. DevUI's page sends its list of items as a text.
+pub(super) fn said(body: &Value) -> Outcome<Said> {
+    let missing = || Problem::invalid("input", "expected a text, or a list of input items");
+    match body.get("input").ok_or_else(missing)? {
+        Value::String(text) => match unpacked(text) {
+            Some(items) if entity(body).is_some() => of_items(&items),
+            Some(_) | None => Ok(Said::Input(json!(text))),
+        },
+        Value::Array(items) => of_items(items),
+        // A workflow with an input schema of its own is given what it wants.
+        Value::Object(fields) => Ok(Said::Input(Value::Object(fields.clone()))),
+        Value::Null | Value::Bool(_) | Value::Number(_) => Err(missing()),
+    }
+}
+
+fn unpacked(text: &str) -> Option<Vec<Value>> {
+    if !text.trim_start().starts_with('[') {
+        return None;
+    }
+    let items: Vec<Value> = serde_json::from_str(text).ok()?;
+    items.iter().all(|item| item.get("type").is_some_and(Value::is_string)).then_some(items)
+}
+
+fn of_items(items: &[Value]) -> Outcome<Said> {
+    if items.is_empty() || items.len() > ITEMS_MAX {
+        return Err(Problem::invalid("input", format!("expected 1 to {ITEMS_MAX} items")));
+    }
+    let is_ours = |item: &Value| match kind(item) {
+        "message" => item["role"] == "assistant",
+        "function_call_output" | "mcp_approval_response" => false,
+        _ => true,
+    };
+    let first = items.iter().rposition(is_ours).map_or(0, |last| last + 1);
+    let mut answers = Vec::new();
+    let mut texts = Vec::new();
+    for (index, item) in items.iter().enumerate().skip(first) {
+        let place = format!("input[{index}]");
+        match kind(item) {
+            "function_call_output" => answers.push(output(item, &place)?),
+            "mcp_approval_response" => answers.push(approval(item, &place)?),
+            _ if item["role"] == "user" => {
+                let (found, text) = content(&item["content"], &place)?;
+                answers.extend(found);
+                texts.extend(text);
+            }
+            // Instructions of the caller's: the workflow has its own.
+            _ => {}
+        }
+    }
+    match (answers.is_empty(), texts.as_slice()) {
+        (false, _) => Ok(Said::Answers(answers)),
+        (true, []) => {
+            Err(Problem::invalid("input", "expected a message of the user's, or an answer"))
+        }
+        (true, texts) => Ok(Said::Input(json!(texts.join("\n\n")))),
+    }
+}
+
+/// An item's type; one with a role and none is a message.
+fn kind(item: &Value) -> &str {
+    item.get("type").and_then(Value::as_str).unwrap_or("message")
+}
+
+fn output(item: &Value, place: &str) -> Outcome<(String, Value, Option<String>)> {
+    let id = id_of(item, "call_id", place)?;
+    let value = match &item["output"] {
+        Value::Array(parts) if parts.iter().all(|part| part["text"].is_string()) => {
+            let texts = parts.iter().filter_map(|part| part["text"].as_str());
+            json!(texts.collect::<Vec<_>>().join("\n"))
+        }
+        Value::Null => {
+            return Err(Problem::invalid(&format!("{place}.output"), "expected the answer"));
+        }
+        value @ (Value::Bool(_)
+        | Value::Number(_)
+        | Value::String(_)
+        | Value::Array(_)
+        | Value::Object(_)) => value.clone(),
+    };
+    Ok((id, value, None))
+}
+
+fn approval(item: &Value, place: &str) -> Outcome<(String, Value, Option<String>)> {
+    let id = id_of(item, "approval_request_id", place)?;
+    let Some(approve) = item["approve"].as_bool() else {
+        // K7: what is not clearly said is not said.
+        return Err(Problem::invalid(&format!("{place}.approve"), "expected `true` or `false`"));
+    };
+    let value = match item["reason"].as_str().filter(|reason| !reason.is_empty()) {
+        None => json!(approve),
+        Some(note) => {
+            json!({"decision": if approve { "allow_once" } else { "deny" }, "note": note})
+        }
+    };
+    Ok((id, value, None))
+}
+
+fn id_of(item: &Value, field: &str, place: &str) -> Outcome<String> {
+    let id = item.get(field).and_then(Value::as_str).filter(|id| !id.is_empty());
+    let remedy = "expected the id of the request that this answers";
+    id.map(str::to_owned).ok_or_else(|| Problem::invalid(&format!("{place}.{field}"), remedy))
+}
+
+/// What a message of the user's says: answers, as DevUI sends them, or text.
+fn content(content: &Value, place: &str) -> Outcome<(Answers, Option<String>)> {
+    let parts = match content {
+        Value::String(text) => return Ok((Vec::new(), Some(text.clone()))),
+        Value::Array(parts) => parts,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => {
+            let remedy = "expected a text, or a list of parts";
+            return Err(Problem::invalid(&format!("{place}.content"), remedy));
+        }
+    };
+    let mut answers = Vec::new();
+    let mut texts = Vec::new();
+    for (index, part) in parts.iter().enumerate() {
+        let place = format!("{place}.content[{index}]");
+        match (kind(part), part["text"].as_str()) {
+            ("workflow_hil_response", _) => answers.extend(responses(&part["responses"], &place)?),
+            ("input_text" | "text" | "output_text", Some(text)) => texts.push(text),
+            (other, _) => {
+                let other: String = other.chars().take(40).collect();
+                let remedy = format!("parts of type `{other}` are not read here; send text");
+                return Err(Problem::invalid(&place, remedy));
+            }
+        }
+    }
+    Ok((answers, (!texts.is_empty()).then(|| texts.join("\n"))))
+}
+
+/// Answers by request id; `{"response": v}` stands for `v`.
+pub(super) fn responses(given: &Value, place: &str) -> Outcome<Answers> {
+    let Some(given) = given.as_object().filter(|given| !given.is_empty()) else {
+        let remedy = "expected an object of answers by request id";
+        return Err(Problem::invalid(&format!("{place}.responses"), remedy));
+    };
+    let bare = |value: &Value| match value.as_object() {
+        Some(fields) if fields.len() == 1 => fields.get("response").unwrap_or(value).clone(),
+        Some(_) | None => value.clone(),
+    };
+    Ok(given.iter().map(|(id, value)| (id.clone(), bare(value), None)).collect())
+}

@@ -1,0 +1,344 @@
+//! OpenAI Responses: start, answer, look, take up again, cancel.
+
+use std::time::Duration;
+
+use axum::extract::{Path, State};
+use serde_json::{Value, json};
+
+use crate::api::bridge::Bridge;
+use crate::api::bridge::errors::{Outcome, Problem};
+use crate::api::bridge::http::{Call, Reply};
+use crate::api::bridge::id::{Dialect, ResponseId};
+use crate::api::bridge::reading::{self, Said};
+use crate::api::bridge::stream::Lines;
+use crate::api::bridge::teller::Teller;
+use crate::engine::{
+    AnswerRequest, Begun, EngineError, ForkRequest, Published, RunView, StartRequest, Until, Watch,
+};
+use crate::failpoint;
+use crate::kernel::schema::Compiled;
+use crate::kernel::{Event, Principal, RequestId, readable};
+use crate::ports::{HeadStatus, SessionRow};
+
+/// A caller that waits for a run to rest is told how it stands after this long; it goes on (E5).
+const BLOCKING_MAX: Duration = Duration::from_mins(10);
+
+/// How a caller wants to be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Manner {
+    /// Event by event.
+    Stream,
+    /// When the run rests.
+    Wait,
+    /// At once, however it stands.
+    Now,
+}
+
+/// `POST /v1/responses`
+pub(super) async fn create(State(bridge): State<Bridge>, call: Call) -> Outcome<Reply> {
+    let body = call.json()?;
+    let dialect = call.dialect(reading::entity(&body).is_some())?;
+    let is_background = reading::flag(&body, "background")?.unwrap_or(false);
+    let manner = match (reading::flag(&body, "stream")?, is_background) {
+        (Some(true), _) => Manner::Stream,
+        (_, true) => Manner::Now,
+        (_, false) => Manner::Wait,
+    };
+    failpoint::hit("api.before_command");
+    let begun = bridge.take(&call, &body, dialect).await?;
+    bridge.tell(begun, dialect, manner, &call.who).await
+}
+
+/// `GET /v1/responses/{id}`
+pub(super) async fn retrieve(
+    State(bridge): State<Bridge>,
+    Path(id): Path<String>,
+    call: Call,
+) -> Outcome<Reply> {
+    let leg = bridge.leg(&id, &call.who).await?;
+    match call.asked("stream") {
+        Some("true" | "1") => {}
+        None | Some("false" | "0" | "") => {
+            return Ok(Reply::Json(bridge.standing(leg, &call.who).await?));
+        }
+        Some(_) => return Err(Problem::invalid("stream", "expected `true` or `false`")),
+    }
+    let last = call.header("last-event-id").and_then(|id| id.trim().parse().ok());
+    let seen = call.number("starting_after")?.or(last);
+    let mut lines = Lines::new(leg.watch, Teller::new(leg.id, &leg.view), seen);
+    lines.tell(&leg.first);
+    Ok(Reply::Events(Box::new(lines)))
+}
+
+/// `POST /v1/responses/{id}/cancel`
+pub(super) async fn cancel(
+    State(bridge): State<Bridge>,
+    Path(id): Path<String>,
+    call: Call,
+) -> Outcome<Reply> {
+    let leg = bridge.leg(&id, &call.who).await?;
+    bridge.engine.cancel(leg.id.run.as_str(), "", &call.who).await?;
+    let leg = bridge.leg(&id, &call.who).await?;
+    Ok(Reply::Json(bridge.standing(leg, &call.who).await?))
+}
+
+/// `DELETE /v1/responses/{id}`: it is shown no more; what happened stays in the journal.
+pub(super) async fn delete(
+    State(bridge): State<Bridge>,
+    Path(id): Path<String>,
+    call: Call,
+) -> Outcome<Reply> {
+    let leg = bridge.leg(&id, &call.who).await?;
+    let (session, hidden) = (leg.view.head.session.to_string(), leg.id.to_string());
+    let change = |row: &mut SessionRow| row.hidden.extend([hidden]);
+    bridge.engine.change_session(&session, &call.who, change).await?;
+    Ok(Reply::Json(json!({"id": id, "object": "response.deleted", "deleted": true})))
+}
+
+/// `GET /v1/responses/{id}/input_items`
+pub(super) async fn input_items(
+    State(bridge): State<Bridge>,
+    Path(id): Path<String>,
+    call: Call,
+) -> Outcome<Reply> {
+    let mut leg = bridge.leg(&id, &call.who).await?;
+    let mut items = Vec::new();
+    let mut next = Some(leg.first.clone());
+    while let Some(published) = next {
+        let Some(item) = input_item(&leg.id, items.len(), &published) else { break };
+        items.push(item);
+        if published.sequence >= leg.view.head.version {
+            break;
+        }
+        next = leg.watch.next().await?;
+    }
+    Ok(Reply::Json(list(&items)))
+}
+
+/// A page that is the whole list.
+pub(super) fn list(items: &[Value]) -> Value {
+    let id = |item: Option<&Value>| item.map_or(Value::Null, |item| item["id"].clone());
+    let (first, last) = (id(items.first()), id(items.last()));
+    json!({
+        "object": "list", "data": items, "first_id": first, "last_id": last, "has_more": false,
+    })
+}
+
+fn input_item(id: &ResponseId, index: usize, published: &Published) -> Option<Value> {
+    if let Event::Started(started) = &published.event {
+        return Some(json!({
+            "type": "message",
+            "id": id.item("in", index),
+            "role": "user",
+            "status": "completed",
+            "content": [{"type": "input_text", "text": readable(&started.input)}],
+        }));
+    }
+    let Event::Answered { ordinal, value, .. } = &published.event else { return None };
+    Some(json!({
+        "type": "function_call_output",
+        "id": id.item("in", index),
+        "call_id": RequestId { run: id.run.clone(), ordinal: *ordinal }.to_string(),
+        "output": readable(value),
+        "status": "completed",
+    }))
+}
+
+/// A leg of a run that the caller may see.
+#[derive(Debug)]
+pub(super) struct Leg {
+    pub(super) id: ResponseId,
+    pub(super) view: RunView,
+    /// Its first event.
+    first: Published,
+    /// What follows that.
+    watch: Watch,
+}
+
+impl Bridge {
+    /// Takes what a body says: answers, or an input.
+    async fn take(&self, call: &Call, body: &Value, dialect: Dialect) -> Outcome<Begun> {
+        let said = reading::said(body)?;
+        if let Some(checkpoint) = checkpoint(body) {
+            return self.resume(call, checkpoint, said).await;
+        }
+        let session = self.session_of(body, &call.who).await?;
+        let input = match said {
+            Said::Answers(answers) => {
+                let request =
+                    AnswerRequest { session, run: String::new(), answers, key: call.key() };
+                return Ok(self.engine.answer(request, &call.who).await?);
+            }
+            Said::Input(input) => input,
+        };
+        let workflow = reading::workflow(body)?;
+        if session.is_empty() && self.settings.sticky && dialect == Dialect::Qlaw {
+            let open = self.open_requests(workflow, &call.who).await?;
+            if let [one] = open.as_slice() {
+                return self.answer_one(one, input, call).await;
+            }
+        }
+        let request = StartRequest {
+            workflow: workflow.to_owned(),
+            session,
+            input: self.fitted(workflow, input),
+            key: call.key(),
+            metadata: reading::metadata(body)?,
+            ..StartRequest::default()
+        };
+        let begun = self.engine.start(request, &call.who).await;
+        begun.map_err(|error| Problem::from(error).for_input())
+    }
+
+    /// Takes up a run from one of its checkpoints, as a run of its own, with the answers to what it
+    /// waited for there.
+    async fn resume(&self, call: &Call, checkpoint: &str, said: Said) -> Outcome<Begun> {
+        let bare = checkpoint.strip_prefix("checkpoint_").unwrap_or(checkpoint);
+        let unknown =
+            || Problem::unknown("checkpoint.unknown", "checkpoint", checkpoint, "checkpoint_id");
+        let (run, _) = crate::kernel::parse_checkpoint(bare).map_err(|_| unknown())?;
+        let fork = ForkRequest {
+            run: run.to_string(),
+            checkpoint: bare.to_owned(),
+            session: String::new(),
+            key: call.key(),
+        };
+        let forked = self
+            .engine
+            .fork(fork, &call.who)
+            .await
+            .map_err(|error| Problem::or_unknown(error, unknown))?;
+        let answers = match said {
+            Said::Input(_) => return Ok(forked),
+            Said::Answers(answers) => answers,
+        };
+        // The questions of a fork are the old ones, under ids of its own.
+        let renamed = answers.into_iter().map(|(id, value, _)| match RequestId::parse(&id) {
+            Ok(old) if old.run == run => {
+                (RequestId { run: forked.run.clone(), ..old }.to_string(), value, None)
+            }
+            Ok(_) | Err(_) => (id, value, None),
+        });
+        let request = AnswerRequest { answers: renamed.collect(), ..AnswerRequest::default() };
+        Ok(self.engine.answer(request, &call.who).await?)
+    }
+
+    /// The session that a body names, by its id or by a response of it; empty for a new one.
+    async fn session_of(&self, body: &Value, who: &Principal) -> Outcome<String> {
+        let named = reading::conversation(body)?;
+        let Some(previous) = body.get("previous_response_id").and_then(Value::as_str) else {
+            let named = named.unwrap_or_default();
+            if !named.is_empty() {
+                self.refuse_hidden(named, who).await?;
+            }
+            return Ok(named.to_owned());
+        };
+        let unknown =
+            || Problem::unknown("response.unknown", "response", previous, "previous_response_id");
+        let id = ResponseId::parse(previous).ok_or_else(unknown)?;
+        let head = self
+            .engine
+            .head(id.run.as_str(), who)
+            .await
+            .map_err(|error| Problem::or_unknown(error, unknown))?;
+        if named.is_some_and(|named| named != head.session.as_str()) {
+            let remedy = "the previous response is of another conversation; name one of them";
+            return Err(Problem::invalid("conversation", remedy));
+        }
+        Ok(head.session.to_string())
+    }
+
+    /// A text, where the workflow wants something else that the text can be read as.
+    fn fitted(&self, workflow: &str, input: Value) -> Value {
+        let entry = self.engine.library().get(workflow);
+        let schema = entry.as_ref().and_then(|entry| entry.workflow.input.as_ref());
+        match (schema, &input) {
+            (Some(schema), Value::String(text)) => {
+                let schema = Compiled::of(schema);
+                let read = if schema.fits(&input) { None } else { schema.read_plain(text) };
+                read.unwrap_or(input)
+            }
+            (Some(_) | None, _) => input,
+        }
+    }
+
+    /// Tells what a command led to.
+    pub(super) async fn tell(
+        &self,
+        begun: Begun,
+        dialect: Dialect,
+        manner: Manner,
+        who: &Principal,
+    ) -> Outcome<Reply> {
+        let Begun { run, mut watch } = begun;
+        let view = self.engine.run(run.as_str(), who).await?;
+        let id = ResponseId { run, after: watch.after(), dialect };
+        let mut teller = Teller::new(id, &view);
+        failpoint::hit("api.before_ack");
+        match manner {
+            Manner::Stream => return Ok(Reply::Events(Box::new(Lines::new(watch, teller, None)))),
+            Manner::Now => fold(&mut watch, &mut teller, view.head.version).await?,
+            Manner::Wait => {
+                let rest = fold(&mut watch, &mut teller, u64::MAX);
+                if let Ok(rested) = tokio::time::timeout(BLOCKING_MAX, rest).await {
+                    rested?;
+                }
+            }
+        }
+        Ok(Reply::Json(teller.response.to_json()))
+    }
+
+    /// The leg of that id, if the caller may see its run (D2).
+    pub(super) async fn leg(&self, id: &str, who: &Principal) -> Outcome<Leg> {
+        let unknown = || Problem::unknown("response.unknown", "response", id, "response_id");
+        let leg = ResponseId::parse(id).ok_or_else(unknown)?;
+        let run = leg.run.to_string();
+        let view = self
+            .engine
+            .run(&run, who)
+            .await
+            .map_err(|error| Problem::or_unknown(error, unknown))?;
+        let session = self.engine.session_row(view.head.session.as_str(), who).await?;
+        if leg.after >= view.head.version || session.hidden.contains(&leg.to_string()) {
+            return Err(unknown());
+        }
+        let mut watch = self.engine.watch(&run, leg.after, Until::FirstRest, who).await?;
+        let first = watch.next().await?.filter(|first| Teller::begins_with(&first.event));
+        Ok(Leg { id: leg, view, first: first.ok_or_else(unknown)?, watch })
+    }
+
+    /// A leg as it stands: what its stream has told so far, whole.
+    async fn standing(&self, leg: Leg, who: &Principal) -> Outcome<Value> {
+        let Leg { id, view, first, mut watch } = leg;
+        let run = id.run.to_string();
+        let mut teller = Teller::new(id, &view);
+        teller.tell(&first);
+        fold(&mut watch, &mut teller, view.head.version).await?;
+        let rested_at = watch.after();
+        if matches!(view.head.status, HeadStatus::Cancelled(_)) && rested_at < view.head.version {
+            // It was cancelled while it waited: that is how it ended, not what it asked.
+            let mut rest = self.engine.watch(&run, rested_at, Until::Over, who).await?;
+            if let Some(published) = rest.next().await?
+                && matches!(published.event, Event::Cancelled { .. })
+            {
+                teller.tell(&published);
+            }
+        }
+        Ok(teller.response.to_json())
+    }
+}
+
+/// Tells a leg up to a version, or to where it rests.
+async fn fold(watch: &mut Watch, teller: &mut Teller, version: u64) -> Result<(), EngineError> {
+    while watch.after() < version {
+        let Some(published) = watch.next().await? else { break };
+        teller.tell(&published);
+    }
+    Ok(())
+}
+
+/// The checkpoint that a body wants to go on from.
+fn checkpoint(body: &Value) -> Option<&str> {
+    let named = body.pointer("/extra_body/checkpoint_id").or_else(|| body.get("checkpoint_id"));
+    named.and_then(Value::as_str).filter(|id| !id.is_empty())
+}

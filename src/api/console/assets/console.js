@@ -1,0 +1,188 @@
+// The console's one script: asks for the page again when something has changed and puts the changed
+// parts in place, counts time, and moves along lists by the arrow keys. Every page works without it.
+
+const main = document.querySelector("main[data-live]");
+const offline = document.getElementById("link");
+
+/* ---- time ---- */
+
+const UNITS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
+
+function length(ms) {
+  let rest = Math.max(0, Math.floor(ms / 1000));
+  if (rest === 0) return "0 s";
+  const parts = [];
+  for (const [seconds, unit] of UNITS) {
+    if (rest >= seconds && parts.length < 2) {
+      parts.push(`${Math.floor(rest / seconds)} ${unit}`);
+      rest %= seconds;
+    } else if (parts.length > 0) break;
+  }
+  return parts.join(" ");
+}
+
+// The server's clock decides about deadlines; ours may be wrong by as much as this.
+let skew = 0;
+
+function tick() {
+  const now = Date.now() + skew;
+  for (const time of document.querySelectorAll("time[data-ago]")) {
+    const ms = now - Number(time.dataset.ago);
+    put(time, ms < 5000 ? "just now" : `${length(ms)} ago`);
+  }
+  for (const time of document.querySelectorAll("time[data-deadline]")) {
+    const left = Number(time.dataset.deadline) - now;
+    put(time, left <= 0 ? "deadline passed" : `due in ${length(left)}`);
+    time.toggleAttribute("data-soon", left < 3600000);
+  }
+}
+
+function put(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+// Points in time in the reader's own zone.
+function localise(root) {
+  for (const time of root.querySelectorAll("time:not([data-ago], [data-deadline])")) {
+    const at = new Date(time.dateTime);
+    if (!Number.isNaN(at.valueOf())) put(time, at.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" }));
+  }
+}
+
+/* ---- what has changed ---- */
+
+let asking = false;
+let askAgain = false;
+
+async function refresh() {
+  if (asking) { askAgain = true; return; }
+  asking = true;
+  try {
+    const response = await fetch(location.href, { headers: { accept: "text/html" }, credentials: "same-origin" });
+    if (response.status === 401) { location.reload(); return; }
+    const date = Date.parse(response.headers.get("date") ?? "");
+    if (!Number.isNaN(date)) skew = Math.abs(date - Date.now()) > 5000 ? date - Date.now() : 0;
+    const next = new DOMParser().parseFromString(await response.text(), "text/html");
+    if (next.querySelector("main[data-live]")) {
+      for (const fresh of next.querySelectorAll("[data-swap][id]")) swap(fresh);
+      document.title = next.title;
+      offline.hidden = true;
+      tick();
+    }
+  } catch {
+    // The stream says when the server is back.
+  } finally {
+    asking = false;
+    if (askAgain) { askAgain = false; setTimeout(refresh, 200); }
+  }
+}
+
+function swap(fresh) {
+  const old = document.getElementById(fresh.id);
+  if (!old) return;
+  // A form that still asks the same thing is left to whoever is filling it in.
+  if (old.dataset.keep && old.dataset.keep === fresh.dataset.keep) return;
+  const made = document.importNode(fresh, true);
+  localise(made);
+  if (made.isEqualNode(old)) return;
+  // A line that is spoken is changed in place, so that it is spoken.
+  if (old.getAttribute("role") === "status" && old.id === "announce") { put(old, made.textContent); return; }
+  for (const details of old.querySelectorAll("details[id][open]")) {
+    made.querySelector(`details[id="${CSS.escape(details.id)}"]`)?.setAttribute("open", "");
+  }
+  for (const field of old.querySelectorAll("input[id], textarea[id]")) {
+    const again = made.querySelector(`[id="${CSS.escape(field.id)}"]`);
+    if (again && field.value !== field.defaultValue) again.value = field.value;
+  }
+  mark(old, made);
+  const focused = old.contains(document.activeElement) ? address(document.activeElement) : null;
+  old.replaceWith(made);
+  if (focused) (made.querySelector(focused) ?? main).focus({ preventScroll: true });
+}
+
+// What was not there before is shown for a moment.
+function mark(old, made) {
+  const known = new Set([...old.querySelectorAll(".card a.title")].map((link) => link.href));
+  for (const link of made.querySelectorAll(".card a.title")) {
+    if (!known.has(link.href)) link.closest(".card").classList.add("arrived");
+  }
+}
+
+// Where the focus was, by id or by where a link leads.
+function address(element) {
+  if (element.id) return `[id="${CSS.escape(element.id)}"]`;
+  const href = element.getAttribute("href");
+  return href ? `a[href="${CSS.escape(href)}"]` : null;
+}
+
+/* ---- the stream ---- */
+
+let stream = null;
+let isOver = false;
+
+function listen() {
+  if (stream || isOver || document.visibilityState === "hidden") return;
+  stream = new EventSource(main.dataset.live);
+  let wasCut = false;
+  stream.addEventListener("hello", () => {
+    offline.hidden = true;
+    if (wasCut) refresh();
+    wasCut = false;
+  });
+  stream.addEventListener("changed", refresh);
+  stream.addEventListener("over", () => { isOver = true; hush(); refresh(); });
+  stream.addEventListener("error", () => {
+    wasCut = true;
+    offline.hidden = false;
+    // Browsers give up on an answer that is no stream; we do not.
+    if (stream?.readyState === EventSource.CLOSED) { hush(); setTimeout(() => { listen(); refresh(); }, 1500); }
+  });
+}
+
+function hush() {
+  stream?.close();
+  stream = null;
+}
+
+/* ---- keys ---- */
+
+document.addEventListener("keydown", (event) => {
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  const list = event.target.closest?.("[data-arrows]");
+  if (step && list) {
+    const links = [...list.querySelectorAll("a.title")];
+    const next = links[links.indexOf(event.target) + step];
+    if (next) { event.preventDefault(); next.focus(); }
+  }
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && event.target.matches?.("textarea[data-send]")) {
+    event.preventDefault();
+    event.target.form.requestSubmit();
+  }
+});
+
+// One press, one answer: the key in the form makes a second one harmless, and this makes it rare.
+document.addEventListener("submit", (event) => {
+  const button = event.submitter;
+  setTimeout(() => { if (button) button.disabled = true; }, 0);
+  setTimeout(() => { if (button) button.disabled = false; }, 3000);
+});
+
+localise(document);
+tick();
+setInterval(tick, 1000);
+if (main) {
+  // A page that shows a refused form is not what its address shows: it is left as it is.
+  const isForm = document.querySelector("[aria-invalid], [role=alert]");
+  if (!isForm) {
+    listen();
+    document.addEventListener("visibilitychange", () => {
+      if (document.visibilityState === "hidden") hush();
+      else { listen(); refresh(); }
+    });
+    // Lists of runs and sessions change without a question being asked.
+    if (/^\/console\/(runs|sessions)$/.test(location.pathname)) {
+      setInterval(() => { if (document.visibilityState !== "hidden") refresh(); }, 4000);
+    }
+  }
+  document.querySelector("[aria-invalid=true]")?.focus();
+}

@@ -1,0 +1,184 @@
+//! Conversation: what was said and done in a run, in order: words with their authors, tool calls
+//! folded, questions and answers in their places.
+
+use std::collections::BTreeMap;
+
+use maud::{Markup, html};
+
+use crate::api::console::text;
+use crate::kernel::{Audience, Closing, Event, Message, Millis, Recorded, RequestId, Run, Speaker};
+
+/// One message, as a bubble.
+pub(super) fn bubble(message: &Message) -> Markup {
+    let side = if message.role == Speaker::User { "theirs" } else { "agents" };
+    html! {
+        div class={ "bubble " (side) } {
+            p.who { (who(message)) }
+            @match &message.data {
+                Some(data) => { (text::value(data)) }
+                None => { div.prose { (text::shown(&message.text)) } }
+            }
+        }
+    }
+}
+
+fn who(message: &Message) -> Markup {
+    let role = match message.role {
+        Speaker::User => "person or caller",
+        Speaker::Assistant if message.author.is_empty() => "the workflow",
+        Speaker::Assistant => "agent",
+        Speaker::Tool => "tool",
+        Speaker::System => "the workflow",
+    };
+    html! {
+        @if !message.author.is_empty() { strong { (text::shown(&message.author)) } " " }
+        span.quiet { (role) }
+    }
+}
+
+/// The whole feed.
+pub(super) fn feed(run: &Run, journal: &[Recorded]) -> Markup {
+    let returned = returned(journal);
+    html! {
+        ol.feed {
+            @for recorded in journal {
+                @let item = item(run, recorded, &returned);
+                @if !item.0.is_empty() { li { (item) } }
+            }
+            (speaking(run, journal))
+        }
+    }
+}
+
+type Returned<'a> = BTreeMap<&'a str, (&'a serde_json::Value, bool, Millis)>;
+
+fn returned(journal: &[Recorded]) -> Returned<'_> {
+    let returns = journal.iter().filter_map(|recorded| {
+        let Event::ToolReturned { call_id, value, failed, .. } = &recorded.event else {
+            return None;
+        };
+        Some((call_id.as_str(), (value, *failed, recorded.at)))
+    });
+    returns.collect()
+}
+
+fn item(run: &Run, recorded: &Recorded, returned: &Returned<'_>) -> Markup {
+    let event = &recorded.event;
+    if let Event::Started(started) = event {
+        return html! { (bubble(&Message::said(started.owner.clone(), &started.input))) };
+    }
+    if let Event::MessageAdded { message, .. } = event {
+        return said(message);
+    }
+    if let Event::ToolCalled { call, .. } = event {
+        return tool(call, returned.get(call.id.as_str()), recorded.at);
+    }
+    if let Event::HandedOff { from, to, .. } = event {
+        return html! { p.turning { strong { (from) } " handed the conversation to " strong { (to) } } };
+    }
+    if let Event::Asked(question) = event {
+        let id = RequestId { run: run.id.clone(), ordinal: question.ordinal };
+        let is_open = run.questions.contains_key(&question.ordinal);
+        return html! {
+            div.asked {
+                p.who { strong { (question.agent.as_deref().unwrap_or("The workflow")) } " asked a person · " (text::words(question.kind.word())) }
+                p.prose { a href={ "/console/requests/" (id) } { (text::ticked(&question.prompt)) } }
+                @if is_open { a.button.primary href={ "/console/requests/" (id) } { "Answer it" } }
+            }
+        };
+    }
+    ending(event)
+}
+
+fn ending(event: &Event) -> Markup {
+    if let Event::Answered { by, door, value, .. } = event {
+        return html! {
+            div.answered { p.who { strong { (by) } " answered · " (door) } (text::answer(value)) }
+        };
+    }
+    if let Event::Closed { closing, by, .. } = event {
+        let words = match closing {
+            Closing::Rejected => "Nobody answered in time, which is a no".to_owned(),
+            Closing::Passed => "Nobody answered in time; the run went on".to_owned(),
+            Closing::Withdrawn => format!("{by} took the question back"),
+        };
+        return html! { p.turning { (words) } };
+    }
+    if let Event::StepFailed { attempt, failure, .. } = event {
+        return html! { p.turning.bad { "Attempt " (attempt) " failed: " (text::shown(&failure.message)) } };
+    }
+    if let Event::Revoked { tool, by } = event {
+        return html! { p.turning { (by) " no longer allows " code { (text::shown(tool)) } } };
+    }
+    if let Event::Warned(failure) = event {
+        return html! { p.turning.bad { "Warning: " (text::shown(&failure.message)) } };
+    }
+    html! {}
+}
+
+fn said(message: &Message) -> Markup {
+    let is_private = matches!(message.audience, Audience::Only(_));
+    if message.role == Speaker::Tool || message.text.is_empty() {
+        return html! {};
+    }
+    if message.role == Speaker::System || (is_private && message.role == Speaker::User) {
+        return html! {
+            details.aside {
+                summary { "The workflow told " @match &message.audience { Audience::Only(agent) => { (agent) } Audience::All | Audience::Except(_) => { "everybody" } } }
+                div.prose { (text::shown(&message.text)) }
+            }
+        };
+    }
+    bubble(message)
+}
+
+fn tool(
+    call: &crate::kernel::ToolCall,
+    returned: Option<&(&serde_json::Value, bool, Millis)>,
+    at: Millis,
+) -> Markup {
+    html! {
+        details.tool {
+            summary {
+                "Tool " code { (text::shown(&call.tool)) }
+                @match returned {
+                    Some((_, true, back)) => { " · " span.bad { "failed" } " after " (text::length(back.since(at))) }
+                    Some((_, false, back)) => { " · " (text::length(back.since(at))) }
+                    None => { " · under way" }
+                }
+            }
+            h4 { "Arguments" } (text::json(&call.arguments))
+            @if let Some((value, ..)) = returned { h4 { "What came back" } (text::json(value)) }
+        }
+    }
+}
+
+/// What an agent is saying right now.
+fn speaking(run: &Run, journal: &[Recorded]) -> Markup {
+    html! {
+        @for turn in run.turns.values().filter(|turn| turn.owes_reply()) {
+            @let words = spoken(journal, turn.number, turn.attempt);
+            @if !words.is_empty() {
+                li { div.bubble.agents { p.who { strong { (turn.agent) } " " span.quiet { "is speaking" } } div.prose { (text::shown(&words)) } } }
+            }
+        }
+    }
+}
+
+/// The pieces of a text since the turn's last whole reply.
+fn spoken(journal: &[Recorded], number: u32, tried: u32) -> String {
+    let mut words = String::new();
+    for recorded in journal {
+        if let Event::Delta { turn, attempt, text } = &recorded.event
+            && (*turn, *attempt) == (number, tried)
+        {
+            words.push_str(text);
+        }
+        if let Event::MessageAdded { turn: Some(turn), .. } = &recorded.event
+            && *turn == number
+        {
+            words.clear();
+        }
+    }
+    words
+}

@@ -1,0 +1,150 @@
+//! Inbox: everything that waits for somebody, across all sessions, what is due soonest first.
+
+use axum::body::Body;
+use axum::http::Response;
+use maud::{Markup, html};
+
+use crate::api::console::page::{Trouble, View};
+use crate::api::console::visit::Visit;
+use crate::api::console::{listing, text};
+use crate::engine::{InboxFilter, OpenRequest};
+use crate::kernel::{Kind, Millis, Origin, ToolCall, readable};
+use crate::ports::Page;
+
+/// Rows of one page.
+const ROWS: usize = 50;
+/// Pages that a search reads before it hands over what it found and a way to go on.
+const SEARCHED_PAGES_MAX: usize = 8;
+/// Rows of each of those.
+const SEARCHED_ROWS: usize = 500;
+
+/// The inbox.
+pub(super) async fn page(visit: &Visit) -> Result<Response<Body>, Trouble> {
+    let query = &visit.query;
+    let filter = InboxFilter {
+        session: query.given("session").map(str::to_owned),
+        workflow: query.given("workflow").map(str::to_owned),
+        kind: query.given("kind").and_then(Kind::parse),
+        ..InboxFilter::default()
+    };
+    let wanted = query.given("q");
+    let found = found(visit, &filter, wanted).await?;
+    let is_filtered = wanted.is_some()
+        || filter.session.is_some()
+        || filter.workflow.is_some()
+        || filter.kind.is_some();
+    let kept = [
+        ("q", wanted),
+        ("workflow", query.given("workflow")),
+        ("kind", query.given("kind")),
+        ("session", query.given("session")),
+    ];
+    let body = html! {
+        div.head { h1 { "Inbox" } p.quiet { "What waits for a person, the soonest deadline first." } }
+        (filters(visit))
+        div #inbox data-swap {
+            @if found.rows.is_empty() {
+                @if is_filtered {
+                    (listing::nothing("Nothing matches.", "Take a filter away to see more."))
+                } @else {
+                    (listing::nothing("Nothing waits for you.", "New requests appear here by themselves."))
+                }
+            } @else {
+                ul.cards data-arrows { @for row in &found.rows { (card(row, visit.now)) } }
+            }
+            (listing::more("/console/inbox", &kept, found.next.as_ref()))
+        }
+    };
+    Ok(View::new("Inbox", "inbox", body).respond(visit).await)
+}
+
+/// A page of requests; a search looks through a few pages to fill one.
+async fn found(
+    visit: &Visit,
+    filter: &InboxFilter,
+    wanted: Option<&str>,
+) -> Result<Page<OpenRequest>, Trouble> {
+    let engine = visit.engine();
+    let cursor = visit.query.given("after");
+    let Some(wanted) = wanted else {
+        return Ok(engine.inbox(&visit.who, filter, cursor, ROWS).await?);
+    };
+    let wanted = wanted.to_lowercase();
+    let mut rows = Vec::new();
+    let mut cursor = cursor.map(str::to_owned);
+    for _ in 0..SEARCHED_PAGES_MAX {
+        let page = engine.inbox(&visit.who, filter, cursor.as_deref(), SEARCHED_ROWS).await?;
+        rows.extend(page.rows.into_iter().filter(|row| speaks_of(row, &wanted)));
+        cursor = page.next;
+        if cursor.is_none() || rows.len() >= ROWS {
+            break;
+        }
+    }
+    Ok(Page { rows, next: cursor })
+}
+
+fn speaks_of(row: &OpenRequest, wanted: &str) -> bool {
+    let question = &row.question;
+    let agent = question.agent.as_deref().unwrap_or_default();
+    let texts = [&question.prompt, &question.step, &row.workflow, &row.owner, agent];
+    texts.iter().any(|text| text.to_lowercase().contains(wanted))
+        || row.session.as_str().contains(wanted)
+        || row.id().to_string().contains(wanted)
+        || question.context.to_string().to_lowercase().contains(wanted)
+}
+
+fn filters(visit: &Visit) -> Markup {
+    let query = &visit.query;
+    let workflows: Vec<_> = visit.engine().library().all();
+    let workflows: Vec<_> = workflows
+        .iter()
+        .map(|one| (one.workflow.name.clone(), one.workflow.name.clone()))
+        .collect();
+    let kinds: Vec<_> =
+        Kind::ALL.iter().map(|kind| (kind.word().to_owned(), text::words(kind.word()))).collect();
+    html! {
+        form.filters role="search" method="get" action="/console/inbox" {
+            div.filter.grow {
+                label for="q" { "Search" }
+                input #q type="search" name="q" value=[query.given("q")]
+                    placeholder="Words, a workflow, a session, an id";
+            }
+            (listing::choice("workflow", "Workflow", "All workflows", &workflows, query.given("workflow")))
+            (listing::choice("kind", "Kind", "All kinds", &kinds, query.given("kind")))
+            @if let Some(session) = query.given("session") {
+                input type="hidden" name="session" value=(session);
+            }
+            button type="submit" { "Filter" }
+        }
+    }
+}
+
+/// One request in the list.
+pub(super) fn card(row: &OpenRequest, now: Millis) -> Markup {
+    let question = &row.question;
+    html! {
+            li.card {
+                a.title href={ "/console/requests/" (row.id()) } {
+                    (text::ticked(&text::first_words(&question.prompt, 160)))
+                }
+                @if let Origin::Gate(call) = &question.origin {
+    p.excerpt { (text::shown(&excerpt(call))) }
+                }
+                p.meta {
+                    (listing::kind(question.kind))
+                    span { (row.workflow) " · " (text::shown(&question.step)) }
+                    span { "asked " (text::ago(question.asked_at, now)) }
+                    @if let Some(at) = question.deadline { (text::deadline(at, now)) }
+                }
+            }
+        }
+}
+
+/// A call in a line: enough to tell it from its neighbours, never enough to decide on.
+fn excerpt(call: &ToolCall) -> String {
+    let Some(members) = call.arguments.as_object() else {
+        return text::first_words(&call.arguments.to_string(), 160);
+    };
+    let facts = members.iter().map(|(name, value)| format!("{name}: {}", readable(value)));
+    text::first_words(&facts.collect::<Vec<_>>().join(" · "), 160)
+}

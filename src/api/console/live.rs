@@ -1,0 +1,86 @@
+//! Live: streams that say when a page should ask for itself again. They carry no content, so one that
+//! is missed, cut or forged costs nothing; what changed is in the page.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::Response;
+use axum::response::IntoResponse as _;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use futures::Stream;
+use tokio::time::Instant;
+
+use crate::api::console::page::Trouble;
+use crate::api::console::visit::Visit;
+use crate::engine::{EngineError, InboxPulse, Until, Watch};
+
+/// Changes within this time are one: a page need not be drawn more often than eyes follow.
+const GATHER: Duration = Duration::from_millis(150);
+/// A comment that keeps proxies from cutting a silent stream.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// The end of a stream; browsers come back by themselves, and one that no longer reads is cut.
+const LIFETIME: Duration = Duration::from_mins(10);
+/// How soon a browser comes back.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// What is listened to.
+enum Source {
+    Inbox(InboxPulse),
+    Run(Box<Watch>),
+}
+
+impl Source {
+    /// Whether something changed; not, where nothing ever will again.
+    async fn next(&mut self) -> Result<bool, EngineError> {
+        match self {
+            Self::Inbox(pulse) => pulse.next().await.map(|()| true),
+            Self::Run(watch) => watch.next().await.map(|event| event.is_some()),
+        }
+    }
+}
+
+/// Changes of the inbox.
+pub(super) fn inbox(visit: &Visit) -> Response<Body> {
+    told(Source::Inbox(visit.engine().inbox_pulse(visit.who.clone())))
+}
+
+/// Changes of one run, from what the page shows on.
+pub(super) async fn run(visit: &Visit, id: &str) -> Result<Response<Body>, Trouble> {
+    let after = visit.query.get("after").and_then(|after| after.parse().ok()).unwrap_or(0);
+    let watch = visit.engine().watch(id, after, Until::Over, &visit.who).await?;
+    Ok(told(Source::Run(Box::new(watch))))
+}
+
+fn told(source: Source) -> Response<Body> {
+    let until = Instant::now() + LIFETIME;
+    Sse::new(events(source, until))
+        .keep_alive(KeepAlive::new().interval(KEEP_ALIVE))
+        .into_response()
+}
+
+fn events(source: Source, until: Instant) -> impl Stream<Item = Result<Event, Infallible>> {
+    let hello = futures::stream::iter([Ok(Event::default().event("hello").retry(RETRY).data("-"))]);
+    let changes = futures::stream::unfold(Some(source), move |source| async move {
+        let mut source = source?;
+        match tokio::time::timeout_at(until, source.next()).await {
+            Ok(Ok(true)) => {
+                // What follows at once is part of the same change.
+                let gathered = Instant::now() + GATHER;
+                let mut is_over = false;
+                while let Ok(more) = tokio::time::timeout_at(gathered, source.next()).await {
+                    if !matches!(more, Ok(true)) {
+                        is_over = true;
+                        break;
+                    }
+                }
+                let changed = Event::default().event("changed").data("-");
+                Some((Ok(changed), (!is_over).then_some(source)))
+            }
+            Ok(Ok(false)) => Some((Ok(Event::default().event("over").data("-")), None)),
+            // The end of its time, of the server, or of what it could keep up with.
+            Ok(Err(_)) | Err(_) => None,
+        }
+    });
+    futures::StreamExt::chain(hello, changes)
+}

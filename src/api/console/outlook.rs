@@ -1,0 +1,152 @@
+//! Outlook: what exactly will happen on an answer, drawn from the stored action and never from what
+//! an agent says about it.
+
+use maud::{Markup, html};
+use serde_json::Value;
+
+use crate::api::console::request::Case;
+use crate::api::console::text;
+use crate::kernel::workflow::{Pattern, Safety, Step, Work};
+use crate::kernel::{Event, OnTimeout, Origin, Question, ToolCall};
+
+/// What happens, and the facts to decide by; of a question that has ended, what it was about.
+pub(super) fn panel(case: &Case, is_editing: bool) -> Markup {
+    let question = &case.question;
+    let is_over = case.ended.is_some();
+    let call = if let Origin::Gate(call) = &question.origin {
+        Some(&**call)
+    } else {
+        lost_call(case, &question.origin)
+    };
+    if is_over && call.is_none() && question.context.is_null() {
+        return html! {};
+    }
+    html! {
+        section.panel.outlook aria-label="What it is about" {
+            @match (call, &question.origin) {
+                (Some(call), _) if is_over => { h2 { "What it was about" } (deed(case, call)) }
+                (Some(call), Origin::Gate(_)) => { (call_panel(case, call, is_editing)) }
+                (Some(call), _) => { h2 { "Which call it is about" } (deed(case, call)) }
+                (None, _) => {
+                    @if !is_over { h2 { "What happens" } (consequences(case)) }
+                    (facts(question))
+                }
+            }
+            @if !is_over { (silence(question)) }
+        }
+    }
+}
+
+fn call_panel(case: &Case, call: &ToolCall, is_editing: bool) -> Markup {
+    let reasons = case.question.context.get("reasons").and_then(Value::as_array);
+    html! {
+        h2 { @if is_editing { "What the agent asked for" } @else { "If you allow it, exactly this is done" } }
+        (deed(case, call))
+        @if !is_editing { p { "If you deny it, nothing is done, and the agent is told so." } }
+        @if let Some(reasons) = reasons {
+            h3 { "Why a person is asked" }
+            ul.plain { @for reason in reasons { li { (text::ticked(reason.as_str().unwrap_or_default())) } } }
+        }
+    }
+}
+
+/// A call, as it is stored.
+fn deed(case: &Case, call: &ToolCall) -> Markup {
+    let tool = case.run.workflow.tools.get(&call.tool);
+    let safety = tool.map(|tool| tool.safety);
+    html! {
+        div.deed {
+            p { "The tool " code.name { (text::shown(&call.tool)) } " is called"
+                @if let Some(agent) = &case.question.agent { " for the agent " strong { (agent) } }
+                " with these arguments:" }
+            @if call.arguments.is_null() { p.quiet { "none" } } @else { (arguments(&call.arguments)) }
+            @if let Some(tool) = tool {
+                @if !tool.description.is_empty() { p.quiet { (text::shown(&tool.description)) } }
+            }
+            @match safety {
+                Some(Safety::Pure) => { p.quiet { "The file says that it changes nothing." } }
+                Some(Safety::Idempotent) => { p.quiet { "The file says that doing it twice does it once." } }
+                Some(Safety::Unsafe) | None => { p.quiet { "It may change something that cannot be taken back." } }
+            }
+        }
+    }
+}
+
+/// Arguments one by one, each as it will be sent.
+pub(super) fn arguments(value: &Value) -> Markup {
+    let Some(members) = value.as_object() else { return text::json(value) };
+    html! {
+        dl.facts.exact {
+            @for (name, value) in members {
+                div { dt { (text::shown(name)) } dd {
+                    @match value {
+                        Value::String(text) => { span.prose { (text::shown(text)) } }
+                        Value::Object(members) if !members.is_empty() => { (arguments(value)) }
+                        Value::Object(_) | Value::Array(_) => { (text::json(value)) }
+                        Value::Null | Value::Bool(_) | Value::Number(_) => { code { (value.to_string()) } }
+                    }
+                } }
+            }
+        }
+    }
+}
+
+fn lost_call<'a>(case: &'a Case, origin: &Origin) -> Option<&'a ToolCall> {
+    let Origin::LostOutcome(id) = origin else { return None };
+    case.journal.iter().find_map(|recorded| {
+        let Event::ToolCalled { call, .. } = &recorded.event else { return None };
+        (call.id == *id).then_some(call)
+    })
+}
+
+fn consequences(case: &Case) -> Markup {
+    let question = &case.question;
+    if let Origin::Budget(name) = &question.origin {
+        return html! { p { "The budget " code { (name) } " is spent. Approved, the run gets as much again; rejected, it fails." } };
+    }
+    let agent = question.agent.as_deref();
+    if let Some(agent) = agent {
+        return html! { p { "Your answer goes to the agent " strong { (agent) } ", who goes on with it." } };
+    }
+    let Pattern::Sequential { steps } = &case.run.workflow.pattern else {
+        return html! { p { "The run goes on with your answer." } };
+    };
+    let after = steps.iter().skip_while(|step| step.id != question.step).skip(1);
+    let after: Vec<_> = after.collect();
+    let yes = if question.is_verdict() { "If you approve, " } else { "With your answer, " };
+    html! {
+        p { (yes) @if after.is_empty() { "the run is complete." } @else { "the run goes on with:" } }
+        @if !after.is_empty() { ol.steps { @for step in after { li { (named(step)) } } } }
+        @if question.is_verdict() { p { "If you reject, none of it happens: the run ends as failed and says who rejected it." } }
+    }
+}
+
+fn named(step: &Step) -> Markup {
+    html! {
+        strong { (step.id) }
+        @match &step.work {
+            Work::Agent { agent, .. } => { ", done by the agent " (agent) }
+            Work::Human(human) => { ", where a person is asked: " (text::shown(&human.prompt)) }
+        }
+    }
+}
+
+fn facts(question: &Question) -> Markup {
+    html! {
+        @if !question.context.is_null() { h3 { "Facts given with the question" } (text::value(&question.context)) }
+    }
+}
+
+fn silence(question: &Question) -> Markup {
+    html! {
+        @if let Some(at) = question.deadline {
+            p.quiet { "If nobody answers by " (text::time(at)) ", "
+                @match &question.on_timeout {
+                    OnTimeout::Reject => { "that is a no." }
+                    OnTimeout::Continue => { "the run goes on without an answer." }
+                    OnTimeout::DefaultAnswer(value) => { "this answer is taken: " (text::value(value)) }
+                }
+            }
+        } @else { p.quiet { "It waits for as long as it takes." } }
+    }
+}

@@ -1,0 +1,294 @@
+//! Page: the frame that every view stands in, the headers that guard it, and what a no looks like.
+
+use std::sync::LazyLock;
+
+use axum::body::Body;
+use axum::http::{HeaderValue, Response, StatusCode, header};
+use maud::{DOCTYPE, Markup, html};
+
+use crate::api::console::text;
+use crate::api::console::visit::Visit;
+use crate::engine::{EngineError, InboxFilter};
+use crate::kernel::{Refusal, digest};
+use crate::ports::Fault;
+
+const STYLE: &str = include_str!("assets/console.css");
+const SCRIPT: &str = include_str!("assets/console.js");
+const ICON: &str = include_str!("assets/icon.svg");
+
+/// Nothing from anywhere else, nothing inline, nobody's frame.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+                      connect-src 'self'; form-action 'self'; base-uri 'none'; \
+                      frame-ancestors 'none'";
+/// Requests counted for the badge; beyond it nobody counts.
+const BADGE_MAX: usize = 99;
+
+/// The version of the assets: pages name it, so that browsers may keep them for good.
+static ASSETS: LazyLock<String> = LazyLock::new(|| {
+    let mut version = digest::of_bytes(format!("{STYLE}{SCRIPT}{ICON}").as_bytes());
+    version.truncate(12);
+    version
+});
+
+/// Why a page cannot be shown.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// The engine's no.
+    Engine(EngineError),
+    /// Nothing is here.
+    Nothing,
+}
+
+impl<E: Into<EngineError>> From<E> for Trouble {
+    fn from(error: E) -> Self {
+        Self::Engine(error.into())
+    }
+}
+
+/// A view: what it shows, and where it belongs.
+#[derive(Debug)]
+pub(super) struct View {
+    pub(super) title: String,
+    /// The entry of the menu that it stands under.
+    pub(super) tab: &'static str,
+    /// The stream that tells when to ask again.
+    pub(super) live: String,
+    pub(super) status: StatusCode,
+    pub(super) body: Markup,
+}
+
+impl View {
+    /// A view that is brought up to date when the inbox changes.
+    pub(super) fn new(title: impl Into<String>, tab: &'static str, body: Markup) -> Self {
+        let live = "/console/live".into();
+        Self { title: title.into(), tab, live, status: StatusCode::OK, body }
+    }
+
+    /// The same, brought up to date by another stream.
+    pub(super) fn live(mut self, stream: String) -> Self {
+        self.live = stream;
+        self
+    }
+
+    pub(super) fn status(mut self, status: StatusCode) -> Self {
+        self.status = status;
+        self
+    }
+
+    /// The view in its frame.
+    pub(super) async fn respond(self, visit: &Visit) -> Response<Body> {
+        let open = waiting(visit).await;
+        let count = if open == 0 { String::new() } else { format!("({}) ", badge(open)) };
+        let title = format!("{count}{} · Holdpoint", self.title);
+        let body = html! {
+            a.skip href="#main" { "Skip to the content" }
+            header.top { div.bar {
+                a.brand href="/console/inbox" { img src=(asset_path("icon.svg")) alt="" width="24" height="24"; "Holdpoint" }
+                (menu(self.tab, open))
+                (account(visit))
+            } }
+            p #announce .unseen role="status" data-swap { (announced(open)) }
+            p #link .offline role="status" hidden { "The server does not answer. This page comes back by itself." }
+            main #main tabindex="-1" data-live=(self.live) { (self.body) }
+        };
+        html_response(self.status, &frame(&title, &body))
+    }
+}
+
+fn menu(here: &str, open: usize) -> Markup {
+    const ENTRIES: [(&str, &str); 5] = [
+        ("inbox", "Inbox"),
+        ("runs", "Runs"),
+        ("sessions", "Sessions"),
+        ("workflows", "Workflows"),
+        ("audit", "Audit"),
+    ];
+    html! {
+        nav aria-label="Main" { ul {
+            @for (path, name) in ENTRIES {
+                li { a href={ "/console/" (path) } aria-current=[(path == here).then_some("page")] {
+                    (name)
+                    @if path == "inbox" {
+                        span #badge .badge data-swap hidden[open == 0] {
+                            (badge(open)) span.unseen { " open" }
+                        }
+                    }
+                } }
+            }
+        } }
+    }
+}
+
+fn account(visit: &Visit) -> Markup {
+    html! {
+        div.account {
+            span.quiet { (visit.who.id) @if visit.who.is_admin() { " · admin" } }
+            @if visit.is_keyed() {
+                form method="post" action="/console/sign-out" {
+                    button.link type="submit" { "Sign out" }
+                }
+            }
+        }
+    }
+}
+
+async fn waiting(visit: &Visit) -> usize {
+    let filter = InboxFilter::default();
+    let page = visit.engine().inbox(&visit.who, &filter, None, BADGE_MAX + 1).await;
+    page.map_or(0, |page| page.rows.len())
+}
+
+fn badge(open: usize) -> String {
+    if open > BADGE_MAX { format!("{BADGE_MAX}+") } else { open.to_string() }
+}
+
+fn announced(open: usize) -> String {
+    match open {
+        0 => "Nothing waits for you.".into(),
+        1 => "One request waits.".into(),
+        more => format!("{} requests wait.", badge(more)),
+    }
+}
+
+/// A page without the menu: for those who are not signed in.
+pub(super) fn bare(status: StatusCode, title: &str, body: &Markup) -> Response<Body> {
+    html_response(status, &frame(&format!("{title} · Holdpoint"), body))
+}
+
+/// A page with a sentence on it.
+pub(super) fn plain(status: StatusCode, title: &str, words: &str) -> Response<Body> {
+    let body = html! {
+        main.sign-in #main { h1 { (title) } p { (words) } p { a href="/console/inbox" { "To the inbox" } } }
+    };
+    bare(status, title, &body)
+}
+
+fn frame(title: &str, body: &Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) }
+                link rel="icon" type="image/svg+xml" href=(asset_path("icon.svg"));
+                link rel="stylesheet" href=(asset_path("console.css"));
+                script type="module" src=(asset_path("console.js")) {}
+            }
+            body { (body) }
+        }
+    }
+}
+
+/// What the engine's no looks like.
+pub(super) async fn trouble(visit: &Visit, trouble: &Trouble) -> Response<Body> {
+    let (status, title, words) = told(trouble);
+    let body = html! {
+        h1 { (title) }
+        p.lead { (text::shown(&words)) }
+        p { a href="/console/inbox" { "To the inbox" } }
+    };
+    View::new(title, "", body).status(status).respond(visit).await
+}
+
+/// A status, a title and a sentence.
+pub(super) fn told(trouble: &Trouble) -> (StatusCode, &'static str, String) {
+    let nothing = "There is nothing here, or nothing that you may see.";
+    match trouble {
+        Trouble::Nothing => (StatusCode::NOT_FOUND, "Nothing here", nothing.into()),
+        Trouble::Engine(EngineError::Refused(refusal)) if is_unknown(refusal) => {
+            (StatusCode::NOT_FOUND, "Nothing here", nothing.into())
+        }
+        Trouble::Engine(EngineError::Refused(refusal)) => {
+            (StatusCode::CONFLICT, "This cannot be done", sentence(&refusal.to_string()))
+        }
+        Trouble::Engine(EngineError::Draining) => {
+            let words = "The server is shutting down. Try again in a moment.";
+            (StatusCode::SERVICE_UNAVAILABLE, "One moment", words.into())
+        }
+        Trouble::Engine(EngineError::Fault(Fault::Retriable(_))) => {
+            let words = "The server is busy. Nothing was changed; try again in a moment.";
+            (StatusCode::SERVICE_UNAVAILABLE, "One moment", words.into())
+        }
+        Trouble::Engine(EngineError::Fault(Fault::Permanent(why) | Fault::Corrupt(why))) => {
+            tracing::error!(why, "a page could not be shown");
+            let words = "The store does not answer as it should. An operator must look at the log.";
+            (StatusCode::SERVICE_UNAVAILABLE, "The store has failed", words.into())
+        }
+        Trouble::Engine(EngineError::Corrupt(corruption)) => {
+            tracing::error!(run.id = %corruption.run, why = corruption.why, "journal does not fold");
+            let words = "The journal of this run does not check out. An operator must look at it.";
+            (StatusCode::INTERNAL_SERVER_ERROR, "A damaged run", words.into())
+        }
+    }
+}
+
+/// Unknown and forbidden look the same (D2).
+fn is_unknown(refusal: &Refusal) -> bool {
+    matches!(
+        refusal,
+        Refusal::UnknownWorkflow(_)
+            | Refusal::UnknownSession(_)
+            | Refusal::UnknownRun(_)
+            | Refusal::UnknownRequest(_)
+            | Refusal::UnknownCheckpoint(_)
+    )
+}
+
+/// A message of ours, as a sentence.
+pub(super) fn sentence(message: &str) -> String {
+    let mut letters = message.chars();
+    let first = letters.next().map(|first| first.to_uppercase().collect::<String>());
+    format!("{}{}.", first.unwrap_or_default(), letters.as_str())
+}
+
+/// Somewhere else, by GET.
+pub(super) fn redirect(path: &str) -> Response<Body> {
+    let response = Response::builder().status(StatusCode::SEE_OTHER).header(header::LOCATION, path);
+    response.body(Body::empty()).unwrap_or_default()
+}
+
+fn html_response(status: StatusCode, page: &Markup) -> Response<Body> {
+    let response = Response::builder()
+        .status(status)
+        .header(header::CONTENT_TYPE, "text/html; charset=utf-8")
+        .header(header::CACHE_CONTROL, "no-store");
+    response.body(Body::from(page.0.clone())).unwrap_or_default()
+}
+
+fn asset_path(name: &str) -> String {
+    format!("/console/assets/{name}?v={}", *ASSETS)
+}
+
+/// A file that pages need.
+pub(super) fn asset(name: &str) -> Response<Body> {
+    let (kind, text) = match name {
+        "console.css" => ("text/css; charset=utf-8", STYLE),
+        "console.js" => ("text/javascript; charset=utf-8", SCRIPT),
+        "icon.svg" => ("image/svg+xml", ICON),
+        &_ => return plain(StatusCode::NOT_FOUND, "Nothing here", "There is no such file."),
+    };
+    let response = Response::builder()
+        .header(header::CONTENT_TYPE, kind)
+        .header(header::CACHE_CONTROL, "public, max-age=31536000, immutable");
+    response.body(Body::from(text)).unwrap_or_default()
+}
+
+/// Every answer, guarded.
+pub(super) fn guarded(mut response: Response<Body>) -> Response<Body> {
+    let headers = response.headers_mut();
+    let guards = [
+        ("content-security-policy", POLICY),
+        ("x-content-type-options", "nosniff"),
+        ("x-frame-options", "DENY"),
+        // Not `no-referrer`: browsers would then hide where a form comes from.
+        ("referrer-policy", "same-origin"),
+        ("cross-origin-opener-policy", "same-origin"),
+        ("cross-origin-resource-policy", "same-origin"),
+    ];
+    for (name, value) in guards {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    response
+}

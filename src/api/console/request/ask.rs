@@ -1,0 +1,193 @@
+//! Ask: which form a question gets, and what a filled-in one says.
+
+use axum::http::StatusCode;
+use serde_json::{Map, Value, json};
+
+use crate::api::console::form::{self, Complaints, ROOT, Shape, member, resolved};
+use crate::api::console::request::Draft;
+use crate::api::console::visit::Fields;
+use crate::kernel::{Choice, Kind, Origin, Question};
+
+/// Decisions that put a person's version in place of what is asked about.
+pub(super) const EDITS: [&str; 2] = ["edit", "modify"];
+
+/// Which form a question gets.
+pub(super) enum Ask {
+    /// One of the question's own options.
+    Options(Vec<Choice>),
+    /// The user's turn: words, or the end.
+    Turn,
+    /// Whether a lost call happened.
+    Outcome,
+    /// A decision, with whatever else the schema asks for.
+    Decision { decisions: Vec<String>, members: Vec<Member> },
+    /// Any other value.
+    Value,
+}
+
+/// A member of a decision's answer.
+pub(super) struct Member {
+    pub(super) name: String,
+    pub(super) schema: Value,
+    pub(super) is_required: bool,
+    /// What it is now, where a person may put another version in its place.
+    pub(super) original: Option<Value>,
+}
+
+/// What a form came to.
+pub(super) enum Filled {
+    Value(Value),
+    /// The form again, with what is wrong, or one step further.
+    Again(Box<Draft>, StatusCode),
+}
+
+impl Ask {
+    /// The form for a question.
+    pub(super) fn of(question: &Question) -> Self {
+        let schema = question.response_schema();
+        if question.schema.is_none() && question.kind == Kind::OutcomeCheck {
+            return Self::Outcome;
+        }
+        if question.schema.is_none() && question.origin == Origin::UserTurn {
+            return Self::Turn;
+        }
+        if let Some(ask) = decision(question, &schema) {
+            return ask;
+        }
+        let is_choice = matches!(Shape::of(&schema, &schema, 0), Shape::Choice(_));
+        if is_choice && !question.options.is_empty() {
+            return Self::Options(question.options.clone());
+        }
+        Self::Value
+    }
+}
+
+fn decision(question: &Question, schema: &Value) -> Option<Ask> {
+    let Shape::Object(members) = Shape::of(schema, resolved(schema, schema), 0) else {
+        return None;
+    };
+    let (_, decision, _) = members.iter().find(|(name, ..)| *name == "decision")?;
+    let words = decision.get("enum")?.as_array()?.iter().filter_map(Value::as_str);
+    let decisions: Vec<_> = words.map(str::to_owned).collect();
+    let is_editable = decisions.iter().any(|word| EDITS.contains(&word.as_str()));
+    let original = |name: &str| {
+        let Origin::Gate(call) = &question.origin else {
+            return question.context.get(name).cloned();
+        };
+        (name == "arguments").then(|| call.arguments.clone())
+    };
+    let members = members.into_iter().filter(|(name, ..)| *name != "decision");
+    let members = members.map(|(name, schema, is_required)| Member {
+        name: name.to_owned(),
+        schema: schema.clone(),
+        is_required,
+        original: original(name).filter(|_| is_editable),
+    });
+    Some(Ask::Decision { decisions, members: members.collect() })
+}
+
+/// What was filled in.
+pub(super) fn filled(question: &Question, ask: &Ask, fields: &Fields) -> Filled {
+    let schema = question.response_schema();
+    let value = match ask {
+        Ask::Turn if fields.get("verb") == Some("end") => Some(json!({"verb": "end"})),
+        Ask::Options(_) | Ask::Turn => fields.given(ROOT).map(Value::from),
+        Ask::Outcome => outcome(fields),
+        Ask::Decision { members, .. } => return decided(&schema, members, fields),
+        Ask::Value => form::read(fields, &schema, ROOT),
+    };
+    if let Some(grown) = fields.get("grow") {
+        return again(Draft { value, grown: Some(grown.into()), ..Draft::default() });
+    }
+    taken(&schema, value, question)
+}
+
+/// The value, if it fits; the form again, with the reasons, if not.
+fn taken(schema: &Value, value: Option<Value>, question: &Question) -> Filled {
+    let Some(value) = value else {
+        let complaints = Complaints::from([(String::new(), "This is needed.".to_owned())]);
+        return wrong(Draft { complaints, ..Draft::default() });
+    };
+    let complaints = form::check(schema, &value);
+    // What the kernel reads into the schema (a label for an option, say) is its business.
+    if complaints.is_empty() || question.read(&value).is_ok() {
+        return Filled::Value(value);
+    }
+    wrong(Draft { value: Some(value), complaints, ..Draft::default() })
+}
+
+fn outcome(fields: &Fields) -> Option<Value> {
+    match fields.given("verb")? {
+        "happened" => {
+            let text = fields.get("result").unwrap_or_default();
+            let result = serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
+            Some(json!({"verb": "happened", "result": result}))
+        }
+        verb => Some(json!({"verb": verb})),
+    }
+}
+
+fn decided(schema: &Value, members: &[Member], fields: &Fields) -> Filled {
+    let word = fields.given("decision").unwrap_or_default();
+    let mut answer = Map::new();
+    answer.insert("decision".into(), word.into());
+    let is_edit = EDITS.contains(&word) && members.iter().any(|member| member.original.is_some());
+    for one in members {
+        let value = match &one.original {
+            None => form::read(fields, &one.schema, &member(ROOT, &one.name)),
+            Some(original) if is_edit => Some(edited(one, original, fields)),
+            Some(_) => None,
+        };
+        if let Some(value) = value {
+            answer.insert(one.name.clone(), value);
+        }
+    }
+    let value = Value::Object(answer);
+    let editing = is_edit.then(|| word.to_owned());
+    let draft = |complaints: Complaints| Draft {
+        value: Some(value.clone()),
+        complaints,
+        editing: editing.clone(),
+        ..Draft::default()
+    };
+    if let Some(grown) = fields.get("grow") {
+        return again(Draft { grown: Some(grown.into()), ..draft(Complaints::new()) });
+    }
+    if fields.get("back").is_some() {
+        return again(draft(Complaints::new()));
+    }
+    let complaints = form::check(schema, &value);
+    if !complaints.is_empty() {
+        return wrong(draft(complaints));
+    }
+    let is_changed = members.iter().any(|member| {
+        member.original.is_some() && member.original.as_ref() != value.get(&member.name)
+    });
+    if is_edit && !is_changed {
+        let notice = "Nothing was changed. Change something, or go back and decide on it as it is.";
+        let draft = draft(Complaints::new());
+        return wrong(Draft { notice: Some(notice.into()), ..draft });
+    }
+    if is_edit && fields.get("confirmed").is_none() {
+        return again(Draft { is_review: true, ..draft(Complaints::new()) });
+    }
+    Filled::Value(value)
+}
+
+/// A person's version: from the fields, or from what they reviewed.
+fn edited(one: &Member, original: &Value, fields: &Fields) -> Value {
+    let reviewed = fields.get(&format!("reviewed/{}", one.name));
+    if let Some(reviewed) = reviewed.and_then(|text| serde_json::from_str(text).ok()) {
+        return reviewed;
+    }
+    let filled = form::read(fields, &one.schema, &member(ROOT, &one.name));
+    form::over(&one.schema, original, filled)
+}
+
+fn again(draft: Draft) -> Filled {
+    Filled::Again(Box::new(draft), StatusCode::OK)
+}
+
+fn wrong(draft: Draft) -> Filled {
+    Filled::Again(Box::new(draft), StatusCode::UNPROCESSABLE_ENTITY)
+}

@@ -1,0 +1,194 @@
+//! Request: one question, what it is about, and the form that answers it.
+//!
+//! What is shown is what is stored, and the form carries its digest (K3). A question that has ended
+//! says how, and by whom.
+
+mod ask;
+mod form;
+mod show;
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::{Response, StatusCode};
+use serde_json::Value;
+
+use crate::api::console::form::Complaints;
+use crate::api::console::page::{self, Trouble, View};
+use crate::api::console::text;
+use crate::api::console::visit::Visit;
+use crate::engine::{AnswerRequest, EngineError};
+use crate::kernel::{Closing, Event, Millis, Question, Recorded, Refusal, RequestId, Run, replay};
+use ask::{Ask, Filled};
+
+/// Events of a run that a page looks back on.
+const JOURNAL_MAX: u32 = 5_000;
+
+/// A question and its run.
+pub(super) struct Case {
+    pub(super) id: RequestId,
+    pub(super) run: Run,
+    pub(super) question: Question,
+    pub(super) journal: Vec<Recorded>,
+    pub(super) ended: Option<Ended>,
+}
+
+/// How a question ended.
+pub(super) enum Ended {
+    Answered {
+        by: String,
+        door: String,
+        value: Value,
+        at: Millis,
+    },
+    Closed {
+        closing: Closing,
+        by: String,
+        at: Millis,
+    },
+    /// Its run was over.
+    RunOver,
+}
+
+/// What is filled in, and what is wrong with it.
+#[derive(Default)]
+pub(super) struct Draft {
+    pub(super) value: Option<Value>,
+    pub(super) complaints: Complaints,
+    pub(super) notice: Option<String>,
+    /// The list that is to have one more place.
+    pub(super) grown: Option<String>,
+    /// The decision whose arguments are being edited.
+    pub(super) editing: Option<String>,
+    /// Whether an edit is shown for review before it is sent.
+    pub(super) is_review: bool,
+}
+
+/// The page of a request.
+pub(super) async fn page(visit: &Visit, id: &str) -> Result<Response<Body>, Trouble> {
+    let case = load(visit, id).await?;
+    let editing = visit.query.given("edit").map(str::to_owned);
+    let draft = Draft { editing, ..Draft::default() };
+    Ok(shown(visit, &case, &draft, StatusCode::OK).await)
+}
+
+/// Takes an answer.
+pub(super) async fn answer(visit: &Visit, id: &str) -> Result<Response<Body>, Trouble> {
+    let case = load(visit, id).await?;
+    if case.ended.is_some() {
+        let notice = Some("What you sent came too late and was not taken.".to_owned());
+        let draft = Draft { notice, ..Draft::default() };
+        return Ok(shown(visit, &case, &draft, StatusCode::CONFLICT).await);
+    }
+    let value = match ask::filled(&case.question, &Ask::of(&case.question), &visit.fields) {
+        Filled::Value(value) => value,
+        Filled::Again(draft, status) => return Ok(shown(visit, &case, &draft, status).await),
+    };
+    // A form of ours always says what it showed; one that does not is refused as out of date.
+    let digest = visit.fields.get("digest").unwrap_or_default().to_owned();
+    let key = visit.fields.get("key").unwrap_or_default().to_owned();
+    let answers = vec![(case.id.to_string(), value.clone(), Some(digest))];
+    let request = AnswerRequest { answers, key, ..AnswerRequest::default() };
+    match visit.engine().answer(request, &visit.who).await {
+        Ok(_) => Ok(page::redirect(&format!("/console/requests/{}", case.id))),
+        Err(error) => refused(visit, id, value, error).await,
+    }
+}
+
+/// The form again, with the reason; or how the question ended meanwhile.
+async fn refused(
+    visit: &Visit,
+    id: &str,
+    value: Value,
+    error: EngineError,
+) -> Result<Response<Body>, Trouble> {
+    let mut draft = Draft::default();
+    let mut status = StatusCode::CONFLICT;
+    match &error {
+        EngineError::Refused(Refusal::WrongAnswer { mismatch, .. }) => {
+            let why = page::sentence(&mismatch.to_string());
+            draft.complaints.insert(mismatch.at.clone(), why);
+            draft.value = Some(value);
+            status = StatusCode::UNPROCESSABLE_ENTITY;
+        }
+        EngineError::Refused(Refusal::StaleDigest { .. }) => {
+            let words = "What is asked is not what you were shown. Look again before you answer.";
+            draft.notice = Some(words.into());
+        }
+        EngineError::Refused(
+            Refusal::AlreadyAnswered { .. }
+            | Refusal::RequestClosed { .. }
+            | Refusal::RunOver { .. },
+        ) => {
+            draft.notice = Some("What you sent came too late and was not taken.".into());
+        }
+        EngineError::Refused(_) | EngineError::Fault(_) | EngineError::Draining => {
+            let (told, _, words) = page::told(&Trouble::Engine(error.clone()));
+            (status, draft.notice, draft.value) = (told, Some(words), Some(value));
+        }
+        EngineError::Corrupt(_) => return Err(error.into()),
+    }
+    let case = load(visit, id).await?;
+    Ok(shown(visit, &case, &draft, status).await)
+}
+
+/// Takes a question back.
+pub(super) async fn withdraw(visit: &Visit, id: &str) -> Result<Response<Body>, Trouble> {
+    match visit.engine().withdraw(id, &visit.who).await {
+        Ok(_) | Err(EngineError::Refused(Refusal::AlreadyAnswered { .. })) => {
+            Ok(page::redirect(&format!("/console/requests/{id}")))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn shown(visit: &Visit, case: &Case, draft: &Draft, status: StatusCode) -> Response<Body> {
+    let title = text::first_words(&case.question.prompt, 60);
+    let live = format!("/console/runs/{}/live?after={}", case.run.id, case.run.version);
+    let body = show::body(visit, case, draft).await;
+    View::new(title, "inbox", body).live(live).status(status).respond(visit).await
+}
+
+/// The question, open or not, with what came of it.
+async fn load(visit: &Visit, id: &str) -> Result<Case, Trouble> {
+    let id = RequestId::parse(id).map_err(|_| Trouble::Nothing)?;
+    let run = visit.engine().run(id.run.as_str(), &visit.who).await?.run;
+    let journal = visit.engine().journal(id.run.as_str(), JOURNAL_MAX, &visit.who).await?;
+    let open = run.questions.get(&id.ordinal).cloned();
+    let is_open = open.is_some();
+    let question = open.or_else(|| asked(&run, &journal, id.ordinal)).ok_or(Trouble::Nothing)?;
+    let ended = if is_open { None } else { Some(ended(&journal, id.ordinal)) };
+    Ok(Case { id, run, question, journal, ended })
+}
+
+/// The question as it was asked: from the run folded up to there, or else from its event alone.
+fn asked(run: &Run, journal: &[Recorded], ordinal: u32) -> Option<Question> {
+    let index = journal.iter().position(|recorded| {
+        let Event::Asked(question) = &recorded.event else { return false };
+        question.ordinal == ordinal
+    })?;
+    let folded = replay(&run.id, Arc::clone(&run.workflow), journal.get(..=index)?).ok();
+    let kept = folded.and_then(|mut folded| folded.questions.remove(&ordinal));
+    let recorded = journal.get(index)?;
+    let Event::Asked(question) = &recorded.event else { return None };
+    Some(kept.unwrap_or_else(|| Question { asked_at: recorded.at, ..question.clone() }))
+}
+
+fn ended(journal: &[Recorded], ordinal: u32) -> Ended {
+    let ending = journal.iter().find_map(|recorded| {
+        let at = recorded.at;
+        if let Event::Answered { ordinal: one, value, by, door, .. } = &recorded.event
+            && *one == ordinal
+        {
+            let (by, door, value) = (by.clone(), door.clone(), value.clone());
+            return Some(Ended::Answered { by, door, value, at });
+        }
+        if let Event::Closed { ordinal: one, closing, by } = &recorded.event
+            && *one == ordinal
+        {
+            return Some(Ended::Closed { closing: *closing, by: by.clone(), at });
+        }
+        None
+    });
+    ending.unwrap_or(Ended::RunOver)
+}

@@ -1,0 +1,137 @@
+//! Show: the page of a request: what is asked, what would happen, what was said before, the form.
+
+use maud::{Markup, html};
+
+use crate::api::console::request::{Case, Draft, Ended, form};
+use crate::api::console::visit::Visit;
+use crate::api::console::{conversation, listing, outlook, sessions, text};
+use crate::engine::InboxFilter;
+use crate::kernel::{Closing, Origin, Question};
+
+/// Messages before the question that are shown with it.
+const RECENT: usize = 6;
+
+/// The page's content.
+pub(super) async fn body(visit: &Visit, case: &Case, draft: &Draft) -> Markup {
+    let question = &case.question;
+    let state = match &case.ended {
+        Some(_) => "closed".to_owned(),
+        None => question.digest(&case.run.id),
+    };
+    html! {
+        nav.trail aria-label="Trail" { a href="/console/inbox" { "Inbox" } " / " span.mono { (case.id) } }
+        article #request .request data-swap data-keep=(state) {
+            p.meta {
+                (listing::kind(question.kind))
+                span { a href={ "/console/runs/" (case.run.id) } { (case.run.workflow.name) } " · step " (text::shown(&question.step)) }
+                span { "asked " (text::ago(question.asked_at, visit.now)) }
+                @if let (Some(at), None) = (question.deadline, &case.ended) { (text::deadline(at, visit.now)) }
+            }
+            h1.prompt { (text::ticked(&question.prompt)) }
+            (author(question))
+            @if let Some(notice) = &draft.notice { p.notice role="alert" { (text::shown(notice)) } }
+            @if let Some(ended) = &case.ended {
+                (closed(visit, case, ended).await)
+            }
+            div.desk {
+                (outlook::panel(case, draft.editing.is_some()))
+                div.beside { (before(case)) (fine_print(case)) }
+                @if case.ended.is_none() {
+                    section.panel.form aria-label="Your answer" { (form::form(visit, case, draft)) }
+                }
+            }
+        }
+    }
+}
+
+/// Whose words the question is.
+fn author(question: &Question) -> Markup {
+    let is_agents = matches!(question.origin, Origin::ToolCall(_) | Origin::Directive);
+    html! {
+        @match (&question.agent, is_agents) {
+            (Some(agent), true) => {
+                p.byline { span.mark { "Agent’s words" } " The question, its facts and its options were written by the agent " strong { (agent) } "." }
+            }
+            (Some(agent), false) => { p.byline { "Asked by the workflow, for the agent " strong { (agent) } "." } }
+            (None, _) => { p.byline { "Asked by the workflow." } }
+        }
+    }
+}
+
+/// How it ended, and what can be done now.
+async fn closed(visit: &Visit, case: &Case, ended: &Ended) -> Markup {
+    let next = visit.engine().inbox(&visit.who, &InboxFilter::default(), None, 1).await;
+    let next = next.ok().and_then(|page| page.rows.into_iter().next());
+    html! {
+        div.closed role="status" {
+            @match ended {
+                Ended::Answered { by, door, value, at } => {
+                    p.lead { strong { @if *by == visit.who.id { "You" } @else { (by) } } " answered this " (text::ago(*at, visit.now)) " · " (door) }
+                    (text::answer(value))
+                }
+                Ended::Closed { closing, by, at } => {
+                    p.lead { (how(*closing, by)) " " (text::ago(*at, visit.now)) "." }
+                }
+                Ended::RunOver => { p.lead { "Its run was over before anybody answered." } }
+            }
+            div.buttons {
+                a.button href={ "/console/runs/" (case.run.id) } { "See the run" }
+                @if let Some(next) = next {
+                    a.button.primary href={ "/console/requests/" (next.id()) } { "Next in the inbox" }
+                }
+            }
+        }
+    }
+}
+
+fn how(closing: Closing, by: &str) -> String {
+    match closing {
+        Closing::Rejected => "Nobody answered in time, which is a no;".into(),
+        Closing::Passed => "Nobody answered in time, and the run went on without;".into(),
+        Closing::Withdrawn => format!("{by} took this question back"),
+    }
+}
+
+/// What was said before.
+fn before(case: &Case) -> Markup {
+    let said = case.run.conversation.get(..case.question.messages);
+    let said = said.unwrap_or(&case.run.conversation);
+    let mut said: Vec<_> = said.iter().filter_map(|message| message.cleaned()).collect();
+    // The question itself is said too; it stands at the top of the page already.
+    said.pop_if(|last| last.text == case.question.prompt);
+    let skipped = said.len().saturating_sub(RECENT);
+    html! {
+        section.panel.said aria-label="What was said before" {
+            h2 { "What was said before" }
+            p.quiet { "Written by callers and agents; nobody has checked it." }
+            @if said.is_empty() { p.quiet { "Nothing yet." } }
+            @for message in said.iter().skip(skipped) { (conversation::bubble(message)) }
+            @if skipped > 0 {
+                p { a href={ "/console/runs/" (case.run.id) } { (skipped) " earlier messages" } }
+            }
+        }
+    }
+}
+
+/// Where it belongs, for whoever wants to know exactly.
+fn fine_print(case: &Case) -> Markup {
+    html! {
+        details.panel.fine #fine-print {
+            summary { "Details" }
+            dl.facts {
+                div { dt { "Request" } dd.mono { (case.id) } }
+                div { dt { "Run" } dd.mono { a href={ "/console/runs/" (case.run.id) } { (case.run.id) } } }
+                div { dt { "Session" } dd.mono { a href={ "/console/sessions/" (sessions::encoded(case.run.session.as_str())) } { (text::shown(case.run.session.as_str())) } } }
+                div { dt { "Owner" } dd { (case.run.owner) } }
+                div { dt { "Asked" } dd { (text::time(case.question.asked_at)) } }
+                div { dt { "Digest of what is shown" } dd.mono { (case.question.digest(&case.run.id)) } }
+            }
+            @if case.ended.is_none() {
+                form method="post" action={ "/console/requests/" (case.id) "/withdraw" } {
+                    p.quiet { "Taking a question back is not an answer: the run is told that there will be none." }
+                    button.danger type="submit" { "Take the question back" }
+                }
+            }
+        }
+    }
+}

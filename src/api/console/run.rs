@@ -1,0 +1,261 @@
+//! Run: one execution, looked at whole: why it stands where it stands, the drawing, the time, what
+//! was said, and what can be done about it.
+
+use axum::body::Body;
+use axum::http::Response;
+use maud::{Markup, html};
+
+use crate::api::console::page::{self, Trouble, View};
+use crate::api::console::visit::Visit;
+use crate::api::console::{conversation, graph, listing, sessions, text, timeline};
+use crate::engine::{CheckpointView, ForkRequest};
+use crate::kernel::{Event, Millis, Recorded, RequestId, Run, Status};
+use crate::ports::Head;
+
+/// Events that a page looks back on; the rest is in the journal.
+const JOURNAL_MAX: u32 = 5_000;
+/// Checkpoints that a page offers; older ones can be forked from the command line.
+const CHECKPOINTS_MAX: usize = 20;
+
+/// The page of a run.
+pub(super) async fn page(visit: &Visit, id: &str) -> Result<Response<Body>, Trouble> {
+    let view = visit.engine().run(id, &visit.who).await?;
+    let (run, head) = (&view.run, &view.head);
+    let journal = visit.engine().journal(id, JOURNAL_MAX, &visit.who).await?;
+    let checkpoints = visit.engine().checkpoints(id, &visit.who).await?;
+    let is_cut = u64::from(JOURNAL_MAX) < run.version;
+    let body = html! {
+        nav.trail aria-label="Trail" { a href="/console/runs" { "Runs" } " / " span.mono { (run.id) } }
+        div #run data-swap {
+            div.head { h1 { (run.workflow.name) " " (listing::status(&head.status)) } }
+            p.why { (why(run, visit.now)) }
+            @if is_cut { p.notice { "Only the last " (JOURNAL_MAX) " events are shown." } }
+            div.split.wide {
+                div {
+                    section.panel aria-label="Conversation" { h2 { "Conversation" } (conversation::feed(run, &journal)) (ending(run, &journal)) }
+                }
+                div {
+                    section.panel aria-label="Drawing" { h2 { "Where it is" } (graph::marked(run, &journal)) (legend()) }
+                    section.panel aria-label="Timeline" { h2 { "Where the time went" } (timeline::waterfall(run, &journal, visit.now)) }
+                    (facts(run, head, visit.now))
+                    (grants(run, visit.now))
+                    (forks(run, &journal, &checkpoints, visit))
+                    (stop(run))
+                }
+            }
+        }
+    };
+    let live = format!("/console/runs/{}/live?after={}", run.id, run.version);
+    Ok(View::new(run.workflow.name.clone(), "runs", body).live(live).respond(visit).await)
+}
+
+/// One sentence that says why it is not moving, or that it is.
+fn why(run: &Run, now: Millis) -> Markup {
+    match &run.status {
+        Status::Waiting { since } => {
+            let count = run.questions.len();
+            let first = run.questions.values().next();
+            html! {
+                "It waits for a person, asked " (text::ago(*since, now)) ": "
+                @if let Some(first) = first {
+                    a href={ "/console/requests/" (RequestId { run: run.id.clone(), ordinal: first.ordinal }) } {
+                        (text::ticked(&text::first_words(&first.prompt, 120)))
+                    }
+                }
+                @if count > 1 { " and " (count - 1) " more" }
+            }
+        }
+        Status::Running => running(run, now),
+        Status::Completed => html! { "It was completed " (text::ago(run.updated_at, now)) "." },
+        Status::Failed(failure) => {
+            html! { "It failed " (text::ago(run.updated_at, now)) ": " (text::shown(&failure.message)) " " code { (failure.code) } }
+        }
+        Status::Cancelled { by } => {
+            html! { (by) " cancelled it " (text::ago(run.updated_at, now)) "." }
+        }
+    }
+}
+
+fn running(run: &Run, now: Millis) -> Markup {
+    let retry = run.turns.values().find_map(|turn| Some((turn, turn.retry_at?)));
+    html! {
+        @if let Some((turn, at)) = retry {
+            "Step " strong { (turn.step) } " failed and is tried again " (text::deadline(at, now)) "."
+        } @else if let Some(turn) = run.turns.values().next() {
+            "It is working: " strong { (turn.agent) } " is at step " strong { (turn.step) }
+            @if let Some(open) = turn.calls.first() { ", calling " code { (text::shown(&open.call.tool)) } } "."
+        } @else { "It is working." }
+    }
+}
+
+fn legend() -> Markup {
+    html! {
+        p.legend aria-hidden="true" {
+            span.key.asks-now { "waits for a person" } span.key.works-now { "working" } span.key.been { "has been there" }
+        }
+    }
+}
+
+/// The result, at the foot of the conversation.
+fn ending(run: &Run, journal: &[Recorded]) -> Markup {
+    let cancelled = journal.iter().rev().find_map(|recorded| {
+        let Event::Cancelled { by, reason } = &recorded.event else { return None };
+        Some((by, reason))
+    });
+    html! {
+        @if let Some(output) = &run.output { div.output { h3 { "Result" } (text::value(output)) } }
+        @if let Status::Failed(failure) = &run.status {
+            div.output.bad { h3 { "Failed" } p.prose { (text::shown(&failure.message)) } }
+        }
+        @if let Some((by, reason)) = cancelled {
+            div.output.bad { h3 { "Cancelled by " (by) } @if !reason.is_empty() { p.prose { (text::shown(reason)) } } }
+        }
+    }
+}
+
+fn facts(run: &Run, head: &Head, now: Millis) -> Markup {
+    let spent = run.spent;
+    html! {
+        section.panel aria-label="Facts" {
+            h2 { "Facts" }
+            dl.facts {
+                div { dt { "Started" } dd { (text::time(run.started_at)) } }
+                div { dt { "Last change" } dd { (text::ago(run.updated_at, now)) } }
+                div { dt { "Owner" } dd { (run.owner) } }
+                div { dt { "Session" } dd.mono { a href={ "/console/sessions/" (sessions::encoded(run.session.as_str())) } { (text::shown(run.session.as_str())) } } }
+                div { dt { "Workflow" } dd { a href={ "/console/workflows/" (run.workflow.name) } { (run.workflow.name) } " " span.mono.quiet { (text::short(&run.definition)) } } }
+                @if let Some((from, version)) = &run.forked_from {
+                    div { dt { "Forked from" } dd.mono { a href={ "/console/runs/" (from) } { (text::short(from.as_str())) } " at " (version) } }
+                }
+                div { dt { "Steps" } dd { (spent.steps) } }
+                div { dt { "Model calls" } dd { (spent.model_calls) } }
+                div { dt { "Tool calls" } dd { (spent.tool_calls) } }
+                div { dt { "Tokens" } dd { (run.usage.input_tokens) " read, " (run.usage.output_tokens) " written" } }
+                div { dt { "Events" } dd { (head.version) } }
+                @for (name, value) in &run.metadata { div { dt { (text::shown(name)) } dd { (text::shown(value)) } } }
+            }
+        }
+    }
+}
+
+fn grants(run: &Run, now: Millis) -> Markup {
+    if run.grants.is_empty() {
+        return html! {};
+    }
+    html! {
+        section.panel aria-label="Allowed tools" {
+            h2 { "Allowed for the rest of the run" }
+            ul.plain { @for grant in &run.grants {
+                li {
+                    code { (text::shown(&grant.tool)) } " by " (grant.by) " "
+                    @if let Some(until) = grant.until { (text::deadline(until, now)) }
+                    @if !run.status.is_over() {
+                        form.inline method="post" action={ "/console/runs/" (run.id) "/revoke" } {
+                            input type="hidden" name="tool" value=(grant.tool);
+                            button type="submit" { "Take it back" }
+                        }
+                    }
+                }
+            } }
+        }
+    }
+}
+
+/// Where the run can be taken up anew, and what would run again.
+fn forks(run: &Run, journal: &[Recorded], all: &[CheckpointView], visit: &Visit) -> Markup {
+    if all.is_empty() {
+        return html! {};
+    }
+    html! {
+        details.panel #forks {
+            summary { "Fork from a checkpoint" }
+            p.quiet { "A fork is a new run. It begins with everything up to the checkpoint as it was, repeats none of it, and asks its questions again." }
+            ol.forks {
+                @for one in all.iter().rev().take(CHECKPOINTS_MAX) {
+                    li {
+                        p { strong { (asked_then(one)) } " " span.quiet { (text::ago(one.at, visit.now)) } }
+                        (preview(journal, one))
+                        form.inline method="post" action={ "/console/runs/" (run.id) "/fork" } {
+                            input type="hidden" name="checkpoint" value=(run.id.checkpoint(one.version));
+                            input type="hidden" name="key" value=(visit.engine().fresh_key());
+                            button type="submit" { "Fork from here" }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn asked_then(one: &CheckpointView) -> Markup {
+    let first = one.waiting.as_ref().and_then(|waiting| waiting.questions.first());
+    html! {
+        @match first {
+            Some(question) => { (text::shown(&text::first_words(&question.prompt, 80))) }
+            None => { "Version " (one.version) }
+        }
+    }
+}
+
+/// What came after a checkpoint, which a fork would come to again.
+fn preview(journal: &[Recorded], one: &CheckpointView) -> Markup {
+    let after = journal.iter().filter(|recorded| recorded.version > one.version);
+    let again: Vec<_> = after
+        .filter_map(|recorded| {
+            if let Event::StepStarted { step, agent, attempt: 1, .. } = &recorded.event {
+                return Some(format!("{agent} at {step}"));
+            }
+            let Event::ToolCalled { call, .. } = &recorded.event else { return None };
+            Some(format!("tool {}", call.tool))
+        })
+        .collect();
+    html! {
+        @if again.is_empty() { p.quiet { "Nothing has run since." } }
+        @else { p.quiet { "May run again, by what is answered: " (text::shown(&text::first_words(&again.join(", "), 300))) } }
+    }
+}
+
+fn stop(run: &Run) -> Markup {
+    if run.status.is_over() {
+        return html! {};
+    }
+    html! {
+        details.panel #stop {
+            summary { "Cancel this run" }
+            form method="post" action={ "/console/runs/" (run.id) "/cancel" } {
+                div.field {
+                    label for="reason" { "Why" span.optional { " optional" } }
+                    input #reason name="reason" type="text" maxlength="1000";
+                }
+                p.quiet { "Its open questions close, and nothing more is done. What was done stays done." }
+                button.danger type="submit" { "Cancel the run" }
+            }
+        }
+    }
+}
+
+/// Stops a run.
+pub(super) async fn cancel(visit: &Visit, id: &str) -> Result<Response<Body>, Trouble> {
+    let reason = visit.fields.given("reason").unwrap_or_default();
+    visit.engine().cancel(id, reason, &visit.who).await?;
+    Ok(page::redirect(&format!("/console/runs/{id}")))
+}
+
+/// Forks a run; the fork's page comes next.
+pub(super) async fn fork(visit: &Visit, id: &str) -> Result<Response<Body>, Trouble> {
+    let request = ForkRequest {
+        run: id.to_owned(),
+        checkpoint: visit.fields.get("checkpoint").unwrap_or_default().to_owned(),
+        session: String::new(),
+        key: visit.fields.get("key").unwrap_or_default().to_owned(),
+    };
+    let begun = visit.engine().fork(request, &visit.who).await?;
+    Ok(page::redirect(&format!("/console/runs/{}", begun.run)))
+}
+
+/// Takes back that a tool was allowed.
+pub(super) async fn revoke(visit: &Visit, id: &str) -> Result<Response<Body>, Trouble> {
+    let tool = visit.fields.get("tool").unwrap_or_default();
+    visit.engine().revoke(id, tool, &visit.who).await?;
+    Ok(page::redirect(&format!("/console/runs/{id}")))
+}

@@ -1,0 +1,247 @@
+//! Begin: what the work of a step is, at the moment when it is begun.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::kernel::event::{Event, Failure, Purpose};
+use crate::kernel::gate;
+use crate::kernel::graph::moves::Place;
+use crate::kernel::graph::outcome::{Opening, Outcome};
+use crate::kernel::graph::path::{nth, under};
+use crate::kernel::graph::program::{Ask, Case, OptionsFrom, Steps, Task};
+use crate::kernel::graph::scope::View;
+use crate::kernel::message::ToolCall;
+use crate::kernel::pattern::Draft;
+use crate::kernel::question::{Choice, Origin};
+use crate::kernel::reply;
+use crate::kernel::run::{Run, Turn};
+use crate::kernel::schema;
+use crate::kernel::time::{Millis, duration_ms};
+
+/// What may be chosen of: a person reads all of it.
+const OPTIONS_MAX: usize = 100;
+/// Longer waits are a slip of the pen, and sums with them must not overflow.
+const WAIT_MS_MAX: u64 = 3_660 * 86_400_000;
+
+type Begun = Result<Vec<Event>, Failure>;
+
+/// The events that begin a step's work, or why it cannot be begun.
+pub(super) fn begin(place: &Place<'_>) -> Begun {
+    let path = place.path();
+    let branch =
+        |label: &str| Event::Opened { path: under(&path, label), opening: Opening::Branch };
+    match &place.step.task {
+        Task::Agent { agent, prompt, .. } => {
+            let told = prompt.as_ref().map(|prompt| prompt.fill(&place.view())).transpose();
+            let told = told.map_err(|wrong| place.failed("prompt", &wrong))?;
+            Ok(vec![started(place, agent, told)?])
+        }
+        Task::Tool { tool, .. } => tool_called(place, tool),
+        Task::If { when, .. } => {
+            let holds = when.holds(&place.view()).map_err(|wrong| place.failed("if", &wrong))?;
+            Ok(vec![branch(if holds { "then" } else { "else" })])
+        }
+        Task::Switch { on, cases, otherwise } => {
+            let value = on.eval(&place.view()).map_err(|wrong| place.failed("switch", &wrong))?;
+            chosen(place, &value, cases, otherwise.as_ref()).map(|label| vec![branch(&label)])
+        }
+        Task::Parallel { branches } => Ok(branches.iter().map(|one| branch(&one.name)).collect()),
+        Task::ForEach { items, max_items, .. } => {
+            let list =
+                items.eval(&place.view()).map_err(|wrong| place.failed("for_each", &wrong))?;
+            listed(place, list, *max_items)
+        }
+        Task::Loop { .. } => Ok(place.next_round(0, &Value::Null)),
+        Task::Wait { timer, signal } => {
+            let timer = timer.as_ref().map(|timer| timer.fill(&place.view())).transpose();
+            let timer = timer.map_err(|wrong| place.failed("wait.for", &wrong))?;
+            let until = timer.map(|text| until(place, &text)).transpose()?;
+            let opening = Opening::Wait { until, signal: signal.clone() };
+            Ok(vec![Event::Opened { path, opening }])
+        }
+        Task::Human(ask) => human(place, ask),
+        Task::Extract { values } => {
+            let value =
+                values.fill(&place.view()).map_err(|wrong| place.failed("extract", &wrong))?;
+            Ok(place.came(Outcome::Done(value)))
+        }
+        Task::Sub { workflow, input, input_schema, .. } => {
+            let input = input.fill(&place.view()).map_err(|wrong| place.failed("input", &wrong))?;
+            if let Some(Err(mismatch)) = input_schema.as_ref().map(|one| schema::check(one, &input))
+            {
+                let what = format!("step `{path}`: input{}: {mismatch}", mismatch.at);
+                return Err(Failure::new("input.invalid", what));
+            }
+            let opening = Opening::Scope(input);
+            Ok(vec![Event::Opened { path: under(&path, workflow), opening }])
+        }
+        Task::Group { .. } => {
+            Ok(vec![Event::Opened { path: nth(&path, 1), opening: Opening::Branch }])
+        }
+    }
+}
+
+/// What a person is shown of a step that waits at its gate; what cannot be told yet is left out.
+pub(super) fn preview(place: &Place<'_>) -> Value {
+    match &place.step.task {
+        Task::Agent { agent, prompt, .. } => {
+            let told = prompt.as_ref().and_then(|prompt| prompt.fill(&place.view()).ok());
+            json!({"agent": agent, "prompt": told})
+        }
+        Task::Tool { tool, arguments, .. } => {
+            json!({"tool": tool, "arguments": arguments.fill(&place.view()).ok()})
+        }
+        Task::Sub { workflow, input, .. } => {
+            json!({"workflow": workflow, "input": input.fill(&place.view()).ok()})
+        }
+        Task::If { .. }
+        | Task::Switch { .. }
+        | Task::Parallel { .. }
+        | Task::ForEach { .. }
+        | Task::Loop { .. }
+        | Task::Wait { .. }
+        | Task::Human(_)
+        | Task::Extract { .. }
+        | Task::Group { .. } => {
+            let steps = place.step.task.blocks().into_iter().flat_map(|block| block.iter());
+            json!({"steps": steps.map(|step| step.id.clone()).collect::<Vec<_>>()})
+        }
+    }
+}
+
+fn started(place: &Place<'_>, agent: &str, prompt: Option<String>) -> Result<Event, Failure> {
+    let most = place.run.workflow.limits.steps;
+    if place.run.turns_taken >= most {
+        let what = format!("the run took its {most} steps without coming to an end");
+        return Err(Failure::new("step.cap", what));
+    }
+    Ok(Event::StepStarted {
+        turn: place.run.turns_taken + 1,
+        step: place.path(),
+        agent: agent.to_owned(),
+        attempt: 1,
+        purpose: Purpose::Work,
+        prompt,
+    })
+}
+
+fn tool_called(place: &Place<'_>, tool: &str) -> Begun {
+    let Task::Tool { arguments, .. } = &place.step.task else { return Ok(Vec::new()) };
+    let filled =
+        arguments.fill(&place.view()).map_err(|wrong| place.failed("arguments", &wrong))?;
+    let filled = if filled.is_null() { json!({}) } else { filled };
+    let known = place.run.workflow.tools.get(tool).and_then(|tool| tool.parameters.as_ref());
+    if let Some(Err(mismatch)) = known.map(|known| schema::check(known, &filled)) {
+        let what = format!("step `{}`: arguments{}: {mismatch}", place.frame.path, mismatch.at);
+        return Err(Failure::new("tool.arguments", what));
+    }
+    let begun = started(place, "", None)?;
+    let turn = Turn::new(place.run.turns_taken + 1, place.path(), String::new(), Purpose::Work);
+    let id = format!("{}#{}", place.frame.path, turn.number);
+    let call = ToolCall { id, tool: tool.to_owned(), arguments: filled };
+    Ok(vec![begun, call_of(place.run, &turn, call, place.now)])
+}
+
+/// The intent to make a step's call; or the question whether it may be made (E2, K4).
+pub(in crate::kernel) fn call_of(run: &Run, turn: &Turn, call: ToolCall, now: Millis) -> Event {
+    if let Some(draft) = gate::question(run, turn, &call, "", now) {
+        return Event::Asked(reply::ask(draft, run.endings.len() + 1, now));
+    }
+    let safety = run.workflow.tools.get(&call.tool).map(|tool| tool.safety).unwrap_or_default();
+    Event::ToolCalled { turn: turn.number, call, safety }
+}
+
+/// The way that a value chooses. None is a failure: nothing is passed over in silence.
+fn chosen(
+    place: &Place<'_>,
+    value: &Value,
+    cases: &[Case],
+    otherwise: Option<&Steps>,
+) -> Result<String, Failure> {
+    let same = |case: &Case| match (case.is.as_f64(), value.as_f64()) {
+        (Some(one), Some(other)) => one.total_cmp(&other).is_eq(),
+        (Some(_) | None, _) => case.is == *value,
+    };
+    if let Some(index) = cases.iter().position(same) {
+        return Ok(format!("case{index}"));
+    }
+    if otherwise.is_some() {
+        return Ok("default".into());
+    }
+    let what =
+        format!("step `{}`: no case is `{value}`, and there is no default", place.frame.path);
+    Err(Failure::new("switch.unmatched", what))
+}
+
+fn listed(place: &Place<'_>, list: Value, most: u32) -> Begun {
+    let path = place.path();
+    let Value::Array(items) = list else {
+        let what = format!("step `{path}`: expected a list to go through");
+        return Err(Failure::new("for_each.items", what));
+    };
+    if items.len() > usize::try_from(most).unwrap_or(usize::MAX) {
+        let what = format!("step `{path}`: {} items; the most is {most}", items.len());
+        return Err(Failure::new("for_each.cap", what));
+    }
+    Ok(vec![Event::Opened { path, opening: Opening::Items(items) }])
+}
+
+fn until(place: &Place<'_>, text: &str) -> Result<Millis, Failure> {
+    match duration_ms(text.trim()) {
+        Some(ms) if ms <= WAIT_MS_MAX => Ok(place.now.plus(ms)),
+        Some(_) | None => {
+            let path = &place.frame.path;
+            let what = format!("step `{path}`: `{text}` is no length of time such as `2h`");
+            Err(Failure::new("wait.for", what))
+        }
+    }
+}
+
+fn human(place: &Place<'_>, ask: &Ask) -> Begun {
+    let prompt = ask.prompt.fill(&place.view()).map_err(|wrong| place.failed("prompt", &wrong))?;
+    let context = ask.context.fill(&place.view());
+    let context = context.map_err(|wrong| place.failed("context", &wrong))?;
+    let options = match &ask.options_from {
+        Some(from) => found_options(place, from)?,
+        None => ask.options.clone(),
+    };
+    Ok(place.ask(Draft {
+        step: place.path(),
+        agent: None,
+        turn: None,
+        origin: Origin::HumanStep,
+        kind: ask.kind,
+        prompt,
+        context,
+        options,
+        schema: ask.response_schema.clone(),
+        patience: ask.patience.clone(),
+    }))
+}
+
+fn found_options(place: &Place<'_>, from: &OptionsFrom) -> Result<Vec<Choice>, Failure> {
+    let path = &place.frame.path;
+    let wrong = |what: String| Failure::new("question.options", format!("step `{path}`: {what}"));
+    let list = from.items.eval(&place.view()).map_err(|wrong| place.failed("options", &wrong))?;
+    let Value::Array(items) = list else { return Err(wrong("the options are no list".into())) };
+    if items.is_empty() || items.len() > OPTIONS_MAX {
+        let count = items.len();
+        return Err(wrong(format!("{count} options; expected 1 to {OPTIONS_MAX}")));
+    }
+    let mut choices = Vec::with_capacity(items.len());
+    for item in items {
+        let view = View::with(&place.run.graph, place.number, "option", item);
+        let fill = |template: &crate::kernel::expression::Template| {
+            template.fill(&view).map_err(|wrong| place.failed("options", &wrong))
+        };
+        let label = from.label.as_ref().map(fill).transpose()?.unwrap_or_default();
+        let description = from.description.as_ref().map(fill).transpose()?.unwrap_or_default();
+        choices.push(Choice { id: fill(&from.id)?, label, description });
+    }
+    let ids: BTreeSet<_> = choices.iter().map(|choice| &choice.id).collect();
+    if ids.len() < choices.len() || ids.contains(&String::new()) {
+        return Err(wrong("every option needs an id of its own".into()));
+    }
+    Ok(choices)
+}

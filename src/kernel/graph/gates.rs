@@ -1,0 +1,202 @@
+//! Phase gates: a person looks at a step before it is begun, when its work is done, or when it has
+//! failed; and what their word means.
+//!
+//! - **K4** A step that was rejected, or that nobody let through in time, is not begun.
+//! - **K7** Only the words that are offered mean anything, and silence is a no.
+
+use serde_json::{Value, json};
+
+use crate::kernel::event::Failure;
+use crate::kernel::graph::outcome::{Outcome, Point};
+use crate::kernel::graph::program::{After, PhaseGate, Step};
+use crate::kernel::graph::state::{Abort, Asking, Frame, Phase};
+use crate::kernel::message::readable;
+use crate::kernel::pattern::Draft;
+use crate::kernel::question::{Choice, Kind, Origin};
+use crate::kernel::run::Heard;
+
+/// What a person may say at a point, in the order in which it is offered.
+fn verbs(point: Point, gate: &PhaseGate, frame: &Frame) -> Vec<&'static str> {
+    match point {
+        Point::Before => vec!["approve", "reject", "skip"],
+        Point::After if frame.redone < gate.redo => vec!["continue", "redo", "abort"],
+        Point::After => vec!["continue", "abort"],
+        Point::Review => vec!["approve", "reject", "revise", "modify"],
+        Point::Error if frame.retried + 1 < gate.attempts => vec!["retry", "skip", "abort"],
+        Point::Error => vec!["skip", "abort"],
+    }
+}
+
+/// The question at a point. `shown` is what there is to look at.
+pub(super) fn question(
+    point: Point,
+    step: &Step,
+    gate: &PhaseGate,
+    frame: &Frame,
+    (shown, prompt): (Value, Option<String>),
+) -> Draft {
+    let verbs = verbs(point, gate, frame);
+    let path = frame.path.to_string();
+    let (kind, asked) = match point {
+        Point::Before => (Kind::Approval, format!("May step `{path}` begin?")),
+        Point::After => (Kind::Approval, format!("Step `{path}` is done. Go on?")),
+        Point::Review => (Kind::PlanReview, format!("Step `{path}` made a plan. Go on with it?")),
+        Point::Error => (Kind::Approval, format!("Step `{path}` failed. What now?")),
+    };
+    let mut context = json!({"point": point});
+    if let (Value::Object(context), Value::Object(shown)) = (&mut context, shown) {
+        context.extend(shown);
+    }
+    let choice = |verb: &&'static str| Choice {
+        id: (*verb).to_owned(),
+        label: String::new(),
+        description: meaning(point, verb).to_owned(),
+    };
+    Draft {
+        step: path,
+        agent: step.task.agent().map(str::to_owned),
+        turn: None,
+        origin: Origin::Phase(point),
+        kind,
+        prompt: prompt.unwrap_or(asked),
+        context,
+        options: verbs.iter().map(choice).collect(),
+        schema: Some(schema(&verbs, step)),
+        patience: gate.patience.clone(),
+    }
+}
+
+fn meaning(point: Point, verb: &str) -> &'static str {
+    match (point, verb) {
+        (Point::Before, "approve") => "the step is done",
+        (Point::Before, "reject") => "the step fails, and is not begun",
+        (Point::Review, "approve") => "the run goes on with the plan",
+        (Point::Review, "reject") => "the run fails",
+        (Point::Review, "revise") => {
+            "the plan is made again, with your note in front of the planner"
+        }
+        (Point::Review, "modify") => "the run goes on with your `plan` in place of this one",
+        (_, "skip") => "the step is passed over, and the run goes on",
+        (_, "continue") => "the run goes on",
+        (_, "redo") => "the step is done again, with your note in front of it",
+        (_, "retry") => "the step is tried again",
+        (_, "abort") => "the run ends here",
+        (_, &_) => "",
+    }
+}
+
+/// The schema of an answer: a verb alone, or with a note; a plan where one may be given.
+fn schema(verbs: &[&str], step: &Step) -> Value {
+    let mut properties = json!({"decision": {"enum": verbs}, "note": {"type": "string"}});
+    let mut full = json!({
+        "type": "object",
+        "required": ["decision"],
+        "additionalProperties": false,
+    });
+    let mut alone: Vec<_> = verbs.to_vec();
+    if verbs.contains(&"modify") {
+        alone.retain(|verb| *verb != "modify" && *verb != "revise");
+        properties["plan"] = plan_schema(step).unwrap_or_else(|| json!({}));
+        full["allOf"] = json!([
+            {"if": {"properties": {"decision": {"const": "modify"}}},
+             "then": {"required": ["decision", "plan"]}},
+            {"if": {"properties": {"decision": {"const": "revise"}}},
+             "then": {"required": ["decision", "note"]}},
+        ]);
+    }
+    full["properties"] = properties;
+    json!({"anyOf": [full, {"enum": alone}]})
+}
+
+/// What a plan must look like: the step's own schema, or that of the last step within.
+fn plan_schema(step: &Step) -> Option<Value> {
+    if let Some(schema) = step.task.output() {
+        return Some(schema.clone());
+    }
+    let block = step.task.blocks().into_iter().next()?;
+    plan_schema(block.last()?)
+}
+
+/// What came of a question at a gate.
+pub(super) struct Ruled {
+    pub(super) phase: Phase,
+    /// Whether the step was ordered again, after it was done or after it failed.
+    pub(super) redone: bool,
+    pub(super) retried: bool,
+    /// What the person said to everybody.
+    pub(super) said: Vec<(String, Value)>,
+}
+
+/// What a person's word, or the lack of one, makes of a step.
+pub(super) fn ruling(step: &Step, frame: &Frame, asking: Asking, reply: &Heard) -> Ruled {
+    let path = &frame.path;
+    let ruled = |phase| Ruled { phase, redone: false, retried: false, said: Vec::new() };
+    let (value, by) = match reply {
+        Heard::Answer { value, by, .. } => (value, by),
+        Heard::Nothing | Heard::Expired => {
+            let why = format!("nobody answered at the gate of step `{path}` before its deadline");
+            let failure = Failure::new("question.expired", why);
+            return ruled(Phase::Ended(Outcome::Failed(failure)));
+        }
+        Heard::Withdrawn(by) => {
+            return ruled(Phase::Aborted(Abort::Cancel { by: by.clone() }));
+        }
+    };
+    let verb = value.get("decision").unwrap_or(value).as_str().unwrap_or_default();
+    let note = value.get("note").map(readable).filter(|note| !note.is_empty());
+    let because = note.as_ref().map(|note| format!(": {note}")).unwrap_or_default();
+    let failed =
+        |code: &str, what: &str| Failure::new(code, format!("{by} {what} step `{path}`{because}"));
+    let skipped = || Phase::Ended(Outcome::Skipped(format!("by {by}{because}")));
+    let gate = step.gate.as_ref();
+    let (mut redone, mut retried) = (false, false);
+    let mut said: Vec<_> = note.map(|note| (by.clone(), Value::String(note))).into_iter().collect();
+    let phase = match (asking, verb) {
+        (Asking::Before, "approve") => Phase::Cleared,
+        (Asking::Before | Asking::Error(_), "skip") => skipped(),
+        (Asking::After(work), "continue") | (Asking::Review(work), "approve") => {
+            Phase::Ended(Outcome::Done(work))
+        }
+        (Asking::After(_), "redo") if gate.is_some_and(|gate| frame.redone < gate.redo) => {
+            redone = true;
+            Phase::Cleared
+        }
+        (Asking::Review(_), "revise") if gate.is_some_and(|gate| frame.redone < gate.redo) => {
+            redone = true;
+            Phase::Cleared
+        }
+        (Asking::Review(_), "revise") => {
+            let rounds = frame.redone;
+            let what = format!("step `{path}`: no plan was approved after {rounds} revisions");
+            Phase::Ended(Outcome::Failed(Failure::new("plan.rounds", what)))
+        }
+        (Asking::Review(_), "modify") => {
+            let plan = value.get("plan").cloned().unwrap_or_default();
+            said.push((by.clone(), plan.clone()));
+            Phase::Ended(Outcome::Done(plan))
+        }
+        (Asking::Error(_), "retry")
+            if gate.is_some_and(|gate| frame.retried + 1 < gate.attempts) =>
+        {
+            retried = true;
+            Phase::Cleared
+        }
+        (Asking::After(_) | Asking::Error(_), _) => {
+            Phase::Aborted(Abort::Fail(failed("gate.aborted", "ended the run at")))
+        }
+        (Asking::Before | Asking::Review(_) | Asking::Human, _) => {
+            Phase::Ended(Outcome::Failed(failed("question.rejected", "rejected")))
+        }
+    };
+    Ruled { phase, redone, retried, said }
+}
+
+/// Whether, and where, a person looks at work that is done.
+pub(super) fn after(step: &Step) -> Option<(Point, &PhaseGate)> {
+    let gate = step.gate.as_ref()?;
+    match gate.after {
+        After::Nothing => None,
+        After::Look => Some((Point::After, gate)),
+        After::Review => Some((Point::Review, gate)),
+    }
+}

@@ -1,0 +1,26 @@
+//! The free graph: a workflow as a tree of steps, of which many may be under way at the same time.
+//!
+//! `program` is what a file says, `state` where a run of it stands. `moves` and `begin` say what
+//! follows of itself, as events; `fold` is what these events change. `gates` are the points at which
+//! a person looks, `scope` which values an expression sees.
+
+mod begin;
+mod fold;
+mod gates;
+mod moves;
+mod outcome;
+mod path;
+mod program;
+mod scope;
+mod state;
+
+pub use outcome::{Opening, Outcome, Point};
+pub use program::{
+    ATTEMPTS_DEFAULT, After, Ask, Branch, Case, ITEMS_DEFAULT, OptionsFrom, PhaseGate, Program,
+    REDO_DEFAULT, REVISE_DEFAULT, Step, Steps, Task,
+};
+pub use state::State;
+
+pub(super) use begin::call_of;
+pub(super) use fold::{asked, begin, came, heard, opened, settled, signal, turned, working};
+pub(super) use moves::{due, next};

@@ -1,0 +1,189 @@
+//! Heard: what a question changes when it is asked, and what came of it when it ended; told to
+//! whoever waits for it: an agent's call, a gate, a step, the workflow as a whole.
+
+use serde_json::Value;
+
+use crate::kernel::budget;
+use crate::kernel::evolve::{say, tool_outcome, tool_returned, turn_of};
+use crate::kernel::gate::{self, Ruling};
+use crate::kernel::graph;
+use crate::kernel::message::{Audience, Message, Speaker, ToolCall};
+use crate::kernel::question::{Origin, Question};
+use crate::kernel::run::{CallWaits, Ending, Grant, Heard, Last, OpenCall, Run};
+use crate::kernel::time::Millis;
+use crate::kernel::workflow::Pattern;
+
+pub(super) fn asked(run: &mut Run, question: &Question, at: Millis) -> Result<(), &'static str> {
+    if usize::try_from(question.ordinal) != Ok(run.endings.len() + 1) {
+        return Err("questions are counted one by one");
+    }
+    let mut question = question.clone();
+    question.asked_at = at;
+    question.remind_at = question.remind_ms.map(|ms| at.plus(ms));
+    let agent = question.agent.clone().unwrap_or_default();
+    let spoken = Message::text(Speaker::Assistant, agent.clone(), question.prompt.clone());
+    let is_graph = matches!(run.workflow.pattern, Pattern::Graph(_));
+    match &question.origin {
+        Origin::UserTurn | Origin::Budget(_) => {}
+        Origin::Phase(point) => {
+            graph::asked(run, &question.step, question.ordinal, Some(*point), at)?;
+        }
+        Origin::HumanStep if is_graph => {
+            graph::asked(run, &question.step, question.ordinal, None, at)?;
+            say(run, spoken);
+        }
+        Origin::Directive | Origin::HumanStep => say(run, spoken),
+        Origin::ToolCall(call) => {
+            let number = question.turn.ok_or("a tool call's question belongs to a turn")?;
+            let waits = CallWaits::Person(question.ordinal);
+            let call = ToolCall {
+                id: call.clone(),
+                tool: crate::kernel::plan::ASK_TOOL.into(),
+                arguments: Value::Null,
+            };
+            turn_of(run, number)?.calls.push(OpenCall { call, waits });
+            say(run, spoken.to(Audience::Except(agent)));
+        }
+        Origin::LostOutcome(call) => {
+            let number = question.turn.ok_or("a tool call's question belongs to a turn")?;
+            let open = turn_of(run, number)?.calls.iter_mut().find(|open| open.call.id == *call);
+            open.ok_or("no such call is open")?.waits = CallWaits::Person(question.ordinal);
+        }
+        Origin::Gate(call) => {
+            let number = question.turn.ok_or("a tool call's question belongs to a turn")?;
+            let waits = CallWaits::Person(question.ordinal);
+            let turn = turn_of(run, number)?;
+            turn.calls.push(OpenCall { call: (**call).clone(), waits });
+            if turn.is_tools() {
+                turn.made = Some((**call).clone());
+            }
+        }
+    }
+    question.messages = run.conversation.len();
+    run.endings.push(None);
+    run.questions.insert(question.ordinal, question);
+    Ok(())
+}
+
+pub(super) fn close(run: &mut Run, ordinal: u32, ending: Ending) -> Result<Question, &'static str> {
+    let question = run.questions.remove(&ordinal).ok_or("K2: the question is not open")?;
+    let index = usize::try_from(ordinal).map_err(|_| "no such question")? - 1;
+    *run.endings.get_mut(index).ok_or("no such question")? = Some(ending);
+    Ok(question)
+}
+
+/// What came of a question, told to whoever waits for it.
+pub(super) fn heard(
+    run: &mut Run,
+    question: Question,
+    reply: Heard,
+    at: Millis,
+) -> Result<(), &'static str> {
+    let is_graph = matches!(run.workflow.pattern, Pattern::Graph(_));
+    match (&question.origin, question.turn) {
+        (Origin::ToolCall(call), Some(number)) => {
+            let turn = turn_of(run, number)?;
+            turn.calls.retain(|open| open.call.id != *call);
+            let agent = turn.agent.clone();
+            if let Heard::Answer { value, by, .. } = &reply {
+                say(run, Message::said(by.clone(), value).to(Audience::Except(agent.clone())));
+            }
+            // What was answered is kept as it was given: a remote agent is answered with it.
+            let data = match &reply {
+                Heard::Answer { value, .. } => Some(value.clone()),
+                Heard::Nothing | Heard::Expired | Heard::Withdrawn(_) => None,
+            };
+            say(run, Message { data, ..tool_outcome(agent, call, &told(&reply)) });
+        }
+        (Origin::LostOutcome(call), Some(number)) => lost_outcome(run, number, call, &reply)?,
+        (Origin::Gate(call), Some(number)) => at_gate(run, number, call, &reply)?,
+        (Origin::Budget(budget), _) => budget::heard(run, budget, &reply),
+        (Origin::Phase(_), _) => graph::heard(run, &question.step, &reply, at)?,
+        (Origin::HumanStep, _) if is_graph => {
+            if let Heard::Answer { value, by, .. } = &reply {
+                say(run, Message::said(by.clone(), value));
+            }
+            graph::heard(run, &question.step, &reply, at)?;
+        }
+        (Origin::ToolCall(_) | Origin::LostOutcome(_) | Origin::Gate(_), None) => {
+            return Err("a tool call's question belongs to a turn");
+        }
+        (Origin::UserTurn | Origin::Directive | Origin::HumanStep, _) => {
+            if let Heard::Answer { value, by, .. } = &reply
+                && !crate::kernel::pattern::is_end(&question.origin, value)
+            {
+                say(run, Message::said(by.clone(), value));
+            }
+            match run.workflow.pattern {
+                Pattern::Sequential { .. } => run.count += 1,
+                Pattern::Handoff(_) => run.count = 0,
+                Pattern::Coordinator { .. } | Pattern::Graph(_) => {}
+            }
+            run.last = Last::Asked {
+                step: question.step,
+                agent: question.agent,
+                origin: question.origin,
+                reply,
+            };
+        }
+    }
+    Ok(())
+}
+
+/// What an agent is told where silence lets it go on.
+pub const UNANSWERED: &str = "Nobody answered in time. Go on without an answer.";
+
+/// What an agent is told came of the question that it asked by tool call.
+fn told(reply: &Heard) -> Value {
+    match reply {
+        Heard::Answer { value, .. } => value.clone(),
+        Heard::Nothing => UNANSWERED.into(),
+        Heard::Expired => "Rejected: nobody answered before the deadline. Do not go ahead.".into(),
+        Heard::Withdrawn(_) => "The question was withdrawn. Do not go ahead.".into(),
+    }
+}
+
+/// A person's word about a call whose outcome was lost: it happened, do it now, or (by ending the
+/// run, elsewhere) abort. Silence and withdrawal leave it undone, and the agent is told.
+fn lost_outcome(run: &mut Run, number: u32, call: &str, reply: &Heard) -> Result<(), &'static str> {
+    let verb = match reply {
+        Heard::Answer { value, .. } => value.get("verb").and_then(Value::as_str),
+        Heard::Nothing | Heard::Expired | Heard::Withdrawn(_) => None,
+    };
+    match (verb, reply) {
+        (Some("redo"), _) => {
+            let open = turn_of(run, number)?.calls.iter_mut().find(|open| open.call.id == call);
+            let open = open.ok_or("no such call is open")?;
+            open.waits = CallWaits::Tool(crate::kernel::workflow::Safety::Unsafe);
+            Ok(())
+        }
+        (Some("happened"), Heard::Answer { value, .. }) => {
+            let result = value.get("result").cloned().unwrap_or_default();
+            tool_returned(run, number, call, &result, None)
+        }
+        (Some(_) | None, _) => {
+            tool_returned(run, number, call, &told(reply), Some("outcome.unknown"))
+        }
+    }
+}
+
+/// A person's word about a call that waits at a gate. One that is allowed stays open, and the
+/// intent to make it follows; any other is over, and the agent is told (K4).
+fn at_gate(run: &mut Run, number: u32, call: &ToolCall, reply: &Heard) -> Result<(), &'static str> {
+    let Heard::Answer { value, by, .. } = reply else {
+        return tool_returned(run, number, &call.id, &told(reply), Some("tool.denied"));
+    };
+    match gate::ruling(value) {
+        Ruling::Deny => {
+            let denial = gate::denial(value, by);
+            tool_returned(run, number, &call.id, &denial, Some("tool.denied"))
+        }
+        Ruling::AllowOnce | Ruling::Edit(_) => Ok(()),
+        Ruling::AllowForRun => {
+            let until = gate::allowed_until(run, &call.tool);
+            let (tool, by, at) = (call.tool.clone(), by.clone(), run.updated_at);
+            run.grants.push(Grant { tool, by, at, until });
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,552 @@
+// Play: what people do at the console, one scene a run: `node play.mjs SCENE`.
+//
+// `tests/it/console.rs` plays every scene; the pictures that scenes take are for people to look at.
+
+import assert from "node:assert/strict";
+import { Browser, Server, accessible, say, shoot, startRun } from "./stage.mjs";
+
+const scenes = {
+  async a_request_appears_is_answered_and_the_run_goes_on({ server, browser }) {
+    const [reader, starter] = [await browser.person(server), await browser.person(server)];
+    await reader.goto(`${server.url}/console`);
+    await reader.getByText("Nothing waits for you.", { exact: true }).first().waitFor();
+    const run = await startRun(starter, server, "approve_and_send", say("Tell the team that the release is out."));
+    await starter.getByText("Waiting", { exact: true }).waitFor();
+
+    // Without a reload: the same document shows it.
+    await reader.evaluate(() => { window.stillHere = true; });
+    await reader.getByRole("link", { name: "Send this message?" }).waitFor();
+    assert.equal(await reader.evaluate(() => window.stillHere), true);
+    assert.match(await reader.title(), /^\(1\) Inbox/);
+    await reader.getByRole("link", { name: "Send this message?" }).click();
+    await reader.getByText("done by the agent sender").waitFor();
+    await reader.getByLabel("Note").fill("Looks good.");
+    await reader.getByRole("button", { name: "Approve" }).click();
+    await reader.getByText("You answered this").waitFor();
+
+    // The run's page, open elsewhere all the while, has gone on by itself.
+    await starter.getByText("Completed", { exact: true }).waitFor();
+    await starter.getByText("Sent: Tell the team that the release is out.").first().waitFor();
+    await starter.getByText("Looks good.").first().waitFor();
+    assert.ok(starter.url().endsWith(run));
+    await shoot(starter, "run-completed", { fullPage: true });
+  },
+
+  async a_wrong_value_is_refused_with_the_reason_beside_the_field({ server, browser }) {
+    const page = await browser.person(server);
+    await startRun(page, server, "booking", fillBooking);
+    await page.getByRole("link", { name: "Answer it" }).click();
+    await page.getByLabel("In whose name").fill("Ada Lovelace");
+    await page.getByLabel("Guests").fill("99");
+    await page.getByRole("radio", { name: "suite" }).check();
+    await page.getByLabel("late checkout").check();
+    await page.getByLabel("Wishes 1").fill("A quiet room");
+    await page.getByRole("button", { name: "Send the answer" }).click();
+    const guests = page.getByLabel("Guests");
+    await page.getByText("At most 12.").waitFor();
+    assert.equal(await guests.getAttribute("aria-invalid"), "true");
+    assert.match(await described(page, guests), /At most 12\./);
+    assert.match(await described(page, page.getByLabel("Day of arrival")), /This is needed\./);
+    await accessible(page, "a refused form");
+    await shoot(page, "request-refused", { fullPage: true });
+
+    // What was right is still there.
+    assert.equal(await page.getByLabel("In whose name").inputValue(), "Ada Lovelace");
+    assert.ok(await page.getByLabel("late checkout").isChecked());
+    assert.equal(await page.getByLabel("Wishes 1").inputValue(), "A quiet room");
+    await guests.fill("2");
+    await page.getByLabel("Day of arrival").fill("2027-03-01");
+    await page.getByRole("button", { name: "One more place" }).click();
+    await page.getByLabel("Wishes 2").fill("A view");
+    assert.equal(await page.getByLabel("Guests").inputValue(), "2");
+    await page.getByRole("button", { name: "Send the answer" }).click();
+    await page.getByText("You answered this").waitFor();
+    const answer = await page.locator(".closed").innerText();
+    for (const part of ["Ada Lovelace", "2027-03-01", "suite", "late checkout", "A view"]) assert.ok(answer.includes(part), `${part}: ${answer}`);
+  },
+
+  async the_other_form_closes_and_says_who_answered({ server, browser, keys }) {
+    const [ada, bob] = [await browser.person(server), await browser.person(server)];
+    await signIn(ada, server, keys.ada);
+    await signIn(bob, server, keys.bob);
+    await startRun(ada, server, "approve_and_send", say("Tell Bob."));
+    await ada.getByRole("link", { name: "Answer it" }).click();
+    await bob.goto(`${server.url}/console/inbox`);
+    await bob.getByRole("link", { name: "Send this message?" }).click();
+    await bob.getByLabel("Note").waitFor();
+    await ada.getByLabel("Note").fill("I am still thinking");
+    await bob.getByRole("button", { name: "Reject" }).click();
+    await bob.getByText("You answered this").waitFor();
+
+    await ada.getByText("bob answered this").waitFor();
+    assert.equal(await ada.getByRole("button", { name: "Approve" }).count(), 0, "the form is gone");
+    await shoot(ada, "request-closed-elsewhere");
+  },
+
+  async a_page_comes_back_by_itself_after_the_server_was_killed({ server, browser, keys }) {
+    const [page, inbox] = [await browser.person(server), await browser.person(server)];
+    await signIn(page, server, keys.ada);
+    await signIn(inbox, server, keys.bob);
+    await startRun(page, server, "event_planning", say("Plan a party for 30 people"));
+    await page.getByRole("link", { name: "Answer it" }).click();
+    await page.getByRole("button", { name: "Pier 66" }).waitFor();
+    await inbox.getByRole("link", { name: "Which venue do you prefer?" }).waitFor();
+    await server.kill();
+    await page.getByText("The server does not answer.").waitFor();
+    await inbox.getByText("The server does not answer.").waitFor();
+    await server.start();
+    await page.getByText("The server does not answer.").waitFor({ state: "hidden" });
+    await inbox.getByText("The server does not answer.").waitFor({ state: "hidden" });
+
+    // Nobody has to sign in again, and the form still stands.
+    await page.getByRole("button", { name: "Pier 66" }).click();
+    await page.getByText("You answered this").waitFor();
+    await inbox.getByRole("link", { name: "What is the total budget?" }).waitFor();
+  },
+
+  async everything_can_be_done_with_the_keyboard_alone({ server, browser }) {
+    const page = await browser.person(server);
+    await page.goto(`${server.url}/console/workflows/approve_and_send`);
+    await page.keyboard.press("Tab");
+    assert.equal(await focused(page), "Skip to the content");
+    await page.keyboard.press("Enter");
+    await tabTo(page, "What is it about?");
+    await page.keyboard.type("Tell everybody.");
+    await tabTo(page, "Start");
+    await page.keyboard.press("Enter");
+    await page.waitForURL(/\/runs\/run_/);
+    await startRun(page, server, "refund", say("My kettle arrived broken."));
+
+    await page.goto(`${server.url}/console/inbox`);
+    await tabTo(page, "May clerk call pay_back?");
+    await page.keyboard.press("ArrowDown");
+    assert.match(await focused(page), /^Send this message/);
+    await page.keyboard.press("ArrowUp");
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("Enter");
+    await page.waitForURL(/\/requests\//);
+    await tabTo(page, "Note");
+    await page.keyboard.type("By keyboard");
+    await tabTo(page, "Approve");
+    await page.keyboard.press("Space");
+    await page.getByText("You answered this").waitFor();
+    await tabTo(page, "Next in the inbox");
+    await page.keyboard.press("Enter");
+    await page.getByText("If you allow it, exactly this is done").waitFor();
+    await tabTo(page, "Deny");
+    await page.keyboard.press("Enter");
+    await page.getByText("You answered this").waitFor();
+  },
+
+  async every_view_fits_a_phone({ server, browser }) {
+    const page = await browser.person(server, { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true, deviceScaleFactor: 2 });
+    const runs = await cast(page, server);
+    for (const [name, path] of views(runs)) {
+      await page.goto(`${server.url}/console/${path}`);
+      const [wide, fits] = await page.evaluate(() => [document.documentElement.scrollWidth, window.innerWidth]);
+      assert.ok(wide <= fits, `${name}: ${wide} is wider than ${fits}`);
+      const small = await page.evaluate(() => [...document.querySelectorAll("main button, main a.button, main .choice")]
+        .filter((one) => one.offsetParent && one.getBoundingClientRect().height < 34).map((one) => one.textContent));
+      assert.deepEqual(small, [], `${name}: too small for a finger`);
+    }
+    await page.goto(`${server.url}/console/inbox`);
+    await shoot(page, "phone-inbox");
+    await page.getByRole("link", { name: "Which venue do you prefer?" }).tap();
+    await page.getByRole("button", { name: "Garden House" }).waitFor();
+    await shoot(page, "phone-request", { fullPage: true });
+    await page.getByRole("button", { name: "Garden House" }).tap();
+    await page.getByText("You answered this").waitFor();
+  },
+
+  async an_edited_call_is_reviewed_and_then_done_as_edited({ server, browser }) {
+    const page = await browser.person(server);
+    const run = await startRun(page, server, "refund", say("My kettle arrived broken."));
+    await page.getByRole("link", { name: "Answer it" }).click();
+    const deed = page.locator(".deed");
+    await deed.getByText("pay_back", { exact: true }).waitFor();
+    const shown = await deed.innerText();
+    for (const part of ["\\u{200b}", "\\u{202e}", "<script>alert(1)</script>", "49.5"]) assert.ok(shown.includes(part), `${part}: ${shown}`);
+    assert.doesNotMatch(shown, /[\u200b\u202e\u202c]/, "nothing hides");
+    await shoot(page, "request-tool", { fullPage: true });
+
+    await page.getByRole("link", { name: "Edit, then allow" }).click();
+    await page.getByText("There are characters in it that cannot be seen").waitFor();
+    await page.getByRole("button", { name: "Review the changes" }).click();
+    await page.getByText("Nothing was changed.").waitFor();
+    await page.getByLabel("Amount").fill("5000");
+    await page.getByRole("button", { name: "Review the changes" }).click();
+    await page.getByText("At most 500.").waitFor();
+    await page.getByLabel("Amount").fill("12.25");
+    await page.getByLabel("Reason").fill("Broken on arrival");
+    await accessible(page, "the editor");
+    await shoot(page, "request-edit", { fullPage: true });
+    await page.getByRole("button", { name: "Review the changes" }).click();
+    const diff = page.getByRole("table");
+    await diff.waitFor();
+    assert.deepEqual(await diff.getByRole("rowheader").allInnerTexts(), ["amount", "reason"]);
+    await accessible(page, "the review");
+    await shoot(page, "request-review", { fullPage: true });
+    await page.getByRole("button", { name: "Edit more" }).click();
+    assert.equal(await page.getByLabel("Amount").inputValue(), "12.25");
+    await page.getByRole("button", { name: "Review the changes" }).click();
+    await page.getByRole("button", { name: "Allow it with these changes" }).click();
+    await page.getByText("You answered this").waitFor();
+
+    await page.goto(`${server.url}/console/runs/${run}`);
+    await page.getByText("Completed", { exact: true }).waitFor();
+    await page.locator("details.tool summary").click();
+    const call = await page.locator("details.tool").innerText();
+    assert.match(call, /"amount": 12\.25/);
+    assert.match(call, /"city": "London"/, "what was not edited is as it was");
+    assert.match(call, /paid back/);
+  },
+
+  async what_others_write_is_never_markup({ server, browser }) {
+    const page = await browser.person(server);
+    const run = await startRun(page, server, "hostile", say("<script>window.hacked=1</script><h1>Hi</h1>"));
+    await page.getByRole("link", { name: "Answer it" }).click();
+    await page.getByText("<iframe src=//evil.example>").waitFor();
+    for (const path of [new URL(page.url()).pathname, "/console/inbox", "/console/runs", `/console/runs/${run}`, "/console/workflows", "/console/workflows/hostile", "/console/audit"]) {
+      await page.goto(`${server.url}${path}`);
+      assert.equal(await page.evaluate(() => window.hacked), undefined, path);
+      assert.equal(await page.locator("iframe, img[onerror], svg[onload], main b[onclick], main script").count(), 0, path);
+    }
+    await page.goto(`${server.url}/console/inbox`);
+    await page.locator("a.title").first().click();
+    assert.match(await page.locator("h1").innerText(), /\\u\{202e\}yaw\\u\{202c\}/);
+    const policy = (await page.reload()).headers()["content-security-policy"];
+    assert.match(policy, /default-src 'none'/);
+    assert.doesNotMatch(policy, /unsafe/);
+    await page.locator("button.option").first().click();
+    await page.getByText("You answered this").waitFor();
+    await page.goto(`${server.url}/console/runs/${run}`);
+    await page.getByText("<img src=x onerror").first().waitFor();
+    assert.equal(await page.evaluate(() => window.hacked), undefined);
+  },
+
+  async a_form_that_comes_too_late_changes_nothing({ server, browser }) {
+    const page = await browser.person(server);
+    await startRun(page, server, "hurried", say("Quick"));
+    await page.getByRole("link", { name: "Answer it" }).click();
+    const form = await formOf(page);
+    await page.getByText("Nobody answered in time").waitFor();
+    assert.equal(await page.getByRole("button", { name: "Approve" }).count(), 0);
+    const late = await post(server, form.action, { ...form.fields, decision: "approve" });
+    assert.equal(late.status, 409);
+    assert.match(late.text, /came too late and was not taken/);
+
+    await startRun(page, server, "approve_and_send", say("Stop me."));
+    const run = page.url();
+    await page.getByRole("link", { name: "Answer it" }).click();
+    const other = await formOf(page);
+    const stale = await post(server, other.action, { ...other.fields, digest: "0".repeat(64), decision: "approve" });
+    assert.equal(stale.status, 409);
+    assert.match(stale.text, /not what you were shown/);
+    const blind = await post(server, other.action, { decision: "approve" });
+    assert.equal(blind.status, 409, "a form that does not say what it showed is refused");
+    await page.goto(run);
+    await page.getByText("Cancel this run").click();
+    await page.getByLabel("Why").fill("No longer wanted");
+    await page.getByRole("button", { name: "Cancel the run" }).click();
+    await page.getByText("No longer wanted").first().waitFor();
+    const gone = await post(server, other.action, { ...other.fields, decision: "approve" });
+    assert.equal(gone.status, 409);
+    assert.match(gone.text, /Its run was over/);
+  },
+
+  async everything_works_with_scripts_off({ server, browser }) {
+    const page = await browser.person(server, { javaScriptEnabled: false });
+    const run = await startRun(page, server, "multi_tier_support", say("I need help with order 12345. I want a replacement."));
+    for (const words of ["The item arrived damaged.", "Will I be charged?", "Thank you!"]) {
+      await page.goto(`${server.url}/console/runs/${run}`);
+      await page.getByRole("link", { name: "Answer it" }).click();
+      await page.getByLabel("Your message").fill(words);
+      await page.getByRole("button", { name: "Send", exact: true }).click();
+      await page.getByText("You answered this").waitFor();
+    }
+    await page.goto(`${server.url}/console/runs/${run}`);
+    await page.getByText("Completed", { exact: true }).waitFor();
+    assert.equal(await page.locator("div.answered").count(), 3);
+  },
+
+  async no_view_breaks_a_rule_of_accessibility({ server, browser }) {
+    const page = await browser.person(server);
+    await page.goto(`${server.url}/console/inbox`);
+    await accessible(page, "an empty inbox");
+    const runs = await cast(page, server);
+    for (const [name, path] of views(runs)) {
+      await page.goto(`${server.url}/console/${path}`);
+      await page.evaluate(() => { for (const details of document.querySelectorAll("details")) details.open = true; });
+      await accessible(page, name);
+      await page.goto(`${server.url}/console/${path}`);
+      await shoot(page, name, { fullPage: true });
+      await page.emulateMedia({ colorScheme: "dark" });
+      await shoot(page, `${name}-dark`, { fullPage: true });
+      await page.emulateMedia({ colorScheme: "light" });
+    }
+    await page.goto(`${server.url}/console/nowhere`);
+    await page.getByText("There is nothing here").waitFor();
+    await accessible(page, "nothing");
+  },
+
+  async signing_in_leaves_no_key_behind({ server, browser, keys }) {
+    const page = await browser.person(server);
+    await page.goto(`${server.url}/console/runs?status=FAILED`);
+    await accessible(page, "sign-in");
+    await shoot(page, "sign-in");
+    await page.getByLabel("API key").fill("hp_wrong");
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByText("No key is like this one.").waitFor();
+    await page.getByLabel("API key").fill(keys.ada);
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.waitForURL(/runs\?status=FAILED/);
+    const [cookie] = await page.context().cookies(`${server.url}/console`);
+    assert.ok(cookie.httpOnly && cookie.sameSite === "Strict" && cookie.path === "/console");
+    assert.ok(!cookie.value.includes(keys.ada));
+    assert.equal(await page.evaluate(() => localStorage.length + sessionStorage.length), 0);
+
+    // What is Ada's is unknown to Eve, as is what is not there at all.
+    await startRun(page, server, "approve_and_send", say("A secret."));
+    const run = new URL(page.url()).pathname;
+    await page.getByRole("link", { name: "Answer it" }).click();
+    const request = new URL(page.url()).pathname;
+    const eve = await browser.person(server);
+    await signIn(eve, server, keys.eve);
+    const told = [];
+    for (const path of [run, request, `${request.slice(0, -1)}9`, "/console/runs/run_00000000000000000000000000"]) {
+      const response = await eve.goto(`${server.url}${path}`);
+      told.push([response.status(), await eve.locator("main").innerText()]);
+    }
+    for (const one of told) assert.deepEqual(one, told[0]);
+    assert.equal(told[0][0], 404);
+    const stolen = await formOf(page);
+    const evesCookie = (await eve.context().cookies(`${server.url}/console`))[0];
+    const answer = await post(server, stolen.action, { ...stolen.fields, decision: "approve" }, { cookie: `${evesCookie.name}=${evesCookie.value}` });
+    assert.equal(answer.status, 404);
+
+    // A form from elsewhere is not taken, whoever's cookie comes with it.
+    const adas = { cookie: `${cookie.name}=${cookie.value}` };
+    for (const headers of [{ origin: "http://evil.example" }, { "sec-fetch-site": "cross-site" }]) {
+      const forged = await post(server, stolen.action, { ...stolen.fields, decision: "approve" }, { ...adas, ...headers });
+      assert.equal(forged.status, 403);
+    }
+    const large = await post(server, stolen.action, { ...stolen.fields, decision: "approve", pad: "x".repeat(5 << 20) }, adas);
+    assert.equal(large.status, 413);
+    await page.reload();
+    await page.getByRole("button", { name: "Approve" }).waitFor();
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await page.getByLabel("API key").waitFor();
+    await page.goto(`${server.url}${run}`);
+    await page.getByLabel("API key").waitFor();
+  },
+
+  async a_fork_shows_what_would_run_again({ server, browser }) {
+    const page = await browser.person(server);
+    const run = await startRun(page, server, "approve_and_send", say("Tell Ada."));
+    await page.getByRole("link", { name: "Answer it" }).click();
+    await page.getByRole("button", { name: "Reject" }).click();
+    await page.getByText("You answered this").waitFor();
+    await page.getByRole("link", { name: "See the run" }).click();
+    await page.getByText("Failed", { exact: true }).first().waitFor();
+    await page.getByText("Fork from a checkpoint").click();
+    await page.getByText("Nothing has run since.").waitFor();
+    await page.getByRole("button", { name: "Fork from here" }).click();
+    await page.waitForURL((url) => !url.pathname.endsWith(run) && /\/runs\/run_/.test(url.pathname));
+    await page.getByRole("link", { name: "Answer it" }).click();
+    await page.getByRole("button", { name: "Approve" }).click();
+    await page.getByText("You answered this").waitFor();
+    await page.goto(`${server.url}/console/audit`);
+    const rows = await page.getByRole("row").allInnerTexts();
+    assert.ok(rows.some((row) => row.includes("reject")) && rows.some((row) => row.includes("approve")), rows.join("\n"));
+  },
+
+  async lists_are_searched_filtered_and_counted({ server, browser }) {
+    const page = await browser.person(server);
+    const runs = await cast(page, server);
+    const cards = page.locator("li.card a.title");
+    await page.goto(`${server.url}/console/inbox`);
+    assert.equal(await cards.count(), 5);
+    await page.getByLabel("Search").fill("LOVELACE");
+    await page.getByRole("button", { name: "Filter" }).click();
+    await page.waitForURL(/q=LOVELACE/);
+    assert.deepEqual(await cards.allInnerTexts(), ["May clerk call pay_back?"]);
+    await page.goto(`${server.url}/console/inbox?kind=selection`);
+    assert.deepEqual(await cards.allInnerTexts(), ["Which venue do you prefer?"]);
+    await page.goto(`${server.url}/console/inbox?q=nobody+says+this`);
+    await page.getByText("Nothing matches.").waitFor();
+
+    await page.goto(`${server.url}/console/runs`);
+    await page.getByRole("link", { name: "5 Waiting" }).click();
+    await page.waitForURL(/status=WAITING/);
+    assert.equal(await page.locator("tbody tr").count(), 5);
+    await page.getByRole("link", { name: "1 Completed" }).waitFor();
+    await page.goto(`${server.url}/console/runs?q=${runs.tool.slice(-8)}`);
+    assert.equal(await page.locator("tbody tr").count(), 1);
+    await page.locator("tbody tr a[href*=sessions]").click();
+    await page.getByRole("heading", { name: "Waits for" }).waitFor();
+    await page.getByRole("link", { name: "May clerk call pay_back?" }).first().waitFor();
+    await page.goto(`${server.url}/console/audit?by=local`);
+    assert.equal(await page.locator("tbody tr").count(), 1);
+    await page.goto(`${server.url}/console/audit?by=nobody`);
+    await page.getByText("No decisions here.").waitFor();
+    await page.goto(`${server.url}/console/audit?run=${runs.done}`);
+    await page.getByRole("link", { name: "Send this message?" }).waitFor();
+
+    // A run that ends elsewhere is counted without a reload.
+    await page.goto(`${server.url}/console/runs`);
+    const other = await browser.person(server);
+    await other.goto(`${server.url}/console/requests/${runs.approval.replace("run_", "req_")}-0001`);
+    await other.getByRole("button", { name: "Approve" }).click();
+    await page.getByRole("link", { name: "2 Completed" }).waitFor();
+  },
+
+  async an_inbox_of_ten_thousand_opens_within_a_second({ server, browser }) {
+    const page = await browser.person(server);
+    await startMany(server, 10_000);
+    await page.goto(`${server.url}/console/inbox`);
+    const times = [];
+    for (let round = 0; round < 5; round += 1) {
+      await page.reload({ waitUntil: "load" });
+      times.push(await page.evaluate(() => performance.getEntriesByType("navigation")[0].loadEventEnd));
+    }
+    times.sort((one, other) => one - other);
+    console.log(`an inbox of 10,000: ${Math.round(times[2])} ms, at worst ${Math.round(times[4])} ms`);
+    assert.ok(times[2] < 1000, `${times}`);
+    assert.equal(await page.locator("li.card").count(), 50);
+    assert.match(await page.locator("#badge").innerText(), /^99\+/);
+    await page.getByRole("link", { name: "Show more" }).click();
+    await page.waitForURL(/after=/);
+    assert.equal(await page.locator("li.card").count(), 50);
+  },
+};
+
+/* ---- what scenes share ---- */
+
+async function fillBooking(page) {
+  await page.getByLabel("What is celebrated").fill("Ada's birthday");
+  await page.getByLabel("Guests").fill("12");
+}
+
+/** A run of every workflow, so that every view has something to show. */
+async function cast(page, server) {
+  const runs = {};
+  runs.done = await startRun(page, server, "approve_and_send", say("Tell the team that the release is out."));
+  await page.getByRole("link", { name: "Answer it" }).click();
+  await page.getByRole("button", { name: "Approve" }).click();
+  await page.getByText("You answered this").waitFor();
+  runs.approval = await startRun(page, server, "approve_and_send", say("Tell Ada that the order has shipped."));
+  runs.selection = await startRun(page, server, "event_planning", say("Plan a party for 30 people"));
+  runs.turn = await startRun(page, server, "multi_tier_support", say("I need help with order 12345. I want a replacement and need to know when it will arrive."));
+  runs.form = await startRun(page, server, "booking", fillBooking);
+  runs.tool = await startRun(page, server, "refund", say("My kettle arrived broken."));
+  return runs;
+}
+
+/** Every view, by a name for its picture. */
+function views(runs) {
+  const request = (run) => `requests/${run.replace("run_", "req_")}-0001`;
+  return [
+    ["inbox", "inbox"],
+    ["request-approval", request(runs.approval)],
+    ["request-selection", request(runs.selection)],
+    ["request-turn", request(runs.turn)],
+    ["request-form", request(runs.form)],
+    ["request-tool", request(runs.tool)],
+    ["request-answered", request(runs.done)],
+    ["run-waiting", `runs/${runs.selection}`],
+    ["run-completed", `runs/${runs.done}`],
+    ["runs", "runs"],
+    ["sessions", "sessions"],
+    ["workflows", "workflows"],
+    ["workflow", "workflows/booking"],
+    ["workflow-handoff", "workflows/multi_tier_support"],
+    ["audit", "audit"],
+  ];
+}
+
+async function signIn(page, server, key) {
+  await page.goto(`${server.url}/console/inbox`);
+  await page.getByLabel("API key").fill(key);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("heading", { name: "Inbox" }).waitFor();
+}
+
+/** What a screen reader says beside a field. */
+async function described(page, field) {
+  const ids = (await field.getAttribute("aria-describedby")) ?? "";
+  const texts = await Promise.all(ids.split(" ").map((id) => page.locator(`[id="${id}"]`).innerText()));
+  return texts.join(" ");
+}
+
+/** What has the focus, by the name that is read out. */
+function focused(page) {
+  return page.evaluate(() => {
+    const one = document.activeElement;
+    return (one?.labels?.[0]?.textContent ?? one?.textContent ?? "").trim();
+  });
+}
+
+/** Presses Tab until that has the focus; a person would give up long before a hundred. */
+async function tabTo(page, name) {
+  for (let presses = 0; presses < 100; presses += 1) {
+    await page.keyboard.press("Tab");
+    if ((await focused(page)).startsWith(name)) return;
+  }
+  assert.fail(`Tab never comes to ${name}`);
+}
+
+/** The form of an open request, to be sent later. */
+async function formOf(page) {
+  await page.locator("form.answer").waitFor();
+  return page.locator("form.answer").evaluate((form) => ({ action: new URL(form.action).pathname, fields: Object.fromEntries(new FormData(form)) }));
+}
+
+/** Sends a form from outside of any page. */
+async function post(server, path, fields, headers = {}) {
+  const body = new URLSearchParams(fields).toString();
+  const response = await fetch(`${server.url}${path}`, { method: "POST", redirect: "manual", headers: { "content-type": "application/x-www-form-urlencoded", ...headers }, body });
+  return { status: response.status, text: await response.text() };
+}
+
+/** Starts many runs at once, by another door. */
+async function startMany(server, count) {
+  let next = 0;
+  const caller = async () => {
+    while (next < count) {
+      next += 1;
+      const message = { messageId: `many-${next}`, role: "ROLE_USER", parts: [{ text: `Message ${next}` }] };
+      const response = await fetch(`${server.url}/a2a/approve_and_send/message:send`, {
+        method: "POST", headers: { "content-type": "application/json", "a2a-version": "1.0" }, body: JSON.stringify({ message }),
+      });
+      assert.equal(response.status, 200, await response.text());
+    }
+  };
+  await Promise.all(Array.from({ length: 64 }, caller));
+}
+
+/* ---- the play ---- */
+
+/** Scenes in which people sign in. */
+const KEYED = ["the_other_form_closes_and_says_who_answered", "a_page_comes_back_by_itself_after_the_server_was_killed", "signing_in_leaves_no_key_behind"];
+
+const name = process.argv[2];
+const scene = scenes[name];
+assert.ok(scene, `no scene ${name}; there are: ${Object.keys(scenes).join(", ")}`);
+const server = new Server();
+const keys = KEYED.includes(name)
+  ? { ada: server.key("ada", "user"), bob: server.key("bob", "admin"), eve: server.key("eve", "user") }
+  : {};
+await server.start();
+const browser = await Browser.open();
+try {
+  await scene({ server, browser, keys });
+  await browser.end();
+} catch (error) {
+  for (const context of browser.chromium.contexts()) {
+    for (const page of context.pages()) await shoot(page, `failed-${name}-${page.url().split("/").pop().slice(0, 12)}`, { fullPage: true });
+  }
+  await browser.chromium.close();
+  throw error;
+} finally {
+  await server.end();
+}

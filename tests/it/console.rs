@@ -1,0 +1,59 @@
+//! Console: what people do at it, in a real browser: Chromium, with the real server behind it.
+//!
+//! The scenes are in `tests/console/play.mjs`, one for each test here, and each has a server of its
+//! own. `tests/clients/install.sh` fetches what drives the browser; Chromium is Debian's. Every run
+//! leaves pictures of what it saw in `target/console`.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::server::forget_settings;
+
+/// Plays one scene to its end.
+fn play(scene: &str) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let clients = root.join("target/clients");
+    assert!(clients.join("console/node_modules").exists(), "run tests/clients/install.sh first");
+    let mut node = Command::new("node");
+    forget_settings(&mut node);
+    let output = node
+        .arg(root.join("tests/console/play.mjs"))
+        .arg(scene)
+        .env("HOLDPOINT_BINARY", env!("CARGO_BIN_EXE_holdpoint"))
+        .env("HOLDPOINT_CLIENTS", clients)
+        .env("HOLDPOINT_SHOTS", root.join("target/console"))
+        .output()
+        .unwrap();
+    let (out, err) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{scene}: {}\n{out}\n{err}", output.status);
+}
+
+macro_rules! scenes {
+    ($($scene:ident)*) => {
+        $(
+            #[test]
+            fn $scene() {
+                play(stringify!($scene));
+            }
+        )*
+    };
+}
+
+scenes! {
+    a_request_appears_is_answered_and_the_run_goes_on
+    a_wrong_value_is_refused_with_the_reason_beside_the_field
+    the_other_form_closes_and_says_who_answered
+    a_page_comes_back_by_itself_after_the_server_was_killed
+    everything_can_be_done_with_the_keyboard_alone
+    every_view_fits_a_phone
+    an_edited_call_is_reviewed_and_then_done_as_edited
+    what_others_write_is_never_markup
+    a_form_that_comes_too_late_changes_nothing
+    everything_works_with_scripts_off
+    no_view_breaks_a_rule_of_accessibility
+    signing_in_leaves_no_key_behind
+    a_fork_shows_what_would_run_again
+    lists_are_searched_filtered_and_counted
+    an_inbox_of_ten_thousand_opens_within_a_second
+}
