@@ -2,7 +2,9 @@
 //!
 //! A provider is told everything by its input and looks nothing up (K5).
 
+mod a2a;
 mod models;
+mod post;
 mod record;
 mod scripted_tool;
 #[cfg(test)]
@@ -14,18 +16,22 @@ use std::{io, path::Path, sync::Arc};
 use async_trait::async_trait;
 use serde_json::Value;
 
+use crate::agents::a2a::Remotes;
 use crate::agents::models::{Environment, Models, scripted};
 use crate::agents::record::Record;
 use crate::agents::tools::Toolbox;
+use crate::kernel::workflow::Model;
 use crate::kernel::{AgentInput, AttemptFault, Reply, ToolFault, Workflow};
 use crate::ports::{Agents, Clock, DeltaSink, Tools};
 
 pub use models::MODEL_PROVIDERS;
+pub use post::Postman;
 
 /// All providers there are.
 #[derive(Debug)]
 pub struct Registry {
     models: Models,
+    remotes: Remotes,
     record: Option<Record>,
     toolbox: Toolbox,
 }
@@ -34,7 +40,8 @@ impl Registry {
     /// All providers, with a clock for those that take time.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         let toolbox = Toolbox::new(Arc::clone(&clock));
-        Self { models: Models::new(clock), record: None, toolbox }
+        let remotes = Remotes::new(Arc::clone(&clock));
+        Self { models: Models::new(clock), remotes, record: None, toolbox }
     }
 
     /// The same, taking keys from elsewhere than the process's environment.
@@ -84,6 +91,10 @@ impl Agents for Registry {
                 return Err(unknown(&at, &model.provider, &MODEL_PROVIDERS));
             }
             let placed = |(inner, wrong): (String, String)| (format!("{at}{inner}"), wrong);
+            if model.provider == a2a::PROVIDER {
+                Remotes::check(model, self.models.keys()).map_err(placed)?;
+                continue;
+            }
             self.models.check(model).map_err(placed)?;
         }
         for (name, tool) in &workflow.tools {
@@ -109,8 +120,19 @@ impl Agents for Registry {
         deltas: &mut dyn DeltaSink,
     ) -> Result<Reply, AttemptFault> {
         self.note(input);
+        if let Some(model) = remote(workflow, input) {
+            return self.remotes.reply(model, self.models.environment(), input, deltas).await;
+        }
         let reply = self.models.reply(workflow, input, deltas).await;
         reply.unwrap_or_else(|| Err(unheard_of(provider_of(workflow, input))))
+    }
+
+    async fn release(&self, workflow: &Workflow, agent: &str, memo: &Value) -> Result<(), String> {
+        let model = workflow.agents.get(agent).and_then(|it| workflow.models.get(&it.model));
+        match model.filter(|model| model.provider == a2a::PROVIDER) {
+            Some(model) => self.remotes.release(model, self.models.environment(), memo).await,
+            None => Ok(()),
+        }
     }
 }
 
@@ -129,6 +151,11 @@ impl Tools for Registry {
         };
         self.toolbox.call(tool, arguments, key).await
     }
+}
+
+/// The remote agent that answers, if one does.
+fn remote<'a>(workflow: &'a Workflow, input: &AgentInput) -> Option<&'a Model> {
+    workflow.models.get(&input.model).filter(|model| model.provider == a2a::PROVIDER)
 }
 
 fn provider_of<'a>(workflow: &'a Workflow, input: &AgentInput) -> &'a str {

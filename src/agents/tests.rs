@@ -39,6 +39,10 @@ impl DeltaSink for Heard {
     async fn push(&mut self, text: String) {
         self.0.push(text);
     }
+
+    async fn note(&mut self, _memo: Value) -> Result<(), AttemptFault> {
+        Ok(())
+    }
 }
 
 fn workflow(rules: Value) -> Workflow {
@@ -78,6 +82,8 @@ fn input(messages: Vec<Message>) -> AgentInput {
         tools: Vec::new(),
         output: None,
         failures: 0,
+        key: String::new(),
+        memo: None,
     }
 }
 
@@ -245,7 +251,7 @@ fn what_a_provider_cannot_use_is_told_with_its_place() {
     assert_eq!(registry.check(&other), Ok(()));
     other.models.get_mut("m").unwrap().provider = "oracle".into();
     let (at, remedy) = registry.check(&other).unwrap_err();
-    let known = "scripted, openai_chat, openai_responses, anthropic, recorded";
+    let known = "scripted, openai_chat, openai_responses, anthropic, recorded, a2a";
     assert_eq!(at, "/models/m/provider");
     assert_eq!(remedy, format!("there is no provider `oracle`; there is: {known}"));
     for (broken, at) in [

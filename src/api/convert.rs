@@ -6,7 +6,7 @@ use prost_types::Timestamp;
 
 use crate::api::value::from_json;
 use crate::engine::{
-    CheckpointView, Entry, InboxChange, OpenRequest, Published, SessionView, Waiting,
+    AuditEntry, CheckpointView, Entry, InboxChange, OpenRequest, Published, SessionView, Waiting,
 };
 use crate::kernel::graph::{Opening, Outcome};
 use crate::kernel::workflow::Pattern;
@@ -22,6 +22,30 @@ pub(super) fn time(at: Millis) -> Timestamp {
     let seconds = i64::try_from(at.0 / 1000).unwrap_or(i64::MAX);
     let nanos = i32::try_from(at.0 % 1000).unwrap_or(0) * 1_000_000;
     Timestamp { seconds, nanos }
+}
+
+/// A time as a caller sends it; before 1970 is at its beginning.
+pub(super) fn millis(at: Timestamp) -> Millis {
+    let seconds = u64::try_from(at.seconds).unwrap_or(0);
+    let ms = u64::try_from(at.nanos).unwrap_or(0) / 1_000_000;
+    Millis(seconds.saturating_mul(1_000).saturating_add(ms))
+}
+
+pub(super) fn audit_entry(entry: &AuditEntry) -> pb::AuditEntry {
+    let asked = |question| request(&entry.run, &entry.session, &entry.workflow, question);
+    pb::AuditEntry {
+        time: Some(time(entry.at)),
+        run_id: entry.run.to_string(),
+        session_id: entry.session.to_string(),
+        workflow_id: entry.workflow.clone(),
+        sequence: entry.sequence,
+        action: entry.action.into(),
+        principal: entry.principal.clone(),
+        door: entry.door.clone(),
+        request: entry.question.as_ref().map(asked),
+        value: entry.value.as_ref().map(from_json),
+        note: entry.note.clone(),
+    }
 }
 
 pub(super) fn event(run: &RunId, session: &SessionId, published: Published) -> pb::WorkflowEvent {
@@ -110,6 +134,20 @@ fn body(run: &RunId, session: &SessionId, published: Published) -> Wire {
             .into(),
             principal: by,
         }),
+        Event::Noted { turn, attempt, memo } => {
+            Wire::Noted(pb::Noted { executor_id, turn, attempt, memo: Some(from_json(&memo)) })
+        }
+        Event::Reminded { ordinal, next } => Wire::RequestReminded(pb::RequestReminded {
+            request_id: request_id(ordinal),
+            next: next.map(time),
+        }),
+        Event::Escalated { ordinal, to, deadline } => {
+            Wire::RequestEscalated(pb::RequestEscalated {
+                request_id: request_id(ordinal),
+                to,
+                deadline: deadline.map(time),
+            })
+        }
         Event::Revoked { tool, by } => Wire::GrantRevoked(pb::GrantRevoked { tool, principal: by }),
         Event::Opened { path, opening } => {
             Wire::StepOpened(pb::StepOpened { executor_id: path, r#as: opened(&opening).into() })
@@ -236,6 +274,8 @@ fn request(run: &RunId, session: &SessionId, workflow: &str, question: &Question
         deadline: question.deadline.map(time),
         on_timeout: question.on_timeout.word().into(),
         digest: question.digest(run),
+        to: question.to.clone(),
+        remind_at: question.remind_at.map(time),
         asked_at: Some(time(question.asked_at)),
         conversation: Vec::new(),
         conversation_length: u32::try_from(question.messages).unwrap_or(u32::MAX),

@@ -9,7 +9,7 @@ use tonic::{Request, Response, Status};
 use crate::api::value::to_json;
 use crate::api::{Doorkeeper, convert, status};
 use crate::engine::{
-    AnswerRequest, Begun, Engine, ForkRequest, InboxFilter, StartRequest, Until, Watch,
+    AnswerRequest, AuditFilter, Begun, Engine, ForkRequest, InboxFilter, StartRequest, Until, Watch,
 };
 use crate::failpoint;
 use crate::kernel::{Kind, Principal};
@@ -102,6 +102,8 @@ impl Orchestrator for Service {
             input: request.input.map(to_json).unwrap_or_default(),
             key: request.idempotency_key,
             metadata: request.metadata.into_iter().collect(),
+            afresh: false,
+            hooks: Vec::new(),
         };
         let started = self.engine.start(start, &who).await;
         started.map(begun).map_err(|error| status::of_field(error, "input"))
@@ -249,6 +251,9 @@ impl Orchestrator for Service {
             session: given(request.session_id),
             workflow: given(request.workflow_id),
             kind: kind_of(request.kind)?,
+            principal: given(request.principal),
+            deadline_before: request.deadline_before.map(convert::millis),
+            asked_before: request.asked_before.map(convert::millis),
         };
         let page = self
             .engine
@@ -267,7 +272,9 @@ impl Orchestrator for Service {
         let filter = InboxFilter {
             session: given(request.session_id),
             workflow: given(request.workflow_id),
-            kind: None,
+            kind: kind_of(request.kind)?,
+            principal: given(request.principal),
+            ..InboxFilter::default()
         };
         let watch = self.engine.watch_inbox(who, filter);
         let changes = futures::stream::unfold(Some(watch), |watch| async {
@@ -278,6 +285,28 @@ impl Orchestrator for Service {
             }
         });
         Ok(Response::new(Box::pin(changes)))
+    }
+
+    async fn list_audit(
+        &self,
+        request: Request<pb::ListAuditRequest>,
+    ) -> Reply<pb::ListAuditResponse> {
+        let who = self.who(&request)?;
+        let request = request.into_inner();
+        let filter = AuditFilter {
+            run: given(request.run_id),
+            session: given(request.session_id),
+            workflow: given(request.workflow_id),
+            principal: given(request.principal),
+            since: request.since.map(convert::millis),
+            until: request.until.map(convert::millis),
+        };
+        let page = self.engine.audit(&filter, &request.page_token, request.page_size, &who).await;
+        let page = page.map_err(status::of)?;
+        Ok(Response::new(pb::ListAuditResponse {
+            entries: page.rows.iter().map(convert::audit_entry).collect(),
+            next_page_token: page.next.unwrap_or_default(),
+        }))
     }
 
     async fn cancel_request(

@@ -14,6 +14,7 @@ pub mod grpc;
 pub mod pages;
 mod status;
 mod value;
+pub mod webhook;
 
 use crate::kernel::{Millis, Principal, Refusal};
 

@@ -57,6 +57,13 @@ pub struct Settings {
     #[arg(long, global = true, value_name = "BOOL", help_heading = HEADING, hide_short_help = true)]
     #[serde(default, deserialize_with = "plain_or_text")]
     pub a2a_v03: Option<String>,
+    /// Whether A2A's callers may set up webhooks for their tasks: `true` or `false` (`HOLDPOINT_A2A_PUSH`; default: true)
+    #[arg(long, global = true, value_name = "BOOL", help_heading = HEADING, hide_short_help = true)]
+    #[serde(default, deserialize_with = "plain_or_text")]
+    pub a2a_push: Option<String>,
+    /// Workflows whose waiting tasks are not answered by a message that names only their context, by commas (`HOLDPOINT_A2A_NO_RESUME`; default: none)
+    #[arg(long, global = true, value_name = "NAMES", help_heading = HEADING, hide_short_help = true)]
+    pub a2a_no_resume: Option<String>,
     /// Let a plain HTTP message without a conversation answer its caller's single waiting run, for clients such as qlaw-cli that know no conversations: `true` or `false` (`HOLDPOINT_HTTP_STICKY`; default: false)
     #[arg(long, global = true, value_name = "BOOL", help_heading = HEADING, hide_short_help = true)]
     #[serde(default, deserialize_with = "plain_or_text")]
@@ -64,6 +71,17 @@ pub struct Settings {
     /// Where clients reach this server, as agent cards say it (`HOLDPOINT_PUBLIC_URL`; default: as they called it)
     #[arg(long, global = true, value_name = "URL", help_heading = HEADING, hide_short_help = true)]
     pub public_url: Option<String>,
+    /// Where what happens to requests and runs is told, signed (`HOLDPOINT_WEBHOOK_URL`)
+    #[arg(long, global = true, value_name = "URL", help_heading = HEADING, hide_short_help = true)]
+    pub webhook_url: Option<String>,
+    /// What the webhook's calls are signed with (`HOLDPOINT_WEBHOOK_SECRET`)
+    ///
+    /// Other users of this machine can read the flags of a process: prefer the environment.
+    #[arg(long, global = true, value_name = "SECRET", help_heading = HEADING, hide_short_help = true)]
+    pub webhook_secret: Option<String>,
+    /// Hosts beyond the public internet that A2A's callers may have webhooks at, by commas; `*` is any (`HOLDPOINT_PUSH_ALLOW`; default: none)
+    #[arg(long, global = true, value_name = "HOSTS", help_heading = HEADING, hide_short_help = true)]
+    pub push_allow: Option<String>,
     /// The file of hashed API keys (`HOLDPOINT_KEYS`; default: keys.toml in the data directory)
     ///
     /// `holdpoint keys add` writes it. A file that is named here must exist for the server to start.
@@ -131,10 +149,20 @@ pub struct Config {
     pub a2a_root: Option<String>,
     /// Whether A2A's protocol 0.3 is spoken as well.
     pub a2a_v03: bool,
+    /// Whether A2A's callers may set up webhooks.
+    pub a2a_push: bool,
+    /// Workflows that are not resumed by their context alone.
+    pub a2a_no_resume: Vec<String>,
     /// Whether a plain HTTP message answers its caller's single waiting run.
     pub http_sticky: bool,
     /// Where clients reach this server.
     pub public_url: Option<String>,
+    /// The operator's webhook.
+    pub webhook_url: Option<String>,
+    /// What its calls are signed with.
+    pub webhook_secret: Option<String>,
+    /// Hosts beyond the public internet that callers may have webhooks at.
+    pub push_allow: Vec<String>,
     /// The file of API keys, if one was named; see [`Config::keys_path`].
     pub keys: Option<PathBuf>,
     /// The tracing filter. Commands other than `serve` log only if somebody set it.
@@ -219,6 +247,9 @@ impl Config {
             a2a_root: layers.text("a2a_root"),
             a2a_v03: layers
                 .parsed("a2a_v03", "false", "`true` or `false`", |it| it.parse().ok())?,
+            a2a_push: layers
+                .parsed("a2a_push", "true", "`true` or `false`", |it| it.parse().ok())?,
+            a2a_no_resume: layers.text("a2a_no_resume").as_deref().map(names).unwrap_or_default(),
             http_sticky: layers
                 .parsed("http_sticky", "false", "`true` or `false`", |it| it.parse().ok())?,
             public_url: layers.optional(
@@ -226,6 +257,13 @@ impl Config {
                 "an address or a `http://` URL",
                 server_url,
             )?,
+            webhook_url: layers.optional(
+                "webhook_url",
+                "a `http://` or `https://` URL",
+                |text| text.contains("://").then(|| server_url(text)).flatten(),
+            )?,
+            webhook_secret: layers.text("webhook_secret"),
+            push_allow: layers.text("push_allow").as_deref().map(names).unwrap_or_default(),
             keys: layers.path("keys"),
             log: layers.text("log").unwrap_or_else(|| "info".into()),
             log_format: layers.parsed("log_format", "text", "`text` or `json`", log_format)?,
@@ -265,8 +303,13 @@ impl Config {
             ("listen", Some(self.listen.to_string())),
             ("a2a_root", self.a2a_root.clone()),
             ("a2a_v03", Some(self.a2a_v03.to_string())),
+            ("a2a_push", Some(self.a2a_push.to_string())),
+            ("a2a_no_resume", Some(self.a2a_no_resume.join(","))),
             ("http_sticky", Some(self.http_sticky.to_string())),
             ("public_url", self.public_url.clone()),
+            ("webhook_url", self.webhook_url.clone()),
+            ("webhook_secret", self.webhook_secret.as_ref().map(|_| "********".into())),
+            ("push_allow", Some(self.push_allow.join(","))),
             ("keys", self.keys.as_deref().and_then(path)),
             ("log", Some(self.log.clone())),
             ("log_format", Some(self.log_format.word().into())),
@@ -280,7 +323,9 @@ impl Config {
         for (name, value) in values {
             let place = place(name, self.origin(name), self.file.as_deref());
             lines.push(match value {
-                Some(plain) if matches!(name, "drain_seconds" | "a2a_v03" | "http_sticky") => {
+                Some(plain)
+                    if matches!(name, "drain_seconds" | "a2a_v03" | "a2a_push" | "http_sticky") =>
+                {
                     format!("{name} = {plain}  # {place}")
                 }
                 Some(text) => format!("{name} = {}  # {place}", toml::Value::String(text)),
@@ -358,8 +403,13 @@ impl Settings {
             "listen" => &self.listen,
             "a2a_root" => &self.a2a_root,
             "a2a_v03" => &self.a2a_v03,
+            "a2a_push" => &self.a2a_push,
+            "a2a_no_resume" => &self.a2a_no_resume,
             "http_sticky" => &self.http_sticky,
             "public_url" => &self.public_url,
+            "webhook_url" => &self.webhook_url,
+            "webhook_secret" => &self.webhook_secret,
+            "push_allow" => &self.push_allow,
             "keys" => &self.keys,
             "log" => &self.log,
             "log_format" => &self.log_format,
@@ -411,6 +461,11 @@ fn read_file(named: Option<&Path>) -> Result<Option<(PathBuf, Settings)>, Config
 
 fn log_format(text: &str) -> Option<LogFormat> {
     [LogFormat::Text, LogFormat::Json].into_iter().find(|format| format.word() == text)
+}
+
+fn names(text: &str) -> Vec<String> {
+    let listed = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+    listed.map(str::to_owned).collect()
 }
 
 /// An address alone is meant as plain HTTP; whatever else is wrong shows when it is dialled.

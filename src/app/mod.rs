@@ -3,6 +3,7 @@
 pub mod client;
 mod clock;
 pub mod config;
+mod courier;
 mod discovery;
 mod door;
 pub mod keys;

@@ -62,8 +62,7 @@ pub async fn serve(
         .announce(&address.to_string())
         .map_err(|source| AppError::Bind { listen: address, source })?;
     let a2a = agents(&config, &world)?;
-    let console =
-        Console::new(world.engine.clone(), Arc::clone(&doorkeeper), world.sources);
+    let console = Console::new(world.engine.clone(), Arc::clone(&doorkeeper), world.sources);
     let doors = (a2a, bridge::Settings { sticky: config.http_sticky });
     let router =
         server::router(&world.engine, doorkeeper, definition::draw::mermaid, render, doors)
@@ -93,6 +92,8 @@ fn agents(config: &Config, world: &World) -> Result<a2a::Settings, AppError> {
         root: config.a2a_root.clone(),
         public_url: config.public_url.clone(),
         v03: config.a2a_v03,
+        push: config.a2a_push,
+        no_resume: config.a2a_no_resume.clone(),
         changed: SystemClock.now(),
     })
 }

@@ -9,6 +9,7 @@ use crate::agents::Registry;
 use crate::api::pages::Render;
 use crate::app::clock::SystemClock;
 use crate::app::config::Origin;
+use crate::app::courier::Post;
 use crate::app::{AppError, Config, discovery};
 use crate::definition;
 use crate::engine::{Engine, Library};
@@ -41,14 +42,16 @@ impl World {
         let (library, sources) = library(config, &*journal, &registry).await?;
         let agents: Arc<dyn Agents> = Arc::clone(&registry) as Arc<dyn Agents>;
         let tools: Arc<dyn Tools> = registry;
-        let engine = Engine::new(journal, clock, agents, tools, library);
-        let (recovering, timing) = (engine.clone(), engine.clone());
+        let courier = Arc::new(Post::new(config));
+        let engine = Engine::with_courier(journal, clock, (agents, tools), library, courier);
+        let (recovering, timing, carrying) = (engine.clone(), engine.clone(), engine.clone());
         tokio::spawn(async move {
             if let Err(error) = recovering.recover().await {
                 tracing::error!(%error, "runs could not be taken up again");
             }
         });
         tokio::spawn(async move { timing.run_timers().await });
+        tokio::spawn(async move { carrying.run_outbox().await });
         Ok(Self { engine, store, sources })
     }
 }
@@ -100,6 +103,7 @@ fn describe() {
     metrics::describe_counter!("holdpoint_runs_over_total", "Runs that ended, by status");
     metrics::describe_counter!("holdpoint_runs_loaded_total", "Runs read back from their journals");
     metrics::describe_counter!("holdpoint_events_total", "Events made durable");
+    metrics::describe_counter!("holdpoint_deliveries_total", "Calls of webhooks, by outcome");
     metrics::describe_gauge!("holdpoint_runs_in_memory", "Runs held in memory");
     metrics::describe_gauge!("holdpoint_ready", "1 while the store takes writes, else 0");
 }

@@ -201,6 +201,9 @@ mod tests {
             schema: None,
             deadline: None,
             on_timeout: OnTimeout::Reject,
+            to: Vec::new(),
+            remind_ms: None,
+            remind_at: None,
             asked_at: Millis(0),
             messages: 0,
         };

@@ -8,12 +8,9 @@ use crate::app::config::Settings;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::term::{ColorChoice, Paint};
 use crate::cli::{
-    Ctx, bench, bench_echo, cancel, chat, check, checkpoint, completions, doctor, exit_codes,
+    Ctx, audit, bench, bench_echo, cancel, chat, check, checkpoint, completions, doctor, exit_codes,
     export, fork, graph, import, inbox, journal, keys, prune, respond, resume, revoke, run, runs,
-    schema, serve, sessions, watch, workflows,
-    Ctx, bench, bench_echo, cancel, check, checkpoint, completions, doctor, exit_codes, export,
-    fork, graph, import, inbox, journal, keys, prune, respond, resume, revoke, run, runs, schema,
-    serve, sessions, signal, watch, workflows,
+    schema, serve, sessions, signal, watch, workflows,
 };
 
 /// Runs agent workflows that wait for people, and survives whatever happens to the machine.
@@ -68,6 +65,7 @@ pub(super) enum Command {
     Sessions(sessions::Args),
     Runs(runs::Args),
     Journal(journal::Args),
+    Audit(audit::Args),
     Checkpoint(checkpoint::Args),
     Cancel(cancel::Args),
     Revoke(revoke::Args),
@@ -104,6 +102,7 @@ impl Command {
             | Self::Sessions(_)
             | Self::Runs(_)
             | Self::Journal(_)
+            | Self::Audit(_)
             | Self::Checkpoint(_)
             | Self::Cancel(_)
             | Self::Revoke(_)
@@ -133,6 +132,7 @@ impl Command {
             Self::Sessions(args) => sessions::perform(args, ctx).await,
             Self::Runs(args) => runs::perform(args, ctx).await,
             Self::Journal(args) => journal::perform(args, ctx).await,
+            Self::Audit(args) => audit::perform(args, ctx).await,
             Self::Checkpoint(args) => checkpoint::perform(args, ctx).await,
             Self::Cancel(args) => cancel::perform(args, ctx).await,
             Self::Revoke(args) => revoke::perform(args, ctx).await,

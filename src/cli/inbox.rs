@@ -2,12 +2,14 @@
 
 use serde_json::json as literal;
 
-use crate::app::Client;
+use crate::app::{Client, SystemClock};
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::json;
 use crate::cli::render::{date, question};
 use crate::cli::term::{line, table};
+use crate::kernel::duration_ms;
+use crate::ports::Clock as _;
 use crate::wire::v1::watch_requests_response::Change;
 use crate::wire::v1::{ListRequestsRequest, Request, RequestKind, WatchRequestsRequest};
 
@@ -35,9 +37,31 @@ pub(super) struct Args {
     /// Only of this kind
     #[arg(long, value_name = "KIND", conflicts_with = "watch", value_parser = kind)]
     pub kind: Option<RequestKind>,
+    /// Only what this person is asked
+    #[arg(long, value_name = "NAME")]
+    pub to: Option<String>,
+    /// Only with a deadline within this time, such as `2h`
+    #[arg(long, value_name = "TIME", conflicts_with = "watch", value_parser = length)]
+    pub due: Option<u64>,
+    /// Only what has waited for this long, such as `1d`
+    #[arg(long, value_name = "TIME", conflicts_with = "watch", value_parser = length)]
+    pub waiting: Option<u64>,
     /// At most this many
     #[arg(long, value_name = "N", default_value_t = LIMIT)]
     pub limit: usize,
+}
+
+fn length(text: &str) -> Result<u64, String> {
+    duration_ms(text).ok_or_else(|| "expected a length of time such as `30m`, `2h`, `1d`".into())
+}
+
+fn now_ms() -> u64 {
+    SystemClock.now().0
+}
+
+fn moment(ms: u64) -> prost_types::Timestamp {
+    let seconds = i64::try_from(ms / 1_000).unwrap_or(i64::MAX);
+    prost_types::Timestamp { seconds, nanos: 0 }
 }
 
 /// Shows the inbox.
@@ -62,6 +86,9 @@ async fn list(args: Args, ctx: &Ctx, client: &mut Client) -> Result<(), Trouble>
             kind: args.kind.unwrap_or_default().into(),
             page_size: page_size(args.limit - requests.len().min(args.limit)),
             page_token,
+            principal: args.to.clone().unwrap_or_default(),
+            deadline_before: args.due.map(|ms| moment(now_ms().saturating_add(ms))),
+            asked_before: args.waiting.map(|ms| moment(now_ms().saturating_sub(ms))),
         };
         let page = client.list_requests(request).await?.into_inner();
         requests.extend(page.requests);
@@ -94,6 +121,8 @@ async fn watch(args: Args, ctx: &Ctx, client: &mut Client) -> Result<(), Trouble
     let request = WatchRequestsRequest {
         session_id: args.session.unwrap_or_default(),
         workflow_id: args.workflow.unwrap_or_default(),
+        principal: args.to.unwrap_or_default(),
+        ..WatchRequestsRequest::default()
     };
     let mut stream = client.watch_requests(request).await?.into_inner();
     while let Some(next) = stream.message().await? {

@@ -9,10 +9,11 @@ use serde_json::{Map, Value, json};
 
 use crate::wire::v1::workflow_event::Event;
 use crate::wire::v1::{
-    Cancelled, Checkpoint, CheckpointSaved, Completed, Delta, ExecutorCompleted, ExecutorFailed,
-    ExecutorInvoked, Failure, Grant, GrantRevoked, Handoff, Message, Option as Choice, Output,
-    Request, RequestClosed, RequestKind, ResponseReceived, Run, RunStatus, Session, Started,
-    StatusChanged, ToolCall, ToolCalled, ToolResult, Workflow, WorkflowEvent, WorkflowWaiting,
+    AuditEntry, Cancelled, Checkpoint, CheckpointSaved, Completed, Delta, ExecutorCompleted,
+    ExecutorFailed, ExecutorInvoked, Failure, Grant, GrantRevoked, Handoff, Message, Noted,
+    Option as Choice, Output, Request, RequestClosed, RequestKind, ResponseReceived, Run,
+    RunStatus, Session, Started, StatusChanged, ToolCall, ToolCalled, ToolResult, Workflow,
+    WorkflowEvent, WorkflowWaiting,
 };
 
 /// The largest whole number that a double holds without doubt.
@@ -171,6 +172,8 @@ pub(super) fn request(request: &Request) -> Value {
         asked_at,
         conversation,
         conversation_length,
+        to,
+        remind_at,
     } = request;
     json!({
         "request_id": request_id,
@@ -190,6 +193,38 @@ pub(super) fn request(request: &Request) -> Value {
         "asked_at": time(asked_at.as_ref()),
         "conversation": conversation.iter().map(message).collect::<Vec<_>>(),
         "conversation_length": conversation_length,
+        "to": to,
+        "remind_at": time(remind_at.as_ref()),
+    })
+}
+
+/// An entry of the audit trail.
+pub(super) fn audit_entry(entry: &AuditEntry) -> Value {
+    let AuditEntry {
+        time: at,
+        run_id,
+        session_id,
+        workflow_id,
+        sequence,
+        action,
+        principal,
+        door,
+        request: asked,
+        value,
+        note,
+    } = entry;
+    json!({
+        "time": time(at.as_ref()),
+        "run_id": run_id,
+        "session_id": session_id,
+        "workflow_id": workflow_id,
+        "sequence": sequence,
+        "action": action,
+        "principal": principal,
+        "door": door,
+        "request": asked.as_ref().map(request),
+        "value": optional(value.as_ref()),
+        "note": note,
     })
 }
 
@@ -267,6 +302,16 @@ pub(super) fn body(event: &Event) -> (&'static str, Value) {
         Event::RequestClosed(it) => ("request_closed", request_closed(it)),
         Event::GrantRevoked(GrantRevoked { tool, principal }) => {
             ("grant_revoked", json!({"tool": tool, "principal": principal}))
+        }
+        Event::Noted(it) => ("noted", noted(it)),
+        Event::RequestReminded(it) => {
+            let next = time(it.next.as_ref());
+            ("request_reminded", json!({"request_id": it.request_id, "next": next}))
+        }
+        Event::RequestEscalated(it) => {
+            let deadline = time(it.deadline.as_ref());
+            let body = json!({"request_id": it.request_id, "to": it.to, "deadline": deadline});
+            ("request_escalated", body)
         }
         Event::StepOpened(it) => {
             ("step_opened", json!({"executor_id": it.executor_id, "as": it.r#as}))
@@ -367,6 +412,12 @@ fn executor_failed(failed: &ExecutorFailed) -> Value {
 fn delta(delta: &Delta) -> Value {
     let Delta { executor_id, turn, attempt, text } = delta;
     json!({"executor_id": executor_id, "turn": turn, "attempt": attempt, "text": text})
+}
+
+fn noted(noted: &Noted) -> Value {
+    let Noted { executor_id, turn, attempt, memo } = noted;
+    let memo = optional(memo.as_ref());
+    json!({"executor_id": executor_id, "turn": turn, "attempt": attempt, "memo": memo})
 }
 
 fn tool_called(called: &ToolCalled) -> Value {

@@ -12,6 +12,7 @@ mod render;
 mod talk;
 mod term;
 
+mod audit;
 mod bench;
 mod bench_echo;
 mod cancel;

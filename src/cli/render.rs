@@ -160,6 +160,14 @@ impl Story {
                 let text = format!("  {} is no longer allowed, says {}", it.tool, it.principal);
                 format!("{}\n", paint.warn(&line(&text, BRIEF_CHARS_MAX)))
             }
+            Event::RequestReminded(it) => {
+                let text = format!("  {} still waits for an answer", it.request_id);
+                format!("{}\n", paint.warn(&line(&text, BRIEF_CHARS_MAX)))
+            }
+            Event::RequestEscalated(it) => {
+                let text = format!("  {} now waits for {}", it.request_id, it.to.join(", "));
+                format!("{}\n", paint.warn(&line(&text, BRIEF_CHARS_MAX)))
+            }
             Event::SignalReceived(_) | Event::StepSettled(_) => in_graph(paint, body),
             Event::Output(it) => self.output(&json::optional(it.value.as_ref())),
             Event::Warning(it) => format!("{}\n", paint.warn(&format!("  ! {}", failure(it)))),
@@ -179,6 +187,7 @@ impl Story {
             | Event::StepOpened(_)
             | Event::StepWorked(_)
             | Event::CheckpointSaved(_)
+            | Event::Noted(_)
             | Event::Delta(_)
             | Event::Message(_) => String::new(),
         }

@@ -30,7 +30,7 @@ pub(super) fn compile(
     program: Option<Program>,
 ) -> Workflow {
     let defaults = Limits::default();
-    let model = |(name, model): (&String, &super::file::ModelFile)| {
+    let model = |(name, model): (&String, &super::models::ModelFile)| {
         let settings = settings.get(name).cloned().unwrap_or_else(|| json!({}));
         (name.clone(), Model { provider: model.provider.clone(), settings })
     };
@@ -106,7 +106,11 @@ impl HumanFile {
             context: self.context.clone(),
             options: self.options.iter().map(OptionFile::choice).collect(),
             response_schema: self.response_schema.clone(),
-            patience: patience(self.deadline.as_ref(), self.on_timeout.as_ref()),
+            patience: Patience {
+                remind_ms: self.remind.as_ref().and_then(|time| duration_ms(&time.0)),
+                to: self.to.clone(),
+                ..patience(self.deadline.as_ref(), self.on_timeout.as_ref())
+            },
         }
     }
 }
@@ -191,7 +195,11 @@ impl AgentFile {
                 }
                 HumanInputFile::Terms(terms) => HumanInput {
                     enabled: true,
-                    patience: patience(terms.deadline.as_ref(), terms.on_timeout.as_ref()),
+                    patience: Patience {
+                        remind_ms: terms.remind.as_ref().and_then(|time| duration_ms(&time.0)),
+                        to: terms.to.clone(),
+                        ..patience(terms.deadline.as_ref(), terms.on_timeout.as_ref())
+                    },
                 },
             },
             output: self.output.clone(),
@@ -218,6 +226,10 @@ impl OnTimeoutFile {
             Self::Reject => OnTimeout::Reject,
             Self::Continue => OnTimeout::Continue,
             Self::DefaultAnswer(value) => OnTimeout::DefaultAnswer(value.clone()),
+            Self::EscalateTo(terms) => OnTimeout::EscalateTo {
+                to: terms.to.clone(),
+                within_ms: terms.within.as_ref().and_then(|time| duration_ms(&time.0)),
+            },
         }
     }
 }
@@ -229,5 +241,6 @@ pub(super) fn patience(
     Patience {
         deadline_ms: deadline.and_then(|time| duration_ms(&time.0)),
         on_timeout: on_timeout.map(OnTimeoutFile::compile).unwrap_or_default(),
+        ..Patience::default()
     }
 }

@@ -12,8 +12,8 @@ use serde_json::{Map, Value};
 use crate::definition::budgets::BudgetsFile;
 use crate::definition::gates::GateFile;
 use crate::definition::graph::GraphFile;
+use crate::definition::models::ModelFile;
 use crate::definition::patterns::{ConcurrentFile, GroupChatFile};
-use crate::definition::script::RuleFile;
 
 /// A Holdpoint workflow.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -87,86 +87,6 @@ pub(super) struct LimitsFile {
     /// Model calls within one turn; 25 unless given.
     #[schemars(range(min = 1, max = 1_000))]
     pub(super) rounds: Option<u32>,
-}
-
-/// What answers for an agent.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[expect(
-    dead_code,
-    reason = "settings go to their provider as they are written; here is their shape"
-)]
-pub(super) struct ModelFile {
-    /// Which kind: `scripted` answers from a script, offline and always the same; `openai_chat`,
-    /// `openai_responses` and `anthropic` ask a server; `recorded` writes exchanges to a file or
-    /// plays them back.
-    pub(super) provider: String,
-    /// With `provider: scripted`: the script file, relative to this one, or its rules.
-    pub(super) script: Option<ScriptSource>,
-    /// What the server calls the model.
-    #[schemars(length(min = 1))]
-    model: Option<String>,
-    /// Where the server is: `http://localhost:11434/v1`; the provider's own service unless given.
-    base_url: Option<String>,
-    /// The name of the environment variable that holds the key, never the key itself; `none` for a
-    /// server that wants no key. It must be given where `base_url` is.
-    key_env: Option<String>,
-    /// How long the server is waited for.
-    timeouts: Option<TimeoutsFile>,
-    /// Further tries within one attempt, while the model has not begun to speak; 2 unless given.
-    #[schemars(range(min = 0, max = 10))]
-    retries: Option<u32>,
-    /// The most tokens of a reply.
-    #[schemars(range(min = 1, max = 1_000_000))]
-    max_tokens: Option<u32>,
-    /// How freely the model chooses its words.
-    #[schemars(range(min = 0, max = 2))]
-    temperature: Option<f64>,
-    /// Headers that the server wants beside ours. No keys: they belong into the environment.
-    headers: Option<BTreeMap<String, String>>,
-    /// With `provider: recorded`: the file of the exchanges, relative to this one.
-    #[schemars(length(min = 1))]
-    pub(super) file: Option<String>,
-    /// With `provider: recorded`: whether exchanges are written or played back.
-    mode: Option<RecordedMode>,
-    /// With `provider: recorded`: the model whose exchanges they are.
-    of: Option<Box<ModelFile>>,
-}
-
-/// How long a model server is waited for.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[expect(
-    dead_code,
-    reason = "settings go to their provider as they are written; here is their shape"
-)]
-pub(super) struct TimeoutsFile {
-    /// For the connection; 10s unless given.
-    connect: Option<LengthOfTime>,
-    /// Until the model begins to speak; 2m unless given.
-    first_token: Option<LengthOfTime>,
-    /// For a whole attempt, its retries included; 10m unless given.
-    total: Option<LengthOfTime>,
-}
-
-/// Whether exchanges are written or played back.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum RecordedMode {
-    /// The server is asked, and what it replies is written down.
-    Record,
-    /// The file answers; there is no network.
-    Replay,
-}
-
-/// The name of a script file, or a list of rules.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub(super) enum ScriptSource {
-    /// A script file, relative to this one.
-    File(String),
-    /// The rules themselves.
-    Rules(Vec<RuleFile>),
 }
 
 /// A tool that agents may be given.
@@ -277,6 +197,12 @@ pub(super) struct PatienceFile {
     pub(super) deadline: Option<LengthOfTime>,
     /// What silence means at the deadline; `reject` unless given.
     pub(super) on_timeout: Option<OnTimeoutFile>,
+    /// How long after the asking, and then again and again, whoever should answer is reminded.
+    pub(super) remind: Option<LengthOfTime>,
+    /// Whom it is addressed to, by the names of their keys; whoever may see the run unless given.
+    #[serde(default)]
+    #[schemars(length(max = 32))]
+    pub(super) to: Vec<String>,
 }
 
 /// What silence means at the deadline.
@@ -289,6 +215,19 @@ pub(super) enum OnTimeoutFile {
     Continue,
     /// This answer; never for an approval.
     DefaultAnswer(Value),
+    /// Somebody else is asked; silence is a no after that.
+    EscalateTo(EscalateFile),
+}
+
+/// Who is asked when the deadline has passed.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EscalateFile {
+    /// Whom, by the names of their keys.
+    #[schemars(length(min = 1, max = 32))]
+    pub(super) to: Vec<String>,
+    /// How long they have; for ever unless given.
+    pub(super) within: Option<LengthOfTime>,
 }
 
 /// A length of time such as `500ms`, `30s`, `2h` or `7d`.
@@ -346,6 +285,12 @@ pub(super) struct HumanFile {
     pub(super) deadline: Option<LengthOfTime>,
     /// What silence means at the deadline; `reject` unless given.
     pub(super) on_timeout: Option<OnTimeoutFile>,
+    /// How long after the asking, and then again and again, whoever should answer is reminded.
+    pub(super) remind: Option<LengthOfTime>,
+    /// Whom it is addressed to, by the names of their keys; whoever may see the run unless given.
+    #[serde(default)]
+    #[schemars(length(max = 32))]
+    pub(super) to: Vec<String>,
 }
 
 /// What kind of decision a person is asked for.

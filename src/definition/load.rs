@@ -17,7 +17,8 @@ use serde_json::{Value, json};
 
 use crate::definition::check::{check, check_rules, program};
 use crate::definition::compile::compile;
-use crate::definition::file::{ModelFile, ScriptSource, WorkflowFile};
+use crate::definition::file::WorkflowFile;
+use crate::definition::models::{ModelFile, ScriptSource};
 use crate::definition::problem::Problem;
 use crate::definition::schema::{script_schema, workflow_schema};
 use crate::definition::script::{RuleFile, ScriptFile};

@@ -16,6 +16,7 @@ mod gates;
 mod graph;
 mod load;
 mod mcp;
+mod models;
 mod patterns;
 mod problem;
 mod schema;

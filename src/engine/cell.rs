@@ -11,7 +11,7 @@ use tokio::task::AbortHandle;
 
 use crate::engine::narrate::{Narrator, Published};
 use crate::kernel::{Event, Run, RunId, Status, Version};
-use crate::ports::Lease;
+use crate::ports::{HookRow, Lease};
 
 /// Runs kept in memory after their last use: a conversation that goes on is usually answered soon.
 const CELLS_MAX: usize = 2048;
@@ -53,6 +53,8 @@ pub(super) struct Hot {
     pub(super) lease: Option<Lease>,
     /// Work under way, by what it is about.
     pub(super) work: HashMap<WorkKey, AbortHandle>,
+    /// Who wants to be told of it.
+    pub(super) hooks: Vec<HookRow>,
 }
 
 /// What a piece of work is about: a turn's attempt and round, or a call of a turn.
@@ -149,7 +151,7 @@ impl Cell {
 impl Hot {
     pub(super) fn new(run: Run) -> Self {
         let narrator = Narrator::at(&run);
-        Self { run, narrator, lease: None, work: HashMap::new() }
+        Self { run, narrator, lease: None, work: HashMap::new(), hooks: Vec::new() }
     }
 }
 
@@ -177,6 +179,9 @@ fn weight(event: &Event) -> usize {
         | Event::StepCompleted { .. }
         | Event::StepFailed { .. }
         | Event::Closed { .. }
+        | Event::Noted { .. }
+        | Event::Reminded { .. }
+        | Event::Escalated { .. }
         | Event::Revoked { .. }
         | Event::Opened { .. }
         | Event::Came { .. }

@@ -15,7 +15,7 @@ use crate::kernel::{
     Command, Decision, Event, Millis, Recorded, Refusal, Run, RunId, Status, Version, apply,
     first_reply, replay,
 };
-use crate::ports::{Append, AppendError, Fault, Head, KeyRow, SessionRow};
+use crate::ports::{Append, AppendError, Fault, Head, HookRow, KeyRow, SessionRow};
 
 /// Events read from a journal at a time.
 const READ_EVENTS: usize = 1024;
@@ -27,6 +27,7 @@ const GATHER_EVENTS: usize = 256;
 pub(super) struct Extras {
     pub(super) session: Option<SessionRow>,
     pub(super) key: Option<(String, KeyRow)>,
+    pub(super) hooks: Vec<HookRow>,
 }
 
 /// Events on their way into the journal.
@@ -76,7 +77,8 @@ impl Engine {
         };
         cell.loaded(&run);
         let was_moving = run.status == Status::Running;
-        *state = State::Hot(Box::new(Hot::new(run)));
+        let hooks = self.inner.journal.hooks(&cell.id).await?;
+        *state = State::Hot(Box::new(Hot { hooks, ..Hot::new(run) }));
         // A run that was moving when it was last written lost whatever was under way: its own
         // journal says what to do about that, before anything else is done with it.
         if was_moving {
@@ -226,6 +228,8 @@ impl Engine {
                 hot.narrator.tell(&hot.run, sequence, batch.now, event.clone())
             })
             .collect();
+        let lanes = self.lanes(hot, &events);
+        let is_owed = !lanes.is_empty();
         let append = Append {
             run: cell.id.clone(),
             expected: batch.expected,
@@ -235,6 +239,8 @@ impl Engine {
             head: Head::of(&hot.run),
             session: extras.session,
             key: extras.key,
+            lanes,
+            hooks: extras.hooks,
         };
         failpoint::hit("engine.before_append");
         if let Err(error) = self.inner.journal.append(append).await {
@@ -245,6 +251,9 @@ impl Engine {
         }
         failpoint::hit("engine.after_append");
         batch.expected = sequence;
+        if is_owed {
+            self.inner.outbox.wake(batch.now);
+        }
         self.told(cell, hot, told);
         failpoint::hit("engine.after_publish");
         Ok(())

@@ -97,6 +97,9 @@ fn changes(run: &Run, published: &Published) -> Vec<InboxChange> {
         | Event::HandedOff { .. }
         | Event::StepCompleted { .. }
         | Event::StepFailed { .. }
+        | Event::Noted { .. }
+        | Event::Reminded { .. }
+        | Event::Escalated { .. }
         | Event::Revoked { .. }
         | Event::Opened { .. }
         | Event::Came { .. }

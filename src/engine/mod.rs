@@ -10,12 +10,14 @@
 //! - **E6** Every queue has a bound, with the reason beside the number.
 //! - **E7** A store that cannot write stops the run visibly.
 
+mod audit;
 mod cell;
 mod commands;
 mod drive;
 mod inbox;
 mod library;
 mod narrate;
+mod outbox;
 mod pulse;
 mod recovery;
 mod timers;
@@ -32,8 +34,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::kernel::{Corruption, Declined, Refusal};
-use crate::ports::{Agents, Clock, Fault, Journal, Tools};
+use crate::ports::{Agents, Clock, Courier, Fault, Journal, NoCourier, Tools};
 
+pub use audit::{AuditEntry, AuditFilter};
 pub use commands::{AnswerRequest, Begun, ForkRequest, StartRequest};
 pub use inbox::{InboxChange, InboxWatch};
 pub use library::{Entry, Library};
@@ -44,6 +47,7 @@ pub use views::{CheckpointView, InboxFilter, OpenRequest, RunView, SessionView};
 pub use watch::{Until, Watch};
 
 use cell::Cells;
+use outbox::Outbox;
 
 /// Attempts under way at once; past it they queue. Each is a task with its input in memory.
 const WORK_AT_ONCE: usize = 4096;
@@ -88,6 +92,8 @@ struct Inner {
     clock: Arc<dyn Clock>,
     agents: Arc<dyn Agents>,
     tools: Arc<dyn Tools>,
+    courier: Arc<dyn Courier>,
+    outbox: Outbox,
     library: Library,
     cells: Cells,
     inbox: broadcast::Sender<InboxChange>,
@@ -113,11 +119,24 @@ impl Engine {
         tools: Arc<dyn Tools>,
         library: Library,
     ) -> Self {
+        Self::with_courier(journal, clock, (agents, tools), library, Arc::new(NoCourier))
+    }
+
+    /// The same, with listeners outside. Nothing is carried to them before [`Engine::run_outbox`].
+    pub fn with_courier(
+        journal: Arc<dyn Journal>,
+        clock: Arc<dyn Clock>,
+        (agents, tools): (Arc<dyn Agents>, Arc<dyn Tools>),
+        library: Library,
+        courier: Arc<dyn Courier>,
+    ) -> Self {
         let inner = Inner {
             journal,
             clock,
             agents,
             tools,
+            courier,
+            outbox: Outbox::default(),
             library,
             cells: Cells::default(),
             inbox: broadcast::channel(INBOX_BACKLOG).0,

@@ -124,12 +124,15 @@ impl Narrator {
             | Event::ToolCalled { turn, .. }
             | Event::ToolReturned { turn, .. }
             | Event::HandedOff { turn, .. }
+            | Event::Noted { turn, .. }
             | Event::StepFailed { turn, .. } => self.steps.get(turn).cloned(),
             Event::Started(_)
             | Event::MessageAdded { .. }
             | Event::Asked(_)
             | Event::Answered { .. }
             | Event::Closed { .. }
+            | Event::Reminded { .. }
+            | Event::Escalated { .. }
             | Event::Revoked { .. }
             | Event::Opened { .. }
             | Event::Came { .. }

@@ -96,6 +96,12 @@ pub struct InboxFilter {
     pub workflow: Option<String>,
     /// Of this kind.
     pub kind: Option<Kind>,
+    /// What this principal is asked: addressed to it, or to nobody in particular.
+    pub principal: Option<String>,
+    /// With a deadline before this time.
+    pub deadline_before: Option<Millis>,
+    /// Asked before this time.
+    pub asked_before: Option<Millis>,
 }
 
 impl InboxFilter {
@@ -104,6 +110,17 @@ impl InboxFilter {
         self.session.as_ref().is_none_or(|session| session == request.session.as_str())
             && self.workflow.as_ref().is_none_or(|workflow| *workflow == request.workflow)
             && self.kind.is_none_or(|kind| kind == request.question.kind)
+            && self.accepts_question(&request.question)
+    }
+}
+
+impl InboxFilter {
+    fn accepts_question(&self, question: &Question) -> bool {
+        let is_asked = |who: &String| question.to.is_empty() || question.to.contains(who);
+        let is_due = |before: Millis| question.deadline.is_some_and(|deadline| deadline < before);
+        self.principal.as_ref().is_none_or(is_asked)
+            && self.deadline_before.is_none_or(is_due)
+            && self.asked_before.is_none_or(|before| question.asked_at < before)
     }
 }
 
@@ -210,7 +227,8 @@ impl Engine {
         cursor: &str,
         limit: i32,
     ) -> Result<Page<OpenRequest>, EngineError> {
-        self.inbox(who, filter, some(cursor), page_size(limit)?).await
+        let cursor = token(cursor, is_inbox_token)?;
+        self.inbox(who, filter, cursor, page_size(limit)?).await
     }
 
     /// The points that a run can be forked from, each with what it waited for then.
@@ -293,8 +311,15 @@ fn some(cursor: &str) -> Option<&str> {
     (!cursor.is_empty()).then_some(cursor)
 }
 
+/// Whether a token is one of the inbox: two times in hexadecimal, and a run.
+fn is_inbox_token(token: &str) -> bool {
+    let Some((times, stem)) = token.split_at_checked(32) else { return false };
+    times.bytes().all(|byte| byte.is_ascii_hexdigit())
+        && RunId::parse(&format!("run_{stem}")).is_ok()
+}
+
 /// A page token, where its form is known: an unknown one would look like the end of the list.
-fn token(cursor: &str, is_one: impl Fn(&str) -> bool) -> Result<Option<&str>, Refusal> {
+pub(super) fn token(cursor: &str, is_one: impl Fn(&str) -> bool) -> Result<Option<&str>, Refusal> {
     match some(cursor) {
         Some(token) if !is_one(token) => {
             Err(Refusal::invalid("page_token", "expected a next_page_token of this listing"))
@@ -303,7 +328,7 @@ fn token(cursor: &str, is_one: impl Fn(&str) -> bool) -> Result<Option<&str>, Re
     }
 }
 
-fn page_size(limit: i32) -> Result<usize, Refusal> {
+pub(super) fn page_size(limit: i32) -> Result<usize, Refusal> {
     match usize::try_from(limit) {
         Ok(0) => Ok(PAGE_DEFAULT),
         Ok(size) if size <= PAGE_MAX => Ok(size),

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use serde_json::Value;
 
 use crate::engine::cell::{Cell, Hot, WorkKey};
 use crate::engine::drive::Extras;
@@ -204,5 +205,20 @@ impl DeltaSink for Sink {
         }
         let command = Command::Delta { turn: self.turn, attempt: self.attempt, text };
         self.engine.report(&self.cell, command).await;
+    }
+
+    async fn note(&mut self, memo: Value) -> Result<(), AttemptFault> {
+        let command = Command::Noted { turn: self.turn, attempt: self.attempt, memo };
+        let outcome = async {
+            let mut state = self.engine.hot(&self.cell).await?;
+            self.engine.command(&self.cell, &mut state, &command, Extras::default()).await
+        };
+        match outcome.await {
+            Ok(_) => Ok(()),
+            Err(error) => Err(AttemptFault {
+                failure: Failure::new("step.not_noted", format!("it cannot be kept: {error}")),
+                retriable: true,
+            }),
+        }
     }
 }

@@ -100,6 +100,9 @@ impl Spent {
             | Event::Asked(_)
             | Event::Answered { .. }
             | Event::Closed { .. }
+            | Event::Noted { .. }
+            | Event::Reminded { .. }
+            | Event::Escalated { .. }
             | Event::Revoked { .. }
             | Event::Opened { .. }
             | Event::Came { .. }
@@ -381,6 +384,7 @@ fn draft(run: &Run, excess: &Excess, amount: &str) -> Draft {
         patience: Patience {
             deadline_ms: run.workflow.limits.budgets.deadline_ms,
             on_timeout: OnTimeout::Reject,
+            ..Patience::default()
         },
     }
 }

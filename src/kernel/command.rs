@@ -103,6 +103,15 @@ pub enum Command {
         /// The text.
         text: String,
     },
+    /// Whoever works on an attempt wants to find something again after a crash.
+    Noted {
+        /// The turn.
+        turn: u32,
+        /// The attempt.
+        attempt: u32,
+        /// What; it takes the place of what was noted before.
+        memo: Value,
+    },
     /// An agent replied.
     Replied {
         /// The turn.

@@ -70,6 +70,11 @@ pub fn decide(run: &Run, command: &Command, now: Millis) -> Result<Decision, Ref
             let event = Event::Delta { turn: *turn, attempt: *attempt, text: text.clone() };
             Ok(Decision::Events(vec![event]))
         }
+        Command::Noted { turn, attempt, memo } => {
+            current_attempt(run, *turn, *attempt)?;
+            let event = Event::Noted { turn: *turn, attempt: *attempt, memo: memo.clone() };
+            Ok(Decision::Events(vec![event]))
+        }
         Command::Replied { turn, attempt, reply } => {
             let turn = current_attempt(run, *turn, *attempt)?;
             Ok(Decision::Events(reply::events(run, turn, reply, now)))
@@ -260,29 +265,43 @@ fn lost_outcome(turn: &Turn, open: &OpenCall, ordinal: u32, why: &str) -> Questi
         schema: None,
         deadline: None,
         on_timeout: OnTimeout::Reject,
+        to: Vec::new(),
+        remind_ms: None,
+        remind_at: None,
         asked_at: Millis(0),
         messages: 0,
     }
 }
 
-/// Deadlines that have passed. Never early: a deadline is due at its own millisecond.
+/// Deadlines and reminders that are due. Never early: each is due at its own millisecond.
 fn due(run: &Run, now: Millis) -> Vec<Event> {
-    let passed = |question: &&Question| question.deadline.is_some_and(|deadline| deadline <= now);
-    let silent: Vec<Event> = run.questions.values().filter(passed).map(silence).collect();
+    let is_due = |at: Option<Millis>| at.is_some_and(|at| at <= now);
+    let events = run.questions.values().filter_map(|question| {
+        if is_due(question.deadline) {
+            return Some(silence(question, now));
+        }
+        let next = question.remind_ms.map(|ms| now.plus(ms));
+        is_due(question.remind_at).then_some(Event::Reminded { ordinal: question.ordinal, next })
+    });
+    let silent: Vec<Event> = events.collect();
     // A step whose time is up may hold one of these questions: its turn comes with the next look,
     // which is due at once.
     if silent.is_empty() { graph::due(run, now) } else { silent }
 }
 
 /// What silence means for a question. A default that does not fit it is no answer (K7).
-fn silence(question: &Question) -> Event {
+fn silence(question: &Question, now: Millis) -> Event {
     let (ordinal, by) = (question.ordinal, "timer".to_owned());
     let closed = |closing| Event::Closed { ordinal, closing, by: by.clone() };
+    if let OnTimeout::EscalateTo { to, within_ms } = &question.on_timeout {
+        let deadline = within_ms.map(|ms| now.plus(ms));
+        return Event::Escalated { ordinal, to: to.clone(), deadline };
+    }
     if !question.kind.may_pass_by_silence() {
         return closed(Closing::Rejected);
     }
     match &question.on_timeout {
-        OnTimeout::Reject => closed(Closing::Rejected),
+        OnTimeout::Reject | OnTimeout::EscalateTo { .. } => closed(Closing::Rejected),
         OnTimeout::Continue => closed(Closing::Passed),
         OnTimeout::DefaultAnswer(value) => match question.read(value) {
             Err(_) => closed(Closing::Rejected),

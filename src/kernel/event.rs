@@ -144,6 +144,16 @@ pub enum Event {
         /// The text.
         text: String,
     },
+    /// Whoever works on an attempt noted something to find again after a crash: the id of the task
+    /// that a remote agent has begun for us.
+    Noted {
+        /// The turn.
+        turn: u32,
+        /// The attempt.
+        attempt: u32,
+        /// What; it takes the place of what was noted before.
+        memo: Value,
+    },
     /// Something was said.
     MessageAdded {
         /// The turn whose reply it is, if it is one.
@@ -238,6 +248,24 @@ pub enum Event {
         closing: Closing,
         /// Who closed it; `timer` at a deadline.
         by: String,
+    },
+    /// Nobody has answered for a while, and whoever should is reminded.
+    Reminded {
+        /// Which question.
+        ordinal: u32,
+        /// When it is said again, if it is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        next: Option<Millis>,
+    },
+    /// The deadline passed, and somebody else is asked; the question stays open.
+    Escalated {
+        /// Which question.
+        ordinal: u32,
+        /// Who is asked now.
+        to: Vec<String>,
+        /// When silence becomes a no.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        deadline: Option<Millis>,
     },
     /// A tool that was allowed for the rest of the run is so no longer.
     Revoked {

@@ -14,7 +14,7 @@ use crate::kernel::graph;
 use crate::kernel::heard::{asked, close, heard};
 use crate::kernel::id::RunId;
 use crate::kernel::message::{Audience, Message, Speaker, readable};
-use crate::kernel::question::{Question, Verdict};
+use crate::kernel::question::{OnTimeout, Question, Verdict};
 use crate::kernel::run::{CallWaits, Ending, Heard, Last, OpenCall, Run, Status, Turn};
 use crate::kernel::time::Millis;
 use crate::kernel::workflow::{Pattern, Workflow};
@@ -99,6 +99,7 @@ pub fn begin(id: RunId, workflow: Arc<Workflow>, started: &Started, at: Millis) 
         spent: Spent::default(),
         spent_before: started.spent_before,
         extensions: Extensions::default(),
+        abandoned: Vec::new(),
     }
 }
 
@@ -142,6 +143,7 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
                 return Err("text of an attempt that is not under way");
             }
         }
+        Event::Noted { turn, attempt, memo } => noted(run, (*turn, *attempt), memo)?,
         Event::MessageAdded { turn, message, usage } => message_added(run, *turn, message, *usage)?,
         Event::ToolCalled { turn, call, safety } => {
             let open = OpenCall { call: call.clone(), waits: CallWaits::Tool(*safety) };
@@ -183,6 +185,8 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
             answered(run, *ordinal, value, by, (ending, at))?;
         }
         Event::Closed { ordinal, closing, by } => closed(run, *ordinal, (*closing, by), at)?,
+        Event::Reminded { ordinal, next } => question_of(run, *ordinal)?.remind_at = *next,
+        Event::Escalated { ordinal, to, deadline } => escalated(run, *ordinal, to, *deadline)?,
         Event::Revoked { tool, .. } => run.grants.retain(|grant| grant.tool != *tool),
         Event::CheckpointSaved => run.checkpoints.push((version, at)),
         Event::Parked => {
@@ -277,6 +281,32 @@ fn closed(
 
 pub(super) fn turn_of(run: &mut Run, number: u32) -> Result<&mut Turn, &'static str> {
     run.turns.get_mut(&number).ok_or("no such turn is under way")
+}
+
+fn noted(run: &mut Run, (turn, attempt): (u32, u32), memo: &Value) -> Result<(), &'static str> {
+    let turn = turn_of(run, turn)?;
+    if turn.attempt != attempt {
+        return Err("a note of an attempt that is not under way");
+    }
+    turn.memo = Some(memo.clone());
+    Ok(())
+}
+
+fn escalated(
+    run: &mut Run,
+    ordinal: u32,
+    to: &[String],
+    deadline: Option<Millis>,
+) -> Result<(), &'static str> {
+    let question = question_of(run, ordinal)?;
+    question.to = to.to_vec();
+    question.deadline = deadline;
+    question.on_timeout = OnTimeout::Reject;
+    Ok(())
+}
+
+fn question_of(run: &mut Run, ordinal: u32) -> Result<&mut Question, &'static str> {
+    run.questions.get_mut(&ordinal).ok_or("no such question is open")
 }
 
 pub(super) fn say(run: &mut Run, message: Message) {
@@ -375,7 +405,8 @@ fn step_completed(
 
 /// K6: a finished run owes nothing and waits for nothing.
 fn finish(run: &mut Run, status: Status) {
-    run.turns.clear();
+    let left = std::mem::take(&mut run.turns).into_values();
+    run.abandoned = left.filter_map(|turn| Some((turn.agent, turn.memo?))).collect();
     run.graph = graph::State::default();
     for question in std::mem::take(&mut run.questions).into_values() {
         let index = usize::try_from(question.ordinal).unwrap_or(usize::MAX).wrapping_sub(1);

@@ -19,6 +19,7 @@ pub(super) fn asked(run: &mut Run, question: &Question, at: Millis) -> Result<()
     }
     let mut question = question.clone();
     question.asked_at = at;
+    question.remind_at = question.remind_ms.map(|ms| at.plus(ms));
     let agent = question.agent.clone().unwrap_or_default();
     let spoken = Message::text(Speaker::Assistant, agent.clone(), question.prompt.clone());
     let is_graph = matches!(run.workflow.pattern, Pattern::Graph(_));
@@ -87,7 +88,12 @@ pub(super) fn heard(
             if let Heard::Answer { value, by, .. } = &reply {
                 say(run, Message::said(by.clone(), value).to(Audience::Except(agent.clone())));
             }
-            say(run, tool_outcome(agent, call, &told(&reply)));
+            // What was answered is kept as it was given: a remote agent is answered with it.
+            let data = match &reply {
+                Heard::Answer { value, .. } => Some(value.clone()),
+                Heard::Nothing | Heard::Expired | Heard::Withdrawn(_) => None,
+            };
+            say(run, Message { data, ..tool_outcome(agent, call, &told(&reply)) });
         }
         (Origin::LostOutcome(call), Some(number)) => lost_outcome(run, number, call, &reply)?,
         (Origin::Gate(call), Some(number)) => at_gate(run, number, call, &reply)?,
@@ -124,11 +130,14 @@ pub(super) fn heard(
     Ok(())
 }
 
+/// What an agent is told where silence lets it go on.
+pub const UNANSWERED: &str = "Nobody answered in time. Go on without an answer.";
+
 /// What an agent is told came of the question that it asked by tool call.
 fn told(reply: &Heard) -> Value {
     match reply {
         Heard::Answer { value, .. } => value.clone(),
-        Heard::Nothing => "Nobody answered in time. Go on without an answer.".into(),
+        Heard::Nothing => UNANSWERED.into(),
         Heard::Expired => "Rejected: nobody answered before the deadline. Do not go ahead.".into(),
         Heard::Withdrawn(_) => "The question was withdrawn. Do not go ahead.".into(),
     }

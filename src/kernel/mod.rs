@@ -51,6 +51,7 @@ pub use command::{Answer, AttemptFault, Command, Refusal, Reply, ToolFault};
 pub use decide::{Decision, decide};
 pub use event::{Closing, Event, Failure, Purpose, Recorded, Started, Usage, Version};
 pub use evolve::{Corruption, begin, evolve, replay};
+pub use heard::UNANSWERED;
 pub use id::{BadId, RequestId, RunId, SESSION_ID_BYTES_MAX, SessionId, parse_checkpoint};
 pub use message::{Audience, Message, Speaker, ToolCall, readable};
 pub use plan::{

@@ -55,6 +55,10 @@ pub struct AgentInput {
     pub output: Option<Value>,
     /// Tries of this turn that failed before; interrupted ones count for nothing.
     pub failures: u32,
+    /// The same for every try of this reply, so that the other side can tell (E2).
+    pub key: String,
+    /// What an earlier try of this turn noted.
+    pub memo: Option<Value>,
 }
 
 /// A tool as it is offered to an agent.
@@ -129,6 +133,8 @@ pub fn input_of(run: &Run, turn: &Turn) -> Option<AgentInput> {
         tools: offers(run, &turn.agent, agent),
         output: pattern::output_schema(run, turn),
         failures: turn.failures,
+        key: format!("{}/{}/{}", run.id, turn.number, turn.rounds + turn.corrections),
+        memo: turn.memo.clone(),
     })
 }
 

@@ -102,6 +102,14 @@ pub enum OnTimeout {
     DefaultAnswer(Value),
     /// Go on without an answer; for clarifications and selections only.
     Continue,
+    /// Ask somebody else; silence is a no after that.
+    EscalateTo {
+        /// Whom.
+        to: Vec<String>,
+        /// How long they have; for ever, if absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        within_ms: Option<u64>,
+    },
 }
 
 impl OnTimeout {
@@ -111,6 +119,15 @@ impl OnTimeout {
             Self::Reject => "reject",
             Self::DefaultAnswer(_) => "default_answer",
             Self::Continue => "continue",
+            Self::EscalateTo { .. } => "escalate_to",
+        }
+    }
+
+    /// Whether it lets nothing pass, and so stands at any question (K7).
+    pub fn passes_nothing(&self) -> bool {
+        match self {
+            Self::Reject | Self::EscalateTo { .. } => true,
+            Self::DefaultAnswer(_) | Self::Continue => false,
         }
     }
 }
@@ -191,6 +208,15 @@ pub struct Question {
     /// What silence means.
     #[serde(default, skip_serializing_if = "is_reject")]
     pub on_timeout: OnTimeout,
+    /// Whom it is addressed to; empty for whoever may see the run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub to: Vec<String>,
+    /// How long after the asking, and then again and again, a reminder is due.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remind_ms: Option<u64>,
+    /// When the next reminder is due; set when the event is folded in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remind_at: Option<Millis>,
     /// When it was asked; set from the record's own time when the event is folded in.
     #[serde(default, skip_serializing_if = "is_unset")]
     pub asked_at: Millis,
@@ -443,6 +469,9 @@ mod tests {
             schema: None,
             deadline: None,
             on_timeout: OnTimeout::Reject,
+            to: Vec::new(),
+            remind_ms: None,
+            remind_at: None,
             asked_at: Millis(0),
             messages: 0,
         }

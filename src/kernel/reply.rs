@@ -262,6 +262,11 @@ fn asked_by_call(turn: &Turn, call: &ToolCall, patience: Patience) -> Result<Dra
     if ids.len() < options.len() {
         return Err("every one of the `options` needs an id of its own".into());
     }
+    if let Some(schema) = arguments.get("response_schema")
+        && let Err(wrong) = schema::check_schema(schema)
+    {
+        return Err(format!("`response_schema` is no JSON Schema: {wrong}"));
+    }
     let text = |field: &str| arguments.get(field).and_then(Value::as_str).unwrap_or_default();
     Ok(Draft {
         step: turn.step.clone(),
@@ -272,7 +277,7 @@ fn asked_by_call(turn: &Turn, call: &ToolCall, patience: Patience) -> Result<Dra
         prompt: text("prompt").to_owned(),
         context: arguments.get("context").cloned().unwrap_or_default(),
         options,
-        schema: None,
+        schema: arguments.get("response_schema").cloned(),
         patience,
     })
 }
@@ -304,7 +309,14 @@ pub(super) fn ask(draft: Draft, ordinal: usize, now: Millis) -> Question {
         options: draft.options,
         schema: draft.schema,
         deadline: draft.patience.deadline_ms.map(|ms| now.plus(ms)),
-        on_timeout: if silent { draft.patience.on_timeout } else { OnTimeout::Reject },
+        on_timeout: if silent || draft.patience.on_timeout.passes_nothing() {
+            draft.patience.on_timeout
+        } else {
+            OnTimeout::Reject
+        },
+        to: draft.patience.to,
+        remind_ms: draft.patience.remind_ms,
+        remind_at: None,
         asked_at: Millis(0),
         messages: 0,
     }

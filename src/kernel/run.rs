@@ -82,6 +82,8 @@ pub struct Run {
     pub spent_before: Spent,
     /// What people added to its budgets, or refused to.
     pub extensions: Extensions,
+    /// Once it is over before its time: agents that still work for it, with what they noted.
+    pub abandoned: Vec<(String, Value)>,
     /// Where its graph stands, if its workflow is one.
     pub graph: graph::State,
 }
@@ -173,6 +175,8 @@ pub struct Turn {
     pub retry_at: Option<Millis>,
     /// To whom it hands the conversation at its end.
     pub handoff: Option<String>,
+    /// What whoever works on it noted, to find it again after a crash.
+    pub memo: Option<Value>,
     /// What the agent is told for this turn, where that was worked out when it began.
     pub prompt: Option<String>,
     /// The agent's last words in it.
@@ -220,6 +224,7 @@ impl Turn {
             said: String::new(),
             made: None,
             returned: None,
+            memo: None,
         }
     }
 
@@ -338,8 +343,10 @@ impl Run {
             return None;
         }
         let deadlines = self.questions.values().filter_map(|question| question.deadline);
+        let reminders = self.questions.values().filter_map(|question| question.remind_at);
         let tries = self.turns.values().filter_map(|turn| turn.retry_at);
         let waits = self.graph.wake_at();
-        deadlines.chain(tries).chain(waits).chain(budget::wake_at(self)).min()
+        let asked = deadlines.chain(reminders);
+        asked.chain(tries).chain(waits).chain(budget::wake_at(self)).min()
     }
 }

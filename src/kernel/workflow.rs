@@ -205,6 +205,12 @@ pub struct Patience {
     /// What silence means.
     #[serde(default)]
     pub on_timeout: OnTimeout,
+    /// How long after the asking, and then again and again, a reminder is due.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remind_ms: Option<u64>,
+    /// Whom the question is addressed to; empty for whoever may see the run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub to: Vec<String>,
 }
 
 /// What happens when an attempt fails.

@@ -5,12 +5,17 @@ use serde_json::Value;
 
 use crate::kernel::{AgentInput, AttemptFault, Reply, ToolFault, Workflow};
 
-/// Takes an agent's text while it is still speaking. `push` waits while earlier pieces are being
+/// Takes what an agent has to say before it is done. `push` takes its text while it is still speaking. `push` waits while earlier pieces are being
 /// made durable, so a fast model cannot run ahead of the disk (E6).
 #[async_trait]
 pub trait DeltaSink: Send {
     /// Takes a piece of text.
     async fn push(&mut self, text: String);
+
+    /// Keeps `memo` with the turn, in place of what was kept before: a later try of the same turn
+    /// finds it in its input. `Ok` means that it is durable; after an error the attempt must end,
+    /// for nobody wants it any more or nothing can be written.
+    async fn note(&mut self, memo: Value) -> Result<(), AttemptFault>;
 }
 
 /// Whoever replies for an agent.
@@ -38,6 +43,17 @@ pub trait Agents: Send + Sync + std::fmt::Debug {
         input: &AgentInput,
         deltas: &mut dyn DeltaSink,
     ) -> Result<Reply, AttemptFault>;
+
+    /// The run is over, and an attempt of `agent` had noted `memo`: whatever still works for it
+    /// elsewhere may stop. Called at least once; an error says why it must be tried again.
+    async fn release(
+        &self,
+        _workflow: &Workflow,
+        _agent: &str,
+        _memo: &Value,
+    ) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 /// Whoever performs a tool call.

@@ -8,6 +8,8 @@
 //! - **J5** Versions have no gaps and no forks.
 //! - **J6** Bytes that do not check out (CRC) are reported as corruption and never interpreted.
 //! - **J7** Open questions, due timers and unfinished runs can be listed without reading journals.
+//! - **J8** A parcel is recorded with the events that it tells of, or not at all, and is listed until
+//!   everything up to its tip is settled.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,6 +20,7 @@ use crate::kernel::{
     Event, Failure, Millis, Question, Recorded, Run, RunId, SessionId, Spent, Status, Version,
 };
 use crate::ports::Fault;
+use crate::ports::outbox::{HookRow, Parcel, Settlement};
 
 /// A number that grows with every claim of a run; an older one can write nothing (J4).
 pub type Fence = u64;
@@ -204,6 +207,10 @@ pub struct Append {
     pub session: Option<SessionRow>,
     /// With the first append: the idempotency key, scoped to the owner in the head.
     pub key: Option<(String, KeyRow)>,
+    /// The listeners that these events are for (J8).
+    pub lanes: Vec<String>,
+    /// With the first append: whoever wants to be told of the run from its beginning.
+    pub hooks: Vec<HookRow>,
 }
 
 /// Why an append wrote nothing.
@@ -346,6 +353,24 @@ pub trait Journal: Send + Sync + std::fmt::Debug {
 
     /// A definition by its digest.
     async fn definition(&self, digest: &str) -> Result<Option<String>, Fault>;
+
+    /// J8: parcels that are due at `now` or before, the soonest first.
+    async fn parcels(&self, now: Millis, limit: usize) -> Result<Vec<Parcel>, Fault>;
+
+    /// J8: the soonest time at which any parcel is due.
+    async fn next_parcel(&self) -> Result<Option<Millis>, Fault>;
+
+    /// Notes what came of a delivery; one that is not owed any more is no matter.
+    async fn settle(&self, run: &RunId, lane: &str, outcome: Settlement) -> Result<(), Fault>;
+
+    /// Keeps a hook of a run, in place of one with the same id.
+    async fn put_hook(&self, hook: &HookRow) -> Result<(), Fault>;
+
+    /// The hooks of a run, by their ids.
+    async fn hooks(&self, run: &RunId) -> Result<Vec<HookRow>, Fault>;
+
+    /// Takes a hook away, and what it was owed; one that is not there is no matter.
+    async fn remove_hook(&self, run: &RunId, id: &str) -> Result<(), Fault>;
 
     /// Forgets runs that were over before `before`, with everything that hangs on them; at most
     /// `limit` a call. Returns how many. Sessions go with their last run.

@@ -2,14 +2,18 @@
 
 mod agent;
 mod clock;
+mod courier;
 mod journal;
+mod outbox;
 
 pub use agent::{Agents, DeltaSink, Tools};
 pub use clock::Clock;
+pub use courier::{Consignment, Courier, NoCourier, Undelivered};
 pub use journal::{
     Append, AppendError, Cursor, Fence, Head, HeadStatus, Journal, KeyRow, Lease, Page, RunFilter,
     SessionRow, StoreReport,
 };
+pub use outbox::{HOOKS_MAX, Hook, HookRow, Parcel, Settlement};
 
 /// The world's no: a store, a network or a disk that did not do what it was asked.
 #[derive(Debug, Clone, thiserror::Error)]

@@ -11,6 +11,9 @@
 //! t session 00 run               runs of a session           empty
 //! k sha256(owner 00 key)[..16]   idempotency key
 //! f digest                       definition
+//! p run lane                     parcel: what a listener is owed
+//! q due run lane                 due parcels                 empty
+//! n run hook                     hook: who wants to be told
 //! c key n                        the n-th piece of a value too large for one place
 //! m name                         the store's own
 //! ```
@@ -48,6 +51,12 @@ pub const SESSION_RUN: u8 = b't';
 pub const KEY: u8 = b'k';
 /// Definitions.
 pub const DEFINITION: u8 = b'f';
+/// Parcels.
+pub const PARCEL: u8 = b'p';
+/// Due parcels.
+pub const PARCEL_DUE: u8 = b'q';
+/// Hooks.
+pub const HOOK: u8 = b'n';
 /// Pieces of large values.
 pub const PIECE: u8 = b'c';
 /// How many times the store was opened.
@@ -192,6 +201,35 @@ pub fn idempotency(owner: &str, text: &str) -> Vec<u8> {
 /// Where a definition lies.
 pub fn definition(digest: &str) -> Vec<u8> {
     key(DEFINITION, &[digest.as_bytes()])
+}
+
+/// Where a parcel lies.
+pub fn parcel(run: &Packed, lane: &str) -> Vec<u8> {
+    key(PARCEL, &[run, lane.as_bytes()])
+}
+
+/// The place of a parcel by its time.
+pub fn parcel_due(due: Millis, run: &Packed, lane: &str) -> Vec<u8> {
+    key(PARCEL_DUE, &[&due.0.to_be_bytes(), run, lane.as_bytes()])
+}
+
+/// The time of such a place, and where its parcel lies.
+pub fn read_parcel_due(bytes: &[u8]) -> Option<(Millis, Vec<u8>)> {
+    let (due, rest) = bytes.get(1..)?.split_first_chunk::<8>()?;
+    if rest.len() <= RUN_BYTES {
+        return None;
+    }
+    Some((Millis(u64::from_be_bytes(*due)), key(PARCEL, &[rest])))
+}
+
+/// Where a hook of a run lies.
+pub fn hook(run: &Packed, id: &str) -> Vec<u8> {
+    key(HOOK, &[run, id.as_bytes()])
+}
+
+/// What the parcels (`PARCEL`) or hooks (`HOOK`) of a run have in common.
+pub fn of_run(prefix: u8, run: &Packed) -> Vec<u8> {
+    key(prefix, &[run])
 }
 
 /// Where the `index`-th piece of the value at `of` lies.

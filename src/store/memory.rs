@@ -8,12 +8,13 @@ use async_trait::async_trait;
 
 use crate::kernel::{Millis, Recorded, RunId, SessionId, Version};
 use crate::ports::{
-    Append, AppendError, Fault, Head, Journal, KeyRow, Lease, Page, RunFilter, SessionRow,
-    StoreReport,
+    Append, AppendError, Fault, Head, HookRow, Journal, KeyRow, Lease, Page, Parcel, RunFilter,
+    SessionRow, Settlement, StoreReport,
 };
 use crate::store::audit;
 use crate::store::codec;
 use crate::store::leases::Leases;
+use crate::store::parcels;
 use crate::store::places::{self, Places, Waiting};
 
 /// A store that lives as long as the process.
@@ -35,6 +36,8 @@ struct State {
     going: BTreeSet<RunId>,
     over: BTreeSet<(Millis, RunId)>,
     definitions: BTreeMap<String, String>,
+    parcels: BTreeMap<(RunId, String), Parcel>,
+    hooks: BTreeMap<(RunId, String), HookRow>,
 }
 
 #[derive(Debug)]
@@ -81,6 +84,7 @@ impl State {
         {
             return Err(AppendError::KeyTaken(row.clone()));
         }
+        let owed: Vec<_> = parcels::of(&append).collect();
         if let Some(row) = append.session {
             self.sessions.entry(row.session.clone()).or_insert(row);
         }
@@ -88,6 +92,14 @@ impl State {
             self.keys.insert((owner, key.clone()), row);
             key
         });
+        for parcel in owed {
+            let place = (parcel.run.clone(), parcel.lane.clone());
+            let old = self.parcels.remove(&place);
+            self.parcels.insert(place, Parcel::grown(old, parcel));
+        }
+        for hook in append.hooks {
+            self.hooks.insert((hook.run.clone(), hook.hook.id.clone()), hook);
+        }
         let head = append.head;
         self.session_runs.insert((head.session.clone(), head.run.clone()));
         let mut kept = match self.runs.remove(&append.run) {
@@ -131,6 +143,8 @@ impl State {
         if self.runs_of(session).next().is_none() {
             self.sessions.remove(session);
         }
+        self.parcels.retain(|(of, _), _| of != run);
+        self.hooks.retain(|(of, _), _| of != run);
         if let Some(key) = kept.key {
             self.keys.remove(&(owner.clone(), key));
         }
@@ -308,6 +322,48 @@ impl Journal for MemoryJournal {
 
     async fn definition(&self, digest: &str) -> Result<Option<String>, Fault> {
         Ok(self.lock().definitions.get(digest).cloned())
+    }
+
+    async fn parcels(&self, now: Millis, limit: usize) -> Result<Vec<Parcel>, Fault> {
+        let state = self.lock();
+        let due = state.parcels.values().filter(|parcel| parcel.due <= now);
+        let mut due: Vec<_> = due.cloned().collect();
+        due.sort_by_key(|parcel| parcel.due);
+        due.truncate(limit);
+        Ok(due)
+    }
+
+    async fn next_parcel(&self) -> Result<Option<Millis>, Fault> {
+        Ok(self.lock().parcels.values().map(|parcel| parcel.due).min())
+    }
+
+    async fn settle(&self, run: &RunId, lane: &str, outcome: Settlement) -> Result<(), Fault> {
+        let mut state = self.lock();
+        let place = (run.clone(), lane.to_owned());
+        let left = state.parcels.remove(&place).and_then(|parcel| parcel.settled(&outcome));
+        if let Some(parcel) = left {
+            state.parcels.insert(place, parcel);
+        }
+        Ok(())
+    }
+
+    async fn put_hook(&self, hook: &HookRow) -> Result<(), Fault> {
+        parcels::check_hook(hook)?;
+        self.lock().hooks.insert((hook.run.clone(), hook.hook.id.clone()), hook.clone());
+        Ok(())
+    }
+
+    async fn hooks(&self, run: &RunId) -> Result<Vec<HookRow>, Fault> {
+        let state = self.lock();
+        let hooks = state.hooks.iter().filter(|((of, _), _)| of == run);
+        Ok(hooks.map(|(_, hook)| hook.clone()).collect())
+    }
+
+    async fn remove_hook(&self, run: &RunId, id: &str) -> Result<(), Fault> {
+        let mut state = self.lock();
+        state.hooks.remove(&(run.clone(), id.to_owned()));
+        state.parcels.remove(&(run.clone(), parcels::lane_of(id)));
+        Ok(())
     }
 
     async fn prune(&self, before: Millis, limit: usize) -> Result<usize, Fault> {

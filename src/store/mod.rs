@@ -6,6 +6,7 @@ mod config;
 pub mod keys;
 mod leases;
 mod memory;
+mod parcels;
 mod places;
 mod sled;
 pub mod transfer;

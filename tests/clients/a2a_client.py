@@ -1,6 +1,6 @@
 """A2A's own Python SDK against Holdpoint: one small act a process, what was told as JSON lines.
 
-usage: a2a_client.py BASE_URL BINDING send TEXT | answer TASK TEXT | watch TASK | get TASK
+usage: a2a_client.py BASE_URL BINDING send TEXT | answer TASK TEXT | say CONTEXT TEXT | watch TASK | get TASK
 """
 
 import asyncio
@@ -22,11 +22,12 @@ import grpc
 import httpx
 
 
-def message(text, task=""):
+def message(text, task="", context=""):
     return SendMessageRequest(
         message=Message(
             message_id=str(uuid.uuid4()),
             task_id=task,
+            context_id=context,
             role=Role.ROLE_USER,
             parts=[Part(text=text)],
         )
@@ -64,6 +65,9 @@ async def main(base, binding, act, *rest):
         if act in ("send", "answer"):
             *task, text = rest
             async for event in client.send_message(message(text, *task)):
+                tell_event(event)
+        elif act == "say":
+            async for event in client.send_message(message(rest[1], context=rest[0])):
                 tell_event(event)
         elif act == "watch":
             async for event in client.subscribe(SubscribeToTaskRequest(id=rest[0])):

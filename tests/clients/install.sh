@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fetches the third-party programs that the tests speak with: buf, Python's gRPC and the A2A SDK, OpenAI's
+# Fetches the third-party programs that the tests speak with: buf, Python's gRPC and the A2A SDKs, OpenAI's
 # SDKs for Python and JavaScript, two MCP servers, LiteLLM's proxy, a model server that others wrote, and
 # what drives a browser.
 # Into target/clients, by package name, from whatever registries this machine is set up for; what is
@@ -20,6 +20,12 @@ packages=(grpcio grpcio-tools grpcio-reflection grpcio-health-checking 'a2a-sdk[
 if ! "$clients/venv/bin/python" -c 'import grpc_tools, grpc_reflection, grpc_health, a2a' 2>/dev/null; then
     python3 -m venv --clear "$clients/venv"
     "$clients/venv/bin/pip" install --quiet --disable-pip-version-check "${packages[@]}"
+fi
+
+# A2A's JavaScript SDK, for tests/it/a2a_sdk.rs.
+if [ ! -d "$clients/a2a-js/node_modules/@a2a-js/sdk" ]; then
+    mkdir -p "$clients/a2a-js"
+    npm install --prefix "$clients/a2a-js" --no-save --no-audit --no-fund --loglevel=error '@a2a-js/sdk@1'
 fi
 
 # OpenAI's SDKs, for tests/it/bridge_sdk.rs, in a folder of their own.

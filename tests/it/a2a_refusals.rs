@@ -52,7 +52,7 @@ fn a_wrong_call_has_the_code_of_the_table_on_json_rpc() {
         (-32602, "ListTasks", json!({"tenant": "chat"})),
         (-32001, "CancelTask", json!({"id": "x"})),
         (-32001, "SubscribeToTask", json!({"id": "x"})),
-        (-32003, "ListTaskPushNotificationConfigs", json!({"taskId": "x"})),
+        (-32001, "ListTaskPushNotificationConfigs", json!({"taskId": "x"})),
         (-32004, "GetExtendedAgentCard", json!({})),
     ];
     for (code, method, params) in cases {
@@ -104,9 +104,9 @@ fn a_wrong_call_has_the_status_of_the_table_on_http() {
         (404, "path.unknown", "GET", "/message:send".into(), Value::Null),
         (
             400,
-            "PUSH_NOTIFICATION_NOT_SUPPORTED",
+            "field.invalid",
             "GET",
-            format!("/tasks/{id}/pushNotificationConfigs"),
+            format!("/tasks/{id}/pushNotificationConfigs?pageSize=-1"),
             Value::Null,
         ),
     ];

@@ -1,5 +1,5 @@
-//! A2A's SDK: the Python client that others use, on all three bindings, a process for every act and
-//! a server that is killed in between.
+//! A2A's SDKs: the Python client that others use, on all three bindings, and the JavaScript one; a
+//! process for every act, and a server that is killed in between.
 //!
 //! `tests/clients/install.sh` fetches it into `target/clients`; without it these tests fail.
 
@@ -12,14 +12,29 @@ use tempfile::TempDir;
 
 use crate::server::Server;
 
+/// The binding is left to the other SDK, which takes the first of the card.
+const JAVASCRIPT: &str = "JavaScript";
+
 /// One act of the client, at the agent `approve_and_send`.
 fn act(server: &Server, binding: &str, rest: &[&str]) -> Child {
+    act_at(server, "approve_and_send", binding, rest)
+}
+
+fn act_at(server: &Server, agent: &str, binding: &str, rest: &[&str]) -> Child {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let base = format!("{}/a2a/{agent}", server.url());
+    if binding == JAVASCRIPT {
+        let sdk = root.join("target/clients/a2a-js");
+        assert!(sdk.exists(), "run tests/clients/install.sh first");
+        let mut node = Command::new("node");
+        node.arg(root.join("tests/clients/a2a_client.mjs")).arg(sdk).arg(base).args(rest);
+        return node.stdout(Stdio::piped()).spawn().unwrap();
+    }
     let python = root.join("target/clients/venv/bin/python");
     assert!(python.exists(), "run tests/clients/install.sh first");
     Command::new(python)
         .arg(root.join("tests/clients/a2a_client.py"))
-        .args([&format!("{}/a2a/approve_and_send", server.url()), binding])
+        .args([&base, binding])
         .args(rest)
         .stdout(Stdio::piped())
         .spawn()
@@ -83,4 +98,33 @@ fn the_sdk_resumes_a_pause_after_kills_by_http() {
 #[test]
 fn the_sdk_resumes_a_pause_after_kills_by_grpc() {
     a_pause_is_taken_up_by_other_processes_after_kills("GRPC");
+}
+
+#[test]
+fn the_javascript_sdk_resumes_a_pause_after_kills() {
+    a_pause_is_taken_up_by_other_processes_after_kills(JAVASCRIPT);
+}
+
+#[test]
+fn a_context_alone_resumes_step_after_step_from_other_processes_after_kills() {
+    let here = TempDir::new().unwrap();
+    let mut server = Server::start(here.path());
+    let say = |server: &Server, context: &str, text: &str| {
+        told(act_at(server, "choice", "JSONRPC", &["say", context, text]))
+    };
+    let first = say(&server, "ctx-1", "Two nights.");
+    let (state, words, task) = first.last().unwrap().clone();
+    assert_eq!(state, "INPUT_REQUIRED", "{first:?}");
+    assert!(words.contains("1. sea") && words.contains("2. hills"), "{words}");
+    server.restart();
+    let elsewhere = say(&server, "ctx-2", "hills");
+    assert_ne!(elsewhere.last().unwrap().2, task, "another context never consumes it");
+    let second = say(&server, "ctx-1", "hills");
+    let (state, words, same) = second.last().unwrap();
+    assert_eq!((state.as_str(), same), ("INPUT_REQUIRED", &task), "{second:?}");
+    assert!(words.contains("How many?"), "{words}");
+    server.restart();
+    let done = say(&server, "ctx-1", "7");
+    assert_eq!(done.last().unwrap().0, "COMPLETED", "{done:?}");
+    assert!(done.iter().all(|(.., of)| of.is_empty() || *of == task), "one task all the way");
 }

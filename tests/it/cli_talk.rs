@@ -258,6 +258,13 @@ impl Orchestrator for Fake {
         nothing()
     }
 
+    async fn list_audit(
+        &self,
+        _: tonic::Request<ListAuditRequest>,
+    ) -> Result<Response<ListAuditResponse>, Status> {
+        nothing()
+    }
+
     async fn cancel_request(
         &self,
         _: tonic::Request<CancelRequestRequest>,

@@ -211,7 +211,11 @@ fn until_the_plug_is_pulled<T: Send + 'static>(
 #[test]
 fn a_deadline_fires_after_a_restart_and_never_early() {
     let ground = Ground::new(writers());
-    let patience = Patience { deadline_ms: Some(60_000), on_timeout: OnTimeout::Reject };
+    let patience = Patience {
+        deadline_ms: Some(60_000),
+        on_timeout: OnTimeout::Reject,
+        ..Patience::default()
+    };
     let workflows = [approval(patience)];
     let before = (ground.clone(), workflows.clone());
     let run = until_the_plug_is_pulled(async move {

@@ -57,6 +57,9 @@ fn question() -> Question {
         schema: Some(json!({"enum": ["a"]})),
         deadline: Some(Millis(1_700_000_360_000)),
         on_timeout: OnTimeout::DefaultAnswer(json!("a")),
+        to: Vec::new(),
+        remind_ms: None,
+        remind_at: None,
         asked_at: Millis(1_700_000_000_000),
         messages: 4,
     }

@@ -36,7 +36,7 @@ pub(crate) fn workflow(deadline_ms: Option<u64>) -> Arc<Workflow> {
         context: Value::Null,
         options: Vec::new(),
         response_schema: None,
-        patience: Patience { deadline_ms, on_timeout: OnTimeout::Reject },
+        patience: Patience { deadline_ms, on_timeout: OnTimeout::Reject, ..Patience::default() },
     };
     let turn = |id: &str| Step {
         id: id.into(),
@@ -126,6 +126,8 @@ impl Play {
             head: Head::of(&self.run),
             session: None,
             key: None,
+            lanes: Vec::new(),
+            hooks: Vec::new(),
         }
     }
 

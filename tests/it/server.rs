@@ -47,6 +47,10 @@ pub(crate) struct Setup {
     root: PathBuf,
     arguments: Vec<String>,
     env: Vec<(String, String)>,
+    /// Where it listens; anywhere unless told.
+    listen: String,
+    /// The folder of its workflows; that of the tests unless told.
+    flows: PathBuf,
     /// A bound on the size of any file it writes, in KiB: the disk is full there.
     file_kib_max: Option<u64>,
 }
@@ -58,8 +62,15 @@ impl Setup {
             root: root.to_path_buf(),
             arguments: Vec::new(),
             env: Vec::new(),
+            listen: "127.0.0.1:0".into(),
+            flows: flows(),
             file_kib_max: None,
         }
+    }
+
+    pub(crate) fn flows(mut self, folder: &Path) -> Self {
+        self.flows = folder.to_path_buf();
+        self
     }
 
     pub(crate) fn arg(mut self, argument: &str) -> Self {
@@ -96,15 +107,13 @@ impl Setup {
             }
         };
         forget_settings(&mut command);
-        // A test may bring workflows of its own.
-        let (data, own) = (self.root.join("data"), self.root.join("flows"));
-        let flows = if own.exists() { own } else { flows() };
+        let data = self.root.join("data");
         command
-            .args(["serve", "--json", "--listen", "127.0.0.1:0"])
+            .args(["serve", "--json", "--listen", &self.listen])
             .arg("--data")
             .arg(data)
             .arg("--workflows")
-            .arg(flows)
+            .arg(&self.flows)
             .args(&self.arguments)
             .envs(self.env.iter().cloned())
             .current_dir(&self.root)
@@ -198,6 +207,12 @@ impl Server {
         self.kill();
         let setup = Setup { env: Vec::new(), file_kib_max: None, ..self.setup.clone() };
         *self = setup.start();
+    }
+
+    /// Kills it, and starts it again where it was: whoever calls it finds it there.
+    pub(crate) fn restart_here(&mut self) {
+        self.kill();
+        *self = Setup { listen: self.address.clone(), ..self.setup.clone() }.start();
     }
 
     /// Kills it, and starts one that kills itself at the failpoint.
@@ -331,6 +346,9 @@ pub(crate) fn name(event: &Event) -> &'static str {
         Event::Cancelled(_) => "cancelled",
         Event::RequestClosed(_) => "request_closed",
         Event::GrantRevoked(_) => "grant_revoked",
+        Event::Noted(_) => "noted",
+        Event::RequestReminded(_) => "request_reminded",
+        Event::RequestEscalated(_) => "request_escalated",
         Event::StepOpened(_) => "step_opened",
         Event::StepWorked(_) => "step_worked",
         Event::StepSettled(_) => "step_settled",

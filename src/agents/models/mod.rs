@@ -42,13 +42,12 @@ use ear::Ear;
 use fault::{Code, ModelFault};
 use http::{Asking, Http};
 use recorded::{Mode, Recorded, Recordings};
-pub(super) use secret::Environment;
-use secret::Secret;
+pub(super) use secret::{Environment, Secret};
 use settings::{Settings, Wrong};
 
 /// Providers of models, as files name them.
-pub const MODEL_PROVIDERS: [&str; 5] =
-    ["scripted", "openai_chat", "openai_responses", "anthropic", "recorded"];
+pub const MODEL_PROVIDERS: [&str; 6] =
+    ["scripted", "openai_chat", "openai_responses", "anthropic", "recorded", "a2a"];
 
 /// Who answers for a model.
 enum Provider {
@@ -94,9 +93,19 @@ impl Models {
         self.environment = environment;
     }
 
+    /// Where keys are looked up.
+    pub(super) fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
+    /// The same, where a workflow is checked and keys must be there.
+    pub(super) fn keys(&self) -> Option<&Environment> {
+        self.wants_keys.then_some(&self.environment)
+    }
+
     /// Whether there is a provider of that name.
     pub(super) fn has(name: &str) -> bool {
-        Provider::of(name).is_some()
+        MODEL_PROVIDERS.contains(&name)
     }
 
     /// What is wrong with a model's settings: where in them, and the remedy.

@@ -123,6 +123,8 @@ mod tests {
             tools: Vec::new(),
             output: None,
             failures: 0,
+            key: String::new(),
+            memo: None,
         }
     }
 

@@ -12,24 +12,24 @@ use http::HeaderValue;
 const MASK: &str = "********";
 
 /// A key.
-pub(super) struct Secret(String);
+pub(in crate::agents) struct Secret(String);
 
 impl Secret {
     /// The key that was read, if it is one; whitespace around it is a slip of the shell.
-    pub(super) fn new(key: &str) -> Option<Self> {
+    pub(in crate::agents) fn new(key: &str) -> Option<Self> {
         let key = key.trim();
         (!key.is_empty()).then(|| Self(key.to_owned()))
     }
 
     /// As a header with something before it; none if a header cannot carry it.
-    pub(super) fn header(&self, before: &str) -> Option<HeaderValue> {
+    pub(in crate::agents) fn header(&self, before: &str) -> Option<HeaderValue> {
         let mut value = HeaderValue::from_str(&format!("{before}{}", self.0)).ok()?;
         value.set_sensitive(true);
         Some(value)
     }
 
     /// A text in which the key does not occur: servers like to repeat what they were sent.
-    pub(super) fn masked(&self, text: &str) -> String {
+    pub(in crate::agents) fn masked(&self, text: &str) -> String {
         text.replace(&self.0, MASK)
     }
 }
@@ -49,7 +49,7 @@ impl Environment {
     }
 
     /// The key in the variable `name`, if it is set.
-    pub(super) fn key(&self, name: &str) -> Option<Secret> {
+    pub(in crate::agents) fn key(&self, name: &str) -> Option<Secret> {
         (self.0)(name).as_deref().and_then(Secret::new)
     }
 }

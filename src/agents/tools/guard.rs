@@ -12,7 +12,7 @@ use serde::Deserialize;
 /// Addresses beyond the public internet that a file allows.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
-pub(super) enum AllowPrivate {
+pub(in crate::agents) enum AllowPrivate {
     /// All of them, or none.
     All(bool),
     /// These hosts.
@@ -27,7 +27,7 @@ impl Default for AllowPrivate {
 
 impl AllowPrivate {
     /// Whether this host may be anywhere.
-    pub(super) fn allows(&self, host: &str) -> bool {
+    pub(in crate::agents) fn allows(&self, host: &str) -> bool {
         match self {
             Self::All(all) => *all,
             Self::Hosts(hosts) => hosts.iter().any(|allowed| allowed.eq_ignore_ascii_case(host)),
@@ -38,15 +38,15 @@ impl AllowPrivate {
 /// A host that is not on the public internet.
 #[derive(Debug, thiserror::Error)]
 #[error("`{host}` is at {address}, which is not on the public internet")]
-pub(super) struct Private {
-    pub(super) host: String,
-    pub(super) address: IpAddr,
+pub(in crate::agents) struct Private {
+    pub(in crate::agents) host: String,
+    pub(in crate::agents) address: IpAddr,
 }
 
 /// Resolves names, and refuses those of which any address is not public: a name that resolves to
 /// both kinds is a trap.
 #[derive(Debug)]
-pub(super) struct PublicOnly;
+pub(in crate::agents) struct PublicOnly;
 
 impl Resolve for PublicOnly {
     fn resolve(&self, name: Name) -> Resolving {
@@ -63,7 +63,7 @@ impl Resolve for PublicOnly {
 }
 
 /// Refuses a host that is written as an address: such a one is never resolved.
-pub(super) fn check_literal(url: &url::Url) -> Result<(), Private> {
+pub(in crate::agents) fn check_literal(url: &url::Url) -> Result<(), Private> {
     let address = match url.host() {
         Some(url::Host::Ipv4(address)) => IpAddr::V4(address),
         Some(url::Host::Ipv6(address)) => IpAddr::V6(address),
@@ -76,7 +76,7 @@ pub(super) fn check_literal(url: &url::Url) -> Result<(), Private> {
 }
 
 /// Whether an address is one that anybody on the internet could reach.
-pub(super) fn is_public(address: IpAddr) -> bool {
+pub(in crate::agents) fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
         IpAddr::V6(address) => is_public_v6(address),

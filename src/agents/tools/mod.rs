@@ -3,12 +3,12 @@
 //! Every fault says whether the deed may have been done all the same. Where a tool may be called
 //! again, that is done here, with the same key; where it may not, the kernel asks a person (E2).
 
-mod guard;
+pub(super) mod guard;
 mod http;
 pub(super) mod mcp;
 mod secret;
 mod template;
-mod web;
+pub(super) mod web;
 
 use std::sync::Arc;
 

@@ -18,27 +18,27 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A request as it goes out.
 #[derive(Debug, Clone)]
-pub(super) struct Outgoing {
-    pub(super) method: Method,
-    pub(super) url: Url,
+pub(in crate::agents) struct Outgoing {
+    pub(in crate::agents) method: Method,
+    pub(in crate::agents) url: Url,
     /// Headers for the first host alone: they may carry secrets.
-    pub(super) headers: HeaderMap,
+    pub(in crate::agents) headers: HeaderMap,
     /// Headers for whoever it is redirected to, too.
-    pub(super) travelling: HeaderMap,
-    pub(super) body: Option<Vec<u8>>,
+    pub(in crate::agents) travelling: HeaderMap,
+    pub(in crate::agents) body: Option<Vec<u8>>,
 }
 
 /// What came back.
 #[derive(Debug)]
-pub(super) struct Incoming {
-    pub(super) status: StatusCode,
-    pub(super) is_json: bool,
-    pub(super) body: Vec<u8>,
+pub(in crate::agents) struct Incoming {
+    pub(in crate::agents) status: StatusCode,
+    pub(in crate::agents) is_json: bool,
+    pub(in crate::agents) body: Vec<u8>,
 }
 
 /// Why nothing came back.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Trouble {
+pub(in crate::agents) enum Trouble {
     #[error("{0}; `allow_private` allows it")]
     Private(String),
     #[error("the server cannot be reached: {0}")]
@@ -65,13 +65,13 @@ impl Trouble {
 
 /// Clients: one that refuses private addresses, and one for the hosts that a file allows.
 #[derive(Debug, Clone)]
-pub(super) struct Web {
+pub(in crate::agents) struct Web {
     guarded: Client,
     open: Client,
 }
 
 impl Web {
-    pub(super) fn new() -> reqwest::Result<Self> {
+    pub(in crate::agents) fn new() -> reqwest::Result<Self> {
         use_ring();
         let builder = || {
             Client::builder()
@@ -88,7 +88,11 @@ impl Web {
     }
 
     /// The client for a URL, if it may be reached at all.
-    pub(super) fn client(&self, url: &Url, allow: &AllowPrivate) -> Result<&Client, Trouble> {
+    pub(in crate::agents) fn client(
+        &self,
+        url: &Url,
+        allow: &AllowPrivate,
+    ) -> Result<&Client, Trouble> {
         if allow.allows(url.host_str().unwrap_or_default()) {
             return Ok(&self.open);
         }
@@ -97,7 +101,7 @@ impl Web {
     }
 
     /// One exchange, redirects included. With a trouble goes whether the request may have been heard.
-    pub(super) async fn exchange(
+    pub(in crate::agents) async fn exchange(
         &self,
         mut request: Outgoing,
         allow: &AllowPrivate,
@@ -191,7 +195,7 @@ async fn taken(mut response: Response, bytes_max: usize) -> Result<Incoming, Tro
 }
 
 /// Whose fault it was, told without the URL: its query may carry secrets.
-pub(super) fn trouble(error: &reqwest::Error) -> Trouble {
+pub(in crate::agents) fn trouble(error: &reqwest::Error) -> Trouble {
     let mut source = error.source();
     let mut words = Vec::new();
     while let Some(error) = source {

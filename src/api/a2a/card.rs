@@ -62,7 +62,7 @@ pub(super) fn card(a2a: &A2a, agent: &Entry, path: Option<&str>, base: &str) -> 
         version: agent.digest.clone(),
         capabilities: Capabilities {
             streaming: true,
-            push_notifications: false,
+            push_notifications: a2a.settings.push,
             extensions: vec![Extension {
                 uri: REQUESTS_EXTENSION,
                 description: "A pause also says in data what it asks, and takes answers by request id.",

@@ -32,16 +32,11 @@ impl A2aService {
             let bearer = given("authorization").and_then(|value| value.strip_prefix("Bearer "));
             let who = self.core.admit(bearer)?;
             http::check_version(given("a2a-version"))?;
-            Ok(Caller { who, agent: self.core.agent(None, tenant)? })
+            let key = given("idempotency-key").unwrap_or_default().to_owned();
+            let agent = self.core.agent(None, tenant)?;
+            Ok(Caller { who, agent, key, tenant: tenant.to_owned(), is_older: false })
         };
         caller().map_err(no)
-    }
-
-    fn no_push<T>(&self, request: &Request<T>, tenant: &str) -> Status {
-        match self.caller(request, tenant) {
-            Ok(_) => self.core.no_push().to_status(),
-            Err(status) => status,
-        }
     }
 }
 
@@ -123,28 +118,52 @@ impl pb::a2a_service_server::A2aService for A2aService {
         &self,
         request: Request<pb::TaskPushNotificationConfig>,
     ) -> Reply<pb::TaskPushNotificationConfig> {
-        Err(self.no_push(&request, &request.get_ref().tenant))
+        let caller = self.caller(&request, &request.get_ref().tenant)?;
+        let config = proto::push_in(request.into_inner());
+        let made = self.core.create_push(&caller, &config).await.map_err(no)?;
+        Ok(Response::new(proto::push(made)))
     }
 
     async fn get_task_push_notification_config(
         &self,
         request: Request<pb::GetTaskPushNotificationConfigRequest>,
     ) -> Reply<pb::TaskPushNotificationConfig> {
-        Err(self.no_push(&request, &request.get_ref().tenant))
+        let caller = self.caller(&request, &request.get_ref().tenant)?;
+        let pb::GetTaskPushNotificationConfigRequest { tenant, task_id, id } = request.into_inner();
+        let call = json::GetPushConfig { tenant, task_id, id };
+        let found = self.core.get_push(&caller, &call).await.map_err(no)?;
+        Ok(Response::new(proto::push(found)))
     }
 
     async fn list_task_push_notification_configs(
         &self,
         request: Request<pb::ListTaskPushNotificationConfigsRequest>,
     ) -> Reply<pb::ListTaskPushNotificationConfigsResponse> {
-        Err(self.no_push(&request, &request.get_ref().tenant))
+        let caller = self.caller(&request, &request.get_ref().tenant)?;
+        let asked = request.into_inner();
+        let call = json::ListPushConfigs {
+            tenant: asked.tenant,
+            task_id: asked.task_id,
+            page_size: asked.page_size,
+            page_token: asked.page_token,
+        };
+        let listed = self.core.list_pushes(&caller, &call).await.map_err(no)?;
+        Ok(Response::new(pb::ListTaskPushNotificationConfigsResponse {
+            configs: listed.configs.into_iter().map(proto::push).collect(),
+            next_page_token: listed.next_page_token,
+        }))
     }
 
     async fn delete_task_push_notification_config(
         &self,
         request: Request<pb::DeleteTaskPushNotificationConfigRequest>,
     ) -> Reply<()> {
-        Err(self.no_push(&request, &request.get_ref().tenant))
+        let caller = self.caller(&request, &request.get_ref().tenant)?;
+        let pb::DeleteTaskPushNotificationConfigRequest { tenant, task_id, id } =
+            request.into_inner();
+        let call = json::GetPushConfig { tenant, task_id, id };
+        self.core.delete_push(&caller, &call).await.map_err(no)?;
+        Ok(Response::new(()))
     }
 
     async fn get_extended_agent_card(

@@ -146,7 +146,9 @@ impl Call {
         let bearer = self.header(header::AUTHORIZATION.as_str());
         let who = a2a.core.admit(bearer.and_then(|value| value.strip_prefix("Bearer ")))?;
         let agent = a2a.core.agent(self.agent.as_deref(), tenant)?;
-        Ok(Caller { who, agent })
+        let key = self.header("idempotency-key").unwrap_or_default().to_owned();
+        let tenant = tenant.to_owned();
+        Ok(Caller { who, agent, key, tenant, is_older: false })
     }
 
     /// Refuses a version that is not spoken here: by header, or else by query.

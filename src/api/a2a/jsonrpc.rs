@@ -122,10 +122,17 @@ async fn perform(a2a: &A2a, call: &Call, method: &str, params: Value) -> Outcome
             let last = call.last_event();
             core.subscribe(&caller, &typed(params)?, last).await.map(stream)
         }
-        "CreateTaskPushNotificationConfig"
-        | "GetTaskPushNotificationConfig"
-        | "ListTaskPushNotificationConfigs"
-        | "DeleteTaskPushNotificationConfig" => Err(core.no_push()),
+        "CreateTaskPushNotificationConfig" => {
+            value(core.create_push(&caller, &typed(params)?).await?)
+        }
+        "GetTaskPushNotificationConfig" => value(core.get_push(&caller, &typed(params)?).await?),
+        "ListTaskPushNotificationConfigs" => {
+            value(core.list_pushes(&caller, &typed(params)?).await?)
+        }
+        "DeleteTaskPushNotificationConfig" => {
+            core.delete_push(&caller, &typed(params)?).await?;
+            Ok(Answer::Value(json!({})))
+        }
         "GetExtendedAgentCard" => Err(core.no_extended_card()),
         _ => {
             let method: String = method.chars().take(80).collect();

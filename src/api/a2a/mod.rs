@@ -10,6 +10,7 @@ mod grpc;
 mod http;
 mod jsonrpc;
 mod mapping;
+pub mod notify;
 mod proto;
 mod reading;
 mod rest;
@@ -37,6 +38,10 @@ pub struct Settings {
     pub public_url: Option<String>,
     /// Whether protocol 0.3 is spoken as well.
     pub v03: bool,
+    /// Whether tasks may have webhooks.
+    pub push: bool,
+    /// Workflows whose waiting tasks are not answered by a message that names only their context.
+    pub no_resume: Vec<String>,
     /// When the cards were last changed: workflows are read at the start.
     pub changed: Millis,
 }
@@ -51,7 +56,13 @@ pub struct A2a {
 impl A2a {
     /// The door over an engine, for the callers that the doorkeeper admits.
     pub fn new(engine: Engine, doorkeeper: Arc<dyn Doorkeeper>, settings: Settings) -> Self {
-        let core = Core { engine, doorkeeper, root: settings.root.clone() };
+        let core = Core {
+            engine,
+            doorkeeper,
+            root: settings.root.clone(),
+            push: settings.push,
+            no_resume: settings.no_resume.clone(),
+        };
         Self { core, settings: Arc::new(settings) }
     }
 

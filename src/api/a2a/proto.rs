@@ -78,7 +78,22 @@ fn state_out(state: json::TaskState) -> pb::TaskState {
     }
 }
 
-fn push_in(config: pb::TaskPushNotificationConfig) -> json::PushConfig {
+/// A webhook, as this binding writes it.
+pub(super) fn push(config: json::PushConfig) -> pb::TaskPushNotificationConfig {
+    pb::TaskPushNotificationConfig {
+        tenant: config.tenant,
+        id: config.id,
+        task_id: config.task_id,
+        url: config.url,
+        token: config.token,
+        authentication: config.authentication.map(|proof| pb::AuthenticationInfo {
+            scheme: proof.scheme,
+            credentials: proof.credentials,
+        }),
+    }
+}
+
+pub(super) fn push_in(config: pb::TaskPushNotificationConfig) -> json::PushConfig {
     json::PushConfig {
         tenant: config.tenant,
         id: config.id,

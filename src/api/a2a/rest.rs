@@ -10,7 +10,8 @@ use crate::api::a2a::core::Caller;
 use crate::api::a2a::errors::{Kind, Outcome, Problem};
 use crate::api::a2a::http::{self, Answer, Call, sse, stream, value};
 use crate::wire::a2a::{
-    CancelTask, GetTask, ListTasks, SendMessage, StreamResponse, SubscribeToTask,
+    CancelTask, GetPushConfig, GetTask, ListPushConfigs, ListTasks, PushConfig, SendMessage,
+    StreamResponse, SubscribeToTask,
 };
 
 /// What a success is sent as, mostly; errors are plain JSON, which every client reads.
@@ -60,10 +61,9 @@ async fn perform(a2a: &A2a, call: &Call) -> Outcome<Answer> {
         }
         (&Method::GET, ["tasks"]) => value(a2a.core.list(&caller, &listing(call)?).await?),
         (method, ["tasks", task]) => one(a2a, call, &caller, (method, task)).await,
-        (
-            _,
-            ["tasks", _, "pushNotificationConfigs"] | ["tasks", _, "pushNotificationConfigs", _],
-        ) => Err(a2a.core.no_push()),
+        (method, ["tasks", task, "pushNotificationConfigs", rest @ ..]) => {
+            push(a2a, call, &caller, (method, task, rest)).await
+        }
         (&Method::GET, ["extendedAgentCard"]) => Err(a2a.core.no_extended_card()),
         _ => Err(no_page(call)),
     }
@@ -92,6 +92,40 @@ async fn one(
         (&Method::GET | &Method::POST, "subscribe") => {
             let subscribe = SubscribeToTask { id, ..SubscribeToTask::default() };
             a2a.core.subscribe(caller, &subscribe, call.last_event()).await.map(stream)
+        }
+        _ => Err(no_page(call)),
+    }
+}
+
+/// A call about the webhooks of a task.
+async fn push(
+    a2a: &A2a,
+    call: &Call,
+    caller: &Caller,
+    (method, task, rest): (&Method, &str, &[&str]),
+) -> Outcome<Answer> {
+    let task_id = task.to_owned();
+    let one = |id: &str| GetPushConfig {
+        task_id: task_id.clone(),
+        id: id.to_owned(),
+        ..GetPushConfig::default()
+    };
+    match (method, rest) {
+        (&Method::POST, []) => {
+            let config = PushConfig { task_id, ..typed(call)? };
+            value(a2a.core.create_push(caller, &config).await?)
+        }
+        (&Method::GET, []) => {
+            let page_size = number(call, "pageSize")?.unwrap_or_default();
+            let page_token = call.asked("pageToken").unwrap_or_default().to_owned();
+            let tenant = String::new();
+            let list = ListPushConfigs { tenant, task_id, page_size, page_token };
+            value(a2a.core.list_pushes(caller, &list).await?)
+        }
+        (&Method::GET, [id]) => value(a2a.core.get_push(caller, &one(id)).await?),
+        (&Method::DELETE, [id]) => {
+            a2a.core.delete_push(caller, &one(id)).await?;
+            Ok(Answer::Value(json!({})))
         }
         _ => Err(no_page(call)),
     }

@@ -9,8 +9,9 @@ use crate::api::a2a::core::Caller;
 use crate::api::a2a::errors::{Kind, Outcome, Problem};
 use crate::api::a2a::http::{Answer, Call, stream};
 use crate::wire::a2a::{
-    Artifact, CancelTask, Content, GetTask, Message, Part, Role, SendMessage, SendMessageResponse,
-    StreamResponse, SubscribeToTask, Task, TaskState, TaskStatus,
+    Artifact, CancelTask, Content, GetPushConfig, GetTask, ListPushConfigs, Message, Part,
+    PushAuthentication, PushConfig, Role, SendMessage, SendMessageResponse, StreamResponse,
+    SubscribeToTask, Task, TaskState, TaskStatus,
 };
 
 /// The version as its cards say it.
@@ -33,7 +34,7 @@ pub(super) async fn perform(
     method: &str,
     params: Value,
 ) -> Outcome<Answer> {
-    let caller = call.caller(a2a, "")?;
+    let caller = Caller { is_older: true, ..call.caller(a2a, "")? };
     let core = &a2a.core;
     match method {
         "message/send" => {
@@ -53,10 +54,22 @@ pub(super) async fn perform(
             Ok(Answer::Value(task_out(core.cancel(&caller, &call).await?)))
         }
         "tasks/resubscribe" => resubscribe(a2a, call, &caller, typed(params)?).await,
-        "tasks/pushNotificationConfig/set"
-        | "tasks/pushNotificationConfig/get"
-        | "tasks/pushNotificationConfig/list"
-        | "tasks/pushNotificationConfig/delete" => Err(core.no_push()),
+        "tasks/pushNotificationConfig/set" => {
+            Ok(Answer::Value(push_out(core.create_push(&caller, &push_in(&params)?).await?)))
+        }
+        "tasks/pushNotificationConfig/get" => {
+            Ok(Answer::Value(push_out(core.get_push(&caller, &push_named(&params)).await?)))
+        }
+        "tasks/pushNotificationConfig/list" => {
+            let task_id = push_named(&params).task_id;
+            let list = ListPushConfigs { task_id, ..ListPushConfigs::default() };
+            let listed = core.list_pushes(&caller, &list).await?.configs;
+            Ok(Answer::Value(listed.into_iter().map(push_out).collect()))
+        }
+        "tasks/pushNotificationConfig/delete" => {
+            core.delete_push(&caller, &push_named(&params)).await?;
+            Ok(Answer::Value(Value::Null))
+        }
         "agent/getAuthenticatedExtendedCard" => Err(core.no_extended_card()),
         _ => {
             let method: String = method.chars().take(80).collect();
@@ -153,10 +166,63 @@ fn send_message(mut params: Value) -> Outcome<SendMessage> {
         let blocking = configuration.get("blocking").and_then(Value::as_bool).unwrap_or(true);
         configuration.insert("returnImmediately".into(), json!(!blocking));
         if let Some(push) = configuration.remove("pushNotificationConfig") {
-            configuration.insert("taskPushNotificationConfig".into(), push);
+            configuration.insert("taskPushNotificationConfig".into(), json!(config_in(&push)?));
         }
     }
     typed(params)
+}
+
+/// A webhook of a task, as this version sends it.
+fn push_in(params: &Value) -> Outcome<PushConfig> {
+    let config = config_in(params.get("pushNotificationConfig").unwrap_or(&Value::Null))?;
+    let task_id = params.get("taskId").and_then(Value::as_str).unwrap_or_default().to_owned();
+    Ok(PushConfig { task_id, ..config })
+}
+
+/// A webhook: here it may name several schemes, of which the first is meant.
+fn config_in(config: &Value) -> Outcome<PushConfig> {
+    let text =
+        |field: &str| config.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+    if !config.is_object() {
+        return Err(Problem::invalid("pushNotificationConfig", "expected a webhook"));
+    }
+    let authentication = config.get("authentication").filter(|proof| proof.is_object());
+    Ok(PushConfig {
+        id: text("id"),
+        url: text("url"),
+        token: text("token"),
+        authentication: authentication.map(|proof| PushAuthentication {
+            scheme: proof.pointer("/schemes/0").and_then(Value::as_str).unwrap_or("Bearer").into(),
+            credentials: proof
+                .get("credentials")
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .into(),
+        }),
+        ..PushConfig::default()
+    })
+}
+
+/// Which webhook of which task is meant.
+fn push_named(params: &Value) -> GetPushConfig {
+    let text =
+        |field: &str| params.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let task_id = text("id");
+    let id = text("pushNotificationConfigId");
+    let id = if id.is_empty() { task_id.clone() } else { id };
+    GetPushConfig { task_id, id, ..GetPushConfig::default() }
+}
+
+fn push_out(config: PushConfig) -> Value {
+    let mut out = json!({"id": config.id, "url": config.url});
+    if !config.token.is_empty() {
+        out["token"] = json!(config.token);
+    }
+    if let Some(proof) = config.authentication {
+        out["authentication"] =
+            json!({"schemes": [proof.scheme], "credentials": proof.credentials});
+    }
+    json!({"taskId": config.task_id, "pushNotificationConfig": out})
 }
 
 fn message_in(mut message: Value) -> Outcome<Value> {

@@ -116,6 +116,9 @@ pub(super) fn fact(run: &RunId, published: &Published) -> Option<Value> {
         | Event::StepCompleted { .. }
         | Event::StepFailed { .. }
         | Event::Asked(_)
+        | Event::Noted { .. }
+        | Event::Reminded { .. }
+        | Event::Escalated { .. }
         | Event::Revoked { .. }
         | Event::Output { .. } => None,
     }

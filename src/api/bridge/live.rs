@@ -163,6 +163,7 @@ impl Live {
                     session: given("conversation"),
                     workflow: given("workflow_id"),
                     kind: None,
+                    ..InboxFilter::default()
                 };
                 self.told.push(requests(engine.watch_inbox(self.who.clone(), filter)));
                 Ok(json!({}))
@@ -174,6 +175,7 @@ impl Live {
                     input: call["input"].clone(),
                     key: text("idempotency_key"),
                     metadata: reading::metadata(call)?,
+                    ..StartRequest::default()
                 };
                 let begun = engine.start(start, &self.who).await;
                 self.follow(begun.map_err(|error| Problem::from(error).for_input())?).await
@@ -326,6 +328,9 @@ fn name(event: &Event) -> &'static str {
         Event::Came { .. } => "step_worked",
         Event::Settled { .. } => "step_settled",
         Event::Signalled { .. } => "signal_received",
+        Event::Noted { .. } => "noted",
+        Event::Reminded { .. } => "request_reminded",
+        Event::Escalated { .. } => "request_escalated",
         Event::CheckpointSaved => "checkpoint_saved",
         Event::Parked => "status",
         Event::Output { .. } => "output",

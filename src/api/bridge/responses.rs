@@ -184,6 +184,7 @@ impl Bridge {
             input: self.fitted(workflow, input),
             key: call.key(),
             metadata: reading::metadata(body)?,
+            ..StartRequest::default()
         };
         let begun = self.engine.start(request, &call.who).await;
         begun.map_err(|error| Problem::from(error).for_input())

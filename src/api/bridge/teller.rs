@@ -167,6 +167,9 @@ impl Teller {
             | Event::HandedOff { .. }
             | Event::Answered { .. }
             | Event::Closed { .. }
+            | Event::Noted { .. }
+            | Event::Reminded { .. }
+            | Event::Escalated { .. }
             | Event::Revoked { .. }
             | Event::Opened { .. }
             | Event::Came { .. }

@@ -25,6 +25,7 @@ pub(super) async fn page(visit: &Visit) -> Result<Response<Body>, Trouble> {
         session: query.given("session").map(str::to_owned),
         workflow: query.given("workflow").map(str::to_owned),
         kind: query.given("kind").and_then(Kind::parse),
+        ..InboxFilter::default()
     };
     let wanted = query.given("q");
     let found = found(visit, &filter, wanted).await?;

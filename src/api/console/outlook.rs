@@ -144,6 +144,7 @@ fn silence(question: &Question) -> Markup {
                 @match &question.on_timeout {
                     OnTimeout::Reject => { "that is a no." }
                     OnTimeout::Continue => { "the run goes on without an answer." }
+                    OnTimeout::EscalateTo { to, .. } => { "these are asked: " (text::shown(&to.join(", "))) "." }
                     OnTimeout::DefaultAnswer(value) => { "this answer is taken: " (text::value(value)) }
                 }
             }

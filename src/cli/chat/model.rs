@@ -173,7 +173,12 @@ impl Model {
             Event::SignalReceived(signal) => {
                 self.note(format!("{} sent {}", signal.principal, signal.name));
             }
+            Event::RequestReminded(_) => self.note("the request still waits"),
+            Event::RequestEscalated(escalated) => {
+                self.note(format!("the request now goes to {}", escalated.to.join(", ")));
+            }
             Event::ExecutorInvoked(_)
+            | Event::Noted(_)
             | Event::ExecutorCompleted(_)
             | Event::StepOpened(_)
             | Event::StepWorked(_)

@@ -70,6 +70,9 @@ struct Check<'a> {
     problems: Vec<Problem>,
 }
 
+/// Each reminder is an entry of the journal, and a webhook call.
+const REMIND_MS_MIN: u64 = 1_000;
+
 /// A question as far as the file tells it.
 struct Asked<'a> {
     pointer: &'a str,
@@ -77,6 +80,7 @@ struct Asked<'a> {
     origin: Origin,
     deadline: Option<&'a LengthOfTime>,
     on_timeout: Option<&'a OnTimeoutFile>,
+    remind: Option<&'a LengthOfTime>,
 }
 
 impl<'a> Check<'a> {
@@ -232,6 +236,7 @@ impl<'a> Check<'a> {
                 origin: Origin::Directive,
                 deadline: terms.deadline.as_ref(),
                 on_timeout: terms.on_timeout.as_ref(),
+                remind: terms.remind.as_ref(),
             });
         }
     }
@@ -256,14 +261,26 @@ impl<'a> Check<'a> {
         if asked.deadline.is_some_and(|time| duration_ms(&time.0) == Some(0)) {
             self.at(&deadline, "field.range", "a question needs some time; expected more than 0");
         }
+        let remind = under(asked.pointer, "remind");
+        self.duration(&remind, asked.remind);
+        if asked.remind.and_then(|time| duration_ms(&time.0)).is_some_and(|ms| ms < REMIND_MS_MIN) {
+            self.at(&remind, "field.range", "reminders more often than every second are noise");
+        }
         let on_timeout = under(asked.pointer, "on_timeout");
         let is_rejection = |silence: &OnTimeoutFile| *silence == OnTimeoutFile::Reject;
         if asked.on_timeout.is_none_or(is_rejection) {
             return;
         }
-        if !asked.kind.may_pass_by_silence() {
-            let message =
-                "an approval never passes by silence; leave `on_timeout` out, or `reject`";
+        let escalates = match asked.on_timeout {
+            Some(OnTimeoutFile::EscalateTo(terms)) => {
+                let within = under(&under(&on_timeout, "escalate_to"), "within");
+                self.duration(&within, terms.within.as_ref());
+                true
+            }
+            Some(_) | None => false,
+        };
+        if !asked.kind.may_pass_by_silence() && !escalates {
+            let message = "an approval never passes by silence; leave `on_timeout` out, or `reject`, or `escalate_to`";
             return self.at(&on_timeout, "question.silence", message);
         }
         if asked.deadline.is_none() {
@@ -304,6 +321,9 @@ fn question(asked: &Asked<'_>) -> Question {
         schema: None,
         deadline: None,
         on_timeout: crate::kernel::OnTimeout::Reject,
+        to: Vec::new(),
+        remind_ms: None,
+        remind_at: None,
         asked_at: Millis(0),
         messages: 0,
     }

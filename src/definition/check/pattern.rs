@@ -159,6 +159,7 @@ impl<'a> Check<'a> {
             origin: Origin::HumanStep,
             deadline: human.deadline.as_ref(),
             on_timeout: human.on_timeout.as_ref(),
+            remind: human.remind.as_ref(),
         };
         self.patience(&asked);
         if kind.may_pass_by_silence() {
@@ -209,6 +210,7 @@ impl<'a> Check<'a> {
             origin: Origin::UserTurn,
             deadline: terms.deadline.as_ref(),
             on_timeout: terms.on_timeout.as_ref(),
+            remind: None,
         };
         self.patience(&asked);
         self.default_answer("/handoff", terms.on_timeout.as_ref(), &question(&asked));

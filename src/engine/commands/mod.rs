@@ -5,6 +5,7 @@
 
 mod check;
 mod fork;
+mod hooks;
 mod session;
 mod start;
 
@@ -18,6 +19,7 @@ use crate::engine::drive::Extras;
 use crate::engine::watch::{Until, Watch};
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{Answer, Command, Principal, Refusal, RunId, SessionId, Version};
+use crate::ports::Hook;
 
 pub(super) use check::parse_session;
 use check::{check_key, check_reason, check_value, parse_request, parse_run};
@@ -38,6 +40,10 @@ pub struct StartRequest {
     pub key: String,
     /// Whatever the caller wants to find again.
     pub metadata: BTreeMap<String, String>,
+    /// A run of its own, even where the session waits for an answer.
+    pub afresh: bool,
+    /// Who wants to be told what happens to it.
+    pub hooks: Vec<Hook>,
 }
 
 /// Answers open requests.

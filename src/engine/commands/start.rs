@@ -16,7 +16,7 @@ use crate::kernel::{
     Answer, Command, Ending, Principal, Refusal, RequestId, Run, RunId, SessionId, Spent, Started,
     digest, start,
 };
-use crate::ports::{Head, KeyRow, RunFilter, SessionRow};
+use crate::ports::{Head, HookRow, KeyRow, RunFilter, SessionRow};
 
 /// Runs of a session that a message is weighed against, newest first; older ones have long ended.
 const SESSION_RUNS_MAX: usize = 1_000;
@@ -32,6 +32,7 @@ impl Engine {
         check_key(&request.key)?;
         check_value("input", &request.input)?;
         check_metadata(&request.metadata)?;
+        request.hooks.iter().try_for_each(|hook| self.check_hook(hook))?;
         // By it the same call is known again; without a key nobody asks.
         let digest = if request.key.is_empty() {
             String::new()
@@ -46,11 +47,7 @@ impl Engine {
             given => {
                 let session = parse_session(given)?;
                 self.refuse_foreign(&session, who).await?;
-                let waiting = match self.answered_in(&session, &request.key).await? {
-                    Some(before) => Some(before),
-                    None => self.only_request(&session, &request.workflow).await?,
-                };
-                if let Some(request_id) = waiting {
+                if let Some(request_id) = self.awaited(&session, &request).await? {
                     return self.answer_with_input(request, request_id, who).await;
                 }
                 session
@@ -71,14 +68,31 @@ impl Engine {
         };
         let now = self.inner.clock.now();
         let id = RunId::fresh(&self.inner.clock.fresh_stem());
+        let hook_of = |hook| HookRow { run: id.clone(), hook };
+        let hooks = request.hooks.into_iter().map(hook_of).collect();
         let (run, events) = start(id, Arc::clone(&entry.workflow), started, now)?;
         self.begin(
             run,
-            Batch { expected: 0, events, now, extras: Extras::default() },
+            Batch { expected: 0, events, now, extras: Extras { hooks, ..Extras::default() } },
             (request.key, digest),
             who,
         )
         .await
+    }
+
+    /// The request of the session that the input answers, if it is to answer one.
+    async fn awaited(
+        &self,
+        session: &SessionId,
+        request: &StartRequest,
+    ) -> Result<Option<RequestId>, EngineError> {
+        if request.afresh {
+            return Ok(None);
+        }
+        match self.answered_in(session, &request.key).await? {
+            Some(before) => Ok(Some(before)),
+            None => self.only_request(session, &request.workflow).await,
+        }
     }
 
     /// What the session's runs have spent so far, where that counts. A run learns it when it
@@ -108,12 +122,13 @@ impl Engine {
         let row = SessionRow::new(session.clone(), who.id.clone(), batch.now);
         let key_row = (!key.is_empty())
             .then(|| (key.clone(), KeyRow { request: digest.clone(), run: id.clone() }));
-        batch.extras = Extras { session: Some(row), key: key_row };
+        let hooks = batch.extras.hooks.clone();
+        batch.extras = Extras { session: Some(row), key: key_row, hooks: hooks.clone() };
         let cell = self.inner.cells.get(&id);
         let (engine, held) = (self.clone(), Arc::clone(&cell));
         let task = self.inner.tasks.spawn(async move {
             let mut state = held.state.lock().await;
-            *state = State::Hot(Box::new(Hot::new(run)));
+            *state = State::Hot(Box::new(Hot { hooks, ..Hot::new(run) }));
             engine.commit(&held, &mut state, batch).await
         });
         let outcome = joined(task.await);

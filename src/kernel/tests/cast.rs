@@ -81,7 +81,7 @@ pub(super) fn forever() -> Patience {
 
 /// Waits that long, and then does that.
 pub(super) fn patience(deadline_ms: u64, on_timeout: OnTimeout) -> Patience {
-    Patience { deadline_ms: Some(deadline_ms), on_timeout }
+    Patience { deadline_ms: Some(deadline_ms), on_timeout, ..Patience::default() }
 }
 
 /// A graph of these steps, by agents `a` and `b`; each as it is stored.

@@ -92,6 +92,9 @@ fn k4_a_no_is_the_end(journal: &[Recorded]) {
             | Event::HandedOff { .. }
             | Event::StepCompleted { .. }
             | Event::StepFailed { .. }
+            | Event::Noted { .. }
+            | Event::Reminded { .. }
+            | Event::Escalated { .. }
             | Event::Revoked { .. }
             | Event::Opened { .. }
             | Event::Came { .. }

@@ -104,8 +104,11 @@ fn terms_of_waiting() -> impl Strategy<Value = Patience> {
         value().prop_map(OnTimeout::DefaultAnswer),
     ];
     let deadline = prop::option::of(500..2000_u64);
-    (deadline, on_timeout)
-        .prop_map(|(deadline_ms, on_timeout)| Patience { deadline_ms, on_timeout })
+    (deadline, on_timeout).prop_map(|(deadline_ms, on_timeout)| Patience {
+        deadline_ms,
+        on_timeout,
+        ..Patience::default()
+    })
 }
 
 fn one_step() -> impl Strategy<Value = Step> {

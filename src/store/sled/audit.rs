@@ -29,6 +29,7 @@ pub(super) fn verify(db: &Db, store: &Path) -> Result<StoreReport, Fault> {
     orphans(db, &mut audit)?;
     indexes(db, &mut audit)?;
     sessions(db, &mut audit)?;
+    parcels(db, &mut audit)?;
     if let Ok(blobs) = bytes_below(&store.join("blobs"))
         && blobs > 0
     {
@@ -174,9 +175,22 @@ fn belongs(key: &[u8], head: &Head) -> bool {
     expected.as_deref() == Some(key)
 }
 
-/// Every session, key and definition checks out.
+/// Every due place has its parcel.
+fn parcels(db: &Db, audit: &mut Audit) -> Result<(), Fault> {
+    for row in reader::span(db, &[keys::PARCEL_DUE], None) {
+        let (place, _) = row.map_err(|error| fault(&error))?;
+        let parcel = keys::read_parcel_due(&place).map(|(_, key)| db.contains_key(key));
+        let is_there = parcel.transpose().map_err(|error| fault(&error))?.unwrap_or(false);
+        if !is_there && db.contains_key(&place).map_err(|error| fault(&error))? {
+            audit.damage("a due parcel is not there".into());
+        }
+    }
+    Ok(())
+}
+
+/// Every session, key, definition, parcel and hook checks out.
 fn sessions(db: &Db, audit: &mut Audit) -> Result<(), Fault> {
-    for prefix in [keys::SESSION, keys::KEY, keys::DEFINITION] {
+    for prefix in [keys::SESSION, keys::KEY, keys::DEFINITION, keys::PARCEL, keys::HOOK] {
         for row in reader::span(db, &[prefix], None) {
             let (key, _) = row.map_err(|error| fault(&error))?;
             let Some(record) = reader::record(db, &key)? else { continue };

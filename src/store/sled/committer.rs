@@ -19,7 +19,7 @@ use crate::failpoint;
 use crate::kernel::{Millis, Version};
 use crate::ports::{AppendError, Fault, SessionRow};
 use crate::store::leases::Leases;
-use crate::store::sled::group::Group;
+use crate::store::sled::group::{Errand, Group};
 use crate::store::sled::prepared::{Prepared, Sealed};
 use crate::store::sled::shelf::Shelf;
 use crate::store::sled::tally::Tally;
@@ -43,6 +43,7 @@ const PRUNE_MAX: usize = 64;
 pub(super) enum Job {
     Append(Box<Prepared>, oneshot::Sender<Result<Version, AppendError>>),
     Define(Sealed, oneshot::Sender<Result<(), AppendError>>),
+    Errand(Errand, oneshot::Sender<Result<(), AppendError>>),
     Seat(SessionRow, Sealed, oneshot::Sender<Result<(), AppendError>>),
     Prune { before: Millis, limit: usize, reply: oneshot::Sender<Result<usize, Fault>> },
     Close(oneshot::Sender<()>),
@@ -104,7 +105,7 @@ impl Committer {
         let mut left = None;
         while let Some(job) = left.take().or_else(|| queue.blocking_recv()) {
             match job {
-                Job::Append(..) | Job::Define(..) | Job::Seat(..) => {
+                Job::Append(..) | Job::Define(..) | Job::Seat(..) | Job::Errand(..) => {
                     jobs.push(job);
                     left = gather(&mut queue, &mut jobs);
                     self.commit_jobs(&mut jobs);
@@ -132,6 +133,7 @@ impl Committer {
                 answers.push(match job {
                     Job::Append(append, _) => group.append(append),
                     Job::Define(sealed, _) => group.define(sealed).map(|()| 0).map_err(Into::into),
+                    Job::Errand(errand, _) => group.errand(errand).map(|()| 0).map_err(Into::into),
                     Job::Seat(row, sealed, _) => group.seat(row, sealed).map(|()| 0),
                     Job::Prune { .. } | Job::Close(_) => Ok(0),
                 });
@@ -148,7 +150,9 @@ impl Committer {
         for (job, answer) in jobs.drain(..).zip(answers) {
             match job {
                 Job::Append(_, reply) => tell(reply, answer),
-                Job::Define(_, reply) | Job::Seat(_, _, reply) => tell(reply, answer.map(|_| ())),
+                Job::Define(_, reply) | Job::Seat(_, _, reply) | Job::Errand(_, reply) => {
+                    tell(reply, answer.map(|_| ()));
+                }
                 Job::Prune { .. } | Job::Close(_) => {}
             }
         }
@@ -162,6 +166,7 @@ impl Committer {
             (
                 Job::Append(..)
                 | Job::Define(..)
+                | Job::Errand(..)
                 | Job::Seat(..)
                 | Job::Prune { .. }
                 | Job::Close(_),
@@ -257,12 +262,12 @@ fn gather(queue: &mut mpsc::Receiver<Job>, jobs: &mut Vec<Job>) -> Option<Job> {
     let weight = |job: &Job| match job {
         Job::Append(append, _) => append.bytes(),
         Job::Define(sealed, _) | Job::Seat(_, sealed, _) => sealed.record.len(),
-        Job::Prune { .. } | Job::Close(_) => 0,
+        Job::Errand(..) | Job::Prune { .. } | Job::Close(_) => 0,
     };
     let mut bytes: usize = jobs.iter().map(weight).sum();
     while jobs.len() < GROUP_MAX && bytes < GROUP_BYTES_MAX {
         match queue.try_recv().ok()? {
-            job @ (Job::Append(..) | Job::Define(..) | Job::Seat(..)) => {
+            job @ (Job::Append(..) | Job::Define(..) | Job::Seat(..) | Job::Errand(..)) => {
                 bytes += weight(&job);
                 jobs.push(job);
             }

@@ -6,10 +6,11 @@ use std::collections::HashMap;
 use ::sled::{Db, IVec};
 
 use crate::kernel::{Millis, RunId, Version};
-use crate::ports::{AppendError, Fault, KeyRow, SessionRow};
+use crate::ports::{AppendError, Fault, KeyRow, Parcel, SessionRow, Settlement};
 use crate::store::codec::{self, StoredHead};
 use crate::store::keys::{self, Packed};
 use crate::store::leases::Leases;
+use crate::store::parcels;
 use crate::store::places::Places;
 use crate::store::sled::prepared::{Prepared, Sealed};
 use crate::store::sled::reader;
@@ -17,6 +18,17 @@ use crate::store::sled::shelf::fault;
 use crate::store::sled::tally::Tally;
 use crate::store::sled::values;
 use crate::store::sled::wal::Write;
+
+/// A change to the outbox alone.
+#[derive(Debug)]
+pub(super) enum Errand {
+    Settle { packed: Packed, lane: String, outcome: Settlement },
+    PutHook(Sealed),
+    RemoveHook { packed: Packed, id: String },
+}
+
+/// A parcel's due place, its record, and what lies where it goes.
+type Placed = (Vec<u8>, Sealed, Option<IVec>);
 
 /// Writes that are decided on but not yet made.
 #[derive(Debug)]
@@ -68,6 +80,7 @@ impl<'a> Group<'a> {
         }
         let new_session = self.check_session(append)?;
         self.check_key(append)?;
+        let parcels = self.grown(append)?;
 
         // Nothing fails from here on.
         self.tally = self.tally.added(append.expected == 0, append.version - append.expected);
@@ -79,6 +92,13 @@ impl<'a> Group<'a> {
         }
         if append.expected == 0 {
             self.mark(append.session_run.clone(), true);
+        }
+        for hook in &append.hooks {
+            self.put(hook.clone(), None);
+        }
+        for (due, sealed, old) in parcels {
+            self.mark(due, true);
+            self.put(sealed, old.as_deref());
         }
         self.put(append.entry.clone(), None);
         if let Some(old) = &old {
@@ -99,6 +119,68 @@ impl<'a> Group<'a> {
         if self.place(&sealed.key)?.is_none() {
             self.put(sealed.clone(), None);
         }
+        Ok(())
+    }
+
+    /// Makes a change to the outbox.
+    pub(super) fn errand(&mut self, errand: &Errand) -> Result<(), Fault> {
+        match errand {
+            Errand::Settle { packed, lane, outcome } => {
+                let key = keys::parcel(packed, lane);
+                let Some(parcel) = self.parcel(&key)? else { return Ok(()) };
+                let Some(left) = parcel.clone().settled(outcome) else {
+                    return self.take_parcel(packed, &parcel);
+                };
+                let (due, sealed, old) = self.placed(packed, &left)?;
+                self.mark(keys::parcel_due(parcel.due, packed, lane), false);
+                self.mark(due, true);
+                self.put(sealed, old.as_deref());
+                Ok(())
+            }
+            Errand::PutHook(sealed) => {
+                let old = self.place(&sealed.key)?;
+                self.put(sealed.clone(), old.as_deref());
+                Ok(())
+            }
+            Errand::RemoveHook { packed, id } => {
+                self.remove(keys::hook(packed, id))?;
+                let key = keys::parcel(packed, &parcels::lane_of(id));
+                match self.parcel(&key)? {
+                    Some(parcel) => self.take_parcel(packed, &parcel),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+
+    /// The parcels of an append, each with what its lane was owed before.
+    fn grown(&self, append: &Prepared) -> Result<Vec<Placed>, Fault> {
+        let grown = append.parcels.iter().map(|new| {
+            let key = keys::parcel(&append.packed, &new.lane);
+            let parcel = Parcel::grown(self.parcel(&key)?, new.clone());
+            self.placed(&append.packed, &parcel)
+        });
+        grown.collect()
+    }
+
+    /// A parcel as it is to be stored: its due place, its record, and what lies there.
+    fn placed(&self, run: &Packed, parcel: &Parcel) -> Result<Placed, Fault> {
+        let key = keys::parcel(run, &parcel.lane);
+        let record = codec::seal_json(&key, parcel)?;
+        let old = self.place(&key)?;
+        Ok((keys::parcel_due(parcel.due, run, &parcel.lane), Sealed { key, record }, old))
+    }
+
+    fn parcel(&self, key: &[u8]) -> Result<Option<Parcel>, Fault> {
+        match self.value(key)? {
+            Some(record) => Ok(Some(codec::unseal_json(key, &record)?)),
+            None => Ok(None),
+        }
+    }
+
+    fn take_parcel(&mut self, run: &Packed, parcel: &Parcel) -> Result<(), Fault> {
+        self.remove(keys::parcel(run, &parcel.lane))?;
+        self.mark(keys::parcel_due(parcel.due, run, &parcel.lane), false);
         Ok(())
     }
 
@@ -131,6 +213,16 @@ impl<'a> Group<'a> {
         let Some(place) = self.place(&head_key)? else { return Ok(()) };
         let stored = self.head(&head_key, place.clone())?;
         for row in reader::span(self.db, &keys::entries(&packed), None) {
+            let (key, place) = row.map_err(|error| fault(&error))?;
+            self.writes.extend(values::clear(key.to_vec(), &place));
+        }
+        for row in reader::span(self.db, &keys::of_run(keys::PARCEL, &packed), None) {
+            let (key, _) = row.map_err(|error| fault(&error))?;
+            if let Some(parcel) = self.parcel(&key)? {
+                self.take_parcel(&packed, &parcel)?;
+            }
+        }
+        for row in reader::span(self.db, &keys::of_run(keys::HOOK, &packed), None) {
             let (key, place) = row.map_err(|error| fault(&error))?;
             self.writes.extend(values::clear(key.to_vec(), &place));
         }

@@ -23,8 +23,8 @@ use tokio::task::spawn_blocking;
 use crate::failpoint;
 use crate::kernel::{Millis, Recorded, RunId, SessionId, Version};
 use crate::ports::{
-    Append, AppendError, Fault, Head, Journal, KeyRow, Lease, Page, RunFilter, SessionRow,
-    StoreReport,
+    Append, AppendError, Fault, Head, HookRow, Journal, KeyRow, Lease, Page, Parcel, RunFilter,
+    SessionRow, Settlement, StoreReport,
 };
 use crate::store::codec;
 use crate::store::config::{OpenError, StoreConfig};
@@ -32,6 +32,7 @@ use crate::store::keys;
 use crate::store::leases::Leases;
 use crate::store::sled::committer::{Committer, Health, Job, QUEUE_MAX};
 use crate::store::sled::directory::Directory;
+use crate::store::sled::group::Errand;
 use crate::store::sled::prepared::{Prepared, Sealed};
 use crate::store::sled::shelf::Shelf;
 use crate::store::sled::tally::Tally;
@@ -111,6 +112,22 @@ impl SledJournal {
         };
         self.queue.send(job(reply)).await.map_err(|_| gone())?;
         answer.await.map_err(|_| gone())
+    }
+
+    /// A change to the outbox, durable when it returns.
+    async fn errand(&self, errand: Errand) -> Result<(), Fault> {
+        self.order(|reply| Job::Errand(errand, reply)).await?.map_err(plain)
+    }
+}
+
+/// A no to something that is no append.
+fn plain(error: AppendError) -> Fault {
+    match error {
+        AppendError::Fault(fault) => fault,
+        other @ (AppendError::Moved { .. }
+        | AppendError::Superseded
+        | AppendError::SessionTaken
+        | AppendError::KeyTaken(_)) => Fault::Permanent(other.to_string()),
     }
 }
 
@@ -271,18 +288,40 @@ impl Journal for SledJournal {
         let key = keys::definition(digest);
         let record = codec::seal(&key, json.as_bytes());
         let defined = self.order(|reply| Job::Define(Sealed { key, record }, reply)).await?;
-        defined.map_err(|error| match error {
-            AppendError::Fault(fault) => fault,
-            other @ (AppendError::Moved { .. }
-            | AppendError::Superseded
-            | AppendError::SessionTaken
-            | AppendError::KeyTaken(_)) => Fault::Permanent(other.to_string()),
-        })
+        defined.map_err(plain)
     }
 
     async fn definition(&self, digest: &str) -> Result<Option<String>, Fault> {
         let digest = digest.to_owned();
         self.ask(move |db| reader::definition(db, &digest)).await
+    }
+
+    async fn parcels(&self, now: Millis, limit: usize) -> Result<Vec<Parcel>, Fault> {
+        self.ask(move |db| reader::parcels(db, now, limit)).await
+    }
+
+    async fn next_parcel(&self) -> Result<Option<Millis>, Fault> {
+        let soonest = self.ask(|db| reader::parcels(db, Millis(u64::MAX), 1)).await?;
+        Ok(soonest.first().map(|parcel| parcel.due))
+    }
+
+    async fn settle(&self, run: &RunId, lane: &str, outcome: Settlement) -> Result<(), Fault> {
+        let Some(packed) = keys::pack(run) else { return Ok(()) };
+        self.errand(Errand::Settle { packed, lane: lane.to_owned(), outcome }).await
+    }
+
+    async fn put_hook(&self, hook: &HookRow) -> Result<(), Fault> {
+        self.errand(Errand::PutHook(prepared::sealed_hook(hook)?)).await
+    }
+
+    async fn hooks(&self, run: &RunId) -> Result<Vec<HookRow>, Fault> {
+        let run = run.clone();
+        self.ask(move |db| reader::hooks(db, &run)).await
+    }
+
+    async fn remove_hook(&self, run: &RunId, id: &str) -> Result<(), Fault> {
+        let Some(packed) = keys::pack(run) else { return Ok(()) };
+        self.errand(Errand::RemoveHook { packed, id: id.to_owned() }).await
     }
 
     async fn prune(&self, before: Millis, limit: usize) -> Result<usize, Fault> {

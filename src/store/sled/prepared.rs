@@ -2,10 +2,11 @@
 //! callers are many and the committer is one: whatever they can do, it need not.
 
 use crate::kernel::{RunId, Version};
-use crate::ports::{Append, Fault, Fence, SessionRow};
+use crate::ports::{Append, Fault, Fence, HookRow, Parcel, SessionRow};
 use crate::store::audit;
 use crate::store::codec;
 use crate::store::keys::{self, Packed};
+use crate::store::parcels;
 use crate::store::places::Places;
 use crate::store::sled::values;
 
@@ -26,6 +27,9 @@ pub(super) struct Prepared {
     pub(super) session_run: Vec<u8>,
     pub(super) session: Option<(SessionRow, Sealed)>,
     pub(super) key: Option<(String, Sealed)>,
+    /// What listeners are owed for it (J8).
+    pub(super) parcels: Vec<Parcel>,
+    pub(super) hooks: Vec<Sealed>,
 }
 
 /// A record and where it lies.
@@ -39,7 +43,9 @@ impl Prepared {
     /// Encodes an append.
     pub(super) fn new(append: Append) -> Result<Self, Fault> {
         audit::check_append(&append)?;
-        let Append { run, expected, fence, at, events, head, session, key } = append;
+        let parcels = parcels::of(&append).collect();
+        let Append { run, expected, fence, at, events, head, session, key, lanes: _, hooks } =
+            append;
         let packed = keys::pack(&run)
             .ok_or_else(|| Fault::Permanent(format!("`{run}` is not the id of a run")))?;
         let entry_key = keys::entry(&packed, expected + 1);
@@ -55,6 +61,7 @@ impl Prepared {
             let record = codec::seal_json(&key, &row)?;
             Ok::<_, Fault>((text, Sealed { key, record }))
         });
+        let hooks = hooks.iter().map(sealed_hook).collect::<Result<_, Fault>>()?;
         let json = codec::head_json(&head)?;
         values::check(json.len() + key_bytes(key.as_ref()))?;
         Ok(Self {
@@ -68,6 +75,8 @@ impl Prepared {
             session_run: keys::session_run(&head.session, &packed),
             session: session.transpose()?,
             key: key.transpose()?,
+            parcels,
+            hooks,
             run,
         })
     }
@@ -76,6 +85,17 @@ impl Prepared {
     pub(super) fn bytes(&self) -> usize {
         self.entry.record.len() + self.head.len()
     }
+}
+
+/// A hook as it is stored.
+pub(super) fn sealed_hook(hook: &HookRow) -> Result<Sealed, Fault> {
+    parcels::check_hook(hook)?;
+    let packed = keys::pack(&hook.run)
+        .ok_or_else(|| Fault::Permanent(format!("`{}` is not the id of a run", hook.run)))?;
+    let key = keys::hook(&packed, &hook.hook.id);
+    let record = codec::seal_json(&key, hook)?;
+    values::check(record.len())?;
+    Ok(Sealed { key, record })
 }
 
 /// What an idempotency key may take in a head: JSON may write each byte as six.

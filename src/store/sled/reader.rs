@@ -6,7 +6,7 @@ use std::ops::Bound;
 use ::sled::{Db, IVec, Iter};
 
 use crate::kernel::{Millis, Recorded, RunId, SessionId, Version};
-use crate::ports::{Fault, Head, KeyRow, Page, RunFilter, SessionRow};
+use crate::ports::{Fault, Head, HookRow, KeyRow, Page, Parcel, RunFilter, SessionRow};
 use crate::store::codec::{self, StoredHead};
 use crate::store::keys;
 use crate::store::places::{self, Places, Waiting};
@@ -237,6 +237,37 @@ pub(super) fn definition(db: &Db, digest: &str) -> Result<Option<String>, Fault>
     let Some(record) = record(db, &key)? else { return Ok(None) };
     let text = String::from_utf8(codec::unseal(&key, &record)?.to_vec());
     text.map(Some).map_err(|_| Fault::Corrupt(format!("definition `{digest}` is not text")))
+}
+
+/// Parcels that are due at `now` or before, the soonest first.
+pub(super) fn parcels(db: &Db, now: Millis, limit: usize) -> Result<Vec<Parcel>, Fault> {
+    let mut due = Vec::new();
+    for row in span(db, &[keys::PARCEL_DUE], None) {
+        if due.len() >= limit {
+            break;
+        }
+        let (place, _) = row.map_err(|error| fault(&error))?;
+        let Some((at, key)) = keys::read_parcel_due(&place) else { return Err(no_run()) };
+        if at > now {
+            break;
+        }
+        if let Some(record) = record(db, &key)? {
+            due.push(codec::unseal_json(&key, &record)?);
+        }
+    }
+    Ok(due)
+}
+
+/// The hooks of a run.
+pub(super) fn hooks(db: &Db, run: &RunId) -> Result<Vec<HookRow>, Fault> {
+    let Some(packed) = keys::pack(run) else { return Ok(Vec::new()) };
+    let mut hooks = Vec::new();
+    for row in span(db, &keys::of_run(keys::HOOK, &packed), None) {
+        let (key, place) = row.map_err(|error| fault(&error))?;
+        let record = values::join(&key, place, |piece| get(db, piece))?;
+        hooks.push(codec::unseal_json(&key, &record)?);
+    }
+    Ok(hooks)
 }
 
 /// The run at the end of a row's key.

@@ -207,6 +207,8 @@ async fn store(
             head: Head::of(run),
             session: session.take(),
             key: key.take(),
+            lanes: Vec::new(),
+            hooks: Vec::new(),
         };
         journal.append(append).await?;
     }

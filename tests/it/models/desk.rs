@@ -59,6 +59,10 @@ impl DeltaSink for Heard {
     async fn push(&mut self, text: String) {
         self.0.push(text);
     }
+
+    async fn note(&mut self, _memo: Value) -> Result<(), AttemptFault> {
+        Ok(())
+    }
 }
 
 pub(crate) struct Desk {
@@ -128,6 +132,8 @@ pub(crate) fn hello() -> AgentInput {
         tools: Vec::new(),
         output: None,
         failures: 0,
+        key: String::new(),
+        memo: None,
     }
 }
 

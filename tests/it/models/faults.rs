@@ -257,6 +257,10 @@ impl holdpoint::ports::DeltaSink for Sink {
     async fn push(&mut self, text: String) {
         self.0.send(text).unwrap();
     }
+
+    async fn note(&mut self, _memo: Value) -> Result<(), holdpoint::kernel::AttemptFault> {
+        Ok(())
+    }
 }
 
 #[tokio::test]

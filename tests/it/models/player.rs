@@ -55,6 +55,8 @@ pub(crate) fn read(workflow: &Workflow, seen: &Seen) -> AgentInput {
         tools: Vec::new(),
         output: None,
         failures: 0,
+        key: String::new(),
+        memo: None,
     }
 }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use holdpoint::kernel::{Event, Millis, Recorded, RunId, SessionId, Version};
 use holdpoint::ports::{
-    Append, AppendError, Fault, Head, Journal, KeyRow, Lease, Page, RunFilter, SessionRow,
-    StoreReport,
+    Append, AppendError, Fault, Head, HookRow, Journal, KeyRow, Lease, Page, Parcel, RunFilter,
+    SessionRow, Settlement, StoreReport,
 };
 use tokio::sync::Semaphore;
 
@@ -122,6 +122,30 @@ impl Journal for Held {
 
     async fn definition(&self, digest: &str) -> Result<Option<String>, Fault> {
         self.inner.definition(digest).await
+    }
+
+    async fn parcels(&self, now: Millis, limit: usize) -> Result<Vec<Parcel>, Fault> {
+        self.inner.parcels(now, limit).await
+    }
+
+    async fn next_parcel(&self) -> Result<Option<Millis>, Fault> {
+        self.inner.next_parcel().await
+    }
+
+    async fn settle(&self, run: &RunId, lane: &str, outcome: Settlement) -> Result<(), Fault> {
+        self.inner.settle(run, lane, outcome).await
+    }
+
+    async fn put_hook(&self, hook: &HookRow) -> Result<(), Fault> {
+        self.inner.put_hook(hook).await
+    }
+
+    async fn hooks(&self, run: &RunId) -> Result<Vec<HookRow>, Fault> {
+        self.inner.hooks(run).await
+    }
+
+    async fn remove_hook(&self, run: &RunId, id: &str) -> Result<(), Fault> {
+        self.inner.remove_hook(run, id).await
     }
 
     async fn prune(&self, before: Millis, limit: usize) -> Result<usize, Fault> {

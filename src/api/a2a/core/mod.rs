@@ -3,6 +3,7 @@
 //! Every workflow is an agent of its own; a task of another workflow is unknown to it, and so is
 //! another caller's (D2).
 
+mod push;
 mod send;
 mod stream;
 mod tasks;
@@ -25,6 +26,10 @@ pub(super) struct Core {
     pub(super) doorkeeper: Arc<dyn Doorkeeper>,
     /// The workflow that is the root's agent, if one was chosen.
     pub(super) root: Option<String>,
+    /// Whether tasks may have webhooks.
+    pub(super) push: bool,
+    /// Workflows that are not resumed by their context alone.
+    pub(super) no_resume: Vec<String>,
 }
 
 /// Who calls, and which agent.
@@ -32,6 +37,12 @@ pub(super) struct Core {
 pub(super) struct Caller {
     pub(super) who: Principal,
     pub(super) agent: Entry,
+    /// Makes the beginning of a task safe to repeat (`Idempotency-Key`); empty for none.
+    pub(super) key: String,
+    /// The tenant, as the caller named it.
+    pub(super) tenant: String,
+    /// Whether the caller speaks the older version of the protocol.
+    pub(super) is_older: bool,
 }
 
 impl Caller {
@@ -73,14 +84,13 @@ impl Core {
         })
     }
 
-    /// Until there are push notifications.
-    #[expect(clippy::unused_self, reason = "the core answers for what it offers")]
-    pub(super) fn no_push(&self) -> Problem {
-        Problem::new(
-            Kind::PushNotificationNotSupported,
-            "push.unsupported",
-            "push notifications are not offered; subscribe to the task instead",
-        )
+    /// Refuses webhooks where the operator has turned them off.
+    fn offers_push(&self) -> Outcome<()> {
+        if self.push {
+            return Ok(());
+        }
+        let message = "push notifications are turned off; subscribe to the task instead";
+        Err(Problem::new(Kind::PushNotificationNotSupported, "push.unsupported", message))
     }
 
     /// The card says that there is no other.

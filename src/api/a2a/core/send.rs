@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use crate::api::a2a::core::stream::Translator;
-use crate::api::a2a::core::{Caller, Core, TaskStream, whole};
+use crate::api::a2a::core::{Caller, Core, TaskStream, push, whole};
 use crate::api::a2a::errors::{Outcome, Problem};
 use crate::api::a2a::mapping::{self, Objection};
 use crate::api::a2a::reading;
@@ -81,7 +81,7 @@ impl Core {
     async fn take(&self, caller: &Caller, call: &SendMessage) -> Outcome<Taken> {
         reading::check(call)?;
         if call.configuration.task_push_notification_config.is_some() {
-            return Err(self.no_push());
+            self.offers_push()?;
         }
         failpoint::hit("api.before_command");
         let message = &call.message;
@@ -91,22 +91,41 @@ impl Core {
                 let remedy = "the task belongs to another context; leave it out or name its own";
                 return Err(Problem::invalid("message.contextId", remedy));
             }
+            self.hook_on(caller, call, &view).await?;
             return self.answer(caller, view, message).await;
         }
-        if !message.context_id.is_empty()
+        let resumes = !self.no_resume.iter().any(|name| name == caller.workflow());
+        if resumes
+            && !message.context_id.is_empty()
             && let Some(view) = self.waiting_in_context(caller, message).await?
         {
+            self.hook_on(caller, call, &view).await?;
             return self.answer(caller, view, message).await;
         }
-        self.begin(caller, message).await
+        self.begin(caller, call).await
     }
 
-    async fn begin(&self, caller: &Caller, message: &Message) -> Outcome<Taken> {
-        let workflow = &caller.agent.workflow;
+    /// Sets up the webhook that comes with a message to a task.
+    async fn hook_on(&self, caller: &Caller, call: &SendMessage, view: &RunView) -> Outcome<()> {
+        let Some(config) = &call.configuration.task_push_notification_config else { return Ok(()) };
+        let hook = push::hook(caller, config, || view.head.run.to_string())?;
+        self.engine.put_hook(&view.head.run, hook, &caller.who).await?;
+        Ok(())
+    }
+
+    async fn begin(&self, caller: &Caller, call: &SendMessage) -> Outcome<Taken> {
+        let (workflow, message) = (&caller.agent.workflow, &call.message);
+        let config = call.configuration.task_push_notification_config.iter();
+        // The task has no id yet that its webhook could be named by.
+        let hooks = config.map(|config| push::hook(caller, config, || "push".into()));
         let request = StartRequest {
             workflow: workflow.name.clone(),
             session: message.context_id.clone(),
             input: reading::body(message, workflow.input.as_ref()),
+            key: caller.key.clone(),
+            // Whether the context waits for this was seen to above.
+            afresh: true,
+            hooks: hooks.collect::<Outcome<_>>()?,
             ..StartRequest::default()
         };
         let begun = self.engine.start(request, &caller.who).await?;

@@ -212,6 +212,9 @@ impl Translator {
             | Event::StepCompleted { .. }
             | Event::StepFailed { .. }
             | Event::Asked(_)
+            | Event::Noted { .. }
+            | Event::Reminded { .. }
+            | Event::Escalated { .. }
             | Event::Revoked { .. }
             | Event::Opened { .. }
             | Event::Came { .. }

@@ -74,6 +74,7 @@ impl<'a> Check<'a> {
 
     fn silence(&mut self, pointer: &str, human: &AskedFile, kind: Kind) {
         let asked = Asked {
+            remind: None,
             pointer,
             kind,
             origin: Origin::HumanStep,

@@ -1,0 +1,316 @@
+//! Line: one call of a remote agent, in the binding that its card names, guarded and bounded. Says
+//! of every no what kind it is; what to do about it is decided elsewhere.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use futures::{Stream, StreamExt as _};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use reqwest::{Client, RequestBuilder, Response};
+use serde_json::{Value, json};
+use sse_stream::SseByteStream;
+use url::Url;
+
+use crate::agents::a2a::card::{Binding, Interface};
+use crate::agents::a2a::fault::{Code, RemoteFault, words};
+use crate::agents::a2a::read::bad;
+use crate::agents::tools::web::{Trouble, trouble};
+
+/// A task with its results; what is larger is not kept in a conversation anyway.
+const BODY_BYTES_MAX: usize = 4 << 20;
+/// For a call that is answered at once: a stream, or a task that is still at work.
+const CALL_TIMEOUT: Duration = Duration::from_secs(30);
+const VERSION: &str = "a2a-version";
+const KEY: &str = "idempotency-key";
+
+/// What is asked of a remote agent.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Call<'a> {
+    /// Takes a message, and tells what follows.
+    Stream(&'a Value),
+    /// Takes a message, and comes back at once.
+    Send(&'a Value),
+    /// How a task stands.
+    Get(&'a str),
+    /// What happens to a task from now on.
+    Subscribe(&'a str),
+    /// Stops a task.
+    Cancel(&'a str),
+}
+
+/// Why a call brought nothing home.
+#[derive(Debug)]
+pub(super) enum No {
+    /// There is no such task.
+    NotFound,
+    /// It does not do that, or not now.
+    Unsupported(String),
+    /// It cannot be reached, or is ill; another try may help.
+    Ill(String),
+    /// Anything else: an answer that no further try changes.
+    Fault(RemoteFault),
+}
+
+impl No {
+    /// As a fault, where no other meaning is wanted.
+    pub(super) fn into_fault(self) -> RemoteFault {
+        match self {
+            Self::NotFound => RemoteFault::new(Code::Refused, "there is nothing at its address"),
+            Self::Unsupported(why) => RemoteFault::new(Code::Refused, why),
+            Self::Ill(why) => RemoteFault::new(Code::Unreachable, why),
+            Self::Fault(fault) => fault,
+        }
+    }
+}
+
+/// What a remote tells while it happens.
+pub(super) type Events = Pin<Box<dyn Stream<Item = Result<Value, No>> + Send>>;
+
+/// What came of a call that may be a stream.
+pub(super) enum Opened {
+    Stream(Events),
+    Whole(Value),
+}
+
+/// Calls of one remote agent.
+#[derive(Debug, Clone)]
+pub(super) struct Line {
+    pub(super) interface: Interface,
+    pub(super) client: Client,
+    /// Whatever goes with every request: the key, and the file's own headers.
+    pub(super) headers: HeaderMap,
+}
+
+impl Line {
+    /// A call that is answered whole. `key` is the same for every try of it.
+    pub(super) async fn call(&self, call: Call<'_>, key: &str) -> Result<Value, No> {
+        let request = self.request(call, key)?.timeout(CALL_TIMEOUT);
+        let response = request.send().await.map_err(|error| unheard(&error))?;
+        let status = response.status();
+        let body = whole(response).await?;
+        self.read(status, &body)
+    }
+
+    /// A call that is answered by a stream, if all is well.
+    pub(super) async fn open(&self, call: Call<'_>, key: &str) -> Result<Opened, No> {
+        let sending = self.request(call, key)?.send();
+        let response = tokio::time::timeout(CALL_TIMEOUT, sending).await;
+        let response = response.map_err(|_| No::Ill("it does not answer".into()))?;
+        let response = response.map_err(|error| unheard(&error))?;
+        let kind = response.headers().get(header::CONTENT_TYPE);
+        let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        if !kind.starts_with("text/event-stream") {
+            let status = response.status();
+            let body = whole(response).await?;
+            return self.read(status, &body).map(Opened::Whole);
+        }
+        let line = self.clone();
+        let events = SseByteStream::new(response.bytes_stream()).filter_map(move |event| {
+            let told = match event {
+                Ok(event) => event.data.map(|data| line.event(&data)),
+                Err(_) => Some(Err(No::Ill("its stream broke".into()))),
+            };
+            std::future::ready(told)
+        });
+        Ok(Opened::Stream(Box::pin(events)))
+    }
+
+    fn event(&self, data: &str) -> Result<Value, No> {
+        if data.len() > BODY_BYTES_MAX {
+            return Err(too_large());
+        }
+        self.read(StatusCode::OK, data.as_bytes())
+    }
+
+    fn request(&self, call: Call<'_>, key: &str) -> Result<RequestBuilder, No> {
+        let (method, url, body) = match self.interface.binding {
+            Binding::JsonRpc | Binding::Older => {
+                let (name, params) = self.named(call);
+                let body = json!({"jsonrpc": "2.0", "id": key, "method": name, "params": params});
+                (Method::POST, self.interface.url.clone(), Some(body))
+            }
+            Binding::Rest => self.path(call)?,
+        };
+        let accept = match call {
+            Call::Stream(_) | Call::Subscribe(_) => "text/event-stream, application/json",
+            Call::Send(_) | Call::Get(_) | Call::Cancel(_) => "application/json",
+        };
+        let version = HeaderValue::from_static(self.interface.binding.version());
+        let mut request = self
+            .client
+            .request(method, url)
+            .headers(self.headers.clone())
+            .header(VERSION, version)
+            .header(header::ACCEPT, accept);
+        if let Some(body) = body {
+            request =
+                request.header(header::CONTENT_TYPE, "application/json").body(body.to_string());
+        }
+        match call {
+            Call::Stream(_) | Call::Send(_) => Ok(request.header(KEY, key)),
+            Call::Get(_) | Call::Subscribe(_) | Call::Cancel(_) => Ok(request),
+        }
+    }
+
+    fn named(&self, call: Call<'_>) -> (&'static str, Value) {
+        let is_older = self.interface.binding == Binding::Older;
+        let names = match call {
+            Call::Stream(_) => ("SendStreamingMessage", "message/stream"),
+            Call::Send(_) => ("SendMessage", "message/send"),
+            Call::Get(_) => ("GetTask", "tasks/get"),
+            Call::Subscribe(_) => ("SubscribeToTask", "tasks/resubscribe"),
+            Call::Cancel(_) => ("CancelTask", "tasks/cancel"),
+        };
+        if is_older { (names.1, older(call)) } else { (names.0, self.params(call)) }
+    }
+
+    fn params(&self, call: Call<'_>) -> Value {
+        let mut params = match call {
+            Call::Stream(message) => json!({"message": message}),
+            Call::Send(message) => {
+                json!({"message": message, "configuration": {"returnImmediately": true}})
+            }
+            Call::Get(id) => json!({"id": id, "historyLength": 0}),
+            Call::Subscribe(id) | Call::Cancel(id) => json!({"id": id}),
+        };
+        if !self.interface.tenant.is_empty() {
+            params["tenant"] = json!(self.interface.tenant);
+        }
+        params
+    }
+
+    fn path(&self, call: Call<'_>) -> Result<(Method, Url, Option<Value>), No> {
+        let of = |id: &str, verb: &str| vec!["tasks".to_owned(), format!("{id}{verb}")];
+        let (method, path) = match call {
+            Call::Stream(_) => (Method::POST, vec!["message:stream".to_owned()]),
+            Call::Send(_) => (Method::POST, vec!["message:send".to_owned()]),
+            Call::Get(id) => (Method::GET, of(id, "")),
+            Call::Subscribe(id) => (Method::POST, of(id, ":subscribe")),
+            Call::Cancel(id) => (Method::POST, of(id, ":cancel")),
+        };
+        let mut url = self.interface.url.clone();
+        let mut segments =
+            url.path_segments_mut().map_err(|()| No::Fault(bad("its address has no path")))?;
+        segments.pop_if_empty();
+        if !self.interface.tenant.is_empty() {
+            segments.push(&self.interface.tenant);
+        }
+        segments.extend(path);
+        drop(segments);
+        let body = match call {
+            Call::Stream(_) | Call::Send(_) => Some(self.params(call)),
+            Call::Get(_) => {
+                url.set_query(Some("historyLength=0"));
+                None
+            }
+            Call::Subscribe(_) | Call::Cancel(_) => Some(json!({})),
+        };
+        Ok((method, url, body))
+    }
+
+    /// What a body says: a result, or which no.
+    fn read(&self, status: StatusCode, body: &[u8]) -> Result<Value, No> {
+        let value = serde_json::from_slice::<Value>(body).ok();
+        let error = value.as_ref().and_then(|value| value.get("error")).filter(|no| !no.is_null());
+        if let Some(error) = error {
+            return Err(refused(status, error));
+        }
+        if !status.is_success() {
+            return Err(refused(status, &Value::Null));
+        }
+        let value = value.ok_or_else(|| No::Fault(bad("what it sent is no JSON")))?;
+        match self.interface.binding {
+            Binding::Rest => Ok(value),
+            Binding::JsonRpc | Binding::Older => value
+                .get("result")
+                .cloned()
+                .ok_or_else(|| No::Fault(bad("its answer has neither a result nor an error"))),
+        }
+    }
+}
+
+/// A call in the older protocol's shape.
+fn older(call: Call<'_>) -> Value {
+    match call {
+        Call::Stream(message) => json!({"message": older_message(message)}),
+        Call::Send(message) => {
+            json!({"message": older_message(message), "configuration": {"blocking": false}})
+        }
+        Call::Get(id) => json!({"id": id, "historyLength": 0}),
+        Call::Subscribe(id) | Call::Cancel(id) => json!({"id": id}),
+    }
+}
+
+fn older_message(message: &Value) -> Value {
+    let mut older = message.clone();
+    older["kind"] = json!("message");
+    older["role"] = json!("user");
+    for part in older["parts"].as_array_mut().into_iter().flatten() {
+        let kind = if part.get("text").is_some() { "text" } else { "data" };
+        part["kind"] = json!(kind);
+    }
+    older
+}
+
+/// Which no an error is: by its code or its reason, and only then by the status.
+fn refused(status: StatusCode, error: &Value) -> No {
+    let code = error.get("code").and_then(Value::as_i64).unwrap_or_default();
+    let details = error.get("details").or_else(|| error.get("data")).and_then(Value::as_array);
+    let reason = details.into_iter().flatten().find_map(|one| one.get("reason")?.as_str());
+    let said = error.get("message").and_then(Value::as_str).map(words).unwrap_or_default();
+    let said = if said.is_empty() { format!("status {}", status.as_u16()) } else { said };
+    match (code, reason, status.as_u16()) {
+        (_, _, 401 | 403) => No::Fault(RemoteFault::new(Code::Unauthorized, said)),
+        (-32001, ..) | (_, Some("TASK_NOT_FOUND"), _) | (_, None, 404) => No::NotFound,
+        (-32004 | -32002, ..) | (_, Some("UNSUPPORTED_OPERATION" | "TASK_NOT_CANCELABLE"), _) => {
+            No::Unsupported(said)
+        }
+        (-32603, ..) | (_, _, 408 | 425 | 429 | 500..=599) => No::Ill(said),
+        (..) => No::Fault(RemoteFault::new(Code::Refused, said)),
+    }
+}
+
+fn unheard(error: &reqwest::Error) -> No {
+    match trouble(error) {
+        private @ Trouble::Private(_) => {
+            No::Fault(RemoteFault::new(Code::Private, private.to_string()))
+        }
+        other @ (Trouble::Unreachable(_)
+        | Trouble::Lost(_)
+        | Trouble::TooLarge(_)
+        | Trouble::Redirect(_)) => No::Ill(other.to_string()),
+    }
+}
+
+async fn whole(mut response: Response) -> Result<Vec<u8>, No> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|error| unheard(&error))? {
+        if body.len() + chunk.len() > BODY_BYTES_MAX {
+            return Err(too_large());
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+fn too_large() -> No {
+    No::Fault(bad(&format!("what it sent has more than {BODY_BYTES_MAX} bytes")))
+}
+
+/// Reads a card from where the file says it is.
+pub(super) async fn fetch_card(
+    client: &Client,
+    url: Url,
+    headers: &HeaderMap,
+) -> Result<Value, No> {
+    let request = client.get(url).headers(headers.clone()).timeout(CALL_TIMEOUT);
+    let response = request.send().await.map_err(|error| unheard(&error))?;
+    let status = response.status();
+    let body = whole(response).await?;
+    let card = |why: String| No::Fault(RemoteFault::new(Code::Card, why));
+    match status.as_u16() {
+        200 => serde_json::from_slice(&body).map_err(|_| card("its card is no JSON".into())),
+        408 | 425 | 429 | 500..=599 => Err(No::Ill(format!("its card: status {status}"))),
+        other => Err(card(format!("there is no card at `card`: status {other}"))),
+    }
+}

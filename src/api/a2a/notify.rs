@@ -1,0 +1,93 @@
+//! Notify: what a webhook of a task is told, in the version of the protocol that its caller spoke.
+
+use serde_json::{Value, json};
+
+use crate::api::a2a::{mapping, v03};
+use crate::kernel::{Event, Run};
+use crate::ports::{Head, Hook};
+use crate::wire::a2a::{ArtifactUpdate, StatusUpdate, StreamResponse};
+
+/// The media type of a notification.
+pub const MEDIA_TYPE: &str = "application/a2a+json";
+
+/// Whether a webhook is told of such an event: where the task stands, and what came of it. Pieces of
+/// a result are for streams.
+pub fn carries(event: &Event) -> bool {
+    match event {
+        Event::Parked
+        | Event::Answered { .. }
+        | Event::Closed { .. }
+        | Event::Output { .. }
+        | Event::Completed
+        | Event::Failed(_)
+        | Event::Cancelled { .. } => true,
+        Event::Started(_)
+        | Event::StepStarted { .. }
+        | Event::Delta { .. }
+        | Event::Noted { .. }
+        | Event::MessageAdded { .. }
+        | Event::ToolCalled { .. }
+        | Event::ToolReturned { .. }
+        | Event::HandedOff { .. }
+        | Event::StepCompleted { .. }
+        | Event::StepFailed { .. }
+        | Event::Asked(_)
+        | Event::Reminded { .. }
+        | Event::Escalated { .. }
+        | Event::Opened { .. }
+        | Event::Signalled { .. }
+        | Event::Settled { .. }
+        | Event::Came { .. }
+        | Event::Revoked { .. }
+        | Event::CheckpointSaved
+        | Event::Warned(_) => false,
+    }
+}
+
+/// What a webhook is told of an event. `run` has it folded in, and nothing after it.
+pub fn body(hook: &Hook, run: &Run, event: &Event) -> Value {
+    let head = Head::of(run);
+    if hook.is_older {
+        // There a notification is the task as it stands.
+        let mut task = mapping::task(&head, None);
+        task.artifacts = run.output.as_ref().map(mapping::artifact).into_iter().collect();
+        return v03::event(StreamResponse::Task(Box::new(task)), true);
+    }
+    let (task_id, context_id) = (run.id.to_string(), run.session.to_string());
+    let told = if let Event::Output { value } = event {
+        StreamResponse::ArtifactUpdate(Box::new(ArtifactUpdate {
+            task_id,
+            context_id,
+            artifact: mapping::artifact(value),
+            append: false,
+            last_chunk: true,
+            metadata: None,
+        }))
+    } else {
+        let status = mapping::status(&head, None);
+        let metadata = None;
+        StreamResponse::StatusUpdate(Box::new(StatusUpdate {
+            task_id,
+            context_id,
+            status,
+            metadata,
+        }))
+    };
+    json!(told)
+}
+
+/// The headers by which a webhook knows that we call.
+pub fn headers(hook: &Hook) -> Vec<(&'static str, String)> {
+    let mut headers = vec![("content-type", MEDIA_TYPE.to_owned())];
+    if hook.is_older {
+        headers = vec![("content-type", "application/json".to_owned())];
+    }
+    if !hook.token.is_empty() {
+        headers.push(("x-a2a-notification-token", hook.token.clone()));
+    }
+    if !hook.scheme.is_empty() {
+        let proof = format!("{} {}", hook.scheme, hook.credentials);
+        headers.push(("authorization", proof.trim().to_owned()));
+    }
+    headers
+}

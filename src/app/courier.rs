@@ -1,0 +1,77 @@
+//! Courier: carries what happens in runs to webhooks: the operator's, signed, and those that A2A's
+//! callers set up for their tasks.
+
+use async_trait::async_trait;
+
+use crate::agents::Postman;
+use crate::api::{a2a, webhook};
+use crate::app::Config;
+use crate::app::clock::SystemClock;
+use crate::kernel::Event;
+use crate::ports::{Clock as _, Consignment, Courier, Undelivered};
+
+/// The lane of the operator's webhook.
+const WEBHOOK: &str = "webhook";
+
+/// Carries events by HTTP.
+#[derive(Debug)]
+pub(super) struct Post {
+    postman: Postman,
+    webhook: Option<Webhook>,
+    lanes: Vec<String>,
+}
+
+/// The operator's own listener.
+struct Webhook {
+    url: String,
+    secret: Vec<u8>,
+}
+
+impl std::fmt::Debug for Webhook {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Neither its address nor its secret belongs into a log.
+        f.write_str("Webhook(…)")
+    }
+}
+
+impl Post {
+    /// A courier for what the operator has set up.
+    pub(super) fn new(config: &Config) -> Self {
+        let webhook = config.webhook_url.as_ref().map(|url| Webhook {
+            url: url.clone(),
+            secret: config.webhook_secret.clone().unwrap_or_default().into_bytes(),
+        });
+        let lanes = webhook.iter().map(|_| WEBHOOK.to_owned()).collect();
+        Self { postman: Postman::new(&config.push_allow), webhook, lanes }
+    }
+}
+
+#[async_trait]
+impl Courier for Post {
+    fn carries(&self, lane: &str, _workflow: &str, event: &Event) -> bool {
+        if lane == WEBHOOK { webhook::carries(event) } else { a2a::notify::carries(event) }
+    }
+
+    fn lanes(&self) -> &[String] {
+        &self.lanes
+    }
+
+    fn check(&self, url: &str) -> Result<(), String> {
+        self.postman.check(url).map_err(|why| format!("{why}; `push_allow` names what is allowed"))
+    }
+
+    async fn carry(&self, one: Consignment<'_>) -> Result<(), Undelivered> {
+        if let Some(row) = one.hook {
+            let body = a2a::notify::body(&row.hook, one.run, one.event).to_string().into_bytes();
+            let headers = a2a::notify::headers(&row.hook);
+            return self.postman.post(&row.hook.url, &headers, body, false).await;
+        }
+        // A webhook that is no longer set up is owed nothing.
+        let Some(webhook) = &self.webhook else { return Ok(()) };
+        let body = webhook::body(one.run, one.version, one.at, one.event).to_string().into_bytes();
+        let id = one.run.id.event(one.version);
+        let mut headers = vec![("content-type", "application/json".to_owned())];
+        headers.extend(webhook::signed(&webhook.secret, &id, SystemClock.now(), &body));
+        self.postman.post(&webhook.url, &headers, body, true).await
+    }
+}

@@ -1,0 +1,82 @@
+//! `holdpoint audit`: who was asked what, who answered what, when and through which door.
+
+use crate::app::Client;
+use crate::cli::Ctx;
+use crate::cli::exit::{Exit, Trouble};
+use crate::cli::json;
+use crate::cli::render::brief;
+use crate::cli::term::line;
+use crate::wire::v1::{AuditEntry, ListAuditRequest};
+
+/// What the server gives in one answer.
+const PAGE: i32 = 200;
+/// A line that a person can take in.
+const CHARS_MAX: usize = 400;
+
+/// Show who was asked what and who answered what, word for word
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  holdpoint audit --run run_01k9zq…
+  holdpoint audit --principal ann
+  holdpoint audit --json > trail.jsonl        # one entry a line, complete")]
+pub(super) struct Args {
+    /// Only of this run
+    #[arg(long, value_name = "ID", conflicts_with_all = ["session", "workflow"])]
+    pub run: Option<String>,
+    /// Only of this session
+    #[arg(long, value_name = "ID")]
+    pub session: Option<String>,
+    /// Only of this workflow
+    #[arg(long, value_name = "NAME")]
+    pub workflow: Option<String>,
+    /// Only what this person did, or was asked
+    #[arg(long, value_name = "NAME")]
+    pub principal: Option<String>,
+}
+
+/// Shows the trail.
+pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
+    let mut connection = ctx.connect().await?;
+    let ended = show(args, ctx, &mut connection.client).await;
+    connection.close().await;
+    ended.map(|()| Exit::Done)
+}
+
+async fn show(args: Args, ctx: &Ctx, client: &mut Client) -> Result<(), Trouble> {
+    let mut request = ListAuditRequest {
+        run_id: args.run.unwrap_or_default(),
+        session_id: args.session.unwrap_or_default(),
+        workflow_id: args.workflow.unwrap_or_default(),
+        principal: args.principal.unwrap_or_default(),
+        page_size: PAGE,
+        ..ListAuditRequest::default()
+    };
+    loop {
+        let page = client.list_audit(request.clone()).await?.into_inner();
+        for entry in &page.entries {
+            let told =
+                if ctx.json { json::audit_entry(entry).to_string() } else { in_words(entry) };
+            ctx.term.line(&told)?;
+        }
+        request.page_token = page.next_page_token;
+        if request.page_token.is_empty() {
+            return Ok(());
+        }
+    }
+}
+
+fn in_words(entry: &AuditEntry) -> String {
+    let who = if entry.principal.is_empty() { "-" } else { entry.principal.as_str() };
+    let door = if entry.door.is_empty() { String::new() } else { format!(" by {}", entry.door) };
+    let asked = entry.request.as_ref();
+    let about = asked.map_or_else(String::new, |it| format!(" {}: {}", it.request_id, it.prompt));
+    let said = entry
+        .value
+        .as_ref()
+        .map_or_else(String::new, |value| format!(" => {}", brief(&json::value(value))));
+    let note = if entry.note.is_empty() { String::new() } else { format!(" ({})", entry.note) };
+    let time = json::time(entry.time.as_ref());
+    let time = time.as_str().unwrap_or_default();
+    let (run, action) = (&entry.run_id, &entry.action);
+    line(&format!("{time} {run} {who}{door} {action}{about}{said}{note}"), CHARS_MAX)
+}

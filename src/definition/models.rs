@@ -1,0 +1,101 @@
+//! Models: what answers for the agents, as it is written in YAML: the shapes alone. What the settings
+//! mean is their provider's to say.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::definition::file::LengthOfTime;
+use crate::definition::script::RuleFile;
+
+/// What answers for an agent.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[expect(
+    dead_code,
+    reason = "settings go to their provider as they are written; here is their shape"
+)]
+pub(super) struct ModelFile {
+    /// Which kind: `scripted` answers from a script, offline and always the same; `openai_chat`,
+    /// `openai_responses` and `anthropic` ask a server; `recorded` writes exchanges to a file or
+    /// plays them back; `a2a` hands the work to another agent.
+    pub(super) provider: String,
+    /// With `provider: scripted`: the script file, relative to this one, or its rules.
+    pub(super) script: Option<ScriptSource>,
+    /// What the server calls the model.
+    #[schemars(length(min = 1))]
+    model: Option<String>,
+    /// Where the server is: `http://localhost:11434/v1`; the provider's own service unless given.
+    base_url: Option<String>,
+    /// With `provider: a2a`: the card of the agent, `https://host/.well-known/agent-card.json`, or
+    /// the address of its server.
+    #[schemars(length(min = 1))]
+    card: Option<String>,
+    /// With `provider: a2a`: whether it may be on this machine or network: `true`, or a list of
+    /// hosts.
+    allow_private: Option<Value>,
+    /// The name of the environment variable that holds the key, never the key itself; `none` for a
+    /// server that wants no key. It must be given where `base_url` is.
+    key_env: Option<String>,
+    /// How long the server is waited for.
+    timeouts: Option<TimeoutsFile>,
+    /// Further tries within one attempt, while the model has not begun to speak; 2 unless given.
+    #[schemars(range(min = 0, max = 10))]
+    retries: Option<u32>,
+    /// The most tokens of a reply.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    max_tokens: Option<u32>,
+    /// How freely the model chooses its words.
+    #[schemars(range(min = 0, max = 2))]
+    temperature: Option<f64>,
+    /// Headers that the server wants beside ours. No keys: they belong into the environment.
+    headers: Option<BTreeMap<String, String>>,
+    /// With `provider: recorded`: the file of the exchanges, relative to this one.
+    #[schemars(length(min = 1))]
+    pub(super) file: Option<String>,
+    /// With `provider: recorded`: whether exchanges are written or played back.
+    mode: Option<RecordedMode>,
+    /// With `provider: recorded`: the model whose exchanges they are.
+    of: Option<Box<ModelFile>>,
+}
+
+/// How long a model server is waited for.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[expect(
+    dead_code,
+    reason = "settings go to their provider as they are written; here is their shape"
+)]
+pub(super) struct TimeoutsFile {
+    /// For the connection; 10s unless given.
+    connect: Option<LengthOfTime>,
+    /// Until the model begins to speak; 2m unless given.
+    first_token: Option<LengthOfTime>,
+    /// For a whole attempt, its retries included; 10m unless given. With `provider: a2a`: how long
+    /// the agent may work without coming to rest; 1h unless given.
+    total: Option<LengthOfTime>,
+    /// With `provider: a2a`: how long the agent may be out of reach; 5m unless given.
+    contact: Option<LengthOfTime>,
+}
+
+/// Whether exchanges are written or played back.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum RecordedMode {
+    /// The server is asked, and what it replies is written down.
+    Record,
+    /// The file answers; there is no network.
+    Replay,
+}
+
+/// The name of a script file, or a list of rules.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(super) enum ScriptSource {
+    /// A script file, relative to this one.
+    File(String),
+    /// The rules themselves.
+    Rules(Vec<RuleFile>),
+}

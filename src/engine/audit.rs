@@ -1,0 +1,230 @@
+//! Audit: who was asked what, who answered what, when and through which door, word for word. Read
+//! from the journals, which are the only truth; nothing is kept for it beside them.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::engine::views::{page_size, token};
+use crate::engine::{Engine, EngineError};
+use crate::kernel::{
+    Closing, Event, Millis, Principal, Question, Recorded, RunId, SessionId, Version,
+};
+use crate::ports::{Head, Page, RunFilter};
+
+/// Journals read for one page: a filter that matches little must not hold a caller for minutes.
+const RUNS_PER_PAGE: usize = 200;
+
+/// Which entries are listed.
+#[derive(Debug, Clone, Default)]
+pub struct AuditFilter {
+    /// Of this run.
+    pub run: Option<String>,
+    /// Of this session.
+    pub session: Option<String>,
+    /// Of this workflow.
+    pub workflow: Option<String>,
+    /// That this principal did, or was asked.
+    pub principal: Option<String>,
+    /// At this time or later.
+    pub since: Option<Millis>,
+    /// Before this time.
+    pub until: Option<Millis>,
+}
+
+/// One thing that somebody was asked, or did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AuditEntry {
+    /// When.
+    pub at: Millis,
+    /// The run.
+    pub run: RunId,
+    /// Its session.
+    pub session: SessionId,
+    /// The workflow's name.
+    pub workflow: String,
+    /// Its place in the journal.
+    pub sequence: Version,
+    /// What happened: `started`, `asked`, `answered` …
+    pub action: &'static str,
+    /// Who did it; empty where nobody did.
+    pub principal: String,
+    /// Through which door, where that is kept.
+    pub door: String,
+    /// The question, word for word.
+    pub question: Option<Question>,
+    /// What was said: the input, the answer.
+    pub value: Option<Value>,
+    /// Why, or to whom.
+    pub note: String,
+}
+
+impl Engine {
+    /// The audit trail: runs newest first, each in the order in which it happened. A page may be
+    /// short, even empty, and still have a next one.
+    pub async fn audit(
+        &self,
+        filter: &AuditFilter,
+        cursor: &str,
+        limit: i32,
+        who: &Principal,
+    ) -> Result<Page<AuditEntry>, EngineError> {
+        let limit = page_size(limit)?;
+        if let Some(run) = &filter.run {
+            let head = self.head(run, who).await?;
+            let entries = self.entries_of(&head, filter).await?;
+            // A run's trail is one page: whoever wants it wants it whole.
+            return Ok(Page { rows: entries, next: None });
+        }
+        let heads = RunFilter {
+            session: filter
+                .session
+                .as_deref()
+                .map(crate::engine::commands::parse_session)
+                .transpose()?,
+            owner: (!who.is_admin()).then(|| who.id.clone()),
+            workflow: filter.workflow.clone(),
+            status: None,
+        };
+        let mut cursor = token(cursor, |token| RunId::parse(token).is_ok())?.map(str::to_owned);
+        let mut rows = Vec::new();
+        for _ in 0..RUNS_PER_PAGE {
+            let page = self.inner.journal.heads(&heads, cursor.as_deref(), 1).await?;
+            for head in &page.rows {
+                rows.extend(self.entries_of(head, filter).await?);
+            }
+            cursor = page.next;
+            if cursor.is_none() || rows.len() >= limit {
+                break;
+            }
+        }
+        Ok(Page { rows, next: cursor })
+    }
+
+    async fn entries_of(
+        &self,
+        head: &Head,
+        filter: &AuditFilter,
+    ) -> Result<Vec<AuditEntry>, EngineError> {
+        // A run that did nothing in the time that is asked for need not be read.
+        let is_early = filter.since.is_some_and(|since| head.updated_at < since);
+        let is_late = filter.until.is_some_and(|until| head.started_at >= until);
+        if is_early || is_late {
+            return Ok(Vec::new());
+        }
+        let journal = self.read_all(&head.run, head.version).await?;
+        let mut questions = BTreeMap::new();
+        let entries = journal.iter().filter_map(|recorded| entry(head, recorded, &mut questions));
+        Ok(entries.filter(|entry| filter.accepts(entry)).collect())
+    }
+}
+
+impl AuditFilter {
+    fn accepts(&self, entry: &AuditEntry) -> bool {
+        let is_about = |who: &String| {
+            let asked = entry.question.iter().flat_map(|question| &question.to);
+            entry.principal == *who || asked.into_iter().any(|name| name == who)
+        };
+        self.principal.as_ref().is_none_or(is_about)
+            && self.since.is_none_or(|since| entry.at >= since)
+            && self.until.is_none_or(|until| entry.at < until)
+    }
+}
+
+/// What an event says about people, if it does.
+#[expect(clippy::too_many_lines, reason = "one arm for each event, and no logic")]
+fn entry(
+    head: &Head,
+    recorded: &Recorded,
+    questions: &mut BTreeMap<u32, Question>,
+) -> Option<AuditEntry> {
+    let mut entry = AuditEntry {
+        at: recorded.at,
+        run: head.run.clone(),
+        session: head.session.clone(),
+        workflow: head.workflow.clone(),
+        sequence: recorded.version,
+        action: "",
+        principal: String::new(),
+        door: String::new(),
+        question: None,
+        value: None,
+        note: String::new(),
+    };
+    match &recorded.event {
+        Event::Started(started) => {
+            entry.action = "started";
+            entry.principal.clone_from(&started.owner);
+            entry.door.clone_from(&started.door);
+            entry.value = Some(started.input.clone());
+        }
+        Event::Asked(question) => {
+            let question = Question { asked_at: recorded.at, ..question.clone() };
+            questions.insert(question.ordinal, question.clone());
+            entry.action = "asked";
+            entry.question = Some(question);
+        }
+        Event::Answered { ordinal, value, by, door, .. } => {
+            entry.action = "answered";
+            entry.principal.clone_from(by);
+            entry.door.clone_from(door);
+            entry.value = Some(value.clone());
+            entry.question = questions.remove(ordinal);
+        }
+        Event::Closed { ordinal, closing, by } => {
+            entry.action = match closing {
+                Closing::Rejected => "expired",
+                Closing::Passed => "passed",
+                Closing::Withdrawn => "withdrawn",
+                Closing::Moot => "moot",
+            };
+            entry.principal.clone_from(by);
+            entry.question = questions.remove(ordinal);
+        }
+        Event::Reminded { ordinal, .. } => {
+            entry.action = "reminded";
+            entry.question = questions.get(ordinal).cloned();
+        }
+        Event::Escalated { ordinal, to, deadline } => {
+            if let Some(question) = questions.get_mut(ordinal) {
+                (question.to, question.deadline) = (to.clone(), *deadline);
+            }
+            entry.action = "escalated";
+            entry.note = to.join(", ");
+            entry.question = questions.get(ordinal).cloned();
+        }
+        Event::Revoked { tool, by } => {
+            entry.action = "grant_revoked";
+            entry.principal.clone_from(by);
+            entry.note.clone_from(tool);
+        }
+        Event::Cancelled { by, reason } => {
+            entry.action = "cancelled";
+            entry.principal.clone_from(by);
+            entry.note.clone_from(reason);
+        }
+        Event::Failed(failure) => {
+            entry.action = "failed";
+            entry.note = format!("{} [{}]", failure.message, failure.code);
+        }
+        Event::Completed => entry.action = "completed",
+        Event::StepStarted { .. }
+        | Event::Delta { .. }
+        | Event::Noted { .. }
+        | Event::MessageAdded { .. }
+        | Event::ToolCalled { .. }
+        | Event::ToolReturned { .. }
+        | Event::HandedOff { .. }
+        | Event::StepCompleted { .. }
+        | Event::StepFailed { .. }
+        | Event::Opened { .. }
+        | Event::Signalled { .. }
+        | Event::Settled { .. }
+        | Event::Came { .. }
+        | Event::CheckpointSaved
+        | Event::Parked
+        | Event::Output { .. }
+        | Event::Warned(_) => return None,
+    }
+    Some(entry)
+}

@@ -1,0 +1,281 @@
+//! Outbox: carries what happened to listeners outside, at least once and in order, after it is
+//! durable and never in its way.
+//!
+//! An append leaves a parcel for every listener that it concerns (J8); one loop takes the due ones,
+//! reads what they stand for from the journal, and hands it to the courier. A listener that does not
+//! take it is tried again, ever more rarely, and given up on some day.
+
+use std::collections::HashSet;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+
+use crate::engine::cell::Hot;
+use crate::engine::{Engine, EngineError};
+use crate::failpoint;
+use crate::kernel::{Event, Millis, Refusal, Run, RunId, begin, evolve, replay};
+use crate::ports::{Consignment, HookRow, Parcel, Settlement, Undelivered};
+
+/// What a run that is over owes to the agents that still work for it.
+const RELEASE: &str = "release";
+/// What a hook's lane begins with.
+const PUSH: &str = "push:";
+/// Deliveries at once: each is a connection.
+const CARRY_AT_ONCE: usize = 32;
+/// Parcels looked at in one go: more than are carried at once, so that slow listeners do not hide
+/// the others.
+const LOOK_AT: usize = 1_024;
+/// The pause after a store fault, so that a broken disk is not asked in a tight loop.
+const FAULT_PAUSE_MS: u64 = 1_000;
+/// How long a listener may take; the protocol says 10 to 30 seconds.
+const CARRY_TIMEOUT: Duration = Duration::from_secs(15);
+/// The pause after the first failure; doubles with every further one.
+const BACKOFF_MS: u64 = 1_000;
+/// The longest pause: a listener that comes back hears of it within the hour.
+const BACKOFF_MS_MAX: u64 = 3_600_000;
+/// Tries before a listener is given up on: three days, most of them an hour apart.
+const TRIES_MAX: u32 = 84;
+
+/// What the loop knows of the outbox.
+#[derive(Debug)]
+pub(super) struct Outbox {
+    /// The time the loop sleeps until; an earlier parcel wakes it.
+    alarm: std::sync::atomic::AtomicU64,
+    moved: tokio::sync::Notify,
+    under_way: Mutex<HashSet<(RunId, String)>>,
+    permits: Arc<Semaphore>,
+}
+
+impl Default for Outbox {
+    fn default() -> Self {
+        Self {
+            alarm: u64::MAX.into(),
+            moved: tokio::sync::Notify::new(),
+            under_way: Mutex::default(),
+            permits: Arc::new(Semaphore::new(CARRY_AT_ONCE)),
+        }
+    }
+}
+
+impl Outbox {
+    /// Wakes the loop: something is due.
+    pub(super) fn wake(&self, at: Millis) {
+        if self.alarm.fetch_min(at.0, Ordering::AcqRel) > at.0 {
+            self.moved.notify_one();
+        }
+    }
+
+    /// Takes a parcel on, unless it is being carried.
+    fn take(&self, parcel: &Parcel) -> bool {
+        let place = (parcel.run.clone(), parcel.lane.clone());
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner).insert(place)
+    }
+
+    fn put_down(&self, parcel: &Parcel) {
+        let place = (parcel.run.clone(), parcel.lane.clone());
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner).remove(&place);
+    }
+}
+
+impl Engine {
+    /// The listeners that a batch of events is for.
+    pub(super) fn lanes(&self, hot: &Hot, events: &[Event]) -> Vec<String> {
+        let courier = &self.inner.courier;
+        let name = &hot.run.workflow.name;
+        let concerns = |lane: &str| events.iter().any(|event| courier.carries(lane, name, event));
+        let pushed = hot.hooks.iter().map(|row| format!("{PUSH}{}", row.hook.id));
+        let mut lanes: Vec<_> = courier.lanes().iter().cloned().chain(pushed).collect();
+        lanes.retain(|lane| concerns(lane));
+        if !hot.run.abandoned.is_empty() {
+            lanes.push(RELEASE.into());
+        }
+        lanes
+    }
+
+    /// Carries due parcels until the engine stops.
+    pub async fn run_outbox(&self) {
+        let stop = self.inner.stop.clone();
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = self.carry_for_ever() => {}
+        }
+    }
+
+    async fn carry_for_ever(&self) {
+        let outbox = &self.inner.outbox;
+        loop {
+            // Set before looking, so that a parcel that comes meanwhile is not overlooked.
+            outbox.alarm.store(u64::MAX, Ordering::Release);
+            match self.carry_due().await {
+                Ok(next) => {
+                    outbox.alarm.fetch_min(next.map_or(u64::MAX, |at| at.0), Ordering::AcqRel);
+                }
+                Err(error) => {
+                    tracing::error!(%error, "due parcels could not be listed");
+                    let now = self.inner.clock.now();
+                    self.inner.clock.sleep_until(now.plus(FAULT_PAUSE_MS)).await;
+                    continue;
+                }
+            }
+            let alarm = Millis(outbox.alarm.load(Ordering::Acquire));
+            tokio::select! {
+                () = self.inner.clock.sleep_until(alarm) => {}
+                () = outbox.moved.notified() => {}
+            }
+        }
+    }
+
+    /// Sets every due parcel going that is not yet, and says when the next is due.
+    async fn carry_due(&self) -> Result<Option<Millis>, EngineError> {
+        if self.is_draining() {
+            return Ok(None);
+        }
+        let now = self.inner.clock.now();
+        for parcel in self.inner.journal.parcels(now, LOOK_AT).await? {
+            if !self.inner.outbox.take(&parcel) {
+                continue;
+            }
+            let engine = self.clone();
+            self.inner.tasks.spawn(async move {
+                let stop = engine.inner.stop.clone();
+                tokio::select! {
+                    () = stop.cancelled() => {}
+                    () = engine.carry(&parcel) => {}
+                }
+                engine.inner.outbox.put_down(&parcel);
+                engine.inner.outbox.wake(Millis(0));
+            });
+        }
+        // What is due and under way wakes the loop when it is done.
+        let next = self.inner.journal.next_parcel().await?;
+        Ok(next.filter(|at| *at > now))
+    }
+
+    async fn carry(&self, parcel: &Parcel) {
+        let Ok(_permit) = Arc::clone(&self.inner.outbox.permits).acquire_owned().await else {
+            return;
+        };
+        let outcome = match self.carried(parcel).await {
+            Ok(outcome) => outcome,
+            Err(EngineError::Refused(Refusal::UnknownRun(_))) => Settlement::Dropped,
+            Err(error) => self.later(parcel, parcel.after, &error.to_string()),
+        };
+        failpoint::hit("outbox.before_settle");
+        match &outcome {
+            Settlement::Delivered { .. } => {
+                metrics::counter!("holdpoint_deliveries_total", "outcome" => "delivered")
+                    .increment(1);
+            }
+            Settlement::Later { problem, .. } => {
+                metrics::counter!("holdpoint_deliveries_total", "outcome" => "failed").increment(1);
+                tracing::debug!(run.id = %parcel.run, lane = parcel.lane, problem, "not delivered");
+            }
+            Settlement::Dropped => {
+                metrics::counter!("holdpoint_deliveries_total", "outcome" => "dropped")
+                    .increment(1);
+                tracing::warn!(run.id = %parcel.run, lane = parcel.lane, tries = parcel.tries, problem = parcel.problem, "given up on a listener");
+            }
+        }
+        if let Err(error) = self.inner.journal.settle(&parcel.run, &parcel.lane, outcome).await {
+            tracing::error!(run.id = %parcel.run, lane = parcel.lane, %error, "a delivery could not be settled");
+        }
+    }
+
+    /// Carries what a parcel stands for, as far as it is taken.
+    async fn carried(&self, parcel: &Parcel) -> Result<Settlement, EngineError> {
+        // Whoever holds the cell has its append behind it: nothing is told before it is durable.
+        let cell = self.inner.cells.get(&parcel.run);
+        drop(self.hot(&cell).await?);
+        if parcel.lane == RELEASE {
+            return self.release(parcel).await;
+        }
+        let hook = match parcel.lane.strip_prefix(PUSH) {
+            None => None,
+            Some(id) => {
+                let hooks = self.inner.journal.hooks(&parcel.run).await?;
+                let Some(row) = hooks.into_iter().find(|row| row.hook.id == id) else {
+                    return Ok(Settlement::Dropped);
+                };
+                Some(row)
+            }
+        };
+        let events = self.read_all(&parcel.run, parcel.tip).await?;
+        let mut run: Option<Run> = None;
+        let mut after = parcel.after;
+        for recorded in &events {
+            match (&mut run, &recorded.event) {
+                (Some(run), event) => evolve(run, event, recorded.at)?,
+                (none, Event::Started(started)) => {
+                    let journal = &*self.inner.journal;
+                    let workflow = self.inner.library.kept(journal, &started.definition).await?;
+                    *none = Some(begin(parcel.run.clone(), workflow, started, recorded.at));
+                }
+                (None, _) => {}
+            }
+            let Some(run) = &run else { continue };
+            let is_wanted =
+                self.inner.courier.carries(&parcel.lane, &run.workflow.name, &recorded.event);
+            if recorded.version <= parcel.after || !is_wanted {
+                continue;
+            }
+            match self.handed_over(parcel, hook.as_ref(), run, recorded).await {
+                Ok(()) => after = recorded.version,
+                Err(no) if no.is_final => {
+                    tracing::warn!(run.id = %parcel.run, lane = parcel.lane, problem = no.problem, "a listener cannot be told");
+                    return Ok(Settlement::Dropped);
+                }
+                Err(no) => return Ok(self.later(parcel, after, &no.problem)),
+            }
+        }
+        Ok(Settlement::Delivered { up_to: parcel.tip })
+    }
+
+    async fn handed_over(
+        &self,
+        parcel: &Parcel,
+        hook: Option<&HookRow>,
+        run: &Run,
+        recorded: &crate::kernel::Recorded,
+    ) -> Result<(), Undelivered> {
+        let carrying = self.inner.courier.carry(Consignment {
+            lane: &parcel.lane,
+            hook,
+            run,
+            version: recorded.version,
+            at: recorded.at,
+            event: &recorded.event,
+        });
+        tokio::time::timeout(CARRY_TIMEOUT, carrying).await.unwrap_or_else(|_| {
+            Err(Undelivered { problem: "it does not answer in time".into(), is_final: false })
+        })
+    }
+
+    /// Tells the agents that still work for a run that it is over.
+    async fn release(&self, parcel: &Parcel) -> Result<Settlement, EngineError> {
+        let events = self.read_all(&parcel.run, parcel.tip).await?;
+        let Some(Event::Started(started)) = events.first().map(|first| &first.event) else {
+            return Ok(Settlement::Dropped);
+        };
+        let workflow = self.inner.library.kept(&*self.inner.journal, &started.definition).await?;
+        let run = replay(&parcel.run, workflow, &events)?;
+        for (agent, memo) in &run.abandoned {
+            if let Err(problem) = self.inner.agents.release(&run.workflow, agent, memo).await {
+                return Ok(self.later(parcel, parcel.after, &problem));
+            }
+        }
+        Ok(Settlement::Delivered { up_to: parcel.tip })
+    }
+
+    /// When a delivery that failed is tried again, if it is.
+    fn later(&self, parcel: &Parcel, after: u64, problem: &str) -> Settlement {
+        let tries = if after > parcel.after { 0 } else { parcel.tries };
+        if tries + 1 >= TRIES_MAX {
+            return Settlement::Dropped;
+        }
+        let pause = BACKOFF_MS.saturating_mul(1 << tries.min(20)).min(BACKOFF_MS_MAX);
+        let due = self.inner.clock.now().plus(pause);
+        Settlement::Later { after, due, problem: problem.chars().take(200).collect() }
+    }
+}

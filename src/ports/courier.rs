@@ -1,0 +1,72 @@
+//! Courier: whoever carries what happens in runs to listeners outside, over whatever they speak.
+
+use async_trait::async_trait;
+
+use crate::kernel::{Event, Millis, Run, Version};
+use crate::ports::HookRow;
+
+/// What is carried.
+#[derive(Debug)]
+pub struct Consignment<'a> {
+    /// Which listener.
+    pub lane: &'a str,
+    /// The hook behind the lane, if it is one.
+    pub hook: Option<&'a HookRow>,
+    /// The run, with the event folded in, and perhaps what came after it.
+    pub run: &'a Run,
+    /// The event's place in the journal: a listener knows a repeat by it.
+    pub version: Version,
+    /// When it happened.
+    pub at: Millis,
+    /// What happened.
+    pub event: &'a Event,
+}
+
+/// Why something was not taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Undelivered {
+    /// What went wrong, without secrets.
+    pub problem: String,
+    /// Whether another try could help.
+    pub is_final: bool,
+}
+
+/// Carries events to listeners.
+#[async_trait]
+pub trait Courier: Send + Sync + std::fmt::Debug {
+    /// Whether the listener of this lane is told of such an event at all. Cheap: it is asked for
+    /// every event that is appended.
+    fn carries(&self, lane: &str, workflow: &str, event: &Event) -> bool;
+
+    /// The lanes that every run has, beside those of its hooks.
+    fn lanes(&self) -> &[String];
+
+    /// What is wrong with the address of a hook, as far as it can be seen without asking anybody.
+    fn check(&self, url: &str) -> Result<(), String>;
+
+    /// Carries one event. At least once: the same may come again after a crash.
+    async fn carry(&self, consignment: Consignment<'_>) -> Result<(), Undelivered>;
+}
+
+/// Where nobody listens.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoCourier;
+
+#[async_trait]
+impl Courier for NoCourier {
+    fn carries(&self, _lane: &str, _workflow: &str, _event: &Event) -> bool {
+        false
+    }
+
+    fn lanes(&self) -> &[String] {
+        &[]
+    }
+
+    fn check(&self, _url: &str) -> Result<(), String> {
+        Err("nobody is told anything here".into())
+    }
+
+    async fn carry(&self, _consignment: Consignment<'_>) -> Result<(), Undelivered> {
+        Ok(())
+    }
+}
