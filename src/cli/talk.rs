@@ -144,10 +144,11 @@ impl<'a> Talk<'a> {
     /// Asks the first open question; the others come up when the run pauses again.
     async fn ask(&mut self, waiting: &WorkflowWaiting) -> Result<Asked, Trouble> {
         let Some(request) = waiting.requests.first() else {
-            return Err(Trouble::new(
-                Exit::Failed,
-                "the run waits, but the server does not say for what",
+            let again = format!("holdpoint signal {} NAME{}", waiting.run_id, self.ctx.again());
+            self.ctx.term.note(&format!(
+                "it waits for an event or a timer, and asks nobody; bring an event with: {again}"
             ));
+            return Ok(Asked::Left);
         };
         if self.input.is_none() {
             self.explain(waiting)?;
