@@ -128,7 +128,7 @@ function listen() {
   stream = new EventSource(main.dataset.live);
   let wasCut = false;
   stream.addEventListener("hello", () => {
-    clearTimeout(patience);
+    lose();
     offline.hidden = true;
     if (wasCut) refresh();
     wasCut = false;
@@ -138,15 +138,19 @@ function listen() {
   stream.addEventListener("error", () => {
     wasCut = true;
     // A stream has its time, and ends; only a server that stays away is worth a word.
-    clearTimeout(patience);
-    patience = setTimeout(() => { offline.hidden = false; }, 2000);
+    patience ||= setTimeout(() => { offline.hidden = false; }, 2000);
     // Browsers give up on an answer that is no stream; we do not.
     if (stream?.readyState === EventSource.CLOSED) { hush(); offline.hidden = false; setTimeout(() => { listen(); refresh(); }, 1500); }
   });
 }
 
-function hush() {
+function lose() {
   clearTimeout(patience);
+  patience = 0;
+}
+
+function hush() {
+  lose();
   stream?.close();
   stream = null;
 }
