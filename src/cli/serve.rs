@@ -17,6 +17,7 @@ use crate::cli::exit::{Exit, Trouble};
   holdpoint serve --data /var/lib/holdpoint --listen 127.0.0.1:4653 --workflows ./flows
   holdpoint keys add laptop && holdpoint serve --listen 0.0.0.0:4653
 
+People open /console in a browser; everything else is for programs.
 On any address but loopback it refuses to start without API keys (`holdpoint keys add`).
 A first Ctrl-C drains: no new work, open streams are told, the journal is synced. A second one
 ends at once; nothing that was acknowledged is lost either way.")]

@@ -29,6 +29,10 @@ const scenes = {
     await starter.getByText("Sent: Tell the team that the release is out.").first().waitFor();
     await starter.getByText("Looks good.").first().waitFor();
     assert.ok(starter.url().endsWith(run));
+
+    // The stream of a run that is over says so, and ends: no browser comes back to it.
+    const told = await (await fetch(`${server.url}/console/runs/${run}/live?after=2`)).text();
+    assert.deepEqual(told.match(/event: \w+/g), ["event: hello", "event: changed", "event: over"]);
     await shoot(starter, "run-completed", { fullPage: true });
   },
 
@@ -357,7 +361,7 @@ const scenes = {
     await page.getByText("You answered this").waitFor();
     await page.goto(`${server.url}/console/audit`);
     const rows = await page.getByRole("row").allInnerTexts();
-    assert.ok(rows.some((row) => row.includes("reject")) && rows.some((row) => row.includes("approve")), rows.join("\n"));
+    assert.ok(rows.some((row) => row.includes("Reject")) && rows.some((row) => row.includes("Approve")), rows.join("\n"));
   },
 
   async lists_are_searched_filtered_and_counted({ server, browser }) {

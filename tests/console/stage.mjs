@@ -54,6 +54,8 @@ export class Server {
 
   /** As a power cut would. */
   async kill() {
+    const isGone = this.process.exitCode !== null || this.process.signalCode !== null;
+    if (isGone) return;
     const gone = new Promise((resolve) => this.process.once("exit", resolve));
     this.process.kill("SIGKILL");
     await gone;

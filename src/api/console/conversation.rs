@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 
 use crate::api::console::text;
-use crate::kernel::{Audience, Closing, Event, Message, Millis, Recorded, RequestId, Run, Speaker};
+use crate::kernel::{
+    Audience, Closing, Event, Message, Millis, Recorded, RequestId, Run, Speaker, Version,
+};
 
 /// One message, as a bubble.
 pub(super) fn bubble(message: &Message) -> Markup {
@@ -68,10 +70,10 @@ fn item(run: &Run, recorded: &Recorded, returned: &Returned<'_>) -> Markup {
         return html! { (bubble(&Message::said(started.owner.clone(), &started.input))) };
     }
     if let Event::MessageAdded { message, .. } = event {
-        return said(message);
+        return said(message, recorded.version);
     }
     if let Event::ToolCalled { call, .. } = event {
-        return tool(call, returned.get(call.id.as_str()), recorded.at);
+        return tool(call, returned.get(call.id.as_str()), recorded);
     }
     if let Event::HandedOff { from, to, .. } = event {
         return html! { p.turning { strong { (from) } " handed the conversation to " strong { (to) } } };
@@ -117,14 +119,15 @@ fn ending(event: &Event) -> Markup {
     html! {}
 }
 
-fn said(message: &Message) -> Markup {
+/// What is folded has an id, so that it stays open when the page is brought up to date.
+fn said(message: &Message, version: Version) -> Markup {
     let is_private = matches!(message.audience, Audience::Only(_));
     if message.role == Speaker::Tool || message.text.is_empty() {
         return html! {};
     }
     if message.role == Speaker::System || (is_private && message.role == Speaker::User) {
         return html! {
-            details.aside {
+            details.aside id={ "said-" (version) } {
                 summary { "The workflow told " @match &message.audience { Audience::Only(agent) => { (agent) } Audience::All | Audience::Except(_) => { "everybody" } } }
                 div.prose { (text::shown(&message.text)) }
             }
@@ -136,10 +139,11 @@ fn said(message: &Message) -> Markup {
 fn tool(
     call: &crate::kernel::ToolCall,
     returned: Option<&(&serde_json::Value, bool, Millis)>,
-    at: Millis,
+    called: &Recorded,
 ) -> Markup {
+    let at = called.at;
     html! {
-        details.tool {
+        details.tool id={ "call-" (called.version) } {
             summary {
                 "Tool " code { (text::shown(&call.tool)) }
                 @match returned {

@@ -59,28 +59,44 @@ fn told(source: Source) -> Response<Body> {
         .into_response()
 }
 
+/// What a stream has come to.
+enum Phase {
+    Listening(Source),
+    /// What was listened to has come to its end.
+    Over,
+    /// Everything has been told.
+    Silent,
+}
+
+/// Waits for what follows at once: it is part of the same change.
+async fn gathered(mut source: Source) -> Phase {
+    let until = Instant::now() + GATHER;
+    loop {
+        match tokio::time::timeout_at(until, source.next()).await {
+            Ok(Ok(true)) => {}
+            Ok(Ok(false)) => return Phase::Over,
+            Ok(Err(_)) => return Phase::Silent,
+            Err(_) => return Phase::Listening(source),
+        }
+    }
+}
+
 fn events(source: Source, until: Instant) -> impl Stream<Item = Result<Event, Infallible>> {
     let hello = futures::stream::iter([Ok(Event::default().event("hello").retry(RETRY).data("-"))]);
-    let changes = futures::stream::unfold(Some(source), move |source| async move {
-        let mut source = source?;
-        match tokio::time::timeout_at(until, source.next()).await {
-            Ok(Ok(true)) => {
-                // What follows at once is part of the same change.
-                let gathered = Instant::now() + GATHER;
-                let mut is_over = false;
-                while let Ok(more) = tokio::time::timeout_at(gathered, source.next()).await {
-                    if !matches!(more, Ok(true)) {
-                        is_over = true;
-                        break;
-                    }
-                }
-                let changed = Event::default().event("changed").data("-");
-                Some((Ok(changed), (!is_over).then_some(source)))
+    let changes = futures::stream::unfold(Phase::Listening(source), move |phase| async move {
+        let mut source = match phase {
+            Phase::Listening(source) => source,
+            // The browser is told not to come back: nothing will ever change again.
+            Phase::Over => {
+                return Some((Ok(Event::default().event("over").data("-")), Phase::Silent));
             }
-            Ok(Ok(false)) => Some((Ok(Event::default().event("over").data("-")), None)),
-            // The end of its time, of the server, or of what it could keep up with.
-            Ok(Err(_)) | Err(_) => None,
-        }
+            Phase::Silent => return None,
+        };
+        // It also ends with its time, with the server, or when it cannot keep up.
+        let is_more = tokio::time::timeout_at(until, source.next()).await.ok()?.ok()?;
+        let changed = Event::default().event("changed").data("-");
+        let phase = if is_more { gathered(source).await } else { Phase::Over };
+        Some((Ok(changed), phase))
     });
     futures::StreamExt::chain(hello, changes)
 }

@@ -83,7 +83,7 @@ impl View {
         let body = html! {
             a.skip href="#main" { "Skip to the content" }
             header.top { div.bar {
-                a.brand href="/console/inbox" { img src=(asset_path("icon.svg")) alt="" width="24" height="24"; "Holdpoint" }
+                a.brand href="/console/inbox" { (brand()) }
                 (menu(self.tab, open))
                 (account(visit))
             } }
@@ -152,7 +152,15 @@ fn announced(open: usize) -> String {
 
 /// A page without the menu: for those who are not signed in.
 pub(super) fn bare(status: StatusCode, title: &str, body: &Markup) -> Response<Body> {
-    html_response(status, &frame(&format!("{title} · Holdpoint"), body))
+    let body = html! {
+        header.top { div.bar { span.brand { (brand()) } } }
+        (body)
+    };
+    html_response(status, &frame(&format!("{title} · Holdpoint"), &body))
+}
+
+fn brand() -> Markup {
+    html! { img src=(asset_path("icon.svg")) alt="" width="24" height="24"; "Holdpoint" }
 }
 
 /// A page with a sentence on it.

@@ -66,6 +66,8 @@ async function refresh() {
     if (next.querySelector("main[data-live]")) {
       for (const fresh of next.querySelectorAll("[data-swap][id]")) swap(fresh);
       document.title = next.title;
+      // A stream that is taken up again goes on from what is shown now.
+      main.dataset.live = next.querySelector("main[data-live]").dataset.live;
       offline.hidden = true;
       tick();
     }
@@ -119,12 +121,14 @@ function address(element) {
 
 let stream = null;
 let isOver = false;
+let patience = 0;
 
 function listen() {
   if (stream || isOver || document.visibilityState === "hidden") return;
   stream = new EventSource(main.dataset.live);
   let wasCut = false;
   stream.addEventListener("hello", () => {
+    lose();
     offline.hidden = true;
     if (wasCut) refresh();
     wasCut = false;
@@ -133,13 +137,20 @@ function listen() {
   stream.addEventListener("over", () => { isOver = true; hush(); refresh(); });
   stream.addEventListener("error", () => {
     wasCut = true;
-    offline.hidden = false;
+    // A stream has its time, and ends; only a server that stays away is worth a word.
+    patience ||= setTimeout(() => { offline.hidden = false; }, 2000);
     // Browsers give up on an answer that is no stream; we do not.
-    if (stream?.readyState === EventSource.CLOSED) { hush(); setTimeout(() => { listen(); refresh(); }, 1500); }
+    if (stream?.readyState === EventSource.CLOSED) { hush(); offline.hidden = false; setTimeout(() => { listen(); refresh(); }, 1500); }
   });
 }
 
+function lose() {
+  clearTimeout(patience);
+  patience = 0;
+}
+
 function hush() {
+  lose();
   stream?.close();
   stream = null;
 }

@@ -104,7 +104,12 @@ impl Sheet<'_> {
     fn remarks(&self, place: &Place<'_>) -> Markup {
         let hidden = place.value.and_then(Value::as_str).filter(|text| text::has_hidden(text));
         let original = self.original.map(|original| original.pointer(&place.at));
-        let was = original.filter(|was| *was != place.value);
+        // What has parts says so part by part.
+        let is_whole = |value: Option<&Value>| {
+            value.is_none_or(|value| !value.is_object() && !value.is_array())
+        };
+        let was =
+            original.filter(|was| *was != place.value && is_whole(*was) && is_whole(place.value));
         html! {
             @if let Some(hint) = hint(place.schema) {
                 p.hint id={ (place.id()) "-hint" } { (text::shown(hint)) }
