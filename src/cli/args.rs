@@ -8,9 +8,9 @@ use crate::app::config::Settings;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::term::{ColorChoice, Paint};
 use crate::cli::{
-    Ctx, audit, bench, bench_echo, cancel, chat, check, checkpoint, completions, doctor, exit_codes,
-    export, fork, graph, import, inbox, journal, keys, prune, respond, resume, revoke, run, runs,
-    schema, serve, sessions, signal, watch, workflows,
+    Ctx, audit, bench, bench_echo, cancel, chat, check, checkpoint, completions, doctor,
+    exit_codes, export, fork, graph, import, inbox, journal, keys, prune, respond, resume, revoke,
+    run, runs, schema, serve, sessions, signal, watch, workflows,
 };
 
 /// Runs agent workflows that wait for people, and survives whatever happens to the machine.

@@ -118,6 +118,7 @@ impl Story {
         closing + &utterance(self.paint, message) + "\n"
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm an event, and nothing else")]
     fn other(&mut self, body: &Event, event: &WorkflowEvent) -> String {
         let paint = self.paint;
         let looks_on = self.audience == Audience::Onlooker;

@@ -97,7 +97,12 @@ async fn handle(State(a2a): State<A2a>, request: Request<Body>) -> Response<Body
         query: query(parts.uri.query().unwrap_or_default()),
         body,
     };
-    if is_rpc { jsonrpc::answer(&a2a, call).await } else { rest::answer(&a2a, call).await }
+    // On the heap: there are many of these at once, and most of them do little.
+    if is_rpc {
+        Box::pin(jsonrpc::answer(&a2a, call)).await
+    } else {
+        Box::pin(rest::answer(&a2a, call)).await
+    }
 }
 
 fn too_large(is_rpc: bool) -> Response<Body> {

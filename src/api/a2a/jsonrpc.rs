@@ -19,9 +19,9 @@ pub(super) async fn answer(a2a: &A2a, call: Call) -> Response<Body> {
     let outcome = match read(&call, &mut id) {
         Ok((method, params)) if a2a.settings.v03 && v03::is_method(&method) => {
             dialect = Dialect::Older { stays: v03::stays(&method) };
-            v03::perform(a2a, &call, &method, params).await
+            Box::pin(v03::perform(a2a, &call, &method, params)).await
         }
-        Ok((method, params)) => perform(a2a, &call, &method, params).await,
+        Ok((method, params)) => Box::pin(perform(a2a, &call, &method, params)).await,
         Err(problem) => Err(problem),
     };
     match outcome {

@@ -50,6 +50,7 @@ pub(super) fn executor(id: &str, step: &str, turn: u32) -> Value {
 }
 
 /// Something that happened and is no item: a trace, or a workflow event.
+#[expect(clippy::too_many_lines, reason = "one arm an event, and nothing else")]
 pub(super) fn fact(run: &RunId, published: &Published) -> Option<Value> {
     let request = |ordinal: u32| RequestId { run: run.clone(), ordinal }.to_string();
     let at = published.at;

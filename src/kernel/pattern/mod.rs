@@ -101,9 +101,10 @@ pub fn speaks_plainly(workflow: &Workflow, agent: &str, purpose: Purpose) -> boo
     match (&workflow.pattern, purpose) {
         (Pattern::Coordinator { .. }, Purpose::Work) => false,
         (Pattern::Graph(program), _) => {
-            let is_shaped = program.all().into_iter().any(|step| {
-                step.task.agent() == Some(agent) && step.task.output().is_some()
-            });
+            let is_shaped = program
+                .all()
+                .into_iter()
+                .any(|step| step.task.agent() == Some(agent) && step.task.output().is_some());
             !has_shape() && !is_shaped
         }
         (Pattern::Coordinator { .. }, Purpose::Synthesis)
