@@ -107,13 +107,15 @@ impl Setup {
             }
         };
         forget_settings(&mut command);
-        let data = self.root.join("data");
+        // A test may bring workflows of its own.
+        let (data, own) = (self.root.join("data"), self.root.join("flows"));
+        let flows = if own.exists() { &own } else { &self.flows };
         command
             .args(["serve", "--json", "--listen", &self.listen])
             .arg("--data")
             .arg(data)
             .arg("--workflows")
-            .arg(&self.flows)
+            .arg(flows)
             .args(&self.arguments)
             .envs(self.env.iter().cloned())
             .current_dir(&self.root)
