@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use holdpoint::engine::{
-    AnswerRequest, Engine, EngineError, ForkRequest, InboxFilter, StartRequest, Until,
+    AnswerRequest, Engine, EngineError, ForkRequest, InboxFilter, Published, StartRequest, Until,
 };
 use holdpoint::kernel::workflow::{Patience, Safety, Workflow};
-use holdpoint::kernel::{Event, OnTimeout, Refusal, Reply, ToolCall};
+use holdpoint::kernel::{Event, OnTimeout, Principal, Refusal, Reply, ToolCall};
 use holdpoint::ports::HeadStatus;
 use serde_json::{Value, json};
 
@@ -170,6 +170,47 @@ async fn k2_of_many_answers_at_once_one_wins_and_the_others_are_told_who() {
         .iter()
         .filter(|told| matches!(&told.event, Event::StepStarted { step, .. } if step == "send"));
     assert_eq!(sent.count(), 1);
+}
+
+/// One says yes and the other no, at the same moment, on two threads: whoever wins, the other is told,
+/// and what is done is what the winner said.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn k2_two_people_answer_at_the_same_moment_ten_thousand_times_and_one_wins() {
+    let ground = Ground::new(writers());
+    let engine = ground.boot(&[approval(Patience::default())]).await;
+    let mut won = [0_u32; 2];
+    for _ in 0..10_000 {
+        let (run, request) = paused(&engine, "").await;
+        let says = |id: &str, verb: &'static str| {
+            let (engine, request) = (engine.clone(), request.clone());
+            let who = Principal { id: id.into(), ..someone() };
+            tokio::spawn(async move {
+                let begun = engine.answer(answer(&request, json!(verb), ""), &who).await?;
+                Ok::<_, EngineError>(all(begun.watch).await)
+            })
+        };
+        let (yes, no) = (says("ann", "approve"), says("bob", "reject"));
+        let outcomes = [yes.await.unwrap(), no.await.unwrap()];
+        let winner = usize::from(outcomes[0].is_err());
+        won[winner] += 1;
+        let [first, second] = outcomes;
+        let (told, refused) = if winner == 0 { (first, second) } else { (second, first) };
+        let Err(EngineError::Refused(Refusal::AlreadyAnswered { by, .. })) = refused else {
+            panic!("{refused:?}")
+        };
+        assert_eq!(by, ["ann", "bob"][winner]);
+        let end = names(&told.unwrap()).last().copied();
+        assert_eq!(end, Some(["completed", "failed"][winner]));
+        let whole = all(engine.watch(&run, 0, Until::Over, &someone()).await.unwrap()).await;
+        let begun = |told: &&Published| matches!(&told.event, Event::StepStarted { step, .. } if step == "send");
+        assert_eq!(
+            whole.iter().filter(begun).count(),
+            [1, 0][winner],
+            "never twice, never against a no"
+        );
+    }
+    println!("the yes won {} times, the no {}", won[0], won[1]);
+    assert!(won.iter().all(|times| *times > 0), "{won:?}: they really met");
 }
 
 #[tokio::test]
