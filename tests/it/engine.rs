@@ -433,12 +433,8 @@ async fn a_fork_repeats_nothing_and_goes_its_own_way() {
 async fn d2_anothers_run_is_unknown() {
     let ground = Ground::new(writers());
     let engine = ground.boot(&[approval(Patience::default())]).await;
-    let mine = holdpoint::kernel::Principal {
-        id: "ann".into(),
-        role: holdpoint::kernel::Role::User,
-        door: "grpc",
-    };
-    let yours = holdpoint::kernel::Principal { id: "ben".into(), ..mine.clone() };
+    let mine = Principal { id: "ann".into(), role: holdpoint::kernel::Role::User, door: "grpc" };
+    let yours = Principal { id: "ben".into(), ..mine.clone() };
     let begun = engine.start(start("approval", "shared", ""), &mine).await.unwrap();
     let run = begun.run.to_string();
     let request = request_of(&all(begun.watch).await);
