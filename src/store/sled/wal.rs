@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! record ─► fdatasync ─► sled, in memory ─► answer      every group
-//! sled syncs ─► notes the generation ─► syncs            every 256 KiB of records: it settles
+//! sled syncs ─► notes the generation ─► syncs            every 128 KiB of records: it settles
 //! replay what sled has not settled ─► settle             at every opening
 //! ```
 //!
@@ -25,7 +25,7 @@ use ::sled::IVec;
 const NAME: &str = "wal";
 /// Records beyond this and sled is made to sync, so that a restart has little to replay and the file
 /// stays small beside the store; a few dozen groups, so that the sync is shared by them.
-const SETTLE_BYTES: u64 = 256 << 10;
+const SETTLE_BYTES: u64 = 128 << 10;
 /// What a record begins with.
 const MAGIC: [u8; 4] = *b"HPW1";
 /// Magic, check, generation, index, length.
