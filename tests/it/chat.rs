@@ -159,7 +159,7 @@ fn choices_by_key_and_wrong_answers_say_why() {
 }
 
 #[test]
-fn another_persons_answer_closes_the_overlay_and_a_killed_server_is_waited_for() {
+fn another_persons_answer_closes_the_overlay() {
     let here = TempDir::new().unwrap();
     let server = Server::start(here.path());
     let at = format!("approve_and_send --session s1 --server {}", server.url());
