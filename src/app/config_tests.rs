@@ -1,0 +1,94 @@
+//! What settings promise: who overrides whom, and what is refused.
+
+use super::*;
+
+fn nothing(_: &str) -> Option<String> {
+    None
+}
+
+fn file(text: &str) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.toml");
+    fs::write(&path, text).unwrap();
+    (folder, path)
+}
+
+#[test]
+fn flags_go_before_the_environment_before_the_file_before_defaults() {
+    let (_folder, path) = file("listen = \"127.0.0.1:1\"\nlog = \"debug\"\ndrain_seconds = 5");
+    let env = |name: &str| match name {
+        "HOLDPOINT_LISTEN" => Some("127.0.0.1:2".to_owned()),
+        "HOLDPOINT_LOG_FORMAT" => Some("json".to_owned()),
+        "HOLDPOINT_DATA" => Some(String::new()),
+        &_ => None,
+    };
+    let flags = Settings { listen: Some("127.0.0.1:3".into()), ..Settings::default() };
+
+    let config = Config::resolve(&flags, &env, Some(&path)).unwrap();
+    assert_eq!(config.listen.port(), 3);
+    assert_eq!(config.origin("listen"), Origin::Flag);
+    assert_eq!(config.log_format, LogFormat::Json);
+    assert_eq!(config.origin("log_format"), Origin::Env);
+    assert_eq!(config.log, "debug");
+    assert_eq!((config.drain_seconds, config.origin("drain_seconds")), (5, Origin::File));
+    assert_eq!(config.data, Path::new("./holdpoint-data"), "an empty variable is not set");
+    assert_eq!(config.origin("data"), Origin::Default);
+
+    let config = Config::resolve(&Settings::default(), &env, Some(&path)).unwrap();
+    assert_eq!(config.listen.port(), 2);
+    let config = Config::resolve(&Settings::default(), &nothing, Some(&path)).unwrap();
+    assert_eq!(config.listen.port(), 1);
+}
+
+#[test]
+fn a_path_in_the_file_is_meant_from_where_the_file_is() {
+    let (folder, path) = file("data = \"store\"\nkeys = \"/etc/keys.toml\"");
+    let config = Config::resolve(&Settings::default(), &nothing, Some(&path)).unwrap();
+    assert_eq!(config.data, folder.path().join("store"));
+    assert_eq!(config.keys_path(), Path::new("/etc/keys.toml"));
+    let flags = Settings { data: Some("here".into()), ..Settings::default() };
+    let config = Config::resolve(&flags, &nothing, None).unwrap();
+    assert_eq!(config.keys_path(), Path::new("here/keys.toml"));
+}
+
+#[test]
+fn a_wrong_value_is_told_with_its_place() {
+    let env = |name: &str| (name == "HOLDPOINT_LISTEN").then(|| "everywhere".to_owned());
+    let error = Config::resolve(&Settings::default(), &env, None).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "HOLDPOINT_LISTEN: `everywhere` is not an address such as `127.0.0.1:4653`"
+    );
+    let flags = Settings { server: Some("ftp://x".into()), ..Settings::default() };
+    let error = Config::resolve(&flags, &nothing, None).unwrap_err();
+    assert!(error.to_string().starts_with("--server: `ftp://x` is not"), "{error}");
+}
+
+#[test]
+fn an_unknown_setting_and_a_missing_file_are_errors() {
+    let (folder, path) = file("lisen = \"127.0.0.1:1\"");
+    let error = Config::resolve(&Settings::default(), &nothing, Some(&path)).unwrap_err();
+    let ConfigError::NotSettings { source, .. } = error else { panic!("{error}") };
+    assert!(source.to_string().contains("unknown field `lisen`"), "{source}");
+    let absent = folder.path().join("absent.toml");
+    let error = Config::resolve(&Settings::default(), &nothing, Some(&absent)).unwrap_err();
+    assert!(matches!(error, ConfigError::Unreadable { .. }), "{error}");
+}
+
+#[test]
+fn the_dump_is_toml_with_origins_and_without_secrets() {
+    let flags = Settings {
+        api_key: Some("hp_very_secret".into()),
+        data: Some("a \"b\"".into()),
+        server: Some("127.0.0.1:9".into()),
+        ..Settings::default()
+    };
+    let config = Config::resolve(&flags, &nothing, None).unwrap();
+    for text in [config.dump(), format!("{config:?}")] {
+        assert!(!text.contains("very_secret"), "{text}");
+        assert!(text.contains("# --api-key"), "{text}");
+    }
+    let again: Settings = toml::from_str(&config.dump()).unwrap();
+    assert_eq!(again.data.as_deref(), Some("a \"b\""));
+    assert_eq!(again.server.as_deref(), Some("http://127.0.0.1:9"));
+}

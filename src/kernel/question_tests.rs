@@ -1,0 +1,140 @@
+//! What questions promise: how an answer is read, and what the digest of a question covers.
+
+use super::*;
+
+fn question(kind: Kind) -> Question {
+    Question {
+        ordinal: 1,
+        step: "venue".into(),
+        agent: None,
+        turn: None,
+        origin: Origin::HumanStep,
+        kind,
+        prompt: "Which?".into(),
+        context: Value::Null,
+        options: Vec::new(),
+        schema: None,
+        deadline: None,
+        on_timeout: OnTimeout::Reject,
+        to: Vec::new(),
+        remind_ms: None,
+        remind_at: None,
+        asked_at: Millis(0),
+        messages: 0,
+    }
+}
+
+fn option(id: &str, label: &str) -> Choice {
+    Choice { id: id.into(), label: label.into(), description: String::new() }
+}
+
+#[test]
+fn a_selection_is_read_by_id_label_or_index_and_nothing_else() {
+    let mut asked = question(Kind::Selection);
+    asked.options = vec![option("a", "The Foundry"), option("b", "Pier 66")];
+    for text in ["b", "B", "pier 66", "2"] {
+        assert_eq!(asked.read(&json!(text)), Ok(json!("b")), "{text}");
+    }
+    for value in [json!("c"), json!("3"), json!("0"), json!(2), json!(null), json!(["b"])] {
+        let refused = asked.read(&value).expect_err("not an option");
+        assert_eq!(refused.expected, "one of: a, b");
+    }
+}
+
+#[test]
+fn k7_what_could_mean_two_options_means_neither() {
+    let mut asked = question(Kind::Selection);
+    asked.options = vec![option("a", "2"), option("b", "Hall"), option("c", "hall")];
+    for text in ["2", "Hall"] {
+        assert!(asked.read(&json!(text)).is_err(), "{text}");
+    }
+    assert_eq!(asked.read(&json!("3")), Ok(json!("c")));
+    assert_eq!(asked.read(&json!("b")), Ok(json!("b")), "an id is always itself");
+}
+
+#[test]
+fn k7_a_schema_of_its_own_does_not_make_a_no_a_yes() {
+    let mut asked = question(Kind::Approval);
+    asked.schema = Some(json!({"type": "object", "properties": {
+        "decision": {"enum": ["approve", "reject"]}, "limit": {"type": "integer"},
+    }}));
+    assert!(asked.is_verdict());
+    for value in [json!({"limit": 3}), json!({"decision": "reject", "limit": 3}), json!({})] {
+        assert_eq!(Question::verdict(&asked.read(&value).expect("fits")), Verdict::Rejected);
+    }
+    asked.schema = Some(json!({"type": "boolean"}));
+    let yes = asked.read(&json!("yes")).expect("a clear yes");
+    assert_eq!((Question::verdict(&yes), yes), (Verdict::Approved, json!(true)));
+    assert_eq!(Question::verdict(&json!(false)), Verdict::Rejected);
+}
+
+#[test]
+fn k7_only_a_clear_yes_approves() {
+    let asked = question(Kind::Approval);
+    for value in [json!("approve"), json!("Yes"), json!(true), json!({"decision": "approve"})] {
+        let read = asked.read(&value).expect("a clear yes");
+        assert_eq!(Question::verdict(&read), Verdict::Approved);
+    }
+    for value in [json!("sure, why not"), json!("ok?"), json!(1), json!(null), json!({}), json!("")]
+    {
+        assert!(asked.read(&value).is_err(), "{value}");
+    }
+    assert_eq!(Question::verdict(&json!({"decision": "maybe"})), Verdict::Rejected);
+}
+
+#[test]
+fn k3_whatever_is_shown_is_in_the_digest() {
+    let run = RunId::fresh("01k9zq3v7m8n4p5r6s7t8v9w0x");
+    let shown = question(Kind::Approval);
+    let mut edited = shown.clone();
+    edited.context = json!({"amount": 10});
+    assert_ne!(shown.digest(&run), edited.digest(&run));
+    edited = shown.clone();
+    edited.prompt.push('!');
+    assert_ne!(shown.digest(&run), edited.digest(&run));
+    assert_eq!(shown.digest(&run), shown.clone().digest(&run));
+}
+
+#[test]
+fn k3_the_digest_is_that_of_the_canonical_json() {
+    let run = RunId::fresh("01k9zq3v7m8n4p5r6s7t8v9w0x");
+    let mut shown = question(Kind::Selection);
+    for _ in 0..2 {
+        let options: Vec<_> = shown
+            .options
+            .iter()
+            .map(|option| json!([option.id, option.label, option.description]))
+            .collect();
+        let whole = json!({
+            "run": run.as_str(), "request": 1, "step": "venue", "kind": "selection",
+            "prompt": shown.prompt, "context": shown.context, "options": options,
+            "schema": shown.schema,
+        });
+        assert_eq!(shown.digest(&run), digest::of(&whole));
+        shown.options = vec![option("a", "The \"Foundry\""), option("b\n", "ö")];
+        shown.context = json!({"b": [1, 2.5, null], "a": {"z": true, "y": "\u{7f}"}});
+        shown.schema = Some(json!({"type": "string", "enum": ["a"]}));
+        shown.prompt = "Which?\tThis".into();
+    }
+}
+
+#[test]
+fn a_typed_answer_may_come_as_plain_text() {
+    let mut asked = question(Kind::Clarification);
+    asked.schema = Some(json!({"type": "integer", "minimum": 1}));
+    assert_eq!(asked.read(&json!("30")), Ok(json!(30)));
+    assert!(asked.read(&json!("thirty")).is_err());
+    assert!(asked.read(&json!("0")).is_err());
+}
+
+#[test]
+fn the_users_turn_takes_text_an_empty_list_or_the_verb_end() {
+    let mut asked = question(Kind::Clarification);
+    asked.origin = Origin::UserTurn;
+    for value in [json!("Thank you!"), json!([]), json!({"verb": "end"})] {
+        assert_eq!(asked.read(&value), Ok(value));
+    }
+    for value in [json!(""), json!(["x"]), json!({"verb": "stop"}), json!(null)] {
+        assert!(asked.read(&value).is_err(), "{value}");
+    }
+}
