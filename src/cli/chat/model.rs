@@ -325,6 +325,10 @@ impl Model {
             Meaning::Reject => answer::reject(""),
             Meaning::Deny => answer::deny(""),
             Meaning::Happened => answer::happened(""),
+            Meaning::Reasoned(word) => {
+                self.objection = format!("say what should be different: {word}: …");
+                return None;
+            }
             Meaning::Unclear(why) => {
                 self.objection = why;
                 return None;
