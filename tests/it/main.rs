@@ -36,6 +36,7 @@ mod engine;
 mod errors;
 mod golden;
 mod graph;
+mod judged;
 mod kill;
 mod kit;
 mod listener;
