@@ -34,6 +34,7 @@ mod effects;
 mod embedded;
 mod engine;
 mod errors;
+mod fail_closed;
 mod golden;
 mod graph;
 mod judged;
