@@ -10,6 +10,7 @@ mod scripted_tool;
 #[cfg(test)]
 mod tests;
 mod tools;
+mod trace;
 
 use std::{io, path::Path, sync::Arc};
 

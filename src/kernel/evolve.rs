@@ -100,6 +100,7 @@ pub fn begin(id: RunId, workflow: Arc<Workflow>, started: &Started, at: Millis) 
         spent_before: started.spent_before,
         extensions: Extensions::default(),
         abandoned: Vec::new(),
+        trace: started.trace.clone(),
     }
 }
 
@@ -137,6 +138,7 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
         Event::StepStarted { turn, step, agent, attempt, purpose, prompt } => {
             let mut begun = Turn::new(*turn, step.clone(), agent.clone(), *purpose);
             begun.prompt.clone_from(prompt);
+            begun.began_at = at;
             step_started(run, begun, *attempt, at)?;
         }
         Event::Delta { turn, attempt, .. } => {

@@ -43,6 +43,7 @@ pub mod schema;
 #[cfg(test)]
 mod tests;
 mod time;
+mod trace;
 pub mod workflow;
 
 pub use advance::{Declined, apply, start};
@@ -66,4 +67,5 @@ pub use run::{
     Status, Turn,
 };
 pub use time::{Millis, duration_ms};
+pub use trace::Trace;
 pub use workflow::Workflow;

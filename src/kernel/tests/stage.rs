@@ -77,6 +77,7 @@ impl Stage {
             metadata: std::collections::BTreeMap::new(),
             forked_from: None,
             spent_before,
+            trace: None,
         };
         let (run, events) = start(RunId::fresh(STEM), workflow, started, now).expect("starts");
         let mut stage = Self { run, now, journal: Vec::new(), told: String::new() };
