@@ -208,7 +208,9 @@ impl Engine {
                 at_once(run, (turn, attempt, &input), &outcome, batch.now, &**tracer);
             }
             let command = match outcome {
-                Ok(reply) => Command::Replied { turn, attempt, reply },
+                Ok(reply) => {
+                    Command::Replied { turn, attempt, reply, summarises: input.summarises }
+                }
                 Err(fault) => Command::AttemptFailed { turn, attempt, fault },
             };
             match apply(run, &command, batch.now)? {

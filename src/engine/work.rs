@@ -120,7 +120,7 @@ impl Engine {
         mut sink: Sink,
         carried: Option<Trace>,
     ) -> Command {
-        let (turn, attempt) = (sink.turn, sink.attempt);
+        let (turn, attempt, summarises) = (sink.turn, sink.attempt, input.summarises);
         let (agents, workflow) = (Arc::clone(&self.inner.agents), Arc::clone(workflow));
         // A task of its own, so that a provider's panic is an attempt's failure and no more.
         let reply = async move { agents.reply(&workflow, &input, &mut sink).await };
@@ -129,7 +129,7 @@ impl Engine {
         let outcome = task.await;
         drop(guard);
         match outcome {
-            Ok(Ok(reply)) => Command::Replied { turn, attempt, reply },
+            Ok(Ok(reply)) => Command::Replied { turn, attempt, reply, summarises },
             Ok(Err(fault)) => Command::AttemptFailed { turn, attempt, fault },
             Err(error) => Command::AttemptFailed { turn, attempt, fault: panicked(&error) },
         }

@@ -233,6 +233,7 @@ fn message_added(
     if let Some(number) = turn {
         let turn = turn_of(run, number)?;
         match message.role {
+            Speaker::Assistant if message.replaces.is_some() => turn.rounds += 1,
             Speaker::Assistant => {
                 turn.rounds += 1;
                 turn.said.clone_from(&message.text);

@@ -148,7 +148,7 @@ impl Play {
             (turn.number, turn.attempt)
         };
         let reply = Reply { text: text.into(), ..Reply::default() };
-        self.take(&Command::Replied { turn, attempt, reply }, at)
+        self.take(&Command::Replied { turn, attempt, reply, summarises: None }, at)
     }
 
     /// Somebody approves.

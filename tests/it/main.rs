@@ -29,6 +29,7 @@ mod collector;
 mod console;
 mod contract;
 mod contract_outbox;
+mod conversation;
 mod damage;
 mod drain;
 mod effects;

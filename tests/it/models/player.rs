@@ -57,6 +57,7 @@ pub(crate) fn read(workflow: &Workflow, seen: &Seen) -> AgentInput {
         failures: 0,
         key: String::new(),
         memo: None,
+        summarises: None,
     }
 }
 
