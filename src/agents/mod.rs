@@ -7,6 +7,7 @@ mod models;
 mod post;
 mod record;
 mod scripted_tool;
+mod settings;
 #[cfg(test)]
 mod tests;
 mod tools;
