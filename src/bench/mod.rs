@@ -8,6 +8,7 @@ mod clients;
 mod clock;
 mod echo;
 mod figures;
+mod model;
 mod options;
 mod peers;
 mod process;
@@ -15,6 +16,7 @@ mod report;
 mod w1;
 mod w2;
 mod w3;
+mod w4;
 mod workflows;
 mod yardstick;
 
@@ -84,6 +86,7 @@ pub async fn run(
             Workload::W1 => report.w1 = w1::measure(&scratch, options, progress).await?,
             Workload::W2 => report.w2 = w2::measure(&scratch, options, progress).await?,
             Workload::W3 => report.w3 = w3::measure(&scratch, options, progress).await?,
+            Workload::W4 => report.w4 = w4::measure(&scratch, options, progress).await?,
         }
     }
     report.compare();

@@ -8,6 +8,7 @@ use crate::bench::peers;
 use crate::bench::w1::W1;
 use crate::bench::w2::W2;
 use crate::bench::w3::W3;
+use crate::bench::w4::W4;
 use crate::bench::yardstick::Yardsticks;
 
 /// Everything that was measured.
@@ -26,6 +27,9 @@ pub struct Report {
     /// Many waiting.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub w3: Vec<W3>,
+    /// Many at a slow model.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub w4: Vec<W4>,
     /// W1 beside the best peer and beside bare gRPC.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub w1_compared: Vec<Compared>,
@@ -101,6 +105,9 @@ impl Report {
         }
         if !self.w3.is_empty() {
             sections.push(self.w3_section());
+        }
+        if !self.w4.is_empty() {
+            sections.push(self.w4_section());
         }
         sections
     }
@@ -218,6 +225,23 @@ impl Report {
             ])
         }));
         Section { title: "W3 many waiting, then kill -9".into(), rows }
+    }
+
+    fn w4_section(&self) -> Section {
+        let heading =
+            ["RUNS", "ALL ASKED S", "MB BEFORE", "MB RESIDENT", "KB A RUN", "ALL COMPLETED S"];
+        let mut rows = vec![row(heading)];
+        rows.extend(self.w4.iter().map(|w4| {
+            row([
+                w4.runs.to_string(),
+                fine(w4.asked_seconds),
+                fine(megabytes(w4.resident_before_bytes)),
+                fine(megabytes(w4.resident_bytes)),
+                fine(w4.bytes_per_run / 1e3),
+                fine(w4.completed_seconds),
+            ])
+        }));
+        Section { title: "W4 many runs at a slow model".into(), rows }
     }
 }
 
