@@ -129,7 +129,7 @@ impl Remaining {
     }
 }
 
-fn words(text: String) -> Value {
+pub(super) fn words(text: String) -> Value {
     Value { kind: Some(Kind::StringValue(text)) }
 }
 

@@ -9,6 +9,7 @@ use crate::bench::w1::W1;
 use crate::bench::w2::W2;
 use crate::bench::w3::W3;
 use crate::bench::w4::W4;
+use crate::bench::w5::W5;
 use crate::bench::yardstick::Yardsticks;
 
 /// Everything that was measured.
@@ -27,9 +28,12 @@ pub struct Report {
     /// Many waiting.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub w3: Vec<W3>,
-    /// Many at a slow model.
+    /// A full inbox.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub w4: Vec<W4>,
+    /// Many at a slow model.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub w5: Vec<W5>,
     /// W1 beside the best peer and beside bare gRPC.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub w1_compared: Vec<Compared>,
@@ -108,6 +112,9 @@ impl Report {
         }
         if !self.w4.is_empty() {
             sections.push(self.w4_section());
+        }
+        if !self.w5.is_empty() {
+            sections.push(self.w5_section());
         }
         sections
     }
@@ -228,20 +235,43 @@ impl Report {
     }
 
     fn w4_section(&self) -> Section {
+        let heading = [
+            "OPEN REQUESTS",
+            "CONSOLE P50",
+            "P99 MS",
+            "LISTING P50",
+            "P99 MS",
+            "OWN 3 FIRST MS",
+            "OWN 3 P50",
+            "P99 MS",
+        ];
+        let mut rows = vec![row(heading)];
+        rows.extend(self.w4.iter().map(|w4| {
+            let (page, listing, own) = (w4.page, w4.listing, w4.own);
+            let times = [page.p50_ms, page.p99_ms, listing.p50_ms, listing.p99_ms];
+            let mut cells = vec![w4.requests.to_string()];
+            cells.extend(times.map(fine));
+            cells.extend([w4.own_first_ms, own.p50_ms, own.p99_ms].map(fine));
+            cells
+        }));
+        Section { title: "W4 a full inbox".into(), rows }
+    }
+
+    fn w5_section(&self) -> Section {
         let heading =
             ["RUNS", "ALL ASKED S", "MB BEFORE", "MB RESIDENT", "KB A RUN", "ALL COMPLETED S"];
         let mut rows = vec![row(heading)];
-        rows.extend(self.w4.iter().map(|w4| {
+        rows.extend(self.w5.iter().map(|w5| {
             row([
-                w4.runs.to_string(),
-                fine(w4.asked_seconds),
-                fine(megabytes(w4.resident_before_bytes)),
-                fine(megabytes(w4.resident_bytes)),
-                fine(w4.bytes_per_run / 1e3),
-                fine(w4.completed_seconds),
+                w5.runs.to_string(),
+                fine(w5.asked_seconds),
+                fine(megabytes(w5.resident_before_bytes)),
+                fine(megabytes(w5.resident_bytes)),
+                fine(w5.bytes_per_run / 1e3),
+                fine(w5.completed_seconds),
             ])
         }));
-        Section { title: "W4 many runs at a slow model".into(), rows }
+        Section { title: "W5 many runs at a slow model".into(), rows }
     }
 }
 

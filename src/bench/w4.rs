@@ -1,114 +1,140 @@
-//! W4: many at a slow model. Runs by the thousand, each of which waits for its model at the same
-//! moment: what does one of them cost?
+//! W4: a full inbox. Requests by the ten thousand are open; how long their page takes to open, and how
+//! long the inbox of somebody takes who has three of their own beside all those.
 
-use std::time::Duration;
+use std::path::Path;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::Serialize;
-use tokio::task::JoinSet;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tonic::Request;
+use tonic::metadata::{Ascii, MetadataValue};
 
-use crate::bench::clients::{self, Remaining};
+use crate::bench::clients::{self, Client};
 use crate::bench::clock::Stopwatch;
-use crate::bench::figures::number;
-use crate::bench::model::SlowModel;
+use crate::bench::figures::{Samples, Spread};
 use crate::bench::options::Options;
-use crate::bench::process::{Scratch, Server};
-use crate::bench::workflows::{self, MODEL};
-use crate::bench::yardstick::panicked;
-use crate::bench::{BenchError, Progress};
+use crate::bench::process::{Scratch, Server, make_key};
+use crate::bench::workflows::CYCLE;
+use crate::bench::{BenchError, Progress, w3};
+use crate::wire::v1 as pb;
 
-/// Clients that start the runs.
-const CLIENTS: u16 = 64;
-/// Runs before anything counts: by then every thread and every cache is there.
-const WARM_UP: u32 = 200;
-/// How often it is looked whether all have come to their end.
-const LOOK: Duration = Duration::from_millis(20);
+/// How often each is opened.
+const OPENED: u32 = 50;
+/// Requests of the one who has few.
+const OWN: u32 = 3;
+/// Rows of a page, as the console's has them.
+const ROWS: i32 = 50;
 
-/// What came of one number of runs.
+/// What came of one number of requests.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct W4 {
-    /// Runs that wait for the model at the same moment.
-    pub runs: u32,
-    /// From the first start until all of them waited.
-    pub asked_seconds: f64,
-    /// Resident memory of the server before.
-    pub resident_before_bytes: u64,
-    /// Resident memory of the server while they waited.
-    pub resident_bytes: u64,
-    /// What one of them costs.
-    pub bytes_per_run: f64,
-    /// From the model's answers until all of them had completed.
-    pub completed_seconds: f64,
+    /// Requests that are open.
+    pub requests: u32,
+    /// The console's inbox, whole, as an admin sees it.
+    pub page: Spread,
+    /// A page of it over gRPC.
+    pub listing: Spread,
+    /// The first listing of somebody with three requests, after a restart.
+    pub own_first_ms: f64,
+    /// Their later ones.
+    pub own: Spread,
 }
 
-/// Measures every number of runs on a store of its own.
+/// Measures every number of requests on a store of its own.
 pub(super) async fn measure(
     scratch: &Scratch,
     options: &Options,
     progress: Progress<'_>,
 ) -> Result<Vec<W4>, BenchError> {
-    allow_connections();
-    let model = SlowModel::start().await?;
-    workflows::write_model(&scratch.join("workflows"), &model.base_url)
-        .map_err(BenchError::io("write the workflow"))?;
     let mut measured = Vec::new();
-    for &runs in &options.runs {
-        progress(&format!("w4: {runs} runs at a slow model"));
-        measured.push(one(scratch, &model, runs).await?);
+    for &requests in &options.sessions {
+        progress(&format!("w4: {requests} open requests"));
+        measured.push(one(scratch, requests, progress).await?);
     }
     Ok(measured)
 }
 
-/// Every run has a connection to the model of its own; the server under test inherits the bound.
-fn allow_connections() {
-    let most = getrlimit(Resource::Nofile).maximum;
-    // Where it is not allowed, as many as there may be will have to do.
-    setrlimit(Resource::Nofile, Rlimit { current: most, maximum: most }).unwrap_or_default();
-}
-
-async fn one(scratch: &Scratch, model: &SlowModel, runs: u32) -> Result<W4, BenchError> {
+async fn one(scratch: &Scratch, requests: u32, progress: Progress<'_>) -> Result<W4, BenchError> {
     let data = scratch.fresh_data("w4")?;
     let server = Server::orchestrator(scratch, &data).await?;
-    let mut callers = clients::dial(&server.address, CLIENTS).await?;
-    model.answer();
-    start(&callers, WARM_UP.min(runs)).await?;
-    clients::all_over(&mut callers[0], LOOK).await?;
-    model.think();
-    let resident_before_bytes = server.resident_bytes();
-    let whole = Stopwatch::start();
-    start(&callers, runs).await?;
-    model.asked_by(runs).await?;
-    let asked_seconds = whole.seconds();
-    let resident_bytes = server.resident_bytes();
-    let whole = Stopwatch::start();
-    model.answer();
-    clients::all_over(&mut callers[0], LOOK).await?;
-    let more = usize::try_from(resident_bytes.saturating_sub(resident_before_bytes));
-    Ok(W4 {
-        runs,
-        asked_seconds,
-        resident_before_bytes,
-        resident_bytes,
-        bytes_per_run: number(more.unwrap_or(usize::MAX)) / f64::from(runs),
-        completed_seconds: whole.seconds(),
-    })
+    w3::create(&server, requests, progress).await?;
+    let mut pages = Samples::default();
+    for _ in 0..OPENED {
+        let watch = Stopwatch::start();
+        page(&server.address).await.map_err(BenchError::io("open the console's inbox"))?;
+        pages.add(watch.elapsed());
+    }
+    let mut caller = clients::dial(&server.address, 1).await?.remove(0);
+    let listing = listings(&mut caller, None).await?;
+    drop(server);
+    let (own_first_ms, own) = others(scratch, &data).await?;
+    Ok(W4 { requests, page: pages.spread(), listing, own_first_ms, own })
 }
 
-/// Starts runs and leaves them: whoever watches would cost the server something, too (E5).
-async fn start(callers: &[clients::Client], runs: u32) -> Result<(), BenchError> {
-    let remaining = Remaining::new(runs);
-    let mut tasks = JoinSet::new();
-    for mut client in callers.iter().cloned() {
-        let remaining = remaining.clone();
-        tasks.spawn(async move {
-            while remaining.take() {
-                clients::begin(&mut client, MODEL).await?;
-            }
-            Ok::<_, BenchError>(())
-        });
+/// Somebody else, by a key of their own, who has three requests beside all those.
+async fn others(scratch: &Scratch, data: &Path) -> Result<(f64, Spread), BenchError> {
+    let secret = make_key(data, "somebody")?;
+    let bearer: MetadataValue<Ascii> = format!("Bearer {secret}")
+        .parse()
+        .map_err(|_| BenchError::Unexpected("make a key that can be sent"))?;
+    let server = Server::orchestrator(scratch, data).await?;
+    let mut caller = clients::dial(&server.address, 1).await?.remove(0);
+    for _ in 0..OWN {
+        let request = pb::RunWorkflowRequest {
+            workflow_id: CYCLE.into(),
+            input: Some(clients::words("Tell Ada.".into())),
+            ..pb::RunWorkflowRequest::default()
+        };
+        let mut stream = caller.run_workflow(shown(request, Some(&bearer))).await?.into_inner();
+        while stream.message().await?.is_some() {}
     }
-    while let Some(one) = tasks.join_next().await {
-        one.map_err(panicked)??;
+    let watch = Stopwatch::start();
+    let found = list(&mut caller, Some(&bearer)).await?;
+    let first = watch.elapsed().as_secs_f64() * 1_000.0;
+    if found != OWN as usize {
+        return Err(BenchError::Unexpected("list somebody's own requests, and no others"));
     }
-    Ok(())
+    Ok((first, listings(&mut caller, Some(&bearer)).await?))
+}
+
+async fn listings(
+    caller: &mut Client,
+    bearer: Option<&MetadataValue<Ascii>>,
+) -> Result<Spread, BenchError> {
+    let mut samples = Samples::default();
+    for _ in 0..OPENED {
+        let watch = Stopwatch::start();
+        list(caller, bearer).await?;
+        samples.add(watch.elapsed());
+    }
+    Ok(samples.spread())
+}
+
+async fn list(
+    caller: &mut Client,
+    bearer: Option<&MetadataValue<Ascii>>,
+) -> Result<usize, BenchError> {
+    let request = pb::ListRequestsRequest { page_size: ROWS, ..Default::default() };
+    Ok(caller.list_requests(shown(request, bearer)).await?.into_inner().requests.len())
+}
+
+fn shown<T>(message: T, bearer: Option<&MetadataValue<Ascii>>) -> Request<T> {
+    let mut request = Request::new(message);
+    if let Some(bearer) = bearer {
+        request.metadata_mut().insert("authorization", bearer.clone());
+    }
+    request
+}
+
+/// The console's inbox, as a browser gets it.
+async fn page(address: &str) -> std::io::Result<()> {
+    let mut stream = TcpStream::connect(address).await?;
+    let head =
+        format!("GET /console/inbox HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).await?;
+    let mut body = Vec::new();
+    stream.read_to_end(&mut body).await?;
+    let is_whole = body.starts_with(b"HTTP/1.1 200") && body.trim_ascii_end().ends_with(b"</html>");
+    let error = || std::io::Error::other("the inbox was not shown");
+    if is_whole { Ok(()) } else { Err(error()) }
 }

@@ -81,6 +81,9 @@ pub struct Started {
     /// The trace that the caller is in, if it is in one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,
+    /// What the caller went on from, as its door names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
 }
 
 /// Why an agent is given a turn.
@@ -243,6 +246,9 @@ pub enum Event {
         /// is known (K2).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         given: Option<String>,
+        /// What they went on from, as their door names it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from: Option<String>,
     },
     /// A question ended without an answer.
     Closed {

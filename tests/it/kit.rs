@@ -108,6 +108,7 @@ impl Play {
             forked_from: None,
             spent_before: holdpoint::kernel::Spent::default(),
             trace: None,
+            from: None,
         };
         let id = run_id(number);
         let (run, events) = start(id, Arc::clone(workflow), started, Millis(at)).unwrap();

@@ -62,6 +62,7 @@ impl Play {
             forked_from: None,
             spent_before: holdpoint::kernel::Spent::default(),
             trace: None,
+            from: None,
         };
         let (run, _) =
             start(RunId::fresh(STEM), Arc::clone(&loaded.workflow), started, NOW).unwrap();

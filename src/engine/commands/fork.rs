@@ -78,6 +78,7 @@ fn refounded(event: Event, session: &SessionId, who: &Principal, from: (&RunId, 
             door: who.door.into(),
             forked_from: Some((from.0.clone(), from.1 - 1)),
             trace: trace::current(),
+            from: who.from.clone(),
             ..started
         });
     }

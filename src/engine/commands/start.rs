@@ -67,6 +67,7 @@ impl Engine {
             forked_from: None,
             spent_before,
             trace: trace::current(),
+            from: who.from.clone(),
         };
         let now = self.inner.clock.now();
         let id = RunId::fresh(&self.inner.clock.fresh_stem());
