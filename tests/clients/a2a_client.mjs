@@ -49,7 +49,8 @@ const message = (text, taskId = '', contextId = '', messageId = randomUUID()) =>
   metadata: undefined,
 });
 
-const client = await new ClientFactory().createFromUrl(base);
+// With its slash: the card lies below the agent, not beside it.
+const client = await new ClientFactory().createFromUrl(`${base}/`);
 if (act === 'send' || act === 'answer') {
   const [text, task] = [...rest].reverse();
   for await (const event of client.sendMessageStream(message(text, task))) tellEvent(event);

@@ -4,6 +4,7 @@
 
 mod a2a;
 mod a2a_calls;
+mod a2a_card;
 mod a2a_chain;
 mod a2a_older;
 mod a2a_onboarding;

@@ -42,6 +42,7 @@ pub(super) fn refused(id: &Value, problem: &Problem) -> Response<Body> {
         | Kind::PushNotificationNotSupported
         | Kind::UnsupportedOperation
         | Kind::ContentTypeNotSupported
+        | Kind::ExtendedCardNotConfigured
         | Kind::VersionNotSupported
         | Kind::Parse
         | Kind::InvalidRequest
@@ -133,7 +134,7 @@ async fn perform(a2a: &A2a, call: &Call, method: &str, params: Value) -> Outcome
             core.delete_push(&caller, &typed(params)?).await?;
             Ok(Answer::Value(json!({})))
         }
-        "GetExtendedAgentCard" => Err(core.no_extended_card()),
+        "GetExtendedAgentCard" => call.extended_card(a2a, &caller).map(Answer::Value),
         _ => {
             let method: String = method.chars().take(80).collect();
             let message = format!("there is no method `{method}`");
