@@ -2,7 +2,7 @@
 //! durable in one step, and only then answers.
 //!
 //! ```text
-//! callers ──queue──► gather ─► check each ─► one record ─► fdatasync ─► sled ─► answer each
+//! callers ──queue──► gather ─► check each ─► one record ─► fdatasync ─► shown ─► answer each
 //! ```
 //!
 //! - **J1** One record of the write-ahead log: all of a group's writes are recovered, or none. Nobody
@@ -126,9 +126,9 @@ impl Committer {
     fn commit_jobs(&mut self, jobs: &mut Vec<Job>) {
         let ready = self.health.check().and_then(|()| self.shelf.has_room());
         let mut answers = Vec::with_capacity(jobs.len());
-        let decided = self.shelf.with(|db| {
+        let decided = self.shelf.with(|view| {
             ready?;
-            let mut group = Group::new(db, &self.leases, self.tally);
+            let mut group = Group::new(view, &self.leases, self.tally);
             for job in jobs.iter() {
                 answers.push(match job {
                     Job::Append(append, _) => group.append(append),
@@ -214,8 +214,8 @@ impl Committer {
         self.tide.clear().map_err(|error| Fault::Permanent(format!("the tide: {error}")))?;
         let mut pruned = 0;
         while pruned < limit {
-            let (slice, tally, writes) = self.shelf.with(|db| {
-                let mut group = Group::new(db, &self.leases, self.tally);
+            let (slice, tally, writes) = self.shelf.with(|view| {
+                let mut group = Group::new(view, &self.leases, self.tally);
                 let pruned = group.prune(before, PRUNE_MAX.min(limit - pruned))?;
                 Ok((pruned, group.tally(), group.into_writes()))
             })?;

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use ::sled::{Db, IVec};
+use ::sled::IVec;
 
 use crate::kernel::{Millis, RunId, Version};
 use crate::ports::{AppendError, Fault, KeyRow, Parcel, SessionRow, Settlement};
@@ -14,9 +14,9 @@ use crate::store::parcels;
 use crate::store::places::Places;
 use crate::store::sled::prepared::{Prepared, Sealed};
 use crate::store::sled::reader;
-use crate::store::sled::shelf::fault;
 use crate::store::sled::tally::Tally;
 use crate::store::sled::values;
+use crate::store::sled::view::View;
 use crate::store::sled::wal::Write;
 
 /// A change to the outbox alone.
@@ -33,7 +33,7 @@ type Placed = (Vec<u8>, Sealed, Option<IVec>);
 /// Writes that are decided on but not yet made.
 #[derive(Debug)]
 pub(super) struct Group<'a> {
-    db: &'a Db,
+    view: View<'a>,
     leases: &'a Leases,
     writes: HashMap<Vec<u8>, Option<IVec>>,
     /// What the store holds once the writes are made.
@@ -42,8 +42,8 @@ pub(super) struct Group<'a> {
 
 impl<'a> Group<'a> {
     /// A group without any writes, to a store that holds as much as `tally` says.
-    pub(super) fn new(db: &'a Db, leases: &'a Leases, tally: Tally) -> Self {
-        Self { db, leases, writes: HashMap::new(), tally }
+    pub(super) fn new(view: View<'a>, leases: &'a Leases, tally: Tally) -> Self {
+        Self { view, leases, writes: HashMap::new(), tally }
     }
 
     /// What the store holds once the writes are made.
@@ -200,7 +200,7 @@ impl<'a> Group<'a> {
     /// Takes out runs that were over before `before`; the group must hold nothing else.
     pub(super) fn prune(&mut self, before: Millis, limit: usize) -> Result<usize, Fault> {
         debug_assert!(self.writes.is_empty(), "pruning reads what is stored, not what is decided");
-        let runs = reader::over(self.db, before, limit)?;
+        let runs = reader::over(self.view, before, limit)?;
         for run in &runs {
             self.forget(run)?;
         }
@@ -212,18 +212,18 @@ impl<'a> Group<'a> {
         let head_key = keys::head(&packed);
         let Some(place) = self.place(&head_key)? else { return Ok(()) };
         let stored = self.head(&head_key, place.clone())?;
-        for row in reader::span(self.db, &keys::entries(&packed), None) {
-            let (key, place) = row.map_err(|error| fault(&error))?;
+        for row in reader::span(self.view, &keys::entries(&packed), None) {
+            let (key, place) = row?;
             self.writes.extend(values::clear(key.to_vec(), &place));
         }
-        for row in reader::span(self.db, &keys::of_run(keys::PARCEL, &packed), None) {
-            let (key, _) = row.map_err(|error| fault(&error))?;
+        for row in reader::span(self.view, &keys::of_run(keys::PARCEL, &packed), None) {
+            let (key, _) = row?;
             if let Some(parcel) = self.parcel(&key)? {
                 self.take_parcel(&packed, &parcel)?;
             }
         }
-        for row in reader::span(self.db, &keys::of_run(keys::HOOK, &packed), None) {
-            let (key, place) = row.map_err(|error| fault(&error))?;
+        for row in reader::span(self.view, &keys::of_run(keys::HOOK, &packed), None) {
+            let (key, place) = row?;
             self.writes.extend(values::clear(key.to_vec(), &place));
         }
         self.tally = self.tally.without(stored.head.version);
@@ -241,8 +241,8 @@ impl<'a> Group<'a> {
 
     /// Whether any run is left in a session.
     fn has_runs(&self, session_runs: &[u8]) -> Result<bool, Fault> {
-        for row in reader::span(self.db, session_runs, None) {
-            let (key, _) = row.map_err(|error| fault(&error))?;
+        for row in reader::span(self.view, session_runs, None) {
+            let (key, _) = row?;
             if !matches!(self.writes.get(key.as_ref()), Some(None)) {
                 return Ok(true);
             }
@@ -300,7 +300,7 @@ impl<'a> Group<'a> {
     fn place(&self, key: &[u8]) -> Result<Option<IVec>, Fault> {
         match self.writes.get(key) {
             Some(decided) => Ok(decided.clone()),
-            None => self.db.get(key).map_err(|error| fault(&error)),
+            None => self.view.get(key),
         }
     }
 
