@@ -276,3 +276,28 @@ async fn the_older_service_has_webhooks_a_card_and_a_switch() {
     let off = Agent::new(other.address(), "/a2a/approve_and_send");
     assert_eq!(off.rest("GET", "/v1/card", &Value::Null).status, 404);
 }
+
+#[test]
+fn whoever_asks_for_a_stream_of_the_older_protocol_is_told_why_not_in_one() {
+    let here = TempDir::new().unwrap();
+    let server =
+        Setup::new(here.path()).arg("--a2a-v03=true").arg("--push-allow=localhost").start();
+    let agent =
+        Agent { headers: Vec::new(), ..Agent::new(server.address(), "/a2a/approve_and_send") };
+    for (method, code) in [("tasks/resubscribe", -32001), ("message/stream", -32602)] {
+        let call = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": {"id": "x"}});
+        let reply = agent.rest("POST", "", &call);
+        assert_eq!(reply.header("content-type"), Some("text/event-stream"), "{method}");
+        let told: Value =
+            serde_json::from_str(reply.body.trim().strip_prefix("data: ").unwrap()).unwrap();
+        assert_eq!((&told["id"], &told["error"]["code"]), (&json!(7), &json!(code)), "{method}");
+    }
+    // A webhook without a name is the default one.
+    let task = agent.call("message/send", &message("m1", "Tell Ada.", &Value::Null));
+    let hook = json!({"taskId": task["id"],
+        "pushNotificationConfig": {"url": "http://localhost:1/hook"}});
+    let made = agent.call("tasks/pushNotificationConfig/set", &hook);
+    assert_eq!(made["pushNotificationConfig"]["id"], "default");
+    let found = agent.call("tasks/pushNotificationConfig/get", &json!({"id": task["id"]}));
+    assert_eq!(found, made);
+}

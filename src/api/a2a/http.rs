@@ -241,6 +241,12 @@ pub(super) fn sse(
     Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()
 }
 
+/// A stream that says one thing.
+pub(super) fn once(told: &Value) -> Response<Body> {
+    let response = Response::builder().header(header::CONTENT_TYPE, "text/event-stream");
+    response.body(Body::from(format!("data: {told}\n\n"))).unwrap_or_default()
+}
+
 /// A response with a JSON body.
 pub(super) fn json(status: u16, media_type: &'static str, body: &Value) -> Response<Body> {
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

@@ -33,10 +33,17 @@ const PROTOCOL: &str = "0.3.0";
 const VERSION: &str = "0.3";
 /// What the paths of HTTP+JSON begin with in this version.
 pub(super) const PREFIX: &str = "v1";
+/// The webhook that is meant where a call names none; this version knows such a one.
+const DEFAULT_PUSH: &str = "default";
 
 /// Whether a method is of this version: its names have a slash.
 pub(super) fn is_method(method: &str) -> bool {
     method.contains('/')
+}
+
+/// Whether a method is answered by a stream.
+pub(super) fn streams(method: &str) -> bool {
+    matches!(method, "message/stream" | "tasks/resubscribe")
 }
 
 /// Whether a stream of this method stays open while the task waits.

@@ -5,7 +5,7 @@ use prost_types::{Struct, Timestamp as ProtoTime, value::Kind};
 use serde_json::{Map, Value, json};
 
 use crate::api::a2a::errors::{Outcome, Problem};
-use crate::api::a2a::v03::{PROTOCOL, VERSION, is_last};
+use crate::api::a2a::v03::{DEFAULT_PUSH, PROTOCOL, VERSION, is_last};
 use crate::api::value::{from_json, to_json};
 use crate::wire::a2a as new;
 use crate::wire::older as pb;
@@ -68,9 +68,10 @@ pub(super) fn push_created(
 
 /// A webhook may name several schemes here, of which the first is meant.
 fn push_in(task_id: String, config: pb::PushNotificationConfig) -> new::PushConfig {
+    let id = if config.id.is_empty() { DEFAULT_PUSH.to_owned() } else { config.id };
     new::PushConfig {
         tenant: String::new(),
-        id: config.id,
+        id,
         task_id,
         url: config.url,
         token: config.token,

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::api::a2a::errors::{Outcome, Problem};
-use crate::api::a2a::v03::{is_last, typed};
+use crate::api::a2a::v03::{DEFAULT_PUSH, is_last, typed};
 use crate::wire::a2a::{
     Artifact, Content, GetPushConfig, Message, Part, PushAuthentication, PushConfig, Role,
     SendMessage, StreamResponse, Task, TaskState, TaskStatus,
@@ -63,8 +63,9 @@ fn config_in(config: &Value) -> Outcome<PushConfig> {
         return Err(Problem::invalid("pushNotificationConfig", "expected a webhook"));
     }
     let authentication = config.get("authentication").filter(|proof| proof.is_object());
+    let id = text("id");
     Ok(PushConfig {
-        id: text("id"),
+        id: if id.is_empty() { DEFAULT_PUSH.to_owned() } else { id },
         url: text("url"),
         token: text("token"),
         authentication: authentication.map(|proof| PushAuthentication {
@@ -83,9 +84,8 @@ fn config_in(config: &Value) -> Outcome<PushConfig> {
 pub(super) fn push_named(params: &Value) -> GetPushConfig {
     let text =
         |field: &str| params.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let task_id = text("id");
-    let id = text("pushNotificationConfigId");
-    let id = if id.is_empty() { task_id.clone() } else { id };
+    let (task_id, id) = (text("id"), text("pushNotificationConfigId"));
+    let id = if id.is_empty() { DEFAULT_PUSH.to_owned() } else { id };
     GetPushConfig { task_id, id, ..GetPushConfig::default() }
 }
 
