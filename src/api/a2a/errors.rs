@@ -122,7 +122,7 @@ impl Problem {
     /// No such task, or not this caller's, or not of this agent (D2).
     pub(super) fn no_task(id: &str) -> Self {
         let id: String = id.chars().take(80).collect();
-        Self::new(Kind::TaskNotFound, "run.unknown", format!("there is no task `{id}`"))
+        Self::new(Kind::TaskNotFound, "run.unknown", format!("task `{id}` not found"))
     }
 
     pub(super) fn unsupported(message: impl Into<String>) -> Self {

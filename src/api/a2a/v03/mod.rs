@@ -180,11 +180,20 @@ pub(super) fn interfaces(url: &str, authority: &str, is_root: bool) -> Vec<Inter
     interfaces
 }
 
+/// Where an interface is, as this version's own fields say it: a URL, for gRPC as well.
+fn address(interface: &Interface, beside: &str) -> String {
+    match (interface.protocol_binding, beside.split_once("://")) {
+        ("GRPC", Some((scheme, _))) => format!("{scheme}://{}", interface.url),
+        _ => interface.url.clone(),
+    }
+}
+
 /// A card that clients of either version can read.
 pub(super) fn merged(card: &AgentCard, mut json: Value) -> Value {
     let mut older = card.supported_interfaces.iter().filter(|one| one.protocol_version == VERSION);
     let Some(first) = older.next() else { return json };
-    let others = older.map(|one| json!({"url": one.url, "transport": one.protocol_binding}));
+    let others = older
+        .map(|one| json!({"url": address(one, &first.url), "transport": one.protocol_binding}));
     json["additionalInterfaces"] = others.collect();
     json["url"] = json!(first.url);
     json["preferredTransport"] = json!(first.protocol_binding);

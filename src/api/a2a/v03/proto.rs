@@ -5,7 +5,7 @@ use prost_types::{Struct, Timestamp as ProtoTime, value::Kind};
 use serde_json::{Map, Value, json};
 
 use crate::api::a2a::errors::{Outcome, Problem};
-use crate::api::a2a::v03::{DEFAULT_PUSH, PROTOCOL, VERSION, is_last};
+use crate::api::a2a::v03::{DEFAULT_PUSH, PROTOCOL, VERSION, address, is_last};
 use crate::api::value::{from_json, to_json};
 use crate::wire::a2a as new;
 use crate::wire::older as pb;
@@ -285,12 +285,17 @@ pub(super) fn event(told: new::StreamResponse, stays: bool) -> pb::StreamRespons
 
 /// A card, as far as this version knows what is in it.
 pub(super) fn card(card: new::AgentCard) -> pb::AgentCard {
-    let interfaces = card.supported_interfaces.iter().filter(|one| one.protocol_version == VERSION);
-    let mut interfaces = interfaces.map(|one| pb::AgentInterface {
-        url: one.url.clone(),
+    let mut interfaces =
+        card.supported_interfaces.iter().filter(|one| one.protocol_version == VERSION);
+    let (url, preferred_transport) = match interfaces.next() {
+        Some(first) => (first.url.clone(), first.protocol_binding.to_owned()),
+        None => Default::default(),
+    };
+    let additional_interfaces = interfaces.map(|one| pb::AgentInterface {
+        url: address(one, &url),
         transport: one.protocol_binding.to_owned(),
     });
-    let first = interfaces.next().unwrap_or_default();
+    let additional_interfaces = additional_interfaces.collect();
     let extensions = card.capabilities.extensions.into_iter().map(|one| pb::AgentExtension {
         uri: one.uri.to_owned(),
         description: one.description.to_owned(),
@@ -318,9 +323,9 @@ pub(super) fn card(card: new::AgentCard) -> pb::AgentCard {
         protocol_version: PROTOCOL.to_owned(),
         name: card.name,
         description: card.description,
-        url: first.url,
-        preferred_transport: first.transport,
-        additional_interfaces: interfaces.collect(),
+        url,
+        preferred_transport,
+        additional_interfaces,
         version: card.version,
         capabilities: Some(pb::AgentCapabilities {
             streaming: card.capabilities.streaming,

@@ -75,7 +75,11 @@ async fn one(
     let id = id.to_owned();
     let found = match (method, verb) {
         (&Method::GET, "") => {
-            let history_length = number(call, "historyLength")?;
+            // A field of a query may be written as the message has it, too.
+            let history_length = match number(call, "historyLength")? {
+                None => number(call, "history_length")?,
+                given => given,
+            };
             a2a.core.get(caller, &GetTask { id, history_length, ..GetTask::default() }).await?
         }
         (&Method::POST, "cancel") => {
