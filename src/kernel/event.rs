@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::kernel::budget::Spent;
 use crate::kernel::graph::{Opening, Outcome};
 use crate::kernel::id::{RunId, SessionId};
+use crate::kernel::judging::Judging;
 use crate::kernel::message::{Message, ToolCall};
 use crate::kernel::question::Question;
 use crate::kernel::time::Millis;
@@ -77,6 +78,9 @@ pub struct Started {
     /// What the session's earlier runs had spent by then.
     #[serde(default, skip_serializing_if = "Spent::is_nothing")]
     pub spent_before: Spent,
+    /// What the caller went on from, as its door names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
 }
 
 /// Why an agent is given a turn.
@@ -88,6 +92,8 @@ pub enum Purpose {
     Work,
     /// To sum up what everyone has said.
     Synthesis,
+    /// To say whether a person must look at another's call.
+    Judgement,
 }
 
 impl Purpose {
@@ -134,6 +140,9 @@ pub enum Event {
         /// What the agent is told for this step, where that was worked out when it began.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         prompt: Option<String>,
+        /// The call that it looks at, where it is a judge's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        judges: Option<Box<Judging>>,
     },
     /// A piece of text, while the agent is still speaking.
     Delta {
@@ -239,6 +248,9 @@ pub enum Event {
         /// is known (K2).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         given: Option<String>,
+        /// What they went on from, as their door names it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from: Option<String>,
     },
     /// A question ended without an answer.
     Closed {

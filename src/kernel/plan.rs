@@ -104,7 +104,7 @@ fn owed_by(run: &Run, turn: &Turn) -> Vec<Effect> {
             call: open.call.clone(),
             key: format!("{}/{}/{}", run.id, turn.number, open.call.id),
         }),
-        CallWaits::Person(_) => None,
+        CallWaits::Person(_) | CallWaits::Judge(_) | CallWaits::Nobody => None,
     };
     turn.calls.iter().filter_map(called).collect()
 }
@@ -130,7 +130,7 @@ pub fn input_of(run: &Run, turn: &Turn) -> Option<AgentInput> {
         model: agent.model.clone(),
         instructions: agent.instructions.clone(),
         messages,
-        tools: offers(run, &turn.agent, agent),
+        tools: offers(run, turn, agent),
         output: pattern::output_schema(run, turn),
         failures: turn.failures,
         key: format!("{}/{}/{}", run.id, turn.number, turn.rounds + turn.corrections),
@@ -148,6 +148,7 @@ fn seen(message: &Arc<Message>, agent: &str) -> Option<Arc<Message>> {
 
 fn told_for(run: &Run, turn: &Turn) -> Option<String> {
     match (&run.workflow.pattern, turn.purpose) {
+        (_, Purpose::Judgement) => turn.prompt.clone(),
         (Pattern::Coordinator { synthesis, .. }, Purpose::Synthesis) => Some(synthesis.clone()),
         (Pattern::Sequential { steps }, _) => {
             steps.iter().find(|step| step.id == turn.step).and_then(|step| match &step.work {
@@ -160,7 +161,10 @@ fn told_for(run: &Run, turn: &Turn) -> Option<String> {
     }
 }
 
-fn offers(run: &Run, name: &str, agent: &Agent) -> Vec<ToolOffer> {
+fn offers(run: &Run, turn: &Turn, agent: &Agent) -> Vec<ToolOffer> {
+    if turn.judges.is_some() {
+        return Vec::new();
+    }
     let mut offers: Vec<_> = agent
         .tools
         .iter()
@@ -173,7 +177,7 @@ fn offers(run: &Run, name: &str, agent: &Agent) -> Vec<ToolOffer> {
             })
         })
         .collect();
-    for target in pattern::handoff_targets(&run.workflow, name) {
+    for target in pattern::handoff_targets(&run.workflow, &turn.agent) {
         offers.push(ToolOffer {
             name: format!("{HANDOFF_PREFIX}{target}"),
             description: format!("Hand the conversation over to {target}."),

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use holdpoint::kernel::graph::{Opening, Outcome, Point};
 use holdpoint::kernel::workflow::Safety;
 use holdpoint::kernel::{
-    Audience, Choice, Closing, Event, Failure, Kind, Message, Millis, OnTimeout, Origin, Purpose,
-    Question, RunId, Speaker, Spent, Started, ToolCall, Usage,
+    Audience, Choice, Closing, Event, Failure, Judging, Kind, Message, Millis, OnTimeout, Origin,
+    Purpose, Question, RunId, Speaker, Spent, Started, ToolCall, Usage,
 };
 use holdpoint::ports::{Head, HeadStatus, KeyRow, SessionRow};
 use holdpoint::store::codec::{self, StoredHead};
@@ -106,7 +106,13 @@ fn started() -> Started {
         metadata: BTreeMap::from([("team".into(), "events".into())]),
         forked_from: Some((run(), 7)),
         spent_before: Spent::default(),
+        from: None,
     }
+}
+
+fn answered(ordinal: u32, door: &str, key: &str, from: Option<String>) -> Event {
+    let (value, by, door, key) = (json!("a"), "ann".into(), door.into(), key.into());
+    Event::Answered { ordinal, value, by, door, key, given: None, from }
 }
 
 /// Every event there is, once with everything and, where it matters, once with nothing.
@@ -124,6 +130,7 @@ fn events() -> Vec<Event> {
             attempt: 2,
             purpose: Purpose::Synthesis,
             prompt: None,
+            judges: None,
         },
         Event::StepStarted {
             turn: 2,
@@ -132,6 +139,7 @@ fn events() -> Vec<Event> {
             attempt: 1,
             purpose: Purpose::Work,
             prompt: None,
+            judges: None,
         },
         Event::Delta { turn: 1, attempt: 2, text: "Hm".into() },
         Event::MessageAdded { turn: Some(1), message: message(), usage },
@@ -163,14 +171,7 @@ fn events() -> Vec<Event> {
         },
         Event::Asked(question()),
         Event::Asked(plain_question()),
-        Event::Answered {
-            ordinal: 2,
-            value: json!("a"),
-            by: "ann".into(),
-            door: "cli".into(),
-            given: None,
-            key: "k".into(),
-        },
+        answered(2, "cli", "k", None),
         Event::Closed { ordinal: 3, closing: Closing::Passed, by: "timer".into() },
         Event::Revoked { tool: "pay".into(), by: "ann".into() },
         Event::CheckpointSaved,
@@ -196,6 +197,7 @@ fn graph_events() -> Vec<Event> {
             attempt: 1,
             purpose: Purpose::Work,
             prompt: Some("Send it.".into()),
+            judges: None,
         },
         opened("notify", Opening::Items(vec![json!({"id": 1}), json!("x")])),
         opened("notify[3]", Opening::Item),
@@ -226,6 +228,38 @@ fn every_event_of_a_graph_is_written_as_it_always_was() {
     let stored = golden("v1-entry-graph.bin", &record);
     let read = codec::unseal_events(&key, &stored, 1).unwrap();
     assert_eq!(read.iter().map(|recorded| recorded.event.clone()).collect::<Vec<_>>(), events);
+}
+
+#[test]
+fn what_a_caller_went_on_from_is_written_as_it_always_was() {
+    let key = keys::entry(&keys::pack(&run()).unwrap(), 1);
+    let from = Some("resp_01k9zq3v7m8n4p5r6s7t8v9w0x-000000".to_owned());
+    let events = vec![
+        Event::Started(Started { from: from.clone(), ..started() }),
+        answered(1, "http", "", from),
+    ];
+    let record = codec::seal_events(&key, Millis(1_700_000_000_000), &events).unwrap();
+    let stored = golden("v1-entry-from.bin", &record);
+    let read = codec::unseal_events(&key, &stored, 1).unwrap();
+    assert_eq!(read.iter().map(|recorded| recorded.event.clone()).collect::<Vec<_>>(), events);
+}
+
+#[test]
+fn a_judges_turn_is_written_as_it_always_was() {
+    let key = keys::entry(&keys::pack(&run()).unwrap(), 1);
+    let events = vec![Event::StepStarted {
+        turn: 2,
+        step: "pay@risky".into(),
+        agent: "judge".into(),
+        attempt: 1,
+        purpose: Purpose::Judgement,
+        prompt: Some("Look.".into()),
+        judges: Some(Box::new(Judging { turn: 1, call: call(), until: Millis(60_000) })),
+    }];
+    let record = codec::seal_events(&key, Millis(1_700_000_000_000), &events).unwrap();
+    let stored = golden("v1-entry-judging.bin", &record);
+    let read = codec::unseal_events(&key, &stored, 1).unwrap();
+    assert_eq!(read[0].event, events[0]);
 }
 
 fn head(status: HeadStatus) -> Head {
