@@ -7,6 +7,7 @@ mod courier;
 mod discovery;
 mod door;
 pub mod keys;
+mod layers;
 pub mod offline;
 mod otlp;
 mod patience;
@@ -76,6 +77,14 @@ pub enum AppError {
         /// The address.
         listen: SocketAddr,
     },
+    /// Agent cards cannot be signed.
+    #[error("a2a_card_key: cannot sign with `{}`", .path.display())]
+    CardKey {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// The recording cannot be written.
     #[error("record_inputs: cannot write `{}`", .path.display())]
     Record {
@@ -139,6 +148,9 @@ impl AppError {
             Self::NoData(_) => Some("name one with --data".into()),
             Self::Store(crate::store::OpenError::Held { .. }) => {
                 Some("this command wants the directory for itself; stop the server first".into())
+            }
+            Self::CardKey { .. } => {
+                Some("`openssl genpkey -algorithm ed25519 -out card.pem` makes one".into())
             }
             Self::Workflows(_) => {
                 Some("`holdpoint check` shows the same, but for keys that are not set".into())

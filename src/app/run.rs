@@ -1,6 +1,7 @@
 //! Run: `serve` until told to stop, or `connect` to whoever serves, be it this very process.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use tokio::net::TcpListener;
 use tonic::transport::{Endpoint, Uri};
 use tower::service_fn;
 
+use crate::api::a2a::Signer;
 use crate::api::console::Console;
 use crate::api::{Doorkeeper, a2a, bridge};
 use crate::app::client::{self, Client};
@@ -94,8 +96,20 @@ fn agents(config: &Config, world: &World) -> Result<a2a::Settings, AppError> {
         v03: config.a2a_v03,
         push: config.a2a_push,
         no_resume: config.a2a_no_resume.clone(),
+        signer: config.a2a_card_key.as_deref().map(signer).transpose()?,
         changed: SystemClock.now(),
     })
+}
+
+/// Who signs agent cards.
+fn signer(path: &Path) -> Result<Arc<Signer>, AppError> {
+    let wrong = |source: Box<dyn std::error::Error + Send + Sync>| AppError::CardKey {
+        path: path.to_path_buf(),
+        source,
+    };
+    let pem = std::fs::read(path).map_err(|error| wrong(error.into()))?;
+    let signer = Signer::read(&pem).map_err(|error| wrong(error.into()))?;
+    Ok(Arc::new(signer))
 }
 
 /// A client, and what must be closed behind it.

@@ -4,8 +4,10 @@
 
 mod a2a;
 mod a2a_calls;
+mod a2a_card;
 mod a2a_chain;
 mod a2a_older;
+mod a2a_onboarding;
 mod a2a_refusals;
 mod a2a_remote;
 mod a2a_sdk;
