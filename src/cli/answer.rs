@@ -293,9 +293,10 @@ mod tests {
             options: words.map(choice).to_vec(),
             ..Default::default()
         };
-        let value = |typed: &str| match read(&request, typed) {
-            Meaning::Value(value) => value,
-            other => panic!("{typed}: {other:?}"),
+        let value = |typed: &str| {
+            let meant = read(&request, typed);
+            let Meaning::Value(value) = meant else { panic!("{typed}: {meant:?}") };
+            value
         };
         assert_eq!(value("1"), json!({"decision": "approve"}));
         assert_eq!(

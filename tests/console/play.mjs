@@ -165,6 +165,7 @@ const scenes = {
   async every_view_fits_a_phone({ server, browser }) {
     const page = await browser.person(server, { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true, deviceScaleFactor: 2 });
     const runs = await cast(page, server);
+    runs.plan = await startRun(page, server, "research_task", say("Measure the dust."));
     for (const [name, path] of views(runs)) {
       await page.goto(`${server.url}/console/${path}`);
       const [wide, fits] = await page.evaluate(() => [document.documentElement.scrollWidth, window.innerWidth]);
@@ -302,6 +303,7 @@ const scenes = {
     await page.goto(`${server.url}/console/inbox`);
     await accessible(page, "an empty inbox");
     const runs = await cast(page, server);
+    runs.plan = await startRun(page, server, "research_task", say("Measure the dust."));
     for (const [name, path] of views(runs)) {
       await page.goto(`${server.url}/console/${path}`);
       await page.evaluate(() => { for (const details of document.querySelectorAll("details")) details.open = true; });
@@ -482,6 +484,9 @@ function views(runs) {
     ["request-form", request(runs.form)],
     ["request-tool", request(runs.tool)],
     ["request-answered", request(runs.done)],
+    ["request-plan", request(runs.plan)],
+    ["request-plan-edit", `${request(runs.plan)}?edit=modify`],
+    ["run-graph", `runs/${runs.plan}`],
     ["run-waiting", `runs/${runs.selection}`],
     ["run-completed", `runs/${runs.done}`],
     ["runs", "runs"],
