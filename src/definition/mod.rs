@@ -28,6 +28,8 @@ mod sub;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
+mod tests_gates;
+#[cfg(test)]
 mod tests_graph;
 
 pub use load::{Loaded, ResolveScript, load_dir, load_file, load_text};
