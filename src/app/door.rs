@@ -76,7 +76,7 @@ impl Doorkeeper for Keyed {
     fn admit(&self, bearer: Option<&str>, door: &'static str) -> Result<Principal, Refusal> {
         let known = bearer.and_then(|secret| self.keys.principal(secret));
         let (name, role) = known.ok_or(Refusal::Unauthenticated)?;
-        Ok(Principal { id: name.to_owned(), role, door })
+        Ok(Principal { id: name.to_owned(), role, door, from: None })
     }
 
     fn wants_key(&self) -> bool {
@@ -103,7 +103,7 @@ impl Doorkeeper for Keyed {
             let until = Millis(until.parse().ok()?);
             let key = self.keys.list().iter().find(|key| key.name == name)?;
             self.code(key, until)?.verify_slice(&unhex(code)?).ok()?;
-            let principal = Principal { id: name.to_owned(), role: key.role, door };
+            let principal = Principal { id: name.to_owned(), role: key.role, door, from: None };
             (now < until).then_some(principal)
         };
         admitted().ok_or(Refusal::Unauthenticated)

@@ -99,7 +99,7 @@ impl Remaining {
     }
 }
 
-fn words(text: String) -> Value {
+pub(super) fn words(text: String) -> Value {
     Value { kind: Some(Kind::StringValue(text)) }
 }
 

@@ -15,6 +15,7 @@ mod report;
 mod w1;
 mod w2;
 mod w3;
+mod w4;
 mod workflows;
 mod yardstick;
 
@@ -84,6 +85,7 @@ pub async fn run(
             Workload::W1 => report.w1 = w1::measure(&scratch, options, progress).await?,
             Workload::W2 => report.w2 = w2::measure(&scratch, options, progress).await?,
             Workload::W3 => report.w3 = w3::measure(&scratch, options, progress).await?,
+            Workload::W4 => report.w4 = w4::measure(&scratch, options, progress).await?,
         }
     }
     report.compare();

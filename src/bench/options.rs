@@ -12,13 +12,16 @@ pub(super) enum Workload {
     W2,
     /// Many waiting sessions, and a restart
     W3,
+    /// A full inbox
+    W4,
 }
 
 /// What to measure.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
-    /// The workloads: `w1` pause and resume, `w2` a long conversation, `w3` many waiting
-    #[arg(value_name = "WORKLOAD", default_values = ["w1", "w2", "w3"], hide_possible_values = true)]
+    /// The workloads: `w1` pause and resume, `w2` a long conversation, `w3` many waiting, `w4` a full
+    /// inbox
+    #[arg(value_name = "WORKLOAD", default_values = ["w1", "w2", "w3", "w4"], hide_possible_values = true)]
     workloads: Vec<Workload>,
     /// How many clients at once, for w1
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1, 16, 64], value_parser = clap::value_parser!(u16).range(1..=4096))]
@@ -29,7 +32,7 @@ pub struct Options {
     /// How many turns w2 has
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [200, 1000], value_parser = clap::value_parser!(u32).range(40..=8000))]
     pub(super) turns: Vec<u32>,
-    /// How many sessions wait in w3; a million takes minutes
+    /// How many sessions wait in w3 and w4; a million takes minutes
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [10_000], value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub(super) sessions: Vec<u32>,
     /// How often w1 and w2 are measured; the median is told
@@ -49,7 +52,7 @@ impl Options {
 
     /// The workloads, each once, in their own order.
     pub(super) fn workloads(&self) -> Vec<Workload> {
-        let all = [Workload::W1, Workload::W2, Workload::W3];
+        let all = [Workload::W1, Workload::W2, Workload::W3, Workload::W4];
         all.into_iter().filter(|workload| self.workloads.contains(workload)).collect()
     }
 }

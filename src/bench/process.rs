@@ -185,6 +185,16 @@ fn ourselves() -> Result<Command, BenchError> {
     Ok(command)
 }
 
+/// Makes an API key of a user's in a data directory that no server has open; returns its secret.
+pub(super) fn make_key(data: &Path, name: &str) -> Result<String, BenchError> {
+    let mut command = ourselves()?;
+    command.args(["keys", "add", name, "--role", "user", "--json", "--data"]).arg(data);
+    let made = command.output().map_err(BenchError::io("make a key"))?;
+    let told: Value = serde_json::from_slice(&made.stdout).unwrap_or_default();
+    let secret = told.get("secret").and_then(Value::as_str).map(str::to_owned);
+    secret.ok_or(BenchError::Unexpected("make a key"))
+}
+
 fn last_words(log: &Path) -> String {
     let text = fs::read_to_string(log).unwrap_or_default();
     let skipped = text.chars().count().saturating_sub(LAST_WORDS_CHARS);

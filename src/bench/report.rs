@@ -8,6 +8,7 @@ use crate::bench::peers;
 use crate::bench::w1::W1;
 use crate::bench::w2::W2;
 use crate::bench::w3::W3;
+use crate::bench::w4::W4;
 use crate::bench::yardstick::Yardsticks;
 
 /// Everything that was measured.
@@ -26,6 +27,9 @@ pub struct Report {
     /// Many waiting.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub w3: Vec<W3>,
+    /// A full inbox.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub w4: Vec<W4>,
     /// W1 beside the best peer and beside bare gRPC.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub w1_compared: Vec<Compared>,
@@ -101,6 +105,9 @@ impl Report {
         }
         if !self.w3.is_empty() {
             sections.push(self.w3_section());
+        }
+        if !self.w4.is_empty() {
+            sections.push(self.w4_section());
         }
         sections
     }
@@ -218,6 +225,29 @@ impl Report {
             ])
         }));
         Section { title: "W3 many waiting, then kill -9".into(), rows }
+    }
+
+    fn w4_section(&self) -> Section {
+        let heading = [
+            "OPEN REQUESTS",
+            "CONSOLE P50",
+            "P99 MS",
+            "LISTING P50",
+            "P99 MS",
+            "OWN 3 FIRST MS",
+            "OWN 3 P50",
+            "P99 MS",
+        ];
+        let mut rows = vec![row(heading)];
+        rows.extend(self.w4.iter().map(|w4| {
+            let (page, listing, own) = (w4.page, w4.listing, w4.own);
+            let times = [page.p50_ms, page.p99_ms, listing.p50_ms, listing.p99_ms];
+            let mut cells = vec![w4.requests.to_string()];
+            cells.extend(times.map(fine));
+            cells.extend([w4.own_first_ms, own.p50_ms, own.p99_ms].map(fine));
+            cells
+        }));
+        Section { title: "W4 a full inbox".into(), rows }
     }
 }
 

@@ -76,7 +76,7 @@ async fn one(scratch: &Scratch, sessions: u32, progress: Progress<'_>) -> Result
 }
 
 /// Makes the sessions; the open request of one of the first comes back.
-async fn create(
+pub(super) async fn create(
     server: &Server,
     sessions: u32,
     progress: Progress<'_>,

@@ -22,6 +22,8 @@ pub(super) enum Meaning {
     Deny,
     /// The side effect happened; a person may say what came of it.
     Happened,
+    /// This word, which takes a person's reasons with it.
+    Reasoned(String),
     /// Nothing that the question takes; this is what it takes.
     Unclear(String),
 }
@@ -38,6 +40,9 @@ pub(super) fn read(request: &Request, typed: &str) -> Meaning {
     }
     if takes_verbs(&schema) {
         return verb(text);
+    }
+    if takes_words(request, &schema) {
+        return word(request, text);
     }
     if text == END && takes_end(&schema) {
         return Meaning::Value(json!({"verb": "end"}));
@@ -72,9 +77,14 @@ pub(super) fn deny(note: &str) -> Value {
 
 /// A yes, with a note if there is one.
 pub(super) fn approve(note: &str) -> Value {
+    decided("approve", note)
+}
+
+/// A word at a gate, with a note if there is one.
+pub(super) fn decided(word: &str, note: &str) -> Value {
     match note.trim() {
-        "" => json!({"decision": "approve"}),
-        note => json!({"decision": "approve", "note": note}),
+        "" => json!({"decision": word}),
+        note => json!({"decision": word, "note": note}),
     }
 }
 
@@ -96,6 +106,8 @@ pub(super) fn usage(request: &Request) -> String {
         "y for this once, all for the rest of the run, n, or JSON to edit".to_owned()
     } else if takes_verbs(&schema) {
         "happened, redo or abort".to_owned()
+    } else if takes_words(request, &schema) {
+        format!("1 to {}, a note after a colon", request.options.len())
     } else if !request.options.is_empty() {
         format!("1 to {}", request.options.len())
     } else if takes_end(&schema) {
@@ -146,6 +158,32 @@ fn verb(text: &str) -> Meaning {
     }
 }
 
+/// What is typed at a step's gate: one of the words that are offered, by name or number, perhaps with a
+/// note after a colon; or the whole answer as JSON.
+fn word(request: &Request, text: &str) -> Meaning {
+    if text.starts_with('{') {
+        return match serde_json::from_str(text) {
+            Ok(value) => Meaning::Value(value),
+            Err(error) => Meaning::Unclear(format!("this is no JSON: {error}")),
+        };
+    }
+    let (word, note) = text.split_once(':').unwrap_or((text, ""));
+    let word = word.trim().to_lowercase();
+    let word = option_by_number(request, &word).unwrap_or(word);
+    let is_offered = request.options.iter().any(|option| option.id == word);
+    match (is_offered, word.as_str(), note.trim()) {
+        (true, "modify", _) => Meaning::Unclear(
+            "write your own version: {\"decision\": \"modify\", \"plan\": …}".into(),
+        ),
+        (true, "revise", "") => Meaning::Reasoned(word),
+        (true, _, note) => Meaning::Value(decided(&word, note)),
+        (false, ..) => {
+            let offered: Vec<_> = request.options.iter().map(|one| one.id.as_str()).collect();
+            Meaning::Unclear(format!("type one of: {}", offered.join(", ")))
+        }
+    }
+}
+
 /// An option that is itself called `2` is meant by its name, not by its place.
 fn option_by_number(request: &Request, text: &str) -> Option<String> {
     if request.options.iter().any(|option| option.id == text || option.label == text) {
@@ -165,6 +203,12 @@ fn takes_gate(schema: &Value) -> bool {
 
 fn takes_verbs(schema: &Value) -> bool {
     any_of(schema).any(|one| says(&one["properties"]["verb"], "redo"))
+}
+
+/// A gate of a step: its words are options, and each may come with more.
+fn takes_words(request: &Request, schema: &Value) -> bool {
+    let is_decided = |one: &Value| one["properties"]["decision"]["enum"].is_array();
+    !request.options.is_empty() && any_of(schema).any(is_decided)
 }
 
 fn takes_end(schema: &Value) -> bool {
@@ -236,6 +280,38 @@ mod tests {
         assert_eq!(read(&request, "3"), Meaning::Value(json!("3")), "the server refuses it");
         request.options.push(choice("1"));
         assert_eq!(read(&request, "1"), Meaning::Value(json!("1")));
+    }
+
+    #[test]
+    fn a_gate_takes_the_words_that_it_offers_and_what_a_person_adds() {
+        let choice = |id: &str| Choice { id: id.into(), ..Default::default() };
+        let words = ["approve", "reject", "revise", "modify"];
+        let schema = json!({"anyOf": [
+            {"type": "object", "properties": {"decision": {"enum": words}}}, {"enum": words}]});
+        let request = Request {
+            response_schema: Some(json::to_wire(&schema)),
+            options: words.map(choice).to_vec(),
+            ..Default::default()
+        };
+        let value = |typed: &str| match read(&request, typed) {
+            Meaning::Value(value) => value,
+            other => panic!("{typed}: {other:?}"),
+        };
+        assert_eq!(value("1"), json!({"decision": "approve"}));
+        assert_eq!(
+            value(" Approve: keep it short"),
+            json!({"decision": "approve", "note": "keep it short"})
+        );
+        assert_eq!(
+            value("3: one step: no more"),
+            json!({"decision": "revise", "note": "one step: no more"})
+        );
+        let own = json!({"decision": "modify", "plan": {"steps": []}});
+        assert_eq!(value(&own.to_string()), own);
+        assert_eq!(read(&request, "revise"), Meaning::Reasoned("revise".into()));
+        for typed in ["y", "approve it", "5", "modify", "{", ": approve", ""] {
+            assert!(matches!(read(&request, typed), Meaning::Unclear(_)), "{typed}");
+        }
     }
 
     #[test]

@@ -101,6 +101,11 @@ fn meant(args: &Args, asked: Option<&Request>) -> Result<Value, Trouble> {
     let Some(request) = asked else { return Ok(Value::String(text.into())) };
     match answer::read(request, text) {
         Meaning::Value(value) if value == answer::approve("") => Ok(answer::approve(note)),
+        Meaning::Reasoned(word) if !note.is_empty() => Ok(answer::decided(&word, note)),
+        Meaning::Reasoned(word) => {
+            Err(Trouble::new(Exit::Usage, format!("`{word}` needs what should be different"))
+                .hint("--note TEXT says so"))
+        }
         Meaning::Reject => Ok(answer::reject(note)),
         Meaning::Deny => Ok(answer::deny(note)),
         Meaning::Value(_) | Meaning::Happened if !note.is_empty() => {

@@ -199,6 +199,11 @@ impl<'a> Talk<'a> {
                     Some(came) => answer::happened(&came),
                     None => return Ok(None),
                 },
+                Meaning::Reasoned(word) => match self.prompt("what should be different?").await? {
+                    Some(note) if note.trim().is_empty() => continue,
+                    Some(note) => answer::decided(&word, &note),
+                    None => return Ok(None),
+                },
                 Meaning::Unclear(why) => {
                     self.refuse(&why);
                     continue;

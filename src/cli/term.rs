@@ -236,12 +236,17 @@ pub(super) fn line(text: &str, chars: usize) -> String {
     }
 }
 
-/// Characters that steer a terminal or turn the reading direction instead of being read.
+/// Characters that steer a terminal, turn the reading direction or show nothing instead of being read.
 fn is_harmful(char: char) -> bool {
     let steers = char.is_control() && char != '\n' && char != '\t';
     let turns = matches!(char, '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let breaks = matches!(char, '\u{2028}' | '\u{2029}');
-    let hides = matches!(char, '\u{e0000}'..='\u{e007f}');
+    let hides = matches!(
+        char,
+        '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{180e}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}'
+            | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2065}' | '\u{206a}'..='\u{206f}'
+            | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}'
+    );
     steers || turns || breaks || hides
 }
 

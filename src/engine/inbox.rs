@@ -33,6 +33,7 @@ pub enum InboxChange {
 impl Engine {
     /// Tells the inbox what a durable batch changed.
     pub(super) fn tell_inbox(&self, run: &Run, batch: &[Published]) {
+        self.inner.desks.keep(run);
         if self.inner.inbox.receiver_count() == 0 {
             return;
         }

@@ -13,6 +13,7 @@
 mod audit;
 mod cell;
 mod commands;
+mod desks;
 mod drive;
 mod inbox;
 mod library;
@@ -97,6 +98,7 @@ struct Inner {
     library: Library,
     cells: Cells,
     inbox: broadcast::Sender<InboxChange>,
+    desks: desks::Desks,
     /// The time the timer loop sleeps until; an earlier deadline wakes it.
     alarm: AtomicU64,
     alarm_moved: Notify,
@@ -140,6 +142,7 @@ impl Engine {
             library,
             cells: Cells::default(),
             inbox: broadcast::channel(INBOX_BACKLOG).0,
+            desks: desks::Desks::default(),
             alarm: AtomicU64::new(u64::MAX),
             alarm_moved: Notify::new(),
             permits: Arc::new(Semaphore::new(WORK_AT_ONCE)),

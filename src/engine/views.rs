@@ -208,7 +208,11 @@ impl Engine {
         let mut rows = Vec::new();
         let mut cursor = cursor.map(str::to_owned);
         loop {
-            let page = self.inner.journal.waiting(cursor.as_deref(), limit.min(SCAN)).await?;
+            let page = if who.is_admin() {
+                self.inner.journal.waiting(cursor.as_deref(), limit.min(SCAN)).await?
+            } else {
+                self.waiting_of(&who.id, cursor.as_deref(), limit.min(SCAN)).await?
+            };
             let visible = page.rows.into_iter().filter(|head| who.may_see(&head.owner));
             let requests = visible.flat_map(open_requests).filter(|row| filter.accepts(row));
             rows.extend(requests);

@@ -57,6 +57,7 @@ pub(super) fn decide(
             door: principal.door.into(),
             key: key.to_owned(),
             given,
+            from: principal.from.clone(),
         });
         // The intent, recorded before the deed (E2): exactly what was allowed, or what was edited.
         events.extend(allowed);

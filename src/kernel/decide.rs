@@ -329,7 +329,7 @@ fn silence(question: &Question, now: Millis) -> Event {
             Err(_) => closed(Closing::Rejected),
             Ok(value) => {
                 let (door, key) = (by.clone(), String::new());
-                Event::Answered { ordinal, value, by, door, key, given: None }
+                Event::Answered { ordinal, value, by, door, key, given: None, from: None }
             }
         },
     }

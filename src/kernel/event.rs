@@ -78,6 +78,9 @@ pub struct Started {
     /// What the session's earlier runs had spent by then.
     #[serde(default, skip_serializing_if = "Spent::is_nothing")]
     pub spent_before: Spent,
+    /// What the caller went on from, as its door names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
 }
 
 /// Why an agent is given a turn.
@@ -245,6 +248,9 @@ pub enum Event {
         /// is known (K2).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         given: Option<String>,
+        /// What they went on from, as their door names it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from: Option<String>,
     },
     /// A question ended without an answer.
     Closed {

@@ -21,12 +21,14 @@ pub struct Principal {
     pub role: Role,
     /// The door it came through: `grpc`, `cli`, `a2a`, `http`, `console`, `timer`.
     pub door: &'static str,
+    /// What it goes on from, as its door names it; kept with what it starts or answers.
+    pub from: Option<String>,
 }
 
 impl Principal {
     /// The one who owns the machine: a caller on loopback where no keys are set up.
     pub fn local(door: &'static str) -> Self {
-        Self { id: "local".into(), role: Role::Admin, door }
+        Self { id: "local".into(), role: Role::Admin, door, from: None }
     }
 
     /// Whether everything is known to this principal.

@@ -4,20 +4,28 @@
 
 import assert from "node:assert/strict";
 import { Browser, Server, accessible, say, shoot, startRun } from "./stage.mjs";
+import { walks } from "./walk.mjs";
 
 const scenes = {
+  ...walks,
+
   async a_request_appears_is_answered_and_the_run_goes_on({ server, browser }) {
     const [reader, starter] = [await browser.person(server), await browser.person(server)];
     await reader.goto(`${server.url}/console`);
     await reader.getByText("Nothing waits for you.", { exact: true }).first().waitFor();
     const run = await startRun(starter, server, "approve_and_send", say("Tell the team that the release is out."));
     await starter.getByText("Waiting", { exact: true }).waitFor();
+    assert.equal(await starter.locator(".graph .asks-now").count(), 1, "where it waits is marked");
+    assert.match(await starter.locator(".waterfall .wait").innerText(), /so far/);
+    assert.match(await starter.locator(".why").innerText(), /^It waits for a person, asked .*: Send this message\?/);
 
     // Without a reload: the same document shows it.
     await reader.evaluate(() => { window.stillHere = true; });
     await reader.getByRole("link", { name: "Send this message?" }).waitFor();
     assert.equal(await reader.evaluate(() => window.stillHere), true);
     assert.match(await reader.title(), /^\(1\) Inbox/);
+    // Whoever cannot see it arrive hears it.
+    await reader.locator("#announce[role=status]", { hasText: "One request waits." }).waitFor({ state: "attached" });
     await reader.getByRole("link", { name: "Send this message?" }).click();
     await reader.getByText("done by the agent sender").waitFor();
     await reader.getByLabel("Note").fill("Looks good.");
@@ -29,6 +37,9 @@ const scenes = {
     await starter.getByText("Sent: Tell the team that the release is out.").first().waitFor();
     await starter.getByText("Looks good.").first().waitFor();
     assert.ok(starter.url().endsWith(run));
+    assert.equal(await starter.locator(".graph .asks-now").count(), 0);
+    assert.ok(await starter.locator(".graph .been").count() >= 2, "where it has been is marked");
+    assert.match(await starter.locator(".waterfall .wait").innerText(), /waiting · /);
 
     // The stream of a run that is over says so, and ends: no browser comes back to it.
     const told = await (await fetch(`${server.url}/console/runs/${run}/live?after=2`)).text();
@@ -45,12 +56,19 @@ const scenes = {
     await page.getByRole("radio", { name: "suite" }).check();
     await page.getByLabel("late checkout").check();
     await page.getByLabel("Wishes 1").fill("A quiet room");
+    await page.getByLabel("Most per night").fill("much");
+    await page.getByRole("group", { name: "Breakfast" }).getByText("Yes").click();
+    // The deadline counts down while the form is being filled in.
+    const first = await page.locator("time.deadline").first().innerText();
+    assert.match(first, /^due in 59 min/);
+    await page.waitForFunction((first) => document.querySelector("time.deadline").textContent !== first, first);
     await page.getByRole("button", { name: "Send the answer" }).click();
     const guests = page.getByLabel("Guests");
     await page.getByText("At most 12.").waitFor();
     assert.equal(await guests.getAttribute("aria-invalid"), "true");
     assert.match(await described(page, guests), /At most 12\./);
     assert.match(await described(page, page.getByLabel("Day of arrival")), /This is needed\./);
+    assert.match(await described(page, page.getByLabel("Most per night")), /Expected a number\./);
     await accessible(page, "a refused form");
     await shoot(page, "request-refused", { fullPage: true });
 
@@ -59,6 +77,8 @@ const scenes = {
     assert.ok(await page.getByLabel("late checkout").isChecked());
     assert.equal(await page.getByLabel("Wishes 1").inputValue(), "A quiet room");
     await guests.fill("2");
+    await page.getByLabel("Most per night").fill("120.50");
+    await page.getByLabel("Email").fill("ada@example.com");
     await page.getByLabel("Day of arrival").fill("2027-03-01");
     await page.getByRole("button", { name: "One more place" }).click();
     await page.getByLabel("Wishes 2").fill("A view");
@@ -66,7 +86,7 @@ const scenes = {
     await page.getByRole("button", { name: "Send the answer" }).click();
     await page.getByText("You answered this").waitFor();
     const answer = await page.locator(".closed").innerText();
-    for (const part of ["Ada Lovelace", "2027-03-01", "suite", "late checkout", "A view"]) assert.ok(answer.includes(part), `${part}: ${answer}`);
+    for (const part of ["Ada Lovelace", "2027-03-01", "suite", "late checkout", "A view", "120.5", "true", "ada@example.com"]) assert.ok(answer.includes(part), `${part}: ${answer}`);
   },
 
   async the_other_form_closes_and_says_who_answered({ server, browser, keys }) {
@@ -225,6 +245,10 @@ const scenes = {
     await page.getByText("You answered this").waitFor();
     await page.goto(`${server.url}/console/runs/${run}`);
     await page.getByText("<img src=x onerror").first().waitFor();
+    await page.locator("details.tool summary").click();
+    const call = await page.locator("details.tool").innerText();
+    assert.ok(call.includes("</pre><script>window.hacked=1</script>") && call.includes("<img src=x onerror=window.hacked=1>"), call);
+    assert.equal(await page.locator("main img, main script, details.tool u").count(), 0);
     assert.equal(await page.evaluate(() => window.hacked), undefined);
   },
 
@@ -354,6 +378,7 @@ const scenes = {
     await page.getByText("Failed", { exact: true }).first().waitFor();
     await page.getByText("Fork from a checkpoint").click();
     await page.getByText("Nothing has run since.").waitFor();
+    await accessible(page, "forks");
     await page.getByRole("button", { name: "Fork from here" }).click();
     await page.waitForURL((url) => !url.pathname.endsWith(run) && /\/runs\/run_/.test(url.pathname));
     await page.getByRole("link", { name: "Answer it" }).click();

@@ -45,6 +45,10 @@ fn a_short_round_of_everything_has_every_figure() {
         "/w3/0/create_seconds",
         "/w3/0/resident_bytes",
         "/w3/0/first_answer_seconds",
+        "/w4/0/page/p50_ms",
+        "/w4/0/listing/p99_ms",
+        "/w4/0/own_first_ms",
+        "/w4/0/own/p50_ms",
     ] {
         let found = report.pointer(figure).and_then(serde_json::Value::as_f64);
         assert!(found.is_some_and(|found| found > 0.0), "{figure}: {report}");

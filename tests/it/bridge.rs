@@ -314,6 +314,56 @@ fn a_tool_call_at_a_gate_is_a_request_to_approve_it() {
 }
 
 #[test]
+fn what_the_description_names_is_served_and_nothing_else_is() {
+    let (_here, server) = server();
+    let caller = Caller::new(server.address());
+    let description = caller.get("/openapi.json").ok();
+    for (path, operations) in description["paths"].as_object().unwrap() {
+        let real = path.replace(['{', '}'], "");
+        for method in ["GET", "POST", "PUT", "PATCH", "DELETE"] {
+            let reply = caller.raw(method, &real, "").json();
+            let code = reply["error"]["code"].as_str().unwrap_or_default();
+            let is_routed = code != "method.unknown" && code != "path.unknown";
+            let is_told = operations.get(method.to_lowercase()).is_some();
+            assert_eq!(is_routed, is_told, "{method} {real}: {reply}");
+        }
+    }
+}
+
+#[test]
+fn the_previous_response_is_told_as_it_was_named() {
+    let (_here, mut server) = server();
+    let caller = Caller::new(server.address());
+    let first = caller.start(APPROVE, "Tell Ada.");
+    assert_eq!(first["previous_response_id"], Value::Null);
+    let mut body = answer(&[output(&call_id(&first), "approve")]);
+    body["previous_response_id"] = first["id"].clone();
+    let done = caller.post("/v1/responses", &body).ok();
+    assert_eq!(done["previous_response_id"], first["id"], "{done}");
+
+    // A run of its own in the same conversation goes on from it too, here told as it happens.
+    let body = json!({
+        "model": APPROVE, "previous_response_id": done["id"], "input": "Tell Bob.", "stream": true,
+    });
+    let told = caller.events("POST", "/v1/responses?dialect=openai", &body);
+    let objects: Vec<_> = told.iter().map(|sse| &sse.data["response"]).collect();
+    let objects: Vec<_> = objects.into_iter().filter(|object| object.is_object()).collect();
+    assert!(objects.len() >= 3, "{told:?}");
+    for object in &objects {
+        assert_eq!(object["previous_response_id"], done["id"], "{object}");
+    }
+    let next = (*objects.last().unwrap()).clone();
+    assert_ne!(next["run_id"], done["run_id"]);
+    assert_eq!(next["conversation"], done["conversation"]);
+    server.restart();
+    let caller = Caller::new(server.address());
+    for object in [&first, &done, &next] {
+        let path = format!("/v1/responses/{}", object["id"].as_str().unwrap());
+        assert_eq!(caller.get(&path).ok(), *object);
+    }
+}
+
+#[test]
 fn the_description_is_served_and_what_is_answered_fits_it() {
     let (_here, server) = server();
     let caller = Caller::new(server.address());

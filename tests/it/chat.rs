@@ -1,98 +1,12 @@
 //! `holdpoint chat`, driven in tmux as a person would, and in a pipe.
-//!
-//! `tests/clients/install.sh` sees to tmux; without it these tests fail.
 
-use std::path::Path;
-use std::process::Command;
-use std::time::Duration;
+use std::fs;
 
 use tempfile::TempDir;
 
 use crate::cli::holdpoint;
-use crate::server::{Server, flows, forget_settings};
-
-/// How often a screen is looked at before what was to come has not come: half a minute in all.
-const LOOKS_MAX: u32 = 300;
-
-/// A terminal with a chat in it. It is closed when it goes out of scope.
-struct Screen {
-    socket: String,
-}
-
-impl Screen {
-    /// Begins a chat in a terminal of its own.
-    fn open(here: &Path, name: &str, arguments: &str) -> Self {
-        let socket = here.join(name).display().to_string();
-        let screen = Self { socket };
-        let binary = env!("CARGO_BIN_EXE_holdpoint");
-        let flows = flows();
-        let mut command = Command::new("tmux");
-        forget_settings(&mut command);
-        // What it says when it has left stays on the screen.
-        let shell = format!(
-            "{binary} chat {arguments} --workflows {}; echo ended $?; cat",
-            flows.display()
-        );
-        command
-            .args(["-S", &screen.socket, "-f", "/dev/null"])
-            .args(["new-session", "-d", "-x", "110", "-y", "32", &shell])
-            .env("TERM", "xterm-256color")
-            .current_dir(here);
-        let ran = command.output().unwrap();
-        assert!(ran.status.success(), "tmux is not there or refused: {ran:?}");
-        screen
-    }
-
-    fn tmux(&self, arguments: &[&str]) -> String {
-        let ran = Command::new("tmux").args(["-S", &self.socket]).args(arguments).output().unwrap();
-        String::from_utf8_lossy(&ran.stdout).into_owned()
-    }
-
-    fn shown(&self) -> String {
-        self.tmux(&["capture-pane", "-p"])
-    }
-
-    /// Looks until all of it is on the screen; returns the screen.
-    fn sees(&self, parts: &[&str]) -> String {
-        self.looks(&format!("{parts:?}"), |shown| parts.iter().all(|part| shown.contains(part)))
-    }
-
-    /// Looks until it is gone from the screen.
-    fn loses(&self, part: &str) -> String {
-        self.looks(&format!("no {part}"), |shown| !shown.contains(part))
-    }
-
-    fn looks(&self, wanted: &str, is_there: impl Fn(&str) -> bool) -> String {
-        let mut shown = String::new();
-        for _ in 0..LOOKS_MAX {
-            shown = self.shown();
-            if is_there(&shown) {
-                return shown;
-            }
-            // A screen tells nobody when it changes.
-            self.tmux(&[
-                "run-shell",
-                &format!("sleep {}", Duration::from_millis(100).as_secs_f64()),
-            ]);
-        }
-        panic!("wanted {wanted}, and saw:\n{shown}")
-    }
-
-    fn types(&self, text: &str) {
-        self.tmux(&["send-keys", "-l", text]);
-        self.tmux(&["send-keys", "Enter"]);
-    }
-
-    fn presses(&self, key: &str) {
-        self.tmux(&["send-keys", key]);
-    }
-}
-
-impl Drop for Screen {
-    fn drop(&mut self) {
-        self.tmux(&["kill-server"]);
-    }
-}
+use crate::screen::Screen;
+use crate::server::Server;
 
 const OVERLAY: &str = "Workflow requests your input";
 
@@ -101,7 +15,7 @@ fn a_person_starts_answers_hides_cancels_leaves_and_comes_back() {
     let here = TempDir::new().unwrap();
     let mut server = Server::start(here.path());
     let at = format!("multi_tier_support --session s1 --server {}", server.url());
-    let screen = Screen::open(here.path(), "one", &at);
+    let screen = Screen::chat(here.path(), "one", &at);
     screen.sees(&["multi_tier_support", "A new session"]);
     screen.types("I need help with order 12345. I want a replacement.");
     let shown = screen.sees(&[OVERLAY, "What would you like to tell us?", "Enter answers"]);
@@ -125,7 +39,7 @@ fn a_person_starts_answers_hides_cancels_leaves_and_comes_back() {
     // The server dies while nobody looks; the conversation is there all the same.
     server.restart();
     let at = format!("--session s1 --server {}", server.url());
-    let screen = Screen::open(here.path(), "two", &at);
+    let screen = Screen::chat(here.path(), "two", &at);
     screen.sees(&["multi_tier_support", "Your package leaves our warehouse tomorrow", OVERLAY]);
     screen.types("/sessions");
     screen.sees(&["s1  waits: multi_tier_support"]);
@@ -140,7 +54,7 @@ fn a_person_starts_answers_hides_cancels_leaves_and_comes_back() {
 fn choices_by_key_and_wrong_answers_say_why() {
     let here = TempDir::new().unwrap();
     // No server: the orchestrator is in the same process.
-    let screen = Screen::open(here.path(), "one", "choice --data data");
+    let screen = Screen::chat(here.path(), "one", "choice --data data");
     screen.sees(&["choice", "Say what you want"]);
     screen.types("a room");
     screen.sees(&[OVERLAY, "Where?", "1. sea", "2. hills"]);
@@ -163,7 +77,7 @@ fn another_persons_answer_closes_the_overlay() {
     let here = TempDir::new().unwrap();
     let server = Server::start(here.path());
     let at = format!("approve_and_send --session s1 --server {}", server.url());
-    let screen = Screen::open(here.path(), "one", &at);
+    let screen = Screen::chat(here.path(), "one", &at);
     screen.sees(&["A new session"]);
     screen.types("Tell Ada.");
     screen.sees(&[OVERLAY, "Send this message?"]);
@@ -175,6 +89,90 @@ fn another_persons_answer_closes_the_overlay() {
     assert_eq!(respond.code, 0, "{}", respond.err);
     screen.sees(&["sender: Sent: Tell Ada.", "The run is completed."]);
     screen.loses(OVERLAY);
+}
+
+#[test]
+fn a_chat_outlives_its_server() {
+    let here = TempDir::new().unwrap();
+    let mut server = Server::start(here.path());
+    let at = format!("choice --session s1 --server {}", server.url());
+    let screen = Screen::chat(here.path(), "one", &at);
+    screen.sees(&["A new session"]);
+    screen.types("a room");
+    screen.sees(&[OVERLAY, "Where?"]);
+
+    server.kill();
+    screen.sees(&["server away", OVERLAY]);
+    // An answer that nobody heard is not lost, and nor is the question.
+    screen.types("2");
+    screen.sees(&["the server does not answer", "> 2", OVERLAY, "Where?"]);
+    server.restart_here();
+    screen.loses("server away");
+    screen.sees(&[OVERLAY, "Where?", "> 2"]);
+    screen.presses("Enter");
+    screen.sees(&["How many?", "local: hills"]);
+
+    // Asked and answered by others while the chat could not look.
+    server.restart_here();
+    let respond = holdpoint(
+        here.path(),
+        &["run", "choice", "3", "--session", "s1", "--server", &server.url()],
+        "",
+    );
+    assert_eq!(respond.code, 0, "{}", respond.err);
+    screen.sees(&["The server is back.", "booker: Booked: a room", "The run is completed."]);
+    screen.loses(OVERLAY);
+    screen.types("/quit");
+    screen.sees(&["ended 0"]);
+}
+
+/// Two people's questions at once.
+const PAIR: &str = r#"
+name: pair
+description: Asks two things at the same time.
+agents: {}
+pattern: graph
+graph:
+  steps:
+    - id: both
+      parallel:
+        left: [{id: colour, human: {kind: selection, prompt: "Which colour?", options: [red, blue]}}]
+        right: [{id: size, human: {kind: selection, prompt: "Which size?", options: [small, large]}}]
+  output: ["${steps.both.left}", "${steps.both.right}"]
+"#;
+
+#[test]
+fn several_requests_queue_and_each_is_answered_for_itself() {
+    let here = TempDir::new().unwrap();
+    let flows = here.path().join("flows");
+    fs::create_dir(&flows).unwrap();
+    fs::write(flows.join("pair.yaml"), PAIR).unwrap();
+    let screen = Screen::chat_with(here.path(), "one", "pair --data data", &flows);
+    screen.sees(&["Asks two things"]);
+    screen.types("a shirt");
+    screen.sees(&[OVERLAY, "1 of 2", "Which colour?", "1. red", "2. blue", "Tab shows the next"]);
+    screen.presses("Tab");
+    screen.sees(&["Which size?", "2. large"]);
+    screen.presses("Escape");
+    screen.sees(&["2 requests wait"]);
+    screen.loses(OVERLAY);
+    screen.types("/help");
+    screen.sees(&["/status", "/sessions", "/handoff-cancel", "/graph", "/quit", "Tab shows"]);
+    screen.presses("Escape");
+    screen.sees(&["Which size?"]);
+    screen.types("2");
+    let shown = screen.sees(&["Which colour?", "local: large"]);
+    assert!(!shown.contains("1 of 2"), "{shown}");
+    screen.types("/status");
+    screen.sees(&["with 1 open requests"]);
+    screen.presses("Escape");
+    screen.sees(&[OVERLAY]);
+    screen.types("1");
+    screen.sees(&["local: red", "The run is completed."]);
+    screen.types("/nonsense");
+    screen.sees(&["there is no /nonsense; /help lists the commands"]);
+    screen.presses("C-c");
+    screen.sees(&["ended 0"]);
 }
 
 #[test]

@@ -56,4 +56,8 @@ scenes! {
     a_fork_shows_what_would_run_again
     lists_are_searched_filtered_and_counted
     an_inbox_of_ten_thousand_opens_within_a_second
+    a_customer_is_helped_by_four_agents
+    an_event_is_planned_with_two_answers
+    a_plan_is_changed_and_carried_out_step_by_step
+    a_customer_is_onboarded_and_an_event_ends_the_wait
 }

@@ -106,7 +106,13 @@ fn started() -> Started {
         metadata: BTreeMap::from([("team".into(), "events".into())]),
         forked_from: Some((run(), 7)),
         spent_before: Spent::default(),
+        from: None,
     }
+}
+
+fn answered(ordinal: u32, door: &str, key: &str, from: Option<String>) -> Event {
+    let (value, by, door, key) = (json!("a"), "ann".into(), door.into(), key.into());
+    Event::Answered { ordinal, value, by, door, key, given: None, from }
 }
 
 /// Every event there is, once with everything and, where it matters, once with nothing.
@@ -165,14 +171,7 @@ fn events() -> Vec<Event> {
         },
         Event::Asked(question()),
         Event::Asked(plain_question()),
-        Event::Answered {
-            ordinal: 2,
-            value: json!("a"),
-            by: "ann".into(),
-            door: "cli".into(),
-            given: None,
-            key: "k".into(),
-        },
+        answered(2, "cli", "k", None),
         Event::Closed { ordinal: 3, closing: Closing::Passed, by: "timer".into() },
         Event::Revoked { tool: "pay".into(), by: "ann".into() },
         Event::CheckpointSaved,
@@ -227,6 +226,20 @@ fn every_event_of_a_graph_is_written_as_it_always_was() {
     let events = graph_events();
     let record = codec::seal_events(&key, Millis(1_700_000_000_000), &events).unwrap();
     let stored = golden("v1-entry-graph.bin", &record);
+    let read = codec::unseal_events(&key, &stored, 1).unwrap();
+    assert_eq!(read.iter().map(|recorded| recorded.event.clone()).collect::<Vec<_>>(), events);
+}
+
+#[test]
+fn what_a_caller_went_on_from_is_written_as_it_always_was() {
+    let key = keys::entry(&keys::pack(&run()).unwrap(), 1);
+    let from = Some("resp_01k9zq3v7m8n4p5r6s7t8v9w0x-000000".to_owned());
+    let events = vec![
+        Event::Started(Started { from: from.clone(), ..started() }),
+        answered(1, "http", "", from),
+    ];
+    let record = codec::seal_events(&key, Millis(1_700_000_000_000), &events).unwrap();
+    let stored = golden("v1-entry-from.bin", &record);
     let read = codec::unseal_events(&key, &stored, 1).unwrap();
     assert_eq!(read.iter().map(|recorded| recorded.event.clone()).collect::<Vec<_>>(), events);
 }

@@ -49,6 +49,7 @@ const STORE: &[(&str, &[u32])] = &[
 const REPLAY: &[(&str, &[u32])] = &[
     ("store.before_replay", &[1]),
     ("store.before_settle", &[1]),
+    ("store.poured", &[1]),
     ("store.settled", &[1]),
     ("store.after_settle", &[1]),
 ];
@@ -179,7 +180,7 @@ async fn killed_while_the_log_is_replayed_nothing_is_lost() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_while_it_settles_nothing_acknowledged_is_lost() {
-    for point in ["store.before_settle", "store.settled", "store.after_settle"] {
+    for point in ["store.before_settle", "store.poured", "store.settled", "store.after_settle"] {
         for passage in [1, 2] {
             die_settling(point, passage).await;
         }

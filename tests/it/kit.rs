@@ -107,6 +107,7 @@ impl Play {
             metadata: BTreeMap::new(),
             forked_from: None,
             spent_before: holdpoint::kernel::Spent::default(),
+            from: None,
         };
         let id = run_id(number);
         let (run, events) = start(id, Arc::clone(workflow), started, Millis(at)).unwrap();

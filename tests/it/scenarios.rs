@@ -61,6 +61,7 @@ impl Play {
             metadata: [].into(),
             forked_from: None,
             spent_before: holdpoint::kernel::Spent::default(),
+            from: None,
         };
         let (run, _) =
             start(RunId::fresh(STEM), Arc::clone(&loaded.workflow), started, NOW).unwrap();

@@ -5,6 +5,9 @@ use std::fmt;
 
 use crate::kernel::{RunId, Version};
 
+/// Digits of the largest version. An id is kept as it was given, so its length is bounded.
+const VERSION_DIGITS_MAX: usize = 20;
+
 /// How events are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
@@ -60,7 +63,8 @@ impl ResponseId {
             .unwrap_or((rest, Dialect::OpenAi));
         let (stem, after) = rest.split_once('-')?;
         let run = RunId::parse(&format!("run_{stem}")).ok()?;
-        let is_number = !after.is_empty() && after.bytes().all(|byte| byte.is_ascii_digit());
+        let is_number = (1..=VERSION_DIGITS_MAX).contains(&after.len())
+            && after.bytes().all(|byte| byte.is_ascii_digit());
         let after = if is_number { after.parse().ok()? } else { return None };
         Some(Self { run, after, dialect })
     }

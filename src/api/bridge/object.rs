@@ -35,6 +35,8 @@ pub(super) struct Response {
     pub(super) id: ResponseId,
     pub(super) model: String,
     pub(super) session: SessionId,
+    /// The response that the caller went on from, as it said so.
+    pub(super) previous: Option<String>,
     pub(super) metadata: BTreeMap<String, String>,
     pub(super) created_at: Millis,
     pub(super) standing: Standing,
@@ -63,7 +65,7 @@ impl Response {
             "model": self.model,
             "output": self.output,
             "parallel_tool_calls": true,
-            "previous_response_id": null,
+            "previous_response_id": self.previous,
             "reasoning": {"effort": null, "summary": null},
             "store": true,
             "temperature": null,

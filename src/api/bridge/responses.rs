@@ -35,8 +35,11 @@ pub(super) enum Manner {
 }
 
 /// `POST /v1/responses`
-pub(super) async fn create(State(bridge): State<Bridge>, call: Call) -> Outcome<Reply> {
+pub(super) async fn create(State(bridge): State<Bridge>, mut call: Call) -> Outcome<Reply> {
     let body = call.json()?;
+    // Whether there is such a response is seen when its session is looked for.
+    let previous = body.get("previous_response_id").and_then(Value::as_str);
+    call.who.from = previous.filter(|id| ResponseId::parse(id).is_some()).map(str::to_owned);
     let dialect = call.dialect(reading::entity(&body).is_some())?;
     let is_background = reading::flag(&body, "background")?.unwrap_or(false);
     let manner = match (reading::flag(&body, "stream")?, is_background) {

@@ -1,74 +1,60 @@
-//! Routes: every path of the bridge, once; the description of it is held to this table by a test.
+//! Routes: every path of the bridge, once; the description of it is held to these by a test.
 
 use axum::Router;
 use axum::extract::Request;
 use axum::http::StatusCode;
-use axum::routing::{any, get, post};
+use axum::routing::{any, delete, get, post};
 
 use crate::api::bridge::errors::Problem;
 use crate::api::bridge::{Bridge, conversations, entities, live, openapi, responses, workflows};
 
-/// Each path, and what may be done there.
-#[cfg(test)]
-const PATHS: &[(&str, &[&str])] = &[
-    ("/v1/responses", &["post"]),
-    ("/v1/responses/{response_id}", &["get", "delete"]),
-    ("/v1/responses/{response_id}/cancel", &["post"]),
-    ("/v1/responses/{response_id}/input_items", &["get"]),
-    ("/v1/conversations", &["get", "post"]),
-    ("/v1/conversations/{conversation_id}", &["get", "post", "delete"]),
-    ("/v1/conversations/{conversation_id}/items", &["get"]),
-    ("/v1/conversations/{conversation_id}/items/{item_id}", &["get"]),
-    ("/v1/models", &["get"]),
-    ("/v1/models/{workflow_id}", &["get"]),
-    ("/health", &["get"]),
-    ("/meta", &["get"]),
-    ("/v1/entities", &["get"]),
-    ("/v1/entities/{workflow_id}/info", &["get"]),
-    ("/v1/agents", &["get"]),
-    ("/v1/workflows", &["get"]),
-    ("/v1/workflows/{workflow_id}", &["get"]),
-    ("/v1/workflows/{workflow_id}/runs", &["get"]),
-    ("/v1/workflows/{workflow_id}/send_responses", &["post"]),
-    ("/v1/workflows/{workflow_id}/requests/{request_id}/responses", &["post"]),
-    ("/v1/runs/{run_id}/status", &["get"]),
-    ("/v1/runs/{run_id}/audit", &["get"]),
-    ("/v1/ws", &["get"]),
-    ("/openapi.json", &["get"]),
-];
+/// One list, of which the router is made, and which a test holds the description to: there is no other
+/// way for a path to be served here.
+macro_rules! routes {
+    ($($method:ident $path:literal => $handler:path;)*) => {
+        /// What may be done where.
+        #[cfg(test)]
+        const ROUTED: &[&str] = &[$(concat!(stringify!($method), " ", $path)),*];
+
+        fn routed() -> Router<Bridge> {
+            Router::new()$(.route($path, $method($handler)))*
+        }
+    };
+}
+
+routes! {
+    post "/v1/responses" => responses::create;
+    get "/v1/responses/{response_id}" => responses::retrieve;
+    delete "/v1/responses/{response_id}" => responses::delete;
+    post "/v1/responses/{response_id}/cancel" => responses::cancel;
+    get "/v1/responses/{response_id}/input_items" => responses::input_items;
+    get "/v1/conversations" => conversations::list;
+    post "/v1/conversations" => conversations::create;
+    get "/v1/conversations/{conversation_id}" => conversations::retrieve;
+    post "/v1/conversations/{conversation_id}" => conversations::update;
+    delete "/v1/conversations/{conversation_id}" => conversations::delete;
+    get "/v1/conversations/{conversation_id}/items" => conversations::items;
+    get "/v1/conversations/{conversation_id}/items/{item_id}" => conversations::item;
+    get "/v1/models" => entities::models;
+    get "/v1/models/{workflow_id}" => entities::model;
+    get "/health" => entities::health;
+    get "/meta" => entities::meta;
+    get "/v1/entities" => entities::all;
+    get "/v1/entities/{workflow_id}/info" => entities::info;
+    get "/v1/agents" => workflows::agents;
+    get "/v1/workflows" => workflows::all;
+    get "/v1/workflows/{workflow_id}" => workflows::one;
+    get "/v1/workflows/{workflow_id}/runs" => workflows::runs;
+    post "/v1/workflows/{workflow_id}/send_responses" => workflows::send_responses;
+    post "/v1/workflows/{workflow_id}/requests/{request_id}/responses" => workflows::respond;
+    get "/v1/runs/{run_id}/status" => workflows::status;
+    get "/v1/runs/{run_id}/audit" => workflows::audit;
+    get "/v1/ws" => live::open;
+    get "/openapi.json" => openapi::page;
+}
 
 pub(super) fn router(bridge: Bridge) -> Router {
-    Router::new()
-        .route("/v1/responses", post(responses::create))
-        .route("/v1/responses/{response_id}", get(responses::retrieve).delete(responses::delete))
-        .route("/v1/responses/{response_id}/cancel", post(responses::cancel))
-        .route("/v1/responses/{response_id}/input_items", get(responses::input_items))
-        .route("/v1/conversations", get(conversations::list).post(conversations::create))
-        .route(
-            "/v1/conversations/{conversation_id}",
-            get(conversations::retrieve).post(conversations::update).delete(conversations::delete),
-        )
-        .route("/v1/conversations/{conversation_id}/items", get(conversations::items))
-        .route("/v1/conversations/{conversation_id}/items/{item_id}", get(conversations::item))
-        .route("/v1/models", get(entities::models))
-        .route("/v1/models/{workflow_id}", get(entities::model))
-        .route("/health", get(entities::health))
-        .route("/meta", get(entities::meta))
-        .route("/v1/entities", get(entities::all))
-        .route("/v1/entities/{workflow_id}/info", get(entities::info))
-        .route("/v1/agents", get(workflows::agents))
-        .route("/v1/workflows", get(workflows::all))
-        .route("/v1/workflows/{workflow_id}", get(workflows::one))
-        .route("/v1/workflows/{workflow_id}/runs", get(workflows::runs))
-        .route("/v1/workflows/{workflow_id}/send_responses", post(workflows::send_responses))
-        .route(
-            "/v1/workflows/{workflow_id}/requests/{request_id}/responses",
-            post(workflows::respond),
-        )
-        .route("/v1/runs/{run_id}/status", get(workflows::status))
-        .route("/v1/runs/{run_id}/audit", get(workflows::audit))
-        .route("/v1/ws", get(live::open))
-        .route("/openapi.json", get(openapi::page))
+    routed()
         .route("/v1/{*rest}", any(nothing))
         .method_not_allowed_fallback(not_so)
         .with_state(bridge)
@@ -106,12 +92,7 @@ mod tests {
                 methods.map(move |method| format!("{method} {path}"))
             })
             .collect();
-        let mut routed: Vec<_> = PATHS
-            .iter()
-            .flat_map(|(path, methods)| {
-                methods.iter().map(move |method| format!("{method} {path}"))
-            })
-            .collect();
+        let mut routed = ROUTED.to_vec();
         told.sort();
         routed.sort();
         assert_eq!(told, routed);

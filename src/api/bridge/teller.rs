@@ -52,6 +52,7 @@ impl Teller {
                 id,
                 model: view.head.workflow.clone(),
                 session: view.head.session.clone(),
+                previous: None,
                 metadata: view.head.metadata.clone(),
                 created_at: Millis(0),
                 standing: Standing::InProgress,
@@ -83,6 +84,7 @@ impl Teller {
         if !self.has_begun {
             self.has_begun = true;
             self.response.created_at = published.at;
+            self.response.previous = went_on_from(&published.event);
             for name in ["response.created", "response.in_progress"] {
                 told.push(json!({"type": name, "response": self.response.to_json()}));
             }
@@ -418,6 +420,18 @@ impl Teller {
         self.response.standing = standing;
         told.push(json!({"type": name, "response": self.response.to_json()}));
     }
+}
+
+/// The response that whoever began this leg went on from. Other doors may leave other words there.
+fn went_on_from(event: &Event) -> Option<String> {
+    let from = if let Event::Started(started) = event {
+        started.from.clone()
+    } else if let Event::Answered { from, .. } = event {
+        from.clone()
+    } else {
+        None
+    };
+    from.filter(|id| ResponseId::parse(id).is_some())
 }
 
 fn added_and_done(index: usize, item: &Value) -> [Value; 2] {

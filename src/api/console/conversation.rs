@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use maud::{Markup, html};
+use serde_json::Value;
 
 use crate::api::console::text;
 use crate::kernel::{
@@ -16,12 +17,18 @@ pub(super) fn bubble(message: &Message) -> Markup {
     html! {
         div class={ "bubble " (side) } {
             p.who { (who(message)) }
-            @match &message.data {
-                Some(data) => { (text::value(data)) }
+            @match message.data.clone().or_else(|| structured(&message.text)) {
+                Some(data) => { (text::value(&data)) }
                 None => { div.prose { (text::shown(&message.text)) } }
             }
         }
     }
+}
+
+/// What an agent said as JSON, which is read more easily laid out.
+fn structured(text: &str) -> Option<Value> {
+    let is_braced = text.starts_with('{') && text.ends_with('}');
+    if is_braced { serde_json::from_str(text).ok() } else { None }
 }
 
 fn who(message: &Message) -> Markup {
@@ -44,7 +51,7 @@ pub(super) fn feed(run: &Run, journal: &[Recorded]) -> Markup {
     html! {
         ol.feed {
             @for recorded in journal {
-                @let item = item(run, recorded, &returned);
+                @let item = item(run, recorded, journal, &returned);
                 @if !item.0.is_empty() { li { (item) } }
             }
             (speaking(run, journal))
@@ -52,7 +59,7 @@ pub(super) fn feed(run: &Run, journal: &[Recorded]) -> Markup {
     }
 }
 
-type Returned<'a> = BTreeMap<&'a str, (&'a serde_json::Value, bool, Millis)>;
+type Returned<'a> = BTreeMap<&'a str, (&'a Value, bool, Millis)>;
 
 fn returned(journal: &[Recorded]) -> Returned<'_> {
     let returns = journal.iter().filter_map(|recorded| {
@@ -64,7 +71,7 @@ fn returned(journal: &[Recorded]) -> Returned<'_> {
     returns.collect()
 }
 
-fn item(run: &Run, recorded: &Recorded, returned: &Returned<'_>) -> Markup {
+fn item(run: &Run, recorded: &Recorded, journal: &[Recorded], returned: &Returned<'_>) -> Markup {
     let event = &recorded.event;
     if let Event::Started(started) = event {
         return html! { (bubble(&Message::said(started.owner.clone(), &started.input))) };
@@ -89,13 +96,28 @@ fn item(run: &Run, recorded: &Recorded, returned: &Returned<'_>) -> Markup {
             }
         };
     }
-    ending(event)
+    ending(event, journal)
 }
 
-fn ending(event: &Event) -> Markup {
-    if let Event::Answered { by, door, value, .. } = event {
+/// What an option that was chosen is called, where its id is another word.
+fn label<'a>(journal: &'a [Recorded], ordinal: u32, value: &Value) -> Option<&'a str> {
+    let options = journal.iter().find_map(|recorded| {
+        let Event::Asked(question) = &recorded.event else { return None };
+        (question.ordinal == ordinal).then_some(&question.options)
+    })?;
+    let chosen = options.iter().find(|option| value.as_str() == Some(option.id.as_str()))?;
+    Some(chosen.label()).filter(|label| *label != chosen.id)
+}
+
+fn ending(event: &Event, journal: &[Recorded]) -> Markup {
+    if let Event::Answered { by, door, value, ordinal, .. } = event {
         return html! {
-            div.answered { p.who { strong { (by) } " answered · " (door) } (text::answer(value)) }
+            div.answered { p.who { strong { (by) } " answered · " (door) }
+                @match label(journal, *ordinal, value) {
+                    Some(label) => { (text::shown(label)) " " span.quiet.mono { (text::shown(&crate::kernel::readable(value))) } }
+                    None => { (text::answer(value)) }
+                }
+            }
         };
     }
     if let Event::Closed { closing, by, .. } = event {
@@ -112,6 +134,14 @@ fn ending(event: &Event) -> Markup {
     }
     if let Event::Revoked { tool, by } = event {
         return html! { p.turning { (by) " no longer allows " code { (text::shown(tool)) } } };
+    }
+    if let Event::Signalled { name, value, by } = event {
+        return html! {
+            div.answered {
+                p.who { strong { (by) } " sent the event " code { (text::shown(name)) } }
+                @if !value.is_null() { (text::value(value)) }
+            }
+        };
     }
     if let Event::Warned(failure) = event {
         return html! { p.turning.bad { "Warning: " (text::shown(&failure.message)) } };
@@ -138,7 +168,7 @@ fn said(message: &Message, version: Version) -> Markup {
 
 fn tool(
     call: &crate::kernel::ToolCall,
-    returned: Option<&(&serde_json::Value, bool, Millis)>,
+    returned: Option<&(&Value, bool, Millis)>,
     called: &Recorded,
 ) -> Markup {
     let at = called.at;
@@ -156,6 +186,12 @@ fn tool(
             @if let Some((value, ..)) = returned { h4 { "What came back" } (text::json(value)) }
         }
     }
+}
+
+/// Whether a result is nothing but messages, which stand in the conversation already.
+pub(super) fn is_said(output: &Value) -> bool {
+    let is_message = |item: &Value| item["role"].is_string() && item["text"].is_string();
+    output.as_array().is_some_and(|items| !items.is_empty() && items.iter().all(is_message))
 }
 
 /// What an agent is saying right now.

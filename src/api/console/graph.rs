@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 use maud::{Markup, PreEscaped, html};
 
 use crate::definition::draw;
-use crate::kernel::{Event, Recorded, Run, Workflow};
+use crate::kernel::graph::{Opening, Point};
+use crate::kernel::{Event, Origin, Question, Recorded, Run, Workflow};
 
 /// The drawing of a workflow.
 pub(super) fn plain(workflow: &Workflow) -> Markup {
@@ -17,11 +18,15 @@ pub(super) fn plain(workflow: &Workflow) -> Markup {
 
 /// The drawing of a run's workflow, with where it has been and where it is.
 pub(super) fn marked(run: &Run, journal: &[Recorded]) -> Markup {
-    let been: BTreeSet<&str> =
-        journal.iter().filter_map(|recorded| been(&recorded.event)).collect();
-    let now: BTreeSet<&str> = run.turns.values().map(|turn| turn.step.as_str()).collect();
-    let asking: BTreeSet<&str> =
-        run.questions.values().map(|question| question.step.as_str()).collect();
+    let been: Vec<&str> =
+        journal.iter().filter_map(|recorded| been(&recorded.event)).map(own_name).collect();
+    let now: BTreeSet<&str> = run.turns.values().map(|turn| own_name(&turn.step)).collect();
+    let awaited = run.graph.signals_awaited();
+    let awaiting = awaited.iter().map(|(path, _)| own_name(path).to_owned());
+    let asking: BTreeSet<String> = run.questions.values().map(box_of).chain(awaiting).collect();
+    let asking: BTreeSet<&str> = asking.iter().map(String::as_str).collect();
+    let gates: BTreeSet<String> = journal.iter().filter_map(gate).collect();
+    let been: BTreeSet<&str> = been.into_iter().chain(gates.iter().map(String::as_str)).collect();
     let drawing = stripped(&draw::svg(&run.workflow));
     let lines = drawing.lines().map(|line| {
         let is_in = |names: &BTreeSet<&str>| names.iter().any(|name| is_box_of(line, name));
@@ -48,10 +53,40 @@ fn been(event: &Event) -> Option<&str> {
     if let Event::StepStarted { step, .. } = event {
         return Some(step);
     }
-    if let Event::Asked(question) = event {
-        return Some(&question.step);
+    if let Event::Opened { path, opening: Opening::Step | Opening::Wait { .. } } = event {
+        return Some(path);
     }
     None
+}
+
+/// The box that a question stands at: a step's own, or its gate's.
+fn box_of(question: &Question) -> String {
+    let name = own_name(&question.step);
+    match &question.origin {
+        Origin::Phase(Point::Before) => format!("before {name}"),
+        Origin::Phase(Point::After) => format!("after {name}"),
+        Origin::Phase(Point::Review) => format!("review {name}"),
+        Origin::Phase(Point::Error) => format!("{name} failed"),
+        Origin::HumanStep
+        | Origin::ToolCall(_)
+        | Origin::UserTurn
+        | Origin::Directive
+        | Origin::Gate(_)
+        | Origin::LostOutcome(_)
+        | Origin::Budget(_) => name.to_owned(),
+    }
+}
+
+/// A gate that was come to.
+fn gate(recorded: &Recorded) -> Option<String> {
+    let Event::Asked(question) = &recorded.event else { return None };
+    Some(box_of(question))
+}
+
+/// What a step is called in the drawing: `execute`, for `control[2]/execute`.
+fn own_name(path: &str) -> &str {
+    let last = path.rsplit('/').next().unwrap_or(path);
+    last.split('[').next().unwrap_or(last)
 }
 
 /// Whether a line of the drawing is the box of that name.

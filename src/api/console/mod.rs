@@ -10,6 +10,7 @@
 
 mod audit;
 mod conversation;
+mod forks;
 mod form;
 mod graph;
 mod inbox;
@@ -94,8 +95,9 @@ async fn answer(visit: &Visit) -> Result<Response<Body>, Trouble> {
             ["requests", id, "withdraw"] => request::withdraw(visit, id).await,
             ["workflows", name] => workflows::start(visit, name).await,
             ["runs", id, "cancel"] => run::cancel(visit, id).await,
-            ["runs", id, "fork"] => run::fork(visit, id).await,
+            ["runs", id, "fork"] => forks::fork(visit, id).await,
             ["runs", id, "revoke"] => run::revoke(visit, id).await,
+            ["runs", id, "signal"] => run::signal(visit, id).await,
             ["sign-out"] => Ok(sign_in::sign_out()),
             _ => Err(Trouble::Nothing),
         };

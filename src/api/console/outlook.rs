@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::api::console::request::Case;
 use crate::api::console::text;
+use crate::kernel::graph::Point;
 use crate::kernel::workflow::{Pattern, Safety, Step, Work};
 use crate::kernel::{Event, OnTimeout, Origin, Question, ToolCall};
 
@@ -104,6 +105,9 @@ fn consequences(case: &Case) -> Markup {
     if let Origin::Budget(name) = &question.origin {
         return html! { p { "The budget " code { (name) } " is spent. Approved, the run gets as much again; rejected, it fails." } };
     }
+    if let Origin::Phase(point) = &question.origin {
+        return html! { p { (phase(*point)) } };
+    }
     let agent = question.agent.as_deref();
     if let Some(agent) = agent {
         return html! { p { "Your answer goes to the agent " strong { (agent) } ", who goes on with it." } };
@@ -121,6 +125,18 @@ fn consequences(case: &Case) -> Markup {
     }
 }
 
+/// What a person stands at, in a step of a graph; what each word does is said beside the form.
+fn phase(point: Point) -> &'static str {
+    match point {
+        Point::Before => {
+            "The step has not begun. It begins if you let it, with what is shown here."
+        }
+        Point::After => "The step is done. Nothing that follows has begun.",
+        Point::Review => "This is the plan that the run would go on with. Nothing of it has begun.",
+        Point::Error => "The step failed. Nothing that follows has begun.",
+    }
+}
+
 fn named(step: &Step) -> Markup {
     html! {
         strong { (step.id) }
@@ -132,6 +148,13 @@ fn named(step: &Step) -> Markup {
 }
 
 fn facts(question: &Question) -> Markup {
+    if let (Origin::Phase(_), Some(context)) = (&question.origin, question.context.as_object()) {
+        // Which point it is was said in words.
+        let shown = context.iter().filter(|(name, _)| *name != "point");
+        return html! {
+            @for (name, value) in shown { h3 { (text::words(name)) } (text::value(value)) }
+        };
+    }
     html! {
         @if !question.context.is_null() { h3 { "Facts given with the question" } (text::value(&question.context)) }
     }

@@ -4,18 +4,16 @@
 use axum::body::Body;
 use axum::http::Response;
 use maud::{Markup, html};
+use serde_json::Value;
 
 use crate::api::console::page::{self, Trouble, View};
 use crate::api::console::visit::Visit;
-use crate::api::console::{conversation, graph, listing, sessions, text, timeline};
-use crate::engine::{CheckpointView, ForkRequest};
+use crate::api::console::{conversation, forks, graph, listing, sessions, text, timeline};
 use crate::kernel::{Event, Millis, Recorded, RequestId, Run, Status};
 use crate::ports::Head;
 
 /// Events that a page looks back on; the rest is in the journal.
 const JOURNAL_MAX: u32 = 5_000;
-/// Checkpoints that a page offers; older ones can be forked from the command line.
-const CHECKPOINTS_MAX: usize = 20;
 
 /// The page of a run.
 pub(super) async fn page(visit: &Visit, id: &str) -> Result<Response<Body>, Trouble> {
@@ -33,13 +31,14 @@ pub(super) async fn page(visit: &Visit, id: &str) -> Result<Response<Body>, Trou
             div.split.wide {
                 div {
                     section.panel aria-label="Conversation" { h2 { "Conversation" } (conversation::feed(run, &journal)) (ending(run, &journal)) }
+                    (events(run))
                 }
                 div {
                     section.panel aria-label="Drawing" { h2 { "Where it is" } (graph::marked(run, &journal)) (legend()) }
                     section.panel aria-label="Timeline" { h2 { "Where the time went" } (timeline::waterfall(run, &journal, visit.now)) }
                     (facts(run, head, visit.now))
                     (grants(run, visit.now))
-                    (forks(run, &journal, &checkpoints, visit))
+                    (forks::panel(run, &journal, &checkpoints, visit))
                     (stop(run))
                 }
             }
@@ -52,6 +51,7 @@ pub(super) async fn page(visit: &Visit, id: &str) -> Result<Response<Body>, Trou
 /// One sentence that says why it is not moving, or that it is.
 fn why(run: &Run, now: Millis) -> Markup {
     match &run.status {
+        Status::Waiting { since } if run.questions.is_empty() => awaiting(run, *since, now),
         Status::Waiting { since } => {
             let count = run.questions.len();
             let first = run.questions.values().next();
@@ -72,6 +72,44 @@ fn why(run: &Run, now: Millis) -> Markup {
         }
         Status::Cancelled { by } => {
             html! { (by) " cancelled it " (text::ago(run.updated_at, now)) "." }
+        }
+    }
+}
+
+/// It waits, and asks nobody: for an event from outside, or for the clock.
+fn awaiting(run: &Run, since: Millis, now: Millis) -> Markup {
+    let awaited = run.graph.signals_awaited();
+    html! {
+        @if awaited.is_empty() { "It waits for the clock" } @else {
+            "It asks nobody: it waits for " @for (index, (_, name)) in awaited.iter().enumerate() {
+                @if index > 0 { ", " } "the event " code { (text::shown(name)) }
+            }
+        }
+        ", since " (text::ago(since, now)) "."
+        @if let Some(at) = run.wake_at() { " If nothing comes, it goes on: " (text::deadline(at, now)) "." }
+    }
+}
+
+/// Events that the run waits for, to be sent from here.
+fn events(run: &Run) -> Markup {
+    let awaited = run.graph.signals_awaited();
+    if awaited.is_empty() {
+        return html! {};
+    }
+    html! {
+        section.panel.outlook #events aria-label="Events" {
+            h2 { "Events that it waits for" }
+            @for (index, (path, name)) in awaited.iter().enumerate() {
+                form method="post" action={ "/console/runs/" (run.id) "/signal" } {
+                    input type="hidden" name="name" value=(name);
+                    div.field {
+                        label for={ "payload-" (index) } { "What came with it" span.optional { " optional; text or JSON" } }
+                        textarea.code id={ "payload-" (index) } name="payload" rows="1" spellcheck="false" {}
+                        p.hint { "Step " (text::shown(path)) " goes on with it." }
+                    }
+                    button.primary type="submit" { span { "Send " code { (text::shown(name)) } } }
+                }
+            }
         }
     }
 }
@@ -103,7 +141,11 @@ fn ending(run: &Run, journal: &[Recorded]) -> Markup {
         Some((by, reason))
     });
     html! {
-        @if let Some(output) = &run.output { div.output { h3 { "Result" } (text::value(output)) } }
+        @if let Some(output) = &run.output { div.output { h3 { "Result" }
+            @if conversation::is_said(output) {
+                details #result { summary { "The conversation above, without tool traffic" } (text::json(output)) }
+            } @else { (text::value(output)) }
+        } }
         @if let Status::Failed(failure) = &run.status {
             div.output.bad { h3 { "Failed" } p.prose { (text::shown(&failure.message)) } }
         }
@@ -161,60 +203,6 @@ fn grants(run: &Run, now: Millis) -> Markup {
     }
 }
 
-/// Where the run can be taken up anew, and what would run again.
-fn forks(run: &Run, journal: &[Recorded], all: &[CheckpointView], visit: &Visit) -> Markup {
-    if all.is_empty() {
-        return html! {};
-    }
-    html! {
-        details.panel #forks {
-            summary { "Fork from a checkpoint" }
-            p.quiet { "A fork is a new run. It begins with everything up to the checkpoint as it was, repeats none of it, and asks its questions again." }
-            ol.forks {
-                @for one in all.iter().rev().take(CHECKPOINTS_MAX) {
-                    li {
-                        p { strong { (asked_then(one)) } " " span.quiet { (text::ago(one.at, visit.now)) } }
-                        (preview(journal, one))
-                        form.inline method="post" action={ "/console/runs/" (run.id) "/fork" } {
-                            input type="hidden" name="checkpoint" value=(run.id.checkpoint(one.version));
-                            input type="hidden" name="key" value=(visit.engine().fresh_key());
-                            button type="submit" { "Fork from here" }
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn asked_then(one: &CheckpointView) -> Markup {
-    let first = one.waiting.as_ref().and_then(|waiting| waiting.questions.first());
-    html! {
-        @match first {
-            Some(question) => { (text::shown(&text::first_words(&question.prompt, 80))) }
-            None => { "Version " (one.version) }
-        }
-    }
-}
-
-/// What came after a checkpoint, which a fork would come to again.
-fn preview(journal: &[Recorded], one: &CheckpointView) -> Markup {
-    let after = journal.iter().filter(|recorded| recorded.version > one.version);
-    let again: Vec<_> = after
-        .filter_map(|recorded| {
-            if let Event::StepStarted { step, agent, attempt: 1, .. } = &recorded.event {
-                return Some(format!("{agent} at {step}"));
-            }
-            let Event::ToolCalled { call, .. } = &recorded.event else { return None };
-            Some(format!("tool {}", call.tool))
-        })
-        .collect();
-    html! {
-        @if again.is_empty() { p.quiet { "Nothing has run since." } }
-        @else { p.quiet { "May run again, by what is answered: " (text::shown(&text::first_words(&again.join(", "), 300))) } }
-    }
-}
-
 fn stop(run: &Run) -> Markup {
     if run.status.is_over() {
         return html! {};
@@ -241,16 +229,13 @@ pub(super) async fn cancel(visit: &Visit, id: &str) -> Result<Response<Body>, Tr
     Ok(page::redirect(&format!("/console/runs/{id}")))
 }
 
-/// Forks a run; the fork's page comes next.
-pub(super) async fn fork(visit: &Visit, id: &str) -> Result<Response<Body>, Trouble> {
-    let request = ForkRequest {
-        run: id.to_owned(),
-        checkpoint: visit.fields.get("checkpoint").unwrap_or_default().to_owned(),
-        session: String::new(),
-        key: visit.fields.get("key").unwrap_or_default().to_owned(),
-    };
-    let begun = visit.engine().fork(request, &visit.who).await?;
-    Ok(page::redirect(&format!("/console/runs/{}", begun.run)))
+/// Brings an event that the run waits for.
+pub(super) async fn signal(visit: &Visit, id: &str) -> Result<Response<Body>, Trouble> {
+    let name = visit.fields.get("name").unwrap_or_default();
+    let text = visit.fields.given("payload").unwrap_or("null");
+    let payload = serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
+    visit.engine().signal(id, name, payload, &visit.who).await?;
+    Ok(page::redirect(&format!("/console/runs/{id}")))
 }
 
 /// Takes back that a tool was allowed.

@@ -81,21 +81,31 @@ fn escape(c: char) -> String {
     }
 }
 
+/// How deep facts are laid out; what lies deeper is JSON.
+const DEPTH_MAX: usize = 4;
+
 /// A value as a person reads it: facts as a list, a text as it is, the rest as JSON.
 pub(super) fn value(value: &Value) -> Markup {
+    laid_out(value, 0)
+}
+
+fn laid_out(value: &Value, depth: usize) -> Markup {
     match value {
         Value::Null => html! { span.quiet { "nothing" } },
         Value::String(text) => html! { span.prose { (shown(text)) } },
         Value::Bool(_) | Value::Number(_) => html! { code { (value.to_string()) } },
-        Value::Object(map) if !map.is_empty() && map.values().all(is_plain) => html! {
+        Value::Object(map) if !map.is_empty() && depth < DEPTH_MAX => html! {
             dl.facts {
                 @for (name, fact) in map {
-                    div { dt { (shown(name)) } dd { (self::value(fact)) } }
+                    div { dt { (shown(name)) } dd { (laid_out(fact, depth + 1)) } }
                 }
             }
         },
         Value::Array(items) if !items.is_empty() && items.iter().all(Value::is_string) => html! {
-            ul.plain { @for item in items { li { (self::value(item)) } } }
+            ul.plain { @for item in items { li { (laid_out(item, depth + 1)) } } }
+        },
+        Value::Array(items) if !items.is_empty() && depth < DEPTH_MAX => html! {
+            ol.plain { @for item in items { li { (laid_out(item, depth + 1)) } } }
         },
         Value::Object(_) | Value::Array(_) => json(value),
     }
@@ -122,14 +132,6 @@ pub(super) fn answer(answer: &Value) -> Markup {
                 }
             }
         }
-    }
-}
-
-fn is_plain(value: &Value) -> bool {
-    match value {
-        Value::Array(items) => items.iter().all(Value::is_string),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
-        Value::Object(_) => false,
     }
 }
 

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 
 use crate::api::console::text;
+use crate::kernel::graph::Opening;
 use crate::kernel::{Event, Millis, Recorded, Run};
 
 /// Rows that are drawn; a longer run shows its last ones.
@@ -40,7 +41,7 @@ pub(super) fn waterfall(run: &Run, journal: &[Recorded], now: Millis) -> Markup 
         ol.waterfall {
             @for bar in shown {
                 li class=(bar.class) {
-                    span.label { (text::shown(&bar.label)) }
+                    span.label title=(bar.label) { (text::shown(&bar.label)) }
                     (drawn(bar, &scale))
                     span.figure { (text::length(bar.to.since(bar.from))) @if bar.is_open { " so far" } }
                 }
@@ -104,18 +105,32 @@ fn bars(journal: &[Recorded], end: Millis) -> Vec<Bar> {
 
 fn begins(event: &Event) -> Option<(String, String, &'static str)> {
     if let Event::StepStarted { turn, step, agent, attempt, .. } = event {
-        let by = if step == agent { String::new() } else { format!(" · {agent}") };
+        let is_named = agent.is_empty() || step.ends_with(agent.as_str());
+        let by = if is_named { String::new() } else { format!(" · {agent}") };
         let again = if *attempt > 1 { format!(" · attempt {attempt}") } else { String::new() };
-        return Some((format!("turn {turn}"), format!("{step}{by}{again}"), "work"));
+        return Some((format!("turn {turn}"), format!("{}{by}{again}", tail(step)), "work"));
     }
     if let Event::ToolCalled { call, .. } = event {
         return Some((format!("call {}", call.id), format!("tool {}", call.tool), "call"));
     }
     if let Event::Asked(question) = event {
-        let label = format!("waiting · {}", question.step);
+        let label = format!("waiting · {}", tail(&question.step));
         return Some((format!("question {}", question.ordinal), label, "wait"));
     }
+    if let Event::Opened { path, opening: Opening::Wait { signal, .. } } = event {
+        let what = signal.as_deref().unwrap_or("the clock");
+        return Some((format!("wait {path}"), format!("waiting for {what}"), "rest"));
+    }
     None
+}
+
+/// The end of a path, which tells it from its neighbours: `tasks[1]/create`.
+fn tail(path: &str) -> &str {
+    let mut slashes = path.rmatch_indices('/').map(|(at, _)| at);
+    let own = slashes.next().and_then(|at| path.get(at + 1..)).unwrap_or(path);
+    let pair = slashes.next().map_or(Some(path), |at| path.get(at + 1..));
+    // The list that it belongs to says which of many it is; a step's own name says the rest.
+    pair.filter(|pair| pair.contains('[')).unwrap_or(own)
 }
 
 fn ends(event: &Event) -> Option<String> {
@@ -127,6 +142,9 @@ fn ends(event: &Event) -> Option<String> {
     }
     if let Event::Answered { ordinal, .. } | Event::Closed { ordinal, .. } = event {
         return Some(format!("question {ordinal}"));
+    }
+    if let Event::Came { path, .. } | Event::Settled { path, .. } = event {
+        return Some(format!("wait {path}"));
     }
     None
 }
@@ -202,6 +220,13 @@ mod tests {
         let bars =
             [bar("wait", 10, 20), bar("wait", 15, 30), bar("work", 0, 99), bar("wait", 50, 60)];
         assert_eq!(waited(&bars), 30);
+    }
+
+    #[test]
+    fn a_label_says_which_of_many_it_is() {
+        assert_eq!(tail("customer"), "customer");
+        assert_eq!(tail("account/select_account"), "select_account");
+        assert_eq!(tail("set_up/tasks/tasks[1]/create"), "tasks[1]/create");
     }
 
     #[test]

@@ -35,10 +35,14 @@ fn headline(model: &Model) -> Line<'static> {
     let name = if model.workflow.is_empty() { "no workflow" } else { &model.workflow };
     let session = if model.session.is_empty() { "new session" } else { &model.session };
     let bold = Style::new().add_modifier(Modifier::BOLD);
-    Line::from(vec![
+    let mut parts = vec![
         Span::styled(format!(" {} ", plain(name)), bold),
         Span::raw(format!("· {} · {}", plain(session), model.status)),
-    ])
+    ];
+    if model.is_away {
+        parts.push(Span::styled(" · server away", bold.fg(Color::Red)));
+    }
+    Line::from(parts)
 }
 
 fn footer(model: &Model) -> Line<'static> {

@@ -34,6 +34,8 @@ enum Heard {
     Event(Box<WorkflowEvent>),
     /// The way to the server is broken; it is tried again.
     Broken(String),
+    /// It is whole again.
+    Back,
 }
 
 /// A chat at work.
@@ -174,7 +176,8 @@ impl Drive {
             // One of a run that is no longer shown comes late.
             Heard::Event(event) if event.run_id != self.model.run => {}
             Heard::Event(event) => self.model.take(*event),
-            Heard::Broken(why) => self.model.trouble(&format!("{why}; trying again")),
+            Heard::Broken(why) => self.model.reach(Some(&why)),
+            Heard::Back => self.model.reach(None),
         }
     }
 
@@ -213,7 +216,13 @@ impl Drive {
             input: Some(json::to_wire(&Value::String(text))),
             ..RunWorkflowRequest::default()
         };
-        let mut stream = self.client.run_workflow(request).await?.into_inner();
+        let mut stream = match self.client.run_workflow(request).await {
+            Ok(stream) => stream.into_inner(),
+            Err(status) => {
+                self.model.unsend();
+                return Err(status);
+            }
+        };
         let Some(first) = stream.message().await? else { return Ok(()) };
         self.model.session.clone_from(&first.session_id);
         let run = first.run_id.clone();
@@ -239,6 +248,12 @@ impl Drive {
                 let why = status.message();
                 let why = why.split_once("does not fit: ").map_or(why, |(_, why)| why);
                 why.clone_into(&mut self.model.objection);
+            }
+            Err(status) if is_unreached(&status) => {
+                // The request is as open as before: nobody has heard the answer.
+                self.model.unsend();
+                "the server does not answer; Enter sends it again"
+                    .clone_into(&mut self.model.objection);
             }
             Err(status) => {
                 // Somebody was faster, or it is over: what came of it is told by the run.
@@ -301,10 +316,13 @@ impl Drive {
                     Err(status) => status,
                     Ok(stream) => {
                         let mut stream = stream.into_inner();
+                        if std::mem::take(&mut is_broken) && told.send(Heard::Back).await.is_err() {
+                            return;
+                        }
                         loop {
                             match stream.message().await {
                                 Ok(Some(event)) => {
-                                    (after, is_broken) = (event.sequence, false);
+                                    after = event.sequence;
                                     if told.send(Heard::Event(Box::new(event))).await.is_err() {
                                         return;
                                     }
@@ -331,6 +349,14 @@ impl Drive {
             drop(self.follower.take());
         }
     }
+}
+
+/// Whether a call came to nobody, or nobody knows whether it did: saying it again does no harm.
+fn is_unreached(status: &tonic::Status) -> bool {
+    matches!(
+        status.code(),
+        tonic::Code::Unavailable | tonic::Code::DeadlineExceeded | tonic::Code::Unknown
+    )
 }
 
 /// The keyboard, on a thread of its own: reading it blocks.

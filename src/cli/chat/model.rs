@@ -76,6 +76,10 @@ pub(super) struct Model {
     pub(super) is_hidden: bool,
     /// What is being typed.
     pub(super) typed: String,
+    /// What was sent last: typed again for the person if it did not arrive.
+    pub(super) sent: String,
+    /// The server does not answer.
+    pub(super) is_away: bool,
     /// Why the last answer was not taken.
     pub(super) objection: String,
     /// Lines that the reader has gone back.
@@ -237,6 +241,25 @@ impl Model {
         self.objection.clear();
     }
 
+    /// The way to the server is broken, or whole again.
+    pub(super) fn reach(&mut self, broken: Option<&str>) {
+        let Some(why) = broken else {
+            self.is_away = false;
+            self.objection.clear();
+            return self.note("The server is back.");
+        };
+        if !std::mem::replace(&mut self.is_away, true) {
+            self.trouble(&format!("The server does not answer ({why}); trying again."));
+        }
+    }
+
+    /// What was sent did not arrive: it is there again, to be sent once more.
+    pub(super) fn unsend(&mut self) {
+        if self.typed.is_empty() {
+            self.typed = std::mem::take(&mut self.sent);
+        }
+    }
+
     fn end(&mut self, status: &str, text: &str) {
         status.clone_into(&mut self.status);
         self.speaking = None;
@@ -282,6 +305,7 @@ impl Model {
         let typed = std::mem::take(&mut self.typed);
         let text = typed.trim();
         self.scrolled = 0;
+        typed.clone_into(&mut self.sent);
         if text.is_empty() {
             return None;
         }
@@ -301,6 +325,10 @@ impl Model {
             Meaning::Reject => answer::reject(""),
             Meaning::Deny => answer::deny(""),
             Meaning::Happened => answer::happened(""),
+            Meaning::Reasoned(word) => {
+                self.objection = format!("say what should be different: {word}: …");
+                return None;
+            }
             Meaning::Unclear(why) => {
                 self.objection = why;
                 return None;

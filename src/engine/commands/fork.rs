@@ -77,6 +77,7 @@ fn refounded(event: Event, session: &SessionId, who: &Principal, from: (&RunId, 
             owner: who.id.clone(),
             door: who.door.into(),
             forked_from: Some((from.0.clone(), from.1 - 1)),
+            from: who.from.clone(),
             ..started
         });
     }

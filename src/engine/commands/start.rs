@@ -65,6 +65,7 @@ impl Engine {
             metadata: request.metadata,
             forked_from: None,
             spent_before,
+            from: who.from.clone(),
         };
         let now = self.inner.clock.now();
         let id = RunId::fresh(&self.inner.clock.fresh_stem());

@@ -14,6 +14,7 @@ use crate::kernel::message::readable;
 use crate::kernel::pattern::Draft;
 use crate::kernel::question::{Choice, Kind, Origin};
 use crate::kernel::run::Heard;
+use crate::kernel::workflow::Workflow;
 
 /// What a person may say at a point, in the order in which it is offered.
 fn verbs(point: Point, gate: &PhaseGate, frame: &Frame) -> Vec<&'static str> {
@@ -30,7 +31,7 @@ fn verbs(point: Point, gate: &PhaseGate, frame: &Frame) -> Vec<&'static str> {
 /// The question at a point. `shown` is what there is to look at.
 pub(super) fn question(
     point: Point,
-    step: &Step,
+    (step, workflow): (&Step, &Workflow),
     gate: &PhaseGate,
     frame: &Frame,
     (shown, prompt): (Value, Option<String>),
@@ -61,7 +62,7 @@ pub(super) fn question(
         prompt: prompt.unwrap_or(asked),
         context,
         options: verbs.iter().map(choice).collect(),
-        schema: Some(schema(&verbs, step)),
+        schema: Some(schema(&verbs, step, workflow)),
         patience: gate.patience.clone(),
     }
 }
@@ -86,7 +87,7 @@ fn meaning(point: Point, verb: &str) -> &'static str {
 }
 
 /// The schema of an answer: a verb alone, or with a note; a plan where one may be given.
-fn schema(verbs: &[&str], step: &Step) -> Value {
+fn schema(verbs: &[&str], step: &Step, workflow: &Workflow) -> Value {
     let mut properties = json!({"decision": {"enum": verbs}, "note": {"type": "string"}});
     let mut full = json!({
         "type": "object",
@@ -96,7 +97,7 @@ fn schema(verbs: &[&str], step: &Step) -> Value {
     let mut alone: Vec<_> = verbs.to_vec();
     if verbs.contains(&"modify") {
         alone.retain(|verb| *verb != "modify" && *verb != "revise");
-        properties["plan"] = plan_schema(step).unwrap_or_else(|| json!({}));
+        properties["plan"] = plan_schema(step, workflow).unwrap_or_else(|| json!({}));
         full["allOf"] = json!([
             {"if": {"properties": {"decision": {"const": "modify"}}},
              "then": {"required": ["decision", "plan"]}},
@@ -108,13 +109,15 @@ fn schema(verbs: &[&str], step: &Step) -> Value {
     json!({"anyOf": [full, {"enum": alone}]})
 }
 
-/// What a plan must look like: the step's own schema, or that of the last step within that has one.
-fn plan_schema(step: &Step) -> Option<Value> {
-    if let Some(schema) = step.task.output() {
+/// What a plan must look like: the schema of the step or of its agent, or that of the last step within
+/// that has one.
+fn plan_schema(step: &Step, workflow: &Workflow) -> Option<Value> {
+    let agents = || workflow.agents.get(step.task.agent()?)?.output.as_ref();
+    if let Some(schema) = step.task.output().or_else(agents) {
         return Some(schema.clone());
     }
     let block = step.task.blocks().into_iter().next()?;
-    block.iter().rev().find_map(|step| plan_schema(step))
+    block.iter().rev().find_map(|step| plan_schema(step, workflow))
 }
 
 /// What came of a question at a gate.

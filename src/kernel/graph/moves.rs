@@ -188,7 +188,8 @@ impl<'a> Place<'a> {
             }
             None => None,
         };
-        self.ask(gates::question(point, self.step, gate, self.frame, (shown, prompt)))
+        let step = (self.step, &*self.run.workflow);
+        self.ask(gates::question(point, step, gate, self.frame, (shown, prompt)))
     }
 
     pub(super) fn ask(&self, draft: Draft) -> Vec<Event> {

@@ -77,6 +77,7 @@ impl Stage {
             metadata: std::collections::BTreeMap::new(),
             forked_from: None,
             spent_before,
+            from: None,
         };
         let (run, events) = start(RunId::fresh(STEM), workflow, started, now).expect("starts");
         let mut stage = Self { run, now, journal: Vec::new(), told: String::new() };
@@ -254,7 +255,7 @@ impl Stage {
 }
 
 pub(super) fn ann() -> Principal {
-    Principal { id: "ann".into(), role: Role::User, door: "grpc" }
+    Principal { id: "ann".into(), role: Role::User, door: "grpc", from: None }
 }
 
 fn code_of(declined: &Declined) -> &'static str {

@@ -2,8 +2,6 @@
 
 use std::path::Path;
 
-use ::sled::Db;
-
 use crate::kernel::{Recorded, RunId};
 use crate::ports::{Fault, Head, StoreReport};
 use crate::store::audit::{Audit, count};
@@ -12,24 +10,24 @@ use crate::store::keys;
 use crate::store::places::Places;
 use crate::store::sled::directory::bytes_below;
 use crate::store::sled::reader;
-use crate::store::sled::shelf::fault;
 use crate::store::sled::tally::Tally;
 use crate::store::sled::values;
+use crate::store::sled::view::View;
 
 /// Reads everything, checks everything, and says what it found.
-pub(super) fn verify(db: &Db, store: &Path) -> Result<StoreReport, Fault> {
+pub(super) fn verify(view: View<'_>, store: &Path) -> Result<StoreReport, Fault> {
     let mut audit = Audit::new("sled", codec::FORMAT);
-    let before = Tally::read(db)?;
-    runs(db, &mut audit)?;
+    let before = Tally::read(view)?;
+    runs(view, &mut audit)?;
     // A run that cannot be read is told by name and not counted, and a store that is written to
     // meanwhile has no one count to be held against.
-    if audit.report.damage.is_empty() && before == Tally::read(db)? {
+    if audit.report.damage.is_empty() && before == Tally::read(view)? {
         counts(before.unwrap_or_default(), &mut audit);
     }
-    orphans(db, &mut audit)?;
-    indexes(db, &mut audit)?;
-    sessions(db, &mut audit)?;
-    parcels(db, &mut audit)?;
+    orphans(view, &mut audit)?;
+    indexes(view, &mut audit)?;
+    sessions(view, &mut audit)?;
+    parcels(view, &mut audit)?;
     if let Ok(blobs) = bytes_below(&store.join("blobs"))
         && blobs > 0
     {
@@ -51,8 +49,8 @@ fn counts(told: Tally, audit: &mut Audit) {
 }
 
 /// Every head, with its journal folded anew.
-fn runs(db: &Db, audit: &mut Audit) -> Result<(), Fault> {
-    for row in reader::span(db, &[keys::HEAD], None) {
+fn runs(view: View<'_>, audit: &mut Audit) -> Result<(), Fault> {
+    for row in reader::span(view, &[keys::HEAD], None) {
         let run = match reader::run_of(row) {
             Ok(run) => run,
             Err(what) => {
@@ -60,7 +58,7 @@ fn runs(db: &Db, audit: &mut Audit) -> Result<(), Fault> {
                 continue;
             }
         };
-        let stored = match reader::stored_head(db, &run) {
+        let stored = match reader::stored_head(view, &run) {
             Ok(Some(stored)) => stored,
             Ok(None) => continue, // pruned meanwhile
             Err(what) => {
@@ -68,32 +66,37 @@ fn runs(db: &Db, audit: &mut Audit) -> Result<(), Fault> {
                 continue;
             }
         };
-        let journal = match journal(db, &stored.head) {
+        let journal = match journal(view, &stored.head) {
             Ok(journal) => journal,
             Err(what) => {
                 audit.damage(what.to_string());
                 continue;
             }
         };
-        let definition = reader::definition(db, &stored.head.definition);
+        let definition = reader::definition(view, &stored.head.definition);
         let definition = definition.unwrap_or_else(|what| {
             audit.damage(what.to_string());
             None
         });
         audit.run(&stored.head, &journal, definition.as_deref());
-        places(db, &run, &stored, audit)?;
+        places(view, &run, &stored, audit)?;
     }
     Ok(())
 }
 
 /// A journal up to its head: a run that lives may grow while it is read.
-fn journal(db: &Db, head: &Head) -> Result<Vec<Recorded>, Fault> {
+fn journal(view: View<'_>, head: &Head) -> Result<Vec<Recorded>, Fault> {
     let length = usize::try_from(head.version).unwrap_or(usize::MAX);
-    reader::events(db, &head.run, 0, length)
+    reader::events(view, &head.run, 0, length)
 }
 
 /// Every place where a run must be found is there.
-fn places(db: &Db, run: &RunId, stored: &StoredHead, audit: &mut Audit) -> Result<(), Fault> {
+fn places(
+    view: View<'_>,
+    run: &RunId,
+    stored: &StoredHead,
+    audit: &mut Audit,
+) -> Result<(), Fault> {
     let Some(packed) = keys::pack(run) else { return Ok(()) };
     let head = &stored.head;
     let places = Places::of(head);
@@ -105,8 +108,8 @@ fn places(db: &Db, run: &RunId, stored: &StoredHead, audit: &mut Audit) -> Resul
     expected.extend(places.going.then(|| keys::going(&packed)));
     expected.extend(stored.key.as_ref().map(|key| keys::idempotency(&head.owner, key)));
     for key in expected {
-        let is_there = db.contains_key(&key).map_err(|error| fault(&error))?;
-        if !is_there && reader::stored_head(db, run)?.as_ref() == Some(stored) {
+        let is_there = view.has(&key)?;
+        if !is_there && reader::stored_head(view, run)?.as_ref() == Some(stored) {
             audit.damage(format!("run `{run}`: missing from index `{}`", char::from(key[0])));
         }
     }
@@ -114,26 +117,27 @@ fn places(db: &Db, run: &RunId, stored: &StoredHead, audit: &mut Audit) -> Resul
 }
 
 /// Every entry belongs to a run, and every piece to a value.
-fn orphans(db: &Db, audit: &mut Audit) -> Result<(), Fault> {
+fn orphans(view: View<'_>, audit: &mut Audit) -> Result<(), Fault> {
     let mut last = None;
-    for row in reader::span(db, &[keys::ENTRY], None) {
-        let (key, place) = row.map_err(|error| fault(&error))?;
+    for row in reader::span(view, &[keys::ENTRY], None) {
+        let (key, place) = row?;
         let Some((run, first)) = keys::read_entry(&key) else {
             audit.damage("an entry lies under a key that is none".into());
             continue;
         };
-        if last.as_ref() != Some(&run) && reader::stored_head(db, &run).is_ok_and(|h| h.is_none()) {
+        if last.as_ref() != Some(&run) && reader::stored_head(view, &run).is_ok_and(|h| h.is_none())
+        {
             audit.damage(format!("run `{run}`: an entry at version {first} but no head"));
         }
-        if let Err(what) = reader::entry(db, &key, place) {
+        if let Err(what) = reader::entry(view, &key, place) {
             audit.damage(what.to_string());
         }
         last = Some(run);
     }
-    for row in reader::span(db, &[keys::PIECE], None) {
-        let (key, _) = row.map_err(|error| fault(&error))?;
+    for row in reader::span(view, &[keys::PIECE], None) {
+        let (key, _) = row?;
         let of = key.get(1..key.len().saturating_sub(2)).unwrap_or_default();
-        let place = db.get(of).map_err(|error| fault(&error))?;
+        let place = view.get(of)?;
         if place.is_none_or(|place| values::pieces(&place) == 0) {
             audit.damage("a piece of a value that is not there".into());
         }
@@ -142,17 +146,17 @@ fn orphans(db: &Db, audit: &mut Audit) -> Result<(), Fault> {
 }
 
 /// No index names a run that does not belong there.
-fn indexes(db: &Db, audit: &mut Audit) -> Result<(), Fault> {
+fn indexes(view: View<'_>, audit: &mut Audit) -> Result<(), Fault> {
     for prefix in [keys::WAITING, keys::DUE, keys::GOING, keys::OVER, keys::SESSION_RUN] {
-        for row in reader::span(db, &[prefix], None) {
-            let (key, _) = row.map_err(|error| fault(&error))?;
+        for row in reader::span(view, &[prefix], None) {
+            let (key, _) = row?;
             let Some(run) = keys::run_at_end(&key) else {
                 audit.damage(format!("index `{}` names no run", char::from(prefix)));
                 continue;
             };
-            let Ok(stored) = reader::stored_head(db, &run) else { continue };
+            let Ok(stored) = reader::stored_head(view, &run) else { continue };
             let belongs = stored.is_some_and(|stored| belongs(&key, &stored.head));
-            let is_there = db.contains_key(&key).map_err(|error| fault(&error))?;
+            let is_there = view.has(&key)?;
             if !belongs && is_there {
                 let index = char::from(prefix);
                 audit.damage(format!("run `{run}`: does not belong in index `{index}`"));
@@ -176,12 +180,12 @@ fn belongs(key: &[u8], head: &Head) -> bool {
 }
 
 /// Every due place has its parcel.
-fn parcels(db: &Db, audit: &mut Audit) -> Result<(), Fault> {
-    for row in reader::span(db, &[keys::PARCEL_DUE], None) {
-        let (place, _) = row.map_err(|error| fault(&error))?;
-        let parcel = keys::read_parcel_due(&place).map(|(_, key)| db.contains_key(key));
-        let is_there = parcel.transpose().map_err(|error| fault(&error))?.unwrap_or(false);
-        if !is_there && db.contains_key(&place).map_err(|error| fault(&error))? {
+fn parcels(view: View<'_>, audit: &mut Audit) -> Result<(), Fault> {
+    for row in reader::span(view, &[keys::PARCEL_DUE], None) {
+        let (place, _) = row?;
+        let parcel = keys::read_parcel_due(&place).map(|(_, key)| view.has(&key));
+        let is_there = parcel.transpose()?.unwrap_or(false);
+        if !is_there && view.has(&place)? {
             audit.damage("a due parcel is not there".into());
         }
     }
@@ -189,11 +193,11 @@ fn parcels(db: &Db, audit: &mut Audit) -> Result<(), Fault> {
 }
 
 /// Every session, key, definition, parcel and hook checks out.
-fn sessions(db: &Db, audit: &mut Audit) -> Result<(), Fault> {
+fn sessions(view: View<'_>, audit: &mut Audit) -> Result<(), Fault> {
     for prefix in [keys::SESSION, keys::KEY, keys::DEFINITION, keys::PARCEL, keys::HOOK] {
-        for row in reader::span(db, &[prefix], None) {
-            let (key, _) = row.map_err(|error| fault(&error))?;
-            let Some(record) = reader::record(db, &key)? else { continue };
+        for row in reader::span(view, &[prefix], None) {
+            let (key, _) = row?;
+            let Some(record) = reader::record(view, &key)? else { continue };
             let outcome = match prefix {
                 keys::SESSION => codec::unseal_session(&key, &record).map(|_| ()),
                 _ => codec::unseal(&key, &record).map(|_| ()),

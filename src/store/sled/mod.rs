@@ -7,15 +7,16 @@ mod directory;
 mod group;
 mod prepared;
 mod reader;
+mod recent;
 mod shelf;
 mod tally;
 mod tide;
 mod values;
+mod view;
 mod wal;
 
 use std::sync::Arc;
 
-use ::sled::Db;
 use async_trait::async_trait;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_blocking;
@@ -34,9 +35,11 @@ use crate::store::sled::committer::{Committer, Health, Job, QUEUE_MAX};
 use crate::store::sled::directory::Directory;
 use crate::store::sled::group::Errand;
 use crate::store::sled::prepared::{Prepared, Sealed};
+use crate::store::sled::recent::Recent;
 use crate::store::sled::shelf::Shelf;
 use crate::store::sled::tally::Tally;
 use crate::store::sled::tide::Tide;
+use crate::store::sled::view::View;
 use crate::store::sled::wal::{Unread, Wal};
 
 /// Journals in a directory.
@@ -56,7 +59,7 @@ impl SledJournal {
         let failed = |source| OpenError::of(&config.dir, source);
         let wal = replayed(config, &shelf)?;
         let tide = Tide::open(&config.dir).map_err(failed)?;
-        shelf.check(|db| tide.check(&config.dir, db))?;
+        shelf.check(|view| tide.check(&config.dir, view))?;
         let epoch = next_epoch(&shelf)?;
         let tally = shelf.with(Tally::read).map_err(|fault| damaged(&shelf, &fault))?;
         let finished = shelf.directory.finish();
@@ -71,6 +74,7 @@ impl SledJournal {
             health: Arc::clone(&health),
             tide,
             tally: tally.unwrap_or_default(),
+            recent: Recent::default(),
             wal,
             written: 0,
         };
@@ -90,7 +94,7 @@ impl SledJournal {
     /// what it could not make durable, and whoever saw it would take it for a fact (J2).
     async fn ask<T: Send + 'static>(
         &self,
-        question: impl FnOnce(&Db) -> Result<T, Fault> + Send + 'static,
+        question: impl FnOnce(View<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, Fault> {
         self.health.check_failure()?;
         let shelf = Arc::clone(&self.shelf);
@@ -133,7 +137,7 @@ fn plain(error: AppendError) -> Fault {
 
 /// Gives sled what it was not made to sync before the last process ended.
 fn replayed(config: &StoreConfig, shelf: &Shelf) -> Result<Wal, OpenError> {
-    let settled = shelf.with(|db| match reader::record(db, keys::SETTLED)? {
+    let settled = shelf.with(|view| match reader::record(view, keys::SETTLED)? {
         None => Ok(0),
         Some(record) => {
             let bytes = codec::unseal(keys::SETTLED, &record)?;
@@ -163,16 +167,16 @@ fn replayed(config: &StoreConfig, shelf: &Shelf) -> Result<Wal, OpenError> {
 
 /// Counts this opening, durably, so that its fences are above those of every earlier one (J4).
 fn next_epoch(shelf: &Shelf) -> Result<u64, OpenError> {
-    let counted = shelf.with(|db| {
-        let epoch: u64 = match reader::record(db, keys::EPOCH)? {
+    let counted = shelf.with(|view| {
+        let epoch: u64 = match reader::record(view, keys::EPOCH)? {
             Some(record) => codec::unseal_json(keys::EPOCH, &record)?,
             None if shelf.directory.is_new() => 0,
             None => return Err(Fault::Corrupt("the count of its openings is missing".into())),
         };
         let record = codec::seal_json(keys::EPOCH, &(epoch + 1))?;
         failpoint::hit("store.before_epoch");
-        db.insert(keys::EPOCH, record).map_err(|error| shelf::fault(&error))?;
-        db.flush().map_err(|error| shelf::fault(&error))?;
+        view.db().insert(keys::EPOCH, record).map_err(|error| shelf::fault(&error))?;
+        view.db().flush().map_err(|error| shelf::fault(&error))?;
         shelf.sync()?;
         failpoint::hit("store.after_epoch");
         Ok(epoch + 1)
@@ -199,12 +203,12 @@ impl Journal for SledJournal {
         limit: usize,
     ) -> Result<Vec<Recorded>, Fault> {
         let run = run.clone();
-        self.ask(move |db| reader::events(db, &run, after, limit)).await
+        self.ask(move |view| reader::events(view, &run, after, limit)).await
     }
 
     async fn head(&self, run: &RunId) -> Result<Option<Head>, Fault> {
         let run = run.clone();
-        self.ask(move |db| reader::head(db, &run)).await
+        self.ask(move |view| reader::head(view, &run)).await
     }
 
     async fn heads(
@@ -214,12 +218,12 @@ impl Journal for SledJournal {
         limit: usize,
     ) -> Result<Page<Head>, Fault> {
         let (filter, cursor) = (filter.clone(), cursor.map(str::to_owned));
-        self.ask(move |db| reader::heads(db, &filter, cursor.as_deref(), limit)).await
+        self.ask(move |view| reader::heads(view, &filter, cursor.as_deref(), limit)).await
     }
 
     async fn session(&self, session: &SessionId) -> Result<Option<SessionRow>, Fault> {
         let session = session.clone();
-        self.ask(move |db| reader::session(db, &session)).await
+        self.ask(move |view| reader::session(view, &session)).await
     }
 
     async fn sessions(
@@ -229,7 +233,8 @@ impl Journal for SledJournal {
         limit: usize,
     ) -> Result<Page<SessionRow>, Fault> {
         let (owner, cursor) = (owner.map(str::to_owned), cursor.map(str::to_owned));
-        self.ask(move |db| reader::sessions(db, owner.as_deref(), cursor.as_deref(), limit)).await
+        self.ask(move |view| reader::sessions(view, owner.as_deref(), cursor.as_deref(), limit))
+            .await
     }
 
     async fn put_session(&self, row: SessionRow) -> Result<(), AppendError> {
@@ -241,31 +246,31 @@ impl Journal for SledJournal {
 
     async fn key(&self, owner: &str, key: &str) -> Result<Option<KeyRow>, Fault> {
         let (owner, key) = (owner.to_owned(), key.to_owned());
-        self.ask(move |db| reader::key(db, &owner, &key)).await
+        self.ask(move |view| reader::key(view, &owner, &key)).await
     }
 
     async fn key_of(&self, run: &RunId) -> Result<Option<(String, KeyRow)>, Fault> {
         let run = run.clone();
-        self.ask(move |db| reader::key_of(db, &run)).await
+        self.ask(move |view| reader::key_of(view, &run)).await
     }
 
     async fn waiting(&self, cursor: Option<&str>, limit: usize) -> Result<Page<Head>, Fault> {
         let cursor = cursor.map(str::to_owned);
-        self.ask(move |db| reader::waiting(db, cursor.as_deref(), limit)).await
+        self.ask(move |view| reader::waiting(view, cursor.as_deref(), limit)).await
     }
 
     async fn due(&self, now: Millis, limit: usize) -> Result<Vec<(Millis, RunId)>, Fault> {
-        self.ask(move |db| reader::due(db, now, limit)).await
+        self.ask(move |view| reader::due(view, now, limit)).await
     }
 
     async fn next_due(&self) -> Result<Option<Millis>, Fault> {
-        let soonest = self.ask(|db| reader::due(db, Millis(u64::MAX), 1)).await?;
+        let soonest = self.ask(|view| reader::due(view, Millis(u64::MAX), 1)).await?;
         Ok(soonest.first().map(|(at, _)| *at))
     }
 
     async fn running(&self, cursor: Option<&str>, limit: usize) -> Result<Page<RunId>, Fault> {
         let cursor = cursor.map(str::to_owned);
-        self.ask(move |db| reader::running(db, cursor.as_deref(), limit)).await
+        self.ask(move |view| reader::running(view, cursor.as_deref(), limit)).await
     }
 
     async fn claim(
@@ -293,15 +298,15 @@ impl Journal for SledJournal {
 
     async fn definition(&self, digest: &str) -> Result<Option<String>, Fault> {
         let digest = digest.to_owned();
-        self.ask(move |db| reader::definition(db, &digest)).await
+        self.ask(move |view| reader::definition(view, &digest)).await
     }
 
     async fn parcels(&self, now: Millis, limit: usize) -> Result<Vec<Parcel>, Fault> {
-        self.ask(move |db| reader::parcels(db, now, limit)).await
+        self.ask(move |view| reader::parcels(view, now, limit)).await
     }
 
     async fn next_parcel(&self) -> Result<Option<Millis>, Fault> {
-        let soonest = self.ask(|db| reader::parcels(db, Millis(u64::MAX), 1)).await?;
+        let soonest = self.ask(|view| reader::parcels(view, Millis(u64::MAX), 1)).await?;
         Ok(soonest.first().map(|parcel| parcel.due))
     }
 
@@ -316,7 +321,7 @@ impl Journal for SledJournal {
 
     async fn hooks(&self, run: &RunId) -> Result<Vec<HookRow>, Fault> {
         let run = run.clone();
-        self.ask(move |db| reader::hooks(db, &run)).await
+        self.ask(move |view| reader::hooks(view, &run)).await
     }
 
     async fn remove_hook(&self, run: &RunId, id: &str) -> Result<(), Fault> {
@@ -330,7 +335,7 @@ impl Journal for SledJournal {
 
     async fn verify(&self) -> Result<StoreReport, Fault> {
         let store = self.shelf.directory.store();
-        self.ask(move |db| audit::verify(db, &store)).await
+        self.ask(move |view| audit::verify(view, &store)).await
     }
 
     fn is_healthy(&self) -> bool {

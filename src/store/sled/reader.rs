@@ -3,26 +3,34 @@
 
 use std::ops::Bound;
 
-use ::sled::{Db, IVec, Iter};
+use ::sled::IVec;
 
 use crate::kernel::{Millis, Recorded, RunId, SessionId, Version};
 use crate::ports::{Fault, Head, HookRow, KeyRow, Page, Parcel, RunFilter, SessionRow};
 use crate::store::codec::{self, StoredHead};
 use crate::store::keys;
 use crate::store::places::{self, Places, Waiting};
-use crate::store::sled::shelf::fault;
 use crate::store::sled::values;
+use crate::store::sled::view::{Row, View};
 
 /// Everything whose key begins with `prefix`, after the key `after` if one is given.
-pub(super) fn span(db: &Db, prefix: &[u8], after: Option<Vec<u8>>) -> Iter {
+pub(super) fn span<'a>(
+    view: View<'a>,
+    prefix: &[u8],
+    after: Option<Vec<u8>>,
+) -> impl Iterator<Item = Row> + use<'a> {
     let from = after.map_or_else(|| Bound::Included(prefix.to_vec()), Bound::Excluded);
-    db.range((from, end_of(prefix)))
+    view.rows((from, end_of(prefix)))
 }
 
-/// The same, below the key `before` if one is given: for listings that go downwards.
-fn span_below(db: &Db, prefix: &[u8], before: Option<Vec<u8>>) -> Iter {
+/// The same downwards, below the key `before` if one is given.
+fn span_below<'a>(
+    view: View<'a>,
+    prefix: &[u8],
+    before: Option<Vec<u8>>,
+) -> impl Iterator<Item = Row> + use<'a> {
     let to = before.map_or_else(|| end_of(prefix), Bound::Excluded);
-    db.range((Bound::Included(prefix.to_vec()), to))
+    view.rows_back((Bound::Included(prefix.to_vec()), to))
 }
 
 fn end_of(prefix: &[u8]) -> Bound<Vec<u8>> {
@@ -37,34 +45,30 @@ fn end_of(prefix: &[u8]) -> Bound<Vec<u8>> {
 }
 
 /// The whole record at a key.
-pub(super) fn record(db: &Db, key: &[u8]) -> Result<Option<IVec>, Fault> {
-    match get(db, key)? {
-        Some(place) => values::join(key, place, |piece| get(db, piece)).map(Some),
+pub(super) fn record(view: View<'_>, key: &[u8]) -> Result<Option<IVec>, Fault> {
+    match view.get(key)? {
+        Some(place) => values::join(key, place, |piece| view.get(piece)).map(Some),
         None => Ok(None),
     }
 }
 
-fn get(db: &Db, key: &[u8]) -> Result<Option<IVec>, Fault> {
-    db.get(key).map_err(|error| fault(&error))
-}
-
 /// A head with what the store keeps beside it.
-pub(super) fn stored_head(db: &Db, run: &RunId) -> Result<Option<StoredHead>, Fault> {
+pub(super) fn stored_head(view: View<'_>, run: &RunId) -> Result<Option<StoredHead>, Fault> {
     let Some(key) = keys::pack(run).map(|packed| keys::head(&packed)) else { return Ok(None) };
-    match record(db, &key)? {
+    match record(view, &key)? {
         Some(record) => Ok(Some(codec::unseal_head(&key, &record)?)),
         None => Ok(None),
     }
 }
 
 /// A run's head.
-pub(super) fn head(db: &Db, run: &RunId) -> Result<Option<Head>, Fault> {
-    Ok(stored_head(db, run)?.map(|stored| stored.head))
+pub(super) fn head(view: View<'_>, run: &RunId) -> Result<Option<Head>, Fault> {
+    Ok(stored_head(view, run)?.map(|stored| stored.head))
 }
 
 /// Events of a run after `after`, at most `limit`.
 pub(super) fn events(
-    db: &Db,
+    view: View<'_>,
     run: &RunId,
     after: Version,
     limit: usize,
@@ -73,30 +77,29 @@ pub(super) fn events(
     let Some(wanted) = after.checked_add(1) else { return Ok(Vec::new()) };
     let up_to = keys::entry(&packed, wanted);
     // The wanted version may lie within an entry that begins before it.
-    let mut begin =
-        db.range((Bound::Included(keys::entries(&packed)), Bound::Included(up_to.clone())));
-    let begin = match begin.next_back() {
-        Some(row) => row.map_err(|error| fault(&error))?.0.to_vec(),
+    let before = (Bound::Included(keys::entries(&packed)), Bound::Included(up_to.clone()));
+    let begin = match view.rows_back(before).next() {
+        Some(row) => row?.0.to_vec(),
         None => up_to,
     };
     let mut events = Vec::new();
-    for row in db.range((Bound::Included(begin), end_of(&keys::entries(&packed)))) {
+    for row in view.rows((Bound::Included(begin), end_of(&keys::entries(&packed)))) {
         if events.len() >= limit {
             break;
         }
-        let (key, place) = row.map_err(|error| fault(&error))?;
-        events.extend(entry(db, &key, place)?.into_iter().filter(|event| event.version > after));
+        let (key, place) = row?;
+        events.extend(entry(view, &key, place)?.into_iter().filter(|event| event.version > after));
     }
     events.truncate(limit);
     Ok(events)
 }
 
 /// The events of one entry.
-pub(super) fn entry(db: &Db, key: &[u8], place: IVec) -> Result<Vec<Recorded>, Fault> {
+pub(super) fn entry(view: View<'_>, key: &[u8], place: IVec) -> Result<Vec<Recorded>, Fault> {
     let Some((run, first)) = keys::read_entry(key) else {
         return Err(Fault::Corrupt("an entry lies under a key that is none".into()));
     };
-    let record = values::join(key, place, |piece| get(db, piece))?;
+    let record = values::join(key, place, |piece| view.get(piece))?;
     codec::unseal_events(key, &record, first).map_err(|bad| match Fault::from(bad) {
         Fault::Corrupt(what) => Fault::Corrupt(format!("run `{run}` at version {first}: {what}")),
         fault @ (Fault::Permanent(_) | Fault::Retriable(_)) => fault,
@@ -105,7 +108,7 @@ pub(super) fn entry(db: &Db, key: &[u8], place: IVec) -> Result<Vec<Recorded>, F
 
 /// Heads, newest run first.
 pub(super) fn heads(
-    db: &Db,
+    view: View<'_>,
     filter: &RunFilter,
     cursor: Option<&str>,
     limit: usize,
@@ -114,24 +117,24 @@ pub(super) fn heads(
     let Some(cursor) = places::optional(cursor, read) else { return Ok(places::nothing()) };
     let rows = match &filter.session {
         Some(session) => span_below(
-            db,
+            view,
             &keys::session_runs(session),
             cursor.map(|run| keys::session_run(session, &run)),
         ),
-        None => span_below(db, &[keys::HEAD], cursor.map(|run| keys::head(&run))),
+        None => span_below(view, &[keys::HEAD], cursor.map(|run| keys::head(&run))),
     };
-    let rows = rows.rev().map(|row| {
+    let rows = rows.map(|row| {
         let run = run_of(row)?;
-        let head = head(db, &run)?.filter(|head| places::matches(filter, head));
+        let head = head(view, &run)?.filter(|head| places::matches(filter, head));
         Ok((run.to_string(), head))
     });
     places::page(rows, limit)
 }
 
 /// A session.
-pub(super) fn session(db: &Db, session: &SessionId) -> Result<Option<SessionRow>, Fault> {
+pub(super) fn session(view: View<'_>, session: &SessionId) -> Result<Option<SessionRow>, Fault> {
     let key = keys::session(session);
-    match record(db, &key)? {
+    match record(view, &key)? {
         Some(record) => Ok(Some(codec::unseal_session(&key, &record)?)),
         None => Ok(None),
     }
@@ -139,7 +142,7 @@ pub(super) fn session(db: &Db, session: &SessionId) -> Result<Option<SessionRow>
 
 /// Sessions, by their ids downwards.
 pub(super) fn sessions(
-    db: &Db,
+    view: View<'_>,
     owner: Option<&str>,
     cursor: Option<&str>,
     limit: usize,
@@ -147,9 +150,9 @@ pub(super) fn sessions(
     let read = |cursor: &str| SessionId::parse(cursor).ok();
     let Some(cursor) = places::optional(cursor, read) else { return Ok(places::nothing()) };
     let below = cursor.map(|session| keys::session(&session));
-    let rows = span_below(db, &[keys::SESSION], below).rev().map(|row| {
-        let (key, place) = row.map_err(|error| fault(&error))?;
-        let record = values::join(&key, place, |piece| get(db, piece))?;
+    let rows = span_below(view, &[keys::SESSION], below).map(|row| {
+        let (key, place) = row?;
+        let record = values::join(&key, place, |piece| view.get(piece))?;
         let row = codec::unseal_session(&key, &record)?;
         let is_wanted = owner.is_none_or(|owner| row.owner == owner);
         Ok((row.session.to_string(), is_wanted.then_some(row)))
@@ -158,59 +161,67 @@ pub(super) fn sessions(
 }
 
 /// What an idempotency key stands for.
-pub(super) fn key(db: &Db, owner: &str, text: &str) -> Result<Option<KeyRow>, Fault> {
+pub(super) fn key(view: View<'_>, owner: &str, text: &str) -> Result<Option<KeyRow>, Fault> {
     let key = keys::idempotency(owner, text);
-    match record(db, &key)? {
+    match record(view, &key)? {
         Some(record) => Ok(Some(codec::unseal_json(&key, &record)?)),
         None => Ok(None),
     }
 }
 
 /// The idempotency key of a run.
-pub(super) fn key_of(db: &Db, run: &RunId) -> Result<Option<(String, KeyRow)>, Fault> {
-    let Some(StoredHead { key: Some(text), head, .. }) = stored_head(db, run)? else {
+pub(super) fn key_of(view: View<'_>, run: &RunId) -> Result<Option<(String, KeyRow)>, Fault> {
+    let Some(StoredHead { key: Some(text), head, .. }) = stored_head(view, run)? else {
         return Ok(None);
     };
-    Ok(key(db, &head.owner, &text)?.map(|row| (text, row)))
+    Ok(key(view, &head.owner, &text)?.map(|row| (text, row)))
 }
 
 /// J7: the inbox.
-pub(super) fn waiting(db: &Db, cursor: Option<&str>, limit: usize) -> Result<Page<Head>, Fault> {
+pub(super) fn waiting(
+    view: View<'_>,
+    cursor: Option<&str>,
+    limit: usize,
+) -> Result<Page<Head>, Fault> {
     let read = |cursor: &str| {
         let (place, run) = Waiting::read_cursor(cursor)?;
         Some(keys::waiting(place, &keys::pack(&run)?))
     };
     let Some(after) = places::optional(cursor, read) else { return Ok(places::nothing()) };
-    let rows = span(db, &[keys::WAITING], after).map(|row| {
-        let (key, _) = row.map_err(|error| fault(&error))?;
+    let rows = span(view, &[keys::WAITING], after).map(|row| {
+        let (key, _) = row?;
         let (place, run) = keys::read_waiting(&key).ok_or_else(no_run)?;
         // The run may have moved on since the index was read.
-        let head = head(db, &run)?.filter(|head| Places::of(head).waiting == Some(place));
+        let head = head(view, &run)?.filter(|head| Places::of(head).waiting == Some(place));
         Ok((place.cursor(&run), head))
     });
     places::page(rows, limit)
 }
 
 /// J7: runs whose clock is due.
-pub(super) fn due(db: &Db, now: Millis, limit: usize) -> Result<Vec<(Millis, RunId)>, Fault> {
-    timed(db, keys::DUE, limit, |at| at <= now)
+pub(super) fn due(
+    view: View<'_>,
+    now: Millis,
+    limit: usize,
+) -> Result<Vec<(Millis, RunId)>, Fault> {
+    timed(view, keys::DUE, limit, |at| at <= now)
 }
 
 /// Runs that were over before `before`, the longest over first.
-pub(super) fn over(db: &Db, before: Millis, limit: usize) -> Result<Vec<RunId>, Fault> {
-    let rows = timed(db, keys::OVER, limit, |at| at < before)?;
+pub(super) fn over(view: View<'_>, before: Millis, limit: usize) -> Result<Vec<RunId>, Fault> {
+    let rows = timed(view, keys::OVER, limit, |at| at < before)?;
     Ok(rows.into_iter().map(|(_, run)| run).collect())
 }
 
 fn timed(
-    db: &Db,
+    view: View<'_>,
     prefix: u8,
     limit: usize,
     is_wanted: impl Fn(Millis) -> bool,
 ) -> Result<Vec<(Millis, RunId)>, Fault> {
     let mut rows = Vec::new();
-    for row in span(db, &[prefix], None).take(limit) {
-        let (key, _) = row.map_err(|error| fault(&error))?;
+    for row in span(view, &[prefix], None).take(limit) {
+        let (key, _) = row?;
         let (at, run) = keys::read_timed(&key).ok_or_else(no_run)?;
         if !is_wanted(at) {
             break;
@@ -221,10 +232,14 @@ fn timed(
 }
 
 /// J7: runs that owe something.
-pub(super) fn running(db: &Db, cursor: Option<&str>, limit: usize) -> Result<Page<RunId>, Fault> {
+pub(super) fn running(
+    view: View<'_>,
+    cursor: Option<&str>,
+    limit: usize,
+) -> Result<Page<RunId>, Fault> {
     let read = |cursor: &str| RunId::parse(cursor).ok().and_then(|run| keys::pack(&run));
     let Some(after) = places::optional(cursor, read) else { return Ok(places::nothing()) };
-    let rows = span(db, &[keys::GOING], after.map(|run| keys::going(&run))).map(|row| {
+    let rows = span(view, &[keys::GOING], after.map(|run| keys::going(&run))).map(|row| {
         let run = run_of(row)?;
         Ok((run.to_string(), Some(run)))
     });
@@ -232,26 +247,26 @@ pub(super) fn running(db: &Db, cursor: Option<&str>, limit: usize) -> Result<Pag
 }
 
 /// A definition.
-pub(super) fn definition(db: &Db, digest: &str) -> Result<Option<String>, Fault> {
+pub(super) fn definition(view: View<'_>, digest: &str) -> Result<Option<String>, Fault> {
     let key = keys::definition(digest);
-    let Some(record) = record(db, &key)? else { return Ok(None) };
+    let Some(record) = record(view, &key)? else { return Ok(None) };
     let text = String::from_utf8(codec::unseal(&key, &record)?.to_vec());
     text.map(Some).map_err(|_| Fault::Corrupt(format!("definition `{digest}` is not text")))
 }
 
 /// Parcels that are due at `now` or before, the soonest first.
-pub(super) fn parcels(db: &Db, now: Millis, limit: usize) -> Result<Vec<Parcel>, Fault> {
+pub(super) fn parcels(view: View<'_>, now: Millis, limit: usize) -> Result<Vec<Parcel>, Fault> {
     let mut due = Vec::new();
-    for row in span(db, &[keys::PARCEL_DUE], None) {
+    for row in span(view, &[keys::PARCEL_DUE], None) {
         if due.len() >= limit {
             break;
         }
-        let (place, _) = row.map_err(|error| fault(&error))?;
+        let (place, _) = row?;
         let Some((at, key)) = keys::read_parcel_due(&place) else { return Err(no_run()) };
         if at > now {
             break;
         }
-        if let Some(record) = record(db, &key)? {
+        if let Some(record) = record(view, &key)? {
             due.push(codec::unseal_json(&key, &record)?);
         }
     }
@@ -259,20 +274,20 @@ pub(super) fn parcels(db: &Db, now: Millis, limit: usize) -> Result<Vec<Parcel>,
 }
 
 /// The hooks of a run.
-pub(super) fn hooks(db: &Db, run: &RunId) -> Result<Vec<HookRow>, Fault> {
+pub(super) fn hooks(view: View<'_>, run: &RunId) -> Result<Vec<HookRow>, Fault> {
     let Some(packed) = keys::pack(run) else { return Ok(Vec::new()) };
     let mut hooks = Vec::new();
-    for row in span(db, &keys::of_run(keys::HOOK, &packed), None) {
-        let (key, place) = row.map_err(|error| fault(&error))?;
-        let record = values::join(&key, place, |piece| get(db, piece))?;
+    for row in span(view, &keys::of_run(keys::HOOK, &packed), None) {
+        let (key, place) = row?;
+        let record = values::join(&key, place, |piece| view.get(piece))?;
         hooks.push(codec::unseal_json(&key, &record)?);
     }
     Ok(hooks)
 }
 
 /// The run at the end of a row's key.
-pub(super) fn run_of(row: ::sled::Result<(IVec, IVec)>) -> Result<RunId, Fault> {
-    let (key, _) = row.map_err(|error| fault(&error))?;
+pub(super) fn run_of(row: Row) -> Result<RunId, Fault> {
+    let (key, _) = row?;
     keys::run_at_end(&key).ok_or_else(no_run)
 }
 

@@ -1,5 +1,5 @@
-//! Shelf: the open database, and the handle by which it is made durable. It is closed and opened
-//! again now and then, under its readers' feet but never in their hands.
+//! Shelf: the open database with what it is yet to be given, and the handle by which it is made
+//! durable. It is closed and opened again now and then, under its readers' feet but never in their hands.
 
 use std::fs::{File, OpenOptions};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,6 +15,7 @@ use crate::store::codec;
 use crate::store::config::{OpenError, StoreConfig};
 use crate::store::keys;
 use crate::store::sled::directory::Directory;
+use crate::store::sled::view::{self, Fresh, View};
 use crate::store::sled::wal::Write;
 
 /// sled lets go of its file a moment after it is dropped; this is how long we wait for it.
@@ -27,12 +28,19 @@ const HOUSEKEEPING_MS: u64 = 500;
 #[derive(Debug)]
 pub(super) struct Shelf {
     /// None after closing. Readers hold it for the length of one query, the writer for one group.
-    db: RwLock<Option<Db>>,
+    open: RwLock<Option<Open>>,
     /// Our own handle of sled's log: `flush` writes it but does not make it durable.
     log: File,
     config: StoreConfig,
     /// Last, so that the lock is the last thing to go.
     pub(super) directory: Directory,
+}
+
+/// What sled holds, and what it has not been given yet.
+#[derive(Debug)]
+struct Open {
+    db: Db,
+    fresh: Fresh,
 }
 
 impl Shelf {
@@ -42,60 +50,75 @@ impl Shelf {
         let path = directory.store().join("db");
         let log = OpenOptions::new().write(true).open(&path);
         let log = log.map_err(|source| OpenError::of(&path, source))?;
-        Ok(Self { db: RwLock::new(Some(db)), log, config: config.clone(), directory })
+        let open = Open { db, fresh: Fresh::default() };
+        Ok(Self { open: RwLock::new(Some(open)), log, config: config.clone(), directory })
     }
 
-    /// Asks the database something.
-    pub(super) fn with<T>(&self, ask: impl FnOnce(&Db) -> Result<T, Fault>) -> Result<T, Fault> {
-        let db = self.db.read().unwrap_or_else(PoisonError::into_inner);
-        match db.as_ref() {
-            Some(db) => ask(db),
+    /// Asks the store something.
+    pub(super) fn with<T>(
+        &self,
+        ask: impl FnOnce(View<'_>) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        match open.as_ref() {
+            Some(open) => ask(View::new(&open.db, &open.fresh)),
             None => Err(Fault::Retriable("the store is closed".into())),
         }
     }
 
-    /// Writes to the database while nobody reads it: a query sees all of a group or nothing of it
-    /// (J1). Not as one batch of sled's: that rolls its log twice and wakes all its threads, and the
-    /// write-ahead log makes the group whole again anyway should we die in between.
+    /// Shows a group to whoever asks from now on: all of it or nothing of it (J1). sled gets at once
+    /// what is written once, so that a settlement has little to do, and then what is written over and
+    /// over. Single writes, not one batch of sled's: that rolls its log twice and wakes all its
+    /// threads, and should we die in between, the write-ahead log has everything.
     pub(super) fn write(&self, writes: Vec<Write>) -> Result<(), Fault> {
-        let db = self.db.write().unwrap_or_else(PoisonError::into_inner);
-        let Some(db) = db.as_ref() else {
+        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(Open { db, fresh }) = open.as_mut() else {
             return Err(Fault::Permanent("the store is closed".into()));
         };
         for (key, value) in writes {
-            let outcome = match value {
-                Some(value) => db.insert(key, value),
-                None => db.remove(key),
-            };
-            outcome.map_err(|error| fault(&error))?;
+            if keys::is_restless(&key) {
+                fresh.add((key, value));
+            } else {
+                view::give(db, &key, value.as_ref())?;
+            }
         }
         Ok(())
     }
 
-    /// Looks at the database before anything is done with it.
+    /// Looks at the store before anything is done with it.
     pub(super) fn check(
         &self,
-        look: impl FnOnce(&Db) -> Result<(), OpenError>,
+        look: impl FnOnce(View<'_>) -> Result<(), OpenError>,
     ) -> Result<(), OpenError> {
-        let db = self.db.read().unwrap_or_else(PoisonError::into_inner);
-        db.as_ref().map_or(Ok(()), look)
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        open.as_ref().map_or(Ok(()), |open| look(View::new(&open.db, &open.fresh)))
     }
 
-    /// Makes everything that sled has been given durable, then notes which generation of the
-    /// write-ahead log that settles. Two syncs: the note must never be ahead of what it stands for.
+    /// Gives sled what is fresh and makes it durable, then notes which generation of the write-ahead
+    /// log that settles. Two syncs: the note must never be ahead of what it stands for. Readers go on
+    /// meanwhile: they see no difference.
     pub(super) fn settle(&self, generation: u64) -> Result<(), Fault> {
         let record = codec::seal(keys::SETTLED, &generation.to_be_bytes());
-        self.with(|db| {
-            failpoint::hit("store.before_settle");
-            db.flush().map_err(|error| fault(&error))?;
-            self.sync()?;
-            failpoint::hit("store.settled");
-            db.insert(keys::SETTLED, record).map_err(|error| fault(&error))?;
-            db.flush().map_err(|error| fault(&error))?;
-            self.sync()?;
-            failpoint::hit("store.after_settle");
-            Ok(())
-        })
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(Open { db, fresh }) = open.as_ref() else {
+            return Err(Fault::Permanent("the store is closed".into()));
+        };
+        failpoint::hit("store.before_settle");
+        fresh.pour(db)?;
+        failpoint::hit("store.poured");
+        db.flush().map_err(|error| fault(&error))?;
+        self.sync()?;
+        failpoint::hit("store.settled");
+        db.insert(keys::SETTLED, record).map_err(|error| fault(&error))?;
+        db.flush().map_err(|error| fault(&error))?;
+        self.sync()?;
+        failpoint::hit("store.after_settle");
+        drop(open);
+        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(open) = open.as_mut() {
+            open.fresh.clear();
+        }
+        Ok(())
     }
 
     /// Makes everything that sled has written durable. An error is final: what the kernel could not
@@ -107,17 +130,21 @@ impl Shelf {
     /// Closes and opens the database, which makes sled save its page table: a restart then reads
     /// only the log that comes after. Readers wait meanwhile.
     pub(super) fn refresh(&self) -> Result<(), Fault> {
-        let mut db = self.db.write().unwrap_or_else(PoisonError::into_inner);
-        drop(db.take());
-        let fresh = open(&self.directory, &self.config);
-        *db = Some(fresh.map_err(|error| Fault::Permanent(error.to_string()))?);
+        let mut held = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(Open { db, fresh }) = held.take() else {
+            return Err(Fault::Permanent("the store is closed".into()));
+        };
+        drop(db);
+        let db = open(&self.directory, &self.config);
+        let db = db.map_err(|error| Fault::Permanent(error.to_string()))?;
+        *held = Some(Open { db, fresh });
         let store = File::open(self.directory.store()).and_then(|dir| dir.sync_all());
         store.map_err(|error| Fault::Permanent(format!("fsync of the store's directory: {error}")))
     }
 
     /// Lets go of the database, then of the directory.
     pub(super) fn close(&self) {
-        drop(self.db.write().unwrap_or_else(PoisonError::into_inner).take());
+        drop(self.open.write().unwrap_or_else(PoisonError::into_inner).take());
         self.directory.release();
     }
 

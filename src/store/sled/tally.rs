@@ -4,12 +4,11 @@
 //! rest is whole and nothing points at the gap. Whoever reads everything (`holdpoint doctor`) counts,
 //! and holds the count against this one (J6). It does not say what is missing, only that something is.
 
-use ::sled::Db;
-
 use crate::ports::Fault;
 use crate::store::codec;
 use crate::store::keys;
 use crate::store::sled::reader;
+use crate::store::sled::view::View;
 
 /// Runs and events, counted since the store was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -20,8 +19,8 @@ pub(super) struct Tally {
 
 impl Tally {
     /// What was last written; none in a store that nobody has written to.
-    pub(super) fn read(db: &Db) -> Result<Option<Self>, Fault> {
-        let Some(record) = reader::record(db, keys::TALLY)? else { return Ok(None) };
+    pub(super) fn read(view: View<'_>) -> Result<Option<Self>, Fault> {
+        let Some(record) = reader::record(view, keys::TALLY)? else { return Ok(None) };
         let bytes = codec::unseal(keys::TALLY, &record)?;
         let numbers = bytes.split_first_chunk::<8>().and_then(|(runs, events)| {
             let events = events.try_into().ok()?;

@@ -11,11 +11,10 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use ::sled::Db;
-
 use crate::kernel::{RunId, Version};
 use crate::store::config::OpenError;
 use crate::store::sled::reader;
+use crate::store::sled::view::View;
 
 /// The file's name in the data directory.
 const NAME: &str = "tide";
@@ -38,9 +37,9 @@ impl Tide {
 
     /// Refuses a store that has lost the append that the mark stands for. Records that are there
     /// and do not check out are told by whoever reads them.
-    pub(super) fn check(&self, dir: &Path, db: &Db) -> Result<(), OpenError> {
+    pub(super) fn check(&self, dir: &Path, view: View<'_>) -> Result<(), OpenError> {
         let Some((run, version)) = self.read() else { return Ok(()) };
-        let found = match reader::head(db, &run) {
+        let found = match reader::head(view, &run) {
             Ok(head) => head.map_or(0, |head| head.version),
             Err(_) => return Ok(()),
         };

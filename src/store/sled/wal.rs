@@ -1,10 +1,10 @@
 //! Wal: the write-ahead log that makes a group durable with one write and one `fdatasync`. It is not
-//! the store: sled is, and takes every group a moment later; only what sled has not yet been made to
+//! the store: sled is, and takes everything a moment later; only what sled has not yet been made to
 //! sync lives here.
 //!
 //! ```text
-//! record ─► fdatasync ─► sled, in memory ─► answer      every group
-//! sled syncs ─► notes the generation ─► syncs            every 128 KiB of records: it settles
+//! record ─► fdatasync ─► shown over sled ─► answer      every group
+//! sled takes it ─► syncs ─► notes the generation ─► syncs      every 128 KiB of records: it settles
 //! replay what sled has not settled ─► settle             at every opening
 //! ```
 //!

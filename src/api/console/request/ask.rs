@@ -20,9 +20,15 @@ pub(super) enum Ask {
     /// Whether a lost call happened.
     Outcome,
     /// A decision, with whatever else the schema asks for.
-    Decision { decisions: Vec<String>, members: Vec<Member> },
+    Decision { decisions: Vec<Deed>, members: Vec<Member> },
     /// Any other value.
     Value,
+}
+
+/// What can be decided, and what comes of it where the question says so.
+pub(super) struct Deed {
+    pub(super) word: String,
+    pub(super) meaning: String,
 }
 
 /// A member of a decision's answer.
@@ -62,14 +68,27 @@ impl Ask {
     }
 }
 
+/// The schema of a decision with its members, where a bare word would do as well.
+fn full(schema: &Value) -> &Value {
+    let whole = resolved(schema, schema);
+    let variants = whole.get("anyOf").or_else(|| whole.get("oneOf")).and_then(Value::as_array);
+    let decides = |one: &&Value| one.pointer("/properties/decision/enum").is_some();
+    variants.and_then(|variants| variants.iter().find(decides)).unwrap_or(whole)
+}
+
 fn decision(question: &Question, schema: &Value) -> Option<Ask> {
-    let Shape::Object(members) = Shape::of(schema, resolved(schema, schema), 0) else {
+    let Shape::Object(members) = Shape::of(schema, full(schema), 0) else {
         return None;
     };
     let (_, decision, _) = members.iter().find(|(name, ..)| *name == "decision")?;
     let words = decision.get("enum")?.as_array()?.iter().filter_map(Value::as_str);
-    let decisions: Vec<_> = words.map(str::to_owned).collect();
-    let is_editable = decisions.iter().any(|word| EDITS.contains(&word.as_str()));
+    let meaning = |word: &str| {
+        let option = question.options.iter().find(|option| option.id == word);
+        option.map(|option| option.description.clone()).unwrap_or_default()
+    };
+    let decisions: Vec<_> =
+        words.map(|word| Deed { word: word.to_owned(), meaning: meaning(word) }).collect();
+    let is_editable = decisions.iter().any(|deed| EDITS.contains(&deed.word.as_str()));
     let original = |name: &str| {
         let Origin::Gate(call) = &question.origin else {
             return question.context.get(name).cloned();
@@ -93,7 +112,7 @@ pub(super) fn filled(question: &Question, ask: &Ask, fields: &Fields) -> Filled 
         Ask::Turn if fields.get("verb") == Some("end") => Some(json!({"verb": "end"})),
         Ask::Options(_) | Ask::Turn => fields.given(ROOT).map(Value::from),
         Ask::Outcome => outcome(fields),
-        Ask::Decision { members, .. } => return decided(&schema, members, fields),
+        Ask::Decision { members, .. } => return decided(full(&schema), members, fields),
         Ask::Value => form::read(fields, &schema, ROOT),
     };
     if let Some(grown) = fields.get("grow") {

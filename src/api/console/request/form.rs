@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use crate::api::console::form::{self, Change, ROOT, Shape, Sheet, label, member, resolved};
-use crate::api::console::request::ask::{Ask, EDITS, Member};
+use crate::api::console::request::ask::{Ask, Deed, EDITS, Member};
 use crate::api::console::request::{Case, Draft};
 use crate::api::console::visit::Visit;
 use crate::api::console::{outlook, text};
@@ -132,7 +132,7 @@ fn sheet<'a>(root: &'a Value, draft: &'a Draft, original: Option<&'a Value>) -> 
     Sheet { root, complaints: &draft.complaints, original, grown: draft.grown.as_deref() }
 }
 
-fn decision(case: &Case, decisions: &[String], members: &[Member], draft: &Draft) -> Markup {
+fn decision(case: &Case, decisions: &[Deed], members: &[Member], draft: &Draft) -> Markup {
     let own = members.iter().filter(|member| member.original.is_none());
     let has_edit = members.iter().any(|member| member.original.is_some());
     let is_edit = |word: &str| has_edit && EDITS.contains(&word);
@@ -145,8 +145,15 @@ fn decision(case: &Case, decisions: &[String], members: &[Member], draft: &Draft
                 (&label(&one.schema, &one.name), one.is_required),
             ))
         }
+        @if decisions.iter().any(|deed| !deed.meaning.is_empty()) {
+            dl.meanings {
+                @for deed in decisions { @if !deed.meaning.is_empty() {
+                    div { dt { (spelled(&deed.word)) } dd { (text::ticked(&deed.meaning)) } }
+                } }
+            }
+        }
         div.buttons {
-            @for word in decisions {
+            @for Deed { word, .. } in decisions {
                 @if is_edit(word) {
                     a.button href={ "/console/requests/" (case.id) "?edit=" (word) } { (spelled(word)) "…" }
                 } @else {
@@ -191,7 +198,7 @@ fn review(case: &Case, members: &[Member], draft: &Draft, word: &str) -> Markup 
                 (diff(&form::changes(original, edited)))
                 input type="hidden" name={ "reviewed/" (one.name) } value=(edited.to_string());
                 h3 { @if word == "edit" { "Exactly this will be done" } @else { "This will be used" } }
-                div.deed { (outlook::arguments(edited)) }
+                div.deed { @if word == "edit" { (outlook::arguments(edited)) } @else { (text::value(edited)) } }
             } @else if let Some(own) = value(&one.name).and_then(Value::as_str) {
                 input type="hidden" name=(member(ROOT, &one.name)) value=(own);
                 p { strong { (label(&one.schema, &one.name)) ": " } (text::shown(own)) }
