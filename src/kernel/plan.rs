@@ -148,7 +148,7 @@ fn seen(message: &Arc<Message>, agent: &str) -> Option<Arc<Message>> {
 
 fn told_for(run: &Run, turn: &Turn) -> Option<String> {
     match (&run.workflow.pattern, turn.purpose) {
-        (_, Purpose::Judgement) => turn.prompt.clone(),
+        (Pattern::Graph(_), _) | (_, Purpose::Judgement) => turn.prompt.clone(),
         (Pattern::Coordinator { synthesis, .. }, Purpose::Synthesis) => Some(synthesis.clone()),
         (Pattern::Sequential { steps }, _) => {
             steps.iter().find(|step| step.id == turn.step).and_then(|step| match &step.work {
@@ -156,7 +156,6 @@ fn told_for(run: &Run, turn: &Turn) -> Option<String> {
                 Work::Human(_) => None,
             })
         }
-        (Pattern::Graph(_), _) => turn.prompt.clone(),
         (Pattern::Coordinator { .. } | Pattern::Handoff(_), _) => None,
     }
 }
