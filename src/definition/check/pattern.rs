@@ -56,9 +56,10 @@ impl<'a> Check<'a> {
 
     /// Agents that nobody can ever give a turn to.
     pub(super) fn unreachable(&mut self, reached: &BTreeSet<&str>, remedy: &str) {
-        let judges: BTreeSet<&str> = self.file.gates.iter().flat_map(GateFile::judges).collect();
+        let mut apart: BTreeSet<&str> = self.file.gates.iter().flat_map(GateFile::judges).collect();
+        apart.extend(self.file.conversation.as_ref().and_then(|terms| terms.summariser()));
         for name in self.file.agents.keys() {
-            if !reached.contains(name.as_str()) && !judges.contains(name.as_str()) {
+            if !reached.contains(name.as_str()) && !apart.contains(name.as_str()) {
                 let message = format!("`{name}` never gets a turn: {remedy}, or take it out");
                 self.at_key(&under("/agents", name), "agent.unreachable", message);
             }
@@ -98,6 +99,8 @@ impl<'a> Check<'a> {
             match (&step.agent, &step.human) {
                 (Some(agent), None) => {
                     self.known_agent(&under(&pointer, "agent"), agent);
+                    let prompt = step.prompt.as_deref().unwrap_or_default();
+                    self.wording(&under(&pointer, "prompt"), prompt);
                 }
                 (None, Some(human)) => self.human(&pointer, step, human),
                 (Some(_), Some(_)) => {
@@ -140,6 +143,7 @@ impl<'a> Check<'a> {
             self.at_key(&under(pointer, "prompt"), "step.work", message);
         }
         let pointer = under(pointer, "human");
+        self.wording(&under(&pointer, "prompt"), &human.prompt);
         if human.options_from.is_some() {
             let message = "options are found in the run only in a graph; give `options`";
             self.at_key(&under(&pointer, "options_from"), "question.options", message);
@@ -149,6 +153,7 @@ impl<'a> Check<'a> {
 
     fn coordinator(&mut self, terms: &'a CoordinatorFile) {
         self.known_agent("/coordinator/agent", &terms.agent);
+        self.wording("/coordinator/synthesis", terms.synthesis.as_deref().unwrap_or_default());
         let specialists = "/coordinator/specialists";
         for (index, name) in terms.specialists.iter().enumerate() {
             let pointer = under(specialists, index);
