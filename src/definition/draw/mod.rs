@@ -120,6 +120,14 @@ flowchart TD
     }
 
     #[test]
+    fn gates_at_tools_are_drawn_where_they_are_called() {
+        let drawn = mermaid(&workflow("research_task"));
+        let engineer = "engineer<br/>by engineer, asks before write_file, may ask before run_code";
+        assert!(drawn.contains(engineer), "{drawn}");
+        assert!(drawn.contains("researcher<br/>by researcher\""), "{drawn}");
+    }
+
+    #[test]
     fn an_svg_has_a_box_for_everybody_and_no_box_lies_on_another() {
         for loaded in shipped() {
             let svg = svg(&loaded.workflow);
