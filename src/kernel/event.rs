@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::kernel::budget::Spent;
 use crate::kernel::graph::{Opening, Outcome};
 use crate::kernel::id::{RunId, SessionId};
+use crate::kernel::judging::Judging;
 use crate::kernel::message::{Message, ToolCall};
 use crate::kernel::question::Question;
 use crate::kernel::time::Millis;
@@ -95,6 +96,8 @@ pub enum Purpose {
     Work,
     /// To sum up what everyone has said.
     Synthesis,
+    /// To say whether a person must look at another's call.
+    Judgement,
 }
 
 impl Purpose {
@@ -141,6 +144,9 @@ pub enum Event {
         /// What the agent is told for this step, where that was worked out when it began.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         prompt: Option<String>,
+        /// The call that it looks at, where it is a judge's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        judges: Option<Box<Judging>>,
     },
     /// A piece of text, while the agent is still speaking.
     Delta {

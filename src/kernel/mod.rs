@@ -33,6 +33,7 @@ mod gate;
 pub mod graph;
 mod heard;
 mod id;
+mod judging;
 mod message;
 pub mod pattern;
 mod plan;
@@ -57,6 +58,7 @@ pub use event::{Closing, Event, Failure, Purpose, Recorded, Started, Usage, Vers
 pub use evolve::{Corruption, begin, evolve, replay};
 pub use heard::UNANSWERED;
 pub use id::{BadId, RequestId, RunId, SESSION_ID_BYTES_MAX, SessionId, parse_checkpoint};
+pub use judging::{JUDGE_MS_DEFAULT, Judging};
 pub use message::{Audience, Message, Speaker, ToolCall, readable};
 pub use plan::{
     ASK_TOOL, AgentInput, Effect, HANDOFF_PREFIX, ToolOffer, first_reply, input_of, may_repeat,
@@ -66,8 +68,8 @@ pub use principal::{Principal, Role};
 pub use question::{Choice, Kind, OnTimeout, Origin, Question, Verdict};
 pub use reply::REPLY_BYTES_MAX;
 pub use run::{
-    CONVERSATION_BYTES_MAX, CallWaits, Ending, Grant, Heard, Last, OpenCall, QUESTIONS_MAX, Run,
-    Status, Turn,
+    CONVERSATION_BYTES_MAX, CallWaits, Ending, Grant, Heard, Judgement, Last, OpenCall,
+    QUESTIONS_MAX, Run, Status, Turn,
 };
 pub use time::{Millis, duration_ms};
 pub use trace::Trace;

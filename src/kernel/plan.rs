@@ -109,7 +109,7 @@ fn owed_by(run: &Run, turn: &Turn) -> Vec<Effect> {
             call: open.call.clone(),
             key: format!("{}/{}/{}", run.id, turn.number, open.call.id),
         }),
-        CallWaits::Person(_) => None,
+        CallWaits::Person(_) | CallWaits::Judge(_) | CallWaits::Nobody => None,
     };
     turn.calls.iter().filter_map(called).collect()
 }
@@ -134,7 +134,7 @@ pub fn input_of(run: &Run, turn: &Turn) -> Option<AgentInput> {
         model: agent.model.clone(),
         instructions: wording::filled(run, &agent.instructions).ok()?.into_owned(),
         messages,
-        tools: offers(run, &turn.agent, agent),
+        tools: offers(run, turn, agent),
         output: pattern::output_schema(run, turn),
         failures: turn.failures,
         key: format!("{}/{}/{}", run.id, turn.number, turn.rounds + turn.corrections),
@@ -155,6 +155,8 @@ fn asked_for(run: &Run, turn: &Turn) -> Option<AgentInput> {
 /// What the agent of `turn` is told for its step, if it is told something.
 pub(super) fn told_for(run: &Run, turn: &Turn) -> Option<Result<String, Failure>> {
     let text = match (&run.workflow.pattern, turn.purpose) {
+        // A judge's was written when it was called.
+        (_, Purpose::Judgement) => return turn.prompt.clone().map(Ok),
         (Pattern::Coordinator { synthesis, .. }, Purpose::Synthesis) => Some(synthesis),
         (Pattern::Sequential { steps }, _) => {
             steps.iter().find(|step| step.id == turn.step).and_then(|step| match &step.work {
@@ -169,7 +171,10 @@ pub(super) fn told_for(run: &Run, turn: &Turn) -> Option<Result<String, Failure>
     text.map(|text| wording::filled(run, text).map(Cow::into_owned))
 }
 
-fn offers(run: &Run, name: &str, agent: &Agent) -> Vec<ToolOffer> {
+fn offers(run: &Run, turn: &Turn, agent: &Agent) -> Vec<ToolOffer> {
+    if turn.judges.is_some() {
+        return Vec::new();
+    }
     let mut offers: Vec<_> = agent
         .tools
         .iter()
@@ -182,7 +187,7 @@ fn offers(run: &Run, name: &str, agent: &Agent) -> Vec<ToolOffer> {
             })
         })
         .collect();
-    for target in pattern::handoff_targets(&run.workflow, name) {
+    for target in pattern::handoff_targets(&run.workflow, &turn.agent) {
         offers.push(ToolOffer {
             name: format!("{HANDOFF_PREFIX}{target}"),
             description: format!("Hand the conversation over to {target}."),

@@ -165,6 +165,13 @@ pub enum Condition {
         /// The largest number that needs nobody.
         over: f64,
     },
+    /// A judging agent says so; or fails, is late, or answers nonsense (K7).
+    Judge {
+        /// Who.
+        agent: String,
+        /// How long it has.
+        within_ms: u64,
+    },
 }
 
 /// Whoever performs a step.

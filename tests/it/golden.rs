@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use holdpoint::kernel::graph::{Opening, Outcome, Point};
 use holdpoint::kernel::workflow::Safety;
 use holdpoint::kernel::{
-    Audience, Choice, Closing, Event, Failure, Kind, Message, Millis, OnTimeout, Origin, Purpose,
-    Question, RunId, Speaker, Spent, Started, ToolCall, Trace, Usage,
+    Audience, Choice, Closing, Event, Failure, Judging, Kind, Message, Millis, OnTimeout, Origin,
+    Purpose, Question, RunId, Speaker, Spent, Started, ToolCall, Trace, Usage,
 };
 use holdpoint::ports::{Head, HeadStatus, KeyRow, SessionRow};
 use holdpoint::store::codec::{self, StoredHead};
@@ -131,6 +131,7 @@ fn events() -> Vec<Event> {
             attempt: 2,
             purpose: Purpose::Synthesis,
             prompt: None,
+            judges: None,
         },
         Event::StepStarted {
             turn: 2,
@@ -139,6 +140,7 @@ fn events() -> Vec<Event> {
             attempt: 1,
             purpose: Purpose::Work,
             prompt: None,
+            judges: None,
         },
         Event::Delta { turn: 1, attempt: 2, text: "Hm".into() },
         Event::MessageAdded { turn: Some(1), message: message(), usage },
@@ -196,6 +198,7 @@ fn graph_events() -> Vec<Event> {
             attempt: 1,
             purpose: Purpose::Work,
             prompt: Some("Send it.".into()),
+            judges: None,
         },
         opened("notify", Opening::Items(vec![json!({"id": 1}), json!("x")])),
         opened("notify[3]", Opening::Item),
@@ -257,6 +260,24 @@ fn a_trace_and_a_summary_are_written_as_they_always_were() {
     let stored = golden("v1-entry-trace.bin", &record);
     let read = codec::unseal_events(&key, &stored, 1).unwrap();
     assert_eq!(read.iter().map(|recorded| recorded.event.clone()).collect::<Vec<_>>(), events);
+}
+
+#[test]
+fn a_judges_turn_is_written_as_it_always_was() {
+    let key = keys::entry(&keys::pack(&run()).unwrap(), 1);
+    let events = vec![Event::StepStarted {
+        turn: 2,
+        step: "pay@risky".into(),
+        agent: "judge".into(),
+        attempt: 1,
+        purpose: Purpose::Judgement,
+        prompt: Some("Look.".into()),
+        judges: Some(Box::new(Judging { turn: 1, call: call(), until: Millis(60_000) })),
+    }];
+    let record = codec::seal_events(&key, Millis(1_700_000_000_000), &events).unwrap();
+    let stored = golden("v1-entry-judging.bin", &record);
+    let read = codec::unseal_events(&key, &stored, 1).unwrap();
+    assert_eq!(read[0].event, events[0]);
 }
 
 fn head(status: HeadStatus) -> Head {

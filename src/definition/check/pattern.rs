@@ -6,6 +6,7 @@ use crate::definition::check::{Asked, Check, question};
 use crate::definition::file::{
     CoordinatorFile, HandoffFile, HumanFile, OptionFile, PatternName, StepFile,
 };
+use crate::definition::gates::GateFile;
 use crate::definition::source::under;
 use crate::kernel::{Kind, Origin};
 
@@ -53,9 +54,10 @@ impl<'a> Check<'a> {
 
     /// Agents that nobody can ever give a turn to.
     pub(super) fn unreachable(&mut self, reached: &BTreeSet<&str>, remedy: &str) {
-        let summariser = self.file.conversation.as_ref().and_then(|terms| terms.summariser());
+        let mut apart: BTreeSet<&str> = self.file.gates.iter().flat_map(GateFile::judges).collect();
+        apart.extend(self.file.conversation.as_ref().and_then(|terms| terms.summariser()));
         for name in self.file.agents.keys() {
-            if !reached.contains(name.as_str()) && summariser != Some(name.as_str()) {
+            if !reached.contains(name.as_str()) && !apart.contains(name.as_str()) {
                 let message = format!("`{name}` never gets a turn: {remedy}, or take it out");
                 self.at_key(&under("/agents", name), "agent.unreachable", message);
             }

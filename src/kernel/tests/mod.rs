@@ -16,6 +16,7 @@ mod graph;
 mod graph_people;
 mod handoff;
 mod judge;
+mod judging;
 mod patience;
 mod properties;
 mod recovery;
