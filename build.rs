@@ -4,7 +4,8 @@ use std::{env, error::Error, fs, path::PathBuf};
 
 use prost::Message as _;
 
-const PROTOS: &[&str] = &["holdpoint/v1/orchestrator.proto", "lf/a2a/v1/a2a.proto"];
+const PROTOS: &[&str] =
+    &["holdpoint/v1/orchestrator.proto", "lf/a2a/v1/a2a.proto", "a2a/v1/a2a.proto"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=proto");

@@ -12,10 +12,14 @@ use tonic::server::NamedService;
 use tonic::{Code, Status};
 use tower::{Layer, Service};
 
-use crate::api::status;
+use crate::api::{host, status};
 
 /// A deadline further away than this is no deadline; hours are for `WatchRun` to be taken up again.
 const DEADLINE_MAX: Duration = Duration::from_hours(24);
+
+/// The name that a caller called this server by, for handlers that must tell it.
+#[derive(Debug, Clone)]
+pub(super) struct Authority(pub(super) String);
 
 /// Wraps a gRPC service.
 #[derive(Debug, Clone, Copy, Default)]
@@ -53,7 +57,9 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, request: Request<B>) -> Self::Future {
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        let authority = host::called(request.uri(), request.headers()).to_owned();
+        request.extensions_mut().insert(Authority(authority));
         let deadline = request.headers().get("grpc-timeout").and_then(timeout_of);
         let call = self.inner.call(request);
         Box::pin(async move {

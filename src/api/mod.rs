@@ -11,6 +11,7 @@ pub mod console;
 mod convert;
 pub mod envelope;
 pub mod grpc;
+pub mod host;
 pub mod pages;
 mod status;
 mod value;

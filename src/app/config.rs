@@ -13,6 +13,8 @@ use std::{
 
 use serde::Deserialize;
 
+use crate::app::layers::{Layers, place, said};
+
 /// The settings file that is read from the working directory when no other is named.
 pub const FILE: &str = "holdpoint.toml";
 /// A settings file has a dozen short lines; anything near this size is some other file.
@@ -53,7 +55,7 @@ pub struct Settings {
     /// The workflow that `/a2a` and `/.well-known/agent-card.json` stand for (`HOLDPOINT_A2A_ROOT`; default: the first by name)
     #[arg(long, global = true, value_name = "NAME", help_heading = HEADING, hide_short_help = true)]
     pub a2a_root: Option<String>,
-    /// Also speak A2A's protocol 0.3, by JSON-RPC: `true` or `false` (`HOLDPOINT_A2A_V03`; default: false)
+    /// Also speak A2A's protocol 0.3, on all bindings: `true` or `false` (`HOLDPOINT_A2A_V03`; default: false)
     #[arg(long, global = true, value_name = "BOOL", help_heading = HEADING, hide_short_help = true)]
     #[serde(default, deserialize_with = "plain_or_text")]
     pub a2a_v03: Option<String>,
@@ -64,6 +66,9 @@ pub struct Settings {
     /// Workflows whose waiting tasks are not answered by a message that names only their context, by commas (`HOLDPOINT_A2A_NO_RESUME`; default: none)
     #[arg(long, global = true, value_name = "NAMES", help_heading = HEADING, hide_short_help = true)]
     pub a2a_no_resume: Option<String>,
+    /// The private key that agent cards are signed with, as PKCS#8 in PEM: P-256 or Ed25519 (`HOLDPOINT_A2A_CARD_KEY`; default: cards are not signed)
+    #[arg(long, global = true, value_name = "FILE", help_heading = HEADING, hide_short_help = true)]
+    pub a2a_card_key: Option<String>,
     /// Let a plain HTTP message without a conversation answer its caller's single waiting run, for clients such as qlaw-cli that know no conversations: `true` or `false` (`HOLDPOINT_HTTP_STICKY`; default: false)
     #[arg(long, global = true, value_name = "BOOL", help_heading = HEADING, hide_short_help = true)]
     #[serde(default, deserialize_with = "plain_or_text")]
@@ -153,6 +158,8 @@ pub struct Config {
     pub a2a_push: bool,
     /// Workflows that are not resumed by their context alone.
     pub a2a_no_resume: Vec<String>,
+    /// The private key that agent cards are signed with.
+    pub a2a_card_key: Option<PathBuf>,
     /// Whether a plain HTTP message answers its caller's single waiting run.
     pub http_sticky: bool,
     /// Where clients reach this server.
@@ -250,6 +257,7 @@ impl Config {
             a2a_push: layers
                 .parsed("a2a_push", "true", "`true` or `false`", |it| it.parse().ok())?,
             a2a_no_resume: layers.text("a2a_no_resume").as_deref().map(names).unwrap_or_default(),
+            a2a_card_key: layers.path("a2a_card_key"),
             http_sticky: layers
                 .parsed("http_sticky", "false", "`true` or `false`", |it| it.parse().ok())?,
             public_url: layers.optional(
@@ -305,6 +313,7 @@ impl Config {
             ("a2a_v03", Some(self.a2a_v03.to_string())),
             ("a2a_push", Some(self.a2a_push.to_string())),
             ("a2a_no_resume", Some(self.a2a_no_resume.join(","))),
+            ("a2a_card_key", self.a2a_card_key.as_deref().and_then(path)),
             ("http_sticky", Some(self.http_sticky.to_string())),
             ("public_url", self.public_url.clone()),
             ("webhook_url", self.webhook_url.clone()),
@@ -336,65 +345,8 @@ impl Config {
     }
 }
 
-struct Layers<'a> {
-    flags: &'a Settings,
-    env: &'a dyn Fn(&str) -> Option<String>,
-    file: Option<&'a (PathBuf, Settings)>,
-    origins: BTreeMap<&'static str, Origin>,
-}
-
-impl Layers<'_> {
-    fn find(&mut self, name: &'static str) -> Option<(String, Origin)> {
-        let flag = self.flags.get(name).map(|text| (text, Origin::Flag));
-        let env = || said(self.env, name).map(|text| (text, Origin::Env));
-        let file = || self.file.and_then(|(_, file)| file.get(name)).map(|it| (it, Origin::File));
-        let found = flag.or_else(env).or_else(file);
-        self.origins.insert(name, found.as_ref().map_or(Origin::Default, |(_, origin)| *origin));
-        found
-    }
-
-    fn text(&mut self, name: &'static str) -> Option<String> {
-        self.find(name).map(|(text, _)| text)
-    }
-
-    /// A path in the settings file is meant from where that file is, not from where we stand.
-    fn path(&mut self, name: &'static str) -> Option<PathBuf> {
-        let (text, origin) = self.find(name)?;
-        let folder = self.file.and_then(|(path, _)| path.parent());
-        match (origin, folder) {
-            (Origin::File, Some(folder)) => Some(folder.join(text)),
-            (Origin::Flag | Origin::Env | Origin::File | Origin::Default, _) => Some(text.into()),
-        }
-    }
-
-    fn optional<T>(
-        &mut self,
-        name: &'static str,
-        expected: &'static str,
-        parse: impl Fn(&str) -> Option<T>,
-    ) -> Result<Option<T>, ConfigError> {
-        let Some((value, origin)) = self.find(name) else { return Ok(None) };
-        let file = self.file.map(|(path, _)| path.as_path());
-        match parse(&value) {
-            Some(parsed) => Ok(Some(parsed)),
-            None => Err(ConfigError::Bad { place: place(name, origin, file), value, expected }),
-        }
-    }
-
-    fn parsed<T>(
-        &mut self,
-        name: &'static str,
-        default: &str,
-        expected: &'static str,
-        parse: impl Fn(&str) -> Option<T>,
-    ) -> Result<T, ConfigError> {
-        let found = self.optional(name, expected, &parse)?;
-        Ok(found.or_else(|| parse(default)).expect("a default parses"))
-    }
-}
-
 impl Settings {
-    fn get(&self, name: &str) -> Option<String> {
+    pub(super) fn get(&self, name: &str) -> Option<String> {
         let value = match name {
             "data" => &self.data,
             "server" => &self.server,
@@ -405,6 +357,7 @@ impl Settings {
             "a2a_v03" => &self.a2a_v03,
             "a2a_push" => &self.a2a_push,
             "a2a_no_resume" => &self.a2a_no_resume,
+            "a2a_card_key" => &self.a2a_card_key,
             "http_sticky" => &self.http_sticky,
             "public_url" => &self.public_url,
             "webhook_url" => &self.webhook_url,
@@ -418,26 +371,6 @@ impl Settings {
             &_ => &None,
         };
         value.clone()
-    }
-}
-
-/// A variable that is set to nothing is not set: that is how shells and unit files clear one.
-fn said(env: &dyn Fn(&str) -> Option<String>, name: &str) -> Option<String> {
-    env(&variable(name)).filter(|text| !text.is_empty())
-}
-
-fn variable(name: &str) -> String {
-    format!("HOLDPOINT_{}", name.to_uppercase())
-}
-
-fn place(name: &str, origin: Origin, file: Option<&Path>) -> String {
-    match origin {
-        Origin::Flag => format!("--{}", name.replace('_', "-")),
-        Origin::Env => variable(name),
-        Origin::File => {
-            format!("`{name}` in {}", file.unwrap_or_else(|| Path::new(FILE)).display())
-        }
-        Origin::Default => "default".into(),
     }
 }
 

@@ -23,6 +23,7 @@ pub(super) async fn entry(
     let is_told =
         |tool: &crate::kernel::workflow::Tool| tool.provider != "mcp" || tool.parameters.is_some();
     if workflow.tools.values().all(is_told) {
+        bound(loaded, workflow)?;
         return Ok(Entry { workflow: Arc::clone(workflow), digest: loaded.digest.clone() });
     }
     let kept = data.join(FOLDER).join(format!("{}.json", loaded.digest));
@@ -44,8 +45,31 @@ pub(super) async fn entry(
             None => return Err(loaded.problem(&field, "mcp.unreachable", remedy)),
         },
     };
+    bound(loaded, &found)?;
     let digest = digest::of(&serde_json::to_value(&found).unwrap_or_default());
     Ok(Entry { workflow: Arc::new(found), digest })
+}
+
+/// Every gate is bound to tools that there are, now that the servers have told theirs: one that is
+/// not would let everything pass (K7).
+fn bound(loaded: &Loaded, workflow: &Workflow) -> Result<(), Problem> {
+    for (index, gate) in workflow.gates.iter().enumerate() {
+        let is_missing = |tool: &&String| !workflow.tools.contains_key(*tool);
+        if let Some(tool) = gate.tools.iter().find(is_missing) {
+            let names: Vec<_> = workflow.tools.keys().map(String::as_str).collect();
+            let wrong = format!(
+                "gate `{}` is bound to `{tool}`, and there is no such tool; there is: {}",
+                gate.name,
+                names.join(", ")
+            );
+            return Err(loaded.problem(&format!("/gates/{index}/tools"), "tool.unknown", wrong));
+        }
+        if gate.tools.is_empty() && gate.tags.is_empty() {
+            let wrong = format!("gate `{}` is bound to no tool that there is", gate.name);
+            return Err(loaded.problem(&format!("/gates/{index}/tools"), "gate.unbound", wrong));
+        }
+    }
+    Ok(())
 }
 
 /// Written aside and renamed, so that a crash leaves the old one or the new one.

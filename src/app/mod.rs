@@ -7,11 +7,14 @@ mod courier;
 mod discovery;
 mod door;
 pub mod keys;
+mod layers;
 pub mod offline;
+mod otlp;
 mod patience;
 mod run;
 mod server;
 pub mod telemetry;
+mod traced;
 mod world;
 
 use std::net::SocketAddr;
@@ -74,6 +77,14 @@ pub enum AppError {
         /// The address.
         listen: SocketAddr,
     },
+    /// Agent cards cannot be signed.
+    #[error("a2a_card_key: cannot sign with `{}`", .path.display())]
+    CardKey {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// The recording cannot be written.
     #[error("record_inputs: cannot write `{}`", .path.display())]
     Record {
@@ -95,6 +106,14 @@ pub enum AppError {
     LogFilter {
         /// What was given.
         filter: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Traces cannot be sent as the environment says.
+    #[error("{variable}: {why}")]
+    Traces {
+        /// The variable.
+        variable: &'static str,
         /// What is wrong with it.
         why: String,
     },
@@ -121,11 +140,17 @@ impl AppError {
             Self::Bind { source, .. } if source.kind() == std::io::ErrorKind::AddrInUse => {
                 Some("another program listens there; choose another with --listen".into())
             }
+            Self::Traces { .. } => {
+                Some("unset `OTEL_EXPORTER_OTLP_ENDPOINT` to send no traces".into())
+            }
             Self::LogFilter { .. } => Some("try `info`, or `holdpoint=debug`".into()),
             Self::UnknownWorkflow(_) => Some("`holdpoint workflows` lists them".into()),
             Self::NoData(_) => Some("name one with --data".into()),
             Self::Store(crate::store::OpenError::Held { .. }) => {
                 Some("this command wants the directory for itself; stop the server first".into())
+            }
+            Self::CardKey { .. } => {
+                Some("`openssl genpkey -algorithm ed25519 -out card.pem` makes one".into())
             }
             Self::Workflows(_) => {
                 Some("`holdpoint check` shows the same, but for keys that are not set".into())

@@ -1,6 +1,7 @@
 //! Run: `serve` until told to stop, or `connect` to whoever serves, be it this very process.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use tokio::net::TcpListener;
 use tonic::transport::{Endpoint, Uri};
 use tower::service_fn;
 
+use crate::api::a2a::Signer;
 use crate::api::console::Console;
 use crate::api::{Doorkeeper, a2a, bridge};
 use crate::app::client::{self, Client};
@@ -37,7 +39,7 @@ pub async fn serve(
         return Err(AppError::NoKeys { listen: config.listen });
     }
     let render = render();
-    let world = World::open(&config).await?;
+    let mut world = World::open(&config).await?;
     let doorkeeper: Arc<dyn Doorkeeper> = match keys {
         Some(keys) => Arc::new(
             Keyed::open(keys, &config.data)
@@ -53,7 +55,7 @@ pub async fn serve(
     let (listener, address) = match bound.await {
         Ok(bound) => bound,
         Err(source) => {
-            world.engine.shut_down(Duration::ZERO).await;
+            world.shut_down(Duration::ZERO).await;
             return Err(AppError::Bind { listen: config.listen, source });
         }
     };
@@ -62,7 +64,8 @@ pub async fn serve(
         .announce(&address.to_string())
         .map_err(|source| AppError::Bind { listen: address, source })?;
     let a2a = agents(&config, &world)?;
-    let console = Console::new(world.engine.clone(), Arc::clone(&doorkeeper), world.sources);
+    let sources = std::mem::take(&mut world.sources);
+    let console = Console::new(world.engine.clone(), Arc::clone(&doorkeeper), sources);
     let doors = (a2a, bridge::Settings { sticky: config.http_sticky });
     let router =
         server::router(&world.engine, doorkeeper, definition::draw::mermaid, render, doors)
@@ -71,10 +74,9 @@ pub async fn serve(
     tracing::info!(%address, data = %config.data.display(), "serving");
     on_ready(address);
     let patience = Duration::from_secs(config.drain_seconds);
-    let engine = world.engine.clone();
-    let drain = async move {
+    let drain = async {
         tracing::info!("draining");
-        engine.shut_down(patience).await;
+        world.shut_down(patience).await;
     };
     server::serve(listener, router, shutdown, drain, patience).await;
     tracing::info!("stopped");
@@ -94,8 +96,20 @@ fn agents(config: &Config, world: &World) -> Result<a2a::Settings, AppError> {
         v03: config.a2a_v03,
         push: config.a2a_push,
         no_resume: config.a2a_no_resume.clone(),
+        signer: config.a2a_card_key.as_deref().map(signer).transpose()?,
         changed: SystemClock.now(),
     })
+}
+
+/// Who signs agent cards.
+fn signer(path: &Path) -> Result<Arc<Signer>, AppError> {
+    let wrong = |source: Box<dyn std::error::Error + Send + Sync>| AppError::CardKey {
+        path: path.to_path_buf(),
+        source,
+    };
+    let pem = std::fs::read(path).map_err(|error| wrong(error.into()))?;
+    let signer = Signer::read(&pem).map_err(|error| wrong(error.into()))?;
+    Ok(Arc::new(signer))
 }
 
 /// A client, and what must be closed behind it.
@@ -113,7 +127,7 @@ impl Connection {
     pub async fn close(self) {
         drop(self.client);
         if let Some(world) = self.world {
-            world.engine.shut_down(EMBEDDED_DRAIN).await;
+            world.shut_down(EMBEDDED_DRAIN).await;
         }
     }
 }

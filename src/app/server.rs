@@ -19,9 +19,10 @@ use crate::api::a2a::{self, A2a, A2aService};
 use crate::api::bridge::{self, Bridge};
 use crate::api::envelope::EnvelopeLayer;
 use crate::api::grpc::{Draw, Service};
-use crate::api::{Doorkeeper, MESSAGE_BYTES_MAX, pages};
+use crate::api::{Doorkeeper, MESSAGE_BYTES_MAX, host, pages};
 use crate::app::AppError;
 use crate::app::patience::Patient;
+use crate::app::traced::Traced;
 use crate::engine::Engine;
 use crate::wire::DESCRIPTORS;
 use crate::wire::lf::a2a_service_server::A2aServiceServer;
@@ -51,9 +52,12 @@ pub(super) async fn router(
     render: pages::Render,
     (a2a, bridge): (a2a::Settings, bridge::Settings),
 ) -> Result<Router, AppError> {
+    let names = host::Names::new(doorkeeper.wants_key(), a2a.public_url.as_deref());
     let a2a = A2a::new(engine.clone(), Arc::clone(&doorkeeper), a2a);
     let bridge = Bridge::new(engine.clone(), Arc::clone(&doorkeeper), draw, bridge);
     let agent = a2a.service().max_decoding_message_size(MESSAGE_BYTES_MAX);
+    let older = a2a.older_service();
+    let older = older.map(|older| older.max_decoding_message_size(MESSAGE_BYTES_MAX));
     let service = Service::new(engine.clone(), doorkeeper, draw);
     let orchestrator = OrchestratorServer::new(service)
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
@@ -69,17 +73,19 @@ pub(super) async fn router(
     let v1 = reflection().build_v1().map_err(|error| AppError::Internal(error.to_string()))?;
     let v1alpha =
         reflection().build_v1alpha().map_err(|error| AppError::Internal(error.to_string()))?;
-    let routes = Routes::new(tower::Layer::layer(&EnvelopeLayer, orchestrator))
+    let mut routes = Routes::new(tower::Layer::layer(&EnvelopeLayer, orchestrator))
         .add_service(tower::Layer::layer(&EnvelopeLayer, agent))
         .add_service(health)
         .add_service(v1)
         .add_service(v1alpha);
+    if let Some(older) = older {
+        routes = routes.add_service(tower::Layer::layer(&EnvelopeLayer, older));
+    }
     let pages = pages::router(engine.clone(), render);
     Ok(routes
         .into_axum_router()
         .merge(pages)
-        .merge(a2a.router())
-        .merge(bridge.router())
+        .merge(host::guarded(a2a.router().merge(bridge.router()), names))
         .fallback(pages::nothing))
 }
 
@@ -156,7 +162,7 @@ impl Connections {
             .keep_alive_interval(KEEP_ALIVE)
             .initial_stream_window_size(STREAM_WINDOW_BYTES)
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
-        let service = TowerToHyperService::new(router);
+        let service = TowerToHyperService::new(Traced(router));
         let watcher = self.graceful.watcher();
         async move {
             let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);

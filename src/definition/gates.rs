@@ -5,8 +5,8 @@ use serde::Deserialize;
 
 use crate::definition::file::{LengthOfTime, WorkflowFile};
 use crate::definition::mcp;
-use crate::kernel::duration_ms;
 use crate::kernel::workflow::{Condition, Gate, Patience};
+use crate::kernel::{JUDGE_MS_DEFAULT, duration_ms};
 
 /// A rule that makes calls of some tools wait for a person.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -52,15 +52,71 @@ pub(super) enum ConditionFile {
         /// The largest number that needs nobody.
         over: f64,
     },
+    /// Where no rule has stopped the call, this agent looks at it, and may ask for a person; so
+    /// does its failure, its silence, and whatever is no clear verdict.
+    Judge(JudgeFile),
+}
+
+/// A judging agent: its name, or its name with the time that it has.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(super) enum JudgeFile {
+    /// Who judges.
+    Agent(String),
+    /// Who judges, and how long it has.
+    Full(JudgeFields),
+}
+
+/// A judging agent with the time that it has.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct JudgeFields {
+    /// Who judges.
+    pub(super) agent: String,
+    /// How long it has; a minute unless given. After that a person is asked.
+    pub(super) within: Option<LengthOfTime>,
+}
+
+impl JudgeFile {
+    pub(super) fn agent(&self) -> &str {
+        match self {
+            Self::Agent(agent) => agent,
+            Self::Full(full) => &full.agent,
+        }
+    }
+
+    pub(super) fn within(&self) -> Option<&LengthOfTime> {
+        match self {
+            Self::Agent(_) => None,
+            Self::Full(full) => full.within.as_ref(),
+        }
+    }
 }
 
 impl GateFile {
+    /// Whether it asks whatever the call is.
+    pub(super) fn is_mandatory(&self) -> bool {
+        self.when.is_empty()
+    }
+
+    /// Agents that judge at it.
+    pub(super) fn judges(&self) -> impl Iterator<Item = &str> {
+        self.when.iter().filter_map(|condition| match condition {
+            ConditionFile::Judge(judge) => Some(judge.agent()),
+            ConditionFile::Keywords(_)
+            | ConditionFile::Environment(_)
+            | ConditionFile::Uncertain
+            | ConditionFile::FailuresOver(_)
+            | ConditionFile::Argument { .. } => None,
+        })
+    }
+
     /// The gate that a checked file means.
     pub(super) fn compile(&self, file: &WorkflowFile) -> Gate {
         let ms = |length: &LengthOfTime| duration_ms(&length.0);
         Gate {
             name: self.name.clone(),
-            tools: self.tools.iter().map(|tool| mcp::name(file, tool)).collect(),
+            tools: self.tools.iter().flat_map(|tool| mcp::bound(file, tool)).collect(),
             tags: self.tags.clone(),
             when: self.when.iter().map(ConditionFile::compile).collect(),
             prompt: self.prompt.clone(),
@@ -83,6 +139,13 @@ impl ConditionFile {
             Self::Argument { pointer, over } => {
                 Condition::Argument { pointer: pointer.clone(), over: *over }
             }
+            Self::Judge(judge) => Condition::Judge {
+                agent: judge.agent().to_owned(),
+                within_ms: judge
+                    .within()
+                    .and_then(|time| duration_ms(&time.0))
+                    .unwrap_or(JUDGE_MS_DEFAULT),
+            },
         }
     }
 }

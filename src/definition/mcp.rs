@@ -34,6 +34,26 @@ pub(super) fn name(file: &WorkflowFile, tool: &str) -> String {
     }
 }
 
+/// The tools that a gate's word means, by the names that they have in a run: `time.*` means all of
+/// that server, those that are known here and those that it will tell of.
+pub(super) fn bound(file: &WorkflowFile, tool: &str) -> Vec<String> {
+    let Some((server, ALL)) = reference(file, tool) else { return vec![name(file, tool)] };
+    let is_of = |known: &Tool| known.settings.pointer("/server/name") == Some(&json!(server));
+    tools(file).into_iter().filter(|(_, known)| is_of(known)).map(|(name, _)| name).collect()
+}
+
+/// Whether anybody may call that tool of a server: by its own name, or as one of all.
+pub(super) fn is_offered(file: &WorkflowFile, tool: &str) -> bool {
+    let Some((server, wanted)) = reference(file, tool) else { return true };
+    let known = tools(file);
+    let is_of = |one: &Tool| {
+        let of_server = one.settings.pointer("/server/name") == Some(&json!(server));
+        let named = one.settings.get("tool").and_then(Value::as_str);
+        of_server && (wanted == ALL || named == Some(ALL) || named == Some(wanted))
+    };
+    known.values().any(is_of)
+}
+
 /// The file's tools, and those of MCP servers that its agents name.
 pub(super) fn tools(file: &WorkflowFile) -> BTreeMap<String, Tool> {
     let mut tools = BTreeMap::new();
@@ -48,7 +68,7 @@ pub(super) fn tools(file: &WorkflowFile) -> BTreeMap<String, Tool> {
             description: String::new(),
             provider: PROVIDER.into(),
             safety: terms.safety.compile(),
-            tags: Vec::new(),
+            tags: terms.tags.clone(),
             parameters: None,
             settings: json!({"server": placed(server, terms), "tool": tool}),
         };

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::kernel::Workflow;
 use crate::kernel::expression::{Form, Template};
 use crate::kernel::graph::{Ask, Branch, Case, Program, Step, Steps, Task};
-use crate::kernel::workflow::{Gate, Pattern, Work};
+use crate::kernel::workflow::{Condition, Gate, Pattern, Work};
 
 /// How deep workflows may be steps of one another: deeper is nobody's plan.
 pub(super) const DEPTH_MAX: usize = 4;
@@ -33,21 +33,16 @@ pub(super) fn program(workflow: &Workflow) -> Option<Program> {
     Some(Program { steps, output: program.output })
 }
 
-/// A text as a template that says just that.
-fn literal(text: &str) -> Option<Template> {
-    Template::parse(&text.replace("${", "$${")).ok()
-}
-
 fn sequential(step: &crate::kernel::workflow::Step) -> Step {
     let task = match &step.work {
         Work::Agent { agent, prompt } => Task::Agent {
             agent: agent.clone(),
-            prompt: prompt.as_deref().and_then(literal),
+            prompt: prompt.as_deref().and_then(|text| Template::parse(text).ok()),
             output: None,
         },
         Work::Human(human) => Task::Human(Box::new(Ask {
             kind: human.kind,
-            prompt: literal(&human.prompt).unwrap_or_else(empty),
+            prompt: Template::parse(&human.prompt).unwrap_or_else(|_| empty()),
             context: escaped(&human.context),
             options: human.options.clone(),
             options_from: None,
@@ -160,8 +155,17 @@ fn renamed_gate(gate: &Gate, other: &Workflow) -> Gate {
         name: named(&other.name, &gate.name),
         tools: names.map(|name| named(&other.name, name)).collect(),
         tags: Vec::new(),
+        when: gate.when.iter().map(|condition| renamed_judge(condition, other)).collect(),
         ..gate.clone()
     }
+}
+
+fn renamed_judge(condition: &Condition, other: &Workflow) -> Condition {
+    let mut condition = condition.clone();
+    if let Condition::Judge { agent, .. } = &mut condition {
+        *agent = named(&other.name, agent);
+    }
+    condition
 }
 
 /// A script speaks of agents and tools by name: in its rules, in its calls, in `{{said.<agent>}}`.

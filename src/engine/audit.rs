@@ -8,7 +8,8 @@ use serde_json::Value;
 use crate::engine::views::{page_size, token};
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
-    Closing, Event, Millis, Principal, Question, Recorded, RunId, SessionId, Version,
+    Closing, Event, Millis, Principal, Question, Recorded, RunId, SessionId, ToolCall, Version,
+    readable,
 };
 use crate::ports::{Head, Page, RunFilter};
 
@@ -113,8 +114,8 @@ impl Engine {
             return Ok(Vec::new());
         }
         let journal = self.read_all(&head.run, head.version).await?;
-        let mut questions = BTreeMap::new();
-        let entries = journal.iter().filter_map(|recorded| entry(head, recorded, &mut questions));
+        let mut open = Open::default();
+        let entries = journal.iter().filter_map(|recorded| entry(head, recorded, &mut open));
         Ok(entries.filter(|entry| filter.accepts(entry)).collect())
     }
 }
@@ -131,13 +132,17 @@ impl AuditFilter {
     }
 }
 
-/// What an event says about people, if it does.
+/// What was asked and is not answered: of people by ordinal, of judges by turn.
+#[derive(Debug, Default)]
+struct Open {
+    questions: BTreeMap<u32, Question>,
+    judges: BTreeMap<u32, (String, ToolCall)>,
+}
+
+/// What an event says about people, or about who decides whether they are asked, if it does.
 #[expect(clippy::too_many_lines, reason = "one arm for each event, and no logic")]
-fn entry(
-    head: &Head,
-    recorded: &Recorded,
-    questions: &mut BTreeMap<u32, Question>,
-) -> Option<AuditEntry> {
+fn entry(head: &Head, recorded: &Recorded, open: &mut Open) -> Option<AuditEntry> {
+    let Open { questions, judges } = open;
     let mut entry = AuditEntry {
         at: recorded.at,
         run: head.run.clone(),
@@ -208,6 +213,19 @@ fn entry(
             entry.note = format!("{} [{}]", failure.message, failure.code);
         }
         Event::Completed => entry.action = "completed",
+        Event::StepStarted { turn, agent, judges: Some(judging), .. } => {
+            judges.insert(*turn, (agent.clone(), judging.call.clone()));
+            return None;
+        }
+        Event::StepCompleted { turn, output } => {
+            let (agent, call) = judges.remove(turn)?;
+            judged(&mut entry, agent, &call, "");
+            entry.value = Some(output.clone());
+        }
+        Event::StepFailed { turn, failure, retry_at: None, .. } => {
+            let (agent, call) = judges.remove(turn)?;
+            judged(&mut entry, agent, &call, &format!(": {} [{}]", failure.message, failure.code));
+        }
         Event::StepStarted { .. }
         | Event::Delta { .. }
         | Event::Noted { .. }
@@ -215,7 +233,6 @@ fn entry(
         | Event::ToolCalled { .. }
         | Event::ToolReturned { .. }
         | Event::HandedOff { .. }
-        | Event::StepCompleted { .. }
         | Event::StepFailed { .. }
         | Event::Opened { .. }
         | Event::Signalled { .. }
@@ -227,4 +244,11 @@ fn entry(
         | Event::Warned(_) => return None,
     }
     Some(entry)
+}
+
+/// A judge said, or failed to say, whether a person must look at a call.
+fn judged(entry: &mut AuditEntry, agent: String, call: &ToolCall, wrong: &str) {
+    entry.action = "judged";
+    entry.principal = agent;
+    entry.note = format!("{} {}{wrong}", call.tool, readable(&call.arguments));
 }

@@ -19,6 +19,8 @@ const BATCH: usize = 128;
 pub enum Until {
     /// At the first pause or end that it comes to: what one call did.
     FirstRest,
+    /// At the first end, or pause that asks somebody; a wait for the clock or an event is no end.
+    Asked,
     /// When the run rests now: caught up, and nothing moves.
     CurrentRest,
     /// When the run is over.
@@ -65,6 +67,13 @@ impl Watch {
         }
     }
 
+    /// The same, to another end.
+    #[must_use]
+    pub fn until(mut self, until: Until) -> Self {
+        self.until = until;
+        self
+    }
+
     /// The run that is watched.
     pub fn run_id(&self) -> &crate::kernel::RunId {
         &self.cell.id
@@ -85,7 +94,12 @@ impl Watch {
         loop {
             if let Some(published) = self.ready.pop_front() {
                 self.after = published.sequence;
-                if self.until == Until::FirstRest && is_rest(&published.event) {
+                let ends = match self.until {
+                    Until::FirstRest => is_rest(&published.event),
+                    Until::Asked => is_rest(&published.event) && !asks_nobody(&published),
+                    Until::CurrentRest | Until::Over => false,
+                };
+                if ends {
                     self.is_done = true;
                     self.ready.clear();
                 }
@@ -112,7 +126,8 @@ impl Watch {
             Glance::UpToDate(rest) => {
                 let ends = match (rest, self.until) {
                     (Rest::Over, _) | (Rest::Waiting, Until::CurrentRest) => true,
-                    (Rest::Waiting, Until::FirstRest | Until::Over) | (Rest::Moving, _) => false,
+                    (Rest::Waiting, Until::FirstRest | Until::Asked | Until::Over)
+                    | (Rest::Moving, _) => false,
                 };
                 if ends {
                     self.is_done = true;
@@ -163,4 +178,10 @@ impl Watch {
 
 fn is_rest(event: &Event) -> bool {
     matches!(event, Event::Parked | Event::Completed | Event::Failed(_) | Event::Cancelled { .. })
+}
+
+/// Whether a pause waits for the clock or an external event alone.
+fn asks_nobody(published: &Published) -> bool {
+    let waiting = published.waiting.as_ref();
+    waiting.is_some_and(|waiting| waiting.questions.is_empty())
 }

@@ -3,19 +3,24 @@
 
 use std::sync::Arc;
 
+use crate::kernel::bound::{self, Due};
 use crate::kernel::budget::{self, Verdict};
 use crate::kernel::command::{Command, Refusal};
 use crate::kernel::decide::{self, Decision, decide};
 use crate::kernel::event::{Event, Failure, Started};
 use crate::kernel::evolve::{Corruption, begin, evolve};
+use crate::kernel::gate::{self, Next, Wish};
 use crate::kernel::graph;
 use crate::kernel::id::RunId;
-use crate::kernel::message::readable;
+use crate::kernel::message::{ToolCall, readable};
 use crate::kernel::pattern::{self, Move};
 use crate::kernel::reply;
-use crate::kernel::run::{CONVERSATION_BYTES_MAX, QUESTIONS_MAX, Run, Status, Turn};
+use crate::kernel::run::{
+    CONVERSATION_BYTES_MAX, CallWaits, Judgement, QUESTIONS_MAX, Run, Status, Turn,
+};
 use crate::kernel::schema;
 use crate::kernel::time::Millis;
+use crate::kernel::wording;
 use crate::kernel::workflow::{Pattern, Workflow};
 
 /// Why a command came to nothing.
@@ -106,6 +111,15 @@ fn advance(run: &Run, now: Millis) -> Vec<Event> {
             let what = format!("step `{}`: no end after {most} model calls in one turn", turn.step);
             return vec![reply::fails(run, turn, Failure::new("step.rounds", what))];
         }
+        if let Some(failure) = wording::wrong(run, turn) {
+            return vec![reply::fails(run, turn, failure)];
+        }
+        if let Some(Due::Refusal(failure)) = bound::due(run, turn) {
+            return vec![reply::fails(run, turn, failure)];
+        }
+        if let Some(open) = turn.calls.iter().find(|open| open.waits == CallWaits::Nobody) {
+            return vec![called(run, turn, (&open.call, &open.judged), now)];
+        }
         if let Some(events) = of_tool(run, turn, now) {
             return events;
         }
@@ -121,6 +135,7 @@ fn advance(run: &Run, now: Millis) -> Vec<Event> {
                 attempt: turn.attempt + 1,
                 purpose: turn.purpose,
                 prompt: turn.prompt.clone(),
+                judges: None,
             }];
         }
     }
@@ -150,10 +165,16 @@ fn of_tool(run: &Run, turn: &Turn, now: Millis) -> Option<Vec<Event>> {
         }),
         (Some(Err(failure)), _) => Some(decide::tool_failed(run, turn, failure, now)),
         (None, Some(call)) if turn.calls.is_empty() && turn.retry_at.is_none() => {
-            Some(vec![graph::call_of(run, turn, call.clone(), now)])
+            Some(vec![called(run, turn, (call, &[]), now)])
         }
         (None, Some(_) | None) => None,
     }
+}
+
+/// What becomes of a call that is looked at once more: a judge has spoken, or it is tried again.
+fn called(run: &Run, turn: &Turn, (call, judged): (&ToolCall, &[Judgement]), now: Millis) -> Event {
+    let wish = Wish { turn, call, said: &turn.said, judged };
+    gate::passed(run, wish, Next::of(run), now)
 }
 
 fn tools_output(run: &Run, turn: &Turn, value: &serde_json::Value) -> Result<(), Failure> {
@@ -167,7 +188,7 @@ fn tools_output(run: &Run, turn: &Turn, value: &serde_json::Value) -> Result<(),
 fn moved(run: &Run, now: Millis) -> Vec<Event> {
     match pattern::next(run) {
         Move::Turn { step, agent, purpose } => {
-            if run.turns_taken >= run.workflow.limits.steps {
+            if run.steps_taken() >= run.workflow.limits.steps {
                 return vec![Event::Failed(Failure::new(
                     "step.cap",
                     format!(
@@ -177,7 +198,8 @@ fn moved(run: &Run, now: Millis) -> Vec<Event> {
                 ))];
             }
             let (turn, prompt) = (run.turns_taken + 1, None);
-            vec![Event::StepStarted { turn, step, agent, attempt: 1, purpose, prompt }]
+            let judges = None;
+            vec![Event::StepStarted { turn, step, agent, attempt: 1, purpose, prompt, judges }]
         }
         Move::Ask(draft) => {
             vec![Event::Asked(reply::ask(*draft, run.endings.len() + 1, now))]

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::kernel::event::{Event, Failure};
+use crate::kernel::event::{Event, Failure, Purpose};
 use crate::kernel::message::Speaker;
 use crate::kernel::pattern::Draft;
 use crate::kernel::question::{Kind, OnTimeout, Origin};
@@ -84,7 +84,10 @@ impl Spent {
     /// Adds what an event costs.
     pub(super) fn count(&mut self, event: &Event) {
         match event {
-            Event::StepStarted { attempt, .. } => self.steps += u64::from(*attempt == 1),
+            Event::StepStarted { attempt, purpose, .. } => {
+                let is_step = *attempt == 1 && *purpose != Purpose::Judgement;
+                self.steps += u64::from(is_step);
+            }
             Event::MessageAdded { turn, message, usage } => {
                 let is_reply = turn.is_some() && message.role == Speaker::Assistant;
                 self.model_calls += u64::from(is_reply);

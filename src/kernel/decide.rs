@@ -8,9 +8,11 @@
 use serde_json::Value;
 
 use crate::kernel::answer;
+use crate::kernel::bound;
 use crate::kernel::command::{AttemptFault, Command, Refusal, ToolFault};
 use crate::kernel::event::{Closing, Event, Failure, Version};
 use crate::kernel::graph;
+use crate::kernel::judging;
 use crate::kernel::message::readable;
 use crate::kernel::plan::may_repeat;
 use crate::kernel::principal::Principal;
@@ -75,9 +77,13 @@ pub fn decide(run: &Run, command: &Command, now: Millis) -> Result<Decision, Ref
             let event = Event::Noted { turn: *turn, attempt: *attempt, memo: memo.clone() };
             Ok(Decision::Events(vec![event]))
         }
-        Command::Replied { turn, attempt, reply } => {
+        Command::Replied { turn, attempt, reply, summarises } => {
             let turn = current_attempt(run, *turn, *attempt)?;
-            Ok(Decision::Events(reply::events(run, turn, reply, now)))
+            Ok(Decision::Events(match summarises {
+                None => reply::events(run, turn, reply, now),
+                Some(place) => bound::summarised(run, turn, *place, reply)
+                    .unwrap_or_else(|fault| attempt_failed(run, turn, &fault, now)),
+            }))
         }
         Command::AttemptFailed { turn, attempt, fault } => {
             let turn = current_attempt(run, *turn, *attempt)?;
@@ -159,7 +165,7 @@ fn attempt_failed(run: &Run, turn: &Turn, fault: &AttemptFault, now: Millis) -> 
         interrupted: false,
     }];
     let is_graph = matches!(run.workflow.pattern, Pattern::Graph(_));
-    if retry_at.is_none() && !is_graph {
+    if retry_at.is_none() && !is_graph && turn.judges.is_none() {
         events.push(Event::Failed(Failure::new(
             "step.failed",
             format!("step `{}` failed: {}", turn.step, fault.failure.message),
@@ -187,7 +193,7 @@ fn tool_returned(
     let turn = run.turns.get(&number).ok_or(Refusal::Stale)?;
     let mut waiting = turn.calls.iter().filter_map(|open| match open.waits {
         CallWaits::Tool(safety) if open.call.id == call_id => Some((open, safety)),
-        CallWaits::Tool(_) | CallWaits::Person(_) => None,
+        CallWaits::Tool(_) | CallWaits::Person(_) | CallWaits::Judge(_) | CallWaits::Nobody => None,
     });
     let (open, safety) = waiting.next().ok_or(Refusal::Stale)?;
     let (value, failed) = match outcome {
@@ -283,7 +289,7 @@ fn due(run: &Run, now: Millis) -> Vec<Event> {
         let next = question.remind_ms.map(|ms| now.plus(ms));
         is_due(question.remind_at).then_some(Event::Reminded { ordinal: question.ordinal, next })
     });
-    let silent: Vec<Event> = events.collect();
+    let silent: Vec<Event> = events.chain(judging::due(run, now)).collect();
     // A step whose time is up may hold one of these questions: its turn comes with the next look,
     // which is due at once.
     if silent.is_empty() { graph::due(run, now) } else { silent }

@@ -10,6 +10,13 @@ pub fn of(value: &Value) -> String {
     text.digest()
 }
 
+/// A value's canonical JSON: no spaces, and keys in order.
+pub fn canonical(value: &Value) -> Vec<u8> {
+    let mut text = Canonical::default();
+    text.value(value);
+    text.0
+}
+
 /// The first 128 bits of a digest: the version of a definition, which is kept with every run. Nobody
 /// gains by making two files of their own collide.
 pub fn short_of(value: &Value) -> String {

@@ -11,9 +11,11 @@ use serde_json::Value;
 use crate::kernel::budget::Spent;
 use crate::kernel::graph::{Opening, Outcome};
 use crate::kernel::id::{RunId, SessionId};
+use crate::kernel::judging::Judging;
 use crate::kernel::message::{Message, ToolCall};
 use crate::kernel::question::Question;
 use crate::kernel::time::Millis;
+use crate::kernel::trace::Trace;
 use crate::kernel::workflow::Safety;
 
 /// The number of events in a journal; an event's own version is the count with it included.
@@ -77,6 +79,9 @@ pub struct Started {
     /// What the session's earlier runs had spent by then.
     #[serde(default, skip_serializing_if = "Spent::is_nothing")]
     pub spent_before: Spent,
+    /// The trace that the caller is in, if it is in one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Trace>,
     /// What the caller went on from, as its door names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
@@ -91,6 +96,8 @@ pub enum Purpose {
     Work,
     /// To sum up what everyone has said.
     Synthesis,
+    /// To say whether a person must look at another's call.
+    Judgement,
 }
 
 impl Purpose {
@@ -137,6 +144,9 @@ pub enum Event {
         /// What the agent is told for this step, where that was worked out when it began.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         prompt: Option<String>,
+        /// The call that it looks at, where it is a judge's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        judges: Option<Box<Judging>>,
     },
     /// A piece of text, while the agent is still speaking.
     Delta {

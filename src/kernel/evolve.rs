@@ -13,6 +13,7 @@ use crate::kernel::event::{Closing, Event, Failure, Recorded, Started, Usage, Ve
 use crate::kernel::graph;
 use crate::kernel::heard::{asked, close, heard};
 use crate::kernel::id::RunId;
+use crate::kernel::judging;
 use crate::kernel::message::{Audience, Message, Speaker, readable};
 use crate::kernel::question::{OnTimeout, Question, Verdict};
 use crate::kernel::run::{CallWaits, Ending, Heard, Last, OpenCall, Run, Status, Turn};
@@ -87,6 +88,7 @@ pub fn begin(id: RunId, workflow: Arc<Workflow>, started: &Started, at: Millis) 
         conversation: vec![Arc::new(first)],
         turns: std::collections::BTreeMap::new(),
         turns_taken: 0,
+        judgements: 0,
         questions: std::collections::BTreeMap::new(),
         endings: Vec::new(),
         last: Last::Started,
@@ -100,6 +102,7 @@ pub fn begin(id: RunId, workflow: Arc<Workflow>, started: &Started, at: Millis) 
         spent_before: started.spent_before,
         extensions: Extensions::default(),
         abandoned: Vec::new(),
+        trace: started.trace.clone(),
     }
 }
 
@@ -134,9 +137,11 @@ fn is_tools_failure(run: &Run, event: &Event) -> bool {
 fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<(), &'static str> {
     match event {
         Event::Started(_) => return Err("a run starts once"),
-        Event::StepStarted { turn, step, agent, attempt, purpose, prompt } => {
+        Event::StepStarted { turn, step, agent, attempt, purpose, prompt, judges } => {
             let mut begun = Turn::new(*turn, step.clone(), agent.clone(), *purpose);
             begun.prompt.clone_from(prompt);
+            begun.judges = judges.as_deref().cloned();
+            begun.began_at = at;
             step_started(run, begun, *attempt, at)?;
         }
         Event::Delta { turn, attempt, .. } => {
@@ -147,7 +152,8 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
         Event::Noted { turn, attempt, memo } => noted(run, (*turn, *attempt), memo)?,
         Event::MessageAdded { turn, message, usage } => message_added(run, *turn, message, *usage)?,
         Event::ToolCalled { turn, call, safety } => {
-            let open = OpenCall { call: call.clone(), waits: CallWaits::Tool(*safety) };
+            let waits = CallWaits::Tool(*safety);
+            let open = OpenCall { call: call.clone(), waits, judged: Vec::new() };
             let turn = turn_of(run, *turn)?;
             turn.calls.retain(|known| known.call.id != call.id);
             turn.calls.push(open);
@@ -215,6 +221,10 @@ fn step_failed(
     let turn = turn_of(run, number)?;
     turn.retry_at = retry_at;
     turn.returned = None;
+    if let (None, Some(judging)) = (retry_at, turn.judges.clone()) {
+        let judge = run.turns.remove(&number).ok_or("no such turn is under way")?;
+        return judging::judged(run, &judge, &judging, Err(failure));
+    }
     if retry_at.is_none() && matches!(run.workflow.pattern, Pattern::Graph(_)) {
         let turn = run.turns.remove(&number).ok_or("no such turn is under way")?;
         graph::turned(run, &turn.step, Err(failure.clone()), at)?;
@@ -231,6 +241,7 @@ fn message_added(
     if let Some(number) = turn {
         let turn = turn_of(run, number)?;
         match message.role {
+            Speaker::Assistant if message.replaces.is_some() => turn.rounds += 1,
             Speaker::Assistant => {
                 turn.rounds += 1;
                 turn.said.clone_from(&message.text);
@@ -334,7 +345,9 @@ fn step_started(run: &mut Run, begun: Turn, attempt: u32, at: Millis) -> Result<
         return Err("turns are counted one by one");
     }
     run.turns_taken = number;
-    if matches!(run.workflow.pattern, Pattern::Graph(_)) {
+    if let Some(judging) = &begun.judges {
+        judging::asked(run, number, judging)?;
+    } else if matches!(run.workflow.pattern, Pattern::Graph(_)) {
         graph::working(run, &begun.step, number, at)?;
     }
     run.turns.insert(number, begun);
@@ -383,6 +396,9 @@ fn step_completed(
     let turn = run.turns.remove(&number).ok_or("no such turn is under way")?;
     if !turn.calls.is_empty() {
         return Err("E3: a step is complete only when its calls are");
+    }
+    if let Some(judging) = &turn.judges {
+        return judging::judged(run, &turn, judging, Ok(output));
     }
     match run.workflow.pattern {
         Pattern::Sequential { .. } => run.count += 1,

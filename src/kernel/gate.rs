@@ -1,18 +1,21 @@
 //! Gate: which tool calls become questions, and what a person may say to one.
 //!
-//! A gate without conditions always asks. One with conditions asks when any of them holds; all of
-//! them are rules over what is known (the call, the agent's words, the run), so the same run is
-//! always judged the same. A gate can only add a question, never take one away.
+//! A gate without conditions always asks. One with conditions asks when any of them holds. Rules
+//! over what is known (the call, the agent's words, the run) come first; where none of them holds,
+//! a judging agent may be asked. A gate can only add a question, never take one away.
 //!
 //! - **K4** A call that was denied, or that nobody allowed in time, has no path to being made.
 //! - **K7** Only a clear yes lets a call through.
 
 use serde_json::{Value, json};
 
+use crate::kernel::event::Event;
+use crate::kernel::judging::{self, Judge};
 use crate::kernel::message::{ToolCall, readable};
 use crate::kernel::pattern::Draft;
 use crate::kernel::question::{Kind, Origin};
-use crate::kernel::run::{Run, Turn};
+use crate::kernel::reply;
+use crate::kernel::run::{Judgement, Run, Turn};
 use crate::kernel::time::Millis;
 use crate::kernel::workflow::{Condition, Gate, Patience, Tool};
 
@@ -43,22 +46,77 @@ pub(super) fn ruling(value: &Value) -> Ruling {
     }
 }
 
+/// A call on its way to being made.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wish<'a> {
+    pub(super) turn: &'a Turn,
+    pub(super) call: &'a ToolCall,
+    /// What the agent says with it.
+    pub(super) said: &'a str,
+    /// What judges have said of it so far.
+    pub(super) judged: &'a [Judgement],
+}
+
+/// The numbers that the next question and the next turn have.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Next {
+    pub(super) question: usize,
+    pub(super) turn: u32,
+}
+
+impl Next {
+    /// What comes next in a run.
+    pub(super) fn of(run: &Run) -> Self {
+        Self { question: run.endings.len() + 1, turn: run.turns_taken + 1 }
+    }
+
+    /// What comes after that event.
+    pub(super) fn after(self, event: &Event) -> Self {
+        let begins = matches!(event, Event::StepStarted { attempt: 1, .. });
+        Self {
+            question: self.question + usize::from(matches!(event, Event::Asked(_))),
+            turn: self.turn + u32::from(begins),
+        }
+    }
+}
+
+/// What becomes of a call now: the intent to make it, the question whether it may be made, or the
+/// turn of somebody who says whether that must be asked (E2, K4).
+pub(super) fn passed(run: &Run, wish: Wish<'_>, next: Next, now: Millis) -> Event {
+    let (turn, call) = (wish.turn, wish.call);
+    let tool = run.workflow.tools.get(&call.tool);
+    if let Some(tool) = tool {
+        let gates: Vec<&Gate> = run
+            .workflow
+            .gates
+            .iter()
+            .filter(|gate| concerns(gate, &call.tool, tool) && !is_granted(gate, run, call, now))
+            .collect();
+        if let Some(draft) = question(run, wish, tool, &gates) {
+            return Event::Asked(reply::ask(draft, next.question, now));
+        }
+        if let Some(judge) = gates.iter().find_map(|gate| unheard(gate, wish.judged)) {
+            return judging::begins(judge, wish, next.turn, now);
+        }
+    }
+    let safety = tool.map(|tool| tool.safety).unwrap_or_default();
+    Event::ToolCalled { turn: turn.number, call: call.clone(), safety }
+}
+
+/// The first judge of a gate that has not spoken yet.
+fn unheard<'a>(gate: &'a Gate, judged: &[Judgement]) -> Option<Judge<'a>> {
+    gate.when.iter().find_map(|condition| {
+        let Condition::Judge { agent, within_ms } = condition else { return None };
+        let is_heard = judged.iter().any(|known| known.agent == *agent);
+        (!is_heard).then_some(Judge { gate: &gate.name, agent, within_ms: *within_ms })
+    })
+}
+
 /// The question that a call becomes, if any gate stops it.
-pub(super) fn question(
-    run: &Run,
-    turn: &Turn,
-    call: &ToolCall,
-    said: &str,
-    now: Millis,
-) -> Option<Draft> {
-    let tool = run.workflow.tools.get(&call.tool)?;
-    let stops: Vec<_> = run
-        .workflow
-        .gates
-        .iter()
-        .filter(|gate| concerns(gate, &call.tool, tool))
-        .filter_map(|gate| Some((gate, reasons(gate, run, call, said, now)?)))
-        .collect();
+fn question(run: &Run, wish: Wish<'_>, tool: &Tool, gates: &[&Gate]) -> Option<Draft> {
+    let (turn, call) = (wish.turn, wish.call);
+    let stops: Vec<_> =
+        gates.iter().filter_map(|gate| Some((gate, reasons(gate, run, wish)?))).collect();
     let (first, _) = stops.first()?;
     let always = stops.iter().any(|(gate, _)| gate.when.is_empty());
     let shortest = stops.iter().filter_map(|(gate, _)| gate.patience.deadline_ms).min();
@@ -66,6 +124,17 @@ pub(super) fn question(
     let why: Vec<_> = stops.iter().flat_map(|(_, reasons)| reasons.clone()).collect();
     let asked = first.prompt.clone();
     let who = if turn.is_tools() { format!("step `{}`", turn.step) } else { turn.agent.clone() };
+    let mut context = json!({
+        "tool": call.tool,
+        "arguments": call.arguments,
+        "gates": names,
+        "reasons": why,
+    });
+    if !wish.judged.is_empty() {
+        let verdict =
+            |one: &Judgement| json!({"judge": one.agent, "ask": one.ask, "reason": one.reason});
+        context["verdicts"] = wish.judged.iter().map(verdict).collect();
+    }
     Some(Draft {
         step: turn.step.clone(),
         agent: (!turn.is_tools()).then(|| turn.agent.clone()),
@@ -73,12 +142,7 @@ pub(super) fn question(
         origin: Origin::Gate(Box::new(call.clone())),
         kind: Kind::ToolApproval,
         prompt: asked.unwrap_or_else(|| format!("May {who} call `{}`?", call.tool)),
-        context: json!({
-            "tool": call.tool,
-            "arguments": call.arguments,
-            "gates": names,
-            "reasons": why,
-        }),
+        context,
         options: Vec::new(),
         schema: Some(schema(tool, !always)),
         patience: Patience { deadline_ms: shortest, ..Patience::default() },
@@ -97,26 +161,23 @@ fn concerns(gate: &Gate, name: &str, tool: &Tool) -> bool {
         || gate.tags.iter().any(|tag| tool.tags.contains(tag))
 }
 
+/// Whether a person allowed the call beforehand; a gate that always asks cannot be passed so.
+fn is_granted(gate: &Gate, run: &Run, call: &ToolCall, now: Millis) -> bool {
+    !gate.when.is_empty() && run.grants.iter().any(|grant| grant.covers(&call.tool, now))
+}
+
 /// Why a gate stops a call; nothing, if it lets it through.
-fn reasons(
-    gate: &Gate,
-    run: &Run,
-    call: &ToolCall,
-    said: &str,
-    now: Millis,
-) -> Option<Vec<String>> {
+fn reasons(gate: &Gate, run: &Run, wish: Wish<'_>) -> Option<Vec<String>> {
     if gate.when.is_empty() {
         return Some(vec![format!("{}: always a person", gate.name)]);
     }
-    if run.grants.iter().any(|grant| grant.covers(&call.tool, now)) {
-        return None;
-    }
-    let met: Vec<_> = gate.when.iter().filter_map(|rule| met(rule, run, call, said)).collect();
+    let met: Vec<_> = gate.when.iter().filter_map(|rule| met(rule, run, wish)).collect();
     (!met.is_empty()).then_some(met)
 }
 
 /// What a condition found, in words; nothing, if it does not hold.
-fn met(condition: &Condition, run: &Run, call: &ToolCall, said: &str) -> Option<String> {
+fn met(condition: &Condition, run: &Run, wish: Wish<'_>) -> Option<String> {
+    let Wish { turn, call, said, judged } = wish;
     let words = format!("{} {} {said}", call.tool, readable(&call.arguments)).to_lowercase();
     match condition {
         Condition::Keywords(list) => {
@@ -142,6 +203,17 @@ fn met(condition: &Condition, run: &Run, call: &ToolCall, said: &str) -> Option<
                 // Nothing there, or no number: that is not a small number.
                 Some(None) | None => Some(format!("`{pointer}` is no number")),
             }
+        }
+        // K7: where there is no judge but the one whose call it is, a person is asked.
+        Condition::Judge { agent, .. } if !run.workflow.agents.contains_key(agent) => {
+            Some(format!("there is no judge `{agent}`"))
+        }
+        Condition::Judge { agent, .. } if *agent == turn.agent => {
+            Some(format!("`{agent}` cannot judge its own call"))
+        }
+        Condition::Judge { agent, .. } => {
+            let said = judged.iter().find(|known| known.agent == *agent && known.ask)?;
+            Some(format!("judge `{agent}`: {}", said.reason))
         }
     }
 }

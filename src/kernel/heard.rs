@@ -41,7 +41,7 @@ pub(super) fn asked(run: &mut Run, question: &Question, at: Millis) -> Result<()
                 tool: crate::kernel::plan::ASK_TOOL.into(),
                 arguments: Value::Null,
             };
-            turn_of(run, number)?.calls.push(OpenCall { call, waits });
+            turn_of(run, number)?.calls.push(OpenCall { call, waits, judged: Vec::new() });
             say(run, spoken.to(Audience::Except(agent)));
         }
         Origin::LostOutcome(call) => {
@@ -53,7 +53,8 @@ pub(super) fn asked(run: &mut Run, question: &Question, at: Millis) -> Result<()
             let number = question.turn.ok_or("a tool call's question belongs to a turn")?;
             let waits = CallWaits::Person(question.ordinal);
             let turn = turn_of(run, number)?;
-            turn.calls.push(OpenCall { call: (**call).clone(), waits });
+            turn.calls.retain(|known| known.call.id != call.id);
+            turn.calls.push(OpenCall { call: (**call).clone(), waits, judged: Vec::new() });
             if turn.is_tools() {
                 turn.made = Some((**call).clone());
             }

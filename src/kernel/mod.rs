@@ -21,6 +21,7 @@
 
 mod advance;
 mod answer;
+mod bound;
 mod budget;
 mod command;
 mod decide;
@@ -32,6 +33,7 @@ mod gate;
 pub mod graph;
 mod heard;
 mod id;
+mod judging;
 mod message;
 pub mod pattern;
 mod plan;
@@ -43,9 +45,12 @@ pub mod schema;
 #[cfg(test)]
 mod tests;
 mod time;
+mod trace;
+mod wording;
 pub mod workflow;
 
 pub use advance::{Declined, apply, start};
+pub use bound::{Bound, WhenFull};
 pub use budget::{Budget, Budgets, Extensions, OnExceeded, Spent};
 pub use command::{Answer, AttemptFault, Command, Refusal, Reply, ToolFault};
 pub use decide::{Decision, decide};
@@ -53,6 +58,7 @@ pub use event::{Closing, Event, Failure, Purpose, Recorded, Started, Usage, Vers
 pub use evolve::{Corruption, begin, evolve, replay};
 pub use heard::UNANSWERED;
 pub use id::{BadId, RequestId, RunId, SESSION_ID_BYTES_MAX, SessionId, parse_checkpoint};
+pub use judging::{JUDGE_MS_DEFAULT, Judging};
 pub use message::{Audience, Message, Speaker, ToolCall, readable};
 pub use plan::{
     ASK_TOOL, AgentInput, Effect, HANDOFF_PREFIX, ToolOffer, first_reply, input_of, may_repeat,
@@ -62,8 +68,10 @@ pub use principal::{Principal, Role};
 pub use question::{Choice, Kind, OnTimeout, Origin, Question, Verdict};
 pub use reply::REPLY_BYTES_MAX;
 pub use run::{
-    CONVERSATION_BYTES_MAX, CallWaits, Ending, Grant, Heard, Last, OpenCall, QUESTIONS_MAX, Run,
-    Status, Turn,
+    CONVERSATION_BYTES_MAX, CallWaits, Ending, Grant, Heard, Judgement, Last, OpenCall,
+    QUESTIONS_MAX, Run, Status, Turn,
 };
 pub use time::{Millis, duration_ms};
+pub use trace::Trace;
+pub use wording::has_variables;
 pub use workflow::Workflow;

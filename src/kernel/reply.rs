@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use crate::kernel::command::Reply;
 use crate::kernel::event::{Event, Failure};
-use crate::kernel::gate;
+use crate::kernel::gate::{self, Next, Wish};
+use crate::kernel::judging;
 use crate::kernel::message::{Audience, Message, Speaker, ToolCall};
 use crate::kernel::pattern::{self, Draft};
 use crate::kernel::plan::{ASK_TOOL, HANDOFF_PREFIX, ask_offer};
@@ -28,6 +29,9 @@ const CALLS_MAX: usize = 64;
 
 /// The facts that a reply makes.
 pub(super) fn events(run: &Run, turn: &Turn, reply: &Reply, now: Millis) -> Vec<Event> {
+    if let (Some(_), None) = (&turn.judges, excess(turn, reply)) {
+        return judging::replied(turn, reply);
+    }
     if let Some(failure) = excess(turn, reply) {
         return vec![fails(run, turn, failure)];
     }
@@ -44,15 +48,15 @@ pub(super) fn events(run: &Run, turn: &Turn, reply: &Reply, now: Millis) -> Vec<
     message.calls.clone_from(&calls);
     let mut events =
         vec![Event::MessageAdded { turn: Some(turn.number), message, usage: reply.usage }];
-    let mut ordinal = run.endings.len();
+    let mut next = Next::of(run);
     let mut hands_off = false;
     for call in &calls {
         let event = match call.tool.strip_prefix(HANDOFF_PREFIX) {
             Some(target) => handed_off(run, turn, call, target, hands_off),
-            None => called(run, turn, call, (ordinal + 1, &reply.text), now),
+            None => called(run, turn, call, (next, &reply.text), now),
         };
         hands_off |= matches!(event, Event::HandedOff { .. });
-        ordinal += usize::from(matches!(event, Event::Asked(_)));
+        next = next.after(&event);
         events.push(event);
     }
     events
@@ -126,7 +130,7 @@ fn final_words(run: &Run, turn: &Turn, reply: &Reply) -> Vec<Event> {
 }
 
 /// Structured output: given apart, or as JSON in the text.
-fn structured(reply: &Reply, schema: &Value) -> Result<Value, String> {
+pub(super) fn structured(reply: &Reply, schema: &Value) -> Result<Value, String> {
     let value = match &reply.output {
         Some(value) => value.clone(),
         None => serde_json::from_str(reply.text.trim())
@@ -141,8 +145,12 @@ fn structured(reply: &Reply, schema: &Value) -> Result<Value, String> {
     }
 }
 
-/// A turn that cannot come to a good end: in a graph its step fails, elsewhere the run does.
+/// A turn that cannot come to a good end: in a graph its step fails, elsewhere the run does. A
+/// judge's is its own affair.
 pub(super) fn fails(run: &Run, turn: &Turn, failure: Failure) -> Event {
+    if turn.judges.is_some() {
+        return judging::fails(turn, failure);
+    }
     match run.workflow.pattern {
         Pattern::Graph(_) => Event::StepFailed {
             turn: turn.number,
@@ -219,14 +227,14 @@ fn called(
     run: &Run,
     turn: &Turn,
     call: &ToolCall,
-    (ordinal, said): (usize, &str),
+    (next, said): (Next, &str),
     now: Millis,
 ) -> Event {
     let agent = run.workflow.agents.get(&turn.agent);
     if call.tool == ASK_TOOL && agent.is_some_and(|agent| agent.human_input.enabled) {
         let patience = agent.map(|agent| agent.human_input.patience.clone()).unwrap_or_default();
         return match asked_by_call(turn, call, patience) {
-            Ok(draft) => Event::Asked(ask(draft, ordinal, now)),
+            Ok(draft) => Event::Asked(ask(draft, next.question, now)),
             Err(wrong) => told(turn, call, &wrong),
         };
     }
@@ -238,10 +246,7 @@ fn called(
     if let Err(mismatch) = schema.map_or(Ok(()), |schema| schema::check(schema, &call.arguments)) {
         return told(turn, call, &format!("arguments: {mismatch}"));
     }
-    match gate::question(run, turn, call, said, now) {
-        Some(draft) => Event::Asked(ask(draft, ordinal, now)),
-        None => Event::ToolCalled { turn: turn.number, call: call.clone(), safety: tool.safety },
-    }
+    gate::passed(run, Wish { turn, call, said, judged: &[] }, next, now)
 }
 
 /// The question that a `request_user_input` call asks, or what is wrong with the call.

@@ -12,9 +12,11 @@ use crate::kernel::budget::{self, Extensions, Spent};
 use crate::kernel::event::{Failure, Purpose, Usage, Version};
 use crate::kernel::graph;
 use crate::kernel::id::{RunId, SessionId};
+use crate::kernel::judging::Judging;
 use crate::kernel::message::{Message, Speaker, ToolCall};
 use crate::kernel::question::{Origin, Question};
 use crate::kernel::time::Millis;
+use crate::kernel::trace::Trace;
 use crate::kernel::workflow::{Safety, Workflow};
 
 /// A conversation's weight: it is held in memory and given whole to every agent.
@@ -57,6 +59,8 @@ pub struct Run {
     pub turns: BTreeMap<u32, Turn>,
     /// Turns taken so far.
     pub turns_taken: u32,
+    /// How many of them were judges'; these count against nobody's steps.
+    pub judgements: u32,
     /// Questions that are open, by ordinal.
     pub questions: BTreeMap<u32, Question>,
     /// How every question ended, by ordinal from 1; open ones are `None`.
@@ -86,6 +90,8 @@ pub struct Run {
     pub abandoned: Vec<(String, Value)>,
     /// Where its graph stands, if its workflow is one.
     pub graph: graph::State,
+    /// The trace that its caller was in.
+    pub trace: Option<Trace>,
 }
 
 /// A tool that a person allowed for the rest of the run.
@@ -161,6 +167,8 @@ pub struct Turn {
     pub agent: String,
     /// Why.
     pub purpose: Purpose,
+    /// When it began.
+    pub began_at: Millis,
     /// Which try.
     pub attempt: u32,
     /// Tries that failed on their own account.
@@ -185,6 +193,8 @@ pub struct Turn {
     pub made: Option<ToolCall>,
     /// And what came of it.
     pub returned: Option<Result<Value, Failure>>,
+    /// A judge's turn: the call that it looks at.
+    pub judges: Option<Judging>,
 }
 
 /// A call whose outcome is not yet known.
@@ -194,6 +204,19 @@ pub struct OpenCall {
     pub call: ToolCall,
     /// What it waits for.
     pub waits: CallWaits,
+    /// What judges said of it.
+    pub judged: Vec<Judgement>,
+}
+
+/// What a judge said of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judgement {
+    /// Who.
+    pub agent: String,
+    /// Whether a person must look.
+    pub ask: bool,
+    /// Why, in its words; or why it has none.
+    pub reason: String,
 }
 
 /// What an open call waits for.
@@ -203,6 +226,10 @@ pub enum CallWaits {
     Tool(Safety),
     /// A person: the question's ordinal.
     Person(u32),
+    /// A judge: the number of its turn.
+    Judge(u32),
+    /// Nobody any more: what follows from the judge's word comes next.
+    Nobody,
 }
 
 impl Turn {
@@ -213,6 +240,7 @@ impl Turn {
             step,
             agent,
             purpose,
+            began_at: Millis(0),
             attempt: 1,
             failures: 0,
             rounds: 0,
@@ -225,6 +253,7 @@ impl Turn {
             made: None,
             returned: None,
             memo: None,
+            judges: None,
         }
     }
 
@@ -331,6 +360,11 @@ impl Run {
         self.conversation.iter().filter_map(|message| message.cleaned()).collect()
     }
 
+    /// Steps taken so far.
+    pub fn steps_taken(&self) -> u32 {
+        self.turns_taken.saturating_sub(self.judgements)
+    }
+
     /// How many messages people and callers have sent.
     pub fn user_messages(&self) -> usize {
         self.conversation.iter().filter(|message| message.role == Speaker::User).count()
@@ -345,8 +379,9 @@ impl Run {
         let deadlines = self.questions.values().filter_map(|question| question.deadline);
         let reminders = self.questions.values().filter_map(|question| question.remind_at);
         let tries = self.turns.values().filter_map(|turn| turn.retry_at);
+        let judges = self.turns.values().filter_map(|turn| Some(turn.judges.as_ref()?.until));
         let waits = self.graph.wake_at();
         let asked = deadlines.chain(reminders);
-        asked.chain(tries).chain(waits).chain(budget::wake_at(self)).min()
+        asked.chain(tries).chain(judges).chain(waits).chain(budget::wake_at(self)).min()
     }
 }

@@ -1,6 +1,7 @@
 //! Wire: shapes without behaviour. What `build.rs` generates from `proto/`, and A2A's JSON.
 
 pub mod a2a;
+pub mod proto_json;
 
 /// Package `holdpoint.v1`: messages, client and server of the `Orchestrator` service.
 pub mod v1 {
@@ -34,6 +35,23 @@ pub mod lf {
         reason = "generated"
     )]
     tonic::include_proto!("lf.a2a.v1");
+}
+
+/// Package `a2a.v1`: the same of protocol 0.3.
+pub mod older {
+    #![allow(
+        clippy::all,
+        clippy::pedantic,
+        clippy::allow_attributes,
+        clippy::allow_attributes_without_reason,
+        missing_docs,
+        unreachable_pub,
+        unused_qualifications,
+        missing_debug_implementations,
+        rustdoc::all,
+        reason = "generated"
+    )]
+    tonic::include_proto!("a2a.v1");
 }
 
 /// The descriptors of everything above, for reflection.

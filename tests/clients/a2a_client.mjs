@@ -1,6 +1,7 @@
 // A2A's own JavaScript SDK against Holdpoint: one small act a process, what was told as JSON lines.
 //
-// usage: node a2a_client.mjs SDK_FOLDER BASE_URL send TEXT | answer TASK TEXT | watch TASK | get TASK
+// usage: node a2a_client.mjs SDK_FOLDER BASE_URL send TEXT | answer TASK TEXT | say CONTEXT TEXT [MESSAGE_ID]
+//     | watch TASK | follow TASK | get TASK
 import { randomUUID } from 'node:crypto';
 import { createRequire } from 'node:module';
 
@@ -15,6 +16,12 @@ const words = (holder) => (holder?.parts ?? []).map(textOf).filter(Boolean).join
 const tellStatus = (kind, task, status) =>
   tell({ kind, task, state: TaskState[status.state], words: words(status.message) });
 
+const tellHistory = (task) => {
+  for (const said of task.history.filter((one) => one.role === Role.ROLE_AGENT)) {
+    tell({ kind: 'history', task: task.id, words: words(said) });
+  }
+};
+
 const tellEvent = ({ payload }) => {
   if (payload.$case === 'task') {
     tellStatus('task', payload.value.id, payload.value.status);
@@ -26,11 +33,11 @@ const tellEvent = ({ payload }) => {
   }
 };
 
-const message = (text, taskId = '') => ({
+const message = (text, taskId = '', contextId = '', messageId = randomUUID()) => ({
   tenant: '',
   message: {
-    messageId: randomUUID(),
-    contextId: '',
+    messageId,
+    contextId,
     taskId,
     role: Role.ROLE_USER,
     parts: [{ content: { $case: 'text', value: text }, metadata: undefined, filename: '', mediaType: '' }],
@@ -42,12 +49,19 @@ const message = (text, taskId = '') => ({
   metadata: undefined,
 });
 
-const client = await new ClientFactory().createFromUrl(base);
+// With its slash: the card lies below the agent, not beside it.
+const client = await new ClientFactory().createFromUrl(`${base}/`);
 if (act === 'send' || act === 'answer') {
   const [text, task] = [...rest].reverse();
   for await (const event of client.sendMessageStream(message(text, task))) tellEvent(event);
-} else if (act === 'watch') {
-  for await (const event of client.resubscribeTask({ tenant: '', id: rest[0] })) tellEvent(event);
+} else if (act === 'say') {
+  const [context, text, id] = rest;
+  for await (const event of client.sendMessageStream(message(text, '', context, id))) tellEvent(event);
+} else if (act === 'watch' || act === 'follow') {
+  for await (const event of client.resubscribeTask({ tenant: '', id: rest[0] })) {
+    if (act === 'follow' && event.payload.$case === 'task') tellHistory(event.payload.value);
+    tellEvent(event);
+  }
 } else if (act === 'get') {
   const task = await client.getTask({ tenant: '', id: rest[0] });
   tellStatus('task', task.id, task.status);

@@ -1,6 +1,7 @@
 """A2A's own Python SDK against Holdpoint: one small act a process, what was told as JSON lines.
 
-usage: a2a_client.py BASE_URL BINDING send TEXT | answer TASK TEXT | say CONTEXT TEXT | watch TASK | get TASK
+usage: a2a_client.py BASE_URL BINDING send TEXT | answer TASK TEXT | say CONTEXT TEXT [MESSAGE_ID]
+    | watch TASK | follow TASK | get TASK
 """
 
 import asyncio
@@ -22,10 +23,10 @@ import grpc
 import httpx
 
 
-def message(text, task="", context=""):
+def message(text, task="", context="", id=""):
     return SendMessageRequest(
         message=Message(
-            message_id=str(uuid.uuid4()),
+            message_id=id or str(uuid.uuid4()),
             task_id=task,
             context_id=context,
             role=Role.ROLE_USER,
@@ -41,6 +42,12 @@ def tell(**fields):
 def tell_status(kind, task, status):
     words = " ".join(part.text for part in status.message.parts if part.text)
     tell(kind=kind, task=task, state=TaskState.Name(status.state), words=words)
+
+
+def tell_history(task):
+    for said in task.history:
+        if said.role == Role.ROLE_AGENT:
+            tell(kind="history", task=task.id, words=said.parts[0].text)
 
 
 def tell_event(event):
@@ -67,10 +74,12 @@ async def main(base, binding, act, *rest):
             async for event in client.send_message(message(text, *task)):
                 tell_event(event)
         elif act == "say":
-            async for event in client.send_message(message(rest[1], context=rest[0])):
+            async for event in client.send_message(message(rest[1], "", rest[0], *rest[2:])):
                 tell_event(event)
-        elif act == "watch":
+        elif act in ("watch", "follow"):
             async for event in client.subscribe(SubscribeToTaskRequest(id=rest[0])):
+                if act == "follow" and event.HasField("task"):
+                    tell_history(event.task)
                 tell_event(event)
         elif act == "get":
             task = await client.get_task(GetTaskRequest(id=rest[0]))

@@ -16,10 +16,17 @@ if [ ! -x "$clients/node_modules/.bin/buf" ]; then
     npm install --prefix "$clients" --no-save --no-audit --no-fund --loglevel=error '@bufbuild/buf@1'
 fi
 
-packages=(grpcio grpcio-tools grpcio-reflection grpcio-health-checking 'a2a-sdk[grpc]>=1.3,<2')
-if ! "$clients/venv/bin/python" -c 'import grpc_tools, grpc_reflection, grpc_health, a2a' 2>/dev/null; then
+packages=(grpcio grpcio-tools grpcio-reflection grpcio-health-checking 'a2a-sdk[grpc,signing]>=1.3,<2')
+if ! "$clients/venv/bin/python" -c 'import grpc_tools, grpc_reflection, grpc_health, a2a, jwt' 2>/dev/null; then
     python3 -m venv --clear "$clients/venv"
     "$clients/venv/bin/pip" install --quiet --disable-pip-version-check "${packages[@]}"
+fi
+
+# A2A's Python SDK of protocol 0.3, for tests/it/a2a_older.rs: in a folder of its own, for it is the same package.
+older="$clients/a2a-03"
+if ! "$older/bin/python" -c 'import a2a, grpc, google.api' 2>/dev/null; then
+    python3 -m venv --clear "$older"
+    "$older/bin/python" -m pip install --quiet --disable-pip-version-check 'a2a-sdk[grpc]>=0.3,<0.4'
 fi
 
 # A2A's JavaScript SDK, for tests/it/a2a_sdk.rs.

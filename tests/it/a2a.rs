@@ -243,7 +243,7 @@ fn every_workflow_has_a_card_and_the_card_is_kept_by_its_tag() {
     assert_eq!(caller.rpc("GetTask", &json!({"id": asked["id"]}))["error"]["code"], -32001);
 }
 
-fn key_of(here: &Path, name: &str) -> String {
+pub(crate) fn key_of(here: &Path, name: &str) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_holdpoint"));
     forget_settings(&mut command);
     let added =

@@ -8,8 +8,10 @@ use holdpoint::wire::v1::workflow_event::Event;
 use holdpoint::wire::v1::{
     CancelRunRequest, ListRequestsRequest, ListRunsRequest, WatchRunRequest, WorkflowEvent,
 };
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::listener::{Heard, Listener};
 use crate::server::{Server, Setup, answer_to, asked, drained, names, send, start_of};
 
 /// The last of the chain: thinks for a moment, asks a person, and books.
@@ -68,7 +70,7 @@ fn chain(root: &Path) -> [Server; 3] {
 async fn begin(server: &Server, workflow: &str, input: &str) -> String {
     let mut client = server.client().await;
     let mut stream =
-        client.run_workflow(start_of(workflow, "", input, "key-0")).await.unwrap().into_inner();
+        client.run_workflow(start_of(workflow, "", input, input)).await.unwrap().into_inner();
     stream.message().await.unwrap().unwrap().run_id
 }
 
@@ -143,6 +145,78 @@ async fn a_question_travels_up_a_chain_and_its_answer_down_and_each_is_killed_on
     let last = names(&drained(last).await.unwrap());
     assert_eq!(last.iter().filter(|name| **name == "response_received").count(), 1);
     assert_eq!(last.last(), Some(&"completed"));
+}
+
+/// Front and desk, of which the front knows only what the card says; both are killed on the way.
+async fn a_question_travels_by(card: impl Fn(&Server) -> Value) {
+    let root = TempDir::new().unwrap();
+    let home = root.path().join("desk");
+    let flows = home.join("flows");
+    fs::create_dir_all(&flows).unwrap();
+    fs::write(flows.join("desk.yaml"), DESK).unwrap();
+    let setup = Setup::new(&home).arg("--a2a-v03=true").arg("--a2a-root=desk");
+    let mut desk = setup.start();
+    let card = card(&desk);
+    let cards = Listener::start(move |_: &Heard| (200, card.to_string()));
+    let mut front =
+        server(root.path(), "front", &relay("front", &format!("{}/card.json", cards.url())));
+    let run_id = begin(&front, "front", "Book two nights.").await;
+    until(&front, &run_id, |event| matches!(event, Event::Noted(_))).await;
+    desk.restart_here();
+    let told = until(&front, &run_id, |event| matches!(event, Event::Status(_))).await;
+    let request = asked(&told).unwrap();
+    assert_eq!(request.prompt, "Where to?");
+    let options: Vec<_> = request.options.iter().map(|one| one.id.as_str()).collect();
+    assert_eq!(options, ["sea", "hills"]);
+    front.restart_here();
+    let answer = answer_to(&request.request_id, "hills", "key-2");
+    let events = send(&mut front.client().await, answer).await;
+    let output = events.iter().rev().find_map(|event| {
+        let Some(Event::Output(output)) = &event.event else { return None };
+        Some(format!("{:?}", output.value))
+    });
+    assert!(output.unwrap().contains("Booked: hills"), "{:?}", names(&events));
+    assert_eq!(runs_of(&desk).await.len(), 1, "nothing was begun twice");
+    // What is cancelled here is cancelled there.
+    let run_id = begin(&front, "front", "Book three nights.").await;
+    until(&front, &run_id, |event| matches!(event, Event::Status(_))).await;
+    let cancel = CancelRunRequest { run_id, ..CancelRunRequest::default() };
+    front.client().await.cancel_run(cancel).await.unwrap();
+    let lowest = runs_of(&desk).await.remove(0);
+    until(&desk, &lowest, |event| matches!(event, Event::Cancelled(_))).await;
+}
+
+/// A card of 0.3 with one interface.
+fn older_card(url: &str, transport: &str) -> Value {
+    json!({"name": "desk", "url": url, "preferredTransport": transport, "protocolVersion": "0.3.0",
+        "capabilities": {"streaming": true}})
+}
+
+#[tokio::test]
+async fn a_question_travels_by_grpc_alone() {
+    a_question_travels_by(|desk| {
+        let interface = json!({"url": desk.address(), "protocolBinding": "GRPC",
+            "protocolVersion": "1.0", "tenant": "desk"});
+        json!({"name": "desk", "capabilities": {"streaming": true},
+            "supportedInterfaces": [interface]})
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_question_travels_by_the_older_json_rpc() {
+    a_question_travels_by(|desk| older_card(&format!("{}/a2a/desk", desk.url()), "JSONRPC")).await;
+}
+
+#[tokio::test]
+async fn a_question_travels_by_the_older_http() {
+    a_question_travels_by(|desk| older_card(&format!("{}/a2a/desk", desk.url()), "HTTP+JSON"))
+        .await;
+}
+
+#[tokio::test]
+async fn a_question_travels_by_the_older_grpc() {
+    a_question_travels_by(|desk| older_card(desk.address(), "GRPC")).await;
 }
 
 #[tokio::test]

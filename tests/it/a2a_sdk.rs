@@ -13,14 +13,15 @@ use tempfile::TempDir;
 use crate::server::Server;
 
 /// The binding is left to the other SDK, which takes the first of the card.
-const JAVASCRIPT: &str = "JavaScript";
+pub(crate) const JAVASCRIPT: &str = "JavaScript";
 
 /// One act of the client, at the agent `approve_and_send`.
 fn act(server: &Server, binding: &str, rest: &[&str]) -> Child {
     act_at(server, "approve_and_send", binding, rest)
 }
 
-fn act_at(server: &Server, agent: &str, binding: &str, rest: &[&str]) -> Child {
+/// One act of the client, at any agent.
+pub(crate) fn act_at(server: &Server, agent: &str, binding: &str, rest: &[&str]) -> Child {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let base = format!("{}/a2a/{agent}", server.url());
     if binding == JAVASCRIPT {
@@ -41,7 +42,7 @@ fn act_at(server: &Server, agent: &str, binding: &str, rest: &[&str]) -> Child {
         .unwrap()
 }
 
-fn line(text: &str) -> (String, String, String) {
+pub(crate) fn line(text: &str) -> (String, String, String) {
     let told: Value = serde_json::from_str(text).unwrap();
     let field = |name: &str| told[name].as_str().unwrap_or_default().to_owned();
     let state = field("state").replace("TASK_STATE_", "");
@@ -50,7 +51,7 @@ fn line(text: &str) -> (String, String, String) {
 }
 
 /// What an act told, to its end.
-fn told(mut act: Child) -> Vec<(String, String, String)> {
+pub(crate) fn told(mut act: Child) -> Vec<(String, String, String)> {
     let lines = BufReader::new(act.stdout.take().unwrap()).lines();
     let told = lines.map(|text| line(&text.unwrap())).collect();
     assert!(act.wait().unwrap().success());
@@ -127,4 +128,86 @@ fn a_context_alone_resumes_step_after_step_from_other_processes_after_kills() {
     let done = say(&server, "ctx-1", "7");
     assert_eq!(done.last().unwrap().0, "COMPLETED", "{done:?}");
     assert!(done.iter().all(|(.., of)| of.is_empty() || *of == task), "one task all the way");
+}
+
+/// Says one, two, asks, and says three, four.
+const COUNTING: &str = "
+name: counting
+models:
+  default:
+    provider: scripted
+    script:
+      - {agent: first, say: one}
+      - {agent: second, delay: 500ms, say: two}
+      - {agent: third, say: three}
+      - {agent: fourth, say: four}
+agents:
+  first: {human_input: false}
+  second: {human_input: false}
+  third: {human_input: false}
+  fourth: {human_input: false}
+pattern: sequential
+steps:
+  - {agent: first}
+  - {agent: second}
+  - id: go_on
+    human: {kind: approval, prompt: Go on?}
+  - {agent: third}
+  - {agent: fourth}
+";
+
+/// A stream whose reader dies while the task is at work, and whose server dies after it: whoever
+/// subscribes then is told everything once, and sees the end that another brings about.
+fn a_dropped_stream_is_taken_up_without_loss(binding: &str) {
+    let here = TempDir::new().unwrap();
+    let flows = here.path().join("flows");
+    std::fs::create_dir_all(&flows).unwrap();
+    std::fs::write(flows.join("counting.yaml"), COUNTING).unwrap();
+    let mut server = Server::start(here.path());
+    let mut stream = act_at(&server, "counting", binding, &["send", "Count."]);
+    let mut lines = BufReader::new(stream.stdout.take().unwrap()).lines();
+    let (.., task) = lines
+        .by_ref()
+        .map(|text| line(&text.unwrap()))
+        .find(|(_, words, _)| words == "one")
+        .unwrap();
+    stream.kill().unwrap();
+    stream.wait().unwrap();
+    server.restart();
+
+    let mut follow = act_at(&server, "counting", binding, &["follow", &task]);
+    let mut told = Vec::new();
+    let seen = BufReader::new(follow.stdout.take().unwrap()).lines();
+    for (word, words, _) in seen.map(|text| line(&text.unwrap())) {
+        if word == "INPUT_REQUIRED" {
+            act_at(&server, "counting", binding, &["answer", &task, "approve"]).wait().unwrap();
+        }
+        told.push(if words.is_empty() || word == "INPUT_REQUIRED" { word } else { words });
+    }
+    assert!(follow.wait().unwrap().success());
+    // The question is in the history as well, as what was said.
+    told.retain(|word| word != "WORKING" && word != "Go on?");
+    // The result is told as it is spoken, and once more whole.
+    told.dedup();
+    assert_eq!(told, ["one", "two", "INPUT_REQUIRED", "three", "four", "COMPLETED"], "{binding}");
+}
+
+#[test]
+fn a_dropped_stream_is_taken_up_without_loss_by_json_rpc() {
+    a_dropped_stream_is_taken_up_without_loss("JSONRPC");
+}
+
+#[test]
+fn a_dropped_stream_is_taken_up_without_loss_by_http() {
+    a_dropped_stream_is_taken_up_without_loss("HTTP+JSON");
+}
+
+#[test]
+fn a_dropped_stream_is_taken_up_without_loss_by_grpc() {
+    a_dropped_stream_is_taken_up_without_loss("GRPC");
+}
+
+#[test]
+fn a_dropped_stream_is_taken_up_without_loss_by_javascript() {
+    a_dropped_stream_is_taken_up_without_loss(JAVASCRIPT);
 }

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use holdpoint::kernel::graph::{Opening, Outcome, Point};
 use holdpoint::kernel::workflow::Safety;
 use holdpoint::kernel::{
-    Audience, Choice, Closing, Event, Failure, Kind, Message, Millis, OnTimeout, Origin, Purpose,
-    Question, RunId, Speaker, Spent, Started, ToolCall, Usage,
+    Audience, Choice, Closing, Event, Failure, Judging, Kind, Message, Millis, OnTimeout, Origin,
+    Purpose, Question, RunId, Speaker, Spent, Started, ToolCall, Usage,
 };
 use holdpoint::ports::{Head, HeadStatus, KeyRow, SessionRow};
 use holdpoint::store::codec::{self, StoredHead};
@@ -106,6 +106,7 @@ fn started() -> Started {
         metadata: BTreeMap::from([("team".into(), "events".into())]),
         forked_from: Some((run(), 7)),
         spent_before: Spent::default(),
+        trace: None,
         from: None,
     }
 }
@@ -130,6 +131,7 @@ fn events() -> Vec<Event> {
             attempt: 2,
             purpose: Purpose::Synthesis,
             prompt: None,
+            judges: None,
         },
         Event::StepStarted {
             turn: 2,
@@ -138,6 +140,7 @@ fn events() -> Vec<Event> {
             attempt: 1,
             purpose: Purpose::Work,
             prompt: None,
+            judges: None,
         },
         Event::Delta { turn: 1, attempt: 2, text: "Hm".into() },
         Event::MessageAdded { turn: Some(1), message: message(), usage },
@@ -195,6 +198,7 @@ fn graph_events() -> Vec<Event> {
             attempt: 1,
             purpose: Purpose::Work,
             prompt: Some("Send it.".into()),
+            judges: None,
         },
         opened("notify", Opening::Items(vec![json!({"id": 1}), json!("x")])),
         opened("notify[3]", Opening::Item),
@@ -239,6 +243,24 @@ fn what_a_caller_went_on_from_is_written_as_it_always_was() {
     let stored = golden("v1-entry-from.bin", &record);
     let read = codec::unseal_events(&key, &stored, 1).unwrap();
     assert_eq!(read.iter().map(|recorded| recorded.event.clone()).collect::<Vec<_>>(), events);
+}
+
+#[test]
+fn a_judges_turn_is_written_as_it_always_was() {
+    let key = keys::entry(&keys::pack(&run()).unwrap(), 1);
+    let events = vec![Event::StepStarted {
+        turn: 2,
+        step: "pay@risky".into(),
+        agent: "judge".into(),
+        attempt: 1,
+        purpose: Purpose::Judgement,
+        prompt: Some("Look.".into()),
+        judges: Some(Box::new(Judging { turn: 1, call: call(), until: Millis(60_000) })),
+    }];
+    let record = codec::seal_events(&key, Millis(1_700_000_000_000), &events).unwrap();
+    let stored = golden("v1-entry-judging.bin", &record);
+    let read = codec::unseal_events(&key, &stored, 1).unwrap();
+    assert_eq!(read[0].event, events[0]);
 }
 
 fn head(status: HeadStatus) -> Head {

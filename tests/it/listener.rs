@@ -25,8 +25,11 @@ impl Heard {
     }
 }
 
-/// What is answered: a status and a JSON body.
+/// What is answered: a status and a JSON body, or the events of a stream.
 pub(crate) type Answer = (u16, String);
+
+/// Ends the events of a stream that never ends: they are told over and over.
+pub(crate) const FOR_EVER: &str = ": for ever\n";
 
 /// Listens until the test is over.
 pub(crate) struct Listener {
@@ -89,10 +92,16 @@ fn read(stream: &TcpStream) -> Option<Heard> {
 }
 
 fn write(mut stream: TcpStream, status: u16, body: &str) {
-    let length = body.len();
-    let head = format!(
-        "HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
-    );
-    // Whoever called may have died.
-    drop(stream.write_all(format!("{head}{body}").as_bytes()));
+    let kind = if body.starts_with("data:") { "text/event-stream" } else { "application/json" };
+    let length = match body.strip_suffix(FOR_EVER) {
+        Some(_) => String::new(),
+        None => format!("Content-Length: {}\r\n", body.len()),
+    };
+    let head =
+        format!("HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\n{length}Connection: close\r\n\r\n");
+    // Whoever called may have died, and whoever is told the same for ever leaves at last.
+    let mut told = stream.write_all(format!("{head}{body}").as_bytes());
+    while body.ends_with(FOR_EVER) && told.is_ok() {
+        told = stream.write_all(body.as_bytes());
+    }
 }

@@ -12,7 +12,7 @@ use crate::agents::a2a::memo::Memo;
 use crate::agents::a2a::read::{self, Parts, State, Task, Told};
 use crate::agents::a2a::settings::Settings;
 use crate::agents::a2a::talk::{self, Answer};
-use crate::kernel::{AgentInput, AttemptFault, Reply};
+use crate::kernel::{AgentInput, AttemptFault, Millis, Reply};
 use crate::ports::{Clock, DeltaSink};
 
 /// The first pause between two looks; doubles up to the longest.
@@ -127,7 +127,7 @@ impl Following<'_> {
             };
             match outcome {
                 Ok(Opened::Whole(value)) => return self.heard(read::told(&value)?).await,
-                Ok(Opened::Stream(events)) => match self.listen(events).await {
+                Ok(Opened::Stream(events)) => match self.listen(events, self.patience()).await {
                     Ok(rest) if self.memo.is_some() || !matches!(rest, Rest::NotYet) => {
                         return Ok(rest);
                     }
@@ -173,7 +173,7 @@ impl Following<'_> {
                 && let Ok(Opened::Stream(events)) =
                     line.open(Call::Subscribe(&memo.task), &memo.task).await
             {
-                match self.listen(events).await? {
+                match self.listen(events, give_up).await? {
                     Rest::Task(task) => return Ok(*task),
                     Rest::Message(_) | Rest::Unseen | Rest::NotYet => {}
                 }
@@ -213,10 +213,21 @@ impl Following<'_> {
         }
     }
 
-    /// Listens until the task rests or nothing more comes.
-    async fn listen(&mut self, mut events: Events) -> Result<Rest, End> {
+    /// Until when the task may be at work.
+    fn patience(&self) -> Millis {
+        let since = self.memo.as_ref().map_or_else(|| self.clock.now(), |memo| memo.since);
+        since.plus(self.settings.total_ms)
+    }
+
+    /// Listens until the task rests, nothing more comes, or it has talked for long enough.
+    async fn listen(&mut self, mut events: Events, give_up: Millis) -> Result<Rest, End> {
         loop {
-            let Ok(Some(event)) = tokio::time::timeout(SILENCE, events.next()).await else {
+            let left = Duration::from_millis(give_up.0.saturating_sub(self.clock.now().0));
+            let wait = left.min(SILENCE);
+            if wait.is_zero() {
+                return Ok(Rest::NotYet);
+            }
+            let Ok(Some(event)) = tokio::time::timeout(wait, events.next()).await else {
                 return Ok(Rest::NotYet);
             };
             let value = match event {

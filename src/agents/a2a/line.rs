@@ -1,5 +1,7 @@
 //! Line: one call of a remote agent, in the binding that its card names, guarded and bounded. Says
 //! of every no what kind it is; what to do about it is decided elsewhere.
+//!
+//! What goes out and what comes in is JSON in the shape of HTTP+JSON, whatever carries it.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -13,15 +15,18 @@ use url::Url;
 
 use crate::agents::a2a::card::{Binding, Interface};
 use crate::agents::a2a::fault::{Code, RemoteFault, words};
+use crate::agents::a2a::grpc::Wire;
+use crate::agents::a2a::older;
 use crate::agents::a2a::read::bad;
 use crate::agents::tools::web::{Trouble, trouble};
+use crate::agents::trace;
 
 /// A task with its results; what is larger is not kept in a conversation anyway.
-const BODY_BYTES_MAX: usize = 4 << 20;
+pub(super) const BODY_BYTES_MAX: usize = 4 << 20;
 /// For a call that is answered at once: a stream, or a task that is still at work.
-const CALL_TIMEOUT: Duration = Duration::from_secs(30);
-const VERSION: &str = "a2a-version";
-const KEY: &str = "idempotency-key";
+pub(super) const CALL_TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const VERSION: &str = "a2a-version";
+pub(super) const KEY: &str = "idempotency-key";
 
 /// What is asked of a remote agent.
 #[derive(Debug, Clone, Copy)]
@@ -77,6 +82,10 @@ pub(super) enum Opened {
 pub(super) struct Line {
     pub(super) interface: Interface,
     pub(super) client: Client,
+    /// How long a call may go unanswered.
+    pub(super) patience: Duration,
+    /// How it is reached by gRPC, where that is its binding.
+    pub(super) wire: Option<Wire>,
     /// Whatever goes with every request: the key, and the file's own headers.
     pub(super) headers: HeaderMap,
 }
@@ -84,7 +93,12 @@ pub(super) struct Line {
 impl Line {
     /// A call that is answered whole. `key` is the same for every try of it.
     pub(super) async fn call(&self, call: Call<'_>, key: &str) -> Result<Value, No> {
-        let request = self.request(call, key)?.timeout(CALL_TIMEOUT);
+        if let Some(wire) = &self.wire {
+            let called = wire.call(self, call, key);
+            let told = tokio::time::timeout(self.patience, called).await;
+            return told.unwrap_or_else(|_| Err(No::Ill("it does not answer".into())));
+        }
+        let request = self.request(call, key)?.timeout(self.patience);
         let response = request.send().await.map_err(|error| unheard(&error))?;
         let status = response.status();
         let body = whole(response).await?;
@@ -93,8 +107,13 @@ impl Line {
 
     /// A call that is answered by a stream, if all is well.
     pub(super) async fn open(&self, call: Call<'_>, key: &str) -> Result<Opened, No> {
+        if let Some(wire) = &self.wire {
+            let opened = tokio::time::timeout(self.patience, wire.open(self, call, key)).await;
+            let opened = opened.unwrap_or_else(|_| Err(No::Ill("it does not answer".into())));
+            return opened.map(Opened::Stream);
+        }
         let sending = self.request(call, key)?.send();
-        let response = tokio::time::timeout(CALL_TIMEOUT, sending).await;
+        let response = tokio::time::timeout(self.patience, sending).await;
         let response = response.map_err(|_| No::Ill("it does not answer".into()))?;
         let response = response.map_err(|error| unheard(&error))?;
         let kind = response.headers().get(header::CONTENT_TYPE);
@@ -123,23 +142,23 @@ impl Line {
     }
 
     fn request(&self, call: Call<'_>, key: &str) -> Result<RequestBuilder, No> {
-        let (method, url, body) = match self.interface.binding {
-            Binding::JsonRpc | Binding::Older => {
-                let (name, params) = self.named(call);
-                let body = json!({"jsonrpc": "2.0", "id": key, "method": name, "params": params});
-                (Method::POST, self.interface.url.clone(), Some(body))
-            }
-            Binding::Rest => self.path(call)?,
+        let (method, url, body) = if self.interface.binding == Binding::Rest {
+            self.path(call)?
+        } else {
+            let (name, params) = self.named(call);
+            let body = json!({"jsonrpc": "2.0", "id": key, "method": name, "params": params});
+            (Method::POST, self.interface.url.clone(), Some(body))
         };
         let accept = match call {
             Call::Stream(_) | Call::Subscribe(_) => "text/event-stream, application/json",
             Call::Send(_) | Call::Get(_) | Call::Cancel(_) => "application/json",
         };
-        let version = HeaderValue::from_static(self.interface.binding.version());
+        let version = HeaderValue::from_static(self.interface.version());
         let mut request = self
             .client
             .request(method, url)
             .headers(self.headers.clone())
+            .headers(trace::headers())
             .header(VERSION, version)
             .header(header::ACCEPT, accept);
         if let Some(body) = body {
@@ -153,7 +172,6 @@ impl Line {
     }
 
     fn named(&self, call: Call<'_>) -> (&'static str, Value) {
-        let is_older = self.interface.binding == Binding::Older;
         let names = match call {
             Call::Stream(_) => ("SendStreamingMessage", "message/stream"),
             Call::Send(_) => ("SendMessage", "message/send"),
@@ -161,10 +179,14 @@ impl Line {
             Call::Subscribe(_) => ("SubscribeToTask", "tasks/resubscribe"),
             Call::Cancel(_) => ("CancelTask", "tasks/cancel"),
         };
-        if is_older { (names.1, older(call)) } else { (names.0, self.params(call)) }
+        if self.interface.is_older {
+            return (names.1, older::params(call));
+        }
+        (names.0, self.params(call))
     }
 
-    fn params(&self, call: Call<'_>) -> Value {
+    /// A call as a message of the protocol.
+    pub(super) fn params(&self, call: Call<'_>) -> Value {
         let mut params = match call {
             Call::Stream(message) => json!({"message": message}),
             Call::Send(message) => {
@@ -185,6 +207,7 @@ impl Line {
             Call::Stream(_) => (Method::POST, vec!["message:stream".to_owned()]),
             Call::Send(_) => (Method::POST, vec!["message:send".to_owned()]),
             Call::Get(id) => (Method::GET, of(id, "")),
+            Call::Subscribe(id) if self.interface.is_older => (Method::GET, of(id, ":subscribe")),
             Call::Subscribe(id) => (Method::POST, of(id, ":subscribe")),
             Call::Cancel(id) => (Method::POST, of(id, ":cancel")),
         };
@@ -192,17 +215,24 @@ impl Line {
         let mut segments =
             url.path_segments_mut().map_err(|()| No::Fault(bad("its address has no path")))?;
         segments.pop_if_empty();
+        if self.interface.is_older {
+            segments.push("v1");
+        }
         if !self.interface.tenant.is_empty() {
             segments.push(&self.interface.tenant);
         }
         segments.extend(path);
         drop(segments);
         let body = match call {
+            Call::Stream(_) | Call::Send(_) if self.interface.is_older => {
+                Some(older::message_of(call))
+            }
             Call::Stream(_) | Call::Send(_) => Some(self.params(call)),
             Call::Get(_) => {
                 url.set_query(Some("historyLength=0"));
                 None
             }
+            Call::Subscribe(_) if self.interface.is_older => None,
             Call::Subscribe(_) | Call::Cancel(_) => Some(json!({})),
         };
         Ok((method, url, body))
@@ -220,36 +250,14 @@ impl Line {
         }
         let value = value.ok_or_else(|| No::Fault(bad("what it sent is no JSON")))?;
         match self.interface.binding {
+            Binding::Rest if self.interface.is_older => Ok(older::newer(value)),
             Binding::Rest => Ok(value),
-            Binding::JsonRpc | Binding::Older => value
+            Binding::JsonRpc | Binding::Grpc => value
                 .get("result")
                 .cloned()
                 .ok_or_else(|| No::Fault(bad("its answer has neither a result nor an error"))),
         }
     }
-}
-
-/// A call in the older protocol's shape.
-fn older(call: Call<'_>) -> Value {
-    match call {
-        Call::Stream(message) => json!({"message": older_message(message)}),
-        Call::Send(message) => {
-            json!({"message": older_message(message), "configuration": {"blocking": false}})
-        }
-        Call::Get(id) => json!({"id": id, "historyLength": 0}),
-        Call::Subscribe(id) | Call::Cancel(id) => json!({"id": id}),
-    }
-}
-
-fn older_message(message: &Value) -> Value {
-    let mut older = message.clone();
-    older["kind"] = json!("message");
-    older["role"] = json!("user");
-    for part in older["parts"].as_array_mut().into_iter().flatten() {
-        let kind = if part.get("text").is_some() { "text" } else { "data" };
-        part["kind"] = json!(kind);
-    }
-    older
 }
 
 /// Which no an error is: by its code or its reason, and only then by the status.

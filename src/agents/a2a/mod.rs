@@ -14,14 +14,17 @@
 mod card;
 mod fault;
 mod follow;
+mod grpc;
 mod line;
 mod memo;
+mod older;
 mod read;
 mod settings;
 mod talk;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use http::{HeaderMap, header};
 use serde_json::Value;
@@ -35,7 +38,8 @@ use crate::ports::{Clock, DeltaSink};
 use card::Interface;
 use fault::{Code, RemoteFault};
 use follow::Following;
-use line::{Call, Line, No};
+use grpc::Wire;
+use line::{CALL_TIMEOUT, Call, Line, No};
 use memo::Memo;
 use settings::Settings;
 
@@ -136,7 +140,7 @@ impl Remotes {
         } else {
             let client = web.client(&settings.card, &settings.allow).map_err(private)?;
             let card = line::fetch_card(client, settings.card.clone(), &headers).await?;
-            let interface = card::read(&card).map_err(No::Fault)?;
+            let interface = card::read(&card, &settings.card).map_err(No::Fault)?;
             self.keep(settings, &interface);
             interface
         };
@@ -144,7 +148,9 @@ impl Remotes {
         let is_same = interface.url.origin() == settings.card.origin();
         let headers = if is_same { headers } else { HeaderMap::new() };
         let client = web.client(&interface.url, &settings.allow).map_err(private)?.clone();
-        Ok(Line { interface, client, headers })
+        let wire = Wire::to(&interface, &settings.allow);
+        let patience = Duration::from_millis(settings.contact_ms).min(CALL_TIMEOUT);
+        Ok(Line { interface, client, patience, wire, headers })
     }
 
     fn known(&self, settings: &Settings) -> Option<Interface> {

@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 use axum::body::Body;
 use axum::http::{HeaderMap, Response, StatusCode, header};
 use jiff::Timestamp;
+use serde_json::Value;
 
+use crate::api::a2a::errors::{Outcome, Problem};
 use crate::api::a2a::mapping::REQUESTS_EXTENSION;
 use crate::api::a2a::reading::INPUT_MODES;
 use crate::api::a2a::{A2a, v03};
 use crate::engine::Entry;
 use crate::kernel::{Millis, digest};
 use crate::wire::a2a::{
-    AgentCard, Capabilities, Extension, HttpAuthScheme, Interface, SecurityRequirement,
+    AgentCard, Capabilities, Extension, Fields, HttpAuthScheme, Interface, SecurityRequirement,
     SecurityScheme, Skill, StringList,
 };
 
@@ -21,9 +23,55 @@ pub(super) const PROTOCOL: &str = "1.0";
 /// A card changes when the server starts anew; a client may look once an hour.
 const CACHE: &str = "public, max-age=3600";
 const BEARER: &str = "bearer";
+/// Where the keys are that cards are signed with, below `/a2a`.
+pub(super) const KEYS_PATH: &str = ".well-known/jwks.json";
+
+/// The extension under which callers with a key are told what a workflow reads and who works in it.
+const WORKFLOW_EXTENSION: &str = "urn:holdpoint:a2a:workflow:v1";
 
 /// The card of one agent. `path` is the workflow it is reached by; none at the root.
 pub(super) fn card(a2a: &A2a, agent: &Entry, path: Option<&str>, base: &str) -> AgentCard {
+    signed(a2a, plain(a2a, agent, path, base), base)
+}
+
+/// The card that only callers with a key get: with what the workflow reads, and who works in it.
+pub(super) fn extended(
+    a2a: &A2a,
+    agent: &Entry,
+    path: Option<&str>,
+    base: &str,
+) -> Outcome<AgentCard> {
+    if !a2a.core.doorkeeper.wants_key() {
+        let message = "there is no extended card; everybody gets the same";
+        return Err(Problem::unsupported(message));
+    }
+    let workflow = &agent.workflow;
+    let mut told = Fields::new();
+    if let Some(input) = &workflow.input {
+        told.insert("input".into(), input.clone());
+    }
+    told.insert("agents".into(), workflow.agents.keys().cloned().collect());
+    told.insert("tools".into(), workflow.tools.keys().cloned().collect());
+    let mut card = plain(a2a, agent, path, base);
+    card.capabilities.extensions.push(Extension {
+        uri: WORKFLOW_EXTENSION,
+        description: "What the workflow reads, as a JSON Schema, and who and what works in it.",
+        required: false,
+        params: Some(told),
+    });
+    Ok(signed(a2a, card, base))
+}
+
+fn signed(a2a: &A2a, mut card: AgentCard, base: &str) -> AgentCard {
+    if let Some(signer) = &a2a.settings.signer {
+        let whole = serde_json::to_value(&card).unwrap_or_default();
+        let keys = format!("{base}/a2a/{KEYS_PATH}");
+        card.signatures = signer.sign(&whole, &keys).into_iter().collect();
+    }
+    card
+}
+
+fn plain(a2a: &A2a, agent: &Entry, path: Option<&str>, base: &str) -> AgentCard {
     let workflow = &agent.workflow;
     let name = &workflow.name;
     let description = if workflow.description.is_empty() {
@@ -42,6 +90,15 @@ pub(super) fn card(a2a: &A2a, agent: &Entry, path: Option<&str>, base: &str) -> 
         protocol_version: PROTOCOL,
     };
     let authority = base.split_once("://").map_or(base, |(_, authority)| authority);
+    let mut supported_interfaces = vec![
+        interface(&url, "JSONRPC", None),
+        interface(&url, "HTTP+JSON", None),
+        // A gRPC address has no path: there the tenant names the agent.
+        interface(authority, "GRPC", path),
+    ];
+    if a2a.settings.v03 {
+        supported_interfaces.extend(v03::interfaces(&url, authority, path.is_none()));
+    }
     let skill = Skill {
         id: name.clone(),
         name: name.clone(),
@@ -52,12 +109,7 @@ pub(super) fn card(a2a: &A2a, agent: &Entry, path: Option<&str>, base: &str) -> 
     AgentCard {
         name: name.clone(),
         description,
-        supported_interfaces: vec![
-            interface(&url, "JSONRPC", None),
-            interface(&url, "HTTP+JSON", None),
-            // A gRPC address has no path: there the tenant names the agent.
-            interface(authority, "GRPC", path),
-        ],
+        supported_interfaces,
         provider: None,
         version: agent.digest.clone(),
         capabilities: Capabilities {
@@ -69,13 +121,14 @@ pub(super) fn card(a2a: &A2a, agent: &Entry, path: Option<&str>, base: &str) -> 
                 required: false,
                 params: None,
             }],
-            extended_agent_card: false,
+            extended_agent_card: a2a.core.doorkeeper.wants_key(),
         },
         security_schemes,
         security_requirements,
         default_input_modes: INPUT_MODES.to_vec(),
         default_output_modes: INPUT_MODES.to_vec(),
         skills: vec![skill],
+        signatures: Vec::new(),
     }
 }
 
@@ -94,15 +147,19 @@ fn security(wants_key: bool) -> (BTreeMap<&'static str, SecurityScheme>, Vec<Sec
     (schemes, vec![required])
 }
 
+/// A card as clients read it: of both versions, where both are spoken.
+pub(super) fn json(a2a: &A2a, card: &AgentCard) -> Value {
+    let json = serde_json::to_value(card).unwrap_or_default();
+    if a2a.settings.v03 { v03::merged(card, json) } else { json }
+}
+
 /// The card as a page, or that the one the caller has is still good.
 pub(super) fn page(a2a: &A2a, card: &AgentCard, asked: &HeaderMap) -> Response<Body> {
-    let mut card_json = serde_json::to_value(card).unwrap_or_default();
-    if a2a.settings.v03 {
-        let url = card.supported_interfaces.first().map(|first| first.url.as_str());
-        card_json = v03::merged(card_json, url.unwrap_or_default());
-    }
-    let body = card_json.to_string().into_bytes();
-    let etag = format!("\"{}\"", digest::of_bytes(&body));
+    let mut json = json(a2a, card);
+    let body = json.to_string();
+    // A signature is another every time; the card is the same.
+    json["signatures"] = Value::Null;
+    let etag = format!("\"{}\"", digest::of_bytes(json.to_string().as_bytes()));
     let modified = http_date(a2a.settings.changed);
     let given = |name| asked.get(name).and_then(|value| value.to_str().ok());
     let is_known = match given(header::IF_NONE_MATCH) {

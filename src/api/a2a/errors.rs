@@ -25,6 +25,8 @@ pub(in crate::api) enum Kind {
     PushNotificationNotSupported,
     UnsupportedOperation,
     ContentTypeNotSupported,
+    /// Of protocol 0.3: there is no card for known callers alone.
+    ExtendedCardNotConfigured,
     VersionNotSupported,
     /// The body is no JSON.
     Parse,
@@ -67,6 +69,12 @@ impl Kind {
             Self::ContentTypeNotSupported => {
                 row(-32005, Code::InvalidArgument, 400, Some("CONTENT_TYPE_NOT_SUPPORTED"))
             }
+            Self::ExtendedCardNotConfigured => row(
+                -32007,
+                Code::FailedPrecondition,
+                400,
+                Some("EXTENDED_AGENT_CARD_NOT_CONFIGURED"),
+            ),
             Self::VersionNotSupported => {
                 row(-32009, Code::FailedPrecondition, 400, Some("VERSION_NOT_SUPPORTED"))
             }
@@ -114,7 +122,7 @@ impl Problem {
     /// No such task, or not this caller's, or not of this agent (D2).
     pub(super) fn no_task(id: &str) -> Self {
         let id: String = id.chars().take(80).collect();
-        Self::new(Kind::TaskNotFound, "run.unknown", format!("there is no task `{id}`"))
+        Self::new(Kind::TaskNotFound, "run.unknown", format!("task `{id}` not found"))
     }
 
     pub(super) fn unsupported(message: impl Into<String>) -> Self {
@@ -123,6 +131,14 @@ impl Problem {
 
     pub(super) fn content_type(message: impl Into<String>) -> Self {
         Self::new(Kind::ContentTypeNotSupported, "content_type.unsupported", message)
+    }
+
+    /// A version that is not spoken here.
+    pub(super) fn version(given: &str, spoken: &str) -> Self {
+        let given: String = given.chars().take(20).collect();
+        let remedy = format!("send `A2A-Version: {spoken}`");
+        let message = format!("protocol version `{given}` is not spoken here; {remedy}");
+        Self::new(Kind::VersionNotSupported, "version.unsupported", message)
     }
 
     /// For people.

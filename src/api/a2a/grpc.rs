@@ -6,38 +6,55 @@ use futures::Stream;
 use tonic::{Request, Response, Status};
 
 use crate::api::a2a::core::{Caller, Core, TaskStream};
-use crate::api::a2a::errors::Problem;
-use crate::api::a2a::{http, proto};
+use crate::api::a2a::errors::{Outcome, Problem};
+use crate::api::a2a::{A2a, card, http, proto};
+use crate::api::envelope::Authority;
 use crate::wire::a2a as json;
 use crate::wire::lf as pb;
 
 /// The service over the core.
 #[derive(Debug, Clone)]
 pub struct A2aService {
-    core: Core,
+    a2a: A2a,
 }
 
 type Events = Pin<Box<dyn Stream<Item = Result<pb::StreamResponse, Status>> + Send>>;
 type Reply<T> = Result<Response<T>, Status>;
 
 impl A2aService {
-    pub(super) fn new(core: Core) -> Self {
-        Self { core }
+    pub(super) fn new(a2a: A2a) -> Self {
+        Self { a2a }
     }
 
     /// Who calls which agent, in a version that is spoken here.
     fn caller<T>(&self, request: &Request<T>, tenant: &str) -> Result<Caller, Status> {
-        let given = |name| request.metadata().get(name).and_then(|value| value.to_str().ok());
         let caller = || {
-            let bearer = given("authorization").and_then(|value| value.strip_prefix("Bearer "));
-            let who = self.core.admit(bearer)?;
-            http::check_version(given("a2a-version"))?;
-            let key = given("idempotency-key").unwrap_or_default().to_owned();
-            let agent = self.core.agent(None, tenant)?;
-            Ok(Caller { who, agent, key, tenant: tenant.to_owned(), is_older: false })
+            let caller = caller(&self.a2a.core, request, tenant)?;
+            http::check_version(given(request, "a2a-version"))?;
+            Ok(caller)
         };
         caller().map_err(no)
     }
+}
+
+/// Who calls which agent.
+pub(super) fn caller<T>(core: &Core, request: &Request<T>, tenant: &str) -> Outcome<Caller> {
+    let bearer = given(request, "authorization").and_then(|value| value.strip_prefix("Bearer "));
+    let who = core.admit(bearer)?;
+    let key = given(request, "idempotency-key").unwrap_or_default().to_owned();
+    let agent = core.agent(None, tenant)?;
+    Ok(Caller { who, agent, key, tenant: tenant.to_owned(), is_older: false })
+}
+
+/// What goes with a call.
+pub(super) fn given<'a, T>(request: &'a Request<T>, name: &str) -> Option<&'a str> {
+    request.metadata().get(name).and_then(|value| value.to_str().ok())
+}
+
+/// Where the caller reaches this server, as a URL without a path.
+pub(super) fn base<T>(a2a: &A2a, request: &Request<T>) -> Outcome<String> {
+    let called = request.extensions().get::<Authority>();
+    http::base(a2a, called.map(|Authority(name)| name.as_str()))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "`map_err` hands it over")]
@@ -65,7 +82,7 @@ impl pb::a2a_service_server::A2aService for A2aService {
     ) -> Reply<pb::SendMessageResponse> {
         let caller = self.caller(&request, &request.get_ref().tenant)?;
         let call = proto::send_message(request.into_inner()).map_err(no)?;
-        let sent = self.core.send(&caller, &call).await.map_err(no)?;
+        let sent = self.a2a.core.send(&caller, &call).await.map_err(no)?;
         Ok(Response::new(proto::sent(sent)))
     }
 
@@ -75,14 +92,14 @@ impl pb::a2a_service_server::A2aService for A2aService {
     ) -> Reply<Events> {
         let caller = self.caller(&request, &request.get_ref().tenant)?;
         let call = proto::send_message(request.into_inner()).map_err(no)?;
-        self.core.send_streaming(&caller, &call).await.map(events).map_err(no)
+        self.a2a.core.send_streaming(&caller, &call).await.map(events).map_err(no)
     }
 
     async fn get_task(&self, request: Request<pb::GetTaskRequest>) -> Reply<pb::Task> {
         let caller = self.caller(&request, &request.get_ref().tenant)?;
         let pb::GetTaskRequest { tenant, id, history_length } = request.into_inner();
         let call = json::GetTask { tenant, id, history_length };
-        let task = self.core.get(&caller, &call).await.map_err(no)?;
+        let task = self.a2a.core.get(&caller, &call).await.map_err(no)?;
         Ok(Response::new(proto::task(task)))
     }
 
@@ -92,7 +109,7 @@ impl pb::a2a_service_server::A2aService for A2aService {
     ) -> Reply<pb::ListTasksResponse> {
         let caller = self.caller(&request, &request.get_ref().tenant)?;
         let call = proto::list_tasks(request.into_inner()).map_err(no)?;
-        let page = self.core.list(&caller, &call).await.map_err(no)?;
+        let page = self.a2a.core.list(&caller, &call).await.map_err(no)?;
         Ok(Response::new(proto::listed(page)))
     }
 
@@ -100,7 +117,7 @@ impl pb::a2a_service_server::A2aService for A2aService {
         let caller = self.caller(&request, &request.get_ref().tenant)?;
         let pb::CancelTaskRequest { tenant, id, metadata: _ } = request.into_inner();
         let call = json::CancelTask { tenant, id, metadata: None };
-        let task = self.core.cancel(&caller, &call).await.map_err(no)?;
+        let task = self.a2a.core.cancel(&caller, &call).await.map_err(no)?;
         Ok(Response::new(proto::task(task)))
     }
 
@@ -111,7 +128,7 @@ impl pb::a2a_service_server::A2aService for A2aService {
         let caller = self.caller(&request, &request.get_ref().tenant)?;
         let pb::SubscribeToTaskRequest { tenant, id } = request.into_inner();
         let call = json::SubscribeToTask { tenant, id };
-        self.core.subscribe(&caller, &call, None).await.map(events).map_err(no)
+        self.a2a.core.subscribe(&caller, &call, None).await.map(events).map_err(no)
     }
 
     async fn create_task_push_notification_config(
@@ -120,7 +137,7 @@ impl pb::a2a_service_server::A2aService for A2aService {
     ) -> Reply<pb::TaskPushNotificationConfig> {
         let caller = self.caller(&request, &request.get_ref().tenant)?;
         let config = proto::push_in(request.into_inner());
-        let made = self.core.create_push(&caller, &config).await.map_err(no)?;
+        let made = self.a2a.core.create_push(&caller, &config).await.map_err(no)?;
         Ok(Response::new(proto::push(made)))
     }
 
@@ -131,7 +148,7 @@ impl pb::a2a_service_server::A2aService for A2aService {
         let caller = self.caller(&request, &request.get_ref().tenant)?;
         let pb::GetTaskPushNotificationConfigRequest { tenant, task_id, id } = request.into_inner();
         let call = json::GetPushConfig { tenant, task_id, id };
-        let found = self.core.get_push(&caller, &call).await.map_err(no)?;
+        let found = self.a2a.core.get_push(&caller, &call).await.map_err(no)?;
         Ok(Response::new(proto::push(found)))
     }
 
@@ -147,7 +164,7 @@ impl pb::a2a_service_server::A2aService for A2aService {
             page_size: asked.page_size,
             page_token: asked.page_token,
         };
-        let listed = self.core.list_pushes(&caller, &call).await.map_err(no)?;
+        let listed = self.a2a.core.list_pushes(&caller, &call).await.map_err(no)?;
         Ok(Response::new(pb::ListTaskPushNotificationConfigsResponse {
             configs: listed.configs.into_iter().map(proto::push).collect(),
             next_page_token: listed.next_page_token,
@@ -162,7 +179,7 @@ impl pb::a2a_service_server::A2aService for A2aService {
         let pb::DeleteTaskPushNotificationConfigRequest { tenant, task_id, id } =
             request.into_inner();
         let call = json::GetPushConfig { tenant, task_id, id };
-        self.core.delete_push(&caller, &call).await.map_err(no)?;
+        self.a2a.core.delete_push(&caller, &call).await.map_err(no)?;
         Ok(Response::new(()))
     }
 
@@ -170,7 +187,14 @@ impl pb::a2a_service_server::A2aService for A2aService {
         &self,
         request: Request<pb::GetExtendedAgentCardRequest>,
     ) -> Reply<pb::AgentCard> {
-        self.caller(&request, &request.get_ref().tenant)?;
-        Err(self.core.no_extended_card().to_status())
+        let tenant = request.get_ref().tenant.clone();
+        let caller = self.caller(&request, &tenant)?;
+        let card = || {
+            let path = Some(tenant.as_str()).filter(|tenant| !tenant.is_empty());
+            let base = base(&self.a2a, &request)?;
+            let card = card::extended(&self.a2a, &caller.agent, path, &base)?;
+            proto::card(&card)
+        };
+        card().map(Response::new).map_err(no)
     }
 }

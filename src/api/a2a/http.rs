@@ -20,10 +20,11 @@ use percent_encoding::percent_decode_str;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::api::a2a::card::PROTOCOL;
 use crate::api::a2a::core::{Caller, TaskStream};
 use crate::api::a2a::errors::{Kind, Outcome, Problem};
-use crate::api::a2a::{A2a, card, jsonrpc, rest};
-use crate::api::{MESSAGE_BYTES_MAX, a2a::card::PROTOCOL};
+use crate::api::a2a::{A2a, card, jsonrpc, rest, v03};
+use crate::api::{MESSAGE_BYTES_MAX, host};
 use crate::wire::a2a::StreamResponse;
 
 /// A stream that says nothing is kept open by a comment; proxies cut silence after a minute or so.
@@ -31,6 +32,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// What HTTP+JSON's own paths begin with; a workflow is never called so, but for `tasks`.
 const REST_ROOTS: [&str; 4] = ["message:send", "message:stream", "tasks", "extendedAgentCard"];
 const CARD: [&str; 2] = [".well-known", "agent-card.json"];
+/// As cards say it: [`card::KEYS_PATH`].
+const KEYS: [&str; 2] = [".well-known", "jwks.json"];
 
 pub(super) fn router(a2a: A2a) -> Router {
     Router::new()
@@ -59,6 +62,8 @@ pub(super) fn value(result: impl Serialize) -> Outcome<Answer> {
 /// A call, read as far as all HTTP bindings read it alike.
 #[derive(Debug)]
 pub(super) struct Call {
+    /// The name that the caller called this server by.
+    host: String,
     pub(super) method: Method,
     pub(super) headers: HeaderMap,
     /// The workflow that the path names.
@@ -77,19 +82,21 @@ async fn handle(State(a2a): State<A2a>, request: Request<Body>) -> Response<Body
     if segments.first().is_some_and(|first| first == "a2a") {
         segments.remove(0);
     }
+    let is_older = |first: &str| a2a.settings.v03 && first == v03::PREFIX;
     let is_root = segments.is_empty()
         || segments == CARD
-        || segments.first().is_some_and(|first| REST_ROOTS.contains(&first.as_str()));
+        || segments == KEYS
+        || segments.first().is_some_and(|first| REST_ROOTS.contains(&&**first) || is_older(first));
     let agent = (!is_root).then(|| segments.remove(0));
-    if segments == CARD && (parts.method == Method::GET || parts.method == Method::HEAD) {
-        let host = parts.uri.authority().map(ToString::to_string);
-        return card_page(&a2a, agent.as_deref(), host.as_deref(), &parts.headers);
-    }
+    let is_card = segments == CARD && parts.method.is_safe();
     let is_rpc = segments.is_empty();
+    let is_older = segments.first().is_some_and(|first| is_older(first));
     let Ok(body) = axum::body::to_bytes(body, MESSAGE_BYTES_MAX).await else {
         return too_large(is_rpc);
     };
+    let host = host::called(&parts.uri, &parts.headers).to_owned();
     let call = Call {
+        host,
         method: parts.method,
         headers: parts.headers,
         agent,
@@ -97,9 +104,17 @@ async fn handle(State(a2a): State<A2a>, request: Request<Body>) -> Response<Body
         query: query(parts.uri.query().unwrap_or_default()),
         body,
     };
+    if is_card {
+        return card_page(&a2a, &call);
+    }
+    if let (true, Some(signer)) = (call.path == KEYS, &a2a.settings.signer) {
+        return json(200, "application/jwk-set+json", &signer.keys());
+    }
     // On the heap: there are many of these at once, and most of them do little.
     if is_rpc {
         Box::pin(jsonrpc::answer(&a2a, call)).await
+    } else if is_older {
+        Box::pin(v03::answer_rest(&a2a, call)).await
     } else {
         Box::pin(rest::answer(&a2a, call)).await
     }
@@ -111,33 +126,32 @@ fn too_large(is_rpc: bool) -> Response<Body> {
     if is_rpc { jsonrpc::refused(&Value::Null, &problem) } else { rest::refused(&problem) }
 }
 
-fn card_page(
-    a2a: &A2a,
-    agent: Option<&str>,
-    authority: Option<&str>,
-    headers: &HeaderMap,
-) -> Response<Body> {
+/// The card of an agent as a page.
+fn card_page(a2a: &A2a, call: &Call) -> Response<Body> {
     let page = || {
-        let entry = a2a.core.agent(agent, "")?;
-        let base = match &a2a.settings.public_url {
-            Some(url) => url.trim_end_matches('/').to_owned(),
-            None => format!("http://{}", host(authority, headers)?),
-        };
-        let card = card::card(a2a, &entry, agent, &base);
-        Ok::<_, Problem>(card::page(a2a, &card, headers))
+        let entry = a2a.core.agent(call.agent.as_deref(), "")?;
+        let card = card::card(a2a, &entry, call.agent.as_deref(), &call.base(a2a)?);
+        Ok::<_, Problem>(card::page(a2a, &card, &call.headers))
     };
     page().unwrap_or_else(|problem| rest::refused(&problem))
 }
 
-/// The name that the caller called this server by.
-fn host(authority: Option<&str>, headers: &HeaderMap) -> Outcome<String> {
-    let given = headers.get(header::HOST).and_then(|value| value.to_str().ok()).or(authority);
+/// Where clients reach this server, as a URL without a path.
+pub(super) fn base(a2a: &A2a, host: Option<&str>) -> Outcome<String> {
+    match &a2a.settings.public_url {
+        Some(url) => Ok(url.trim_end_matches('/').to_owned()),
+        None => Ok(format!("http://{}", plain(host)?)),
+    }
+}
+
+/// A host's name, if it is one: it goes into cards.
+fn plain(host: Option<&str>) -> Outcome<&str> {
     let is_plain = |host: &&str| {
         !host.is_empty()
             && host.bytes().all(|c| c.is_ascii_alphanumeric() || b".-_:[]".contains(&c))
     };
-    let host = given.filter(is_plain).map(str::to_owned);
-    host.ok_or_else(|| Problem::invalid("host", "expected a host's name, with or without a port"))
+    host.filter(is_plain)
+        .ok_or_else(|| Problem::invalid("host", "expected a host's name, with or without a port"))
 }
 
 /// A stream as an outcome.
@@ -146,6 +160,19 @@ pub(super) fn stream(stream: TaskStream) -> Answer {
 }
 
 impl Call {
+    /// Where the caller reaches this server.
+    pub(super) fn base(&self, a2a: &A2a) -> Outcome<String> {
+        base(a2a, Some(&self.host))
+    }
+
+    /// The card that only callers with a key get.
+    pub(super) fn extended_card(&self, a2a: &A2a, caller: &Caller) -> Outcome<Value> {
+        let tenant = Some(caller.tenant.as_str()).filter(|tenant| !tenant.is_empty());
+        let path = self.agent.as_deref().or(tenant);
+        let card = card::extended(a2a, &caller.agent, path, &self.base(a2a)?)?;
+        Ok(card::json(a2a, &card))
+    }
+
     /// Who calls which agent, in a version that is spoken here.
     pub(super) fn caller(&self, a2a: &A2a, tenant: &str) -> Outcome<Caller> {
         let bearer = self.header(header::AUTHORIZATION.as_str());
@@ -156,10 +183,14 @@ impl Call {
         Ok(Caller { who, agent, key, tenant, is_older: false })
     }
 
-    /// Refuses a version that is not spoken here: by header, or else by query.
+    /// Refuses a version that is not spoken here.
     pub(super) fn check_version(&self) -> Outcome<()> {
-        let given = self.header("a2a-version").or_else(|| self.asked("A2A-Version"));
-        check_version(given)
+        check_version(self.version())
+    }
+
+    /// The version that the caller names: by header, or else by query.
+    pub(super) fn version(&self) -> Option<&str> {
+        self.header("a2a-version").or_else(|| self.asked("A2A-Version"))
     }
 
     pub(super) fn header(&self, name: &str) -> Option<&str> {
@@ -190,12 +221,7 @@ pub(super) fn check_version(given: Option<&str>) -> Outcome<()> {
     if (numbers.next(), numbers.next()) == (Some("1"), Some("0")) {
         return Ok(());
     }
-    let given: String = given.chars().take(20).collect();
-    Err(Problem::new(
-        Kind::VersionNotSupported,
-        "version.unsupported",
-        format!("protocol version `{given}` is not spoken here; send `A2A-Version: {PROTOCOL}`"),
-    ))
+    Err(Problem::version(given, PROTOCOL))
 }
 
 /// A stream as server-sent events, each with its place in the journal as its id.
@@ -213,6 +239,12 @@ pub(super) fn sse(
         Some((Ok::<_, Infallible>(event), (stream, write)))
     });
     Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()
+}
+
+/// A stream that says one thing.
+pub(super) fn once(told: &Value) -> Response<Body> {
+    let response = Response::builder().header(header::CONTENT_TYPE, "text/event-stream");
+    response.body(Body::from(format!("data: {told}\n\n"))).unwrap_or_default()
 }
 
 /// A response with a JSON body.

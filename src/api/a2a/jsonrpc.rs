@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::api::a2a::errors::{Kind, Outcome, Problem};
-use crate::api::a2a::http::{Answer, Call, json, sse, stream, value};
+use crate::api::a2a::http::{Answer, Call, json, once, sse, stream, value};
 use crate::api::a2a::{A2a, v03};
 use crate::wire::a2a::StreamResponse;
 
@@ -16,9 +16,11 @@ const JSON: &str = "application/json";
 pub(super) async fn answer(a2a: &A2a, call: Call) -> Response<Body> {
     let mut id = Value::Null;
     let mut dialect = Dialect::Current;
+    let mut tells_in_stream = false;
     let outcome = match read(&call, &mut id) {
         Ok((method, params)) if a2a.settings.v03 && v03::is_method(&method) => {
             dialect = Dialect::Older { stays: v03::stays(&method) };
+            tells_in_stream = v03::streams(&method);
             Box::pin(v03::perform(a2a, &call, &method, params)).await
         }
         Ok((method, params)) => Box::pin(perform(a2a, &call, &method, params)).await,
@@ -29,19 +31,30 @@ pub(super) async fn answer(a2a: &A2a, call: Call) -> Response<Body> {
             json(200, JSON, &json!({"jsonrpc": "2.0", "id": id, "result": result}))
         }
         Ok(Answer::Stream(stream)) => sse(stream, move |told| wrapped(&id, dialect, told)),
+        // There whoever asks for a stream is answered by one, whatever it says.
+        Err(problem) if tells_in_stream && status(&problem) == 200 => once(&no(&id, &problem)),
         Err(problem) => refused(&id, &problem),
     }
 }
 
 /// A no. The binding says it in the body; only who calls is told by HTTP as well.
 pub(super) fn refused(id: &Value, problem: &Problem) -> Response<Body> {
-    let status = match problem.kind {
+    json(status(problem), JSON, &no(id, problem))
+}
+
+fn no(id: &Value, problem: &Problem) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "error": problem.to_jsonrpc()})
+}
+
+fn status(problem: &Problem) -> u16 {
+    match problem.kind {
         Kind::Unauthenticated | Kind::Forbidden => problem.http(),
         Kind::TaskNotFound
         | Kind::TaskNotCancelable
         | Kind::PushNotificationNotSupported
         | Kind::UnsupportedOperation
         | Kind::ContentTypeNotSupported
+        | Kind::ExtendedCardNotConfigured
         | Kind::VersionNotSupported
         | Kind::Parse
         | Kind::InvalidRequest
@@ -50,8 +63,7 @@ pub(super) fn refused(id: &Value, problem: &Problem) -> Response<Body> {
         | Kind::NotFound
         | Kind::Unavailable
         | Kind::Internal => 200,
-    };
-    json(status, JSON, &json!({"jsonrpc": "2.0", "id": id, "error": problem.to_jsonrpc()}))
+    }
 }
 
 /// Which version of the protocol a call is written in.
@@ -73,7 +85,7 @@ fn wrapped(id: &Value, dialect: Dialect, told: Outcome<StreamResponse>) -> Value
             };
             json!({"jsonrpc": "2.0", "id": id, "result": told})
         }
-        Err(problem) => json!({"jsonrpc": "2.0", "id": id, "error": problem.to_jsonrpc()}),
+        Err(problem) => no(id, &problem),
     }
 }
 
@@ -133,7 +145,7 @@ async fn perform(a2a: &A2a, call: &Call, method: &str, params: Value) -> Outcome
             core.delete_push(&caller, &typed(params)?).await?;
             Ok(Answer::Value(json!({})))
         }
-        "GetExtendedAgentCard" => Err(core.no_extended_card()),
+        "GetExtendedAgentCard" => call.extended_card(a2a, &caller).map(Answer::Value),
         _ => {
             let method: String = method.chars().take(80).collect();
             let message = format!("there is no method `{method}`");

@@ -14,6 +14,7 @@ pub mod notify;
 mod proto;
 mod reading;
 mod rest;
+mod signature;
 mod v03;
 
 use std::sync::Arc;
@@ -24,10 +25,13 @@ use crate::api::Doorkeeper;
 use crate::engine::Engine;
 use crate::kernel::Millis;
 use crate::wire::lf::a2a_service_server::A2aServiceServer;
+use crate::wire::older::a2a_service_server::A2aServiceServer as OlderServiceServer;
 
 use self::core::Core;
 
 pub use grpc::A2aService;
+pub use signature::{NoKey, Signer};
+pub use v03::OlderService;
 
 /// How the door is set up.
 #[derive(Debug, Clone)]
@@ -42,6 +46,8 @@ pub struct Settings {
     pub push: bool,
     /// Workflows whose waiting tasks are not answered by a message that names only their context.
     pub no_resume: Vec<String>,
+    /// Signs cards, if there is a key for that.
+    pub signer: Option<Arc<Signer>>,
     /// When the cards were last changed: workflows are read at the start.
     pub changed: Millis,
 }
@@ -73,6 +79,12 @@ impl A2a {
 
     /// The gRPC service.
     pub fn service(&self) -> A2aServiceServer<A2aService> {
-        A2aServiceServer::new(A2aService::new(self.core.clone()))
+        A2aServiceServer::new(A2aService::new(self.clone()))
+    }
+
+    /// The gRPC service of protocol 0.3, where it is spoken.
+    pub fn older_service(&self) -> Option<OlderServiceServer<OlderService>> {
+        let service = || OlderServiceServer::new(OlderService::new(self.clone()));
+        self.settings.v03.then(service)
     }
 }

@@ -6,10 +6,11 @@ use jiff::Timestamp;
 use prost_types::{Struct, Timestamp as ProtoTime, value::Kind};
 use serde_json::{Map, Value};
 
-use crate::api::a2a::errors::{Outcome, Problem};
+use crate::api::a2a::errors::{Kind as ProblemKind, Outcome, Problem};
 use crate::api::value::{from_json, to_json};
 use crate::wire::a2a as json;
 use crate::wire::lf as pb;
+use crate::wire::proto_json;
 
 /// A call as the core takes it.
 pub(super) fn send_message(call: pb::SendMessageRequest) -> Outcome<json::SendMessage> {
@@ -44,6 +45,15 @@ pub(super) fn list_tasks(call: pb::ListTasksRequest) -> Outcome<json::ListTasks>
         status_timestamp_after: call.status_timestamp_after.map(time).transpose()?,
         include_artifacts: call.include_artifacts,
     })
+}
+
+/// A card: its JSON is that of the message.
+pub(super) fn card(card: &json::AgentCard) -> Outcome<pb::AgentCard> {
+    let fault = |error: &dyn std::fmt::Display| {
+        Problem::new(ProblemKind::Internal, "server.fault", error.to_string())
+    };
+    let card = serde_json::to_value(card).map_err(|error| fault(&error))?;
+    proto_json::read("lf.a2a.v1.AgentCard", card).map_err(|error| fault(&error))
 }
 
 fn state_in(state: i32) -> Outcome<json::TaskState> {

@@ -25,7 +25,7 @@ pub(super) async fn answer(a2a: &A2a, call: Call) -> Response<Body> {
     let is_plain =
         call.media_type() == JSON || (accepts.contains(JSON) && !accepts.contains(A2A_JSON));
     let media_type = if is_plain { JSON } else { A2A_JSON };
-    match perform(a2a, &call).await {
+    match Box::pin(perform(a2a, &call)).await {
         Ok(Answer::Value(body)) => http::json(200, media_type, &body),
         Ok(Answer::Stream(stream)) => sse(stream, bare),
         Err(problem) => refused(&problem),
@@ -64,7 +64,9 @@ async fn perform(a2a: &A2a, call: &Call) -> Outcome<Answer> {
         (method, ["tasks", task, "pushNotificationConfigs", rest @ ..]) => {
             push(a2a, call, &caller, (method, task, rest)).await
         }
-        (&Method::GET, ["extendedAgentCard"]) => Err(a2a.core.no_extended_card()),
+        (&Method::GET, ["extendedAgentCard"]) => {
+            call.extended_card(a2a, &caller).map(Answer::Value)
+        }
         _ => Err(no_page(call)),
     }
 }
@@ -131,7 +133,7 @@ async fn push(
     }
 }
 
-fn no_page(call: &Call) -> Problem {
+pub(super) fn no_page(call: &Call) -> Problem {
     let path: String = call.path.join("/").chars().take(80).collect();
     let message = format!("there is no `{} {path}`", call.method);
     Problem::new(Kind::NotFound, "path.unknown", message)
@@ -173,7 +175,7 @@ fn listing(call: &Call) -> Outcome<ListTasks> {
     })
 }
 
-fn number(call: &Call, name: &str) -> Outcome<Option<i32>> {
+pub(super) fn number(call: &Call, name: &str) -> Outcome<Option<i32>> {
     match call.asked(name) {
         None | Some("") => Ok(None),
         Some(text) => {

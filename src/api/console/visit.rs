@@ -11,8 +11,8 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use percent_encoding::percent_decode_str;
 
-use crate::api::MESSAGE_BYTES_MAX;
 use crate::api::console::{Console, Inner, page, sign_in};
+use crate::api::{MESSAGE_BYTES_MAX, host};
 use crate::engine::Engine;
 use crate::kernel::{Millis, Principal};
 
@@ -140,43 +140,17 @@ fn turned_away(inner: &Inner, parts: &Parts, is_post: bool) -> Option<Response<B
         let words = "Pages are read with GET and forms are sent with POST.";
         return Some(page::plain(StatusCode::METHOD_NOT_ALLOWED, "Not this way", words));
     }
-    let host = host(parts);
-    if !inner.doorkeeper.wants_key() && !is_loopback(host) {
+    let host = host::called(&parts.uri, &parts.headers);
+    if !inner.doorkeeper.wants_key() && !host::is_loopback(host) {
         let words = "Without API keys the console answers only to this machine's own name: open it \
                      at 127.0.0.1 or localhost, or make a key with `holdpoint keys add`.";
         return Some(page::plain(StatusCode::MISDIRECTED_REQUEST, "Another name", words));
     }
-    if is_post && !is_from_here(&parts.headers, host) {
+    if is_post && !host::is_from_here(&parts.headers, host) {
         let words = "This form was not sent from the console's own pages, so nothing was done.";
         return Some(page::plain(StatusCode::FORBIDDEN, "Not from here", words));
     }
     None
-}
-
-/// The name that the browser called this server by.
-fn host(parts: &Parts) -> &str {
-    let given = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
-    given.or_else(|| parts.uri.authority().map(http::uri::Authority::as_str)).unwrap_or("")
-}
-
-fn is_loopback(host: &str) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => host.split(':').next().unwrap_or_default(),
-    };
-    let address: Option<std::net::IpAddr> = name.parse().ok();
-    name.eq_ignore_ascii_case("localhost") || address.is_some_and(|address| address.is_loopback())
-}
-
-/// Whether the browser says that the form was on one of our pages. All of them say so, in one of
-/// two ways; a client that says nothing is no browser, and is no page's doing.
-fn is_from_here(headers: &HeaderMap, host: &str) -> bool {
-    let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
-    let is_same_site = text("sec-fetch-site").is_none_or(|site| site == "same-origin");
-    let is_same_origin = text("origin").is_none_or(|origin| {
-        origin.split_once("://").is_some_and(|(_, name)| name.eq_ignore_ascii_case(host))
-    });
-    is_same_site && is_same_origin
 }
 
 fn form(headers: &HeaderMap, bytes: &Bytes) -> Fields {
@@ -194,39 +168,6 @@ fn segments(path: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_our_own_pages_send_forms() {
-        let from = |pairs: &[(&'static str, &str)]| {
-            let mut headers = HeaderMap::new();
-            for (name, value) in pairs {
-                headers.insert(*name, value.parse().unwrap());
-            }
-            is_from_here(&headers, "127.0.0.1:4653")
-        };
-        assert!(from(&[("origin", "http://127.0.0.1:4653"), ("sec-fetch-site", "same-origin")]));
-        assert!(from(&[]), "a client that is no browser");
-        for foreign in [
-            ("origin", "http://evil.example"),
-            ("origin", "null"),
-            ("origin", "http://127.0.0.1:9999"),
-            ("sec-fetch-site", "cross-site"),
-            ("sec-fetch-site", "same-site"),
-            ("sec-fetch-site", "none"),
-        ] {
-            assert!(!from(&[foreign]), "{foreign:?}");
-        }
-    }
-
-    #[test]
-    fn without_keys_only_this_machines_own_names_are_answered() {
-        for host in ["localhost:4653", "127.0.0.1", "[::1]:4653", "127.9.9.9:1"] {
-            assert!(is_loopback(host), "{host}");
-        }
-        for host in ["", "evil.example:4653", "10.0.0.1", "localhost.evil.example", "[::2]"] {
-            assert!(!is_loopback(host), "{host}");
-        }
-    }
 
     #[test]
     fn fields_keep_their_order_and_their_repeats() {

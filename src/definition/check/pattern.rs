@@ -6,6 +6,7 @@ use crate::definition::check::{Asked, Check, question};
 use crate::definition::file::{
     CoordinatorFile, HandoffFile, HumanFile, OptionFile, PatternName, StepFile,
 };
+use crate::definition::gates::GateFile;
 use crate::definition::source::under;
 use crate::kernel::{Kind, Origin};
 
@@ -53,8 +54,10 @@ impl<'a> Check<'a> {
 
     /// Agents that nobody can ever give a turn to.
     pub(super) fn unreachable(&mut self, reached: &BTreeSet<&str>, remedy: &str) {
+        let mut apart: BTreeSet<&str> = self.file.gates.iter().flat_map(GateFile::judges).collect();
+        apart.extend(self.file.conversation.as_ref().and_then(|terms| terms.summariser()));
         for name in self.file.agents.keys() {
-            if !reached.contains(name.as_str()) {
+            if !reached.contains(name.as_str()) && !apart.contains(name.as_str()) {
                 let message = format!("`{name}` never gets a turn: {remedy}, or take it out");
                 self.at_key(&under("/agents", name), "agent.unreachable", message);
             }
@@ -94,6 +97,8 @@ impl<'a> Check<'a> {
             match (&step.agent, &step.human) {
                 (Some(agent), None) => {
                     self.known_agent(&under(&pointer, "agent"), agent);
+                    let prompt = step.prompt.as_deref().unwrap_or_default();
+                    self.wording(&under(&pointer, "prompt"), prompt);
                 }
                 (None, Some(human)) => self.human(&pointer, step, human),
                 (Some(_), Some(_)) => {
@@ -136,6 +141,7 @@ impl<'a> Check<'a> {
             self.at_key(&under(pointer, "prompt"), "step.work", message);
         }
         let pointer = under(pointer, "human");
+        self.wording(&under(&pointer, "prompt"), &human.prompt);
         let kind = human.kind.kind();
         let options = under(&pointer, "options");
         if kind == Kind::Selection && human.options.is_empty() && human.response_schema.is_none() {
@@ -172,6 +178,7 @@ impl<'a> Check<'a> {
 
     fn coordinator(&mut self, terms: &'a CoordinatorFile) {
         self.known_agent("/coordinator/agent", &terms.agent);
+        self.wording("/coordinator/synthesis", terms.synthesis.as_deref().unwrap_or_default());
         let specialists = "/coordinator/specialists";
         for (index, name) in terms.specialists.iter().enumerate() {
             let pointer = under(specialists, index);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::kernel::event::{Event, Failure, Purpose};
-use crate::kernel::gate;
+use crate::kernel::gate::{self, Next, Wish};
 use crate::kernel::graph::moves::Place;
 use crate::kernel::graph::outcome::{Opening, Outcome};
 use crate::kernel::graph::path::{nth, under};
@@ -14,8 +14,7 @@ use crate::kernel::graph::scope::View;
 use crate::kernel::message::ToolCall;
 use crate::kernel::pattern::Draft;
 use crate::kernel::question::{Choice, Origin};
-use crate::kernel::reply;
-use crate::kernel::run::{Run, Turn};
+use crate::kernel::run::Turn;
 use crate::kernel::schema;
 use crate::kernel::time::{Millis, duration_ms};
 
@@ -112,7 +111,7 @@ pub(super) fn preview(place: &Place<'_>) -> Value {
 
 fn started(place: &Place<'_>, agent: &str, prompt: Option<String>) -> Result<Event, Failure> {
     let most = place.run.workflow.limits.steps;
-    if place.run.turns_taken >= most {
+    if place.run.steps_taken() >= most {
         let what = format!("the run took its {most} steps without coming to an end");
         return Err(Failure::new("step.cap", what));
     }
@@ -123,6 +122,7 @@ fn started(place: &Place<'_>, agent: &str, prompt: Option<String>) -> Result<Eve
         attempt: 1,
         purpose: Purpose::Work,
         prompt,
+        judges: None,
     })
 }
 
@@ -140,16 +140,10 @@ fn tool_called(place: &Place<'_>, tool: &str) -> Begun {
     let turn = Turn::new(place.run.turns_taken + 1, place.path(), String::new(), Purpose::Work);
     let id = format!("{}#{}", place.frame.path, turn.number);
     let call = ToolCall { id, tool: tool.to_owned(), arguments: filled };
-    Ok(vec![begun, call_of(place.run, &turn, call, place.now)])
-}
-
-/// The intent to make a step's call; or the question whether it may be made (E2, K4).
-pub(in crate::kernel) fn call_of(run: &Run, turn: &Turn, call: ToolCall, now: Millis) -> Event {
-    if let Some(draft) = gate::question(run, turn, &call, "", now) {
-        return Event::Asked(reply::ask(draft, run.endings.len() + 1, now));
-    }
-    let safety = run.workflow.tools.get(&call.tool).map(|tool| tool.safety).unwrap_or_default();
-    Event::ToolCalled { turn: turn.number, call, safety }
+    let next = Next::of(place.run).after(&begun);
+    let wish = Wish { turn: &turn, call: &call, said: "", judged: &[] };
+    let called = gate::passed(place.run, wish, next, place.now);
+    Ok(vec![begun, called])
 }
 
 /// The way that a value chooses. None is a failure: nothing is passed over in silence.

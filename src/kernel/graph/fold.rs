@@ -411,6 +411,10 @@ fn release(run: &mut Run, frames: &[Frame]) {
         match &frame.phase {
             Phase::Working(turn) => {
                 run.turns.remove(turn);
+                let is_left = |_: &u32, other: &mut crate::kernel::run::Turn| {
+                    other.judges.as_ref().is_none_or(|judging| judging.turn != *turn)
+                };
+                run.turns.retain(is_left);
                 let of_turn =
                     |question: &&crate::kernel::question::Question| question.turn == Some(*turn);
                 let asked: Vec<u32> = run

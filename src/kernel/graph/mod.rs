@@ -21,6 +21,5 @@ pub use program::{
 };
 pub use state::State;
 
-pub(super) use begin::call_of;
 pub(super) use fold::{asked, begin, came, heard, opened, settled, signal, turned, working};
 pub(super) use moves::{due, next};

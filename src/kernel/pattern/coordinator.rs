@@ -86,7 +86,7 @@ pub(super) fn next(run: &Run, coordinator: &str) -> Move {
                 output.clone()
             })
         }
-        Last::Turned { purpose: Purpose::Work, agent, output, .. } => {
+        Last::Turned { purpose: Purpose::Work | Purpose::Judgement, agent, output, .. } => {
             let directive = Directive::read(output);
             match (directive.user_prompt, directive.next_agent) {
                 (Some(prompt), _) => Move::Ask(Box::new(ask(run, agent, prompt))),

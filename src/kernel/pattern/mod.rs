@@ -11,6 +11,7 @@ mod sequential;
 use serde_json::Value;
 
 use crate::kernel::event::{Failure, Purpose};
+use crate::kernel::judging;
 use crate::kernel::question::{Choice, Kind, Origin};
 use crate::kernel::run::{Run, Turn};
 use crate::kernel::workflow::{Patience, Pattern, Workflow};
@@ -84,6 +85,7 @@ pub fn next(run: &Run) -> Move {
 pub fn output_schema(run: &Run, turn: &Turn) -> Option<Value> {
     let of_agent = || run.workflow.agents.get(&turn.agent).and_then(|agent| agent.output.clone());
     match (&run.workflow.pattern, turn.purpose) {
+        (_, Purpose::Judgement) => Some(judging::schema()),
         (Pattern::Coordinator { .. }, Purpose::Work) => Some(coordinator::schema()),
         (Pattern::Graph(_), _) => {
             let step = run.graph.step(&turn.step);
@@ -99,7 +101,7 @@ pub fn output_schema(run: &Run, turn: &Turn) -> Option<Value> {
 pub fn speaks_plainly(workflow: &Workflow, agent: &str, purpose: Purpose) -> bool {
     let has_shape = || workflow.agents.get(agent).is_none_or(|agent| agent.output.is_some());
     match (&workflow.pattern, purpose) {
-        (Pattern::Coordinator { .. }, Purpose::Work) => false,
+        (_, Purpose::Judgement) | (Pattern::Coordinator { .. }, Purpose::Work) => false,
         (Pattern::Graph(program), _) => {
             let is_shaped = program
                 .all()
@@ -120,7 +122,7 @@ pub fn objection(workflow: &Workflow, turn: &Turn, output: &Value) -> Option<Str
             let may_ask = agent.is_some_and(|agent| agent.human_input.enabled);
             coordinator::objection(coordinator, specialists, may_ask, output)
         }
-        (Pattern::Coordinator { .. }, Purpose::Synthesis)
+        (Pattern::Coordinator { .. }, Purpose::Synthesis | Purpose::Judgement)
         | (Pattern::Sequential { .. } | Pattern::Handoff(_) | Pattern::Graph(_), _) => None,
     }
 }
@@ -129,7 +131,7 @@ pub fn objection(workflow: &Workflow, turn: &Turn, output: &Value) -> Option<Str
 pub fn words_of(workflow: &Workflow, purpose: Purpose, output: &Value) -> Option<String> {
     match (&workflow.pattern, purpose) {
         (Pattern::Coordinator { .. }, Purpose::Work) => Some(Directive::read(output).summary),
-        (Pattern::Coordinator { .. }, Purpose::Synthesis)
+        (Pattern::Coordinator { .. }, Purpose::Synthesis | Purpose::Judgement)
         | (Pattern::Sequential { .. } | Pattern::Handoff(_) | Pattern::Graph(_), _) => None,
     }
 }

@@ -22,6 +22,7 @@ pub(super) fn judge(stage: &Stage) {
         }
     }
     k4_a_denied_call_is_never_made(&stage.journal);
+    k7_a_judged_call_is_made_only_on_a_clear_word(&stage.journal);
     for effect in plan(run) {
         if let Effect::Reply { input, .. } = effect {
             k5_the_whole_conversation(run, &input);
@@ -193,6 +194,38 @@ fn k4_a_denied_call_is_never_made(journal: &[Recorded]) {
     }
 }
 
+/// K7: a call that a judge looks at is made only when every judge has said that nobody need look,
+/// or when a person has said yes.
+fn k7_a_judged_call_is_made_only_on_a_clear_word(journal: &[Recorded]) {
+    let mut judges: BTreeMap<u32, (u32, String)> = BTreeMap::new();
+    let mut stopped: Vec<(u32, String)> = Vec::new();
+    let mut asked: BTreeMap<u32, (u32, String)> = BTreeMap::new();
+    for Recorded { event, .. } in journal {
+        if let Event::StepStarted { turn, judges: Some(judging), .. } = event {
+            let call = (judging.turn, judging.call.id.clone());
+            stopped.push(call.clone());
+            judges.insert(*turn, call);
+        } else if let Event::StepCompleted { turn, output } = event {
+            let passes = output.get("ask") == Some(&false.into());
+            if let Some(call) = judges.get(turn).filter(|_| passes) {
+                stopped.retain(|known| known != call);
+            }
+        } else if let Event::Asked(question) = event {
+            if let (Origin::Gate(call), Some(turn)) = (&question.origin, question.turn) {
+                asked.insert(question.ordinal, (turn, call.id.clone()));
+            }
+        } else if let Event::Answered { ordinal, value, .. } = event {
+            let yes = Question::verdict(value) == Verdict::Approved;
+            if let Some(call) = asked.get(ordinal).filter(|_| yes) {
+                stopped.retain(|known| known != call);
+            }
+        } else if let Event::ToolCalled { turn, call, .. } = event {
+            let made = (*turn, call.id.clone());
+            assert!(!stopped.contains(&made), "K7: made without a clear word: {made:?}");
+        }
+    }
+}
+
 /// Judged by the kind alone, so that the kernel's own notion is judged with it.
 fn wants_a_yes(kind: Kind) -> bool {
     matches!(kind, Kind::Approval | Kind::PlanReview | Kind::ToolApproval)
@@ -206,8 +239,14 @@ fn on_time(question: &Question, by: &str, at: Millis) {
 
 /// K5: the caller's first message and every public word, in order, and nobody else's tool traffic.
 fn k5_the_whole_conversation(run: &Run, input: &AgentInput) {
+    if input.summarises.is_some() {
+        return;
+    }
     let first = input.messages.first().map(|message| message.text.clone());
     assert_eq!(first, Some(readable(&run.input)), "K5: the caller's first message comes first");
+    if input.messages.iter().any(|message| message.replaces.is_some()) {
+        return;
+    }
     let public = |audience: &Audience| match audience {
         Audience::All => true,
         Audience::Only(_) => false,

@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 
 use super::cast::{coordination, graph, human, sequence, step, support, terms};
 use super::stage::{Act, Stage, directs};
-use crate::kernel::workflow::{Ends, Gate, Handoff, Patience, Pattern, ReturnTo, Step, Work};
+use crate::kernel::workflow::{
+    Condition, Ends, Gate, Handoff, Patience, Pattern, ReturnTo, Step, Work,
+};
 use crate::kernel::{Budget, Budgets, Event, Kind, OnExceeded, OnTimeout, ToolCall, Workflow};
 
 /// What is done next. Whoever or whatever it is done to is picked when the time comes.
@@ -80,12 +82,15 @@ fn whim() -> impl Strategy<Value = Whim> {
     let text = prop_oneof![3 => "[a-z ]{1,9}", 1 => Just(String::new())];
     let calls = ("[a-z]{0,5}", prop::collection::vec(call(), 1..4))
         .prop_map(|(text, calls)| Whim::Act(Act::Calls(text, calls)));
+    let verdict = (any::<bool>(), "[a-z]{0,3}")
+        .prop_map(|(ask, reason)| Whim::Act(Act::Outputs(json!({"ask": ask, "reason": reason}))));
     let key = prop_oneof![Just(""), Just("k1"), Just("k2")];
     let outcome = prop_oneof![4 => value().prop_map(Ok), 1 => Just(Err("broken".to_owned())), 1 => Just(Err("lost".to_owned()))];
     prop_oneof![
         6 => text.prop_map(|text| Whim::Act(Act::Says(text))),
         6 => directive,
         6 => calls,
+        4 => verdict,
         2 => any::<bool>().prop_map(|retriable| Whim::Act(Act::Fails(retriable))),
         6 => (any::<usize>(), outcome).prop_map(|(pick, outcome)| Whim::Return(pick, outcome)),
         9 => (prop::collection::vec((any::<usize>(), value()), 0..3), key)
@@ -232,26 +237,35 @@ fn numbered(value: &mut Value, count: &mut u32) {
     }
 }
 
-/// A graph of any shape, sometimes with a gate at its dangerous tool.
+/// A graph of any shape.
 fn any_graph() -> impl Strategy<Value = Workflow> {
-    let steps = prop::collection::vec(with_terms(any_task()), 1..4);
-    (steps, any::<bool>()).prop_map(|(steps, guarded)| {
+    prop::collection::vec(with_terms(any_task()), 1..4).prop_map(|steps| {
         let mut steps = Value::Array(steps);
         numbered(&mut steps, &mut 0);
-        let mut workflow = graph(&steps);
-        if guarded {
-            workflow.gates.push(Gate {
-                name: "before_charge".into(),
-                tools: vec!["charge".into()],
-                tags: Vec::new(),
-                when: Vec::new(),
-                prompt: None,
-                patience: Patience::default(),
-                allow_ms: None,
-            });
-        }
-        workflow
+        graph(&steps)
     })
+}
+
+/// Sometimes a gate at the dangerous tool: always, by a rule, by a judge.
+fn any_gates() -> impl Strategy<Value = Vec<Gate>> {
+    let judge = |agent: &str| Condition::Judge { agent: agent.into(), within_ms: 900 };
+    let when = prop_oneof![
+        Just(Vec::new()),
+        Just(vec![Condition::FailuresOver(1)]),
+        Just(vec![judge("judge")]),
+        Just(vec![Condition::FailuresOver(0), judge("judge"), judge("a")]),
+    ];
+    let gate = |(index, when)| Gate {
+        name: format!("gate{index}"),
+        tools: vec!["charge".into()],
+        tags: Vec::new(),
+        when,
+        prompt: None,
+        patience: Patience::default(),
+        allow_ms: None,
+    };
+    prop::collection::vec(when, 0..3)
+        .prop_map(move |gates| gates.into_iter().enumerate().map(gate).collect())
 }
 
 fn workflow() -> impl Strategy<Value = Workflow> {
@@ -262,8 +276,12 @@ fn workflow() -> impl Strategy<Value = Workflow> {
         any_graph(),
     ];
     let limits = (1..12_u32, 1..6_u32, 1..4_u32, budgets());
-    (pattern, limits, terms_of_waiting(), any::<bool>()).prop_map(
-        |(mut workflow, (steps, rounds, attempts, budgets), patience, may_ask)| {
+    (pattern, limits, terms_of_waiting(), any::<bool>(), any_gates()).prop_map(
+        |(mut workflow, (steps, rounds, attempts, budgets), patience, may_ask, gates)| {
+            if let Some(agent) = workflow.agents.values().next().cloned() {
+                workflow.agents.insert("judge".into(), agent);
+            }
+            workflow.gates = gates;
             workflow.limits.budgets = budgets;
             (workflow.limits.steps, workflow.limits.rounds) = (steps, rounds);
             for agent in workflow.agents.values_mut() {
@@ -303,7 +321,7 @@ impl Whim {
 fn is_of_pattern(whim: &Whim, pattern: &Pattern) -> bool {
     let is_coordinator = matches!(pattern, Pattern::Coordinator { .. });
     match whim {
-        Whim::Act(Act::Outputs(_)) => is_coordinator,
+        Whim::Act(Act::Outputs(value)) => is_coordinator || value.get("ask").is_some(),
         Whim::Act(_) | Whim::Return(..) | Whim::Answer(..) | Whim::Withdraw(_) => true,
     }
 }

@@ -19,8 +19,9 @@ use crate::failpoint;
 use crate::kernel::{Millis, Version};
 use crate::ports::{AppendError, Fault, SessionRow};
 use crate::store::leases::Leases;
-use crate::store::sled::group::{Errand, Group};
+use crate::store::sled::group::{Decided, Errand, Group};
 use crate::store::sled::prepared::{Prepared, Sealed};
+use crate::store::sled::recent::Recent;
 use crate::store::sled::shelf::Shelf;
 use crate::store::sled::tally::Tally;
 use crate::store::sled::tide::Tide;
@@ -93,6 +94,7 @@ pub(super) struct Committer {
     pub(super) health: Arc<Health>,
     pub(super) tide: Tide,
     pub(super) tally: Tally,
+    pub(super) recent: Recent,
     pub(super) wal: Wal,
     pub(super) written: u64,
 }
@@ -128,7 +130,7 @@ impl Committer {
         let mut answers = Vec::with_capacity(jobs.len());
         let decided = self.shelf.with(|view| {
             ready?;
-            let mut group = Group::new(view, &self.leases, self.tally);
+            let mut group = Group::new(view, &self.leases, &self.recent, self.tally);
             for job in jobs.iter() {
                 answers.push(match job {
                     Job::Append(append, _) => group.append(append),
@@ -138,9 +140,9 @@ impl Committer {
                     Job::Prune { .. } | Job::Close(_) => Ok(0),
                 });
             }
-            Ok((group.tally(), group.into_writes()))
+            Ok(group.decided())
         });
-        let written = decided.and_then(|(tally, writes)| self.commit(tally, writes));
+        let written = decided.and_then(|decided| self.commit(decided));
         failpoint::hit("store.before_ack");
         if let Err(fault) = written {
             // Whatever was decided, even a no, was decided on writes that were never made.
@@ -179,8 +181,8 @@ impl Committer {
     }
 
     /// J2: everything in the group is durable when this returns `Ok`.
-    fn commit(&mut self, tally: Tally, writes: Option<Vec<Write>>) -> Result<(), Fault> {
-        let Some(writes) = writes else { return Ok(()) };
+    fn commit(&mut self, decided: Option<Decided>) -> Result<(), Fault> {
+        let Some(Decided { writes, tally, briefs }) = decided else { return Ok(()) };
         failpoint::hit("store.before_record");
         if let Err(failure) = self.write(writes) {
             self.health.fail(&failure.to_string());
@@ -188,6 +190,7 @@ impl Committer {
         }
         failpoint::hit("store.after_write");
         self.tally = tally;
+        self.recent.take(briefs);
         Ok(())
     }
 
@@ -211,15 +214,16 @@ impl Committer {
 
     fn prune(&mut self, before: Millis, limit: usize) -> Result<usize, Fault> {
         self.health.check()?;
+        self.recent.clear();
         self.tide.clear().map_err(|error| Fault::Permanent(format!("the tide: {error}")))?;
         let mut pruned = 0;
         while pruned < limit {
-            let (slice, tally, writes) = self.shelf.with(|view| {
-                let mut group = Group::new(view, &self.leases, self.tally);
+            let (slice, decided) = self.shelf.with(|view| {
+                let mut group = Group::new(view, &self.leases, &self.recent, self.tally);
                 let pruned = group.prune(before, PRUNE_MAX.min(limit - pruned))?;
-                Ok((pruned, group.tally(), group.into_writes()))
+                Ok((pruned, group.decided()))
             })?;
-            self.commit(tally, writes)?;
+            self.commit(decided)?;
             pruned += slice;
             if slice == 0 {
                 break;

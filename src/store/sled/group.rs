@@ -14,6 +14,7 @@ use crate::store::parcels;
 use crate::store::places::Places;
 use crate::store::sled::prepared::{Prepared, Sealed};
 use crate::store::sled::reader;
+use crate::store::sled::recent::{Brief, Recent};
 use crate::store::sled::tally::Tally;
 use crate::store::sled::values;
 use crate::store::sled::view::View;
@@ -27,6 +28,15 @@ pub(super) enum Errand {
     RemoveHook { packed: Packed, id: String },
 }
 
+/// What a group comes to.
+#[derive(Debug)]
+pub(super) struct Decided {
+    pub(super) writes: Vec<Write>,
+    /// What the store holds once the writes are made.
+    pub(super) tally: Tally,
+    pub(super) briefs: Recent,
+}
+
 /// A parcel's due place, its record, and what lies where it goes.
 type Placed = (Vec<u8>, Sealed, Option<IVec>);
 
@@ -35,6 +45,9 @@ type Placed = (Vec<u8>, Sealed, Option<IVec>);
 pub(super) struct Group<'a> {
     view: View<'a>,
     leases: &'a Leases,
+    recent: &'a Recent,
+    /// The runs that are appended to, as they will stand.
+    briefs: Recent,
     writes: HashMap<Vec<u8>, Option<IVec>>,
     /// What the store holds once the writes are made.
     tally: Tally,
@@ -42,34 +55,30 @@ pub(super) struct Group<'a> {
 
 impl<'a> Group<'a> {
     /// A group without any writes, to a store that holds as much as `tally` says.
-    pub(super) fn new(view: View<'a>, leases: &'a Leases, tally: Tally) -> Self {
-        Self { view, leases, writes: HashMap::new(), tally }
-    }
-
-    /// What the store holds once the writes are made.
-    pub(super) fn tally(&self) -> Tally {
-        self.tally
+    pub(super) fn new(
+        view: View<'a>,
+        leases: &'a Leases,
+        recent: &'a Recent,
+        tally: Tally,
+    ) -> Self {
+        Self { view, leases, recent, briefs: Recent::default(), writes: HashMap::new(), tally }
     }
 
     /// Every write, with the new tally; nothing if there is nothing to write.
-    pub(super) fn into_writes(self) -> Option<Vec<Write>> {
+    pub(super) fn decided(self) -> Option<Decided> {
         if self.writes.is_empty() {
             return None;
         }
         let mut writes: Vec<_> = self.writes.into_iter().collect();
         writes.push((keys::TALLY.to_vec(), Some(self.tally.record().into())));
-        Some(writes)
+        Some(Decided { writes, tally: self.tally, briefs: self.briefs })
     }
 
     /// Adds an append, or says why it cannot be (J3, J4).
     pub(super) fn append(&mut self, append: &Prepared) -> Result<Version, AppendError> {
         let head_key = keys::head(&append.packed);
-        let old_place = self.place(&head_key)?;
-        let old = match &old_place {
-            Some(place) => Some(self.head(&head_key, place.clone())?),
-            None => None,
-        };
-        let at = old.as_ref().map_or(0, |old| old.head.version);
+        let old = self.brief(&append.packed, &head_key)?;
+        let at = old.as_ref().map_or(0, |old| old.version);
         if at != append.expected {
             return Err(AppendError::Moved { at });
         }
@@ -102,15 +111,17 @@ impl<'a> Group<'a> {
         }
         self.put(append.entry.clone(), None);
         if let Some(old) = &old {
-            self.index(&append.packed, Places::of(&old.head), false);
+            self.index(&append.packed, old.places, false);
         }
         self.index(&append.packed, append.places, true);
-        let key = match &append.key {
-            Some((text, _)) => Some(text.as_str()),
-            None => old.as_ref().and_then(|old| old.key.as_deref()),
-        };
-        let record = codec::seal_head(&head_key, fence, key, &append.head);
-        self.put(Sealed { key: head_key, record }, old_place.as_deref());
+        let (pieces, old_key) = old.map_or((0, None), |old| (old.pieces, old.key));
+        let key = append.key.as_ref().map(|(text, _)| text.clone()).or(old_key);
+        let record = codec::seal_head(&head_key, fence, key.as_deref(), &append.head);
+        let places = append.places;
+        let pieces_now = values::pieces_of(record.len());
+        self.write(Sealed { key: head_key, record }, pieces);
+        let brief = Brief { version: append.version, fence, key, places, pieces: pieces_now };
+        self.briefs.add(append.packed, brief);
         Ok(append.version)
     }
 
@@ -293,7 +304,24 @@ impl<'a> Group<'a> {
     }
 
     fn put(&mut self, sealed: Sealed, old: Option<&[u8]>) {
-        self.writes.extend(values::cut(sealed.key, sealed.record, old));
+        self.write(sealed, old.map_or(0, values::pieces));
+    }
+
+    /// Writes a record where one of so many pieces lay.
+    fn write(&mut self, sealed: Sealed, old_pieces: u16) {
+        self.writes.extend(values::cut(sealed.key, sealed.record, old_pieces));
+    }
+
+    /// How a run stands, with this group's writes made.
+    fn brief(&self, run: &Packed, head_key: &[u8]) -> Result<Option<Brief>, Fault> {
+        if let Some(brief) = self.briefs.get(run).or_else(|| self.recent.get(run)) {
+            return Ok(Some(brief.clone()));
+        }
+        let Some(place) = self.place(head_key)? else { return Ok(None) };
+        let pieces = values::pieces(&place);
+        let StoredHead { head, fence, key } = self.head(head_key, place)?;
+        let places = Places::of(&head);
+        Ok(Some(Brief { version: head.version, fence, key, places, pieces }))
     }
 
     /// What lies at a key, with this group's writes made.

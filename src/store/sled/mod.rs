@@ -7,6 +7,7 @@ mod directory;
 mod group;
 mod prepared;
 mod reader;
+mod recent;
 mod shelf;
 mod tally;
 mod tide;
@@ -34,6 +35,7 @@ use crate::store::sled::committer::{Committer, Health, Job, QUEUE_MAX};
 use crate::store::sled::directory::Directory;
 use crate::store::sled::group::Errand;
 use crate::store::sled::prepared::{Prepared, Sealed};
+use crate::store::sled::recent::Recent;
 use crate::store::sled::shelf::Shelf;
 use crate::store::sled::tally::Tally;
 use crate::store::sled::tide::Tide;
@@ -72,6 +74,7 @@ impl SledJournal {
             health: Arc::clone(&health),
             tide,
             tally: tally.unwrap_or_default(),
+            recent: Recent::default(),
             wal,
             written: 0,
         };

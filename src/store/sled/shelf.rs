@@ -15,7 +15,7 @@ use crate::store::codec;
 use crate::store::config::{OpenError, StoreConfig};
 use crate::store::keys;
 use crate::store::sled::directory::Directory;
-use crate::store::sled::view::{Fresh, View};
+use crate::store::sled::view::{self, Fresh, View};
 use crate::store::sled::wal::Write;
 
 /// sled lets go of its file a moment after it is dropped; this is how long we wait for it.
@@ -66,13 +66,21 @@ impl Shelf {
         }
     }
 
-    /// Shows a group to whoever asks from now on: all of it or nothing of it (J1). The write-ahead log
-    /// has it, and sled gets it when the store settles.
+    /// Shows a group to whoever asks from now on: all of it or nothing of it (J1). sled gets at once
+    /// what is written once, so that a settlement has little to do, and then what is written over and
+    /// over. Single writes, not one batch of sled's: that rolls its log twice and wakes all its
+    /// threads, and should we die in between, the write-ahead log has everything.
     pub(super) fn write(&self, writes: Vec<Write>) -> Result<(), Fault> {
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
-        match open.as_mut() {
-            Some(open) => open.fresh.add(writes),
-            None => return Err(Fault::Permanent("the store is closed".into())),
+        let Some(Open { db, fresh }) = open.as_mut() else {
+            return Err(Fault::Permanent("the store is closed".into()));
+        };
+        for (key, value) in writes {
+            if keys::is_restless(&key) {
+                fresh.add((key, value));
+            } else {
+                view::give(db, &key, value.as_ref())?;
+            }
         }
         Ok(())
     }
@@ -87,9 +95,8 @@ impl Shelf {
     }
 
     /// Gives sled what is fresh and makes it durable, then notes which generation of the write-ahead
-    /// log that settles. Two syncs: the note must never be ahead of what it stands for. Single writes,
-    /// not one batch of sled's: that rolls its log twice and wakes all its threads, and should we die
-    /// in between, the write-ahead log still has everything. Readers go on: they see no difference.
+    /// log that settles. Two syncs: the note must never be ahead of what it stands for. Readers go on
+    /// meanwhile: they see no difference.
     pub(super) fn settle(&self, generation: u64) -> Result<(), Fault> {
         let record = codec::seal(keys::SETTLED, &generation.to_be_bytes());
         let open = self.open.read().unwrap_or_else(PoisonError::into_inner);

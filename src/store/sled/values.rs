@@ -35,13 +35,17 @@ pub(super) fn pieces(place: &[u8]) -> u16 {
     }
 }
 
-/// What must be written to have `value` at `key`, where `old` was: place by place, nothing where a
-/// place is to be emptied.
-pub(super) fn cut(
-    key: Vec<u8>,
-    value: Vec<u8>,
-    old: Option<&[u8]>,
-) -> Vec<(Vec<u8>, Option<IVec>)> {
+/// How many pieces a value of so many bytes lies in.
+pub(super) fn pieces_of(bytes: usize) -> u16 {
+    if bytes <= PLACE_BYTES_MAX {
+        return 0;
+    }
+    u16::try_from(bytes.div_ceil(PLACE_BYTES_MAX)).unwrap_or(u16::MAX)
+}
+
+/// What must be written to have `value` at `key`, where one of `old_pieces` was: place by place,
+/// nothing where a place is to be emptied.
+pub(super) fn cut(key: Vec<u8>, value: Vec<u8>, old_pieces: u16) -> Vec<(Vec<u8>, Option<IVec>)> {
     let mut writes = Vec::new();
     let mut used = 0;
     let place = if value.len() <= PLACE_BYTES_MAX {
@@ -54,7 +58,7 @@ pub(super) fn cut(
         let [high, low] = used.to_be_bytes();
         IVec::from(&[CUT, high, low])
     };
-    writes.extend((used..old.map_or(0, pieces)).map(|index| (keys::piece(&key, index), None)));
+    writes.extend((used..old_pieces).map(|index| (keys::piece(&key, index), None)));
     writes.push((key, Some(place)));
     debug_assert!(
         writes.iter().flat_map(|(_, value)| value).all(|value| value.len() <= PLACE_BYTES_MAX),

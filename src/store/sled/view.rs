@@ -25,27 +25,29 @@ pub(super) struct Fresh {
 }
 
 impl Fresh {
-    /// Takes on a group.
-    pub(super) fn add(&mut self, writes: Vec<Write>) {
-        self.writes.extend(writes);
+    /// Takes on a write.
+    pub(super) fn add(&mut self, (key, value): Write) {
+        self.writes.insert(key, value);
     }
 
     /// Gives everything to sled, in the order of its keys. Nobody sees a difference.
     pub(super) fn pour(&self, db: &Db) -> Result<(), Fault> {
-        for (key, value) in &self.writes {
-            let outcome = match value {
-                Some(value) => db.insert(key, value),
-                None => db.remove(key),
-            };
-            outcome.map_err(|error| fault(&error))?;
-        }
-        Ok(())
+        self.writes.iter().try_for_each(|(key, value)| give(db, key, value.as_ref()))
     }
 
     /// Forgets what sled now holds durably.
     pub(super) fn clear(&mut self) {
         self.writes.clear();
     }
+}
+
+/// Gives sled one write.
+pub(super) fn give(db: &Db, key: &[u8], value: Option<&IVec>) -> Result<(), Fault> {
+    let outcome = match value {
+        Some(value) => db.insert(key, value),
+        None => db.remove(key),
+    };
+    outcome.map(|_| ()).map_err(|error| fault(&error))
 }
 
 /// The store as it is now.
@@ -187,10 +189,12 @@ mod tests {
             let new = || ::sled::Config::new().temporary(true).open().unwrap();
             let (under, whole) = (new(), new());
             let (mut fresh, mut all, nothing) = Default::default();
-            Fresh::add(&mut all, settled.into_iter().map(write).collect());
+            settled.into_iter().map(write).for_each(|write| Fresh::add(&mut all, write));
             all.pour(&under).unwrap();
-            Fresh::add(&mut fresh, later.iter().copied().map(write).collect());
-            all.add(later.into_iter().map(write).collect());
+            for later in later.into_iter().map(write) {
+                Fresh::add(&mut fresh, later.clone());
+                all.add(later);
+            }
             all.pour(&whole).unwrap();
 
             let (view, plain) = (View::new(&under, &fresh), View::new(&whole, &nothing));

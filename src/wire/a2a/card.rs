@@ -1,10 +1,10 @@
-//! The agent card: what an agent says of itself. Only what our own cards say; we read others' later.
+//! The agent card: what an agent says of itself. Only what our own cards say.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::wire::a2a::Fields;
+use crate::wire::a2a::{Fields, is_false};
 
 /// Where an agent is reached, and how.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -38,6 +38,7 @@ pub struct Extension {
     /// What it does.
     pub description: &'static str,
     /// Whether a client must know it.
+    #[serde(skip_serializing_if = "is_false")]
     pub required: bool,
     /// Its parameters.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -102,6 +103,15 @@ pub struct SecurityRequirement {
     pub schemes: BTreeMap<&'static str, StringList>,
 }
 
+/// A signature of a card: a JWS whose payload is the card itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CardSignature {
+    /// Its header, in base64.
+    pub protected: String,
+    /// The signature, in base64.
+    pub signature: String,
+}
+
 /// What an agent says of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -131,4 +141,7 @@ pub struct AgentCard {
     pub default_output_modes: Vec<&'static str>,
     /// What it can do.
     pub skills: Vec<Skill>,
+    /// Who vouches for it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub signatures: Vec<CardSignature>,
 }

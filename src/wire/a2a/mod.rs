@@ -17,7 +17,7 @@ pub use calls::{
     SendConfiguration, SendMessage, SubscribeToTask,
 };
 pub use card::{
-    AgentCard, AgentProvider, Capabilities, Extension, HttpAuthScheme, Interface,
+    AgentCard, AgentProvider, Capabilities, CardSignature, Extension, HttpAuthScheme, Interface,
     SecurityRequirement, SecurityScheme, Skill, StringList,
 };
 pub use message::{Artifact, Content, Message, Part, Role};

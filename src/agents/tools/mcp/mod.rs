@@ -156,6 +156,13 @@ fn expand(
             agent.tools.extend(missing.collect::<Vec<_>>());
         }
     }
+    for gate in &mut workflow.gates {
+        if let Some(place) = gate.tools.iter().position(|tool| tool == all) {
+            gate.tools.remove(place);
+            let missing = names.iter().filter(|name| !gate.tools.contains(name)).cloned();
+            gate.tools.extend(missing.collect::<Vec<_>>());
+        }
+    }
     Ok(())
 }
 

@@ -93,12 +93,6 @@ impl Core {
         Err(Problem::new(Kind::PushNotificationNotSupported, "push.unsupported", message))
     }
 
-    /// The card says that there is no other.
-    #[expect(clippy::unused_self, reason = "the core answers for what it offers")]
-    pub(super) fn no_extended_card(&self) -> Problem {
-        Problem::unsupported("there is no extended card; everybody gets the same")
-    }
-
     /// A run of this agent that this caller may see.
     async fn view(&self, caller: &Caller, task: &str) -> Outcome<RunView> {
         if task.is_empty() {

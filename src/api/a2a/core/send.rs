@@ -133,7 +133,7 @@ impl Core {
             id: begun.run.to_string(),
             first: None,
             translator: Translator::new(&begun.watch, workflow, TaskState::Submitted),
-            watch: Some(begun.watch),
+            watch: Some(begun.watch.until(Until::Asked)),
         })
     }
 
@@ -145,8 +145,8 @@ impl Core {
         }
         let id = view.head.run.to_string();
         match &view.head.status {
-            HeadStatus::Waiting(_) => {}
-            HeadStatus::Running => {
+            HeadStatus::Waiting(_) if !view.head.questions.is_empty() => {}
+            HeadStatus::Running | HeadStatus::Waiting(_) => {
                 return Err(Problem::unsupported(format!(
                     "task `{id}` is working and asks nothing; wait until it does, or begin another"
                 )));
@@ -170,7 +170,8 @@ impl Core {
                 first.status.message = None;
                 let mut translator = Translator::new(&begun.watch, workflow, TaskState::Working);
                 translator.version = view.head.version;
-                Ok(Taken { id, first: Some(first), watch: Some(begun.watch), translator })
+                let watch = Some(begun.watch.until(Until::Asked));
+                Ok(Taken { id, first: Some(first), watch, translator })
             }
             Err(EngineError::Refused(
                 refusal @ (Refusal::WrongAnswer { .. }
@@ -184,11 +185,11 @@ impl Core {
 
     /// The same message again: the task as it stands, and what follows if it moves.
     async fn as_it_stands(&self, caller: &Caller, view: RunView) -> Outcome<Taken> {
-        if view.head.status != HeadStatus::Running {
+        if mapping::state(&view.head) != TaskState::Working {
             return Ok(standing(&view, None));
         }
         let (id, version) = (view.head.run.to_string(), view.head.version);
-        let watch = self.engine.watch(&id, version, Until::FirstRest, &caller.who).await?;
+        let watch = self.engine.watch(&id, version, Until::Asked, &caller.who).await?;
         let translator = Translator::at(&watch, &view);
         Ok(Taken { id, first: Some(whole(&view, None)), watch: Some(watch), translator })
     }
@@ -215,7 +216,7 @@ impl Core {
             if knows(&view, &key, &caller.who) {
                 return Ok(Some(view));
             }
-            if matches!(head.status, HeadStatus::Waiting(_)) {
+            if mapping::state(head) == TaskState::InputRequired {
                 waiting.push(head);
             }
         }

@@ -95,24 +95,34 @@ impl Core {
                 Err(bad) => return Err(Problem::invalid("contextId", bad)),
             },
         };
-        let status = match call.status {
-            TaskState::Unspecified => None,
-            TaskState::Working => Some("RUNNING"),
-            TaskState::InputRequired => Some("WAITING"),
-            TaskState::Completed => Some("COMPLETED"),
-            TaskState::Failed => Some("FAILED"),
-            TaskState::Canceled => Some("CANCELLED"),
+        let statuses: &[&str] = match call.status {
+            TaskState::Unspecified => &[""],
+            // A run that waits for the clock or an external event is at work, too.
+            TaskState::Working => &["RUNNING", "WAITING"],
+            TaskState::InputRequired => &["WAITING"],
+            TaskState::Completed => &["COMPLETED"],
+            TaskState::Failed => &["FAILED"],
+            TaskState::Canceled => &["CANCELLED"],
             // A run is never in one of these.
-            TaskState::Submitted | TaskState::Rejected | TaskState::AuthRequired => {
-                return Ok(Vec::new());
-            }
+            TaskState::Submitted | TaskState::Rejected | TaskState::AuthRequired => &[],
         };
-        let filter = RunFilter {
-            session,
-            owner: None,
-            workflow: Some(caller.workflow().to_owned()),
-            status: status.map(str::to_owned),
-        };
+        let mut heads = Vec::new();
+        for status in statuses {
+            let filter = RunFilter {
+                session: session.clone(),
+                owner: None,
+                workflow: Some(caller.workflow().to_owned()),
+                status: (!status.is_empty()).then(|| (*status).to_owned()),
+            };
+            heads.extend(self.scanned(caller, &filter).await?);
+        }
+        heads.retain(|head| {
+            call.status == TaskState::Unspecified || mapping::state(head) == call.status
+        });
+        Ok(heads)
+    }
+
+    async fn scanned(&self, caller: &Caller, filter: &RunFilter) -> Outcome<Vec<Head>> {
         let mut heads = Vec::new();
         let mut cursor = String::new();
         loop {

@@ -1,125 +1,27 @@
-//! 0.3: the protocol's earlier version on the JSON-RPC binding, behind a switch. A translation at the
-//! edge: its JSON is turned into 1.0's and back, and the core knows nothing of it.
+//! Shape: what 0.3 writes on the JSON-RPC binding: `kind`, lower-case words, files a level deeper.
+//! Turned into 1.0's shapes and back; decides nothing.
 
-use serde::de::DeserializeOwned;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use crate::api::a2a::A2a;
-use crate::api::a2a::core::Caller;
-use crate::api::a2a::errors::{Kind, Outcome, Problem};
-use crate::api::a2a::http::{Answer, Call, stream};
+use crate::api::a2a::errors::{Outcome, Problem};
+use crate::api::a2a::v03::{DEFAULT_PUSH, is_last, typed};
 use crate::wire::a2a::{
-    Artifact, CancelTask, Content, GetPushConfig, GetTask, ListPushConfigs, Message, Part,
-    PushAuthentication, PushConfig, Role, SendMessage, SendMessageResponse, StreamResponse,
-    SubscribeToTask, Task, TaskState, TaskStatus,
+    Artifact, Content, GetPushConfig, Message, Part, PushAuthentication, PushConfig, Role,
+    SendMessage, StreamResponse, Task, TaskState, TaskStatus,
 };
 
-/// The version as its cards say it.
-const PROTOCOL: &str = "0.3.0";
-
-/// Whether a method is of this version: its names have a slash.
-pub(super) fn is_method(method: &str) -> bool {
-    method.contains('/')
-}
-
-/// Whether a stream of this method stays open while the task waits.
-pub(super) fn stays(method: &str) -> bool {
-    method == "tasks/resubscribe"
-}
-
-/// Answers one call of this version.
-pub(super) async fn perform(
-    a2a: &A2a,
-    call: &Call,
-    method: &str,
-    params: Value,
-) -> Outcome<Answer> {
-    let caller = Caller { is_older: true, ..call.caller(a2a, "")? };
-    let core = &a2a.core;
-    match method {
-        "message/send" => {
-            let sent = core.send(&caller, &send_message(params)?).await?;
-            Ok(Answer::Value(match sent {
-                SendMessageResponse::Task(task) => task_out(*task),
-                SendMessageResponse::Message(message) => message_out(*message),
-            }))
-        }
-        "message/stream" => core.send_streaming(&caller, &send_message(params)?).await.map(stream),
-        "tasks/get" => {
-            let call: GetTask = typed(params)?;
-            Ok(Answer::Value(task_out(core.get(&caller, &call).await?)))
-        }
-        "tasks/cancel" => {
-            let call: CancelTask = typed(params)?;
-            Ok(Answer::Value(task_out(core.cancel(&caller, &call).await?)))
-        }
-        "tasks/resubscribe" => resubscribe(a2a, call, &caller, typed(params)?).await,
-        "tasks/pushNotificationConfig/set" => {
-            Ok(Answer::Value(push_out(core.create_push(&caller, &push_in(&params)?).await?)))
-        }
-        "tasks/pushNotificationConfig/get" => {
-            Ok(Answer::Value(push_out(core.get_push(&caller, &push_named(&params)).await?)))
-        }
-        "tasks/pushNotificationConfig/list" => {
-            let task_id = push_named(&params).task_id;
-            let list = ListPushConfigs { task_id, ..ListPushConfigs::default() };
-            let listed = core.list_pushes(&caller, &list).await?.configs;
-            Ok(Answer::Value(listed.into_iter().map(push_out).collect()))
-        }
-        "tasks/pushNotificationConfig/delete" => {
-            core.delete_push(&caller, &push_named(&params)).await?;
-            Ok(Answer::Value(Value::Null))
-        }
-        "agent/getAuthenticatedExtendedCard" => Err(core.no_extended_card()),
-        _ => {
-            let method: String = method.chars().take(80).collect();
-            let message = format!("there is no method `{method}`");
-            Err(Problem::new(Kind::MethodNotFound, "method.unknown", message))
-        }
-    }
-}
-
-/// A task that is over is told once more, where 1.0 refuses.
-async fn resubscribe(
-    a2a: &A2a,
-    call: &Call,
-    caller: &Caller,
-    wanted: SubscribeToTask,
-) -> Outcome<Answer> {
-    let core = &a2a.core;
-    match core.subscribe(caller, &wanted, call.last_event()).await {
-        Err(problem) if problem.kind == Kind::UnsupportedOperation => {
-            let get = GetTask { id: wanted.id, ..GetTask::default() };
-            let task = core.get(caller, &get).await?;
-            Ok(stream(core.told_once(caller, task).await?))
-        }
-        subscribed => subscribed.map(stream),
-    }
-}
-
 /// An event of a stream. `stays` if the stream does not end with a pause.
-pub(super) fn event(told: StreamResponse, stays: bool) -> Value {
+pub(in crate::api::a2a) fn event(told: StreamResponse, stays: bool) -> Value {
     match told {
         StreamResponse::Task(task) => task_out(*task),
         StreamResponse::Message(message) => message_out(*message),
         StreamResponse::StatusUpdate(update) => {
-            let is_last = match update.status.state {
-                TaskState::Completed
-                | TaskState::Failed
-                | TaskState::Canceled
-                | TaskState::Rejected => true,
-                TaskState::InputRequired => !stays,
-                TaskState::Unspecified
-                | TaskState::Submitted
-                | TaskState::Working
-                | TaskState::AuthRequired => false,
-            };
             json!({
                 "kind": "status-update",
                 "taskId": update.task_id,
                 "contextId": update.context_id,
+                "final": is_last(update.status.state, stays),
                 "status": status_out(update.status),
-                "final": is_last,
             })
         }
         StreamResponse::ArtifactUpdate(update) => json!({
@@ -133,33 +35,7 @@ pub(super) fn event(told: StreamResponse, stays: bool) -> Value {
     }
 }
 
-/// A card that clients of either version can read.
-pub(super) fn merged(mut card: Value, url: &str) -> Value {
-    let older = json!({"url": url, "protocolBinding": "JSONRPC", "protocolVersion": "0.3"});
-    if let Some(interfaces) = card["supportedInterfaces"].as_array_mut() {
-        interfaces.push(older);
-    }
-    card["url"] = json!(url);
-    card["preferredTransport"] = json!("JSONRPC");
-    card["protocolVersion"] = json!(PROTOCOL);
-    card["supportsAuthenticatedExtendedCard"] = json!(false);
-    if let Some(schemes) = card.get_mut("securitySchemes").and_then(Value::as_object_mut) {
-        let mut required = Map::new();
-        for (name, scheme) in schemes {
-            scheme["type"] = json!("http");
-            scheme["scheme"] = json!("Bearer");
-            required.insert(name.clone(), json!([]));
-        }
-        card["security"] = json!([required]);
-    }
-    card
-}
-
-fn typed<T: DeserializeOwned>(params: Value) -> Outcome<T> {
-    serde_json::from_value(params).map_err(|error| Problem::invalid("params", error))
-}
-
-fn send_message(mut params: Value) -> Outcome<SendMessage> {
+pub(super) fn send_message(mut params: Value) -> Outcome<SendMessage> {
     let message = params.get_mut("message").map(Value::take).unwrap_or_default();
     params["message"] = message_in(message)?;
     if let Some(configuration) = params.get_mut("configuration").and_then(Value::as_object_mut) {
@@ -173,7 +49,7 @@ fn send_message(mut params: Value) -> Outcome<SendMessage> {
 }
 
 /// A webhook of a task, as this version sends it.
-fn push_in(params: &Value) -> Outcome<PushConfig> {
+pub(super) fn push_in(params: &Value) -> Outcome<PushConfig> {
     let config = config_in(params.get("pushNotificationConfig").unwrap_or(&Value::Null))?;
     let task_id = params.get("taskId").and_then(Value::as_str).unwrap_or_default().to_owned();
     Ok(PushConfig { task_id, ..config })
@@ -187,8 +63,9 @@ fn config_in(config: &Value) -> Outcome<PushConfig> {
         return Err(Problem::invalid("pushNotificationConfig", "expected a webhook"));
     }
     let authentication = config.get("authentication").filter(|proof| proof.is_object());
+    let id = text("id");
     Ok(PushConfig {
-        id: text("id"),
+        id: if id.is_empty() { DEFAULT_PUSH.to_owned() } else { id },
         url: text("url"),
         token: text("token"),
         authentication: authentication.map(|proof| PushAuthentication {
@@ -204,16 +81,15 @@ fn config_in(config: &Value) -> Outcome<PushConfig> {
 }
 
 /// Which webhook of which task is meant.
-fn push_named(params: &Value) -> GetPushConfig {
+pub(super) fn push_named(params: &Value) -> GetPushConfig {
     let text =
         |field: &str| params.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let task_id = text("id");
-    let id = text("pushNotificationConfigId");
-    let id = if id.is_empty() { task_id.clone() } else { id };
+    let (task_id, id) = (text("id"), text("pushNotificationConfigId"));
+    let id = if id.is_empty() { DEFAULT_PUSH.to_owned() } else { id };
     GetPushConfig { task_id, id, ..GetPushConfig::default() }
 }
 
-fn push_out(config: PushConfig) -> Value {
+pub(super) fn push_out(config: PushConfig) -> Value {
     let mut out = json!({"id": config.id, "url": config.url});
     if !config.token.is_empty() {
         out["token"] = json!(config.token);
@@ -254,7 +130,7 @@ fn part_in(part: &mut Value) {
     }
 }
 
-fn task_out(task: Task) -> Value {
+pub(super) fn task_out(task: Task) -> Value {
     let mut out = json!({
         "kind": "task",
         "id": task.id,
@@ -294,7 +170,7 @@ fn word(state: TaskState) -> &'static str {
     }
 }
 
-fn message_out(message: Message) -> Value {
+pub(super) fn message_out(message: Message) -> Value {
     let mut out = json!({
         "kind": "message",
         "messageId": message.message_id,

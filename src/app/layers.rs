@@ -1,0 +1,84 @@
+//! Layers: who said what a setting is: a flag, a variable, the settings file, or nobody.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::app::config::{ConfigError, FILE, Origin, Settings};
+
+/// Everything that was said, the first before the last.
+pub(super) struct Layers<'a> {
+    pub(super) flags: &'a Settings,
+    pub(super) env: &'a dyn Fn(&str) -> Option<String>,
+    pub(super) file: Option<&'a (PathBuf, Settings)>,
+    pub(super) origins: BTreeMap<&'static str, Origin>,
+}
+
+impl Layers<'_> {
+    fn find(&mut self, name: &'static str) -> Option<(String, Origin)> {
+        let flag = self.flags.get(name).map(|text| (text, Origin::Flag));
+        let env = || said(self.env, name).map(|text| (text, Origin::Env));
+        let file = || self.file.and_then(|(_, file)| file.get(name)).map(|it| (it, Origin::File));
+        let found = flag.or_else(env).or_else(file);
+        self.origins.insert(name, found.as_ref().map_or(Origin::Default, |(_, origin)| *origin));
+        found
+    }
+
+    pub(super) fn text(&mut self, name: &'static str) -> Option<String> {
+        self.find(name).map(|(text, _)| text)
+    }
+
+    /// A path in the settings file is meant from where that file is, not from where we stand.
+    pub(super) fn path(&mut self, name: &'static str) -> Option<PathBuf> {
+        let (text, origin) = self.find(name)?;
+        let folder = self.file.and_then(|(path, _)| path.parent());
+        match (origin, folder) {
+            (Origin::File, Some(folder)) => Some(folder.join(text)),
+            (Origin::Flag | Origin::Env | Origin::File | Origin::Default, _) => Some(text.into()),
+        }
+    }
+
+    pub(super) fn optional<T>(
+        &mut self,
+        name: &'static str,
+        expected: &'static str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Result<Option<T>, ConfigError> {
+        let Some((value, origin)) = self.find(name) else { return Ok(None) };
+        let file = self.file.map(|(path, _)| path.as_path());
+        match parse(&value) {
+            Some(parsed) => Ok(Some(parsed)),
+            None => Err(ConfigError::Bad { place: place(name, origin, file), value, expected }),
+        }
+    }
+
+    pub(super) fn parsed<T>(
+        &mut self,
+        name: &'static str,
+        default: &str,
+        expected: &'static str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Result<T, ConfigError> {
+        let found = self.optional(name, expected, &parse)?;
+        Ok(found.or_else(|| parse(default)).expect("a default parses"))
+    }
+}
+
+/// A variable that is set to nothing is not set: that is how shells and unit files clear one.
+pub(super) fn said(env: &dyn Fn(&str) -> Option<String>, name: &str) -> Option<String> {
+    env(&variable(name)).filter(|text| !text.is_empty())
+}
+
+fn variable(name: &str) -> String {
+    format!("HOLDPOINT_{}", name.to_uppercase())
+}
+
+pub(super) fn place(name: &str, origin: Origin, file: Option<&Path>) -> String {
+    match origin {
+        Origin::Flag => format!("--{}", name.replace('_', "-")),
+        Origin::Env => variable(name),
+        Origin::File => {
+            format!("`{name}` in {}", file.unwrap_or_else(|| Path::new(FILE)).display())
+        }
+        Origin::Default => "default".into(),
+    }
+}
