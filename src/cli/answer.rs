@@ -103,7 +103,9 @@ pub(super) fn usage(request: &Request) -> String {
     let takes = if takes_decision(&schema) {
         "y or n".to_owned()
     } else if takes_gate(&schema) {
-        "y for this once, all for the rest of the run, n, or JSON to edit".to_owned()
+        let is_lasting = says(&schema["properties"]["decision"], "allow_for_run");
+        let all = if is_lasting { ", all for the rest of the run" } else { "" };
+        format!("y for this once{all}, n, or JSON to edit")
     } else if takes_verbs(&schema) {
         "happened, redo or abort".to_owned()
     } else if takes_words(request, &schema) {

@@ -99,11 +99,17 @@ const scenes = {
     await bob.getByRole("link", { name: "Send this message?" }).click();
     await bob.getByLabel("Note").waitFor();
     await ada.getByLabel("Note").fill("I am still thinking");
+    const stale = await formOf(ada);
     await bob.getByRole("button", { name: "Reject" }).click();
     await bob.getByText("You answered this").waitFor();
 
     await ada.getByText("bob answered this").waitFor();
     assert.equal(await ada.getByRole("button", { name: "Approve" }).count(), 0, "the form is gone");
+    // A form that was on its way is told the same, and changes nothing.
+    const [pass] = await ada.context().cookies(`${server.url}/console`);
+    const late = await post(server, stale.action, { ...stale.fields, decision: "approve" }, { cookie: `${pass.name}=${pass.value}` });
+    assert.equal(late.status, 409);
+    assert.match(late.text, /came too late and was not taken[^]*<strong>bob<\/strong> answered this/);
     await shoot(ada, "request-closed-elsewhere");
   },
 
