@@ -7,9 +7,11 @@ mod models;
 mod post;
 mod record;
 mod scripted_tool;
+mod settings;
 #[cfg(test)]
 mod tests;
 mod tools;
+mod trace;
 
 use std::{io, path::Path, sync::Arc};
 

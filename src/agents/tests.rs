@@ -84,6 +84,7 @@ fn input(messages: Vec<Message>) -> AgentInput {
         failures: 0,
         key: String::new(),
         memo: None,
+        summarises: None,
     }
 }
 

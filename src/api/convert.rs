@@ -12,7 +12,7 @@ use crate::kernel::graph::{Opening, Outcome};
 use crate::kernel::workflow::Pattern;
 use crate::kernel::{
     Closing, Event, Failure, Grant, Kind, Message, Millis, Question, RequestId, RunId, SessionId,
-    ToolCall,
+    ToolCall, Usage,
 };
 use crate::ports::{Head, HeadStatus};
 use crate::wire::v1 as pb;
@@ -76,9 +76,10 @@ fn body(run: &RunId, session: &SessionId, published: Published) -> Wire {
         Event::Delta { turn, attempt, text } => {
             Wire::Delta(pb::Delta { executor_id, turn, attempt, text })
         }
-        Event::MessageAdded { message: said, .. } => {
-            Wire::Message(message(run, published.message_ordinal, &said))
-        }
+        Event::MessageAdded { message: said, usage: cost, .. } => Wire::Message(pb::Message {
+            usage: (!cost.is_nothing()).then(|| usage(cost)),
+            ..message(run, published.message_ordinal, &said)
+        }),
         Event::ToolCalled { call, .. } => {
             Wire::ToolCall(pb::ToolCalled { executor_id, call: Some(tool_call(&call)) })
         }
@@ -231,7 +232,12 @@ pub(super) fn message(run: &RunId, ordinal: usize, message: &Message) -> pb::Mes
         data: message.data.as_ref().map(from_json),
         tool_calls: message.calls.iter().map(tool_call).collect(),
         tool_call_id: message.call_id.clone().unwrap_or_default(),
+        usage: None,
     }
+}
+
+pub(super) fn usage(usage: Usage) -> pb::Usage {
+    pb::Usage { input_tokens: usage.input_tokens, output_tokens: usage.output_tokens }
 }
 
 /// Messages of a conversation, the first of which is its `skipped + 1`-th.
@@ -319,6 +325,14 @@ pub(super) fn run(head: &Head) -> pb::Run {
         metadata: head.metadata.clone().into_iter().collect(),
         steps: head.turns,
         forked_from_checkpoint_id: forked(head.forked_from.as_ref()),
+        spent: Some(pb::Spent {
+            steps: head.spent.steps,
+            model_calls: head.spent.model_calls,
+            tokens: head.spent.tokens,
+            tool_calls: head.spent.tool_calls,
+            wall_ms: head.spent.wall_ms,
+        }),
+        usage: None,
     }
 }
 

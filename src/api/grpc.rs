@@ -190,7 +190,10 @@ impl Orchestrator for Service {
             convert::messages(&view.run.id, 0, &view.run.conversation)
         };
         Ok(Response::new(pb::GetRunResponse {
-            run: Some(convert::run(&view.head)),
+            run: Some(pb::Run {
+                usage: Some(convert::usage(view.run.usage)),
+                ..convert::run(&view.head)
+            }),
             conversation,
             output: view.output().map(crate::api::value::from_json),
             grants: view.run.grants.iter().map(convert::grant).collect(),

@@ -9,10 +9,12 @@ mod door;
 pub mod keys;
 mod layers;
 pub mod offline;
+mod otlp;
 mod patience;
 mod run;
 mod server;
 pub mod telemetry;
+mod traced;
 mod world;
 
 use std::net::SocketAddr;
@@ -107,6 +109,14 @@ pub enum AppError {
         /// What is wrong with it.
         why: String,
     },
+    /// Traces cannot be sent as the environment says.
+    #[error("{variable}: {why}")]
+    Traces {
+        /// The variable.
+        variable: &'static str,
+        /// What is wrong with it.
+        why: String,
+    },
     /// Our own bug.
     #[error("an internal error: {0}")]
     Internal(String),
@@ -129,6 +139,9 @@ impl AppError {
             }
             Self::Bind { source, .. } if source.kind() == std::io::ErrorKind::AddrInUse => {
                 Some("another program listens there; choose another with --listen".into())
+            }
+            Self::Traces { .. } => {
+                Some("unset `OTEL_EXPORTER_OTLP_ENDPOINT` to send no traces".into())
             }
             Self::LogFilter { .. } => Some("try `info`, or `holdpoint=debug`".into()),
             Self::UnknownWorkflow(_) => Some("`holdpoint workflows` lists them".into()),

@@ -39,7 +39,7 @@ pub async fn serve(
         return Err(AppError::NoKeys { listen: config.listen });
     }
     let render = render();
-    let world = World::open(&config).await?;
+    let mut world = World::open(&config).await?;
     let doorkeeper: Arc<dyn Doorkeeper> = match keys {
         Some(keys) => Arc::new(
             Keyed::open(keys, &config.data)
@@ -55,7 +55,7 @@ pub async fn serve(
     let (listener, address) = match bound.await {
         Ok(bound) => bound,
         Err(source) => {
-            world.engine.shut_down(Duration::ZERO).await;
+            world.shut_down(Duration::ZERO).await;
             return Err(AppError::Bind { listen: config.listen, source });
         }
     };
@@ -64,7 +64,8 @@ pub async fn serve(
         .announce(&address.to_string())
         .map_err(|source| AppError::Bind { listen: address, source })?;
     let a2a = agents(&config, &world)?;
-    let console = Console::new(world.engine.clone(), Arc::clone(&doorkeeper), world.sources);
+    let sources = std::mem::take(&mut world.sources);
+    let console = Console::new(world.engine.clone(), Arc::clone(&doorkeeper), sources);
     let doors = (a2a, bridge::Settings { sticky: config.http_sticky });
     let router =
         server::router(&world.engine, doorkeeper, definition::draw::mermaid, render, doors)
@@ -73,10 +74,9 @@ pub async fn serve(
     tracing::info!(%address, data = %config.data.display(), "serving");
     on_ready(address);
     let patience = Duration::from_secs(config.drain_seconds);
-    let engine = world.engine.clone();
-    let drain = async move {
+    let drain = async {
         tracing::info!("draining");
-        engine.shut_down(patience).await;
+        world.shut_down(patience).await;
     };
     server::serve(listener, router, shutdown, drain, patience).await;
     tracing::info!("stopped");
@@ -127,7 +127,7 @@ impl Connection {
     pub async fn close(self) {
         drop(self.client);
         if let Some(world) = self.world {
-            world.engine.shut_down(EMBEDDED_DRAIN).await;
+            world.shut_down(EMBEDDED_DRAIN).await;
         }
     }
 }

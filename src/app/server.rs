@@ -22,6 +22,7 @@ use crate::api::grpc::{Draw, Service};
 use crate::api::{Doorkeeper, MESSAGE_BYTES_MAX, host, pages};
 use crate::app::AppError;
 use crate::app::patience::Patient;
+use crate::app::traced::Traced;
 use crate::engine::Engine;
 use crate::wire::DESCRIPTORS;
 use crate::wire::lf::a2a_service_server::A2aServiceServer;
@@ -161,7 +162,7 @@ impl Connections {
             .keep_alive_interval(KEEP_ALIVE)
             .initial_stream_window_size(STREAM_WINDOW_BYTES)
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
-        let service = TowerToHyperService::new(router);
+        let service = TowerToHyperService::new(Traced(router));
         let watcher = self.graceful.watcher();
         async move {
             let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
@@ -10,9 +11,11 @@ use crate::api::pages::Render;
 use crate::app::clock::SystemClock;
 use crate::app::config::Origin;
 use crate::app::courier::Post;
+use crate::app::otlp::{self, Traces};
 use crate::app::{AppError, Config, discovery};
 use crate::definition;
 use crate::engine::{Engine, Library};
+use crate::ports::trace::Tracer;
 use crate::ports::{Agents, Clock, Journal, Tools};
 use crate::store::{self, Store, StoreConfig};
 
@@ -23,6 +26,8 @@ pub(super) struct World {
     pub(super) store: Store,
     /// The workflows' files, by the workflows' names.
     pub(super) sources: BTreeMap<String, String>,
+    /// Where traces are sent, if they are.
+    traces: Option<Arc<Traces>>,
 }
 
 impl World {
@@ -44,6 +49,10 @@ impl World {
         let tools: Arc<dyn Tools> = registry;
         let courier = Arc::new(Post::new(config));
         let engine = Engine::with_courier(journal, clock, (agents, tools), library, courier);
+        let traces = otlp::from_environment()?.map(Arc::new);
+        if let Some(traces) = &traces {
+            engine.trace_with(Arc::clone(traces) as Arc<dyn Tracer>);
+        }
         let (recovering, timing, carrying) = (engine.clone(), engine.clone(), engine.clone());
         tokio::spawn(async move {
             if let Err(error) = recovering.recover().await {
@@ -52,7 +61,15 @@ impl World {
         });
         tokio::spawn(async move { timing.run_timers().await });
         tokio::spawn(async move { carrying.run_outbox().await });
-        Ok(Self { engine, store, sources })
+        Ok(Self { engine, store, sources, traces })
+    }
+
+    /// Lets what is under way finish for as long as `patience`, and sends what was traced.
+    pub(super) async fn shut_down(&self, patience: Duration) {
+        self.engine.shut_down(patience).await;
+        if let Some(traces) = self.traces.clone() {
+            traces.close().await;
+        }
     }
 }
 
@@ -104,6 +121,7 @@ fn describe() {
     metrics::describe_counter!("holdpoint_runs_loaded_total", "Runs read back from their journals");
     metrics::describe_counter!("holdpoint_events_total", "Events made durable");
     metrics::describe_counter!("holdpoint_deliveries_total", "Calls of webhooks, by outcome");
+    metrics::describe_counter!("holdpoint_spans_lost_total", "Spans no collector took");
     metrics::describe_gauge!("holdpoint_runs_in_memory", "Runs held in memory");
     metrics::describe_gauge!("holdpoint_ready", "1 while the store takes writes, else 0");
 }

@@ -47,6 +47,36 @@ pub(super) async fn start(client: &mut Client, workflow: &str) -> Result<String,
     waiting(stream).await
 }
 
+/// Starts a workflow, and leaves once it has begun.
+pub(super) async fn begin(client: &mut Client, workflow: &str) -> Result<(), BenchError> {
+    let request = pb::RunWorkflowRequest {
+        workflow_id: workflow.into(),
+        input: Some(words("Tell Ada that her order has shipped.".into())),
+        ..pb::RunWorkflowRequest::default()
+    };
+    let mut stream = client.run_workflow(request).await?.into_inner();
+    stream.message().await?.map(drop).ok_or(BenchError::Unexpected("begin a run"))
+}
+
+/// Returns when no run moves any more; looks every `look`.
+pub(super) async fn all_over(
+    client: &mut Client,
+    look: std::time::Duration,
+) -> Result<(), BenchError> {
+    let mut ticks = tokio::time::interval(look);
+    loop {
+        ticks.tick().await;
+        let request = pb::ListRunsRequest {
+            status: pb::RunStatus::Running.into(),
+            page_size: 1,
+            ..pb::ListRunsRequest::default()
+        };
+        if client.list_runs(request).await?.into_inner().runs.is_empty() {
+            return Ok(());
+        }
+    }
+}
+
 /// Says something in a long conversation, and reads on until it waits again.
 pub(super) async fn say(client: &mut Client, request: String) -> Result<String, BenchError> {
     let said = words(workflows::text(workflows::WORDS_BYTES));

@@ -8,6 +8,7 @@ mod clients;
 mod clock;
 mod echo;
 mod figures;
+mod model;
 mod options;
 mod peers;
 mod process;
@@ -16,6 +17,7 @@ mod w1;
 mod w2;
 mod w3;
 mod w4;
+mod w5;
 mod workflows;
 mod yardstick;
 
@@ -86,6 +88,7 @@ pub async fn run(
             Workload::W2 => report.w2 = w2::measure(&scratch, options, progress).await?,
             Workload::W3 => report.w3 = w3::measure(&scratch, options, progress).await?,
             Workload::W4 => report.w4 = w4::measure(&scratch, options, progress).await?,
+            Workload::W5 => report.w5 = w5::measure(&scratch, options, progress).await?,
         }
     }
     report.compare();

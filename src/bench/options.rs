@@ -14,14 +14,16 @@ pub(super) enum Workload {
     W3,
     /// A full inbox
     W4,
+    /// Many runs at a slow model
+    W5,
 }
 
 /// What to measure.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
     /// The workloads: `w1` pause and resume, `w2` a long conversation, `w3` many waiting, `w4` a full
-    /// inbox
-    #[arg(value_name = "WORKLOAD", default_values = ["w1", "w2", "w3", "w4"], hide_possible_values = true)]
+    /// inbox, `w5` many at a slow model
+    #[arg(value_name = "WORKLOAD", default_values = ["w1", "w2", "w3", "w4", "w5"], hide_possible_values = true)]
     workloads: Vec<Workload>,
     /// How many clients at once, for w1
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1, 16, 64], value_parser = clap::value_parser!(u16).range(1..=4096))]
@@ -35,6 +37,10 @@ pub struct Options {
     /// How many sessions wait in w3 and w4; a million takes minutes
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [10_000], value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub(super) sessions: Vec<u32>,
+    /// How many runs wait for a slow model in w5; each has a connection to it, so `ulimit -Hn`
+    /// must be higher
+    #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1_000], value_parser = clap::value_parser!(u32).range(1..=4_000))]
+    pub(super) runs: Vec<u32>,
     /// How often w1 and w2 are measured; the median is told
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=99))]
     pub(super) passes: u32,
@@ -52,7 +58,7 @@ impl Options {
 
     /// The workloads, each once, in their own order.
     pub(super) fn workloads(&self) -> Vec<Workload> {
-        let all = [Workload::W1, Workload::W2, Workload::W3, Workload::W4];
+        let all = [Workload::W1, Workload::W2, Workload::W3, Workload::W4, Workload::W5];
         all.into_iter().filter(|workload| self.workloads.contains(workload)).collect()
     }
 }

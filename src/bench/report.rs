@@ -9,6 +9,7 @@ use crate::bench::w1::W1;
 use crate::bench::w2::W2;
 use crate::bench::w3::W3;
 use crate::bench::w4::W4;
+use crate::bench::w5::W5;
 use crate::bench::yardstick::Yardsticks;
 
 /// Everything that was measured.
@@ -30,6 +31,9 @@ pub struct Report {
     /// A full inbox.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub w4: Vec<W4>,
+    /// Many at a slow model.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub w5: Vec<W5>,
     /// W1 beside the best peer and beside bare gRPC.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub w1_compared: Vec<Compared>,
@@ -108,6 +112,9 @@ impl Report {
         }
         if !self.w4.is_empty() {
             sections.push(self.w4_section());
+        }
+        if !self.w5.is_empty() {
+            sections.push(self.w5_section());
         }
         sections
     }
@@ -248,6 +255,23 @@ impl Report {
             cells
         }));
         Section { title: "W4 a full inbox".into(), rows }
+    }
+
+    fn w5_section(&self) -> Section {
+        let heading =
+            ["RUNS", "ALL ASKED S", "MB BEFORE", "MB RESIDENT", "KB A RUN", "ALL COMPLETED S"];
+        let mut rows = vec![row(heading)];
+        rows.extend(self.w5.iter().map(|w5| {
+            row([
+                w5.runs.to_string(),
+                fine(w5.asked_seconds),
+                fine(megabytes(w5.resident_before_bytes)),
+                fine(megabytes(w5.resident_bytes)),
+                fine(w5.bytes_per_run / 1e3),
+                fine(w5.completed_seconds),
+            ])
+        }));
+        Section { title: "W5 many runs at a slow model".into(), rows }
     }
 }
 

@@ -1,5 +1,5 @@
-//! Workflows: the two that are measured. No model and no rule that looks at the conversation, so
-//! that what is measured is the orchestrator.
+//! Workflows: those that are measured. No model and no rule that looks at the conversation, so
+//! that what is measured is the orchestrator; but for the one whose model is slow.
 
 use std::{fs, io, path::Path};
 
@@ -7,6 +7,8 @@ use std::{fs, io, path::Path};
 pub(super) const CYCLE: &str = "bench_cycle";
 /// One agent and a person, for as long as the person speaks.
 pub(super) const TALK: &str = "bench_talk";
+/// One agent and a model that takes its time.
+pub(super) const MODEL: &str = "bench_model";
 /// What the person says in every turn, and the agent too: together they add 1 KiB.
 pub(super) const WORDS_BYTES: usize = 512;
 /// What a step of the cycle says.
@@ -58,6 +60,28 @@ handoff:
     );
     fs::write(dir.join("bench_cycle.yaml"), cycle)?;
     fs::write(dir.join("bench_talk.yaml"), talk)
+}
+
+/// Writes the one whose model is at `base_url` into `dir`.
+pub(super) fn write_model(dir: &Path, base_url: &str) -> io::Result<()> {
+    let flow = format!(
+        "name: {MODEL}
+description: One agent and a model that takes its time.
+models:
+  default:
+    provider: openai_chat
+    model: slow
+    base_url: {base_url}
+    key_env: none
+    timeouts: {{first_token: 1h, total: 1h}}
+agents:
+  clerk: {{instructions: Answer., human_input: false}}
+pattern: sequential
+steps:
+  - {{id: answer, agent: clerk}}
+"
+    );
+    fs::write(dir.join("bench_model.yaml"), flow)
 }
 
 #[cfg(test)]

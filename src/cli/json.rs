@@ -7,6 +7,7 @@ use prost_types::value::Kind;
 use prost_types::{ListValue, Struct, Timestamp};
 use serde_json::{Map, Value, json};
 
+use crate::cli::cost;
 use crate::wire::v1::workflow_event::Event;
 use crate::wire::v1::{
     AuditEntry, Cancelled, Checkpoint, CheckpointSaved, Completed, Delta, ExecutorCompleted,
@@ -122,6 +123,8 @@ pub(super) fn run(run: &Run) -> Value {
         metadata,
         steps,
         forked_from_checkpoint_id,
+        spent,
+        usage,
     } = run;
     json!({
         "run_id": run_id,
@@ -138,6 +141,8 @@ pub(super) fn run(run: &Run) -> Value {
         "metadata": metadata,
         "steps": steps,
         "forked_from_checkpoint_id": forked_from_checkpoint_id,
+        "spent": spent.as_ref().map(cost::spent),
+        "usage": usage.as_ref().map(cost::usage),
     })
 }
 
@@ -230,7 +235,8 @@ pub(super) fn audit_entry(entry: &AuditEntry) -> Value {
 
 /// An utterance.
 pub(super) fn message(message: &Message) -> Value {
-    let Message { message_id, role, author_name, text, data, tool_calls, tool_call_id } = message;
+    let Message { message_id, role, author_name, text, data, tool_calls, tool_call_id, usage } =
+        message;
     json!({
         "message_id": message_id,
         "role": role,
@@ -239,6 +245,7 @@ pub(super) fn message(message: &Message) -> Value {
         "data": optional(data.as_ref()),
         "tool_calls": tool_calls.iter().map(tool_call).collect::<Vec<_>>(),
         "tool_call_id": tool_call_id,
+        "usage": usage.as_ref().map(cost::usage),
     })
 }
 

@@ -20,6 +20,7 @@ mod chat;
 mod check;
 mod checkpoint;
 mod completions;
+mod cost;
 mod doctor;
 mod exit_codes;
 mod export;

@@ -4,6 +4,7 @@ use serde_json::json as literal;
 
 use crate::app::Client;
 use crate::cli::Ctx;
+use crate::cli::cost;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::inbox::{LIMIT, page_size};
 use crate::cli::json;
@@ -72,6 +73,9 @@ async fn show(run_id: &str, ctx: &Ctx, client: &mut Client) -> Result<(), Troubl
     ctx.term.line("")?;
     for message in &conversation {
         ctx.term.line(&utterance(paint, message))?;
+    }
+    if let Some(text) = cost::words(&run) {
+        ctx.term.line(&paint.dim(&text))?;
     }
     for grant in &grants {
         let text = format!("{} is allowed for this run, by {}", grant.tool, grant.principal);

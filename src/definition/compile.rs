@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use crate::definition::conversation::ConversationFile;
 use crate::definition::file::{
     AgentFile, HandoffFile, HumanFile, HumanInputFile, KindFile, LengthOfTime, OnTimeoutFile,
     OptionFile, PatternName, RetryFile, ReturnToFile, SafetyFile, StepFile, ToolFile, WorkflowFile,
@@ -42,6 +43,7 @@ pub(super) fn compile(
             steps: file.limits.steps.unwrap_or(defaults.steps),
             rounds: file.limits.rounds.unwrap_or(defaults.rounds),
             budgets: file.budgets.compile(),
+            conversation: file.conversation.as_ref().map(ConversationFile::compile),
         },
         models: file.models.iter().map(model).collect(),
         tools: mcp::tools(file),

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::definition::budgets::BudgetsFile;
+use crate::definition::conversation::ConversationFile;
 use crate::definition::gates::GateFile;
 use crate::definition::graph::GraphFile;
 use crate::definition::models::ModelFile;
@@ -32,6 +33,9 @@ pub(super) struct WorkflowFile {
     /// What a run may spend, and its session; what is not given is not bounded.
     #[serde(default)]
     pub(super) budgets: BudgetsFile,
+    /// How much of the conversation an agent is given, and what happens when it is more; the whole
+    /// of it unless given.
+    pub(super) conversation: Option<ConversationFile>,
     /// What answers for the agents, by name.
     #[serde(default)]
     pub(super) models: BTreeMap<String, ModelFile>,
@@ -136,6 +140,9 @@ pub(super) struct McpServerFile {
     /// What may be done with its tools after a crash, unless `tools` says otherwise for one.
     #[serde(default, skip_serializing)]
     pub(super) safety: SafetyFile,
+    /// What kind of thing its tools do, for gates, unless `tools` says otherwise for one.
+    #[serde(default, skip_serializing)]
+    pub(super) tags: Vec<String>,
 }
 
 /// What may be done with a tool after a crash, when nobody knows whether it was called.

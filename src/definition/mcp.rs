@@ -68,7 +68,7 @@ pub(super) fn tools(file: &WorkflowFile) -> BTreeMap<String, Tool> {
             description: String::new(),
             provider: PROVIDER.into(),
             safety: terms.safety.compile(),
-            tags: Vec::new(),
+            tags: terms.tags.clone(),
             parameters: None,
             settings: json!({"server": placed(server, terms), "tool": tool}),
         };

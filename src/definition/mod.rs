@@ -10,6 +10,7 @@
 mod budgets;
 mod check;
 mod compile;
+mod conversation;
 pub mod draw;
 mod file;
 mod gates;
@@ -29,6 +30,8 @@ mod sub;
 mod tests;
 #[cfg(test)]
 mod tests_graph;
+#[cfg(test)]
+mod tests_words;
 
 pub use load::{Loaded, ResolveScript, load_dir, load_file, load_text};
 pub use problem::Problem;

@@ -110,8 +110,22 @@ impl Source {
         let is_within = text.chars().take(at).all(|c| c != '\n');
         if is_within && written.starts_with(text.lines().next().unwrap_or_default()) {
             problem.column += quote + at;
+        } else if let Some((line, column)) = self.in_block(&problem, text, at) {
+            problem.excerpt = self.text.lines().nth(line).unwrap_or_default().to_owned();
+            (problem.line, problem.column) = (line + 1, column + 1);
         }
         problem
+    }
+
+    /// Where a character of a text of several lines is, if it is written line by line; counted from 0.
+    fn in_block(&self, begin: &Problem, text: &str, at: usize) -> Option<(usize, usize)> {
+        let before: Vec<char> = text.chars().take(at).collect();
+        let lines = before.iter().filter(|c| **c == '\n').count();
+        let within = before.iter().rev().take_while(|c| **c != '\n').count();
+        let line = begin.line.checked_sub(1)? + lines;
+        let (written, meant) = (self.text.lines().nth(line)?, text.lines().nth(lines)?);
+        let indent = written.strip_suffix(meant)?;
+        Some((line, indent.chars().count() + within))
     }
 
     fn place(&self, pointer: &str) -> (Place, Place) {

@@ -33,21 +33,16 @@ pub(super) fn program(workflow: &Workflow) -> Option<Program> {
     Some(Program { steps, output: program.output })
 }
 
-/// A text as a template that says just that.
-fn literal(text: &str) -> Option<Template> {
-    Template::parse(&text.replace("${", "$${")).ok()
-}
-
 fn sequential(step: &crate::kernel::workflow::Step) -> Step {
     let task = match &step.work {
         Work::Agent { agent, prompt } => Task::Agent {
             agent: agent.clone(),
-            prompt: prompt.as_deref().and_then(literal),
+            prompt: prompt.as_deref().and_then(|text| Template::parse(text).ok()),
             output: None,
         },
         Work::Human(human) => Task::Human(Box::new(Ask {
             kind: human.kind,
-            prompt: literal(&human.prompt).unwrap_or_else(empty),
+            prompt: Template::parse(&human.prompt).unwrap_or_else(|_| empty()),
             context: escaped(&human.context),
             options: human.options.clone(),
             options_from: None,

@@ -162,7 +162,7 @@ fn another_workflow_comes_along_whole_under_its_own_name() {
     let Pattern::Graph(program) = &workflow.pattern else { panic!("a graph") };
     let Task::Sub { program, .. } = &program.steps[1].task else { panic!("a workflow") };
     let Task::Agent { agent, prompt, .. } = &program.steps[0].task else { panic!("an agent") };
-    assert_eq!((agent.as_str(), prompt.as_ref().unwrap().text()), ("seq__w", "costs $${5}"));
+    assert_eq!((agent.as_str(), prompt.as_ref().unwrap().text()), ("seq__w", "costs ${5}"));
 }
 
 #[test]

@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use crate::engine::narrate::{Narrator, Published};
+use crate::engine::trace::Scribe;
 use crate::kernel::{Event, Run, RunId, Status, Version};
 use crate::ports::{HookRow, Lease};
 
@@ -55,6 +56,8 @@ pub(super) struct Hot {
     pub(super) work: HashMap<WorkKey, AbortHandle>,
     /// Who wants to be told of it.
     pub(super) hooks: Vec<HookRow>,
+    /// Who tells its work to the outside, if somebody listens.
+    pub(super) scribe: Option<Box<Scribe>>,
 }
 
 /// What a piece of work is about: a turn's attempt and round, or a call of a turn.
@@ -151,7 +154,7 @@ impl Cell {
 impl Hot {
     pub(super) fn new(run: Run) -> Self {
         let narrator = Narrator::at(&run);
-        Self { run, narrator, lease: None, work: HashMap::new(), hooks: Vec::new() }
+        Self { run, narrator, lease: None, work: HashMap::new(), hooks: Vec::new(), scribe: None }
     }
 }
 

@@ -9,13 +9,14 @@ use std::sync::Arc;
 use tokio::sync::MutexGuard;
 
 use crate::engine::cell::{Cell, Hot, State};
+use crate::engine::trace::{Scribe, at_once};
 use crate::engine::{Engine, EngineError};
 use crate::failpoint;
 use crate::kernel::{
     Command, Decision, Event, Millis, Recorded, Refusal, Run, RunId, Status, Version, apply,
     first_reply, replay,
 };
-use crate::ports::{Append, AppendError, Fault, Head, HookRow, KeyRow, SessionRow};
+use crate::ports::{Append, AppendError, Fault, Head, HookRow, KeyRow, SessionRow, trace};
 
 /// Events read from a journal at a time.
 const READ_EVENTS: usize = 1024;
@@ -78,7 +79,8 @@ impl Engine {
         cell.loaded(&run);
         let was_moving = run.status == Status::Running;
         let hooks = self.inner.journal.hooks(&cell.id).await?;
-        *state = State::Hot(Box::new(Hot { hooks, ..Hot::new(run) }));
+        let scribe = self.inner.tracer.get().map(|_| Box::new(Scribe::takes_up(&run)));
+        *state = State::Hot(Box::new(Hot { hooks, scribe, ..Hot::new(run) }));
         // A run that was moving when it was last written lost whatever was under way: its own
         // journal says what to do about that, before anything else is done with it.
         if was_moving {
@@ -130,10 +132,11 @@ impl Engine {
     ) -> Result<Done, EngineError> {
         self.refuse_if_draining()?;
         let (engine, cell) = (self.clone(), Arc::clone(cell));
-        let task = self.inner.tasks.spawn(async move {
+        let work = async move {
             let mut state = engine.hot(&cell).await?;
             engine.command(&cell, &mut state, &command, extras).await
-        });
+        };
+        let task = self.inner.tasks.spawn(trace::within(trace::current(), work));
         joined(task.await)
     }
 
@@ -201,8 +204,13 @@ impl Engine {
             let Some(outcome) = self.inner.agents.reply_at_once(&run.workflow, &input) else {
                 return Ok(false);
             };
+            if let Some(tracer) = self.inner.tracer.get() {
+                at_once(run, (turn, attempt, &input), &outcome, batch.now, &**tracer);
+            }
             let command = match outcome {
-                Ok(reply) => Command::Replied { turn, attempt, reply },
+                Ok(reply) => {
+                    Command::Replied { turn, attempt, reply, summarises: input.summarises }
+                }
                 Err(fault) => Command::AttemptFailed { turn, attempt, fault },
             };
             match apply(run, &command, batch.now)? {
@@ -253,6 +261,9 @@ impl Engine {
         batch.expected = sequence;
         if is_owed {
             self.inner.outbox.wake(batch.now);
+        }
+        if let (Some(tracer), Some(scribe)) = (self.inner.tracer.get(), &mut hot.scribe) {
+            scribe.take(&hot.run, &told, trace::current().as_ref(), &**tracer);
         }
         self.told(cell, hot, told);
         failpoint::hit("engine.after_publish");

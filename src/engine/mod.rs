@@ -22,12 +22,13 @@ mod outbox;
 mod pulse;
 mod recovery;
 mod timers;
+mod trace;
 mod views;
 mod watch;
 mod work;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::{Notify, Semaphore, broadcast};
@@ -35,6 +36,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::kernel::{Corruption, Declined, Refusal};
+use crate::ports::trace::Tracer;
 use crate::ports::{Agents, Clock, Courier, Fault, Journal, NoCourier, Tools};
 
 pub use audit::{AuditEntry, AuditFilter};
@@ -94,6 +96,8 @@ struct Inner {
     agents: Arc<dyn Agents>,
     tools: Arc<dyn Tools>,
     courier: Arc<dyn Courier>,
+    /// Who is told of work that is over, if somebody is.
+    tracer: OnceLock<Arc<dyn Tracer>>,
     outbox: Outbox,
     library: Library,
     cells: Cells,
@@ -138,6 +142,7 @@ impl Engine {
             agents,
             tools,
             courier,
+            tracer: OnceLock::new(),
             outbox: Outbox::default(),
             library,
             cells: Cells::default(),
@@ -152,6 +157,11 @@ impl Engine {
             stop: CancellationToken::new(),
         };
         Self { inner: Arc::new(inner) }
+    }
+
+    /// Tells `tracer` of all work from now on. To be said before anything runs; the first one stays.
+    pub fn trace_with(&self, tracer: Arc<dyn Tracer>) {
+        self.inner.tracer.get_or_init(|| tracer);
     }
 
     /// The workflows that can be started.

@@ -10,13 +10,14 @@ use serde_json::Value;
 
 use crate::engine::cell::{Cell, Hot, WorkKey};
 use crate::engine::drive::Extras;
+use crate::engine::trace::Around;
 use crate::engine::{Engine, EngineError};
 use crate::failpoint;
 use crate::kernel::{
     AgentInput, AttemptFault, Command, Effect, Failure, Refusal, Run, Status, ToolCall, ToolFault,
-    Workflow, plan,
+    Trace, Workflow, plan,
 };
-use crate::ports::{DeltaSink, Fault};
+use crate::ports::{DeltaSink, Fault, trace};
 
 /// How long a lease holds unless it is renewed by the next append's claim.
 const LEASE_MS: u64 = 30_000;
@@ -73,11 +74,13 @@ impl Engine {
         let (engine, cell) = (self.clone(), Arc::clone(cell));
         let workflow = Arc::clone(&run.workflow);
         let stop = self.inner.stop.clone();
+        let (tracer, clock) = (self.inner.tracer.get(), &self.inner.clock);
+        let around = Around::begins(run, &effect, tracer, clock);
         let task = self.inner.tasks.spawn(async move {
             let permits = Arc::clone(&engine.inner.permits);
             let work = async {
                 let Ok(_permit) = permits.acquire_owned().await else { return };
-                engine.perform(&cell, &workflow, effect).await;
+                engine.perform(&cell, &workflow, effect, around).await;
             };
             tokio::select! {
                 () = work => {}
@@ -87,36 +90,46 @@ impl Engine {
         task.abort_handle()
     }
 
-    async fn perform(&self, cell: &Arc<Cell>, workflow: &Arc<Workflow>, effect: Effect) {
+    async fn perform(
+        &self,
+        cell: &Arc<Cell>,
+        workflow: &Arc<Workflow>,
+        effect: Effect,
+        around: Around,
+    ) {
         failpoint::hit("engine.before_effect");
+        let carried = around.carried();
         let command = match effect {
             Effect::Reply { turn, attempt, input } => {
-                self.perform_reply(cell, workflow, (turn, attempt), input).await
+                let sink = Sink { engine: self.clone(), cell: Arc::clone(cell), turn, attempt };
+                self.perform_reply(workflow, input, sink, carried).await
             }
             Effect::CallTool { turn, call, key } => {
-                self.perform_call(workflow, turn, call, key).await
+                self.perform_call(workflow, turn, (call, key), carried).await
             }
         };
         failpoint::hit("engine.after_effect");
+        around.ends(&command);
         self.report(cell, command).await;
     }
 
     async fn perform_reply(
         &self,
-        cell: &Arc<Cell>,
         workflow: &Arc<Workflow>,
-        (turn, attempt): (u32, u32),
         input: Box<AgentInput>,
+        mut sink: Sink,
+        carried: Option<Trace>,
     ) -> Command {
-        let mut sink = Sink { engine: self.clone(), cell: Arc::clone(cell), turn, attempt };
+        let (turn, attempt, summarises) = (sink.turn, sink.attempt, input.summarises);
         let (agents, workflow) = (Arc::clone(&self.inner.agents), Arc::clone(workflow));
         // A task of its own, so that a provider's panic is an attempt's failure and no more.
-        let task = tokio::spawn(async move { agents.reply(&workflow, &input, &mut sink).await });
+        let reply = async move { agents.reply(&workflow, &input, &mut sink).await };
+        let task = tokio::spawn(trace::within(carried, reply));
         let guard = AbortOnDrop(task.abort_handle());
         let outcome = task.await;
         drop(guard);
         match outcome {
-            Ok(Ok(reply)) => Command::Replied { turn, attempt, reply },
+            Ok(Ok(reply)) => Command::Replied { turn, attempt, reply, summarises },
             Ok(Err(fault)) => Command::AttemptFailed { turn, attempt, fault },
             Err(error) => Command::AttemptFailed { turn, attempt, fault: panicked(&error) },
         }
@@ -126,15 +139,13 @@ impl Engine {
         &self,
         workflow: &Arc<Workflow>,
         turn: u32,
-        call: ToolCall,
-        key: String,
+        (call, key): (ToolCall, String),
+        carried: Option<Trace>,
     ) -> Command {
         let (tools, workflow) = (Arc::clone(&self.inner.tools), Arc::clone(workflow));
         let call_id = call.id.clone();
-        let task =
-            tokio::spawn(
-                async move { tools.call(&workflow, &call.tool, &call.arguments, &key).await },
-            );
+        let called = async move { tools.call(&workflow, &call.tool, &call.arguments, &key).await };
+        let task = tokio::spawn(trace::within(carried, called));
         let guard = AbortOnDrop(task.abort_handle());
         let outcome = task.await.unwrap_or_else(|error| {
             // Who knows how far it came.

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crate::kernel::bound::{self, Due};
 use crate::kernel::budget::{self, Verdict};
 use crate::kernel::command::{Command, Refusal};
 use crate::kernel::decide::{self, Decision, decide};
@@ -19,6 +20,7 @@ use crate::kernel::run::{
 };
 use crate::kernel::schema;
 use crate::kernel::time::Millis;
+use crate::kernel::wording;
 use crate::kernel::workflow::{Pattern, Workflow};
 
 /// Why a command came to nothing.
@@ -108,6 +110,12 @@ fn advance(run: &Run, now: Millis) -> Vec<Event> {
         if turn.owes_reply() && turn.rounds >= most {
             let what = format!("step `{}`: no end after {most} model calls in one turn", turn.step);
             return vec![reply::fails(run, turn, Failure::new("step.rounds", what))];
+        }
+        if let Some(failure) = wording::wrong(run, turn) {
+            return vec![reply::fails(run, turn, failure)];
+        }
+        if let Some(Due::Refusal(failure)) = bound::due(run, turn) {
+            return vec![reply::fails(run, turn, failure)];
         }
         if let Some(open) = turn.calls.iter().find(|open| open.waits == CallWaits::Nobody) {
             return vec![called(run, turn, (&open.call, &open.judged), now)];

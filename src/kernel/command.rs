@@ -120,6 +120,8 @@ pub enum Command {
         attempt: u32,
         /// What it came back with.
         reply: Reply,
+        /// What was asked of it, where that was a summary: of everything before this place.
+        summarises: Option<usize>,
     },
     /// An attempt failed.
     AttemptFailed {

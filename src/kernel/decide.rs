@@ -8,6 +8,7 @@
 use serde_json::Value;
 
 use crate::kernel::answer;
+use crate::kernel::bound;
 use crate::kernel::command::{AttemptFault, Command, Refusal, ToolFault};
 use crate::kernel::event::{Closing, Event, Failure, Version};
 use crate::kernel::graph;
@@ -76,9 +77,13 @@ pub fn decide(run: &Run, command: &Command, now: Millis) -> Result<Decision, Ref
             let event = Event::Noted { turn: *turn, attempt: *attempt, memo: memo.clone() };
             Ok(Decision::Events(vec![event]))
         }
-        Command::Replied { turn, attempt, reply } => {
+        Command::Replied { turn, attempt, reply, summarises } => {
             let turn = current_attempt(run, *turn, *attempt)?;
-            Ok(Decision::Events(reply::events(run, turn, reply, now)))
+            Ok(Decision::Events(match summarises {
+                None => reply::events(run, turn, reply, now),
+                Some(place) => bound::summarised(run, turn, *place, reply)
+                    .unwrap_or_else(|fault| attempt_failed(run, turn, &fault, now)),
+            }))
         }
         Command::AttemptFailed { turn, attempt, fault } => {
             let turn = current_attempt(run, *turn, *attempt)?;

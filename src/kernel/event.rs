@@ -15,6 +15,7 @@ use crate::kernel::judging::Judging;
 use crate::kernel::message::{Message, ToolCall};
 use crate::kernel::question::Question;
 use crate::kernel::time::Millis;
+use crate::kernel::trace::Trace;
 use crate::kernel::workflow::Safety;
 
 /// The number of events in a journal; an event's own version is the count with it included.
@@ -78,6 +79,9 @@ pub struct Started {
     /// What the session's earlier runs had spent by then.
     #[serde(default, skip_serializing_if = "Spent::is_nothing")]
     pub spent_before: Spent,
+    /// The trace that the caller is in, if it is in one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Trace>,
     /// What the caller went on from, as its door names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,

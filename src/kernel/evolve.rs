@@ -102,6 +102,7 @@ pub fn begin(id: RunId, workflow: Arc<Workflow>, started: &Started, at: Millis) 
         spent_before: started.spent_before,
         extensions: Extensions::default(),
         abandoned: Vec::new(),
+        trace: started.trace.clone(),
     }
 }
 
@@ -140,6 +141,7 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
             let mut begun = Turn::new(*turn, step.clone(), agent.clone(), *purpose);
             begun.prompt.clone_from(prompt);
             begun.judges = judges.as_deref().cloned();
+            begun.began_at = at;
             step_started(run, begun, *attempt, at)?;
         }
         Event::Delta { turn, attempt, .. } => {
@@ -239,6 +241,7 @@ fn message_added(
     if let Some(number) = turn {
         let turn = turn_of(run, number)?;
         match message.role {
+            Speaker::Assistant if message.replaces.is_some() => turn.rounds += 1,
             Speaker::Assistant => {
                 turn.rounds += 1;
                 turn.said.clone_from(&message.text);

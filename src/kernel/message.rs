@@ -1,7 +1,8 @@
 //! Messages: the conversation of a run, and what each agent sees of it.
 //!
 //! Append-only. Nothing here shortens a conversation: whoever is asked to act receives the whole
-//! of it (K5), with the tool traffic of others reduced to what they said.
+//! of it (K5), with the tool traffic of others reduced to what they said; where that is more than a
+//! file allows, `bound` says what happens.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -95,6 +96,10 @@ pub struct Message {
     /// Who gets to see it.
     #[serde(default, skip_serializing_if = "Audience::is_all")]
     pub audience: Audience,
+    /// For a summary: whoever sees it sees it in place of everything before this place of the
+    /// conversation, but for the first message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaces: Option<usize>,
 }
 
 impl Message {
@@ -108,6 +113,7 @@ impl Message {
             calls: Vec::new(),
             call_id: None,
             audience: Audience::All,
+            replaces: None,
         }
     }
 

@@ -21,6 +21,7 @@
 
 mod advance;
 mod answer;
+mod bound;
 mod budget;
 mod command;
 mod decide;
@@ -44,9 +45,12 @@ pub mod schema;
 #[cfg(test)]
 mod tests;
 mod time;
+mod trace;
+mod wording;
 pub mod workflow;
 
 pub use advance::{Declined, apply, start};
+pub use bound::{Bound, WhenFull};
 pub use budget::{Budget, Budgets, Extensions, OnExceeded, Spent};
 pub use command::{Answer, AttemptFault, Command, Refusal, Reply, ToolFault};
 pub use decide::{Decision, decide};
@@ -68,4 +72,6 @@ pub use run::{
     QUESTIONS_MAX, Run, Status, Turn,
 };
 pub use time::{Millis, duration_ms};
+pub use trace::Trace;
+pub use wording::has_variables;
 pub use workflow::Workflow;

@@ -1,13 +1,16 @@
 //! Plan: what a run owes to the world. Derived, never stored: after a crash, ask the run again.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::kernel::event::Purpose;
+use crate::kernel::bound::{self, Due};
+use crate::kernel::event::{Failure, Purpose};
 use crate::kernel::message::{Message, Speaker, ToolCall};
 use crate::kernel::pattern;
 use crate::kernel::run::{CallWaits, Run, Status, Turn};
+use crate::kernel::wording;
 use crate::kernel::workflow::{Agent, Pattern, Safety, Work};
 
 /// The tool by which every agent may ask a person.
@@ -59,6 +62,8 @@ pub struct AgentInput {
     pub key: String,
     /// What an earlier try of this turn noted.
     pub memo: Option<Value>,
+    /// Where a summary is asked for: of everything before this place of the conversation.
+    pub summarises: Option<usize>,
 }
 
 /// A tool as it is offered to an agent.
@@ -78,7 +83,7 @@ pub fn first_reply(run: &Run) -> Option<(u32, u32, Box<AgentInput>)> {
         return None;
     }
     let turn = run.turns.values().find(|turn| turn.owes_reply())?;
-    Some((turn.number, turn.attempt, Box::new(input_of(run, turn)?)))
+    Some((turn.number, turn.attempt, Box::new(asked_for(run, turn)?)))
 }
 
 /// What the run owes now. A waiting or finished run owes nothing.
@@ -94,7 +99,7 @@ pub fn plan(run: &Run) -> Vec<Effect> {
 
 fn owed_by(run: &Run, turn: &Turn) -> Vec<Effect> {
     if turn.owes_reply() {
-        let input = input_of(run, turn).map(Box::new);
+        let input = asked_for(run, turn).map(Box::new);
         let reply = |input| Effect::Reply { turn: turn.number, attempt: turn.attempt, input };
         return input.map(reply).into_iter().collect();
     }
@@ -120,45 +125,50 @@ pub fn may_repeat(safety: Safety) -> bool {
 /// What the agent of `turn` is given.
 pub fn input_of(run: &Run, turn: &Turn) -> Option<AgentInput> {
     let agent = run.workflow.agents.get(&turn.agent)?;
-    let mut messages: Vec<Arc<Message>> =
-        run.conversation.iter().filter_map(|message| seen(message, &turn.agent)).collect();
-    if let Some(told) = told_for(run, turn) {
+    let mut messages = bound::view(run, &turn.agent);
+    if let Some(told) = told_for(run, turn).transpose().ok()? {
         messages.push(Arc::new(Message::text(Speaker::System, run.workflow.name.clone(), told)));
     }
     Some(AgentInput {
         agent: turn.agent.clone(),
         model: agent.model.clone(),
-        instructions: agent.instructions.clone(),
+        instructions: wording::filled(run, &agent.instructions).ok()?.into_owned(),
         messages,
         tools: offers(run, turn, agent),
         output: pattern::output_schema(run, turn),
         failures: turn.failures,
         key: format!("{}/{}/{}", run.id, turn.number, turn.rounds + turn.corrections),
         memo: turn.memo.clone(),
+        summarises: None,
     })
 }
 
-/// A message that an agent sees unchanged is shared, not copied.
-fn seen(message: &Arc<Message>, agent: &str) -> Option<Arc<Message>> {
-    if message.audience.is_all() && message.calls.is_empty() {
-        return Some(Arc::clone(message));
+/// What is asked for in a turn that owes a reply: the agent's own words; before them, where it would
+/// be given too much, a summary.
+fn asked_for(run: &Run, turn: &Turn) -> Option<AgentInput> {
+    match bound::due(run, turn) {
+        Some(Due::Summary(place)) => bound::input(run, turn, place),
+        Some(Due::Refusal(_)) | None => input_of(run, turn),
     }
-    message.seen_by(agent).map(Arc::new)
 }
 
-fn told_for(run: &Run, turn: &Turn) -> Option<String> {
-    match (&run.workflow.pattern, turn.purpose) {
-        (_, Purpose::Judgement) => turn.prompt.clone(),
-        (Pattern::Coordinator { synthesis, .. }, Purpose::Synthesis) => Some(synthesis.clone()),
+/// What the agent of `turn` is told for its step, if it is told something.
+pub(super) fn told_for(run: &Run, turn: &Turn) -> Option<Result<String, Failure>> {
+    let text = match (&run.workflow.pattern, turn.purpose) {
+        // A judge's was written when it was called.
+        (_, Purpose::Judgement) => return turn.prompt.clone().map(Ok),
+        (Pattern::Coordinator { synthesis, .. }, Purpose::Synthesis) => Some(synthesis),
         (Pattern::Sequential { steps }, _) => {
             steps.iter().find(|step| step.id == turn.step).and_then(|step| match &step.work {
-                Work::Agent { prompt, .. } => prompt.clone(),
+                Work::Agent { prompt, .. } => prompt.as_ref(),
                 Work::Human(_) => None,
             })
         }
-        (Pattern::Graph(_), _) => turn.prompt.clone(),
+        // A graph has filled it in when the step began.
+        (Pattern::Graph(_), _) => return turn.prompt.clone().map(Ok),
         (Pattern::Coordinator { .. } | Pattern::Handoff(_), _) => None,
-    }
+    };
+    text.map(|text| wording::filled(run, text).map(Cow::into_owned))
 }
 
 fn offers(run: &Run, turn: &Turn, agent: &Agent) -> Vec<ToolOffer> {

@@ -16,6 +16,7 @@ use crate::kernel::judging::Judging;
 use crate::kernel::message::{Message, Speaker, ToolCall};
 use crate::kernel::question::{Origin, Question};
 use crate::kernel::time::Millis;
+use crate::kernel::trace::Trace;
 use crate::kernel::workflow::{Safety, Workflow};
 
 /// A conversation's weight: it is held in memory and given whole to every agent.
@@ -89,6 +90,8 @@ pub struct Run {
     pub abandoned: Vec<(String, Value)>,
     /// Where its graph stands, if its workflow is one.
     pub graph: graph::State,
+    /// The trace that its caller was in.
+    pub trace: Option<Trace>,
 }
 
 /// A tool that a person allowed for the rest of the run.
@@ -164,6 +167,8 @@ pub struct Turn {
     pub agent: String,
     /// Why.
     pub purpose: Purpose,
+    /// When it began.
+    pub began_at: Millis,
     /// Which try.
     pub attempt: u32,
     /// Tries that failed on their own account.
@@ -235,6 +240,7 @@ impl Turn {
             step,
             agent,
             purpose,
+            began_at: Millis(0),
             attempt: 1,
             failures: 0,
             rounds: 0,

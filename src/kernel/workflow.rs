@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::kernel::bound::Bound;
 use crate::kernel::budget::Budgets;
 use crate::kernel::graph::Program;
 use crate::kernel::question::{Choice, Kind, OnTimeout};
@@ -59,11 +60,19 @@ pub struct Limits {
     /// What a run, and its session, may spend.
     #[serde(default, skip_serializing_if = "Budgets::is_nothing")]
     pub budgets: Budgets,
+    /// How much of the conversation an agent is given; the whole of it, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conversation: Option<Bound>,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { steps: STEPS_DEFAULT, rounds: ROUNDS_DEFAULT, budgets: Budgets::default() }
+        Self {
+            steps: STEPS_DEFAULT,
+            rounds: ROUNDS_DEFAULT,
+            budgets: Budgets::default(),
+            conversation: None,
+        }
     }
 }
 

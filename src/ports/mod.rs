@@ -5,6 +5,7 @@ mod clock;
 mod courier;
 mod journal;
 mod outbox;
+pub mod trace;
 
 pub use agent::{Agents, DeltaSink, Tools};
 pub use clock::Clock;

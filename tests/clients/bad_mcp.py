@@ -30,6 +30,9 @@ def say(message):
 
 def called(params):
     key = params.get("_meta", {}).get("holdpoint/idempotency-key", "")
+    if mode == "traced":
+        meta = params.get("_meta", {})
+        key = f"{meta.get('traceparent', '')} {meta.get('tracestate', '')}"
     with open(state, "a") as file:
         file.write(key + "\n")
     if mode == "dies" or mode == "dies_once" and sum(1 for _ in open(state)) == 1:

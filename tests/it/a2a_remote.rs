@@ -235,6 +235,23 @@ async fn a_remote_that_ends_twice_or_answers_at_once_is_heard_once() {
 }
 
 #[tokio::test]
+async fn a_remote_is_told_its_place_in_the_callers_trace() {
+    let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let quick = remote(false, |_, _| json!({"result": {"task": task("TASK_STATE_COMPLETED", "")}}));
+    let root = TempDir::new().unwrap();
+    let server = served(&root, &quick);
+    let mut request = tonic::Request::new(start_of("front", "", "Do it.", "k"));
+    let value = tonic::metadata::MetadataValue::from_static(parent);
+    request.metadata_mut().insert("traceparent", value);
+    let stream = server.client().await.run_workflow(request).await.unwrap().into_inner();
+    let told = crate::server::drained(stream).await.unwrap();
+    assert_eq!(names(&told).last(), Some(&"completed"));
+    let mut heard = std::iter::from_fn(|| quick.heard());
+    let sent = heard.find(|call| !call.path.contains("agent-card")).expect("a message");
+    assert_eq!(sent.headers["traceparent"], parent);
+}
+
+#[tokio::test]
 async fn a_remote_of_the_older_protocol_asks_and_is_answered() {
     let remote = remote(true, |method, params| match method {
         "message/send" if params["message"]["taskId"] == "t1" => {

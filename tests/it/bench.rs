@@ -28,6 +28,8 @@ fn a_short_round_of_everything_has_every_figure() {
         "40",
         "--sessions",
         "20",
+        "--runs",
+        "30",
     ];
     let ended = holdpoint(folder.path(), &arguments, "");
     assert_eq!(ended.code, 0, "{}", ended.err);
@@ -49,6 +51,9 @@ fn a_short_round_of_everything_has_every_figure() {
         "/w4/0/listing/p99_ms",
         "/w4/0/own_first_ms",
         "/w4/0/own/p50_ms",
+        "/w5/0/asked_seconds",
+        "/w5/0/resident_bytes",
+        "/w5/0/completed_seconds",
     ] {
         let found = report.pointer(figure).and_then(serde_json::Value::as_f64);
         assert!(found.is_some_and(|found| found > 0.0), "{figure}: {report}");

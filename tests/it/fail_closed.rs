@@ -162,7 +162,7 @@ struct Stage<'a> {
 }
 
 fn person(id: &str, role: Role) -> Principal {
-    Principal { id: id.into(), role, door: "grpc" }
+    Principal { id: id.into(), role, door: "grpc", from: None }
 }
 
 fn ann() -> Principal {

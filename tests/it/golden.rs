@@ -106,6 +106,7 @@ fn started() -> Started {
         metadata: BTreeMap::from([("team".into(), "events".into())]),
         forked_from: Some((run(), 7)),
         spent_before: Spent::default(),
+        trace: None,
         from: None,
     }
 }

@@ -107,6 +107,7 @@ impl Play {
             metadata: BTreeMap::new(),
             forked_from: None,
             spent_before: holdpoint::kernel::Spent::default(),
+            trace: None,
             from: None,
         };
         let id = run_id(number);
@@ -148,7 +149,7 @@ impl Play {
             (turn.number, turn.attempt)
         };
         let reply = Reply { text: text.into(), ..Reply::default() };
-        self.take(&Command::Replied { turn, attempt, reply }, at)
+        self.take(&Command::Replied { turn, attempt, reply, summarises: None }, at)
     }
 
     /// Somebody approves.

@@ -61,6 +61,7 @@ impl Play {
             metadata: [].into(),
             forked_from: None,
             spent_before: holdpoint::kernel::Spent::default(),
+            trace: None,
             from: None,
         };
         let (run, _) =
@@ -84,7 +85,8 @@ impl Play {
             self.inputs.push((input.agent.clone(), lines));
             let reply = self.registry.reply_at_once(&self.run.workflow, &input).unwrap();
             let reply = reply.unwrap_or_else(|fault| panic!("{fault:?}"));
-            self.apply(&Command::Replied { turn, attempt, reply });
+            let summarises = input.summarises;
+            self.apply(&Command::Replied { turn, attempt, reply, summarises });
         }
     }
 

@@ -19,6 +19,7 @@ use crate::agents::a2a::grpc::Wire;
 use crate::agents::a2a::older;
 use crate::agents::a2a::read::bad;
 use crate::agents::tools::web::{Trouble, trouble};
+use crate::agents::trace;
 
 /// A task with its results; what is larger is not kept in a conversation anyway.
 pub(super) const BODY_BYTES_MAX: usize = 4 << 20;
@@ -157,6 +158,7 @@ impl Line {
             .client
             .request(method, url)
             .headers(self.headers.clone())
+            .headers(trace::headers())
             .header(VERSION, version)
             .header(header::ACCEPT, accept);
         if let Some(body) = body {

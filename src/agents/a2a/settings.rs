@@ -9,8 +9,8 @@ use serde_json::Value;
 use url::Url;
 
 use crate::agents::a2a::fault::{Code, RemoteFault};
+use crate::agents::settings;
 use crate::agents::tools::guard::AllowPrivate;
-use crate::kernel::duration_ms;
 
 /// Where a server keeps the card of its agent, where the file names only the server.
 const CARD_PATH: &str = "/.well-known/agent-card.json";
@@ -18,27 +18,12 @@ const CARD_PATH: &str = "/.well-known/agent-card.json";
 const TOTAL_MS_DEFAULT: u64 = 3_600_000;
 /// A server that is being moved is back by then.
 const CONTACT_MS_DEFAULT: u64 = 300_000;
-/// A week: longer is no bound.
-const TIMEOUT_MS_MAX: u64 = 604_800_000;
-/// Headers of one's own; a gateway wants one or two.
-const HEADERS_MAX: usize = 32;
-/// What `key_env` says where a server wants no key.
-const NO_KEY: &str = "none";
-/// Headers that carry keys or belong to the protocol or the connection.
-const HEADERS_OURS: [&str; 9] = [
-    "authorization",
-    "cookie",
-    "host",
-    "content-type",
-    "content-length",
-    "accept",
-    "a2a-version",
-    "a2a-extensions",
-    "idempotency-key",
-];
+/// Longer than a week is no bound.
+const TIMEOUT_MAX: (u64, &str) = (604_800_000, "a week");
+/// Headers that belong to the protocol.
+const HEADERS_OURS: [&str; 4] = ["accept", "a2a-version", "a2a-extensions", "idempotency-key"];
 
-/// What is wrong: where in the settings, and the remedy.
-pub(super) type Wrong = (String, String);
+pub(super) use crate::agents::settings::Wrong;
 
 /// How a remote agent is found and waited for.
 #[derive(Debug, Clone)]
@@ -80,16 +65,19 @@ struct GivenTimeouts {
 
 impl Settings {
     /// Reads the settings of a model with `provider: a2a`.
-    pub(super) fn read(settings: &Value) -> Result<Self, Wrong> {
-        let given = Given::deserialize(settings)
+    pub(super) fn read(written: &Value) -> Result<Self, Wrong> {
+        let given = Given::deserialize(written)
             .map_err(|error| (String::new(), format!("the settings of `a2a`: {error}")))?;
+        let ms = |name: &str, text: Option<&str>, default| {
+            settings::timeout(name, text, default, TIMEOUT_MAX)
+        };
         Ok(Self {
             card: card(&given.card)?,
-            key_env: key_env(given.key_env.as_deref())?,
+            key_env: given.key_env.as_deref().map_or(Ok(None), settings::key_env)?,
             allow: given.allow_private,
-            total_ms: timeout("total", given.timeouts.total.as_deref(), TOTAL_MS_DEFAULT)?,
-            contact_ms: timeout("contact", given.timeouts.contact.as_deref(), CONTACT_MS_DEFAULT)?,
-            headers: headers(&given.headers)?,
+            total_ms: ms("total", given.timeouts.total.as_deref(), TOTAL_MS_DEFAULT)?,
+            contact_ms: ms("contact", given.timeouts.contact.as_deref(), CONTACT_MS_DEFAULT)?,
+            headers: settings::headers(&given.headers, &HEADERS_OURS)?,
         })
     }
 
@@ -119,43 +107,6 @@ fn card(text: &str) -> Result<Url, Wrong> {
         url.set_path(&path);
     }
     Ok(url)
-}
-
-fn key_env(given: Option<&str>) -> Result<Option<String>, Wrong> {
-    let Some(name) = given.filter(|name| *name != NO_KEY) else { return Ok(None) };
-    let fits = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
-    if !name.is_empty() && name.len() <= 128 && name.chars().all(fits) {
-        return Ok(Some(name.to_owned()));
-    }
-    // What is in the field may be a key after all, so it is not repeated.
-    let remedy = "expected the name of an environment variable, in capitals, or `none`; the key \
-                  itself does not belong into a file";
-    Err(("/key_env".into(), remedy.into()))
-}
-
-fn timeout(name: &str, text: Option<&str>, default: u64) -> Result<u64, Wrong> {
-    let Some(text) = text else { return Ok(default) };
-    duration_ms(text).filter(|ms| (1..=TIMEOUT_MS_MAX).contains(ms)).ok_or_else(|| {
-        let remedy = "expected a length of time up to a week: `30s`, `10m`, `2d`";
-        (format!("/timeouts/{name}"), remedy.to_owned())
-    })
-}
-
-fn headers(given: &BTreeMap<String, String>) -> Result<Vec<(HeaderName, HeaderValue)>, Wrong> {
-    if given.len() > HEADERS_MAX {
-        return Err(("/headers".into(), format!("expected at most {HEADERS_MAX} headers")));
-    }
-    let read = |(name, value): (&String, &String)| {
-        let at = |remedy: &str| (format!("/headers/{name}"), remedy.to_owned());
-        if HEADERS_OURS.contains(&name.to_ascii_lowercase().as_str()) {
-            return Err(at("this header is Holdpoint's to send; a key is named in `key_env`"));
-        }
-        let header =
-            HeaderName::from_bytes(name.as_bytes()).map_err(|_| at("this is no header"))?;
-        let value = HeaderValue::from_str(value).map_err(|_| at("a header is one line of text"))?;
-        Ok((header, value))
-    };
-    given.iter().map(read).collect()
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ use crate::agents::models::errors;
 use crate::agents::models::fault::{Code, ModelFault};
 use crate::agents::models::secret::Secret;
 use crate::agents::models::settings::Settings;
+use crate::agents::trace;
 use crate::kernel::{AgentInput, Reply};
 use crate::ports::Clock;
 
@@ -143,6 +144,7 @@ impl Http {
             .post(settings.url(asking.dialect.path()))
             .headers(settings.headers.iter().cloned().collect())
             .headers(headers)
+            .headers(trace::headers())
             .header(header::CONTENT_TYPE, "application/json")
             .header(header::ACCEPT, "text/event-stream, application/json")
             .body(asking.request.clone());

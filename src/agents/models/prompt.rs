@@ -125,6 +125,7 @@ mod tests {
             failures: 0,
             key: String::new(),
             memo: None,
+            summarises: None,
         }
     }
 

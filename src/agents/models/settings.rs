@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::agents::models::dialect::Dialect;
-use crate::kernel::duration_ms;
+use crate::agents::settings;
 
 /// A server that does not take a connection in this time is not there.
 const CONNECT_MS_DEFAULT: u64 = 10_000;
@@ -19,8 +19,8 @@ const CONNECT_MS_DEFAULT: u64 = 10_000;
 const FIRST_TOKEN_MS_DEFAULT: u64 = 120_000;
 /// The longest replies of today's models, at their slowest.
 const TOTAL_MS_DEFAULT: u64 = 600_000;
-/// A day: longer is no timeout.
-const TIMEOUT_MS_MAX: u64 = 86_400_000;
+/// Longer than a day is no timeout.
+const TIMEOUT_MAX: (u64, &str) = (86_400_000, "a day");
 /// Further tries within one attempt; the step's own policy comes on top.
 const RETRIES_DEFAULT: u32 = 2;
 /// More tries than these only make a bad hour worse.
@@ -29,26 +29,7 @@ const RETRIES_MAX: u32 = 10;
 const MAX_TOKENS_MAX: u32 = 1_000_000;
 /// The widest range that a provider takes.
 const TEMPERATURE_MAX: f64 = 2.0;
-/// Headers of one's own; a gateway wants one or two.
-const HEADERS_MAX: usize = 32;
-/// What `key_env` says where a server wants no key.
-const NO_KEY: &str = "none";
-/// Headers that carry keys or belong to the connection.
-const HEADERS_OURS: [&str; 10] = [
-    "authorization",
-    "proxy-authorization",
-    "x-api-key",
-    "api-key",
-    "cookie",
-    "host",
-    "content-type",
-    "content-length",
-    "transfer-encoding",
-    "connection",
-];
-
-/// What is wrong: where in the settings, and the remedy.
-pub(super) type Wrong = (String, String);
+pub(super) use crate::agents::settings::Wrong;
 
 /// How a server is spoken to.
 #[derive(Debug, Clone)]
@@ -101,16 +82,17 @@ struct GivenTimeouts {
 
 impl Settings {
     /// Reads the settings of a model that speaks `dialect`.
-    pub(super) fn read(dialect: Dialect, settings: &Value) -> Result<Self, Wrong> {
-        let given = Given::deserialize(settings)
+    pub(super) fn read(dialect: Dialect, written: &Value) -> Result<Self, Wrong> {
+        let given = Given::deserialize(written)
             .map_err(|error| wrong("", format!("the settings of `{}`: {error}", dialect.word())))?;
         if given.model.trim().is_empty() {
             return Err(wrong("", "the model needs the field `model`: its name at the server"));
         }
         let base_url = base_url(dialect, given.base_url.as_deref())?;
         let key_env = key_env(dialect, given.base_url.is_some(), given.key_env.as_deref())?;
-        let ms =
-            |name: &str, text: &Option<String>, default| timeout(name, text.as_deref(), default);
+        let ms = |name: &str, text: &Option<String>, default| {
+            settings::timeout(name, text.as_deref(), default, TIMEOUT_MAX)
+        };
         let times = &given.timeouts;
         bound("retries", given.retries, (0, RETRIES_MAX))?;
         bound("max_tokens", given.max_tokens, (1, MAX_TOKENS_MAX))?;
@@ -127,7 +109,7 @@ impl Settings {
             retries: given.retries.unwrap_or(RETRIES_DEFAULT),
             max_tokens: given.max_tokens,
             temperature: given.temperature,
-            headers: headers(&given.headers)?,
+            headers: settings::headers(&given.headers, &[])?,
         })
     }
 
@@ -166,15 +148,7 @@ fn key_env(
     given: Option<&str>,
 ) -> Result<Option<String>, Wrong> {
     match given {
-        Some(NO_KEY) => Ok(None),
-        Some(name) => {
-            let fits = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
-            let is_name = !name.is_empty() && name.len() <= 128 && name.chars().all(fits);
-            // What is in the field may be a key after all, so it is not repeated.
-            let expected = "expected the name of an environment variable, in capitals, or `none`; \
-                            the key itself does not belong into a file";
-            if is_name { Ok(Some(name.to_owned())) } else { Err(wrong("/key_env", expected)) }
-        }
+        Some(name) => settings::key_env(name),
         // A key is not sent to a server that it was not made for.
         None if elsewhere => {
             let remedy = "a model with a `base_url` needs `key_env`: the name of the environment \
@@ -185,39 +159,11 @@ fn key_env(
     }
 }
 
-fn timeout(name: &str, text: Option<&str>, default: u64) -> Result<u64, Wrong> {
-    let Some(text) = text else { return Ok(default) };
-    match duration_ms(text) {
-        Some(ms) if (1..=TIMEOUT_MS_MAX).contains(&ms) => Ok(ms),
-        Some(_) | None => Err((
-            format!("/timeouts/{name}"),
-            "expected a length of time up to a day: `500ms`, `30s`, `10m`".into(),
-        )),
-    }
-}
-
 fn bound(name: &str, value: Option<u32>, (least, most): (u32, u32)) -> Result<(), Wrong> {
     if value.is_none_or(|value| (least..=most).contains(&value)) {
         return Ok(());
     }
     Err((format!("/{name}"), format!("expected {least} to {most}")))
-}
-
-fn headers(given: &BTreeMap<String, String>) -> Result<Vec<(HeaderName, HeaderValue)>, Wrong> {
-    if given.len() > HEADERS_MAX {
-        return Err(wrong("/headers", format!("expected at most {HEADERS_MAX} headers")));
-    }
-    let read = |(name, value): (&String, &String)| {
-        let at = |remedy: &str| (format!("/headers/{name}"), remedy.to_owned());
-        if HEADERS_OURS.contains(&name.to_ascii_lowercase().as_str()) {
-            return Err(at("this header is Holdpoint's to send; a key is named in `key_env`"));
-        }
-        let header =
-            HeaderName::from_bytes(name.as_bytes()).map_err(|_| at("this is no header"))?;
-        let value = HeaderValue::from_str(value).map_err(|_| at("a header is one line of text"))?;
-        Ok((header, value))
-    };
-    given.iter().map(read).collect()
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ use url::Url;
 use crate::agents::tools::guard::AllowPrivate;
 use crate::agents::tools::web::{Incoming, Outgoing, Trouble, Web};
 use crate::agents::tools::{Wrong, fault, secret, template};
+use crate::agents::trace;
 use crate::kernel::{REPLY_BYTES_MAX, ToolFault, workflow::Tool};
 
 /// The header by which a server knows a call that it has seen before.
@@ -190,6 +191,7 @@ fn outgoing(
         None => has_body.then_some(Value::Object(rest)),
     };
     let mut travelling = HeaderMap::new();
+    travelling.extend(trace::headers());
     travelling.insert(KEY_HEADER, header(key)?);
     if body.is_some() {
         travelling.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

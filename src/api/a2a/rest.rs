@@ -25,7 +25,7 @@ pub(super) async fn answer(a2a: &A2a, call: Call) -> Response<Body> {
     let is_plain =
         call.media_type() == JSON || (accepts.contains(JSON) && !accepts.contains(A2A_JSON));
     let media_type = if is_plain { JSON } else { A2A_JSON };
-    match perform(a2a, &call).await {
+    match Box::pin(perform(a2a, &call)).await {
         Ok(Answer::Value(body)) => http::json(200, media_type, &body),
         Ok(Answer::Stream(stream)) => sse(stream, bare),
         Err(problem) => refused(&problem),

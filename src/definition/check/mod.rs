@@ -22,9 +22,10 @@ use crate::definition::patterns;
 use crate::definition::problem::Problem;
 use crate::definition::source::{Source, under};
 use crate::definition::sub::Subs;
+use crate::kernel::expression::{Known, Type};
 use crate::kernel::graph::Program;
 use crate::kernel::{
-    ASK_TOOL, HANDOFF_PREFIX, Kind, Millis, Origin, Question, duration_ms, schema,
+    ASK_TOOL, HANDOFF_PREFIX, Kind, Millis, Origin, Question, duration_ms, has_variables, schema,
 };
 
 pub(super) use rules::check as check_rules;
@@ -44,6 +45,7 @@ pub(super) fn check(source: &Source, file: &WorkflowFile, subs: &Subs) -> Vec<Pr
     check.names("/mcp", &file.mcp);
     check.names("/agents", &file.agents);
     check.budgets();
+    check.conversation();
     check.tools();
     check.gates();
     if file.agents.is_empty() && file.pattern != PatternName::Graph {
@@ -156,6 +158,23 @@ impl<'a> Check<'a> {
         }
     }
 
+    /// What can be named in every text of the file.
+    fn known_everywhere(&self) -> Known {
+        let input = self.file.input.as_ref().map_or(Type::Any, Type::of_schema);
+        let mut known = Known::default();
+        known.variables.insert("input".into(), input);
+        known.variables.insert("metadata".into(), Type::any_object());
+        known
+    }
+
+    /// Whether a text outside of a graph names only what there is.
+    fn wording(&mut self, pointer: &str, text: &str) {
+        if has_variables(text) {
+            let known = self.known_everywhere();
+            self.template(pointer, text, &known);
+        }
+    }
+
     fn budgets(&mut self) {
         let budgets = &self.file.budgets;
         self.duration("/budgets/wall_time", budgets.wall_time.as_ref());
@@ -164,6 +183,13 @@ impl<'a> Check<'a> {
         if budgets.deadline.is_some() && budgets.on_exceeded == OnExceededFile::Fail {
             let message = "nobody is asked; a `deadline` goes with `on_exceeded: ask`";
             self.at_key("/budgets/deadline", "question.deadline", message);
+        }
+    }
+
+    fn conversation(&mut self) {
+        let summariser = self.file.conversation.as_ref().and_then(|terms| terms.summariser());
+        if let Some(agent) = summariser {
+            self.known_agent("/conversation/when_full/summarise", agent);
         }
     }
 
@@ -226,6 +252,7 @@ impl<'a> Check<'a> {
         }
         let tools = agent.tools.iter().map(String::as_str).enumerate();
         self.unique(&under(pointer, "tools"), tools);
+        self.wording(&under(pointer, "instructions"), &agent.instructions);
         self.schema(&under(pointer, "output"), agent.output.as_ref());
         self.retry(&under(pointer, "retry"), &agent.retry);
         if let HumanInputFile::Terms(terms) = &agent.human_input {

@@ -54,9 +54,10 @@ impl<'a> Check<'a> {
 
     /// Agents that nobody can ever give a turn to.
     pub(super) fn unreachable(&mut self, reached: &BTreeSet<&str>, remedy: &str) {
-        let judges: BTreeSet<&str> = self.file.gates.iter().flat_map(GateFile::judges).collect();
+        let mut apart: BTreeSet<&str> = self.file.gates.iter().flat_map(GateFile::judges).collect();
+        apart.extend(self.file.conversation.as_ref().and_then(|terms| terms.summariser()));
         for name in self.file.agents.keys() {
-            if !reached.contains(name.as_str()) && !judges.contains(name.as_str()) {
+            if !reached.contains(name.as_str()) && !apart.contains(name.as_str()) {
                 let message = format!("`{name}` never gets a turn: {remedy}, or take it out");
                 self.at_key(&under("/agents", name), "agent.unreachable", message);
             }
@@ -96,6 +97,8 @@ impl<'a> Check<'a> {
             match (&step.agent, &step.human) {
                 (Some(agent), None) => {
                     self.known_agent(&under(&pointer, "agent"), agent);
+                    let prompt = step.prompt.as_deref().unwrap_or_default();
+                    self.wording(&under(&pointer, "prompt"), prompt);
                 }
                 (None, Some(human)) => self.human(&pointer, step, human),
                 (Some(_), Some(_)) => {
@@ -138,6 +141,7 @@ impl<'a> Check<'a> {
             self.at_key(&under(pointer, "prompt"), "step.work", message);
         }
         let pointer = under(pointer, "human");
+        self.wording(&under(&pointer, "prompt"), &human.prompt);
         let kind = human.kind.kind();
         let options = under(&pointer, "options");
         if kind == Kind::Selection && human.options.is_empty() && human.response_schema.is_none() {
@@ -174,6 +178,7 @@ impl<'a> Check<'a> {
 
     fn coordinator(&mut self, terms: &'a CoordinatorFile) {
         self.known_agent("/coordinator/agent", &terms.agent);
+        self.wording("/coordinator/synthesis", terms.synthesis.as_deref().unwrap_or_default());
         let specialists = "/coordinator/specialists";
         for (index, name) in terms.specialists.iter().enumerate() {
             let pointer = under(specialists, index);

@@ -11,7 +11,7 @@ use crate::kernel::{
     Event, Principal, Recorded, Refusal, Run, RunId, SessionId, Started, Version, digest,
     parse_checkpoint, replay,
 };
-use crate::ports::Fault;
+use crate::ports::{Fault, trace};
 
 impl Engine {
     /// Starts a new run from a checkpoint of another. What was done up to there is copied as
@@ -77,6 +77,7 @@ fn refounded(event: Event, session: &SessionId, who: &Principal, from: (&RunId, 
             owner: who.id.clone(),
             door: who.door.into(),
             forked_from: Some((from.0.clone(), from.1 - 1)),
+            trace: trace::current(),
             from: who.from.clone(),
             ..started
         });

@@ -11,12 +11,13 @@ use crate::engine::commands::check::{
 use crate::engine::commands::{Begun, StartRequest};
 use crate::engine::drive::{Batch, Extras, joined};
 use crate::engine::library::Entry;
+use crate::engine::trace::Scribe;
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
     Answer, Command, Ending, Principal, Refusal, RequestId, Run, RunId, SessionId, Spent, Started,
     digest, start,
 };
-use crate::ports::{Head, HookRow, KeyRow, RunFilter, SessionRow};
+use crate::ports::{Head, HookRow, KeyRow, RunFilter, SessionRow, trace};
 
 /// Runs of a session that a message is weighed against, newest first; older ones have long ended.
 const SESSION_RUNS_MAX: usize = 1_000;
@@ -65,6 +66,7 @@ impl Engine {
             metadata: request.metadata,
             forked_from: None,
             spent_before,
+            trace: trace::current(),
             from: who.from.clone(),
         };
         let now = self.inner.clock.now();
@@ -127,9 +129,13 @@ impl Engine {
         batch.extras = Extras { session: Some(row), key: key_row, hooks: hooks.clone() };
         let cell = self.inner.cells.get(&id);
         let (engine, held) = (self.clone(), Arc::clone(&cell));
+        let scribe = self.inner.tracer.get().map(|_| match run.forked_from {
+            None => Box::new(Scribe::begins(&run)),
+            Some(_) => Box::new(Scribe::takes_up(&run)),
+        });
         let task = self.inner.tasks.spawn(async move {
             let mut state = held.state.lock().await;
-            *state = State::Hot(Box::new(Hot { hooks, ..Hot::new(run) }));
+            *state = State::Hot(Box::new(Hot { hooks, scribe, ..Hot::new(run) }));
             engine.commit(&held, &mut state, batch).await
         });
         let outcome = joined(task.await);

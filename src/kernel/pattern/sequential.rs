@@ -7,6 +7,7 @@ use crate::kernel::message::readable;
 use crate::kernel::pattern::{Draft, Move, expired};
 use crate::kernel::question::Origin;
 use crate::kernel::run::{Heard, Last, Run};
+use crate::kernel::wording;
 use crate::kernel::workflow::{Step, Work};
 
 pub(super) fn next(run: &Run, steps: &[Step]) -> Move {
@@ -21,18 +22,24 @@ pub(super) fn next(run: &Run, steps: &[Step]) -> Move {
         Work::Agent { agent, .. } => {
             Move::Turn { step: step.id.clone(), agent: agent.clone(), purpose: Purpose::Work }
         }
-        Work::Human(human) => Move::Ask(Box::new(Draft {
-            step: step.id.clone(),
-            agent: None,
-            turn: None,
-            origin: Origin::HumanStep,
-            kind: human.kind,
-            prompt: human.prompt.clone(),
-            context: human.context.clone(),
-            options: human.options.clone(),
-            schema: human.response_schema.clone(),
-            patience: human.patience.clone(),
-        })),
+        Work::Human(human) => match wording::filled(run, &human.prompt) {
+            Ok(prompt) => Move::Ask(Box::new(Draft {
+                step: step.id.clone(),
+                agent: None,
+                turn: None,
+                origin: Origin::HumanStep,
+                kind: human.kind,
+                prompt: prompt.into_owned(),
+                context: human.context.clone(),
+                options: human.options.clone(),
+                schema: human.response_schema.clone(),
+                patience: human.patience.clone(),
+            })),
+            Err(failure) => Move::Fail(Failure {
+                message: format!("step `{}`: {}", step.id, failure.message),
+                ..failure
+            }),
+        },
     }
 }
 

@@ -24,7 +24,7 @@ fn costly(stage: &Stage, tokens: u64) -> Command {
     let turn = stage.run.turns.values().next().expect("a turn");
     let usage = Usage { input_tokens: tokens - 1, output_tokens: 1 };
     let reply = Reply { text: "Well.".into(), usage, ..Reply::default() };
-    Command::Replied { turn: turn.number, attempt: turn.attempt, reply }
+    Command::Replied { turn: turn.number, attempt: turn.attempt, reply, summarises: None }
 }
 
 fn failed_with(stage: &Stage, text: &str) {

@@ -239,8 +239,14 @@ fn on_time(question: &Question, by: &str, at: Millis) {
 
 /// K5: the caller's first message and every public word, in order, and nobody else's tool traffic.
 fn k5_the_whole_conversation(run: &Run, input: &AgentInput) {
+    if input.summarises.is_some() {
+        return;
+    }
     let first = input.messages.first().map(|message| message.text.clone());
     assert_eq!(first, Some(readable(&run.input)), "K5: the caller's first message comes first");
+    if input.messages.iter().any(|message| message.replaces.is_some()) {
+        return;
+    }
     let public = |audience: &Audience| match audience {
         Audience::All => true,
         Audience::Only(_) => false,

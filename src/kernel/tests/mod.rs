@@ -9,6 +9,7 @@ mod asking;
 mod bounds;
 mod budgets;
 mod cast;
+mod conversation;
 mod coordinator;
 mod gates;
 mod graph;

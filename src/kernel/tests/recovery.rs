@@ -28,6 +28,7 @@ fn a_report_of_the_lost_attempt_comes_too_late() {
         turn: 1,
         attempt: 1,
         reply: crate::kernel::Reply { text: "Late.".into(), ..Default::default() },
+        summarises: None,
     };
     stage.perform([Act::Recovers]);
     assert_eq!(stage.command_by(&before), Err("work.stale"));

@@ -205,6 +205,7 @@ fn an_input_that_does_not_fit_starts_nothing() {
             metadata: std::collections::BTreeMap::new(),
             forked_from: None,
             spent_before: crate::kernel::Spent::default(),
+            trace: None,
             from: None,
         };
         let id = RunId::fresh(super::stage::STEM);

@@ -77,6 +77,7 @@ impl Stage {
             metadata: std::collections::BTreeMap::new(),
             forked_from: None,
             spent_before,
+            trace: None,
             from: None,
         };
         let (run, events) = start(RunId::fresh(STEM), workflow, started, now).expect("starts");
@@ -127,8 +128,8 @@ impl Stage {
     }
 
     fn command(&mut self, act: &Act) -> Command {
-        let (turn, attempt) = self.owed_reply();
-        let replied = |reply| Command::Replied { turn, attempt, reply };
+        let (turn, attempt, summarises) = self.owed_reply();
+        let replied = |reply| Command::Replied { turn, attempt, reply, summarises };
         let failure = |text: &str| Failure::new("world.fault", text);
         match act {
             Act::Says(text) => replied(Reply { text: text.clone(), ..Reply::default() }),
@@ -199,12 +200,12 @@ impl Stage {
         text
     }
 
-    fn owed_reply(&self) -> (u32, u32) {
+    fn owed_reply(&self) -> (u32, u32, Option<usize>) {
         let owed = plan(&self.run).into_iter().find_map(|effect| match effect {
-            Effect::Reply { turn, attempt, .. } => Some((turn, attempt)),
+            Effect::Reply { turn, attempt, input } => Some((turn, attempt, input.summarises)),
             Effect::CallTool { .. } => None,
         });
-        owed.unwrap_or((0, 0))
+        owed.unwrap_or((0, 0, None))
     }
 
     fn record(&mut self, events: Vec<Event>) {

@@ -8,7 +8,7 @@ use crate::models::fixture::{Answer, Fixture};
 const ANTHROPIC: &str = "anthropic";
 
 /// A message of these blocks, each in pieces, as the format streams it.
-fn message(blocks: &[(Value, Vec<Value>)], reason: &str) -> String {
+pub(crate) fn message(blocks: &[(Value, Vec<Value>)], reason: &str) -> String {
     let mut events = vec![
         json!({"type": "message_start", "message": {
             "id": "msg_1nZdL29xx5MUA1yADyHTEsnR8uuvGzszyY", "type": "message",
@@ -31,12 +31,12 @@ fn message(blocks: &[(Value, Vec<Value>)], reason: &str) -> String {
     named(&events)
 }
 
-fn text(pieces: &[&str]) -> (Value, Vec<Value>) {
+pub(crate) fn text(pieces: &[&str]) -> (Value, Vec<Value>) {
     let delta = |piece: &&str| json!({"type": "text_delta", "text": piece});
     (json!({"type": "text", "text": ""}), pieces.iter().map(delta).collect())
 }
 
-fn tool_use(id: &str, name: &str, pieces: &[&str]) -> (Value, Vec<Value>) {
+pub(crate) fn tool_use(id: &str, name: &str, pieces: &[&str]) -> (Value, Vec<Value>) {
     let delta = |piece: &&str| json!({"type": "input_json_delta", "partial_json": piece});
     let block = json!({"type": "tool_use", "id": id, "name": name, "input": {}});
     (block, pieces.iter().map(delta).collect())

@@ -134,6 +134,7 @@ pub(crate) fn hello() -> AgentInput {
         failures: 0,
         key: String::new(),
         memo: None,
+        summarises: None,
     }
 }
 

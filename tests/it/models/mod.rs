@@ -2,11 +2,11 @@
 //! wrong with them.
 
 mod anthropic;
-mod chat;
+pub(crate) mod chat;
 mod circuit;
-mod desk;
+pub(crate) mod desk;
 mod faults;
-mod fixture;
+pub(crate) mod fixture;
 mod keys;
 mod player;
 mod plays;

@@ -6,13 +6,14 @@
 use std::sync::Arc;
 
 use holdpoint::agents::Registry;
+use holdpoint::kernel::workflow::Pattern;
 use holdpoint::kernel::{AgentInput, Message, Reply, Speaker, ToolCall, Workflow};
 use holdpoint::ports::Agents as _;
 use serde_json::{Value, json};
 
 use crate::models::desk::data;
 use crate::models::fixture::{Answer, Fixture, Seen};
-use crate::models::{chat, responses};
+use crate::models::{anthropic, chat, responses};
 use crate::support::SimClock;
 
 /// A server that plays the script of `workflow`.
@@ -26,6 +27,7 @@ pub(crate) async fn server(workflow: &Arc<Workflow>) -> Fixture {
         match seen.path.as_str() {
             "/v1/chat/completions" => Answer::dripping(&chat_stream(&reply), 100),
             "/v1/responses" => Answer::dripping(&responses_stream(&reply), 100),
+            "/v1/messages" => Answer::dripping(&anthropic_stream(&reply), 100),
             other => panic!("nobody serves {other}"),
         }
     })
@@ -34,8 +36,12 @@ pub(crate) async fn server(workflow: &Arc<Workflow>) -> Fixture {
 
 /// What an agent was given, as far as the wire tells it.
 pub(crate) fn read(workflow: &Workflow, seen: &Seen) -> AgentInput {
+    let blocks;
     let (instructions, items) = if let Some(items) = seen.body["input"].as_array() {
         (seen.body["instructions"].clone(), items.as_slice())
+    } else if seen.body["system"].is_string() {
+        blocks = apart(workflow, &seen.body);
+        (seen.body["system"].clone(), blocks.as_slice())
     } else {
         let messages = seen.body["messages"].as_array().unwrap();
         (messages[0]["content"].clone(), &messages[1..])
@@ -57,7 +63,32 @@ pub(crate) fn read(workflow: &Workflow, seen: &Seen) -> AgentInput {
         failures: 0,
         key: String::new(),
         memo: None,
+        summarises: None,
     }
+}
+
+/// Turns of blocks, block by block, in the words of the other formats. This one has no instruction in
+/// the course of a conversation: what a coordinator is told at the end is known by its words.
+fn apart(workflow: &Workflow, body: &Value) -> Vec<Value> {
+    let told = match &workflow.pattern {
+        Pattern::Coordinator { synthesis, .. } => synthesis.as_str(),
+        Pattern::Sequential { .. } | Pattern::Handoff(_) | Pattern::Graph(_) => "",
+    };
+    let mut items = Vec::new();
+    for turn in body["messages"].as_array().unwrap() {
+        for block in turn["content"].as_array().unwrap() {
+            items.push(match block["type"].as_str().unwrap() {
+                "text" if block["text"] == told => json!({"role": "system", "content": told}),
+                "text" => json!({"role": turn["role"], "content": block["text"]}),
+                "tool_use" => json!({"type": "function_call", "call_id": block["id"],
+                    "name": block["name"], "arguments": block["input"].to_string()}),
+                "tool_result" => json!({"type": "function_call_output",
+                    "call_id": block["tool_use_id"], "output": block["content"]}),
+                other => panic!("nobody sends {other}"),
+            });
+        }
+    }
+    items
 }
 
 fn add(workflow: &Workflow, agent: &str, messages: &mut Vec<Message>, item: &Value) {
@@ -152,4 +183,23 @@ fn responses_stream(reply: &Reply) -> String {
     }
     events.push(responses::completed());
     responses::numbered(events)
+}
+
+fn anthropic_stream(reply: &Reply) -> String {
+    if let Some(output) = &reply.output {
+        let whole = output.to_string();
+        let (head, tail) = whole.split_at(whole.len() / 2);
+        let given = anthropic::tool_use("toolu_reply", "structured_reply", &[head, tail]);
+        return anthropic::message(&[given], "tool_use");
+    }
+    let mut blocks = Vec::new();
+    if !reply.text.is_empty() {
+        blocks.push(anthropic::text(&reply.text.split_inclusive(' ').collect::<Vec<_>>()));
+    }
+    for call in &reply.calls {
+        let arguments = call.arguments.to_string();
+        let (head, tail) = arguments.split_at(arguments.len() / 2);
+        blocks.push(anthropic::tool_use(&call.id, &call.tool, &[head, tail]));
+    }
+    anthropic::message(&blocks, if reply.calls.is_empty() { "end_turn" } else { "tool_use" })
 }

@@ -100,7 +100,7 @@ async fn same_on_every_wire(name: &str, input: &str, answers: &[&str]) {
     assert_eq!(asked, answers.len());
     let last = &scripted.events.last().unwrap().event;
     assert!(matches!(last, Event::Completed), "{last:?}");
-    for provider in ["openai_chat", "openai_responses"] {
+    for provider in ["openai_chat", "openai_responses", "anthropic"] {
         let server = player::server(&workflow).await;
         let told = Told::run(&served(&workflow, provider, &server.base_url), input, answers).await;
         assert_eq!(told.story(), scripted.story(), "{provider}");

@@ -24,7 +24,7 @@ use crate::agents::tools::mcp::stdio::{self, Bounded, LastWords};
 use crate::agents::tools::web::Web;
 use crate::agents::tools::{secret, timeout_ms};
 use crate::kernel::{REPLY_BYTES_MAX, digest};
-use crate::ports::Clock;
+use crate::ports::{Clock, trace};
 
 /// A message is larger than the outcome in it: escapes, and the same again as structure.
 const MESSAGE_BYTES_MAX: usize = 4 * REPLY_BYTES_MAX;
@@ -275,6 +275,7 @@ impl Connection {
         }
         let mut meta = MetaObject::default();
         meta.0.insert(KEY_META.into(), key.into());
+        meta.0.extend(trace::carried().map(|(name, value)| (name.to_owned(), value.into())));
         params.meta = Some(RequestMetaObject(meta));
         let declined = |why: &str| Err(Lost::Declined(self.server.clone(), why.to_owned()));
         match self.within(self.service.peer().call_tool_once(params)).await? {

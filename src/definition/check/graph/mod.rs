@@ -44,15 +44,12 @@ impl<'a> Check<'a> {
     }
 
     fn known_at_first(&self, graph: &GraphFile) -> Known {
-        let input = self.file.input.as_ref().map_or(Type::Any, Type::of_schema);
         let spoken = Type::object([
             ("last".to_owned(), Type::Text),
             ("author".to_owned(), Type::Text),
             ("messages".to_owned(), Type::Number),
         ]);
-        let mut known = Known::default();
-        known.variables.insert("input".into(), input);
-        known.variables.insert("metadata".into(), Type::any_object());
+        let mut known = self.known_everywhere();
         known.variables.insert("conversation".into(), spoken);
         gather(&graph.steps, &mut known.elsewhere);
         known

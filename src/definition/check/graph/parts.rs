@@ -52,7 +52,7 @@ impl Check<'_> {
     }
 
     /// A text with `${…}` in it.
-    pub(super) fn template(
+    pub(in crate::definition::check) fn template(
         &mut self,
         pointer: &str,
         text: &str,

@@ -13,6 +13,7 @@ use crate::definition::sub;
 use crate::kernel::duration_ms;
 use crate::kernel::expression::{Form, Known, Type};
 use crate::kernel::graph::{Branch, Case, ITEMS_DEFAULT, Task};
+use crate::kernel::has_variables;
 
 type Found = Option<(Task, Type)>;
 
@@ -244,6 +245,15 @@ impl<'a> Check<'a> {
             self.at(&under(pointer, "file"), "workflow.pattern", message);
             return None;
         };
+        // In it, `input` would be this workflow's own.
+        let speaks = other.agents.iter().find(|(_, agent)| has_variables(&agent.instructions));
+        if let Some((name, _)) = speaks {
+            let message = format!(
+                "the instructions of `{name}` in `{}` have `${{…}}` in them, which no step can have; say it in a `prompt`",
+                other.name
+            );
+            self.at(&under(pointer, "file"), "workflow.variables", message);
+        }
         let (input, came) = self.form(&under(pointer, "input"), &terms.input, known);
         let input = if input.is_nothing() {
             Form::parse(&Value::String("${input}".into())).unwrap_or_default()

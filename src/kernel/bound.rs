@@ -1,0 +1,221 @@
+//! Bound: how much of the conversation an agent is given, and what happens when it is more: the step
+//! is refused, or a named agent sums up the older part. Never is anything left out silently.
+//!
+//! A summary is one more message, for the one agent whose view had grown too large. The conversation
+//! itself only grows: a journal has every word, and every other agent sees what it saw before.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::kernel::command::{AttemptFault, Reply};
+use crate::kernel::event::{Event, Failure};
+use crate::kernel::message::{Audience, Message, Speaker};
+use crate::kernel::plan::AgentInput;
+use crate::kernel::run::{Run, Turn};
+use crate::kernel::wording;
+
+/// How much of the conversation an agent is given.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bound {
+    /// The most, in bytes of text.
+    pub bytes: usize,
+    /// What happens when it is more.
+    #[serde(default)]
+    pub when_full: WhenFull,
+}
+
+/// What happens when an agent would be given too much.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WhenFull {
+    /// Its step fails.
+    #[default]
+    Refuse,
+    /// This agent sums up the older part.
+    Summarise(String),
+}
+
+/// What a summarising agent is told where its file tells it nothing.
+const INSTRUCTIONS: &str = "You sum up conversations. Keep every fact, number, name, decision and \
+                            open question; leave out what was only polite.";
+/// What a summary begins with, so that nobody takes it for somebody's words.
+const HEADING: &str = "Summary of what was said before:";
+
+/// What follows for a turn whose agent would be given too much.
+pub(super) enum Due {
+    /// Its step fails.
+    Refusal(Failure),
+    /// Everything before this place of the conversation is summed up first.
+    Summary(usize),
+}
+
+/// What `agent` sees of the conversation, each message with its place in it. The first message is
+/// always among it (K5); a summary stands in the place of what it sums up.
+fn seen<'a>(run: &'a Run, agent: &str) -> Vec<(usize, Arc<Message>)> {
+    let whole: &'a [Arc<Message>] = &run.conversation;
+    let summary = whole.iter().rev().find_map(|message| {
+        let is_own = message.audience == Audience::Only(agent.to_owned());
+        message.replaces.filter(|_| is_own).map(|place| (place, message))
+    });
+    let mut view = Vec::with_capacity(whole.len());
+    let place = summary.map_or(1, |(place, _)| place);
+    let mut add = |index: usize, message: &Arc<Message>| {
+        if message.audience.is_all() && message.calls.is_empty() {
+            // A message that an agent sees unchanged is shared, not copied.
+            view.push((index, Arc::clone(message)));
+        } else if let Some(message) = message.seen_by(agent) {
+            view.push((index, Arc::new(message)));
+        }
+    };
+    if let Some(first) = whole.first() {
+        add(0, first);
+    }
+    if let Some((_, summary)) = summary {
+        add(0, summary);
+    }
+    for (index, message) in whole.iter().enumerate().skip(place.max(1)) {
+        if message.replaces.is_none() {
+            add(index, message);
+        }
+    }
+    view
+}
+
+/// What `agent` sees of the conversation.
+pub(super) fn view(run: &Run, agent: &str) -> Vec<Arc<Message>> {
+    seen(run, agent).into_iter().map(|(_, message)| message).collect()
+}
+
+/// What follows before the agent of `turn` is asked, if it would be given too much.
+pub(super) fn due(run: &Run, turn: &Turn) -> Option<Due> {
+    let bound = run.workflow.limits.conversation.as_ref()?;
+    // What one agent sees is never more than the whole.
+    if !turn.owes_reply() || run.conversation_bytes <= bound.bytes {
+        return None;
+    }
+    let view = seen(run, &turn.agent);
+    let total: usize = view.iter().map(|(_, message)| message.bytes()).sum();
+    if total <= bound.bytes {
+        return None;
+    }
+    let (step, agent, most) = (&turn.step, &turn.agent, bound.bytes);
+    let refusal = |why: &str| {
+        let what = format!(
+            "step `{step}`: what `{agent}` would be given has {total} bytes, and may have {most}{why}"
+        );
+        Some(Due::Refusal(Failure::new("conversation.full", what)))
+    };
+    match (&bound.when_full, place_to_cut(run, &view, bound.bytes)) {
+        (WhenFull::Refuse, _) => refusal(""),
+        (WhenFull::Summarise(_), None) => refusal(", and nothing is left to sum up"),
+        (WhenFull::Summarise(name), Some(place)) => {
+            let agent = run.workflow.agents.get(name);
+            match agent.map(|agent| wording::filled(run, &agent.instructions)) {
+                Some(Ok(_)) => Some(Due::Summary(place)),
+                Some(Err(failure)) => Some(Due::Refusal(failure)),
+                None => refusal(", and nobody is there to sum it up"),
+            }
+        }
+    }
+}
+
+/// Where the part ends that is summed up: as much of the newest as fits into a quarter of the bound
+/// stays word for word, and no tool's outcome stays without its call.
+fn place_to_cut(run: &Run, view: &[(usize, Arc<Message>)], bytes: usize) -> Option<usize> {
+    // The first message, and an earlier summary, have no place of their own.
+    let older = view.iter().skip_while(|(index, _)| *index == 0);
+    let older: Vec<&(usize, Arc<Message>)> = older.collect();
+    let (mut place, mut kept) = (None, 0);
+    for (index, message) in older.iter().rev() {
+        kept += message.bytes();
+        if kept > bytes / 4 {
+            break;
+        }
+        if message.role != Speaker::Tool {
+            place = Some(*index);
+        }
+    }
+    let place = place.unwrap_or(run.conversation.len());
+    older.first().filter(|(first, _)| *first < place).map(|_| place)
+}
+
+/// What the summarising agent is given: the older part, as it would be read aloud.
+pub(super) fn input(run: &Run, turn: &Turn, place: usize) -> Option<AgentInput> {
+    let bound = run.workflow.limits.conversation.as_ref()?;
+    let WhenFull::Summarise(name) = &bound.when_full else { return None };
+    let agent = run.workflow.agents.get(name)?;
+    let view = seen(run, &turn.agent);
+    let older = view.iter().filter(|(index, _)| *index < place);
+    let lines: Vec<String> = older.map(|(_, message)| aloud(message)).collect();
+    let asked = format!(
+        "Sum up for `{}`, in at most {} bytes, what was said:",
+        turn.agent,
+        bound.bytes / 4
+    );
+    let text = format!("{asked}\n\n{}", lines.join("\n\n"));
+    let told = wording::filled(run, &agent.instructions).ok()?;
+    Some(AgentInput {
+        agent: name.clone(),
+        model: agent.model.clone(),
+        instructions: if told.trim().is_empty() { INSTRUCTIONS.into() } else { told.into_owned() },
+        messages: vec![Arc::new(Message::text(Speaker::User, run.owner.clone(), text))],
+        tools: Vec::new(),
+        output: None,
+        failures: turn.failures,
+        key: format!("{}/{}/{}", run.id, turn.number, turn.rounds + turn.corrections),
+        memo: None,
+        summarises: Some(place),
+    })
+}
+
+fn aloud(message: &Message) -> String {
+    let author = if message.author.is_empty() { message.role.word() } else { &message.author };
+    let mut lines = Vec::new();
+    if !message.text.is_empty() {
+        lines.push(format!("{author}: {}", message.text));
+    }
+    for call in &message.calls {
+        lines.push(format!("{author} called `{}` with {}", call.tool, call.arguments));
+    }
+    lines.join("\n")
+}
+
+/// The facts that a summary makes; or why what came back is none.
+pub(super) fn summarised(
+    run: &Run,
+    turn: &Turn,
+    place: usize,
+    reply: &Reply,
+) -> Result<Vec<Event>, AttemptFault> {
+    let unusable = |what: String| AttemptFault {
+        failure: Failure::new("conversation.no_summary", format!("step `{}`: {what}", turn.step)),
+        retriable: true,
+    };
+    let bound = run.workflow.limits.conversation.as_ref();
+    let (most, name) = match bound.map(|bound| (bound.bytes / 2, &bound.when_full)) {
+        Some((most, WhenFull::Summarise(name))) => (most, name.clone()),
+        Some((_, WhenFull::Refuse)) | None => {
+            return Err(unusable("nobody asked for a summary".into()));
+        }
+    };
+    let said = reply.text.trim();
+    if said.is_empty() {
+        return Err(unusable(format!("the summary by `{name}` is empty")));
+    }
+    if said.len() > most {
+        let what = format!("the summary by `{name}` has {} bytes, and may have {most}", said.len());
+        return Err(unusable(what));
+    }
+    let only = Audience::Only(turn.agent.clone());
+    let message = Message::text(Speaker::Assistant, name.clone(), format!("{HEADING}\n{said}"));
+    let message = Message { replaces: Some(place), ..message.to(only) };
+    let told = format!(
+        "`{}` is given a summary by `{name}` in place of what was said before; the journal has all of it",
+        turn.agent
+    );
+    Ok(vec![
+        Event::MessageAdded { turn: Some(turn.number), message, usage: reply.usage },
+        Event::Warned(Failure::new("conversation.summarised", told)),
+    ])
+}

@@ -1,0 +1,64 @@
+//! Wording: texts of a file with `${…}` in them, filled in for a run: what an agent is told to be, what
+//! it is told for a step, what a person is asked. A graph's steps fill in their own.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use crate::kernel::event::Failure;
+use crate::kernel::expression::{Scope, Template};
+use crate::kernel::plan::told_for;
+use crate::kernel::run::{Run, Turn};
+
+/// Whether a text has variables in it, or at least the escape for none.
+pub fn has_variables(text: &str) -> bool {
+    text.contains("${")
+}
+
+/// What is known everywhere in a workflow: `input` and `metadata`.
+struct Everywhere<'a> {
+    input: &'a Value,
+    metadata: Value,
+}
+
+impl Scope for Everywhere<'_> {
+    fn variable(&self, name: &str) -> Option<&Value> {
+        match (name == "input", name == "metadata") {
+            (true, _) => Some(self.input),
+            (false, true) => Some(&self.metadata),
+            (false, false) => None,
+        }
+    }
+
+    fn step(&self, _id: &str) -> Option<&Value> {
+        None
+    }
+}
+
+/// A text as it is for this run.
+pub(super) fn filled<'a>(run: &Run, text: &'a str) -> Result<Cow<'a, str>, Failure> {
+    if !has_variables(text) {
+        return Ok(Cow::Borrowed(text));
+    }
+    let metadata = serde_json::to_value(&run.metadata).unwrap_or_default();
+    let known = Everywhere { input: &run.input, metadata };
+    let filled = Template::parse(text).and_then(|template| template.fill(&known));
+    filled.map(Cow::Owned).map_err(|wrong| {
+        let what = format!("`{text}` cannot be filled in: {wrong}");
+        Failure::new(wrong.code, what)
+    })
+}
+
+/// What cannot be filled in of what the agent of `turn` is told.
+pub(super) fn wrong(run: &Run, turn: &Turn) -> Option<Failure> {
+    let agent = run.workflow.agents.get(&turn.agent)?;
+    if !turn.owes_reply() {
+        return None;
+    }
+    let placed = |failure: Failure| Failure {
+        message: format!("step `{}`: {}", turn.step, failure.message),
+        ..failure
+    };
+    let instructions = filled(run, &agent.instructions).err();
+    instructions.or_else(|| told_for(run, turn).and_then(Result::err)).map(placed)
+}
