@@ -23,7 +23,9 @@ pub(super) async fn entry(
     let is_told =
         |tool: &crate::kernel::workflow::Tool| tool.provider != "mcp" || tool.parameters.is_some();
     if workflow.tools.values().all(is_told) {
-        bound(loaded, workflow)?;
+        if let Some(problem) = unbound(loaded, workflow) {
+            return Err(problem);
+        }
         return Ok(Entry { workflow: Arc::clone(workflow), digest: loaded.digest.clone() });
     }
     let kept = data.join(FOLDER).join(format!("{}.json", loaded.digest));
@@ -45,14 +47,16 @@ pub(super) async fn entry(
             None => return Err(loaded.problem(&field, "mcp.unreachable", remedy)),
         },
     };
-    bound(loaded, &found)?;
+    if let Some(problem) = unbound(loaded, &found) {
+        return Err(problem);
+    }
     let digest = digest::of(&serde_json::to_value(&found).unwrap_or_default());
     Ok(Entry { workflow: Arc::new(found), digest })
 }
 
-/// Every gate is bound to tools that there are, now that the servers have told theirs: one that is
-/// not would let everything pass (K7).
-fn bound(loaded: &Loaded, workflow: &Workflow) -> Result<(), Problem> {
+/// A gate that is bound to a tool that there is not, now that the servers have told theirs: it would
+/// let everything pass (K7).
+fn unbound(loaded: &Loaded, workflow: &Workflow) -> Option<Problem> {
     for (index, gate) in workflow.gates.iter().enumerate() {
         let is_missing = |tool: &&String| !workflow.tools.contains_key(*tool);
         if let Some(tool) = gate.tools.iter().find(is_missing) {
@@ -62,14 +66,14 @@ fn bound(loaded: &Loaded, workflow: &Workflow) -> Result<(), Problem> {
                 gate.name,
                 names.join(", ")
             );
-            return Err(loaded.problem(&format!("/gates/{index}/tools"), "tool.unknown", wrong));
+            return Some(loaded.problem(&format!("/gates/{index}/tools"), "tool.unknown", wrong));
         }
         if gate.tools.is_empty() && gate.tags.is_empty() {
             let wrong = format!("gate `{}` is bound to no tool that there is", gate.name);
-            return Err(loaded.problem(&format!("/gates/{index}/tools"), "gate.unbound", wrong));
+            return Some(loaded.problem(&format!("/gates/{index}/tools"), "gate.unbound", wrong));
         }
     }
-    Ok(())
+    None
 }
 
 /// Written aside and renamed, so that a crash leaves the old one or the new one.

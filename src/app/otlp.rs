@@ -217,6 +217,10 @@ struct Posting {
 
 impl Posting {
     fn new(is_tls: bool) -> Result<Self, AppError> {
+        // A client wants to know how TLS is done, also where it does none.
+        if rustls::crypto::ring::default_provider().install_default().is_err() {
+            tracing::debug!("TLS was set up before");
+        }
         let timeout = TIMEOUTS.into_iter().find_map(|name| set(name)?.parse().ok());
         let mut builder = reqwest::Client::builder()
             .user_agent(concat!("holdpoint/", env!("CARGO_PKG_VERSION")))

@@ -103,7 +103,9 @@ pub(super) fn usage(request: &Request) -> String {
     let takes = if takes_decision(&schema) {
         "y or n".to_owned()
     } else if takes_gate(&schema) {
-        "y for this once, all for the rest of the run, n, or JSON to edit".to_owned()
+        let is_lasting = says(&schema["properties"]["decision"], "allow_for_run");
+        let all = if is_lasting { ", all for the rest of the run" } else { "" };
+        format!("y for this once{all}, n, or JSON to edit")
     } else if takes_verbs(&schema) {
         "happened, redo or abort".to_owned()
     } else if takes_words(request, &schema) {
@@ -293,9 +295,10 @@ mod tests {
             options: words.map(choice).to_vec(),
             ..Default::default()
         };
-        let value = |typed: &str| match read(&request, typed) {
-            Meaning::Value(value) => value,
-            other => panic!("{typed}: {other:?}"),
+        let value = |typed: &str| {
+            let meant = read(&request, typed);
+            let Meaning::Value(value) = meant else { panic!("{typed}: {meant:?}") };
+            value
         };
         assert_eq!(value("1"), json!({"decision": "approve"}));
         assert_eq!(

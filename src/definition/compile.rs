@@ -108,11 +108,16 @@ impl HumanFile {
             context: self.context.clone(),
             options: self.options.iter().map(OptionFile::choice).collect(),
             response_schema: self.response_schema.clone(),
-            patience: Patience {
-                remind_ms: self.remind.as_ref().and_then(|time| duration_ms(&time.0)),
-                to: self.to.clone(),
-                ..patience(self.deadline.as_ref(), self.on_timeout.as_ref())
-            },
+            patience: self.patience(),
+        }
+    }
+
+    /// How long it waits, and what happens then.
+    pub(super) fn patience(&self) -> Patience {
+        Patience {
+            remind_ms: self.remind.as_ref().and_then(|time| duration_ms(&time.0)),
+            to: self.to.clone(),
+            ..patience(self.deadline.as_ref(), self.on_timeout.as_ref())
         }
     }
 }

@@ -12,9 +12,9 @@ use serde_json::{Map, Value};
 use crate::definition::budgets::BudgetsFile;
 use crate::definition::conversation::ConversationFile;
 use crate::definition::gates::GateFile;
-use crate::definition::graph::GraphFile;
+use crate::definition::graph::{GraphFile, OptionsFromFile};
 use crate::definition::models::ModelFile;
-use crate::definition::patterns::{ConcurrentFile, GroupChatFile};
+use crate::definition::patterns::{ConcurrentFile, GroupChatFile, PlanExecuteFile};
 
 /// A Holdpoint workflow.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -67,6 +67,8 @@ pub(super) struct WorkflowFile {
     pub(super) concurrent: Option<ConcurrentFile>,
     /// With `pattern: group_chat`: who takes part, who says who is next, and when it ends.
     pub(super) group_chat: Option<GroupChatFile>,
+    /// With `pattern: plan_execute`: who plans, who carries the plan out, and where a person looks.
+    pub(super) plan_execute: Option<PlanExecuteFile>,
 }
 
 /// How the work goes from one to the next.
@@ -79,6 +81,7 @@ pub(super) enum PatternName {
     Graph,
     Concurrent,
     GroupChat,
+    PlanExecute,
 }
 
 /// Bounds of a run.
@@ -276,16 +279,18 @@ pub(super) struct StepFile {
 pub(super) struct HumanFile {
     /// What kind of decision.
     pub(super) kind: KindFile,
-    /// What is asked.
+    /// What is asked; in a graph, with `${…}` in it.
     #[schemars(length(min = 1))]
     pub(super) prompt: String,
-    /// Facts to decide by.
+    /// Facts to decide by; in a graph, with `${…}` in them.
     #[serde(default)]
     pub(super) context: Value,
-    /// What may be chosen.
+    /// What may be chosen, where it is known beforehand.
     #[serde(default)]
     #[schemars(length(max = 100))]
     pub(super) options: Vec<OptionFile>,
+    /// In a graph: what may be chosen, where it is found in the run.
+    pub(super) options_from: Option<OptionsFromFile>,
     /// The JSON Schema of the answer, where the kind's own is not enough.
     pub(super) response_schema: Option<Value>,
     /// How long it waits for an answer; for ever unless given.

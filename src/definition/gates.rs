@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::definition::file::{LengthOfTime, WorkflowFile};
+use crate::definition::compile::patience;
+use crate::definition::file::{LengthOfTime, OnTimeoutFile, WorkflowFile};
 use crate::definition::mcp;
 use crate::kernel::workflow::{Condition, Gate, Patience};
 use crate::kernel::{JUDGE_MS_DEFAULT, duration_ms};
@@ -28,6 +29,14 @@ pub(super) struct GateFile {
     pub(super) prompt: Option<String>,
     /// How long it waits for an answer; silence is a no. For ever unless given.
     pub(super) deadline: Option<LengthOfTime>,
+    /// What silence means at the deadline: `reject`, or `escalate_to` somebody else first.
+    pub(super) on_timeout: Option<OnTimeoutFile>,
+    /// How long after the asking, and then again and again, whoever should answer is reminded.
+    pub(super) remind: Option<LengthOfTime>,
+    /// Whom it is addressed to, by the names of their keys; whoever may see the run unless given.
+    #[serde(default)]
+    #[schemars(length(max = 32))]
+    pub(super) to: Vec<String>,
     /// How long *allow for this run* lasts; to the end of the run unless given.
     pub(super) allow_for: Option<LengthOfTime>,
 }
@@ -121,8 +130,9 @@ impl GateFile {
             when: self.when.iter().map(ConditionFile::compile).collect(),
             prompt: self.prompt.clone(),
             patience: Patience {
-                deadline_ms: self.deadline.as_ref().and_then(ms),
-                ..Patience::default()
+                remind_ms: self.remind.as_ref().and_then(ms),
+                to: self.to.clone(),
+                ..patience(self.deadline.as_ref(), self.on_timeout.as_ref())
             },
             allow_ms: self.allow_for.as_ref().and_then(ms),
         }

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::definition::file::{KindFile, LengthOfTime, OnTimeoutFile, OptionFile, RetryFile};
+use crate::definition::file::{HumanFile, LengthOfTime, OnTimeoutFile, RetryFile};
 
 /// Steps of every kind, and what they come to.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -71,7 +71,7 @@ pub(super) struct NodeFile {
     /// Nothing is done until something comes.
     pub(super) wait: Option<WaitFile>,
     /// A person's decision.
-    pub(super) human: Option<AskedFile>,
+    pub(super) human: Option<HumanFile>,
     /// Values that are taken out of what is there, by name, with `${…}` in them.
     pub(super) extract: Option<Map<String, Value>>,
     /// Another workflow's steps.
@@ -125,32 +125,6 @@ pub(super) struct WaitFile {
     pub(super) signal: Option<String>,
 }
 
-/// What a person decides.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct AskedFile {
-    /// What kind of decision.
-    pub(super) kind: KindFile,
-    /// What is asked, with `${…}` in it.
-    #[schemars(length(min = 1))]
-    pub(super) prompt: String,
-    /// Facts to decide by, with `${…}` in them.
-    #[serde(default)]
-    pub(super) context: Value,
-    /// What may be chosen, where it is known beforehand.
-    #[serde(default)]
-    #[schemars(length(max = 100))]
-    pub(super) options: Vec<OptionFile>,
-    /// What may be chosen, where it is found in the run.
-    pub(super) options_from: Option<OptionsFromFile>,
-    /// The JSON Schema of the answer, where the kind's own is not enough.
-    pub(super) response_schema: Option<Value>,
-    /// How long it waits for an answer; for ever unless given.
-    pub(super) deadline: Option<LengthOfTime>,
-    /// What silence means at the deadline; `reject` unless given.
-    pub(super) on_timeout: Option<OnTimeoutFile>,
-}
-
 /// Options that are found in the run. An item is called `option` in the texts.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -193,6 +167,30 @@ pub(super) struct PhaseGateFile {
     pub(super) attempts: Option<u32>,
     /// How long it waits for an answer; silence is a no. For ever unless given.
     pub(super) deadline: Option<LengthOfTime>,
+    /// What silence means at the deadline: `reject`, or `escalate_to` somebody else first.
+    pub(super) on_timeout: Option<OnTimeoutFile>,
+    /// How long after the asking, and then again and again, whoever should answer is reminded.
+    pub(super) remind: Option<LengthOfTime>,
+    /// Whom it is addressed to, by the names of their keys; whoever may see the run unless given.
+    #[serde(default)]
+    #[schemars(length(max = 32))]
+    pub(super) to: Vec<String>,
+}
+
+impl PhaseGateFile {
+    /// A gate of these modes, and everything else as it is unless given.
+    pub(super) fn of(mode: Modes) -> Self {
+        Self {
+            mode,
+            prompt: None,
+            redo: None,
+            attempts: None,
+            deadline: None,
+            on_timeout: None,
+            remind: None,
+            to: Vec::new(),
+        }
+    }
 }
 
 /// One mode, or several.

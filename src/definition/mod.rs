@@ -29,6 +29,8 @@ mod sub;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
+mod tests_gates;
+#[cfg(test)]
 mod tests_graph;
 #[cfg(test)]
 mod tests_words;

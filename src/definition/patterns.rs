@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::definition::file::{PatternName, WorkflowFile};
+use crate::definition::graph::PhaseGateFile;
 use crate::kernel::graph::Program;
 
 /// Several agents at the same time, and one that brings together what they said.
@@ -36,6 +37,33 @@ pub(super) struct GroupChatFile {
     pub(super) ends: Option<String>,
 }
 
+/// A plan that is made, reviewed, and carried out step by step.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PlanExecuteFile {
+    /// Who says the task again so that it can be planned; nobody unless given.
+    pub(super) improver: Option<String>,
+    /// Who plans: its reply is `{steps: [{title, details}]}`, unless it has an `output` of its own
+    /// in which `steps` is a list.
+    pub(super) planner: String,
+    /// Who looks at the plan before a person does; nobody unless given.
+    pub(super) reviewer: Option<String>,
+    /// Where a person looks at the plan; `{mode: plan_review}` unless given, `{mode: never}` where
+    /// nobody does.
+    pub(super) review: Option<PhaseGateFile>,
+    /// Who says which worker carries a step out, or `terminator` where nothing is left to do. Needed
+    /// where there are several workers.
+    pub(super) controller: Option<String>,
+    /// Who carries the steps out.
+    #[schemars(length(min = 1, max = 100))]
+    pub(super) workers: Vec<String>,
+    /// Where a person looks at each step; `{mode: [before_step, on_error]}` unless given.
+    pub(super) gate: Option<PhaseGateFile>,
+    /// The most steps that a plan may have; 20 unless given.
+    #[schemars(range(min = 1, max = 1_000))]
+    pub(super) max_steps: Option<u32>,
+}
+
 /// The program of a file whose pattern is a graph in short.
 pub(super) fn program(file: &WorkflowFile) -> Option<Program> {
     let steps = match file.pattern {
@@ -44,12 +72,13 @@ pub(super) fn program(file: &WorkflowFile) -> Option<Program> {
         PatternName::Sequential
         | PatternName::Coordinator
         | PatternName::Handoff
+        | PatternName::PlanExecute
         | PatternName::Graph => return None,
     };
     serde_json::from_value(json!({"steps": steps})).ok()
 }
 
-fn turn(agent: &str) -> Value {
+pub(super) fn turn(agent: &str) -> Value {
     json!({"id": agent, "task": {"agent": {"agent": agent}}})
 }
 

@@ -111,7 +111,7 @@ impl Source {
         if is_within && written.starts_with(text.lines().next().unwrap_or_default()) {
             problem.column += quote + at;
         } else if let Some((line, column)) = self.in_block(&problem, text, at) {
-            problem.excerpt = self.text.lines().nth(line).unwrap_or_default().to_owned();
+            self.text.lines().nth(line).unwrap_or_default().clone_into(&mut problem.excerpt);
             (problem.line, problem.column) = (line + 1, column + 1);
         }
         problem

@@ -129,8 +129,8 @@ fn steps_that_do_not_hold_together_are_refused() {
         ("    - {id: x, workflow: {file: nowhere.yaml}}\n", "workflow.unreadable"),
         ("    - {id: x, workflow: {file: chat.yaml}}\n", "workflow.pattern"),
     ] {
-        let (found, ..) = problem(steps);
-        assert_eq!(found, code, "{steps}");
+        let (found, line, _) = problem(steps);
+        assert_eq!((found, line), (code, 1), "{steps}");
     }
 }
 

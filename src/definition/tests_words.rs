@@ -6,7 +6,7 @@ use crate::kernel::{Bound, WhenFull, Workflow};
 
 const GOOD: &str = "\
 name: letter
-input: {type: object, properties: {name: {type: string}}, required: [name]}
+input: {type: object, properties: {name: {type: string}}, required: [name], additionalProperties: false}
 conversation: {max_bytes: 4000, when_full: {summarise: scribe}}
 models:
   default: {provider: scripted, script: [{say: hello}]}
@@ -47,9 +47,9 @@ fn what_is_right_means_what_it_says() {
 #[test]
 fn what_is_wrong_is_told_with_its_place() {
     for (from, to, code, line, column) in [
-        ("of ${metadata.team ?? 'sales'}", "of ${step.team}", "variable.unknown", 13, 38),
-        ("to ${input.name} of", "to ${input.nme} of", "variable.unknown", 13, 22),
-        ("'Write to ${input.name}.'", "'Write to ${inptu}.'", "variable.unknown", 17, 39),
+        ("of ${metadata.team ?? 'sales'}", "of ${step.team}", "variable.unknown", 13, 39),
+        ("to ${input.name} of", "to ${input.nme} of", "field.unknown", 13, 0),
+        ("'Write to ${input.name}.'", "'Write to ${inptu}.'", "variable.unknown", 17, 41),
         ("it to ${input.name}?", "it to ${input.}?", "expression.syntax", 18, 0),
         ("{summarise: scribe}", "{summarise: scrib}", "agent.unknown", 3, 56),
         ("max_bytes: 4000", "max_bytes: 4", "field.range", 3, 27),

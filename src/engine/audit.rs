@@ -212,6 +212,11 @@ fn entry(head: &Head, recorded: &Recorded, open: &mut Open) -> Option<AuditEntry
             entry.action = "failed";
             entry.note = format!("{} [{}]", failure.message, failure.code);
         }
+        // A deed of which nobody will know whether it was done, but for this.
+        Event::Warned(failure) if failure.code == "tool.cut_off" => {
+            entry.action = "cut_off";
+            entry.note.clone_from(&failure.message);
+        }
         Event::Completed => entry.action = "completed",
         Event::StepStarted { turn, agent, judges: Some(judging), .. } => {
             judges.insert(*turn, (agent.clone(), judging.call.clone()));

@@ -65,8 +65,18 @@ impl Engine {
         {
             tracing::warn!(run.id = %lease.run, %error, "lease could not be given back");
         }
-        for (_, task) in hot.work.drain() {
-            task.abort();
+        // A call whose step was stopped is let finish while the run goes on: its outcome is wanted.
+        let loose = &hot.run.loose;
+        let is_loose = |key: &WorkKey| match key {
+            WorkKey::Call { turn, call } => {
+                loose.iter().any(|(of, known)| of == turn && known.id == *call)
+            }
+            WorkKey::Reply { .. } => false,
+        };
+        for (key, task) in hot.work.drain() {
+            if !is_loose(&key) {
+                task.abort();
+            }
         }
     }
 

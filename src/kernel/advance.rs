@@ -12,6 +12,7 @@ use crate::kernel::evolve::{Corruption, begin, evolve};
 use crate::kernel::gate::{self, Next, Wish};
 use crate::kernel::graph;
 use crate::kernel::id::RunId;
+use crate::kernel::loose;
 use crate::kernel::message::{ToolCall, readable};
 use crate::kernel::pattern::{self, Move};
 use crate::kernel::reply;
@@ -65,13 +66,12 @@ pub fn start(
 
 /// Takes a command all the way to rest. A refused one leaves the run as it was (K1).
 pub fn apply(run: &mut Run, command: &Command, now: Millis) -> Result<Decision, Declined> {
-    let mut events = match decide(run, command, now)? {
+    let decided = match decide(run, command, now)? {
         Decision::Events(events) => events,
         repeat @ Decision::Repeat { .. } => return Ok(repeat),
     };
-    for event in &events {
-        evolve(run, event, now)?;
-    }
+    let mut events = Vec::with_capacity(decided.len());
+    fold(run, decided, now, &mut events)?;
     settle(run, now, &mut events)?;
     Ok(Decision::Events(events))
 }
@@ -82,11 +82,26 @@ fn settle(run: &mut Run, now: Millis, events: &mut Vec<Event>) -> Result<(), Cor
         if more.is_empty() {
             return Ok(());
         }
-        for event in &more {
-            evolve(run, event, now)?;
-        }
-        events.extend(more);
+        fold(run, more, now, events)?;
     }
+}
+
+/// Folds events in, each after what must be said before it.
+fn fold(
+    run: &mut Run,
+    more: Vec<Event>,
+    now: Millis,
+    events: &mut Vec<Event>,
+) -> Result<(), Corruption> {
+    for event in more {
+        for warning in loose::before(run, &event) {
+            evolve(run, &warning, now)?;
+            events.push(warning);
+        }
+        evolve(run, &event, now)?;
+        events.push(event);
+    }
+    Ok(())
 }
 
 /// What follows of itself, one step of it; nothing, when the run is at rest.

@@ -13,7 +13,7 @@ use crate::kernel::command::{AttemptFault, Command, Refusal, ToolFault};
 use crate::kernel::event::{Closing, Event, Failure, Version};
 use crate::kernel::graph;
 use crate::kernel::judging;
-use crate::kernel::message::readable;
+use crate::kernel::message::{ToolCall, readable};
 use crate::kernel::plan::may_repeat;
 use crate::kernel::principal::Principal;
 use crate::kernel::question::{Kind, OnTimeout, Origin, Question};
@@ -190,7 +190,9 @@ fn tool_returned(
     call_id: &str,
     outcome: &Result<Value, ToolFault>,
 ) -> Result<Vec<Event>, Refusal> {
-    let turn = run.turns.get(&number).ok_or(Refusal::Stale)?;
+    let Some(turn) = run.turns.get(&number) else {
+        return came_home_late(run, number, call_id, outcome);
+    };
     let mut waiting = turn.calls.iter().filter_map(|open| match open.waits {
         CallWaits::Tool(safety) if open.call.id == call_id => Some((open, safety)),
         CallWaits::Tool(_) | CallWaits::Person(_) | CallWaits::Judge(_) | CallWaits::Nobody => None,
@@ -212,6 +214,25 @@ fn tool_returned(
             let why = format!("The call of `{tool}` was cut off: {what}.");
             return Ok(vec![Event::Asked(lost_outcome(turn, open, ordinal, &why))]);
         }
+        Err(fault) => (wrong(&fault.failure.code, &fault.failure.message), true),
+    };
+    Ok(vec![Event::ToolReturned { turn: number, call_id: call_id.to_owned(), value, failed }])
+}
+
+/// The outcome of a call whose step was stopped meanwhile: it is taken down, and nothing follows.
+fn came_home_late(
+    run: &Run,
+    number: u32,
+    call_id: &str,
+    outcome: &Result<Value, ToolFault>,
+) -> Result<Vec<Event>, Refusal> {
+    let is_it = |(turn, call): &&(u32, ToolCall)| *turn == number && call.id == call_id;
+    run.loose.iter().find(is_it).ok_or(Refusal::Stale)?;
+    let is_large =
+        |value: &Value| schema::is_too_deep(value) || readable(value).len() > REPLY_BYTES_MAX;
+    let (value, failed) = match outcome {
+        Ok(value) if is_large(value) => (wrong("tool.too_large", "the outcome is too large"), true),
+        Ok(value) => (value.clone(), false),
         Err(fault) => (wrong(&fault.failure.code, &fault.failure.message), true),
     };
     Ok(vec![Event::ToolReturned { turn: number, call_id: call_id.to_owned(), value, failed }])

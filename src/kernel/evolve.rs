@@ -14,7 +14,7 @@ use crate::kernel::graph;
 use crate::kernel::heard::{asked, close, heard};
 use crate::kernel::id::RunId;
 use crate::kernel::judging;
-use crate::kernel::message::{Audience, Message, Speaker, readable};
+use crate::kernel::message::{Audience, Message, Speaker, ToolCall, readable};
 use crate::kernel::question::{OnTimeout, Question, Verdict};
 use crate::kernel::run::{CallWaits, Ending, Heard, Last, OpenCall, Run, Status, Turn};
 use crate::kernel::time::Millis;
@@ -102,6 +102,7 @@ pub fn begin(id: RunId, workflow: Arc<Workflow>, started: &Started, at: Millis) 
         spent_before: started.spent_before,
         extensions: Extensions::default(),
         abandoned: Vec::new(),
+        loose: Vec::new(),
         trace: started.trace.clone(),
     }
 }
@@ -163,7 +164,11 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
         }
         Event::ToolReturned { turn, call_id, value, failed } => {
             run.failed_calls += u32::from(*failed);
-            tool_returned(run, *turn, call_id, value, failed.then_some("tool.failed"))?;
+            let is_it = |(of, call): &(u32, ToolCall)| of == turn && call.id == *call_id;
+            match run.loose.iter().position(is_it) {
+                Some(place) => drop(run.loose.remove(place)),
+                None => tool_returned(run, *turn, call_id, value, failed.then_some("tool.failed"))?,
+            }
         }
         Event::HandedOff { turn, call_id, to, .. } => {
             let number = *turn;
@@ -425,6 +430,7 @@ fn finish(run: &mut Run, status: Status) {
     let left = std::mem::take(&mut run.turns).into_values();
     run.abandoned = left.filter_map(|turn| Some((turn.agent, turn.memo?))).collect();
     run.graph = graph::State::default();
+    run.loose.clear();
     for question in std::mem::take(&mut run.questions).into_values() {
         let index = usize::try_from(question.ordinal).unwrap_or(usize::MAX).wrapping_sub(1);
         if let Some(ending) = run.endings.get_mut(index) {

@@ -119,7 +119,6 @@ fn question(run: &Run, wish: Wish<'_>, tool: &Tool, gates: &[&Gate]) -> Option<D
         gates.iter().filter_map(|gate| Some((gate, reasons(gate, run, wish)?))).collect();
     let (first, _) = stops.first()?;
     let always = stops.iter().any(|(gate, _)| gate.when.is_empty());
-    let shortest = stops.iter().filter_map(|(gate, _)| gate.patience.deadline_ms).min();
     let names: Vec<_> = stops.iter().map(|(gate, _)| gate.name.clone()).collect();
     let why: Vec<_> = stops.iter().flat_map(|(_, reasons)| reasons.clone()).collect();
     let asked = first.prompt.clone();
@@ -145,8 +144,27 @@ fn question(run: &Run, wish: Wish<'_>, tool: &Tool, gates: &[&Gate]) -> Option<D
         context,
         options: Vec::new(),
         schema: Some(schema(tool, !always)),
-        patience: Patience { deadline_ms: shortest, ..Patience::default() },
+        patience: strictest(stops.iter().map(|(gate, _)| &gate.patience)),
     })
+}
+
+/// The terms of several gates as one: the shortest deadline with what silence means there, the most
+/// frequent reminder, everybody to whom any of them is addressed.
+fn strictest<'a>(all: impl Iterator<Item = &'a Patience> + Clone) -> Patience {
+    let timed = all.clone().filter(|patience| patience.deadline_ms.is_some());
+    let first = timed.min_by_key(|patience| patience.deadline_ms);
+    let mut to: Vec<String> = Vec::new();
+    for name in all.clone().flat_map(|patience| &patience.to) {
+        if !to.contains(name) {
+            to.push(name.clone());
+        }
+    }
+    Patience {
+        deadline_ms: first.and_then(|patience| patience.deadline_ms),
+        on_timeout: first.map(|patience| patience.on_timeout.clone()).unwrap_or_default(),
+        remind_ms: all.filter_map(|patience| patience.remind_ms).min(),
+        to,
+    }
 }
 
 /// How long a tool is allowed that is allowed now: as long as the strictest of its gates says.

@@ -34,6 +34,7 @@ pub mod graph;
 mod heard;
 mod id;
 mod judging;
+mod loose;
 mod message;
 pub mod pattern;
 mod plan;

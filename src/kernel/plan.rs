@@ -155,8 +155,8 @@ fn asked_for(run: &Run, turn: &Turn) -> Option<AgentInput> {
 /// What the agent of `turn` is told for its step, if it is told something.
 pub(super) fn told_for(run: &Run, turn: &Turn) -> Option<Result<String, Failure>> {
     let text = match (&run.workflow.pattern, turn.purpose) {
-        // A judge's was written when it was called.
-        (_, Purpose::Judgement) => return turn.prompt.clone().map(Ok),
+        // A graph has filled it in when the step began, a judge's was written when it was called.
+        (Pattern::Graph(_), _) | (_, Purpose::Judgement) => return turn.prompt.clone().map(Ok),
         (Pattern::Coordinator { synthesis, .. }, Purpose::Synthesis) => Some(synthesis),
         (Pattern::Sequential { steps }, _) => {
             steps.iter().find(|step| step.id == turn.step).and_then(|step| match &step.work {
@@ -164,8 +164,6 @@ pub(super) fn told_for(run: &Run, turn: &Turn) -> Option<Result<String, Failure>
                 Work::Human(_) => None,
             })
         }
-        // A graph has filled it in when the step began.
-        (Pattern::Graph(_), _) => return turn.prompt.clone().map(Ok),
         (Pattern::Coordinator { .. } | Pattern::Handoff(_), _) => None,
     };
     text.map(|text| wording::filled(run, text).map(Cow::into_owned))

@@ -403,7 +403,7 @@ impl Question {
             (Some((_, option)), None) => Some(Value::String(option.id.clone())),
             // K7: what could mean either of two is neither.
             (Some(_), Some(_)) => None,
-            (None, _) => schema.read_plain(text),
+            (None, _) => schema.read_plain(text).or_else(|| object_in(text)),
         }
     }
 
@@ -422,6 +422,11 @@ impl Question {
         };
         Mismatch { at: mismatch.at, expected }
     }
+}
+
+/// An object that was written out as text: whoever has only text to give can say all of it so.
+fn object_in(text: &str) -> Option<Value> {
+    if text.starts_with('{') { serde_json::from_str(text).ok() } else { None }
 }
 
 fn user_turn_schema() -> Value {

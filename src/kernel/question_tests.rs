@@ -128,6 +128,56 @@ fn a_typed_answer_may_come_as_plain_text() {
 }
 
 #[test]
+fn plain_text_is_read_into_simple_schemas_before_it_is_refused() {
+    let cases = [
+        (json!({"type": "integer"}), "30", Some(json!(30))),
+        (json!({"type": "integer"}), " -4 ", Some(json!(-4))),
+        (json!({"type": "integer"}), "2.5", None),
+        (json!({"type": "integer"}), "99999999999999999999", None),
+        (json!({"type": "number"}), "2.5", Some(json!(2.5))),
+        (json!({"type": "number", "maximum": 3}), "3.5", None),
+        (json!({"type": "number"}), "NaN", None),
+        (json!({"type": "number"}), "1e999", None),
+        (json!({"type": "number"}), "", None),
+        (json!({"type": "boolean"}), "Yes", Some(json!(true))),
+        (json!({"type": "boolean"}), "false", Some(json!(false))),
+        (json!({"type": "boolean"}), "perhaps", None),
+        (json!({"type": "array", "items": {"type": "integer"}}), "[1, 2]", Some(json!([1, 2]))),
+        (json!({"type": "object", "required": ["n"]}), "{\"n\": 1}", Some(json!({"n": 1}))),
+        (json!({"type": "object", "required": ["n"]}), "{\"m\": 1}", None),
+        (json!({"type": "object"}), "n: 1", None),
+    ];
+    for (schema, text, expected) in cases {
+        let mut asked = question(Kind::Clarification);
+        asked.schema = Some(schema.clone());
+        assert_eq!(asked.read(&json!(text)).ok(), expected, "{text:?} into {schema}");
+    }
+}
+
+#[test]
+fn a_decision_with_a_note_may_be_written_out_as_text() {
+    let asked = question(Kind::Approval);
+    let text = "{\"decision\": \"reject\", \"note\": \"not yet\"}";
+    assert_eq!(asked.read(&json!(text)), Ok(json!({"decision": "reject", "note": "not yet"})));
+    for text in
+        ["{\"decision\": \"sure\"}", "{\"approve\": true}", "{\"decision\": \"approve\"", "{}"]
+    {
+        assert!(asked.read(&json!(text)).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn what_fits_as_it_is_stays_as_it_is() {
+    let mut asked = question(Kind::Clarification);
+    asked.schema = Some(json!({"type": ["string", "integer"]}));
+    assert_eq!(asked.read(&json!("30")), Ok(json!("30")));
+    assert_eq!(asked.read(&json!(30)), Ok(json!(30)));
+    let mut asked = question(Kind::Selection);
+    asked.options = vec![option("2", "Two"), option("1", "One")];
+    assert_eq!(asked.read(&json!("2")), Ok(json!("2")), "an id before a place");
+}
+
+#[test]
 fn the_users_turn_takes_text_an_empty_list_or_the_verb_end() {
     let mut asked = question(Kind::Clarification);
     asked.origin = Origin::UserTurn;

@@ -88,6 +88,9 @@ pub struct Run {
     pub extensions: Extensions,
     /// Once it is over before its time: agents that still work for it, with what they noted.
     pub abandoned: Vec<(String, Value)>,
+    /// Calls whose step was stopped while they were being made, by turn: nothing follows from them,
+    /// but what comes of them is taken down.
+    pub loose: Vec<(u32, ToolCall)>,
     /// Where its graph stands, if its workflow is one.
     pub graph: graph::State,
     /// The trace that its caller was in.

@@ -99,11 +99,17 @@ const scenes = {
     await bob.getByRole("link", { name: "Send this message?" }).click();
     await bob.getByLabel("Note").waitFor();
     await ada.getByLabel("Note").fill("I am still thinking");
+    const stale = await formOf(ada);
     await bob.getByRole("button", { name: "Reject" }).click();
     await bob.getByText("You answered this").waitFor();
 
     await ada.getByText("bob answered this").waitFor();
     assert.equal(await ada.getByRole("button", { name: "Approve" }).count(), 0, "the form is gone");
+    // A form that was on its way is told the same, and changes nothing.
+    const [pass] = await ada.context().cookies(`${server.url}/console`);
+    const late = await post(server, stale.action, { ...stale.fields, decision: "approve" }, { cookie: `${pass.name}=${pass.value}` });
+    assert.equal(late.status, 409);
+    assert.match(late.text, /came too late and was not taken[^]*<strong>bob<\/strong> answered this/);
     await shoot(ada, "request-closed-elsewhere");
   },
 
@@ -165,6 +171,7 @@ const scenes = {
   async every_view_fits_a_phone({ server, browser }) {
     const page = await browser.person(server, { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true, deviceScaleFactor: 2 });
     const runs = await cast(page, server);
+    runs.plan = await startRun(page, server, "research_task", say("Measure the dust."));
     for (const [name, path] of views(runs)) {
       await page.goto(`${server.url}/console/${path}`);
       const [wide, fits] = await page.evaluate(() => [document.documentElement.scrollWidth, window.innerWidth]);
@@ -302,6 +309,7 @@ const scenes = {
     await page.goto(`${server.url}/console/inbox`);
     await accessible(page, "an empty inbox");
     const runs = await cast(page, server);
+    runs.plan = await startRun(page, server, "research_task", say("Measure the dust."));
     for (const [name, path] of views(runs)) {
       await page.goto(`${server.url}/console/${path}`);
       await page.evaluate(() => { for (const details of document.querySelectorAll("details")) details.open = true; });
@@ -482,6 +490,9 @@ function views(runs) {
     ["request-form", request(runs.form)],
     ["request-tool", request(runs.tool)],
     ["request-answered", request(runs.done)],
+    ["request-plan", request(runs.plan)],
+    ["request-plan-edit", `${request(runs.plan)}?edit=modify`],
+    ["run-graph", `runs/${runs.plan}`],
     ["run-waiting", `runs/${runs.selection}`],
     ["run-completed", `runs/${runs.done}`],
     ["runs", "runs"],

@@ -169,6 +169,7 @@ async function finished(page, run) {
 async function picture(page, name) {
   await page.evaluate(() => {
     document.activeElement?.blur();
+    window.scrollTo(0, 0);
     // The foot of a page is for scrolling past.
     document.querySelector("main").style.paddingBottom = "1rem";
   });
@@ -178,8 +179,9 @@ async function picture(page, name) {
 /** A picture of a run's page in one column, down to the end of what was said. */
 async function story(page, name) {
   await page.setViewportSize(COLUMN);
+  await page.evaluate(() => window.scrollTo(0, 0));
   const box = await page.locator("#run .split > div").first().boundingBox();
-  const clip = { x: 0, y: 0, width: COLUMN.width, height: Math.ceil(box.y + box.height) + 8 };
+  const clip = { x: 0, y: 0, width: COLUMN.width, height: Math.floor(box.y + box.height) - 2 };
   await shoot(page, name, { fullPage: true, clip });
   await page.setViewportSize(WINDOW.viewport);
 }

@@ -250,9 +250,35 @@ fn assert_asked<'a>(asked: &'a Value, call: &Value) -> &'a str {
         (&asked["item_id"], &asked["output_index"]),
         (&call["item"]["id"], &call["output_index"])
     );
-    assert!(asked["request_type"].is_string() && asked["request_schema"].is_object());
+    assert!(asked["request_type"].is_string());
+    // Its page's form is made from this, and shows the first word before anybody has chosen.
+    let words = &asked["request_schema"]["properties"]["decision"]["enum"];
+    assert_eq!(*words, json!(["reject", "approve"]));
     assert!(asked["timestamp"].is_string());
     asked["request_id"].as_str().unwrap()
+}
+
+/// What the page of release 1.0.0b261022 really sends.
+#[test]
+fn devui_s_page_as_it_was_released_is_understood() {
+    let (_here, server) = server();
+    let caller = Caller::new(server.address());
+    let session = caller.post("/v1/conversations", &json!({"metadata": {"name": "x"}})).ok();
+    let session = session["id"].as_str().unwrap();
+    // The only field of a form, as an object with that field, as a text.
+    let wish = entity(&json!("{\"input\":\"Tell Ada.\"}"), Some(session));
+    let events = caller.events("POST", "/v1/responses", &wish);
+    let asked = events.iter().find(|sse| sse.kind() == "response.request_info.requested");
+    let asked = &asked.unwrap().data;
+    assert_eq!(asked["request_data"]["conversation"][0]["text"], "Tell Ada.");
+    // A message that does not say whose it is, with the fields of the form.
+    let responses = json!({asked["request_id"].as_str().unwrap(): {"decision": "approve"}});
+    let content = json!([{"type": "workflow_hil_response", "responses": responses}]);
+    let items = json!([{"type": "message", "content": content}]);
+    let told = caller.events("POST", "/v1/responses", &entity(&items, Some(session)));
+    assert_eq!(told.last().unwrap().data["response"]["status"], "completed");
+    let said = told.last().unwrap().data["response"]["output"].to_string();
+    assert!(said.contains("Sent: Tell Ada."), "{said}");
 }
 
 #[test]
@@ -284,7 +310,14 @@ fn devui_s_pages_say_what_is_here() {
     assert_eq!(found.unwrap()["type"], "workflow");
     let info = caller.get("/v1/entities/event_planning/info").ok();
     assert!(info["executors"].as_array().unwrap().contains(&json!("venue")), "{info}");
-    assert!(info["input_schema"].is_object() && info["workflow_dump"].is_object(), "{info}");
+    let dump = &info["workflow_dump"];
+    assert!(info["input_schema"].is_object() && dump["max_iterations"].is_u64(), "{info}");
+    assert_eq!(dump["start_executor_id"], "event_coordinator");
+    assert_eq!(dump["executors"]["venue"]["id"], "venue");
+    let edges = dump["edge_groups"][0]["edges"].as_array().unwrap();
+    let is_there =
+        |edge: &Value| edge["source_id"] == "event_coordinator" && edge["target_id"] == "venue";
+    assert!(edges.iter().any(is_there), "{dump}");
     let agents = caller.get("/v1/agents").ok();
     for field in ["id", "name", "instructions", "model"] {
         assert!(agents[0][field].is_string(), "{agents}");

@@ -1,4 +1,4 @@
-//! A collector: it takes traces as OTLP over HTTP has them, reads the protobuf, and keeps the spans.
+//! A collector: it takes traces as OTLP has them, over HTTP or gRPC, and keeps the spans.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -8,7 +8,12 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::routing::post;
-use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{
+    TraceService, TraceServiceServer,
+};
+use opentelemetry_proto::tonic::collector::trace::v1::{
+    ExportTraceServiceRequest, ExportTraceServiceResponse,
+};
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message as _;
@@ -67,6 +72,19 @@ impl Collector {
         Self { url, inner }
     }
 
+    /// The same over gRPC.
+    pub(crate) async fn start_grpc() -> Self {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let collector = Self { url, inner: Arc::default() };
+        let service = TraceServiceServer::new(collector.clone());
+        let served = tonic::transport::Server::builder()
+            .add_service(service)
+            .serve_with_incoming(tonic::transport::server::TcpIncoming::from(listener));
+        tokio::spawn(async move { served.await.unwrap() });
+        collector
+    }
+
     /// Everything that has come so far.
     pub(crate) fn spans(&self) -> Vec<Told> {
         self.inner.spans.lock().unwrap().clone()
@@ -98,8 +116,32 @@ pub(crate) fn names(spans: &[Told]) -> Vec<String> {
 }
 
 async fn take(State(inner): State<Arc<Inner>>, body: Bytes) {
-    let request = ExportTraceServiceRequest::decode(body.clone()).unwrap();
-    inner.raw.lock().unwrap().extend_from_slice(&body);
+    inner.keep(ExportTraceServiceRequest::decode(body.clone()).unwrap(), &body);
+}
+
+#[tonic::async_trait]
+impl TraceService for Collector {
+    async fn export(
+        &self,
+        request: tonic::Request<ExportTraceServiceRequest>,
+    ) -> Result<tonic::Response<ExportTraceServiceResponse>, tonic::Status> {
+        let request = request.into_inner();
+        let body = request.encode_to_vec();
+        self.inner.keep(request, &body);
+        Ok(tonic::Response::new(ExportTraceServiceResponse::default()))
+    }
+}
+
+impl Inner {
+    fn keep(&self, request: ExportTraceServiceRequest, body: &[u8]) {
+        self.raw.lock().unwrap().extend_from_slice(body);
+        self.spans.lock().unwrap().extend(read(request));
+        self.came.notify_waiters();
+    }
+}
+
+fn read(request: ExportTraceServiceRequest) -> Vec<Told> {
+    let mut told = Vec::new();
     let text = |value: Option<Value>| match value {
         Some(Value::StringValue(text)) => text,
         Some(Value::IntValue(number)) => number.to_string(),
@@ -113,8 +155,8 @@ async fn take(State(inner): State<Arc<Inner>>, body: Bytes) {
             let about = span.attributes.iter().cloned();
             let about = about.map(|it| (it.key, text(it.value.and_then(|value| value.value))));
             let about = about.collect();
-            inner.spans.lock().unwrap().push(Told { service: service.clone(), about, span });
+            told.push(Told { service: service.clone(), about, span });
         }
     }
-    inner.came.notify_waiters();
+    told
 }

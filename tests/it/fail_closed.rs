@@ -115,7 +115,8 @@ impl Gate {
             gates = format!("{}{comma}{beside}", gates.trim_end_matches(']'));
         }
         let own = if gates.contains("judge") { ", judge: {}" } else { "" };
-        let cast = ["worker", "planner", "ghost"].into_iter().filter(|name| self.steps.contains(name));
+        let cast =
+            ["worker", "planner", "ghost"].into_iter().filter(|name| self.steps.contains(name));
         let cast: Vec<_> = cast.map(|name| format!("{name}: {{tools: [act]}}")).collect();
         let cast = if cast.is_empty() { "none: {}".to_owned() } else { cast.join(", ") };
         let idle = if cast == "none: {}" { ", {agent: none}" } else { "" };
@@ -208,7 +209,8 @@ impl<'a> Stage<'a> {
 
     fn question(&self) -> Question {
         let waiting = self.told.iter().rev().find_map(|told| told.waiting.clone());
-        waiting.unwrap_or_else(|| panic!("{}: {:?}", self.gate.name, self.told)).questions[0].clone()
+        waiting.unwrap_or_else(|| panic!("{}: {:?}", self.gate.name, self.told)).questions[0]
+            .clone()
     }
 
     fn request(&self, value: Value) -> AnswerRequest {
@@ -391,8 +393,12 @@ async fn page() -> String {
         if let Some(first) = name.get_mut(..1) {
             first.make_ascii_uppercase();
         }
-        write!(page, "\n## {name}\n\nGuards {}.\n\n| what goes wrong | what happens |\n|---|---|\n", gate.guards)
-            .unwrap();
+        write!(
+            page,
+            "\n## {name}\n\nGuards {}.\n\n| what goes wrong | what happens |\n|---|---|\n",
+            gate.guards
+        )
+        .unwrap();
         for (column, cell) in COLUMNS.iter().zip(cells) {
             writeln!(page, "| {column} | {cell} |").unwrap();
         }
@@ -408,5 +414,8 @@ async fn the_page_of_what_fails_closed_is_what_was_seen() {
         fs::write(path, &page).unwrap();
     }
     let written = fs::read_to_string(path).unwrap_or_default();
-    assert!(written == page, "docs/fail-closed.md is out of date: run again with HOLDPOINT_BLESS=1");
+    assert!(
+        written == page,
+        "docs/fail-closed.md is out of date: run again with HOLDPOINT_BLESS=1"
+    );
 }

@@ -9,7 +9,7 @@ use holdpoint::kernel::graph::{Opening, Outcome, Point};
 use holdpoint::kernel::workflow::Safety;
 use holdpoint::kernel::{
     Audience, Choice, Closing, Event, Failure, Judging, Kind, Message, Millis, OnTimeout, Origin,
-    Purpose, Question, RunId, Speaker, Spent, Started, ToolCall, Usage,
+    Purpose, Question, RunId, Speaker, Spent, Started, ToolCall, Trace, Usage,
 };
 use holdpoint::ports::{Head, HeadStatus, KeyRow, SessionRow};
 use holdpoint::store::codec::{self, StoredHead};
@@ -241,6 +241,23 @@ fn what_a_caller_went_on_from_is_written_as_it_always_was() {
     ];
     let record = codec::seal_events(&key, Millis(1_700_000_000_000), &events).unwrap();
     let stored = golden("v1-entry-from.bin", &record);
+    let read = codec::unseal_events(&key, &stored, 1).unwrap();
+    assert_eq!(read.iter().map(|recorded| recorded.event.clone()).collect::<Vec<_>>(), events);
+}
+
+#[test]
+fn a_trace_and_a_summary_are_written_as_they_always_were() {
+    let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".to_owned();
+    let trace = Trace { parent, state: "vendor=7".into() };
+    let said = Message::text(Speaker::Assistant, "scribe", "Summary of what was said before:\nx");
+    let summary = Message { replaces: Some(3), ..said.to(Audience::Only("planner".into())) };
+    let events = vec![
+        Event::Started(Started { trace: Some(trace), ..started() }),
+        Event::MessageAdded { turn: Some(2), message: summary, usage: Usage::default() },
+    ];
+    let key = keys::entry(&keys::pack(&run()).unwrap(), 1);
+    let record = codec::seal_events(&key, Millis(1_700_000_000_000), &events).unwrap();
+    let stored = golden("v1-entry-trace.bin", &record);
     let read = codec::unseal_events(&key, &stored, 1).unwrap();
     assert_eq!(read.iter().map(|recorded| recorded.event.clone()).collect::<Vec<_>>(), events);
 }

@@ -298,6 +298,67 @@ async fn s2_the_configuration_matrix_of_the_control_phase() {
     assert_eq!(asked_in(&never, plan).await, [delete]);
 }
 
+/// A planning phase alone: the planner looks something up first, and one worker does the rest.
+fn planning(review: &str, gates: &str) -> String {
+    let has_judge = gates.contains("auditor");
+    let auditor = if has_judge { ", auditor: {}" } else { "" };
+    let rules =
+        "      - {agent: auditor, when: {last_contains: odd}, output: {ask: true, reason: Odd.}}
+      - {agent: auditor, output: {ask: false, reason: Plain.}}\n";
+    let rules = if has_judge { rules } else { "" };
+    format!(
+        "\
+name: research_task
+models:
+  m:
+    provider: scripted
+    script:
+      - {{agent: planner, turn: 1, call: [{{tool: search, arguments: {{q: '{{{{first_user}}}}'}}}}]}}
+      - {{agent: planner, output: {{steps: [{{title: Walk}}]}}}}
+{rules}      - {{say: Done.}}
+tools: {{search: {{provider: scripted, settings: {{returns: a map}}}}}}
+agents: {{planner: {{tools: [search]}}, worker: {{}}{auditor}}}
+gates: {gates}
+pattern: plan_execute
+plan_execute: {{planner: planner, workers: [worker], gate: {{mode: never}}, review: {{mode: {review}}}}}
+"
+    )
+}
+
+#[tokio::test]
+async fn s2_the_configuration_matrix_of_the_planning_phase() {
+    let smart =
+        "[{name: smart, tools: [search], when: [{keywords: [production]}, {judge: auditor}]}]";
+    let (review, call) = ("planning plan_review", "planning[1]/planner tool_approval");
+    for (mode, gates, input, expected) in [
+        // Without people at all.
+        ("never", "[]", "Plan production.", vec![]),
+        // A mandatory checkpoint after planning.
+        ("plan_review", "[]", "Plan production.", vec![review]),
+        // Escalation during planning: by a rule, by the judge, and not at all.
+        ("never", smart, "Plan production.", vec![call]),
+        ("never", smart, "Plan something odd.", vec![call]),
+        ("never", smart, "Plan a walk.", vec![]),
+        // Both.
+        ("plan_review", smart, "Plan something odd.", vec![call, review]),
+    ] {
+        let file = planning(mode, gates);
+        let (mut play, mut events) =
+            Play::start_with("research_task", Way::Straight, input, Some(&file)).await;
+        let mut asked = Vec::new();
+        while names(&events).last() == Some(&"status") {
+            let request = only(&events);
+            let kind =
+                request.kind().as_str_name().trim_start_matches("REQUEST_KIND_").to_lowercase();
+            let yes = if kind == "plan_review" { "approve" } else { "allow_once" };
+            asked.push(format!("{} {kind}", request.source_step));
+            events = play.answer(&events, json!(yes)).await;
+        }
+        assert_eq!(names(&events).last(), Some(&"completed"), "{mode} {gates} {input}");
+        assert_eq!(asked, expected, "{mode} {gates} {input}");
+    }
+}
+
 #[tokio::test]
 async fn s2_an_error_is_a_persons_to_decide() {
     let (mut play, events) = Play::start("research_task", Way::Straight, "Go.").await;
@@ -386,4 +447,44 @@ async fn s4_is_answered_through_other_doors_than_it_was_started_from() {
     assert_eq!(told.code, 4, "it waits for its event: {}", told.err);
     assert_eq!(tell(&["signal", &play.run_id, "onboarding_complete"]).code, 0);
     assert_eq!(play.view().await.run.unwrap().status(), RunStatus::Completed);
+}
+
+#[tokio::test]
+async fn s2_is_answered_through_other_doors_than_it_was_started_from() {
+    let input = "Measure the dust in the data and publish a report.";
+    let (play, events) = Play::start("research_task", Way::Straight, input).await;
+    let url = play.server.url();
+    let session = events[0].session_id.clone();
+    let tell = |arguments: &[&str]| {
+        let arguments = [arguments, &["--server", &url, "--json"]].concat();
+        let told = holdpoint(play.root.path(), &arguments, "");
+        assert_eq!(told.code, 4, "it waits again: {}", told.err);
+    };
+    // The plan by id from another process, with a note; the first gate as a message in the session;
+    // the second from the inbox; the tool over gRPC again.
+    let note = "{\"decision\": \"approve\", \"note\": \"Carefully.\"}";
+    tell(&["respond", &only(&events).request_id, note]);
+    tell(&["run", "research_task", "approve", "--session", &session]);
+    let inbox = holdpoint(play.root.path(), &["inbox", "--server", &url, "--json"], "").json();
+    tell(&["respond", inbox["requests"][0]["request_id"].as_str().unwrap(), "approve"]);
+    let mut client = play.server.client().await;
+    let events = crate::server::journal(&mut client, &play.run_id).await;
+    assert_eq!(only(&events).prompt, "May engineer call `write_file`?");
+    let answer = SendResponsesRequest {
+        responses: [(only(&events).request_id, wire(&json!("allow_once")))].into(),
+        ..SendResponsesRequest::default()
+    };
+    let events = send(&mut client, answer).await;
+    assert_eq!(names(&events).last(), Some(&"completed"));
+    let journal = crate::server::journal(&mut client, &play.run_id).await;
+    let doors: Vec<_> = journal
+        .iter()
+        .filter_map(|event| match &event.event {
+            Some(Event::ResponseReceived(response)) => Some(response.door.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(doors, ["cli", "cli", "cli", "grpc"]);
+    let said = play.view().await.conversation;
+    assert!(said.iter().any(|one| one.text == "Carefully." && one.role == "user"));
 }

@@ -229,3 +229,17 @@ async fn without_a_collector_the_callers_context_travels_on_as_it_came() {
     drop(run(&mut server.client().await, untraced).await);
     assert!(!model.seen().last().unwrap().headers.contains_key("traceparent"));
 }
+
+#[tokio::test]
+async fn a_collector_can_be_spoken_to_by_grpc_and_a_run_without_a_caller_has_a_trace_of_its_own() {
+    let root = TempDir::new().unwrap();
+    let collector = Collector::start_grpc().await;
+    let server =
+        setup(root.path(), &collector.url).env("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc").start();
+    let told = run(&mut server.client().await, start_of("approve_and_send", "", "Hi.", "k")).await;
+    assert!(asked(&told).is_some());
+    let drafted = collector.named("invoke_agent writer").await;
+    let said = collector.named("chat default").await;
+    assert_eq!((said.parent(), said.trace()), (drafted.id(), drafted.trace()));
+    assert_eq!(said.about["gen_ai.provider.name"], "scripted");
+}

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::api::bridge::ask;
+use crate::api::bridge::{ask, sheet};
 use crate::engine::Published;
 use crate::kernel::{Closing, Event, Message, Millis, Question, RequestId, RunId};
 
@@ -28,7 +28,8 @@ pub(super) fn paused(
         "source_executor_id": question.step,
         "request_type": ask::type_of(question),
         "request_data": data,
-        "request_schema": {"type": "object"},
+        // Its page makes the form of the answer from the one, and its other clients read the other.
+        "request_schema": sheet::of(&question.response_schema()),
         "response_schema": question.response_schema(),
         "item_id": item_id,
         "output_index": output_index,

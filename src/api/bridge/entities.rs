@@ -2,13 +2,15 @@
 
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::api::bridge::Bridge;
 use crate::api::bridge::errors::{Outcome, Problem};
 use crate::api::bridge::http::{Call, Reply};
 use crate::api::bridge::workflows::summary;
+use crate::definition::draw;
 use crate::engine::Entry;
+use crate::kernel::Workflow;
 
 /// What a workflow without a schema of its own is given: a text.
 fn input_schema(entry: &Entry) -> Value {
@@ -58,9 +60,36 @@ pub(super) async fn info(
     info["input_schema"] = input_schema(&entry);
     info["input_type_name"] = json!("input");
     info["executors"] = json!(workflow.agents.keys().collect::<Vec<_>>());
-    info["workflow_dump"] = serde_json::to_value(&**workflow).unwrap_or_default();
+    info["workflow_dump"] = dump(workflow);
     info["mermaid"] = json!((bridge.draw)(workflow));
     Ok(Reply::Json(info))
+}
+
+/// A workflow as DevUI's page draws it, with the definition itself beside that.
+fn dump(workflow: &Workflow) -> Value {
+    let outline = draw::outline(workflow);
+    let executors: Map<String, Value> = outline
+        .parts
+        .iter()
+        .map(|(name, is_person)| {
+            let kind = if *is_person { "person" } else { "agent" };
+            (name.clone(), json!({"id": name, "name": name, "type": kind}))
+        })
+        .collect();
+    let edges: Vec<_> = outline
+        .arrows
+        .iter()
+        .map(|(from, to, when)| json!({"source_id": from, "target_id": to, "condition_name": when}))
+        .collect();
+    json!({
+        "id": workflow.name,
+        "name": workflow.name,
+        "start_executor_id": outline.first.unwrap_or_default(),
+        "max_iterations": workflow.limits.steps,
+        "executors": executors,
+        "edge_groups": [{"id": "all", "type": "edges", "edges": edges}],
+        "definition": workflow,
+    })
 }
 
 /// `GET /v1/models`

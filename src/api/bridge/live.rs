@@ -21,6 +21,7 @@ use crate::engine::{
     Watch,
 };
 use crate::kernel::{Event, Principal, RunId, SessionId};
+use crate::ports::trace;
 
 /// Runs that one socket follows at once; a page shows a few.
 const WATCHES_MAX: usize = 64;
@@ -49,7 +50,11 @@ pub(super) async fn open(
         .protocols([PROTOCOL])
         .max_message_size(MESSAGE_BYTES_MAX)
         .max_frame_size(MESSAGE_BYTES_MAX);
-    let serve = move |socket| async move { Live::new(bridge, who, socket).serve().await };
+    // What is started over it belongs to the trace of whoever opened it.
+    let from = trace::current();
+    let serve = move |socket| {
+        trace::within(from, async move { Live::new(bridge, who, socket).serve().await })
+    };
     Ok(upgrade.on_upgrade(serve).into_response())
 }
 

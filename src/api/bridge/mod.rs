@@ -20,6 +20,7 @@ mod qlaw;
 mod reading;
 mod responses;
 mod routes;
+mod sheet;
 mod stream;
 mod teller;
 mod workflows;

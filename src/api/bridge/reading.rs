@@ -110,7 +110,8 @@ fn of_items(items: &[Value]) -> Outcome<Said> {
         match kind(item) {
             "function_call_output" => answers.push(output(item, &place)?),
             "mcp_approval_response" => answers.push(approval(item, &place)?),
-            _ if item["role"] == "user" => {
+            // DevUI's page leaves out whose words they are.
+            _ if item["role"] == "user" || item["role"].is_null() => {
                 let (found, text) = content(&item["content"], &place)?;
                 answers.extend(found);
                 texts.extend(text);

@@ -184,7 +184,7 @@ impl Bridge {
         let request = StartRequest {
             workflow: workflow.to_owned(),
             session,
-            input: self.fitted(workflow, input),
+            input: self.fitted(workflow, unwrapped(input, dialect)),
             key: call.key(),
             metadata: reading::metadata(body)?,
             ..StartRequest::default()
@@ -338,6 +338,16 @@ async fn fold(watch: &mut Watch, teller: &mut Teller, version: u64) -> Result<()
         teller.tell(&published);
     }
     Ok(())
+}
+
+/// DevUI's page sends the only field of a form as an object with that field, as a text.
+fn unwrapped(input: Value, dialect: Dialect) -> Value {
+    let Some(text) = input.as_str().filter(|_| dialect == Dialect::DevUi) else { return input };
+    let Ok(Value::Object(fields)) = serde_json::from_str(text) else { return input };
+    match (fields.len(), fields.get("input")) {
+        (1, Some(Value::String(only))) => Value::from(only.as_str()),
+        (_, _) => input,
+    }
 }
 
 /// The checkpoint that a body wants to go on from.

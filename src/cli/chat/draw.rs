@@ -4,16 +4,11 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Clear, Padding, Paragraph, Wrap};
+use ratatui::widgets::{Block, Paragraph};
 
-use crate::cli::answer;
 use crate::cli::chat::model::{By, Model, Said};
+use crate::cli::chat::overlay;
 use crate::cli::term::plain;
-use crate::wire::v1::{Message, Request};
-
-/// Messages before a question that are shown with it.
-const RECENT: usize = 4;
-const TITLE: &str = " Workflow requests your input ";
 
 /// Draws everything.
 pub(super) fn draw(frame: &mut Frame<'_>, model: &Model) {
@@ -27,7 +22,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &Model) {
     input(frame, typing, typed, asks.is_none());
     frame.render_widget(footer(model), foot);
     if let Some(request) = asks {
-        overlay(frame, model, request, body);
+        overlay::overlay(frame, model, request, body);
     }
 }
 
@@ -56,7 +51,7 @@ fn footer(model: &Model) -> Line<'static> {
     Line::styled(format!(" {text}"), Style::new().add_modifier(Modifier::DIM))
 }
 
-fn input(frame: &mut Frame<'_>, area: Rect, typed: &str, has_cursor: bool) {
+pub(super) fn input(frame: &mut Frame<'_>, area: Rect, typed: &str, has_cursor: bool) {
     let inner = Block::bordered().inner(area);
     let shown = tail(typed, usize::from(inner.width.saturating_sub(3)));
     let width = Span::raw(shown.as_str()).width();
@@ -118,7 +113,7 @@ fn lines_of(said: &Said, width: usize) -> Vec<Line<'static>> {
 }
 
 /// A line in pieces that fit, broken between words where it can be.
-fn wrapped(line: &str, width: usize) -> Vec<String> {
+pub(super) fn wrapped(line: &str, width: usize) -> Vec<String> {
     let mut pieces = vec![String::new()];
     for word in line.split_inclusive(' ') {
         let used = pieces.last().map_or(0, |piece| Span::raw(piece.as_str()).width());
@@ -137,79 +132,13 @@ fn wrapped(line: &str, width: usize) -> Vec<String> {
     pieces
 }
 
-fn overlay(frame: &mut Frame<'_>, model: &Model, request: &Request, body: Rect) {
-    let width = body.width.saturating_sub(4).min(100);
-    let lines = question(model, request);
-    let inner = usize::from(width.saturating_sub(4)).max(1);
-    let rows: usize = lines.iter().map(|line| line.width().div_ceil(inner).max(1)).sum();
-    let height = u16::try_from(rows + 5).unwrap_or(u16::MAX).min(body.height);
-    let area = Rect {
-        x: body.x + (body.width - width) / 2,
-        y: body.y + body.height.saturating_sub(height),
-        width,
-        height,
-    };
-    frame.render_widget(Clear, area);
-    let title = match model.pending.len() {
-        1 => TITLE.to_owned(),
-        more => format!("{TITLE}· 1 of {more} "),
-    };
-    let block = Block::bordered()
-        .title(title)
-        .border_style(Style::new().fg(Color::Yellow))
-        .padding(Padding::horizontal(1));
-    let [text, typing] =
-        Layout::vertical([Constraint::Min(1), Constraint::Length(3)]).areas(block.inner(area));
-    frame.render_widget(block, area);
-    frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: false }), text);
-    input(frame, typing, &model.typed, true);
-}
-
-/// What is asked: the last words before it, the question, what may be chosen, how to answer.
-fn question(model: &Model, request: &Request) -> Vec<Line<'static>> {
-    let dim = Style::new().add_modifier(Modifier::DIM);
-    let bold = Style::new().add_modifier(Modifier::BOLD);
-    // What nobody said is the question itself, which follows.
-    let is_said = |one: &&Message| !one.text.is_empty() && !one.author_name.is_empty();
-    let said: Vec<_> = request.conversation.iter().filter(is_said).collect();
-    let skipped = said.len().saturating_sub(RECENT);
-    let mut lines: Vec<_> = said
-        .into_iter()
-        .skip(skipped)
-        .filter(|message| message.role == "user" || message.role == "assistant")
-        .flat_map(|message| {
-            let text = format!("{}: {}", message.author_name, message.text);
-            plain(&text).lines().map(|line| Line::styled(line.to_owned(), dim)).collect::<Vec<_>>()
-        })
-        .collect();
-    let prompt = plain(&request.prompt).into_owned();
-    lines.extend(prompt.lines().map(|line| Line::styled(line.to_owned(), bold)));
-    if let Some(context) = &request.context {
-        let context = crate::cli::render::whole(&crate::cli::json::value(context));
-        lines.extend(plain(&context).lines().map(|line| Line::raw(line.to_owned())));
-    }
-    for (place, option) in (1..).zip(&request.options) {
-        let is_chosen = model.typed.trim() == format!("{place}");
-        let style =
-            if is_chosen { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
-        let text = format!("{place}. {} {}", option.label, option.description);
-        lines.push(Line::styled(plain(text.trim_end()).into_owned(), style));
-    }
-    let usage = answer::usage(request).replace("; exit leaves the run waiting", "");
-    lines.push(Line::styled(format!("({usage})"), dim));
-    if !model.objection.is_empty() {
-        let objection = plain(&model.objection).into_owned();
-        lines.push(Line::styled(objection, Style::new().fg(Color::Red)));
-    }
-    lines
-}
-
 #[cfg(test)]
 mod tests {
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
     use super::*;
+    use crate::wire::v1::Request;
 
     fn screen(model: &Model) -> String {
         let mut terminal = Terminal::new(TestBackend::new(60, 20)).unwrap();

@@ -6,6 +6,7 @@
 mod draw;
 mod drive;
 mod model;
+mod overlay;
 mod pipe;
 
 use crate::cli::Ctx;

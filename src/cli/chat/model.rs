@@ -1,6 +1,7 @@
 //! Model: what the chat shows, and what keys and events make of it. Pure: it draws nothing and calls
 //! nobody.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -84,6 +85,8 @@ pub(super) struct Model {
     pub(super) objection: String,
     /// Lines that the reader has gone back.
     pub(super) scrolled: usize,
+    /// Lines of the question that the reader has gone on. How many there are is known when it is drawn.
+    pub(super) peeked: Cell<usize>,
 }
 
 impl Model {
@@ -239,6 +242,7 @@ impl Model {
         self.pending.retain(|request| request.request_id != request_id);
         self.status = "running".into();
         self.objection.clear();
+        self.peeked.set(0);
     }
 
     /// The way to the server is broken, or whole again.
@@ -289,16 +293,27 @@ impl Model {
             KeyCode::Tab => {
                 self.pending.rotate_left(usize::from(self.pending.len() > 1));
                 self.objection.clear();
+                self.peeked.set(0);
             }
             KeyCode::Backspace => drop(self.typed.pop()),
-            KeyCode::PageUp => self.scrolled = self.scrolled.saturating_add(10),
-            KeyCode::PageDown => self.scrolled = self.scrolled.saturating_sub(10),
-            KeyCode::Up => self.scrolled = self.scrolled.saturating_add(1),
-            KeyCode::Down => self.scrolled = self.scrolled.saturating_sub(1),
+            KeyCode::PageUp => self.scroll(10, true),
+            KeyCode::PageDown => self.scroll(10, false),
+            KeyCode::Up => self.scroll(1, true),
+            KeyCode::Down => self.scroll(1, false),
             KeyCode::Char(char) if self.typed.len() < TYPED_MAX => self.typed.push(char),
             _ => {}
         }
         None
+    }
+
+    /// Goes through the question that is shown, or through what was said.
+    fn scroll(&mut self, lines: usize, is_up: bool) {
+        match (self.overlay().is_some(), is_up) {
+            (true, true) => self.peeked.set(self.peeked.get().saturating_sub(lines)),
+            (true, false) => self.peeked.set(self.peeked.get().saturating_add(lines)),
+            (false, true) => self.scrolled = self.scrolled.saturating_add(lines),
+            (false, false) => self.scrolled = self.scrolled.saturating_sub(lines),
+        }
     }
 
     fn enter(&mut self) -> Option<Wish> {
@@ -377,7 +392,7 @@ const HELP: &[&str] = &[
     "/use WORKFLOW      talk with another workflow",
     "/quit, Ctrl-C      leave; nothing is lost",
     "Enter answers or sends, Esc hides the request and shows it again, Tab shows the next one,",
-    "PageUp and PageDown go through what was said.",
+    "PageUp and PageDown go through a long request, or through what was said.",
 ];
 
 #[cfg(test)]

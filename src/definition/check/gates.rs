@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use crate::definition::check::Check;
+use crate::definition::check::{Asked, Check};
 use crate::definition::file::LengthOfTime;
 use crate::definition::gates::{ConditionFile, GateFile, JudgeFile};
 use crate::definition::mcp;
 use crate::definition::source::under;
-use crate::kernel::duration_ms;
+use crate::kernel::{Kind, Origin, duration_ms};
 
 impl Check<'_> {
     /// Every gate is bound to tools that there are.
@@ -51,7 +51,14 @@ impl Check<'_> {
             }
             self.contradictions(index, gate);
             self.judges(&pointer, gate);
-            self.duration(&under(&pointer, "deadline"), gate.deadline.as_ref());
+            self.patience(&Asked {
+                pointer: &pointer,
+                kind: Kind::ToolApproval,
+                origin: Origin::HumanStep,
+                deadline: gate.deadline.as_ref(),
+                on_timeout: gate.on_timeout.as_ref(),
+                remind: gate.remind.as_ref(),
+            });
             self.duration(&under(&pointer, "allow_for"), gate.allow_for.as_ref());
         }
     }
@@ -67,7 +74,9 @@ impl Check<'_> {
             let Some(other) = clash else { continue };
             let (this, that) = (&gate.name, &other.name);
             let message = match (gate.is_mandatory(), other.is_mandatory()) {
-                (true, true) => format!("gates `{that}` and `{this}` both always ask about `{tool}`"),
+                (true, true) => {
+                    format!("gates `{that}` and `{this}` both always ask about `{tool}`")
+                }
                 (true, false) => format!(
                     "gate `{this}` always asks about `{tool}`, and gate `{that}` only under conditions"
                 ),

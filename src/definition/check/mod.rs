@@ -4,7 +4,9 @@
 
 mod gates;
 mod graph;
+mod human;
 mod pattern;
+mod plan;
 mod rules;
 
 use std::collections::BTreeMap;
@@ -61,8 +63,12 @@ pub(super) fn check(source: &Source, file: &WorkflowFile, subs: &Subs) -> Vec<Pr
 
 /// The program of a graph that was checked.
 pub(super) fn program(source: &Source, file: &WorkflowFile, subs: &Subs) -> Option<Program> {
-    let Some(graph) = &file.graph else { return patterns::program(file) };
-    Some(Check { source, file, subs, problems: Vec::new() }.graph(graph))
+    let mut check = Check { source, file, subs, problems: Vec::new() };
+    match (&file.graph, &file.plan_execute) {
+        (Some(graph), _) => Some(check.graph(graph)),
+        (None, Some(terms)) => check.plan_execute(terms),
+        (None, None) => patterns::program(file),
+    }
 }
 
 struct Check<'a> {

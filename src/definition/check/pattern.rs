@@ -3,9 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::definition::check::{Asked, Check, question};
-use crate::definition::file::{
-    CoordinatorFile, HandoffFile, HumanFile, OptionFile, PatternName, StepFile,
-};
+use crate::definition::file::{CoordinatorFile, HandoffFile, HumanFile, PatternName, StepFile};
 use crate::definition::gates::GateFile;
 use crate::definition::source::under;
 use crate::kernel::{Kind, Origin};
@@ -20,6 +18,7 @@ impl<'a> Check<'a> {
             (PatternName::Graph, "graph", file.graph.is_some()),
             (PatternName::Concurrent, "concurrent", file.concurrent.is_some()),
             (PatternName::GroupChat, "group_chat", file.group_chat.is_some()),
+            (PatternName::PlanExecute, "plan_execute", file.plan_execute.is_some()),
         ];
         let wanted = blocks.iter().find(|(name, ..)| *name == file.pattern).map_or("", |b| b.1);
         for (name, block, is_given) in blocks {
@@ -45,6 +44,9 @@ impl<'a> Check<'a> {
             PatternName::GroupChat => file.group_chat.iter().for_each(|terms| {
                 self.crew("/group_chat", &terms.agents, ("selector", terms.selector.as_ref()));
             }),
+            PatternName::PlanExecute => {
+                file.plan_execute.iter().for_each(|terms| drop(self.plan_execute(terms)));
+            }
             PatternName::Graph => {
                 // The program is made again when the file is compiled.
                 file.graph.iter().for_each(|graph| drop(self.graph(graph)));
@@ -142,38 +144,11 @@ impl<'a> Check<'a> {
         }
         let pointer = under(pointer, "human");
         self.wording(&under(&pointer, "prompt"), &human.prompt);
-        let kind = human.kind.kind();
-        let options = under(&pointer, "options");
-        if kind == Kind::Selection && human.options.is_empty() && human.response_schema.is_none() {
-            let message = "a selection needs `options`: what may be chosen";
-            self.at_key(&pointer, "question.options", message);
+        if human.options_from.is_some() {
+            let message = "options are found in the run only in a graph; give `options`";
+            self.at_key(&under(&pointer, "options_from"), "question.options", message);
         }
-        let ids: Vec<String> = human.options.iter().map(|option| option.choice().id).collect();
-        self.unique(&options, ids.iter().map(String::as_str).enumerate());
-        if let Some(index) = ids.iter().position(String::is_empty) {
-            self.at(&under(&options, index), "field.range", "an option's id must not be empty");
-        }
-        let schema = under(&pointer, "response_schema");
-        self.schema(&schema, human.response_schema.as_ref());
-        if kind == Kind::Approval && human.response_schema.is_some() {
-            let message = "an approval is answered by `approve` or `reject`; leave the schema out";
-            self.at_key(&schema, "question.schema", message);
-        }
-        let asked = Asked {
-            pointer: &pointer,
-            kind,
-            origin: Origin::HumanStep,
-            deadline: human.deadline.as_ref(),
-            on_timeout: human.on_timeout.as_ref(),
-            remind: human.remind.as_ref(),
-        };
-        self.patience(&asked);
-        if kind.may_pass_by_silence() {
-            let mut question = question(&asked);
-            question.options = human.options.iter().map(OptionFile::choice).collect();
-            question.schema.clone_from(&human.response_schema);
-            self.default_answer(&pointer, human.on_timeout.as_ref(), &question);
-        }
+        self.decision(&pointer, human);
     }
 
     fn coordinator(&mut self, terms: &'a CoordinatorFile) {

@@ -1,7 +1,9 @@
 //! Graph: what a picture of a workflow shows: who takes part, and who follows whom.
 
+use std::collections::BTreeMap;
+
 use crate::kernel::graph::Program;
-use crate::kernel::workflow::{Agent, Handoff, Pattern, ReturnTo, Step, Work};
+use crate::kernel::workflow::{Agent, Handoff, Pattern, ReturnTo, Step, Tool, Work};
 use crate::kernel::{Kind, Workflow};
 
 /// How an agent is marked that may stop and ask.
@@ -45,11 +47,21 @@ pub(super) struct Graph {
     pub(super) title: String,
     pub(super) nodes: Vec<Node>,
     pub(super) edges: Vec<Edge>,
+    /// Tools behind gates: whether a person is always asked before they are called.
+    guarded: BTreeMap<String, bool>,
+    /// The tools of each agent.
+    tools: BTreeMap<String, Vec<String>>,
 }
 
 /// What a picture of the workflow shows.
 pub(super) fn of(workflow: &Workflow) -> Graph {
-    let mut graph = Graph { title: workflow.name.clone(), ..Graph::default() };
+    let agents = workflow.agents.iter();
+    let mut graph = Graph {
+        title: workflow.name.clone(),
+        guarded: guarded(workflow),
+        tools: agents.map(|(name, agent)| (name.clone(), agent.tools.clone())).collect(),
+        ..Graph::default()
+    };
     let start = graph.node("start", "", Shape::Terminal);
     match &workflow.pattern {
         Pattern::Sequential { steps } => graph.sequence(workflow, start, steps),
@@ -62,7 +74,41 @@ pub(super) fn of(workflow: &Workflow) -> Graph {
     graph
 }
 
+/// Which tools wait at a gate; `true` where a person is asked whatever the call is.
+fn guarded(workflow: &Workflow) -> BTreeMap<String, bool> {
+    let mut guarded = BTreeMap::new();
+    for gate in &workflow.gates {
+        let tagged = |tool: &Tool| tool.tags.iter().any(|tag| gate.tags.contains(tag));
+        for (name, tool) in &workflow.tools {
+            if gate.tools.contains(name) || tagged(tool) {
+                *guarded.entry(name.clone()).or_default() |= gate.when.is_empty();
+            }
+        }
+    }
+    guarded
+}
+
 impl Graph {
+    /// The gates that an agent's calls wait at, in words; nothing, where there are none.
+    pub(super) fn gates_of(&self, agent: &str) -> String {
+        let tools = self.tools.get(agent).into_iter().flatten();
+        let words = tools.filter_map(|tool| {
+            let always = self.guarded.get(tool)?;
+            let word = if *always { "asks" } else { "may ask" };
+            Some(format!("{word} before {tool}"))
+        });
+        words.collect::<Vec<_>>().join(", ")
+    }
+
+    /// The same for a call that is a step of its own.
+    pub(super) fn gate_of(&self, tool: &str) -> &'static str {
+        match self.guarded.get(tool) {
+            Some(true) => "asks first",
+            Some(false) => "may ask first",
+            None => "",
+        }
+    }
+
     pub(super) fn node(&mut self, label: &str, note: &str, shape: Shape) -> usize {
         self.nodes.push(Node { label: label.to_owned(), note: note.to_owned(), shape });
         self.nodes.len() - 1
@@ -82,7 +128,8 @@ impl Graph {
                 Work::Agent { agent, .. } => {
                     let by = if *agent == step.id { String::new() } else { format!("by {agent}") };
                     let asks = asks(workflow.agents.get(agent));
-                    let note = [by.as_str(), asks].map(str::to_owned);
+                    let gates = self.gates_of(agent);
+                    let note = [by.as_str(), asks, &gates].map(str::to_owned);
                     let note: Vec<_> = note.into_iter().filter(|part| !part.is_empty()).collect();
                     (self.node(&step.id, &note.join(", "), Shape::Agent), "")
                 }
@@ -103,7 +150,8 @@ impl Graph {
         let coordinator = self.node(boss, "says who is next", Shape::Agent);
         self.edge(start, coordinator, "");
         for name in others {
-            let node = self.node(name, asks(workflow.agents.get(name)), Shape::Agent);
+            let note = joined(asks(workflow.agents.get(name)), &self.gates_of(name));
+            let node = self.node(name, &note, Shape::Agent);
             self.edge(coordinator, node, "").is_mutual = true;
         }
         let end = self.node("end", "", Shape::Terminal);
@@ -124,7 +172,8 @@ impl Graph {
         let first = self.nodes.len();
         for name in &names {
             let note = if *name == terms.start { "speaks first" } else { "" };
-            self.node(name, note, Shape::Agent);
+            let note = joined(note, &self.gates_of(name));
+            self.node(name, &note, Shape::Agent);
         }
         self.edge(start, first, "");
         let hands_to = |from: &str, to: &str| {
@@ -171,6 +220,12 @@ fn ending(terms: &Handoff) -> String {
         (None, Some(word)) => format!("somebody says {word}"),
         (None, None) => "says that it is over".into(),
     }
+}
+
+/// Two parts of a note.
+pub(super) fn joined(one: &str, other: &str) -> String {
+    let parts = [one, other].into_iter().filter(|part| !part.is_empty());
+    parts.collect::<Vec<_>>().join(", ")
 }
 
 fn asks(agent: Option<&Agent>) -> &'static str {

@@ -9,6 +9,7 @@ mod svg;
 mod text;
 
 use crate::kernel::Workflow;
+use graph::Shape;
 
 /// The workflow as a Mermaid flowchart.
 pub fn mermaid(workflow: &Workflow) -> String {
@@ -23,6 +24,40 @@ pub fn dot(workflow: &Workflow) -> String {
 /// The workflow as a self-contained SVG picture, readable on light and on dark.
 pub fn svg(workflow: &Workflow) -> String {
     svg::svg(&graph::of(workflow))
+}
+
+/// What a drawing shows, for those who draw it themselves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outline {
+    /// Everybody who takes part, by name, and whether it is a person.
+    pub parts: Vec<(String, bool)>,
+    /// Who follows whom, and when.
+    pub arrows: Vec<(String, String, String)>,
+    /// Who begins.
+    pub first: Option<String>,
+}
+
+/// The workflow without its terminals.
+pub fn outline(workflow: &Workflow) -> Outline {
+    let graph = graph::of(workflow);
+    let name = |index: usize| {
+        let node = graph.nodes.get(index).filter(|node| node.shape != Shape::Terminal)?;
+        Some(node.label.clone())
+    };
+    let arrows = graph.edges.iter().flat_map(|edge| {
+        let (from, to) = (name(edge.from), name(edge.to));
+        let there = from.clone().zip(to.clone());
+        let back = to.zip(from).filter(|_| edge.is_mutual);
+        there.into_iter().chain(back).map(|(from, to)| (from, to, edge.label.clone()))
+    });
+    let parts = graph.nodes.iter().filter(|node| node.shape != Shape::Terminal);
+    // The first node is where a run begins.
+    let first = graph.edges.iter().find(|edge| edge.from == 0).and_then(|edge| name(edge.to));
+    Outline {
+        parts: parts.map(|node| (node.label.clone(), node.shape == Shape::Person)).collect(),
+        arrows: arrows.collect(),
+        first,
+    }
 }
 
 #[cfg(test)]
@@ -56,6 +91,20 @@ flowchart TD
     }
 
     #[test]
+    fn an_outline_has_everybody_and_begins_somewhere() {
+        let outline = outline(&workflow("approve_and_send"));
+        let parts = [("draft", false), ("approve", true), ("send", false)];
+        assert_eq!(outline.parts, parts.map(|(name, is_person)| (name.to_owned(), is_person)));
+        assert_eq!(outline.first.as_deref(), Some("draft"));
+        let arrows = [("draft", "approve", ""), ("approve", "send", "approved")];
+        let told = |(from, to, when): (&str, &str, &str)| (from.into(), to.into(), when.into());
+        assert_eq!(outline.arrows, arrows.map(told));
+        for loaded in shipped() {
+            assert!(super::outline(&loaded.workflow).first.is_some(), "{}", loaded.workflow.name);
+        }
+    }
+
+    #[test]
     fn handoffs_are_drawn_with_the_users_turn() {
         let dot = dot(&workflow("multi_tier_support"));
         assert!(dot.starts_with("digraph \"multi_tier_support\" {\n"), "{dot}");
@@ -68,6 +117,14 @@ flowchart TD
         ] {
             assert!(dot.contains(line), "{line}\n{dot}");
         }
+    }
+
+    #[test]
+    fn gates_at_tools_are_drawn_where_they_are_called() {
+        let drawn = mermaid(&workflow("research_task"));
+        let engineer = "engineer<br/>by engineer, asks before write_file, may ask before run_code";
+        assert!(drawn.contains(engineer), "{drawn}");
+        assert!(drawn.contains("researcher<br/>by researcher\""), "{drawn}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A program as boxes and arrows: every step a box, every gate a person beside it.
 
-use crate::definition::draw::graph::{Graph, Shape};
+use crate::definition::draw::graph::{Graph, Shape, joined};
 use crate::kernel::graph::{After, Steps, Task};
 
 /// Where arrows come from, and what is written on them.
@@ -19,7 +19,8 @@ impl Graph {
                 self.join(&ends, node);
                 ends = vec![(node, "approve".into())];
             }
-            let node = self.node(&step.id, &note(&step.task), shape(&step.task));
+            let note = joined(&note(&step.task), &self.gates_at(&step.task));
+            let node = self.node(&step.id, &note, shape(&step.task));
             self.join(&ends, node);
             ends = self.within(node, &step.task);
             if gate.is_some_and(|gate| gate.on_error) {
@@ -39,6 +40,24 @@ impl Graph {
             ends = vec![(person, on.into())];
         }
         ends
+    }
+
+    /// The gates that a step's calls wait at, in words.
+    fn gates_at(&self, task: &Task) -> String {
+        match task {
+            Task::Agent { agent, .. } => self.gates_of(agent),
+            Task::Tool { tool, .. } => self.gate_of(tool).to_owned(),
+            Task::If { .. }
+            | Task::Switch { .. }
+            | Task::Parallel { .. }
+            | Task::ForEach { .. }
+            | Task::Loop { .. }
+            | Task::Wait { .. }
+            | Task::Human(_)
+            | Task::Extract { .. }
+            | Task::Sub { .. }
+            | Task::Group { .. } => String::new(),
+        }
     }
 
     fn person(&mut self, label: &str, note: &str) -> usize {

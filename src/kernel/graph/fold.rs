@@ -13,6 +13,7 @@ use crate::kernel::graph::outcome::{Opening, Outcome, Point};
 use crate::kernel::graph::path::split;
 use crate::kernel::graph::program::{Program, Step, Steps, Task};
 use crate::kernel::graph::state::{Abort, Asking, Block, Frame, Is, Phase, Sequence, State};
+use crate::kernel::loose;
 use crate::kernel::message::{Message, Speaker};
 use crate::kernel::run::{Ending, Heard, Run, Status};
 use crate::kernel::time::Millis;
@@ -410,7 +411,10 @@ fn release(run: &mut Run, frames: &[Frame]) {
     for frame in frames {
         match &frame.phase {
             Phase::Working(turn) => {
-                run.turns.remove(turn);
+                if let Some(gone) = run.turns.remove(turn) {
+                    let loose = loose::under_way(&gone).map(|open| (*turn, open.call.clone()));
+                    run.loose.extend(loose);
+                }
                 let is_left = |_: &u32, other: &mut crate::kernel::run::Turn| {
                     other.judges.as_ref().is_none_or(|judging| judging.turn != *turn)
                 };

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::cast::{sequence, step};
 use super::stage::{Act, Stage, answers, calls, play, returns};
 use crate::kernel::workflow::{Condition, Gate, Patience, Workflow};
-use crate::kernel::{Command, Effect, Kind, Principal, plan};
+use crate::kernel::{Command, Effect, Kind, Millis, OnTimeout, Principal, plan};
 
 fn gate(name: &str, when: Vec<Condition>) -> Gate {
     Gate {
@@ -168,4 +168,31 @@ fn a_restart_at_a_gate_changes_nothing() {
     let last = told.lines().last().expect("an act");
     assert!(last.contains("recovers"), "{told}");
     assert!(!told.contains("refused"), "{told}");
+}
+
+#[test]
+fn the_terms_of_several_gates_are_the_strictest_of_them() {
+    let escalate = OnTimeout::EscalateTo { to: vec!["boss".into()], within_ms: None };
+    let mut first = gate("first", Vec::new());
+    first.patience = Patience {
+        deadline_ms: Some(9000),
+        remind_ms: Some(4000),
+        to: vec!["ann".into()],
+        ..Patience::default()
+    };
+    let mut second = gate("second", Vec::new());
+    second.patience = Patience {
+        deadline_ms: Some(5000),
+        on_timeout: escalate.clone(),
+        to: vec!["ann".into(), "bob".into()],
+        ..Patience::default()
+    };
+    let mut stage = Stage::open(&gated(vec![first, second]), "Hello");
+    stage.perform([charges("c1", "", 7)]);
+    let asked = &stage.run.questions[&1];
+    assert_eq!((asked.deadline, &asked.on_timeout), (Some(Millis(5000)), &escalate));
+    assert_eq!((asked.remind_ms, asked.to.join(" ")), (Some(4000), "ann bob".into()));
+    stage.perform([Act::Waits(5000)]);
+    assert_eq!(stage.run.questions[&1].to, ["boss"], "passed on, and still a no by silence");
+    assert!(owed(&stage).is_empty());
 }

@@ -17,6 +17,7 @@ mod graph_people;
 mod handoff;
 mod judge;
 mod judging;
+mod loose;
 mod patience;
 mod properties;
 mod recovery;

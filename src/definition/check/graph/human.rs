@@ -1,45 +1,28 @@
 //! Human steps of a graph: what may be asked, and on what terms.
 
+use crate::definition::check::Check;
 use crate::definition::check::graph::type_of;
-use crate::definition::check::{Asked, Check, question};
-use crate::definition::file::OptionFile;
-use crate::definition::graph::{AskedFile, OptionsFromFile};
+use crate::definition::file::{HumanFile, OptionFile};
+use crate::definition::graph::OptionsFromFile;
 use crate::definition::source::under;
+use crate::kernel::Kind;
 use crate::kernel::expression::{Known, Type};
 use crate::kernel::graph::{Ask, OptionsFrom, Task};
-use crate::kernel::{Kind, Origin};
 
 impl<'a> Check<'a> {
     /// A person's decision, and what an answer looks like.
     pub(super) fn asked_human(
         &mut self,
         pointer: &str,
-        human: &'a AskedFile,
+        human: &'a HumanFile,
         known: &Known,
     ) -> Option<(Task, Type)> {
         let kind = human.kind.kind();
-        let ids: Vec<String> = human.options.iter().map(|option| option.choice().id).collect();
-        let options = under(pointer, "options");
-        self.unique(&options, ids.iter().map(String::as_str).enumerate());
-        if let Some(index) = ids.iter().position(String::is_empty) {
-            self.at(&under(&options, index), "field.range", "an option's id must not be empty");
-        }
-        let schema = under(pointer, "response_schema");
-        self.schema(&schema, human.response_schema.as_ref());
-        let has_options = !human.options.is_empty() || human.options_from.is_some();
-        if kind == Kind::Selection && !has_options && human.response_schema.is_none() {
-            let message = "a selection needs `options` or `options_from`: what may be chosen";
-            self.at_key(pointer, "question.options", message);
-        }
+        self.decision(pointer, human);
         if !human.options.is_empty() && human.options_from.is_some() {
             let message = "what may be chosen is known beforehand or found in the run; keep one";
             self.at_key(&under(pointer, "options_from"), "question.options", message);
         }
-        if kind == Kind::Approval && human.response_schema.is_some() {
-            let message = "an approval is answered by `approve` or `reject`; leave the schema out";
-            self.at_key(&schema, "question.schema", message);
-        }
-        self.silence(pointer, human, kind);
         let from = human.options_from.as_ref();
         let options_from = match from {
             Some(from) => Some(self.options_from(&under(pointer, "options_from"), from, known)?),
@@ -52,10 +35,7 @@ impl<'a> Check<'a> {
             options: human.options.iter().map(OptionFile::choice).collect(),
             options_from,
             response_schema: human.response_schema.clone(),
-            patience: crate::definition::compile::patience(
-                human.deadline.as_ref(),
-                human.on_timeout.as_ref(),
-            ),
+            patience: human.patience(),
         };
         let came = match kind {
             Kind::Approval => Type::Object {
@@ -70,24 +50,6 @@ impl<'a> Check<'a> {
             | Kind::OutcomeCheck => type_of(human.response_schema.as_ref(), Type::Text),
         };
         Some((Task::Human(Box::new(ask)), came))
-    }
-
-    fn silence(&mut self, pointer: &str, human: &AskedFile, kind: Kind) {
-        let asked = Asked {
-            remind: None,
-            pointer,
-            kind,
-            origin: Origin::HumanStep,
-            deadline: human.deadline.as_ref(),
-            on_timeout: human.on_timeout.as_ref(),
-        };
-        self.patience(&asked);
-        if kind.may_pass_by_silence() && human.options_from.is_none() {
-            let mut question = question(&asked);
-            question.options = human.options.iter().map(OptionFile::choice).collect();
-            question.schema.clone_from(&human.response_schema);
-            self.default_answer(pointer, human.on_timeout.as_ref(), &question);
-        }
     }
 
     fn options_from(

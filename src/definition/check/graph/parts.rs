@@ -2,13 +2,14 @@
 
 use serde_json::Value;
 
-use crate::definition::check::Check;
+use crate::definition::check::{Asked, Check};
+use crate::definition::compile::patience;
 use crate::definition::graph::{Mode, PhaseGateFile};
 use crate::definition::source::under;
-use crate::kernel::duration_ms;
 use crate::kernel::expression::{Expression, Form, Known, Template, Type, Wrong};
 use crate::kernel::graph::{ATTEMPTS_DEFAULT, After, PhaseGate, REDO_DEFAULT, REVISE_DEFAULT};
 use crate::kernel::workflow::Patience;
+use crate::kernel::{Kind, Origin, duration_ms};
 
 impl Check<'_> {
     /// What is wrong with an expression, at its own character.
@@ -77,7 +78,7 @@ impl Check<'_> {
     }
 
     /// Where a person looks at a step.
-    pub(super) fn phase_gate(
+    pub(in crate::definition::check) fn phase_gate(
         &mut self,
         pointer: &str,
         gate: &PhaseGateFile,
@@ -119,12 +120,14 @@ impl Check<'_> {
         }
         let prompt = gate.prompt.as_ref();
         let prompt = prompt.and_then(|text| self.template(&under(pointer, "prompt"), text, known));
-        let deadline = under(pointer, "deadline");
-        self.duration(&deadline, gate.deadline.as_ref());
-        let deadline_ms = gate.deadline.as_ref().and_then(|time| duration_ms(&time.0));
-        if deadline_ms == Some(0) {
-            self.at(&deadline, "field.range", "a question needs some time; expected more than 0");
-        }
+        self.patience(&Asked {
+            pointer,
+            kind: Kind::Approval,
+            origin: Origin::HumanStep,
+            deadline: gate.deadline.as_ref(),
+            on_timeout: gate.on_timeout.as_ref(),
+            remind: gate.remind.as_ref(),
+        });
         let redo = if after == After::Review { REVISE_DEFAULT } else { REDO_DEFAULT };
         let looks = before || on_error || after != After::Nothing;
         looks.then(|| PhaseGate {
@@ -134,7 +137,11 @@ impl Check<'_> {
             prompt,
             redo: gate.redo.unwrap_or(redo),
             attempts: gate.attempts.unwrap_or(ATTEMPTS_DEFAULT),
-            patience: Patience { deadline_ms, ..Patience::default() },
+            patience: Patience {
+                remind_ms: gate.remind.as_ref().and_then(|time| duration_ms(&time.0)),
+                to: gate.to.clone(),
+                ..patience(gate.deadline.as_ref(), gate.on_timeout.as_ref())
+            },
         })
     }
 }

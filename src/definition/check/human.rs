@@ -1,0 +1,46 @@
+//! What a person may be asked, and on what terms; the same in a sequence and in a graph.
+
+use crate::definition::check::{Asked, Check, question};
+use crate::definition::file::{HumanFile, OptionFile};
+use crate::definition::source::under;
+use crate::kernel::{Kind, Origin};
+
+impl Check<'_> {
+    /// Whether a person's decision holds together.
+    pub(super) fn decision(&mut self, pointer: &str, human: &HumanFile) {
+        let kind = human.kind.kind();
+        let ids: Vec<String> = human.options.iter().map(|option| option.choice().id).collect();
+        let options = under(pointer, "options");
+        self.unique(&options, ids.iter().map(String::as_str).enumerate());
+        if let Some(index) = ids.iter().position(String::is_empty) {
+            self.at(&under(&options, index), "field.range", "an option's id must not be empty");
+        }
+        let has_options = !human.options.is_empty() || human.options_from.is_some();
+        if kind == Kind::Selection && !has_options && human.response_schema.is_none() {
+            let message = "a selection needs `options`, or in a graph `options_from`: what may be \
+                           chosen";
+            self.at_key(pointer, "question.options", message);
+        }
+        let schema = under(pointer, "response_schema");
+        self.schema(&schema, human.response_schema.as_ref());
+        if kind == Kind::Approval && human.response_schema.is_some() {
+            let message = "an approval is answered by `approve` or `reject`; leave the schema out";
+            self.at_key(&schema, "question.schema", message);
+        }
+        let asked = Asked {
+            pointer,
+            kind,
+            origin: Origin::HumanStep,
+            deadline: human.deadline.as_ref(),
+            on_timeout: human.on_timeout.as_ref(),
+            remind: human.remind.as_ref(),
+        };
+        self.patience(&asked);
+        if kind.may_pass_by_silence() && human.options_from.is_none() {
+            let mut question = question(&asked);
+            question.options = human.options.iter().map(OptionFile::choice).collect();
+            question.schema.clone_from(&human.response_schema);
+            self.default_answer(pointer, human.on_timeout.as_ref(), &question);
+        }
+    }
+}

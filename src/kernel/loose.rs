@@ -1,0 +1,69 @@
+//! Loose ends: calls that are under way when their step, or their run, is stopped.
+//!
+//! The intent is in the journal, and its step will never hear of the outcome (E2). So the stop itself
+//! says that the deed may have been done; and while the run goes on, the outcome is taken down when
+//! it comes, though nothing follows from it.
+
+use crate::kernel::event::{Event, Failure};
+use crate::kernel::message::readable;
+use crate::kernel::run::{CallWaits, OpenCall, Run, Turn};
+use crate::kernel::workflow::Safety;
+
+/// What is to be said before `event` is folded in: one warning for each call that it cuts off.
+pub(super) fn before(run: &Run, event: &Event) -> Vec<Event> {
+    let cut_off = |turn: &&Turn| match event {
+        Event::Failed(_) | Event::Cancelled { .. } => true,
+        Event::Came { path, .. } | Event::Settled { path, .. } => is_within(&turn.step, path),
+        Event::Started(_)
+        | Event::StepStarted { .. }
+        | Event::Delta { .. }
+        | Event::Noted { .. }
+        | Event::MessageAdded { .. }
+        | Event::ToolCalled { .. }
+        | Event::ToolReturned { .. }
+        | Event::HandedOff { .. }
+        | Event::StepCompleted { .. }
+        | Event::StepFailed { .. }
+        | Event::Asked(_)
+        | Event::Answered { .. }
+        | Event::Closed { .. }
+        | Event::Reminded { .. }
+        | Event::Escalated { .. }
+        | Event::Revoked { .. }
+        | Event::Opened { .. }
+        | Event::Signalled { .. }
+        | Event::CheckpointSaved
+        | Event::Parked
+        | Event::Output { .. }
+        | Event::Warned(_)
+        | Event::Completed => false,
+    };
+    let turns = run.turns.values().filter(cut_off);
+    turns.flat_map(|turn| under_way(turn).map(|open| warning(turn, open))).collect()
+}
+
+/// Calls of a turn that may be at their deed. One that touches nothing leaves nothing behind.
+pub(super) fn under_way(turn: &Turn) -> impl Iterator<Item = &OpenCall> {
+    turn.calls.iter().filter(|open| match open.waits {
+        CallWaits::Tool(Safety::Idempotent | Safety::Unsafe) => true,
+        CallWaits::Tool(Safety::Pure)
+        | CallWaits::Person(_)
+        | CallWaits::Judge(_)
+        | CallWaits::Nobody => false,
+    })
+}
+
+fn warning(turn: &Turn, open: &OpenCall) -> Event {
+    let (step, tool) = (&turn.step, &open.call.tool);
+    let arguments = readable(&open.call.arguments);
+    let what = format!(
+        "step `{step}` was stopped while `{tool}` was being called with {arguments}: it may have \
+         happened"
+    );
+    Event::Warned(Failure::new("tool.cut_off", what))
+}
+
+fn is_within(step: &str, path: &str) -> bool {
+    let rest = step.strip_prefix(path);
+    rest.is_some_and(|rest| path.is_empty() || rest.is_empty() || rest.starts_with(['/', '[']))
+}
