@@ -121,7 +121,7 @@ impl Gate {
         let cast = if cast.is_empty() { "none: {}".to_owned() } else { cast.join(", ") };
         let idle = if cast == "none: {}" { ", {agent: none}" } else { "" };
         let steps = format!("{}{later}", self.steps);
-        let steps = format!("{}{idle}]", &steps[..steps.len() - 1]);
+        let steps = format!("{}{idle}]", steps.strip_suffix(']').unwrap());
         let text = format!(
             "name: guarded\nmodels: {{m: {{provider: scripted, script: [{{say: x}}]}}}}\n\
              tools:\n  act: {{provider: scripted, tags: [deeds], settings: {{returns: done}}}}\n  \
@@ -171,10 +171,8 @@ fn ann() -> Principal {
 }
 
 fn code(error: EngineError) -> String {
-    match error {
-        EngineError::Refused(refusal) => format!("refused (`{}`)", refusal.code()),
-        other => panic!("{other}"),
-    }
+    let EngineError::Refused(refusal) = error else { panic!("{error}") };
+    format!("refused (`{}`)", refusal.code())
 }
 
 /// What no question takes for an answer.
@@ -255,12 +253,11 @@ impl<'a> Stage<'a> {
     /// How the run stands, in a few words.
     fn standing(&self) -> String {
         let told = &self.told.last().unwrap().event;
-        match told {
-            Event::Failed(failure) => format!("the run fails (`{}`)", failure.code),
-            Event::Completed => "the agent is told no, and the run goes on without it".into(),
-            Event::Parked => "a person is asked".into(),
-            other => panic!("{}: {other:?}", self.gate.name),
+        if let Event::Failed(failure) = told {
+            return format!("the run fails (`{}`)", failure.code);
         }
+        assert_eq!(*told, Event::Completed, "{}", self.gate.name);
+        "the agent is told no, and the run goes on without it".into()
     }
 
     async fn over(&mut self) {
@@ -325,9 +322,9 @@ async fn two_at_once(gate: &Gate) -> String {
     let mut told = String::new();
     for round in 0..8 {
         let mut stage = Stage::open(gate, Judge::Asks).await;
-        let no = match stage.question().kind {
-            Kind::ToolApproval => "deny",
-            _ if gate.yes == "continue" || gate.yes == "skip" => "abort",
+        let no = match gate.yes {
+            "allow_once" => "deny",
+            "continue" | "skip" => "abort",
             _ => "reject",
         };
         let (bob, yes) = (person("bob", Role::Admin), stage.request(json!(gate.yes)));

@@ -90,7 +90,7 @@ async fn e2_a_call_whose_step_was_stopped_is_told_of_and_its_outcome_taken_down(
     ground.clock.advance(1_000);
     let mut told = Vec::new();
     // The payment is under way; somebody says no beside it.
-    while !told.last().is_some_and(|last: &Published| name(&last.event) == "asked") {
+    while told.last().is_none_or(|last: &Published| name(&last.event) != "asked") {
         told.push(watch.next().await.unwrap().unwrap());
     }
     let Event::Asked(question) = &told.last().unwrap().event else { panic!("a question") };
@@ -98,7 +98,7 @@ async fn e2_a_call_whose_step_was_stopped_is_told_of_and_its_outcome_taken_down(
     let request =
         AnswerRequest { answers: vec![(id, json!("reject"), None)], ..AnswerRequest::default() };
     engine.answer(request, &someone()).await.unwrap();
-    while !told.last().is_some_and(|last: &Published| last.event == Event::Parked) {
+    while told.last().is_none_or(|last: &Published| last.event != Event::Parked) {
         told.push(watch.next().await.unwrap().unwrap());
     }
     let warned = told
