@@ -26,7 +26,7 @@ enum Told {
 
 /// Answers one call.
 pub(in crate::api::a2a) async fn answer(a2a: &A2a, call: Call) -> Response<Body> {
-    match perform(a2a, &call).await {
+    match Box::pin(perform(a2a, &call)).await {
         Ok(Told::Value(body)) => http::json(200, JSON, &body),
         Ok(Told::Stream(stream, stays)) => sse(stream, move |told| {
             let told =
