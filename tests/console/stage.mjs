@@ -135,7 +135,5 @@ export async function accessible(page, name) {
 export async function shoot(page, name, options = {}) {
   if (!shots) return;
   mkdirSync(shots, { recursive: true });
-  // From the top: the header sticks to wherever the page was scrolled to.
-  if (options.fullPage) await page.evaluate(() => window.scrollTo(0, 0));
   await page.screenshot({ path: path.join(shots, `${name}.png`), animations: "disabled", ...options });
 }

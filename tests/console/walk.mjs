@@ -180,7 +180,13 @@ async function picture(page, name) {
 async function story(page, name) {
   await page.setViewportSize(COLUMN);
   await page.evaluate(() => window.scrollTo(0, 0));
-  const box = await page.locator("#run .split > div").first().boundingBox();
+  const said = page.locator("#run .split > div").first();
+  // None while the page is being renewed: it is drawn anew at once.
+  let box = null;
+  while (box === null) {
+    await said.waitFor();
+    box = await said.boundingBox();
+  }
   const clip = { x: 0, y: 0, width: COLUMN.width, height: Math.floor(box.y + box.height) - 2 };
   await shoot(page, name, { fullPage: true, clip });
   await page.setViewportSize(WINDOW.viewport);
