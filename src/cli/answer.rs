@@ -138,8 +138,8 @@ fn decision(text: &str) -> Meaning {
 /// What is typed about a tool call that waits at a gate.
 fn ruling(text: &str) -> Meaning {
     match text.to_lowercase().as_str() {
-        "y" | "yes" | "allow" => Meaning::Value(json!({"decision": "allow_once"})),
-        "all" => Meaning::Value(json!({"decision": "allow_for_run"})),
+        "y" | "yes" | "allow" | "allow_once" => Meaning::Value(json!({"decision": "allow_once"})),
+        "all" | "allow_for_run" => Meaning::Value(json!({"decision": "allow_for_run"})),
         "n" | "no" | "deny" => Meaning::Deny,
         &_ => match serde_json::from_str::<Value>(text) {
             Ok(value) if value.is_object() => Meaning::Value(value),
