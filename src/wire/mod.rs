@@ -3,55 +3,39 @@
 pub mod a2a;
 pub mod proto_json;
 
-/// Package `holdpoint.v1`: messages, client and server of the `Orchestrator` service.
-pub mod v1 {
-    #![allow(
-        clippy::all,
-        clippy::pedantic,
-        clippy::allow_attributes,
-        clippy::allow_attributes_without_reason,
-        missing_docs,
-        unreachable_pub,
-        unused_qualifications,
-        missing_debug_implementations,
-        rustdoc::all,
-        reason = "generated"
-    )]
-    tonic::include_proto!("holdpoint.v1");
+/// A module that is generated: no lint of ours is about it.
+macro_rules! generated {
+    ($(#[$doc:meta])* $name:ident, $package:literal) => {
+        $(#[$doc])*
+        #[allow(
+            clippy::all,
+            clippy::pedantic,
+            clippy::allow_attributes,
+            clippy::allow_attributes_without_reason,
+            missing_docs,
+            unreachable_pub,
+            unused_qualifications,
+            missing_debug_implementations,
+            rustdoc::all,
+            reason = "generated"
+        )]
+        pub mod $name {
+            tonic::include_proto!($package);
+        }
+    };
 }
 
-/// Package `lf.a2a.v1`: messages, client and server of A2A's gRPC binding.
-pub mod lf {
-    #![allow(
-        clippy::all,
-        clippy::pedantic,
-        clippy::allow_attributes,
-        clippy::allow_attributes_without_reason,
-        missing_docs,
-        unreachable_pub,
-        unused_qualifications,
-        missing_debug_implementations,
-        rustdoc::all,
-        reason = "generated"
-    )]
-    tonic::include_proto!("lf.a2a.v1");
+generated! {
+    /// Package `holdpoint.v1`: messages, client and server of the `Orchestrator` service.
+    v1, "holdpoint.v1"
 }
-
-/// Package `a2a.v1`: the same of protocol 0.3.
-pub mod older {
-    #![allow(
-        clippy::all,
-        clippy::pedantic,
-        clippy::allow_attributes,
-        clippy::allow_attributes_without_reason,
-        missing_docs,
-        unreachable_pub,
-        unused_qualifications,
-        missing_debug_implementations,
-        rustdoc::all,
-        reason = "generated"
-    )]
-    tonic::include_proto!("a2a.v1");
+generated! {
+    /// Package `lf.a2a.v1`: messages, client and server of A2A's gRPC binding.
+    lf, "lf.a2a.v1"
+}
+generated! {
+    /// Package `a2a.v1`: the same of protocol 0.3.
+    older, "a2a.v1"
 }
 
 /// The descriptors of everything above, for reflection.

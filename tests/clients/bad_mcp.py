@@ -6,7 +6,6 @@ line in the state file, with the idempotency key that came with it.
 
 import json
 import sys
-import time
 
 mode, state = sys.argv[1], sys.argv[2]
 listed = 0
@@ -28,6 +27,12 @@ def say(message):
     sys.stdout.flush()
 
 
+def hang():
+    """Says nothing any more, until whoever started it has gone."""
+    sys.stdin.read()
+    sys.exit()
+
+
 def called(params):
     key = params.get("_meta", {}).get("holdpoint/idempotency-key", "")
     if mode == "traced":
@@ -40,7 +45,7 @@ def called(params):
         sys.stderr.flush()
         sys.exit(3)
     if mode == "hangs":
-        time.sleep(3600)
+        hang()
     if mode == "huge":
         return {"content": [{"type": "text", "text": "x" * 50_000_000}]}
     if mode == "lies":
@@ -67,7 +72,7 @@ for line in sys.stdin:
         if mode == "changes" and listed > 1:
             schema = {"type": "object", "properties": {"everything": {"type": "string"}}}
         if mode == "silent_list":
-            time.sleep(3600)
+            hang()
         if mode == "no_schema":
             schema = {"type": 7}
         result = {"tools": [tool(schema)]}

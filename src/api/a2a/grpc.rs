@@ -2,7 +2,6 @@
 
 use std::pin::Pin;
 
-use futures::Stream;
 use tonic::{Request, Response, Status};
 
 use crate::api::a2a::core::{Caller, Core, TaskStream};
@@ -18,7 +17,9 @@ pub struct A2aService {
     a2a: A2a,
 }
 
-type Events = Pin<Box<dyn Stream<Item = Result<pb::StreamResponse, Status>> + Send>>;
+/// A stream of messages of either version.
+pub(super) type Stream<T> = Pin<Box<dyn futures::Stream<Item = Result<T, Status>> + Send>>;
+type Events = Stream<pb::StreamResponse>;
 type Reply<T> = Result<Response<T>, Status>;
 
 impl A2aService {
@@ -58,15 +59,22 @@ pub(super) fn base<T>(a2a: &A2a, request: &Request<T>) -> Outcome<String> {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "`map_err` hands it over")]
-fn no(problem: Problem) -> Status {
+pub(super) fn no(problem: Problem) -> Status {
     problem.to_status()
 }
 
 fn events(stream: TaskStream) -> Response<Events> {
-    let events = futures::stream::unfold(stream, |mut stream| async {
+    streamed(stream, proto::event)
+}
+
+/// A task's events, each as `tell` has it.
+pub(super) fn streamed<T: 'static>(
+    stream: TaskStream,
+    tell: impl Fn(json::StreamResponse) -> T + Copy + Send + 'static,
+) -> Response<Stream<T>> {
+    let events = futures::stream::unfold(stream, move |mut stream| async move {
         let told = stream.next().await?;
-        let told = told.map(|(_, told)| proto::event(told)).map_err(no);
-        Some((told, stream))
+        Some((told.map(|(_, told)| tell(told)).map_err(no), stream))
     });
     Response::new(Box::pin(events))
 }

@@ -1,15 +1,12 @@
 //! gRPC of 0.3, `a2a.v1.A2AService`. It knows no tenants: it is the root's agent.
 
-use std::pin::Pin;
-
-use futures::Stream;
 use tonic::{Request, Response, Status};
 
 use crate::api::a2a::A2a;
+use crate::api::a2a::card;
 use crate::api::a2a::core::{Caller, TaskStream};
-use crate::api::a2a::errors::Problem;
+use crate::api::a2a::grpc::{self, no};
 use crate::api::a2a::v03::{check_version, older, proto, resubscribe};
-use crate::api::a2a::{card, grpc};
 use crate::wire::a2a as new;
 use crate::wire::older as pb;
 
@@ -19,7 +16,7 @@ pub struct OlderService {
     a2a: A2a,
 }
 
-type Events = Pin<Box<dyn Stream<Item = Result<pb::StreamResponse, Status>> + Send>>;
+type Events = grpc::Stream<pb::StreamResponse>;
 type Reply<T> = Result<Response<T>, Status>;
 
 impl OlderService {
@@ -37,18 +34,8 @@ impl OlderService {
     }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "`map_err` hands it over")]
-fn no(problem: Problem) -> Status {
-    problem.to_status()
-}
-
 fn events(stream: TaskStream, stays: bool) -> Response<Events> {
-    let events = futures::stream::unfold(stream, move |mut stream| async move {
-        let told = stream.next().await?;
-        let told = told.map(|(_, told)| proto::event(told, stays)).map_err(no);
-        Some((told, stream))
-    });
-    Response::new(Box::pin(events))
+    grpc::streamed(stream, move |told| proto::event(told, stays))
 }
 
 #[tonic::async_trait]
