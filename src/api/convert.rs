@@ -293,12 +293,15 @@ pub(super) fn open_request(open: &OpenRequest) -> pb::Request {
 }
 
 pub(super) fn waiting(waiting: &Waiting) -> pb::WorkflowWaiting {
-    let one = |question| request(&waiting.run, &waiting.session, &waiting.workflow, question);
+    let one = |question: &Arc<Question>| {
+        request(&waiting.run, &waiting.session, &waiting.workflow, question)
+    };
     pb::WorkflowWaiting {
         run_id: waiting.run.to_string(),
         workflow_id: waiting.workflow.clone(),
         since: Some(time(waiting.since)),
         requests: waiting.questions.iter().map(one).collect(),
+        open_requests: u32::try_from(waiting.open).unwrap_or(u32::MAX),
     }
 }
 

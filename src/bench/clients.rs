@@ -84,15 +84,47 @@ pub(super) async fn say(client: &mut Client, request: String) -> Result<String, 
     waiting(stream).await
 }
 
+/// Starts the wide workflow, and reads on until it waits; all open requests' ids come back.
+pub(super) async fn spread(client: &mut Client, count: u32) -> Result<Vec<String>, BenchError> {
+    let number = |n: u32| Value { kind: Some(Kind::NumberValue(n.into())) };
+    let values = (1..=count).map(number).collect();
+    let request = pb::RunWorkflowRequest {
+        workflow_id: workflows::WIDE.into(),
+        input: Some(Value { kind: Some(Kind::ListValue(prost_types::ListValue { values })) }),
+        ..pb::RunWorkflowRequest::default()
+    };
+    let mut stream = client.run_workflow(request).await?.into_inner();
+    let mut open = Vec::new();
+    while let Some(event) = stream.message().await? {
+        if let Some(Event::RequestInfo(asked)) = event.event {
+            open.push(asked.request_id);
+        }
+    }
+    Ok(open)
+}
+
 /// Approves, and reads on until the run is completed.
 pub(super) async fn approve(client: &mut Client, request: String) -> Result<(), BenchError> {
-    let request = response(request, words("approve".into()));
+    if answer(client, request, "approve").await? {
+        Ok(())
+    } else {
+        Err(BenchError::Unexpected("complete a run"))
+    }
+}
+
+/// Answers, and reads on until the run rests; whether it is completed.
+pub(super) async fn answer(
+    client: &mut Client,
+    request: String,
+    text: &str,
+) -> Result<bool, BenchError> {
+    let request = response(request, words(text.into()));
     let mut stream = client.send_responses(request).await?.into_inner();
     let mut is_completed = false;
     while let Some(event) = stream.message().await? {
         is_completed |= matches!(event.event, Some(Event::Completed(_)));
     }
-    if is_completed { Ok(()) } else { Err(BenchError::Unexpected("complete a run")) }
+    Ok(is_completed)
 }
 
 /// One bare turn.

@@ -18,6 +18,7 @@ mod w2;
 mod w3;
 mod w4;
 mod w5;
+mod w6;
 mod workflows;
 mod yardstick;
 
@@ -89,6 +90,7 @@ pub async fn run(
             Workload::W3 => report.w3 = w3::measure(&scratch, options, progress).await?,
             Workload::W4 => report.w4 = w4::measure(&scratch, options, progress).await?,
             Workload::W5 => report.w5 = w5::measure(&scratch, options, progress).await?,
+            Workload::W6 => report.w6 = w6::measure(&scratch, options, progress).await?,
         }
     }
     report.compare();

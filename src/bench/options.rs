@@ -16,14 +16,16 @@ pub(super) enum Workload {
     W4,
     /// Many runs at a slow model
     W5,
+    /// Many questions of one run
+    W6,
 }
 
 /// What to measure.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
     /// The workloads: `w1` pause and resume, `w2` a long conversation, `w3` many waiting, `w4` a full
-    /// inbox, `w5` many at a slow model
-    #[arg(value_name = "WORKLOAD", default_values = ["w1", "w2", "w3", "w4", "w5"], hide_possible_values = true)]
+    /// inbox, `w5` many at a slow model, `w6` many questions of one run
+    #[arg(value_name = "WORKLOAD", default_values = ["w1", "w2", "w3", "w4", "w5", "w6"], hide_possible_values = true)]
     workloads: Vec<Workload>,
     /// How many clients at once, for w1
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1, 16, 64], value_parser = clap::value_parser!(u16).range(1..=4096))]
@@ -41,7 +43,10 @@ pub struct Options {
     /// must be higher
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1_000], value_parser = clap::value_parser!(u32).range(1..=4_000))]
     pub(super) runs: Vec<u32>,
-    /// How often w1 and w2 are measured; the median is told
+    /// How many people one run asks at once in w6
+    #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [125, 1_000], value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(super) branches: Vec<u32>,
+    /// How often w1, w2 and w6 are measured; the median is told
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=99))]
     pub(super) passes: u32,
     /// Where the scratch directory is made; it should be on the disk that data is kept on
@@ -58,7 +63,10 @@ impl Options {
 
     /// The workloads, each once, in their own order.
     pub(super) fn workloads(&self) -> Vec<Workload> {
-        let all = [Workload::W1, Workload::W2, Workload::W3, Workload::W4, Workload::W5];
-        all.into_iter().filter(|workload| self.workloads.contains(workload)).collect()
+        use Workload::{W1, W2, W3, W4, W5, W6};
+        [W1, W2, W3, W4, W5, W6]
+            .into_iter()
+            .filter(|workload| self.workloads.contains(workload))
+            .collect()
     }
 }

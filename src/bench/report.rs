@@ -10,6 +10,7 @@ use crate::bench::w2::W2;
 use crate::bench::w3::W3;
 use crate::bench::w4::W4;
 use crate::bench::w5::W5;
+use crate::bench::w6::W6;
 use crate::bench::yardstick::Yardsticks;
 
 /// Everything that was measured.
@@ -34,6 +35,9 @@ pub struct Report {
     /// Many at a slow model.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub w5: Vec<W5>,
+    /// Many questions of one run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub w6: Vec<W6>,
     /// W1 beside the best peer and beside bare gRPC.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub w1_compared: Vec<Compared>,
@@ -115,6 +119,9 @@ impl Report {
         }
         if !self.w5.is_empty() {
             sections.push(self.w5_section());
+        }
+        if !self.w6.is_empty() {
+            sections.push(self.w6_section());
         }
         sections
     }
@@ -272,6 +279,23 @@ impl Report {
             ])
         }));
         Section { title: "W5 many runs at a slow model".into(), rows }
+    }
+
+    fn w6_section(&self) -> Section {
+        let heading =
+            ["BRANCHES", "ALL ASKED S", "ALL ANSWERED S", "ONE ANSWER MS", "P50", "P99 MS"];
+        let mut rows = vec![row(heading)];
+        rows.extend(self.w6.iter().map(|w6| {
+            row([
+                w6.branches.to_string(),
+                fine(w6.asked_seconds),
+                fine(w6.answered_seconds),
+                fine(w6.answered_seconds * 1e3 / f64::from(w6.branches)),
+                fine(w6.answer.p50_ms),
+                fine(w6.answer.p99_ms),
+            ])
+        }));
+        Section { title: "W6 many questions of one run, answered one by one".into(), rows }
     }
 }
 

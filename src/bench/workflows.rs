@@ -9,6 +9,8 @@ pub(super) const CYCLE: &str = "bench_cycle";
 pub(super) const TALK: &str = "bench_talk";
 /// One agent and a model that takes its time.
 pub(super) const MODEL: &str = "bench_model";
+/// Many people at once.
+pub(super) const WIDE: &str = "bench_wide";
 /// What the person says in every turn, and the agent too: together they add 1 KiB.
 pub(super) const WORDS_BYTES: usize = 512;
 /// What a step of the cycle says.
@@ -19,7 +21,7 @@ pub(super) fn text(bytes: usize) -> String {
     "The order has shipped and will arrive on Tuesday. ".chars().cycle().take(bytes).collect()
 }
 
-/// Writes both into `dir`.
+/// Writes them into `dir`.
 pub(super) fn write(dir: &Path) -> io::Result<()> {
     fs::create_dir_all(dir)?;
     let reply = text(REPLY_BYTES);
@@ -58,6 +60,23 @@ handoff:
   start: clerk
 "
     );
+    let wide = format!(
+        "name: {WIDE}
+description: Asks somebody about every item, all at once.
+input: {{type: array}}
+pattern: graph
+graph:
+  steps:
+    - id: each
+      for_each: input
+      as: one
+      steps:
+        - id: ask
+          human: {{kind: clarification, prompt: 'What of ${{one}}?'}}
+  output: ${{size(steps.each)}}
+"
+    );
+    fs::write(dir.join("bench_wide.yaml"), wide)?;
     fs::write(dir.join("bench_cycle.yaml"), cycle)?;
     fs::write(dir.join("bench_talk.yaml"), talk)
 }

@@ -7,14 +7,15 @@ use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::term::table;
 
-/// Measure pause and resume, long conversations, many waiting, full inboxes and slow models, over
-/// real gRPC on a real disk
+/// Measure pause and resume, long conversations, many waiting, full inboxes, slow models and many
+/// questions at once, over real gRPC on a real disk
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   holdpoint bench
   holdpoint bench w1 --clients 64 --seconds 30 --passes 3
   holdpoint bench w3 w4 --sessions 10000,100000 --json
   holdpoint bench w5 --runs 1000
+  holdpoint bench w6 --branches 125,1000
 
 Starts servers of its own in a scratch directory beside --data, and prints the raw figures of the
 machine (fsync rate, bare gRPC streams) in the same run: what counts is the ratio.")]

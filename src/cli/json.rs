@@ -148,12 +148,13 @@ pub(super) fn run(run: &Run) -> Value {
 
 /// What a run waits for.
 pub(super) fn waiting(waiting: &WorkflowWaiting) -> Value {
-    let WorkflowWaiting { run_id, workflow_id, since, requests } = waiting;
+    let WorkflowWaiting { run_id, workflow_id, since, requests, open_requests } = waiting;
     json!({
         "run_id": run_id,
         "workflow_id": workflow_id,
         "since": time(since.as_ref()),
         "requests": requests.iter().map(request).collect::<Vec<_>>(),
+        "open_requests": open_requests,
     })
 }
 

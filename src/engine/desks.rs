@@ -31,7 +31,10 @@ struct Place {
 }
 
 impl Place {
-    fn of<'a>(run: &RunId, questions: impl Iterator<Item = &'a Question> + Clone) -> Option<Self> {
+    fn of<'a>(
+        run: &RunId,
+        questions: impl Iterator<Item = &'a Arc<Question>> + Clone,
+    ) -> Option<Self> {
         let since = questions.clone().map(|question| question.asked_at).min()?;
         let deadline = questions.filter_map(|question| question.deadline).min();
         Some(Self { deadline: deadline.unwrap_or(Millis(u64::MAX)), since, run: run.clone() })

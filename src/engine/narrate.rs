@@ -25,7 +25,7 @@ pub struct Published {
     /// With a pause: what is waited for.
     pub waiting: Option<Arc<Waiting>>,
     /// With a question: what a listener needs to show it.
-    pub asked: Option<Box<Asked>>,
+    pub asked: Option<Asked>,
     /// With a message: its place in the conversation.
     pub message_ordinal: usize,
 }
@@ -36,7 +36,7 @@ pub struct Asked {
     /// The workflow's name.
     pub workflow: String,
     /// The question, as it is now kept.
-    pub question: Question,
+    pub question: Arc<Question>,
     /// The last messages before it.
     pub recent: Vec<Arc<Message>>,
 }
@@ -52,21 +52,38 @@ pub struct Waiting {
     pub workflow: String,
     /// Since when.
     pub since: Millis,
-    /// The open questions.
-    pub questions: Vec<Question>,
+    /// The open questions; of a pause that is told, perhaps the first of them only.
+    pub questions: Vec<Arc<Question>>,
+    /// How many are open.
+    pub open: usize,
 }
 
 impl Waiting {
     /// What `run` waits for, if it does.
     pub fn of(run: &Run) -> Option<Self> {
+        Self::listing(run, usize::MAX)
+    }
+
+    /// The same, as its last pause is told.
+    fn told(run: &Run) -> Option<Self> {
+        Self::listing(run, run.listing.most())
+    }
+
+    fn listing(run: &Run, most: usize) -> Option<Self> {
         let Status::Waiting { since } = run.status else { return None };
         Some(Self {
             run: run.id.clone(),
             session: run.session.clone(),
             workflow: run.workflow.name.clone(),
             since,
-            questions: run.questions.values().cloned().collect(),
+            questions: run.questions.values().take(most).cloned().collect(),
+            open: run.questions.len(),
         })
+    }
+
+    /// How many open questions are not listed.
+    pub fn unlisted(&self) -> usize {
+        self.open.saturating_sub(self.questions.len())
     }
 }
 
@@ -94,7 +111,7 @@ impl Narrator {
         event: Event,
     ) -> Published {
         let step = self.step_of(&event);
-        let waiting = if event == Event::Parked { Waiting::of(run).map(Arc::new) } else { None };
+        let waiting = if event == Event::Parked { Waiting::told(run).map(Arc::new) } else { None };
         let asked = if let Event::Asked(question) = &event {
             run.questions.get(&question.ordinal).map(|kept| with_recent(run, kept))
         } else {
@@ -149,12 +166,12 @@ impl Narrator {
     }
 }
 
-fn with_recent(run: &Run, kept: &Question) -> Box<Asked> {
+fn with_recent(run: &Run, kept: &Arc<Question>) -> Asked {
     let before = run.conversation.get(..kept.messages).unwrap_or(&run.conversation);
     let skipped = before.len().saturating_sub(RECENT_MESSAGES);
-    Box::new(Asked {
+    Asked {
         workflow: run.workflow.name.clone(),
-        question: kept.clone(),
+        question: Arc::clone(kept),
         recent: before.iter().skip(skipped).cloned().collect(),
-    })
+    }
 }

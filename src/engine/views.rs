@@ -66,12 +66,12 @@ pub struct OpenRequest {
     /// Whose run it is.
     pub owner: String,
     /// What is asked.
-    pub question: Question,
+    pub question: Arc<Question>,
 }
 
 impl OpenRequest {
     /// A question of a run.
-    pub(super) fn of(run: &Run, question: Question) -> Self {
+    pub(super) fn of(run: &Run, question: Arc<Question>) -> Self {
         Self {
             run: run.id.clone(),
             session: run.session.clone(),
@@ -292,6 +292,7 @@ impl Waiting {
             session: head.session.clone(),
             workflow: head.workflow.clone(),
             since,
+            open: head.questions.len(),
             questions: head.questions.clone(),
         })
     }

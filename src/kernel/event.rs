@@ -347,6 +347,41 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// Which question it is about: asked, ended or changed by it.
+    pub fn question(&self) -> Option<u32> {
+        match self {
+            Self::Asked(question) => Some(question.ordinal),
+            Self::Answered { ordinal, .. }
+            | Self::Closed { ordinal, .. }
+            | Self::Reminded { ordinal, .. }
+            | Self::Escalated { ordinal, .. } => Some(*ordinal),
+            Self::Started(_)
+            | Self::MessageAdded { .. }
+            | Self::StepStarted { .. }
+            | Self::Delta { .. }
+            | Self::ToolCalled { .. }
+            | Self::ToolReturned { .. }
+            | Self::HandedOff { .. }
+            | Self::Noted { .. }
+            | Self::StepCompleted { .. }
+            | Self::StepFailed { .. }
+            | Self::Revoked { .. }
+            | Self::Opened { .. }
+            | Self::Came { .. }
+            | Self::Settled { .. }
+            | Self::Signalled { .. }
+            | Self::CheckpointSaved
+            | Self::Parked
+            | Self::Output { .. }
+            | Self::Warned(_)
+            | Self::Completed
+            | Self::Failed(_)
+            | Self::Cancelled { .. } => None,
+        }
+    }
+}
+
 /// An event with its place in the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recorded {

@@ -14,6 +14,7 @@ use crate::kernel::graph;
 use crate::kernel::heard::{asked, close, heard};
 use crate::kernel::id::RunId;
 use crate::kernel::judging;
+use crate::kernel::listing::Listing;
 use crate::kernel::message::{Audience, Message, Speaker, ToolCall, readable};
 use crate::kernel::question::{OnTimeout, Question, Verdict};
 use crate::kernel::run::{CallWaits, Ending, Heard, Last, OpenCall, Run, Status, Turn};
@@ -91,6 +92,7 @@ pub fn begin(id: RunId, workflow: Arc<Workflow>, started: &Started, at: Millis) 
         judgements: 0,
         questions: std::collections::BTreeMap::new(),
         endings: Vec::new(),
+        listing: Listing::default(),
         last: Last::Started,
         count: 0,
         output: None,
@@ -206,6 +208,7 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
                 return Err("a run is parked only on what may come");
             }
             run.status = Status::Waiting { since: at };
+            run.listing = run.listing.at_pause(run.questions.len(), run.endings.len());
         }
         Event::Output { value } => run.output = Some(value.clone()),
         Event::Warned(_) => {}
@@ -269,7 +272,7 @@ fn answered(
 ) -> Result<(), &'static str> {
     let question = close(run, ordinal, ending)?;
     let is_rejection = question.is_verdict() && Question::verdict(value) == Verdict::Rejected;
-    heard(run, question, Heard::Answer { value: value.clone(), by, is_rejection }, at)?;
+    heard(run, &question, Heard::Answer { value: value.clone(), by, is_rejection }, at)?;
     run.status = Status::Running;
     Ok(())
 }
@@ -291,7 +294,7 @@ fn closed(
         Closing::Withdrawn => ("it was withdrawn", Heard::Withdrawn(by.to_owned())),
     };
     let question = close(run, ordinal, Ending::Closed(word))?;
-    heard(run, question, reply, at)?;
+    heard(run, &question, reply, at)?;
     run.status = Status::Running;
     Ok(())
 }
@@ -323,7 +326,7 @@ fn escalated(
 }
 
 fn question_of(run: &mut Run, ordinal: u32) -> Result<&mut Question, &'static str> {
-    run.questions.get_mut(&ordinal).ok_or("no such question is open")
+    run.questions.get_mut(&ordinal).map(Arc::make_mut).ok_or("no such question is open")
 }
 
 pub(super) fn say(run: &mut Run, message: Message) {

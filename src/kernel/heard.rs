@@ -1,6 +1,8 @@
 //! Heard: what a question changes when it is asked, and what came of it when it ended; told to
 //! whoever waits for it: an agent's call, a gate, a step, the workflow as a whole.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use crate::kernel::budget;
@@ -62,11 +64,15 @@ pub(super) fn asked(run: &mut Run, question: &Question, at: Millis) -> Result<()
     }
     question.messages = run.conversation.len();
     run.endings.push(None);
-    run.questions.insert(question.ordinal, question);
+    run.questions.insert(question.ordinal, Arc::new(question));
     Ok(())
 }
 
-pub(super) fn close(run: &mut Run, ordinal: u32, ending: Ending) -> Result<Question, &'static str> {
+pub(super) fn close(
+    run: &mut Run,
+    ordinal: u32,
+    ending: Ending,
+) -> Result<Arc<Question>, &'static str> {
     let question = run.questions.remove(&ordinal).ok_or("K2: the question is not open")?;
     let index = usize::try_from(ordinal).map_err(|_| "no such question")? - 1;
     *run.endings.get_mut(index).ok_or("no such question")? = Some(ending);
@@ -76,7 +82,7 @@ pub(super) fn close(run: &mut Run, ordinal: u32, ending: Ending) -> Result<Quest
 /// What came of a question, told to whoever waits for it.
 pub(super) fn heard(
     run: &mut Run,
-    question: Question,
+    question: &Question,
     reply: Heard,
     at: Millis,
 ) -> Result<(), &'static str> {
@@ -121,9 +127,9 @@ pub(super) fn heard(
                 Pattern::Coordinator { .. } | Pattern::Graph(_) => {}
             }
             run.last = Last::Asked {
-                step: question.step,
-                agent: question.agent,
-                origin: question.origin,
+                step: question.step.clone(),
+                agent: question.agent.clone(),
+                origin: question.origin.clone(),
                 reply,
             };
         }

@@ -34,6 +34,7 @@ pub mod graph;
 mod heard;
 mod id;
 mod judging;
+mod listing;
 mod loose;
 mod message;
 pub mod pattern;
@@ -60,6 +61,7 @@ pub use evolve::{Corruption, begin, evolve, replay};
 pub use heard::UNANSWERED;
 pub use id::{BadId, RequestId, RunId, SESSION_ID_BYTES_MAX, SessionId, parse_checkpoint};
 pub use judging::{JUDGE_MS_DEFAULT, Judging};
+pub use listing::{LISTED_MAX, Listing};
 pub use message::{Audience, Message, Speaker, ToolCall, readable};
 pub use plan::{
     ASK_TOOL, AgentInput, Effect, HANDOFF_PREFIX, ToolOffer, first_reply, input_of, may_repeat,

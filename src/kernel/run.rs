@@ -13,6 +13,7 @@ use crate::kernel::event::{Failure, Purpose, Usage, Version};
 use crate::kernel::graph;
 use crate::kernel::id::{RunId, SessionId};
 use crate::kernel::judging::Judging;
+use crate::kernel::listing::Listing;
 use crate::kernel::message::{Message, Speaker, ToolCall};
 use crate::kernel::question::{Origin, Question};
 use crate::kernel::time::Millis;
@@ -62,9 +63,11 @@ pub struct Run {
     /// How many of them were judges'; these count against nobody's steps.
     pub judgements: u32,
     /// Questions that are open, by ordinal.
-    pub questions: BTreeMap<u32, Question>,
+    pub questions: BTreeMap<u32, Arc<Question>>,
     /// How every question ended, by ordinal from 1; open ones are `None`.
     pub endings: Vec<Option<Ending>>,
+    /// What its last pause told of.
+    pub listing: Listing,
     /// What the pattern goes by: the last thing that happened to the workflow as a whole.
     pub last: Last,
     /// Sequential: the step that comes next. Handoff: turns of the agent that speaks,

@@ -12,6 +12,7 @@
 //!   everything up to its tip is settled.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -60,7 +61,7 @@ pub struct Head {
     pub updated_at: Millis,
     /// The open questions, whole.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub questions: Vec<Question>,
+    pub questions: Vec<Arc<Question>>,
     /// When the clock must be looked at again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wake_at: Option<Millis>,

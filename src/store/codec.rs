@@ -67,6 +67,9 @@ pub struct StoredHead {
     /// The idempotency key that the run was started with; it goes when the run goes.
     #[serde(default)]
     pub key: Option<String>,
+    /// How many open questions lie beside it, each in a place of its own; then it holds none.
+    #[serde(default)]
+    pub apart: usize,
 }
 
 /// Puts format and checksum before a payload.
@@ -120,7 +123,13 @@ pub fn head_json(head: &Head) -> Result<Vec<u8>, BadRecord> {
 }
 
 /// A head's record around its JSON.
-pub fn seal_head(key: &[u8], fence: u64, idempotency_key: Option<&str>, head: &[u8]) -> Vec<u8> {
+pub fn seal_head(
+    key: &[u8],
+    fence: u64,
+    idempotency_key: Option<&str>,
+    apart: usize,
+    head: &[u8],
+) -> Vec<u8> {
     let mut payload = Vec::with_capacity(head.len() + 64);
     payload.extend_from_slice(HEAD_OPENS);
     payload.extend_from_slice(head.strip_prefix(b"{").unwrap_or(head));
@@ -130,6 +139,9 @@ pub fn seal_head(key: &[u8], fence: u64, idempotency_key: Option<&str>, head: &[
     if let Some(text) = idempotency_key {
         let text = serde_json::Value::from(text);
         payload.extend_from_slice(format!(",\"key\":{text}").as_bytes());
+    }
+    if apart > 0 {
+        payload.extend_from_slice(format!(",\"apart\":{apart}").as_bytes());
     }
     payload.push(b'}');
     seal(key, &payload)

@@ -2,8 +2,9 @@
 //!
 //! ```text
 //! h run                          head                        reversed: runs, newest first
+//! u run ordinal                  open question               of a run that has many
 //! j run first                    the events of one append
-//! w deadline since run           open questions              empty
+//! w deadline since run           runs with open questions    empty
 //! d wake_at run                  due timers                  empty
 //! g run                          going: owes something       empty
 //! o updated_at run               over: what prune may take   empty
@@ -33,9 +34,11 @@ pub type Packed = [u8; RUN_BYTES];
 
 /// Heads.
 pub const HEAD: u8 = b'h';
+/// Open questions that lie beside their run's head.
+pub const QUESTION: u8 = b'u';
 /// Journals.
 pub const ENTRY: u8 = b'j';
-/// Open questions.
+/// Runs with open questions.
 pub const WAITING: u8 = b'w';
 /// Due timers.
 pub const DUE: u8 = b'd';
@@ -127,6 +130,17 @@ fn key(prefix: u8, parts: &[&[u8]]) -> Vec<u8> {
 /// Where a run's head lies.
 pub fn head(run: &Packed) -> Vec<u8> {
     key(HEAD, &[run])
+}
+
+/// Where an open question lies, if not in its run's head.
+pub fn question(run: &Packed, ordinal: u32) -> Vec<u8> {
+    key(QUESTION, &[run, &ordinal.to_be_bytes()])
+}
+
+/// The run of such a place.
+pub fn read_question(bytes: &[u8]) -> Option<RunId> {
+    let (run, ordinal) = bytes.get(1..)?.split_at_checked(RUN_BYTES)?;
+    (ordinal.len() == 4).then(|| unpack(run)).flatten()
 }
 
 /// Where the events of one append lie, the first of them at `first`.
@@ -227,7 +241,7 @@ pub fn hook(run: &Packed, id: &str) -> Vec<u8> {
     key(HOOK, &[run, id.as_bytes()])
 }
 
-/// What the parcels (`PARCEL`) or hooks (`HOOK`) of a run have in common.
+/// What the questions (`QUESTION`), parcels (`PARCEL`) or hooks (`HOOK`) of a run have in common.
 pub fn of_run(prefix: u8, run: &Packed) -> Vec<u8> {
     key(prefix, &[run])
 }
@@ -242,7 +256,7 @@ pub fn piece(of: &[u8], index: u16) -> Vec<u8> {
 pub fn is_restless(key: &[u8]) -> bool {
     match key {
         [PIECE, of @ ..] => is_restless(of),
-        [HEAD | WAITING | DUE | GOING | PARCEL | PARCEL_DUE, ..] => true,
+        [HEAD | QUESTION | WAITING | DUE | GOING | PARCEL | PARCEL_DUE, ..] => true,
         key => key == TALLY,
     }
 }

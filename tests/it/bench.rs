@@ -30,6 +30,8 @@ fn a_short_round_of_everything_has_every_figure() {
         "20",
         "--runs",
         "30",
+        "--branches",
+        "20",
     ];
     let ended = holdpoint(folder.path(), &arguments, "");
     assert_eq!(ended.code, 0, "{}", ended.err);
@@ -54,6 +56,8 @@ fn a_short_round_of_everything_has_every_figure() {
         "/w5/0/asked_seconds",
         "/w5/0/resident_bytes",
         "/w5/0/completed_seconds",
+        "/w6/0/answered_seconds",
+        "/w6/0/answer/p50_ms",
     ] {
         let found = report.pointer(figure).and_then(serde_json::Value::as_f64);
         assert!(found.is_some_and(|found| found > 0.0), "{figure}: {report}");

@@ -68,7 +68,13 @@ fn request() -> Request {
 
 fn waiting() -> WorkflowWaiting {
     let (run_id, workflow_id) = (RUN.into(), "letter".into());
-    WorkflowWaiting { run_id, workflow_id, since: None, requests: vec![request()] }
+    WorkflowWaiting {
+        run_id,
+        workflow_id,
+        since: None,
+        requests: vec![request()],
+        open_requests: 1,
+    }
 }
 
 fn run(status: RunStatus) -> Run {

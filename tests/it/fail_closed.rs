@@ -4,6 +4,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::sync::Arc;
 
 use holdpoint::definition;
 use holdpoint::engine::{AnswerRequest, Engine, EngineError, Published, StartRequest, Until};
@@ -205,7 +206,7 @@ impl<'a> Stage<'a> {
         Self { gate, ground, engine, run, told }
     }
 
-    fn question(&self) -> Question {
+    fn question(&self) -> Arc<Question> {
         let waiting = self.told.iter().rev().find_map(|told| told.waiting.clone());
         waiting.unwrap_or_else(|| panic!("{}: {:?}", self.gate.name, self.told)).questions[0]
             .clone()
@@ -305,7 +306,7 @@ async fn broken_judge(gate: &Gate, judge: Judge) -> String {
     stage.undone("the judge is broken");
     let kind = stage.question().kind;
     if kind == Kind::ToolApproval {
-        let context = stage.question().context;
+        let context = stage.question().context.clone();
         let verdicts = context["verdicts"].as_array().map_or(0, Vec::len);
         stage.passes_on_a_yes().await;
         let before = "a person is asked before any judge";

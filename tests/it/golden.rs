@@ -291,7 +291,7 @@ fn head(status: HeadStatus) -> Head {
         status,
         started_at: Millis(1_700_000_000_000),
         updated_at: Millis(1_700_000_000_250),
-        questions: vec![question(), plain_question()],
+        questions: vec![question().into(), plain_question().into()],
         wake_at: Some(Millis(1_700_000_360_000)),
         turns: 3,
         messages: 4,
@@ -329,12 +329,28 @@ fn every_head_is_written_as_it_always_was() {
             fence: (1 << 32) + 1,
             key: Some("order \"7\"".into()),
             head: head(status),
+            apart: 0,
         };
         let json = codec::head_json(&expected.head).unwrap();
-        let record = codec::seal_head(&key, expected.fence, expected.key.as_deref(), &json);
+        let record = codec::seal_head(&key, expected.fence, expected.key.as_deref(), 0, &json);
         let stored = golden(&format!("v1-head-{name}.bin"), &record);
         assert_eq!(codec::unseal_head(&key, &stored), Ok(expected));
     }
+}
+
+#[test]
+fn questions_beside_their_head_are_written_as_they_always_were() {
+    let packed = keys::pack(&run()).unwrap();
+    let key = keys::question(&packed, 2);
+    let stored = golden("v1-question.bin", &codec::seal_json(&key, &question()).unwrap());
+    assert_eq!(codec::unseal_json::<Question>(&key, &stored), Ok(question()));
+
+    let key = keys::head(&packed);
+    let head = Head { questions: Vec::new(), ..head(HeadStatus::Waiting(Millis(8))) };
+    let record = codec::seal_head(&key, 0, None, 1_000, &codec::head_json(&head).unwrap());
+    let stored = golden("v1-head-apart.bin", &record);
+    let expected = StoredHead { head, fence: 0, key: None, apart: 1_000 };
+    assert_eq!(codec::unseal_head(&key, &stored), Ok(expected));
 }
 
 #[test]
@@ -358,6 +374,7 @@ fn keys_are_laid_out_as_they_always_were() {
     let layout = [
         ("head", keys::head(&packed)),
         ("entry", keys::entry(&packed, 258)),
+        ("question", keys::question(&packed, 258)),
         ("going", keys::going(&packed)),
         ("due", keys::timed(keys::DUE, Millis(258), &packed)),
         ("over", keys::timed(keys::OVER, Millis(258), &packed)),

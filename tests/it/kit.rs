@@ -20,6 +20,9 @@ use tempfile::TempDir;
 pub(crate) const WORDS: &str = "I looked at the three venues you named. The Foundry is free on the \
     14th, takes sixty guests, and costs a third less than the others; the kitchen closes at ten.";
 
+/// The open questions of a wide run: more than a head holds itself, few enough to answer all.
+pub(crate) const WIDE: usize = 20;
+
 /// An agent speaks, a person approves, an agent speaks again.
 pub(crate) fn workflow(deadline_ms: Option<u64>) -> Arc<Workflow> {
     let agent = Agent {
@@ -62,6 +65,26 @@ pub(crate) fn workflow(deadline_ms: Option<u64>) -> Arc<Workflow> {
             ],
         },
     })
+}
+
+/// As many people as `count` are asked at once, each of them something of their own.
+pub(crate) fn wide(count: usize) -> Arc<Workflow> {
+    let items: Vec<usize> = (1..=count).collect();
+    let text = format!(
+        "name: wide
+pattern: graph
+graph:
+  steps:
+    - id: each
+      for_each: '{items:?}'
+      as: one
+      steps:
+        - id: ask
+          human: {{kind: approval, prompt: 'And number ${{one}}?'}}
+"
+    );
+    let loaded = holdpoint::definition::load_text("wide.yaml", &text, &|_| Err("none".into()));
+    loaded.unwrap().workflow
 }
 
 /// The stored text and the digest of a workflow.
@@ -155,6 +178,11 @@ impl Play {
     /// Somebody approves.
     pub(crate) fn approve(&mut self, at: u64) -> Append {
         let ordinal = *self.run.questions.keys().next().unwrap();
+        self.approve_one(ordinal, at)
+    }
+
+    /// Somebody approves this.
+    pub(crate) fn approve_one(&mut self, ordinal: u32, at: u64) -> Append {
         let answer = Answer {
             request: RequestId { run: self.run.id.clone(), ordinal },
             value: json!("approve"),
@@ -223,9 +251,14 @@ impl Bed {
     /// Stores the definitions that the kit's runs use.
     pub(crate) async fn define(&self) {
         for deadline in [None, Some(1_000), Some(5_000)] {
-            let (digest, json) = definition(&workflow(deadline));
-            self.journal().put_definition(&digest, &json).await.unwrap();
+            self.define_one(&workflow(deadline)).await;
         }
+        self.define_one(&wide(WIDE)).await;
+    }
+
+    async fn define_one(&self, workflow: &Workflow) {
+        let (digest, json) = definition(workflow);
+        self.journal().put_definition(&digest, &json).await.unwrap();
     }
 }
 

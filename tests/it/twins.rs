@@ -5,12 +5,13 @@ use holdpoint::ports::{Append, Journal, RunFilter};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use crate::kit::{Bed, Play, WORDS, all, key_row, open, run_id, session_id, workflow};
+use crate::kit::{Bed, Play, WIDE, WORDS, all, key_row, open, run_id, session_id, wide, workflow};
 
 /// One thing that happens.
 #[derive(Debug, Clone)]
 enum Deed {
     Begin { session: u8, owner: u8, key: Option<u8>, deadline: bool },
+    Spread,
     Go { run: usize, words: usize },
     Cancel { run: usize },
     Repeat { run: usize },
@@ -24,6 +25,7 @@ fn deed() -> impl Strategy<Value = Deed> {
         4 => begin.prop_map(|(session, owner, key, deadline)| {
             Deed::Begin { session, owner, key, deadline }
         }),
+        1 => Just(Deed::Spread),
         8 => (any::<usize>(), 0..60_usize).prop_map(|(run, words)| Deed::Go { run, words }),
         1 => any::<usize>().prop_map(|run| Deed::Cancel { run }),
         1 => any::<usize>().prop_map(|run| Deed::Repeat { run }),
@@ -66,6 +68,13 @@ async fn live(deeds: Vec<Deed>) {
                     "Go.".into(),
                 );
                 begin.key = key.map(|key| (format!("k{key}"), key_row(&begin.run)));
+                if both(&*left, &*right, begin.clone()).await {
+                    plays.push((play, begin));
+                }
+            }
+            Deed::Spread => {
+                let workflow = wide(WIDE);
+                let (play, begin) = Play::begin_with(at, ("s0", "o0"), at, &workflow, "Go.".into());
                 if both(&*left, &*right, begin.clone()).await {
                     plays.push((play, begin));
                 }

@@ -1,6 +1,8 @@
 //! Mapping: kernel and engine → A2A. A session is a context, a run is a task, open requests are
 //! `INPUT_REQUIRED`, the output is an artifact, the conversation is the history.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -63,7 +65,10 @@ pub(super) fn status(head: &Head, objection: Option<&Objection>) -> TaskStatus {
     let message = match &head.status {
         HeadStatus::Running | HeadStatus::Completed => None,
         HeadStatus::Waiting(_) if head.questions.is_empty() => None,
-        HeadStatus::Waiting(_) => Some(pause(run, context, &head.questions, objection)),
+        HeadStatus::Waiting(_) => {
+            let questions = (head.questions.as_slice(), head.questions.len());
+            Some(pause(run, context, questions, objection))
+        }
         HeadStatus::Failed(failure) => Some(failed(run, context, failure)),
         HeadStatus::Cancelled(by) => Some(cancelled(run, context, by, "")),
     };
@@ -199,7 +204,7 @@ pub(super) fn chunk(parts: Vec<Part>) -> Artifact {
 pub(super) fn pause(
     run: &RunId,
     context: &str,
-    questions: &[Question],
+    (questions, open): (&[Arc<Question>], usize),
     objection: Option<&Objection>,
 ) -> Message {
     let mut words = objection.map(|no| vec![no.message.clone()]).unwrap_or_default();
@@ -210,8 +215,15 @@ pub(super) fn pause(
             words.extend(several.iter().map(|one| format!("[{}] {}", one.id(run), asked(one))));
         }
     }
+    let left_out = open.saturating_sub(questions.len());
+    if left_out > 0 {
+        words.push(format!("And {left_out} more; the task itself has them all."));
+    }
     let requests: Vec<_> = questions.iter().map(|question| request(run, question)).collect();
     let mut data = json!({"requests": requests});
+    if left_out > 0 {
+        data["openRequests"] = open.into();
+    }
     if let Some(no) = objection {
         data["problem"] = json!({"code": no.code, "message": no.message});
     }

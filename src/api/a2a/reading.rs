@@ -1,5 +1,7 @@
 //! Reading: what a message of a caller says: its text or its data, and the answers in it.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use crate::api::a2a::errors::{Outcome, Problem};
@@ -99,7 +101,7 @@ pub(super) fn answers_by_id(message: &Message) -> Option<Answers> {
 pub(super) fn answers(
     run: &RunId,
     workflow: &Workflow,
-    open: &[Question],
+    open: &[Arc<Question>],
     message: &Message,
 ) -> Outcome<Answers> {
     if let Some(answers) = answers_by_id(message) {

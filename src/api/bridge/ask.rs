@@ -48,12 +48,16 @@ pub(super) fn request(run: &RunId, question: &Question) -> Value {
 /// What a run waits for.
 pub(super) fn waiting(waiting: &Waiting) -> Value {
     let requests = waiting.questions.iter().map(|question| request(&waiting.run, question));
-    json!({
+    let mut told = json!({
         "run_id": waiting.run.to_string(),
         "workflow_id": waiting.workflow,
         "since": time(Some(waiting.since)),
         "requests": requests.collect::<Vec<_>>(),
-    })
+    });
+    if waiting.unlisted() > 0 {
+        told["open_requests"] = waiting.open.into();
+    }
+    told
 }
 
 /// What was said last before a question: nobody's tool traffic.

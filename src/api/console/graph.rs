@@ -23,7 +23,8 @@ pub(super) fn marked(run: &Run, journal: &[Recorded]) -> Markup {
     let now: BTreeSet<&str> = run.turns.values().map(|turn| own_name(&turn.step)).collect();
     let awaited = run.graph.signals_awaited();
     let awaiting = awaited.iter().map(|(path, _)| own_name(path).to_owned());
-    let asking: BTreeSet<String> = run.questions.values().map(box_of).chain(awaiting).collect();
+    let asking: BTreeSet<String> =
+        run.questions.values().map(|question| box_of(question)).chain(awaiting).collect();
     let asking: BTreeSet<&str> = asking.iter().map(String::as_str).collect();
     let gates: BTreeSet<String> = journal.iter().filter_map(gate).collect();
     let been: BTreeSet<&str> = been.into_iter().chain(gates.iter().map(String::as_str)).collect();

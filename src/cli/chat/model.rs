@@ -226,12 +226,13 @@ impl Model {
         self.is_hidden = false;
     }
 
-    /// The run waits, and this is all that it waits for.
+    /// The run waits, and this is all that it waits for; of very many, the first.
     pub(super) fn waits(&mut self, waiting: WorkflowWaiting) {
         self.status = "waiting".into();
         let open: Vec<_> =
             waiting.requests.iter().map(|request| request.request_id.clone()).collect();
-        self.pending.retain(|request| open.contains(&request.request_id));
+        let is_whole = usize::try_from(waiting.open_requests) == Ok(open.len());
+        self.pending.retain(|request| !is_whole || open.contains(&request.request_id));
         for request in waiting.requests {
             self.ask(request);
         }

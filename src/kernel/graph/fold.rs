@@ -419,14 +419,9 @@ fn release(run: &mut Run, frames: &[Frame]) {
                     other.judges.as_ref().is_none_or(|judging| judging.turn != *turn)
                 };
                 run.turns.retain(is_left);
-                let of_turn =
-                    |question: &&crate::kernel::question::Question| question.turn == Some(*turn);
-                let asked: Vec<u32> = run
-                    .questions
-                    .values()
-                    .filter(of_turn)
-                    .map(|question| question.ordinal)
-                    .collect();
+                let all = run.questions.values();
+                let of_turn = all.filter(|question| question.turn == Some(*turn));
+                let asked: Vec<u32> = of_turn.map(|question| question.ordinal).collect();
                 for ordinal in asked {
                     drop_question(run, ordinal);
                 }

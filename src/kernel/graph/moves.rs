@@ -267,8 +267,8 @@ fn stopped(run: &Run, number: u32, outcome: Outcome) -> Vec<Event> {
         match &frame.phase {
             Phase::Asking(ordinal, _) => moot.push(*ordinal),
             Phase::Working(turn) => {
-                let of_turn = |question: &&crate::kernel::Question| question.turn == Some(*turn);
-                let asked = run.questions.values().filter(of_turn);
+                let all = run.questions.values();
+                let asked = all.filter(|question| question.turn == Some(*turn));
                 moot.extend(asked.map(|question| question.ordinal));
             }
             Phase::Fresh

@@ -58,7 +58,8 @@ fn k7_a_default_that_does_not_fit_is_no_answer() {
 fn k7_an_approval_is_rejected_by_silence_even_if_its_terms_were_tampered_with() {
     let mut stage = Stage::open(&asked(Kind::Approval, OnTimeout::Reject), "Hello");
     for on_timeout in [OnTimeout::Continue, OnTimeout::DefaultAnswer(json!("approve"))] {
-        stage.run.questions.get_mut(&1).expect("open").on_timeout = on_timeout;
+        let asked = stage.run.questions.get_mut(&1).expect("open");
+        std::sync::Arc::make_mut(asked).on_timeout = on_timeout;
         let decision = decide(&stage.run, &Command::Tick, Millis(1000)).expect("a tick");
         let closing = Closing::Rejected;
         let rejected = vec![Event::Closed { ordinal: 1, closing, by: "timer".into() }];

@@ -25,6 +25,7 @@ pub(super) fn verify(view: View<'_>, store: &Path) -> Result<StoreReport, Fault>
         counts(before.unwrap_or_default(), &mut audit);
     }
     orphans(view, &mut audit)?;
+    questions(view, &mut audit)?;
     indexes(view, &mut audit)?;
     sessions(view, &mut audit)?;
     parcels(view, &mut audit)?;
@@ -141,6 +142,30 @@ fn orphans(view: View<'_>, audit: &mut Audit) -> Result<(), Fault> {
         if place.is_none_or(|place| values::pieces(&place) == 0) {
             audit.damage("a piece of a value that is not there".into());
         }
+    }
+    Ok(())
+}
+
+/// Every question that lies apart is one of its run's.
+fn questions(view: View<'_>, audit: &mut Audit) -> Result<(), Fault> {
+    let mut last = None;
+    for row in reader::span(view, &[keys::QUESTION], None) {
+        let (key, _) = row?;
+        let run = keys::read_question(&key);
+        if last == Some(run.clone()) {
+            continue;
+        }
+        // Of a head that counts other ones, the head is told already.
+        let stored = run.as_ref().map(|run| reader::stored_head(view, run));
+        let belongs = match stored {
+            Some(Ok(Some(stored))) => stored.apart > 0,
+            Some(Err(_)) => true,
+            Some(Ok(None)) | None => false,
+        };
+        if !belongs && view.has(&key)? {
+            audit.damage("an open question lies beside a head that has none there".into());
+        }
+        last = Some(run);
     }
     Ok(())
 }

@@ -12,6 +12,7 @@ use crate::store::keys::{self, Packed};
 use crate::store::leases::Leases;
 use crate::store::parcels;
 use crate::store::places::Places;
+use crate::store::sled::apart::Changes;
 use crate::store::sled::prepared::{Prepared, Sealed};
 use crate::store::sled::reader;
 use crate::store::sled::recent::{Brief, Recent};
@@ -90,6 +91,9 @@ impl<'a> Group<'a> {
         let new_session = self.check_session(append)?;
         self.check_key(append)?;
         let parcels = self.grown(append)?;
+        let lie_apart = old.as_ref().map_or(&[][..], |old| &old.apart);
+        let questions = append.apart.changes(&append.packed, lie_apart)?;
+        let questions = self.replaced(questions)?;
 
         // Nothing fails from here on.
         self.tally = self.tally.added(append.expected == 0, append.version - append.expected);
@@ -110,17 +114,20 @@ impl<'a> Group<'a> {
             self.put(sealed, old.as_deref());
         }
         self.put(append.entry.clone(), None);
+        self.writes.extend(questions);
         if let Some(old) = &old {
             self.index(&append.packed, old.places, false);
         }
         self.index(&append.packed, append.places, true);
         let (pieces, old_key) = old.map_or((0, None), |old| (old.pieces, old.key));
         let key = append.key.as_ref().map(|(text, _)| text.clone()).or(old_key);
-        let record = codec::seal_head(&head_key, fence, key.as_deref(), &append.head);
+        let apart = append.apart.ordinals();
+        let record = codec::seal_head(&head_key, fence, key.as_deref(), apart.len(), &append.head);
         let places = append.places;
         let pieces_now = values::pieces_of(record.len());
         self.write(Sealed { key: head_key, record }, pieces);
-        let brief = Brief { version: append.version, fence, key, places, pieces: pieces_now };
+        let brief =
+            Brief { version: append.version, fence, key, places, pieces: pieces_now, apart };
         self.briefs.add(append.packed, brief);
         Ok(append.version)
     }
@@ -162,6 +169,21 @@ impl<'a> Group<'a> {
                 }
             }
         }
+    }
+
+    /// The writes for questions that lie apart.
+    fn replaced(&self, changes: Changes) -> Result<Vec<Write>, Fault> {
+        let mut writes = Vec::with_capacity(changes.put.len() + changes.gone.len());
+        for Sealed { key, record } in changes.put {
+            let old = self.place(&key)?;
+            writes.extend(values::cut(key, record, old.as_deref().map_or(0, values::pieces)));
+        }
+        for key in changes.gone {
+            if let Some(place) = self.place(&key)? {
+                writes.extend(values::clear(key, &place));
+            }
+        }
+        Ok(writes)
     }
 
     /// The parcels of an append, each with what its lane was owed before.
@@ -319,9 +341,11 @@ impl<'a> Group<'a> {
         }
         let Some(place) = self.place(head_key)? else { return Ok(None) };
         let pieces = values::pieces(&place);
-        let StoredHead { head, fence, key } = self.head(head_key, place)?;
+        let StoredHead { head, fence, key, apart } = self.head(head_key, place)?;
         let places = Places::of(&head);
-        Ok(Some(Brief { version: head.version, fence, key, places, pieces }))
+        let lie_apart = if apart > 0 { head.questions.as_slice() } else { &[] };
+        let apart = lie_apart.iter().map(|question| question.ordinal).collect();
+        Ok(Some(Brief { version: head.version, fence, key, places, pieces, apart }))
     }
 
     /// What lies at a key, with this group's writes made.
@@ -339,6 +363,7 @@ impl<'a> Group<'a> {
 
     fn head(&self, key: &[u8], place: IVec) -> Result<StoredHead, Fault> {
         let record = values::join(key, place, |piece| self.place(piece))?;
-        Ok(codec::unseal_head(key, &record)?)
+        // Whoever has this group's writes made to a run finds it among the briefs.
+        reader::whole_head(self.view, codec::unseal_head(key, &record)?)
     }
 }

@@ -1,6 +1,7 @@
 //! The embedded store: sled, used by the rules that keep it safe. One committer thread owns all
 //! writes; reads go to blocking threads. Everything sled-shaped stays in this folder.
 
+mod apart;
 mod audit;
 mod committer;
 mod directory;

@@ -8,6 +8,7 @@ use crate::store::codec;
 use crate::store::keys::{self, Packed};
 use crate::store::parcels;
 use crate::store::places::Places;
+use crate::store::sled::apart::Apart;
 use crate::store::sled::values;
 
 /// An append, encoded.
@@ -22,6 +23,8 @@ pub(super) struct Prepared {
     pub(super) entry: Sealed,
     /// The head's JSON; the committer adds fence and idempotency key to it.
     pub(super) head: Vec<u8>,
+    /// The questions that are too many for it.
+    pub(super) apart: Apart,
     pub(super) places: Places,
     /// The run's place in its session.
     pub(super) session_run: Vec<u8>,
@@ -44,7 +47,7 @@ impl Prepared {
     pub(super) fn new(append: Append) -> Result<Self, Fault> {
         audit::check_append(&append)?;
         let parcels = parcels::of(&append).collect();
-        let Append { run, expected, fence, at, events, head, session, key, lanes: _, hooks } =
+        let Append { run, expected, fence, at, events, mut head, session, key, lanes: _, hooks } =
             append;
         let packed = keys::pack(&run)
             .ok_or_else(|| Fault::Permanent(format!("`{run}` is not the id of a run")))?;
@@ -62,6 +65,8 @@ impl Prepared {
             Ok::<_, Fault>((text, Sealed { key, record }))
         });
         let hooks = hooks.iter().map(sealed_hook).collect::<Result<_, Fault>>()?;
+        let places = Places::of(&head);
+        let apart = Apart::take(&mut head, &packed, &events)?;
         let json = codec::head_json(&head)?;
         values::check(json.len() + key_bytes(key.as_ref()))?;
         Ok(Self {
@@ -71,7 +76,8 @@ impl Prepared {
             fence,
             entry: Sealed { key: entry_key, record },
             head: json,
-            places: Places::of(&head),
+            apart,
+            places,
             session_run: keys::session_run(&head.session, &packed),
             session: session.transpose()?,
             key: key.transpose()?,
@@ -83,7 +89,7 @@ impl Prepared {
 
     /// Its weight, for the bound on a group.
     pub(super) fn bytes(&self) -> usize {
-        self.entry.record.len() + self.head.len()
+        self.entry.record.len() + self.head.len() + self.apart.bytes()
     }
 }
 

@@ -56,9 +56,26 @@ pub(super) fn record(view: View<'_>, key: &[u8]) -> Result<Option<IVec>, Fault> 
 pub(super) fn stored_head(view: View<'_>, run: &RunId) -> Result<Option<StoredHead>, Fault> {
     let Some(key) = keys::pack(run).map(|packed| keys::head(&packed)) else { return Ok(None) };
     match record(view, &key)? {
-        Some(record) => Ok(Some(codec::unseal_head(&key, &record)?)),
+        Some(record) => whole_head(view, codec::unseal_head(&key, &record)?).map(Some),
         None => Ok(None),
     }
+}
+
+/// A head with the questions that lie beside it: as many as it says, or something is lost.
+pub(super) fn whole_head(view: View<'_>, mut stored: StoredHead) -> Result<StoredHead, Fault> {
+    let Some(packed) = keys::pack(&stored.head.run).filter(|_| stored.apart > 0) else {
+        return Ok(stored);
+    };
+    for row in span(view, &keys::of_run(keys::QUESTION, &packed), None) {
+        let (key, place) = row?;
+        let record = values::join(&key, place, |piece| view.get(piece))?;
+        stored.head.questions.push(codec::unseal_json(&key, &record)?);
+    }
+    let (run, there, told) = (&stored.head.run, stored.head.questions.len(), stored.apart);
+    if there == told {
+        return Ok(stored);
+    }
+    Err(Fault::Corrupt(format!("run `{run}`: {there} open questions of {told} are there")))
 }
 
 /// A run's head.

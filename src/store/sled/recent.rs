@@ -2,6 +2,7 @@
 //! can be forgotten at any time, and is read back from the heads.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::kernel::Version;
 use crate::store::keys::Packed;
@@ -20,6 +21,8 @@ pub(super) struct Brief {
     pub(super) places: Places,
     /// In how many pieces the head lies.
     pub(super) pieces: u16,
+    /// Which open questions lie beside it, in order.
+    pub(super) apart: Arc<[u32]>,
 }
 
 /// How the runs stand that were last written.

@@ -194,7 +194,8 @@ impl Translator {
                     // Nobody is asked: it waits for the clock or an external event.
                     return self.works(at);
                 }
-                let message = mapping::pause(&run, &context, &waiting.questions, None);
+                let message =
+                    mapping::pause(&run, &context, (&waiting.questions, waiting.open), None);
                 Some(self.status(TaskState::InputRequired, Some(message), at))
             }
             Event::Completed => Some(self.status(TaskState::Completed, None, at)),

@@ -28,7 +28,7 @@ const JOURNAL_MAX: u32 = 5_000;
 pub(super) struct Case {
     pub(super) id: RequestId,
     pub(super) run: Run,
-    pub(super) question: Question,
+    pub(super) question: Arc<Question>,
     pub(super) journal: Vec<Recorded>,
     pub(super) ended: Option<Ended>,
 }
@@ -162,7 +162,7 @@ async fn load(visit: &Visit, id: &str) -> Result<Case, Trouble> {
 }
 
 /// The question as it was asked: from the run folded up to there, or else from its event alone.
-fn asked(run: &Run, journal: &[Recorded], ordinal: u32) -> Option<Question> {
+fn asked(run: &Run, journal: &[Recorded], ordinal: u32) -> Option<Arc<Question>> {
     let index = journal.iter().position(|recorded| {
         let Event::Asked(question) = &recorded.event else { return false };
         question.ordinal == ordinal
@@ -171,7 +171,8 @@ fn asked(run: &Run, journal: &[Recorded], ordinal: u32) -> Option<Question> {
     let kept = folded.and_then(|mut folded| folded.questions.remove(&ordinal));
     let recorded = journal.get(index)?;
     let Event::Asked(question) = &recorded.event else { return None };
-    Some(kept.unwrap_or_else(|| Question { asked_at: recorded.at, ..question.clone() }))
+    let alone = || Question { asked_at: recorded.at, ..question.clone() };
+    Some(kept.unwrap_or_else(|| Arc::new(alone())))
 }
 
 fn ended(journal: &[Recorded], ordinal: u32) -> Ended {
