@@ -63,52 +63,58 @@ fn body(run: &RunId, session: &SessionId, published: Published) -> Wire {
     let executor_id = published.step.unwrap_or_default();
     let sequence = published.sequence;
     let request_id = |ordinal| RequestId { run: run.clone(), ordinal }.to_string();
-    match published.event {
+    match &*published.event {
         Event::Started(started) => Wire::Started(pb::Started {
-            workflow_id: started.workflow,
-            workflow_version: started.definition,
+            workflow_id: started.workflow.clone(),
+            workflow_version: started.definition.clone(),
             input: Some(from_json(&started.input)),
             forked_from_checkpoint_id: forked(started.forked_from.as_ref()),
         }),
         Event::StepStarted { turn, step, agent, attempt, .. } => {
-            Wire::ExecutorInvoked(pb::ExecutorInvoked { executor_id: step, agent, turn, attempt })
+            Wire::ExecutorInvoked(pb::ExecutorInvoked {
+                executor_id: step.clone(),
+                agent: agent.clone(),
+                turn: *turn,
+                attempt: *attempt,
+            })
         }
         Event::Delta { turn, attempt, text } => {
+            let (turn, attempt, text) = (*turn, *attempt, text.clone());
             Wire::Delta(pb::Delta { executor_id, turn, attempt, text })
         }
         Event::MessageAdded { message: said, usage: cost, .. } => Wire::Message(pb::Message {
-            usage: (!cost.is_nothing()).then(|| usage(cost)),
-            ..message(run, published.message_ordinal, &said)
+            usage: (!cost.is_nothing()).then(|| usage(*cost)),
+            ..message(run, published.message_ordinal, said)
         }),
         Event::ToolCalled { call, .. } => {
-            Wire::ToolCall(pb::ToolCalled { executor_id, call: Some(tool_call(&call)) })
+            Wire::ToolCall(pb::ToolCalled { executor_id, call: Some(tool_call(call)) })
         }
         Event::ToolReturned { call_id, value, failed, .. } => Wire::ToolResult(pb::ToolResult {
             executor_id,
-            call_id,
-            value: Some(from_json(&value)),
-            failed,
+            call_id: call_id.clone(),
+            value: Some(from_json(value)),
+            failed: *failed,
         }),
         Event::HandedOff { from, to, .. } => {
-            Wire::Handoff(pb::Handoff { source: from, target: to })
+            Wire::Handoff(pb::Handoff { source: from.clone(), target: to.clone() })
         }
         Event::StepCompleted { turn, output } => Wire::ExecutorCompleted(pb::ExecutorCompleted {
             executor_id,
-            turn,
-            output: (!output.is_null()).then(|| from_json(&output)),
+            turn: *turn,
+            output: (!output.is_null()).then(|| from_json(output)),
         }),
         Event::StepFailed { turn, attempt, failure: why, retry_at, .. } => {
             Wire::ExecutorFailed(pb::ExecutorFailed {
                 executor_id,
-                turn,
-                attempt,
-                failure: Some(failure(&why)),
+                turn: *turn,
+                attempt: *attempt,
+                failure: Some(failure(why)),
                 retry_at: retry_at.map(time),
             })
         }
         Event::Asked(bare) => {
             let Some(asked) = published.asked else {
-                return Wire::RequestInfo(request(run, session, "", &bare));
+                return Wire::RequestInfo(request(run, session, "", bare));
             };
             let first = asked.question.messages.saturating_sub(asked.recent.len());
             Wire::RequestInfo(pb::Request {
@@ -118,14 +124,14 @@ fn body(run: &RunId, session: &SessionId, published: Published) -> Wire {
         }
         Event::Answered { ordinal, value, by, door, .. } => {
             Wire::ResponseReceived(pb::ResponseReceived {
-                request_id: request_id(ordinal),
-                value: Some(from_json(&value)),
-                principal: by,
-                door,
+                request_id: request_id(*ordinal),
+                value: Some(from_json(value)),
+                principal: by.clone(),
+                door: door.clone(),
             })
         }
         Event::Closed { ordinal, closing, by } => Wire::RequestClosed(pb::RequestClosed {
-            request_id: request_id(ordinal),
+            request_id: request_id(*ordinal),
             how: match closing {
                 Closing::Rejected => "rejected",
                 Closing::Passed => "passed",
@@ -133,31 +139,36 @@ fn body(run: &RunId, session: &SessionId, published: Published) -> Wire {
                 Closing::Moot => "moot",
             }
             .into(),
-            principal: by,
+            principal: by.clone(),
         }),
         Event::Noted { turn, attempt, memo } => {
-            Wire::Noted(pb::Noted { executor_id, turn, attempt, memo: Some(from_json(&memo)) })
+            let (turn, attempt) = (*turn, *attempt);
+            Wire::Noted(pb::Noted { executor_id, turn, attempt, memo: Some(from_json(memo)) })
         }
         Event::Reminded { ordinal, next } => Wire::RequestReminded(pb::RequestReminded {
-            request_id: request_id(ordinal),
+            request_id: request_id(*ordinal),
             next: next.map(time),
         }),
         Event::Escalated { ordinal, to, deadline } => {
             Wire::RequestEscalated(pb::RequestEscalated {
-                request_id: request_id(ordinal),
-                to,
+                request_id: request_id(*ordinal),
+                to: to.clone(),
                 deadline: deadline.map(time),
             })
         }
-        Event::Revoked { tool, by } => Wire::GrantRevoked(pb::GrantRevoked { tool, principal: by }),
-        Event::Opened { path, opening } => {
-            Wire::StepOpened(pb::StepOpened { executor_id: path, r#as: opened(&opening).into() })
+        Event::Revoked { tool, by } => {
+            Wire::GrantRevoked(pb::GrantRevoked { tool: tool.clone(), principal: by.clone() })
         }
-        Event::Came { path, outcome } => Wire::StepWorked(worked(path, outcome)),
-        Event::Settled { path, outcome } => Wire::StepSettled(settled(path, outcome)),
+        Event::Opened { path, opening } => {
+            let executor_id = path.clone();
+            Wire::StepOpened(pb::StepOpened { executor_id, r#as: opened(opening).into() })
+        }
+        Event::Came { path, outcome } => Wire::StepWorked(worked(path.clone(), outcome)),
+        Event::Settled { path, outcome } => Wire::StepSettled(settled(path.clone(), outcome)),
         Event::Signalled { name, value, by } => {
-            let payload = (!value.is_null()).then(|| from_json(&value));
-            Wire::SignalReceived(pb::SignalReceived { name, payload, principal: by })
+            let payload = (!value.is_null()).then(|| from_json(value));
+            let (name, principal) = (name.clone(), by.clone());
+            Wire::SignalReceived(pb::SignalReceived { name, payload, principal })
         }
         Event::CheckpointSaved => {
             Wire::CheckpointSaved(pb::CheckpointSaved { checkpoint_id: run.checkpoint(sequence) })
@@ -166,11 +177,13 @@ fn body(run: &RunId, session: &SessionId, published: Published) -> Wire {
             status: pb::RunStatus::Waiting.into(),
             workflow_waiting: published.waiting.as_deref().map(waiting),
         }),
-        Event::Output { value } => Wire::Output(pb::Output { value: Some(from_json(&value)) }),
-        Event::Warned(why) => Wire::Warning(failure(&why)),
+        Event::Output { value } => Wire::Output(pb::Output { value: Some(from_json(value)) }),
+        Event::Warned(why) => Wire::Warning(failure(why)),
         Event::Completed => Wire::Completed(pb::Completed {}),
-        Event::Failed(why) => Wire::Failed(failure(&why)),
-        Event::Cancelled { by, reason } => Wire::Cancelled(pb::Cancelled { principal: by, reason }),
+        Event::Failed(why) => Wire::Failed(failure(why)),
+        Event::Cancelled { by, reason } => {
+            Wire::Cancelled(pb::Cancelled { principal: by.clone(), reason: reason.clone() })
+        }
     }
 }
 
@@ -186,23 +199,23 @@ fn opened(opening: &Opening) -> &'static str {
     }
 }
 
-fn settled(executor_id: String, outcome: Outcome) -> pb::StepSettled {
+fn settled(executor_id: String, outcome: &Outcome) -> pb::StepSettled {
     let plain = pb::StepSettled { executor_id, ..pb::StepSettled::default() };
     let of = |word: &str| pb::StepSettled { outcome: word.into(), ..plain.clone() };
     match outcome {
         Outcome::Done(value) => {
-            let output = (!value.is_null()).then(|| from_json(&value));
+            let output = (!value.is_null()).then(|| from_json(value));
             pb::StepSettled { output, ..of("done") }
         }
-        Outcome::Skipped(reason) => pb::StepSettled { reason, ..of("skipped") },
-        Outcome::Failed(why) => pb::StepSettled { failure: Some(failure(&why)), ..of("failed") },
+        Outcome::Skipped(reason) => pb::StepSettled { reason: reason.clone(), ..of("skipped") },
+        Outcome::Failed(why) => pb::StepSettled { failure: Some(failure(why)), ..of("failed") },
         Outcome::Tolerated(why) => {
-            pb::StepSettled { failure: Some(failure(&why)), ..of("tolerated") }
+            pb::StepSettled { failure: Some(failure(why)), ..of("tolerated") }
         }
     }
 }
 
-fn worked(executor_id: String, outcome: Outcome) -> pb::StepWorked {
+fn worked(executor_id: String, outcome: &Outcome) -> pb::StepWorked {
     let pb::StepSettled { executor_id, output, failure, .. } = settled(executor_id, outcome);
     pb::StepWorked { executor_id, output, failure }
 }

@@ -26,6 +26,9 @@ const TAIL_BYTES_MAX: usize = 256 << 10;
 /// How many of the oldest are looked at for one that is free; all of them held is no time to search.
 const EVICT_LOOK: usize = 64;
 
+/// How often the set itself holds a cell: by its id, and by its age.
+const HOLDS_OF_OURS: usize = 2;
+
 /// One run in memory.
 #[derive(Debug)]
 pub(super) struct Cell {
@@ -208,7 +211,7 @@ pub(super) struct Cells {
 #[derive(Debug, Default)]
 struct Set {
     cells: HashMap<RunId, Entry>,
-    order: BTreeMap<u64, RunId>,
+    order: BTreeMap<u64, Arc<Cell>>,
     ticket: u64,
     bytes: usize,
 }
@@ -232,14 +235,17 @@ impl Cells {
             let (cell, old) =
                 (Arc::clone(&entry.cell), std::mem::replace(&mut entry.stamp, ticket));
             set.order.remove(&old);
-            set.order.insert(ticket, id.clone());
+            set.order.insert(ticket, Arc::clone(&cell));
             return cell;
         }
         let cell = Arc::new(Cell::new(id.clone()));
         let entry = Entry { cell: Arc::clone(&cell), stamp: ticket, bytes: 0 };
         set.cells.insert(id.clone(), entry);
-        set.order.insert(ticket, id.clone());
-        set.evict();
+        set.order.insert(ticket, Arc::clone(&cell));
+        let gone = set.evict();
+        drop(set);
+        // A run is a heap of small things: nobody waits while it is cleared away.
+        drop(gone);
         cell
     }
 
@@ -249,7 +255,9 @@ impl Cells {
         let Some(entry) = set.cells.get_mut(id) else { return };
         let before = std::mem::replace(&mut entry.bytes, bytes);
         set.bytes = (set.bytes + bytes).saturating_sub(before);
-        set.evict();
+        let gone = set.evict();
+        drop(set);
+        drop(gone);
     }
 
     /// Forgets a cell: there is no such run after all.
@@ -271,16 +279,17 @@ impl Set {
         }
     }
 
-    /// Drops the oldest cells that nobody holds: a cell with work or a watcher is held by it.
-    fn evict(&mut self) {
+    /// Takes out the oldest cells that nobody holds: a cell with work or a watcher is held by it.
+    fn evict(&mut self) -> Vec<Arc<Cell>> {
+        let mut gone = Vec::new();
         while self.cells.len() > CELLS_MAX || self.bytes > CELLS_BYTES_MAX {
-            let is_free = |id: &&RunId| {
-                self.cells.get(*id).is_some_and(|entry| Arc::strong_count(&entry.cell) == 1)
-            };
+            let is_free = |cell: &&Arc<Cell>| Arc::strong_count(cell) == HOLDS_OF_OURS;
             let Some(free) = self.order.values().take(EVICT_LOOK).find(is_free).cloned() else {
-                return;
+                return gone;
             };
-            self.remove(&free);
+            self.remove(&free.id);
+            gone.push(free);
         }
+        gone
     }
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use tokio::sync::MutexGuard;
 
 use crate::engine::cell::{Cell, Hot, State};
+use crate::engine::steadfast::Steadfast;
 use crate::engine::trace::{Scribe, at_once};
 use crate::engine::{Engine, EngineError};
 use crate::failpoint;
@@ -122,8 +123,7 @@ impl Engine {
         Ok(events)
     }
 
-    /// Takes a command to a run all the way, in a task of its own: a caller that leaves changes
-    /// nothing (E5).
+    /// Takes a command to a run all the way: a caller that leaves changes nothing (E5).
     pub(super) async fn submit(
         &self,
         cell: &Arc<Cell>,
@@ -136,8 +136,7 @@ impl Engine {
             let mut state = engine.hot(&cell).await?;
             engine.command(&cell, &mut state, &command, extras).await
         };
-        let task = self.inner.tasks.spawn(trace::within(trace::current(), work));
-        joined(task.await)
+        Steadfast::new(&self.inner.tasks, trace::within(trace::current(), work)).await
     }
 
     /// Applies a command to a run that is held, and makes it durable.
@@ -226,14 +225,14 @@ impl Engine {
         hot: &mut Hot,
         batch: &mut Batch,
     ) -> Result<(), EngineError> {
-        let events = std::mem::take(&mut batch.events);
+        let events: Vec<_> = batch.events.drain(..).map(Arc::new).collect();
         let extras = std::mem::take(&mut batch.extras);
         let mut sequence = batch.expected;
         let told: Vec<_> = events
             .iter()
             .map(|event| {
                 sequence += 1;
-                hot.narrator.tell(&hot.run, sequence, batch.now, event.clone())
+                hot.narrator.tell(&hot.run, sequence, batch.now, Arc::clone(event))
             })
             .collect();
         let lanes = self.lanes(hot, &events);
@@ -309,8 +308,11 @@ fn refused(error: AppendError) -> EngineError {
 pub(super) fn joined<T>(
     outcome: Result<Result<T, EngineError>, tokio::task::JoinError>,
 ) -> Result<T, EngineError> {
-    outcome.unwrap_or_else(|error| {
-        tracing::error!(%error, "a command panicked");
-        Err(Fault::Permanent("an internal error; the log has it".into()).into())
-    })
+    outcome.unwrap_or_else(|error| Err(panicked(&error.to_string())))
+}
+
+/// What whoever asked is told of a bug of ours.
+pub(super) fn panicked(why: &str) -> EngineError {
+    tracing::error!(why, "a command panicked");
+    Fault::Permanent("an internal error; the log has it".into()).into()
 }

@@ -66,7 +66,7 @@ fn changes(run: &Run, published: &Published) -> Vec<InboxChange> {
         by: by.to_owned(),
         owner: run.owner.clone(),
     };
-    match &published.event {
+    match &*published.event {
         Event::Asked(_) => published
             .asked
             .iter()

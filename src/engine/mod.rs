@@ -21,6 +21,7 @@ mod narrate;
 mod outbox;
 mod pulse;
 mod recovery;
+mod steadfast;
 mod timers;
 mod trace;
 mod views;

@@ -19,7 +19,7 @@ pub struct Published {
     /// When it was recorded.
     pub at: Millis,
     /// What happened.
-    pub event: Event,
+    pub event: Arc<Event>,
     /// The step it belongs to, where the event names only the turn.
     pub step: Option<String>,
     /// With a pause: what is waited for.
@@ -108,11 +108,11 @@ impl Narrator {
         run: &Run,
         sequence: Version,
         at: Millis,
-        event: Event,
+        event: Arc<Event>,
     ) -> Published {
         let step = self.step_of(&event);
-        let waiting = if event == Event::Parked { Waiting::told(run).map(Arc::new) } else { None };
-        let asked = if let Event::Asked(question) = &event {
+        let waiting = if *event == Event::Parked { Waiting::told(run).map(Arc::new) } else { None };
+        let asked = if let Event::Asked(question) = &*event {
             run.questions.get(&question.ordinal).map(|kept| with_recent(run, kept))
         } else {
             None

@@ -81,7 +81,7 @@ impl Outbox {
 
 impl Engine {
     /// The listeners that a batch of events is for.
-    pub(super) fn lanes(&self, hot: &Hot, events: &[Event]) -> Vec<String> {
+    pub(super) fn lanes(&self, hot: &Hot, events: &[Arc<Event>]) -> Vec<String> {
         let courier = &self.inner.courier;
         let name = &hot.run.workflow.name;
         let concerns = |lane: &str| events.iter().any(|event| courier.carries(lane, name, event));

@@ -166,8 +166,12 @@ impl Watch {
                 }
                 (None, _) => continue,
             };
-            let told =
-                replay.narrator.tell(&replay.run, recorded.version, recorded.at, recorded.event);
+            let told = replay.narrator.tell(
+                &replay.run,
+                recorded.version,
+                recorded.at,
+                Arc::new(recorded.event),
+            );
             if told.sequence > self.after {
                 self.ready.push_back(told);
             }

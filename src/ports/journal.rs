@@ -201,7 +201,7 @@ pub struct Append {
     /// When: the time of all these events.
     pub at: Millis,
     /// What happened.
-    pub events: Vec<Event>,
+    pub events: Vec<Arc<Event>>,
     /// The run's head after these events; its `version` is `expected + events.len()`.
     pub head: Head,
     /// With the first append: the session, created if it is not there.

@@ -8,6 +8,8 @@
 //! either (J6). And what a key says its record does not say again: every byte of a waiting run is
 //! there a million times. A new format gets a new number and a reader beside the old one.
 
+use std::borrow::Borrow;
+
 use serde::{Deserialize, Serialize};
 
 use crate::kernel::{Event, Millis, Recorded, Version};
@@ -100,7 +102,11 @@ fn checksum(key: &[u8], payload: &[u8]) -> u32 {
 }
 
 /// One append's record.
-pub fn seal_events(key: &[u8], at: Millis, events: &[Event]) -> Result<Vec<u8>, BadRecord> {
+pub fn seal_events(
+    key: &[u8],
+    at: Millis,
+    events: &[impl Borrow<Event> + Serialize],
+) -> Result<Vec<u8>, BadRecord> {
     seal_json(key, &Entry { at, events })
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
+use std::sync::Arc;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -109,7 +110,11 @@ impl State {
         self.index(&kept.head, false);
         self.index(&head, true);
         let numbered = append.events.into_iter().zip(append.expected + 1..);
-        let recorded = numbered.map(|(event, version)| Recorded { version, at: append.at, event });
+        let recorded = numbered.map(|(event, version)| Recorded {
+            version,
+            at: append.at,
+            event: Arc::unwrap_or_clone(event),
+        });
         kept.journal.extend(recorded);
         kept.head = head;
         let version = kept.head.version;

@@ -437,18 +437,11 @@ const scenes = {
     await page.getByRole("link", { name: "2 Completed" }).waitFor();
   },
 
-  async an_inbox_of_ten_thousand_opens_within_a_second({ server, browser }) {
+  // How long it takes is `holdpoint bench w4`'s to say; what makes it short is that it shows a page.
+  async an_inbox_of_ten_thousand_is_shown_page_by_page({ server, browser }) {
     const page = await browser.person(server);
     await startMany(server, 10_000);
     await page.goto(`${server.url}/console/inbox`);
-    const times = [];
-    for (let round = 0; round < 5; round += 1) {
-      await page.reload({ waitUntil: "load" });
-      times.push(await page.evaluate(() => performance.getEntriesByType("navigation")[0].loadEventEnd));
-    }
-    times.sort((one, other) => one - other);
-    console.log(`an inbox of 10,000: ${Math.round(times[2])} ms, at worst ${Math.round(times[4])} ms`);
-    assert.ok(times[2] < 1000, `${times}`);
     assert.equal(await page.locator("li.card").count(), 50);
     assert.match(await page.locator("#badge").innerText(), /^99\+/);
     await page.getByRole("link", { name: "Show more" }).click();

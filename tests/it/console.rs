@@ -55,7 +55,7 @@ scenes! {
     signing_in_leaves_no_key_behind
     a_fork_shows_what_would_run_again
     lists_are_searched_filtered_and_counted
-    an_inbox_of_ten_thousand_opens_within_a_second
+    an_inbox_of_ten_thousand_is_shown_page_by_page
     a_customer_is_helped_by_four_agents
     an_event_is_planned_with_two_answers
     a_plan_is_changed_and_carried_out_step_by_step

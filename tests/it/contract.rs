@@ -65,7 +65,7 @@ async fn j1_all_events_of_an_append_are_recorded_or_none(bed: Bed) {
     let read = journal.read(&play.run.id, 0, 1_000).await.unwrap();
     assert_eq!(
         read.iter().map(|recorded| &recorded.event).collect::<Vec<_>>(),
-        events.iter().collect::<Vec<_>>()
+        events.iter().map(|event| &**event).collect::<Vec<_>>()
     );
     assert_eq!(replay(&play.run.id, workflow(None), &read).unwrap(), play.run);
     assert_eq!(journal.head(&play.run.id).await.unwrap(), Some(Head::of(&play.run)));
@@ -433,7 +433,7 @@ async fn large_values_come_back_whole(bed: Bed) {
         .take(&Command::Cancel { reason: String::new(), principal: Principal::local("cli") }, 30);
     let mut padded = cancelled.clone();
     padded.head.metadata.insert("note".into(), "n".repeat(50_000));
-    padded.events = vec![Event::Warned(holdpoint::kernel::Failure::new("x", "y"))];
+    padded.events = vec![Arc::new(Event::Warned(holdpoint::kernel::Failure::new("x", "y")))];
     padded.head.version = padded.expected + 1;
     padded.head.status = holdpoint::ports::HeadStatus::Running;
     journal.append(padded.clone()).await.unwrap();

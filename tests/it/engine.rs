@@ -168,7 +168,7 @@ async fn k2_of_many_answers_at_once_one_wins_and_the_others_are_told_who() {
     let whole = all(engine.watch(&run, 0, Until::Over, &someone()).await.unwrap()).await;
     let sent = whole
         .iter()
-        .filter(|told| matches!(&told.event, Event::StepStarted { step, .. } if step == "send"));
+        .filter(|told| matches!(&*told.event, Event::StepStarted { step, .. } if step == "send"));
     assert_eq!(sent.count(), 1);
 }
 
@@ -202,7 +202,7 @@ async fn k2_two_people_answer_at_the_same_moment_ten_thousand_times_and_one_wins
         let end = names(&told.unwrap()).last().copied();
         assert_eq!(end, Some(["completed", "failed"][winner]));
         let whole = all(engine.watch(&run, 0, Until::Over, &someone()).await.unwrap()).await;
-        let begun = |told: &&Published| matches!(&told.event, Event::StepStarted { step, .. } if step == "send");
+        let begun = |told: &&Published| matches!(&*told.event, Event::StepStarted { step, .. } if step == "send");
         assert_eq!(
             whole.iter().filter(begun).count(),
             [1, 0][winner],
@@ -370,7 +370,7 @@ async fn text_arrives_while_the_agent_is_still_speaking() {
     let mut begun = engine.start(start("approval", "", ""), &someone()).await.unwrap();
     loop {
         let told = begun.watch.next().await.unwrap().unwrap();
-        if let Event::Delta { text, .. } = told.event {
+        if let Event::Delta { text, .. } = &*told.event {
             assert_eq!(text, "Dear");
             break;
         }

@@ -238,7 +238,7 @@ impl<'a> Stage<'a> {
     /// The person says yes to whatever is asked: it happens, once.
     async fn passes_on_a_yes(mut self) {
         for _ in 0..3 {
-            if self.told.last().is_none_or(|last| last.event != Event::Parked) {
+            if self.told.last().is_none_or(|last| *last.event != Event::Parked) {
                 break;
             }
             let yes = match (self.question().kind, self.gate.yes) {
@@ -253,7 +253,7 @@ impl<'a> Stage<'a> {
 
     /// How the run stands, in a few words.
     fn standing(&self) -> String {
-        let told = &self.told.last().unwrap().event;
+        let told = &*self.told.last().unwrap().event;
         if let Event::Failed(failure) = told {
             return format!("the run fails (`{}`)", failure.code);
         }

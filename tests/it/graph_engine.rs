@@ -93,23 +93,23 @@ async fn e2_a_call_whose_step_was_stopped_is_told_of_and_its_outcome_taken_down(
     while told.last().is_none_or(|last: &Published| name(&last.event) != "asked") {
         told.push(watch.next().await.unwrap().unwrap());
     }
-    let Event::Asked(question) = &told.last().unwrap().event else { panic!("a question") };
+    let Event::Asked(question) = &*told.last().unwrap().event else { panic!("a question") };
     let id = question.id(&begun.run).to_string();
     let request =
         AnswerRequest { answers: vec![(id, json!("reject"), None)], ..AnswerRequest::default() };
     engine.answer(request, &someone()).await.unwrap();
-    while told.last().is_none_or(|last: &Published| last.event != Event::Parked) {
+    while told.last().is_none_or(|last: &Published| *last.event != Event::Parked) {
         told.push(watch.next().await.unwrap().unwrap());
     }
     let warned = told
         .iter()
-        .any(|one| matches!(&one.event, Event::Warned(failure) if failure.code == "tool.cut_off"));
+        .any(|one| matches!(&*one.event, Event::Warned(failure) if failure.code == "tool.cut_off"));
     assert!(warned, "{:?}", names(&told));
     // Now it comes back: nothing follows, and the journal has it.
     ground.actors.gate("pay").add_permits(1);
     let late = watch.next().await.unwrap().unwrap();
     assert!(
-        matches!(&late.event, Event::ToolReturned { value, .. } if value == "done"),
+        matches!(&*late.event, Event::ToolReturned { value, .. } if value == "done"),
         "{late:?}"
     );
     let trail = engine
@@ -150,7 +150,7 @@ async fn questions_of_a_graph_are_addressed_said_again_and_passed_on() {
                 assert_eq!(name(&told.event), "reminded");
                 told = watch.next().await.unwrap().unwrap();
             }
-            if let Event::Escalated { to, .. } = &told.event {
+            if let Event::Escalated { to, .. } = &*told.event {
                 assert_eq!(to, &["boss"]);
             }
         }
@@ -174,7 +174,7 @@ async fn a_million_items_are_refused_before_anything_is_done_for_one() {
     let refused = start(1_000_000).await.unwrap_err().to_string();
     assert!(refused.contains("too large"), "so much does not even come in: {refused}");
     let told = all(start(500_000).await.unwrap().watch).await;
-    let Event::Failed(failure) = &told.last().unwrap().event else { panic!("{:?}", names(&told)) };
+    let Event::Failed(failure) = &*told.last().unwrap().event else { panic!("{:?}", names(&told)) };
     assert_eq!(failure.code, "for_each.cap");
     assert!(failure.message.contains("`each`: 500000 items; the most is 1000"), "{failure:?}");
     assert!(calls(&ground).is_empty());

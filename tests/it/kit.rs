@@ -147,7 +147,7 @@ impl Play {
             expected,
             fence: None,
             at: Millis(at),
-            events,
+            events: events.into_iter().map(Arc::new).collect(),
             head: Head::of(&self.run),
             session: None,
             key: None,

@@ -55,7 +55,7 @@ pub(super) fn executor(id: &str, step: &str, turn: u32) -> Value {
 pub(super) fn fact(run: &RunId, published: &Published) -> Option<Value> {
     let request = |ordinal: u32| RequestId { run: run.clone(), ordinal }.to_string();
     let at = published.at;
-    match &published.event {
+    match &*published.event {
         Event::Started(started) => {
             Some(trace("WorkflowStartedEvent", &json!({"workflow_id": started.workflow}), at))
         }

@@ -128,7 +128,7 @@ pub(super) fn list(items: &[Value]) -> Value {
 }
 
 fn input_item(id: &ResponseId, index: usize, published: &Published) -> Option<Value> {
-    if let Event::Started(started) = &published.event {
+    if let Event::Started(started) = &*published.event {
         return Some(json!({
             "type": "message",
             "id": id.item("in", index),
@@ -137,7 +137,7 @@ fn input_item(id: &ResponseId, index: usize, published: &Published) -> Option<Va
             "content": [{"type": "input_text", "text": readable(&started.input)}],
         }));
     }
-    let Event::Answered { ordinal, value, .. } = &published.event else { return None };
+    let Event::Answered { ordinal, value, .. } = &*published.event else { return None };
     Some(json!({
         "type": "function_call_output",
         "id": id.item("in", index),
@@ -322,7 +322,7 @@ impl Bridge {
             // It was cancelled while it waited: that is how it ended, not what it asked.
             let mut rest = self.engine.watch(&run, rested_at, Until::Over, who).await?;
             if let Some(published) = rest.next().await?
-                && matches!(published.event, Event::Cancelled { .. })
+                && matches!(&*published.event, Event::Cancelled { .. })
             {
                 teller.tell(&published);
             }

@@ -118,7 +118,7 @@ impl Teller {
     }
 
     fn translate(&mut self, published: &Published, told: &mut Vec<Value>) {
-        match &published.event {
+        match &*published.event {
             Event::StepStarted { turn, step, agent, purpose, .. } => {
                 self.hush(*turn, told);
                 self.speakers.insert(*turn, self.plain_speaker(agent, *purpose));

@@ -129,7 +129,7 @@ pub(super) async fn audit(
     let mut events = Vec::new();
     while watch.after() < version && events.len() < AUDIT_MAX {
         let Some(published) = watch.next().await? else { break };
-        let is_piece = matches!(published.event, Event::Delta { .. });
+        let is_piece = matches!(&*published.event, Event::Delta { .. });
         if !is_piece {
             events.push(json!({
                 "sequence": published.sequence,

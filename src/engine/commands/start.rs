@@ -9,8 +9,9 @@ use crate::engine::commands::check::{
     check_key, check_metadata, check_value, parse_session, shortened,
 };
 use crate::engine::commands::{Begun, StartRequest};
-use crate::engine::drive::{Batch, Extras, joined};
+use crate::engine::drive::{Batch, Extras};
 use crate::engine::library::Entry;
+use crate::engine::steadfast::Steadfast;
 use crate::engine::trace::Scribe;
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
@@ -133,12 +134,12 @@ impl Engine {
             None => Box::new(Scribe::begins(&run)),
             Some(_) => Box::new(Scribe::takes_up(&run)),
         });
-        let task = self.inner.tasks.spawn(async move {
+        let work = async move {
             let mut state = held.state.lock().await;
             *state = State::Hot(Box::new(Hot { hooks, scribe, ..Hot::new(run) }));
             engine.commit(&held, &mut state, batch).await
-        });
-        let outcome = joined(task.await);
+        };
+        let outcome = Steadfast::new(&self.inner.tasks, work).await;
         if outcome.is_err() {
             self.inner.cells.forget(&id);
         }

@@ -75,7 +75,7 @@ impl Scribe {
 
     fn spans(&mut self, run: &Run, published: &Published, from: Option<&Trace>) -> Vec<Span> {
         let at = published.at;
-        match &published.event {
+        match &*published.event {
             Event::StepStarted { turn, step, agent, attempt, .. } => {
                 let open = self.turns.entry(*turn).or_insert_with(|| OpenTurn {
                     step: step.clone(),

@@ -36,12 +36,16 @@ pub(super) struct Changes {
 impl Apart {
     /// Takes the questions out of a head that has too many. `events` are those that it was just
     /// folded from.
-    pub(super) fn take(head: &mut Head, run: &Packed, events: &[Event]) -> Result<Self, Fault> {
+    pub(super) fn take(
+        head: &mut Head,
+        run: &Packed,
+        events: &[Arc<Event>],
+    ) -> Result<Self, Fault> {
         if head.questions.len() <= IN_HEAD_MAX {
             return Ok(Self::default());
         }
         let questions = std::mem::take(&mut head.questions);
-        let about: HashSet<u32> = events.iter().filter_map(Event::question).collect();
+        let about: HashSet<u32> = events.iter().filter_map(|event| event.question()).collect();
         let changed = questions.iter().filter(|question| about.contains(&question.ordinal));
         let changed = changed.map(|question| Ok((question.ordinal, sealed(run, question)?)));
         Ok(Self { changed: changed.collect::<Result<_, Fault>>()?, questions })

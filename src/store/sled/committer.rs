@@ -131,7 +131,7 @@ impl Committer {
         let decided = self.shelf.with(|view| {
             ready?;
             let mut group = Group::new(view, &self.leases, &self.recent, self.tally);
-            for job in jobs.iter() {
+            for job in jobs.iter_mut() {
                 answers.push(match job {
                     Job::Append(append, _) => group.append(append),
                     Job::Define(sealed, _) => group.define(sealed).map(|()| 0).map_err(Into::into),

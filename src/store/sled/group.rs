@@ -75,8 +75,8 @@ impl<'a> Group<'a> {
         Some(Decided { writes, tally: self.tally, briefs: self.briefs })
     }
 
-    /// Adds an append, or says why it cannot be (J3, J4).
-    pub(super) fn append(&mut self, append: &Prepared) -> Result<Version, AppendError> {
+    /// Adds an append, or says why it cannot be (J3, J4). Its records are taken out of it.
+    pub(super) fn append(&mut self, append: &mut Prepared) -> Result<Version, AppendError> {
         let head_key = keys::head(&append.packed);
         let old = self.brief(&append.packed, &head_key)?;
         let at = old.as_ref().map_or(0, |old| old.version);
@@ -88,7 +88,7 @@ impl<'a> Group<'a> {
         if fence < old_fence || !self.leases.admits(&append.run, append.fence) {
             return Err(AppendError::Superseded);
         }
-        let new_session = self.check_session(append)?;
+        let is_new_session = self.check_session(append)?;
         self.check_key(append)?;
         let parcels = self.grown(append)?;
         let lie_apart = old.as_ref().map_or(&[][..], |old| &old.apart);
@@ -97,30 +97,31 @@ impl<'a> Group<'a> {
 
         // Nothing fails from here on.
         self.tally = self.tally.added(append.expected == 0, append.version - append.expected);
-        if let Some(sealed) = new_session {
-            self.put(sealed.clone(), None);
+        if let Some((_, sealed)) = append.session.take().filter(|_| is_new_session) {
+            self.put(sealed, None);
         }
-        if let Some((_, sealed)) = &append.key {
-            self.put(sealed.clone(), None);
-        }
+        let new_key = append.key.take().map(|(text, sealed)| {
+            self.put(sealed, None);
+            text
+        });
         if append.expected == 0 {
-            self.mark(append.session_run.clone(), true);
+            self.mark(std::mem::take(&mut append.session_run), true);
         }
-        for hook in &append.hooks {
-            self.put(hook.clone(), None);
+        for hook in append.hooks.drain(..) {
+            self.put(hook, None);
         }
         for (due, sealed, old) in parcels {
             self.mark(due, true);
             self.put(sealed, old.as_deref());
         }
-        self.put(append.entry.clone(), None);
+        self.put(std::mem::take(&mut append.entry), None);
         self.writes.extend(questions);
         if let Some(old) = &old {
             self.index(&append.packed, old.places, false);
         }
         self.index(&append.packed, append.places, true);
         let (pieces, old_key) = old.map_or((0, None), |old| (old.pieces, old.key));
-        let key = append.key.as_ref().map(|(text, _)| text.clone()).or(old_key);
+        let key = new_key.or(old_key);
         let apart = append.apart.ordinals();
         let record = codec::seal_head(&head_key, fence, key.as_deref(), apart.len(), &append.head);
         let places = append.places;
@@ -283,12 +284,12 @@ impl<'a> Group<'a> {
         Ok(false)
     }
 
-    /// The session to be made, if the append brings one that is not there yet.
-    fn check_session<'b>(&self, append: &'b Prepared) -> Result<Option<&'b Sealed>, AppendError> {
-        let Some((row, sealed)) = &append.session else { return Ok(None) };
-        let Some(known) = self.value(&sealed.key)? else { return Ok(Some(sealed)) };
+    /// Whether the append brings a session that is not there yet.
+    fn check_session(&self, append: &Prepared) -> Result<bool, AppendError> {
+        let Some((row, sealed)) = &append.session else { return Ok(false) };
+        let Some(known) = self.value(&sealed.key)? else { return Ok(true) };
         let known = codec::unseal_session(&sealed.key, &known).map_err(Fault::from)?;
-        if known.owner == row.owner { Ok(None) } else { Err(AppendError::SessionTaken) }
+        if known.owner == row.owner { Ok(false) } else { Err(AppendError::SessionTaken) }
     }
 
     fn check_key(&self, append: &Prepared) -> Result<(), AppendError> {

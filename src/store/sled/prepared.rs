@@ -36,7 +36,7 @@ pub(super) struct Prepared {
 }
 
 /// A record and where it lies.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Sealed {
     pub(super) key: Vec<u8>,
     pub(super) record: Vec<u8>,

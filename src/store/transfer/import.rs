@@ -203,7 +203,7 @@ async fn store(
             expected,
             fence: None,
             at,
-            events: group.iter().map(|recorded| recorded.event.clone()).collect(),
+            events: group.iter().map(|recorded| Arc::new(recorded.event.clone())).collect(),
             head: Head::of(run),
             session: session.take(),
             key: key.take(),

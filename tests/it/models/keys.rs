@@ -79,7 +79,7 @@ async fn a_key_is_in_no_journal_no_log_and_no_error() {
     };
     let told = all(engine.start(request, &someone()).await.unwrap().watch).await;
 
-    let Event::Failed(failure) = &told.last().unwrap().event else { panic!("{told:?}") };
+    let Event::Failed(failure) = &*told.last().unwrap().event else { panic!("{told:?}") };
     assert!(failure.message.contains("********"), "{}", failure.message);
     assert_eq!(server.seen()[0].headers["authorization"], format!("Bearer {KEY}"));
     engine.shut_down(std::time::Duration::ZERO).await;

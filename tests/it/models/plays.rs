@@ -70,7 +70,7 @@ impl Told {
     /// Everything but what a wire adds: pieces of text, and figures.
     fn story(&self) -> Vec<Event> {
         let told = |published: &Published| {
-            let mut event = published.event.clone();
+            let mut event = Event::clone(&published.event);
             if let Event::MessageAdded { usage, .. } = &mut event {
                 *usage = Usage::default();
             }
@@ -86,7 +86,7 @@ impl Told {
 
     fn tokens(&self) -> u64 {
         let tokens = |published: &Published| {
-            let Event::MessageAdded { usage, .. } = &published.event else { return 0 };
+            let Event::MessageAdded { usage, .. } = &*published.event else { return 0 };
             usage.output_tokens
         };
         self.events.iter().map(tokens).sum()
@@ -96,9 +96,9 @@ impl Told {
 async fn same_on_every_wire(name: &str, input: &str, answers: &[&str]) {
     let workflow = shipped(name);
     let scripted = Told::run(&workflow, input, answers).await;
-    let asked = scripted.events.iter().filter(|one| matches!(one.event, Event::Asked(_))).count();
+    let asked = scripted.events.iter().filter(|one| matches!(&*one.event, Event::Asked(_))).count();
     assert_eq!(asked, answers.len());
-    let last = &scripted.events.last().unwrap().event;
+    let last = &*scripted.events.last().unwrap().event;
     assert!(matches!(last, Event::Completed), "{last:?}");
     for provider in ["openai_chat", "openai_responses", "anthropic"] {
         let server = player::server(&workflow).await;

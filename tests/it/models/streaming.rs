@@ -43,7 +43,7 @@ async fn the_first_words_are_heard_before_the_model_has_finished() {
     let mut watch = engine.start(start(), &someone()).await.unwrap().watch;
     let mut told = Vec::new();
     while let Some(published) = watch.next().await.unwrap() {
-        if let Event::Delta { text, .. } = &published.event {
+        if let Event::Delta { text, .. } = &*published.event {
             told.push(text.clone());
             // Only now may the model go on: what was heard was heard before it had finished.
             gate.add_permits(1);
@@ -74,7 +74,7 @@ async fn a_run_that_is_cancelled_stops_the_model() {
     let run = begun.run.to_string();
     let mut watch = engine.watch(&run, 0, Until::CurrentRest, &someone()).await.unwrap();
     while let Some(published) = watch.next().await.unwrap() {
-        if matches!(published.event, Event::Delta { .. }) {
+        if matches!(&*published.event, Event::Delta { .. }) {
             break;
         }
     }

@@ -30,7 +30,7 @@ impl Held {
 #[async_trait]
 impl Journal for Held {
     async fn append(&self, append: Append) -> Result<Version, AppendError> {
-        let is_held = append.events.iter().any(|event| matches!(event, Event::Delta { .. }));
+        let is_held = append.events.iter().any(|event| matches!(&**event, Event::Delta { .. }));
         let outcome = self.inner.append(append).await;
         if is_held {
             self.written.add_permits(1);

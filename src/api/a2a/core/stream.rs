@@ -158,10 +158,10 @@ impl Translator {
     fn tell(&mut self, published: Published) -> Option<StreamResponse> {
         let at = mapping::time(published.at);
         let (run, context) = (self.run.clone(), self.context.clone());
-        match published.event {
+        match &*published.event {
             Event::Started(started) => {
                 // A new task: it is told as it was when it came to be.
-                let said = Said::said(started.owner, &started.input);
+                let said = Said::said(started.owner.clone(), &started.input);
                 let history = mapping::message(&run, &context, 1, &said).into_iter().collect();
                 let state = TaskState::Submitted;
                 let status = TaskStatus { state, message: None, timestamp: at };
@@ -172,7 +172,7 @@ impl Translator {
                 Some(StreamResponse::Task(Box::new(task)))
             }
             Event::StepStarted { turn, step, agent, purpose, .. } => {
-                self.turn_began(turn, (&step, &agent), purpose);
+                self.turn_began(*turn, (step, agent), *purpose);
                 self.works(at)
             }
             Event::Answered { .. } | Event::Closed { .. } => self.works(at),
@@ -182,12 +182,12 @@ impl Translator {
                 {
                     return None;
                 }
-                let said = mapping::message(&run, &context, published.message_ordinal, &message)?;
+                let said = mapping::message(&run, &context, published.message_ordinal, message)?;
                 let is_agent = said.role == crate::wire::a2a::Role::Agent;
                 is_agent.then(|| self.status(TaskState::Working, Some(said), at))
             }
-            Event::Delta { turn, attempt, text } => self.piece(turn, attempt, text),
-            Event::Output { value } => Some(self.artifact(mapping::artifact(&value), false, true)),
+            Event::Delta { turn, attempt, text } => self.piece(*turn, *attempt, text.clone()),
+            Event::Output { value } => Some(self.artifact(mapping::artifact(value), false, true)),
             Event::Parked => {
                 let waiting = published.waiting?;
                 if waiting.questions.is_empty() {
@@ -200,11 +200,11 @@ impl Translator {
             }
             Event::Completed => Some(self.status(TaskState::Completed, None, at)),
             Event::Failed(failure) => {
-                let message = mapping::failed(&run, &context, &failure);
+                let message = mapping::failed(&run, &context, failure);
                 Some(self.status(TaskState::Failed, Some(message), at))
             }
             Event::Cancelled { by, reason } => {
-                let message = mapping::cancelled(&run, &context, &by, &reason);
+                let message = mapping::cancelled(&run, &context, by, reason);
                 Some(self.status(TaskState::Canceled, Some(message), at))
             }
             Event::ToolCalled { .. }
