@@ -81,12 +81,11 @@ impl Report {
         let append = self.yardsticks.append_one.per_second;
         let compared = self.w1.iter().filter_map(|w1| {
             let peer = peers::W1.iter().find(|peer| peer.clients == w1.clients)?;
-            let bare = self.yardsticks.turns.iter().find(|turns| turns.clients == w1.clients)?;
-            let by_turns = bare.rate.per_second / peer.bare_turns;
+            let by_turns = w1.bare_turns_per_second / peer.bare_turns;
             let machine = by_turns.max(append / peers::APPENDS_ONE);
             Some(Compared {
                 clients: w1.clients,
-                of_bare_grpc: w1.cycles_per_second / (bare.rate.per_second / 2.0),
+                of_bare_grpc: w1.of_bare_grpc(),
                 peer: peer.name,
                 peer_cycles_per_second: peer.cycles_per_second,
                 machine,
@@ -314,10 +313,11 @@ fn fine(figure: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::yardstick::{Rate, Turns};
+    use crate::bench::yardstick::Rate;
 
     fn w1(clients: u16, cycles_per_second: f64) -> W1 {
         W1 {
+            bare_turns_per_second: 56_000.0,
             clients,
             cycles_per_second,
             start: Spread::default(),
@@ -332,7 +332,6 @@ mod tests {
         let rate = |per_second| Rate { per_second, spread: Spread::default() };
         let mut report = Report::new(false);
         report.yardsticks.append_one = rate(peers::APPENDS_ONE);
-        report.yardsticks.turns = vec![Turns { clients: 64, rate: rate(56_000.0) }];
         report.w1 = vec![w1(64, 8_700.0)];
         report.compare();
         let compared = &report.w1_compared[0];

@@ -11,12 +11,15 @@ use crate::bench::figures::{Samples, Spread, median, number};
 use crate::bench::options::Options;
 use crate::bench::process::{Scratch, Server, own_cpu};
 use crate::bench::workflows::CYCLE;
-use crate::bench::yardstick::panicked;
+use crate::bench::yardstick::{bare_turns, panicked};
 use crate::bench::{BenchError, Progress};
 
 /// What is done before anything counts, at most: by then the store has segments and the caches are
 /// warm.
 const WARM_UP_MAX: Duration = Duration::from_secs(2);
+
+/// How long the yardstick is held to the machine on either side of a pass.
+const BESIDE_MAX: Duration = Duration::from_secs(2);
 
 /// What came of one number of clients: the pass in the middle.
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -33,26 +36,44 @@ pub struct W1 {
     pub server_cpu_us: f64,
     /// What a cycle costs the clients' processor.
     pub client_cpu_us: f64,
+    /// Bare gRPC turns a second, right before and right after it.
+    pub bare_turns_per_second: f64,
 }
 
-/// Measures every number of clients, pass by pass, so that a slow minute hits all of them.
+impl W1 {
+    /// Cycles, as a share of what bare gRPC turns allowed just then: two turns a cycle.
+    pub fn of_bare_grpc(&self) -> f64 {
+        self.cycles_per_second / (self.bare_turns_per_second / 2.0)
+    }
+}
+
+/// Measures every number of clients, pass by pass, so that a slow minute hits all of them; the
+/// yardstick is taken beside each, so that it hits that too.
 pub(super) async fn measure(
     scratch: &Scratch,
     options: &Options,
     progress: Progress<'_>,
 ) -> Result<Vec<W1>, BenchError> {
     let mut passes = Vec::new();
+    let beside = BESIDE_MAX.min(options.length());
+    let echo = Server::echo(scratch).await?;
     for pass in 1..=options.passes {
         for &clients in &options.clients {
             progress(&format!("w1: {clients} clients, pass {pass} of {}", options.passes));
-            let one = one_pass(scratch, clients, options.length()).await?;
-            progress(&format!("w1: {clients} clients: {:.0} cycles/s", one.cycles_per_second));
+            let before = bare_turns(&echo, clients, beside).await?.per_second;
+            let mut one = one_pass(scratch, clients, options.length()).await?;
+            let after = bare_turns(&echo, clients, beside).await?.per_second;
+            one.bare_turns_per_second = f64::midpoint(before, after);
+            let (cycles, share) = (one.cycles_per_second, one.of_bare_grpc() * 100.0);
+            progress(&format!(
+                "w1: {clients} clients: {cycles:.0} cycles/s, {share:.0} % of bare gRPC"
+            ));
             passes.push(one);
         }
     }
     let middle = |&clients: &u16| {
         let own = passes.iter().filter(|pass| pass.clients == clients).copied().collect();
-        median(own, |pass: &W1| pass.cycles_per_second)
+        median(own, W1::of_bare_grpc)
     };
     Ok(options.clients.iter().filter_map(middle).collect())
 }
@@ -103,5 +124,6 @@ async fn one_pass(scratch: &Scratch, clients: u16, length: Duration) -> Result<W
         respond: responds.spread(),
         server_cpu_us: each(server.cpu().saturating_sub(server_cpu)),
         client_cpu_us: each(own_cpu().saturating_sub(client_cpu)),
+        bare_turns_per_second: 0.0,
     })
 }

@@ -150,7 +150,12 @@ async fn append_grouped(scratch: &Scratch, length: Duration) -> Result<Rate, Ben
     committed.map(|()| rate)
 }
 
-async fn bare_turns(server: &Server, count: u16, length: Duration) -> Result<Rate, BenchError> {
+/// Bare gRPC turns of an echo server.
+pub(super) async fn bare_turns(
+    server: &Server,
+    count: u16,
+    length: Duration,
+) -> Result<Rate, BenchError> {
     let mut callers = clients::dial(&server.address, count).await?;
     for index in 0..WARM_UP_TURNS {
         let index = index % callers.len();
