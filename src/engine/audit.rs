@@ -203,6 +203,12 @@ fn entry(head: &Head, recorded: &Recorded, open: &mut Open) -> Option<AuditEntry
             entry.principal.clone_from(by);
             entry.note.clone_from(tool);
         }
+        Event::Signalled { name, value, by } => {
+            entry.action = "signalled";
+            entry.principal.clone_from(by);
+            entry.note.clone_from(name);
+            entry.value = (!value.is_null()).then(|| value.clone());
+        }
         Event::Cancelled { by, reason } => {
             entry.action = "cancelled";
             entry.principal.clone_from(by);
@@ -240,7 +246,6 @@ fn entry(head: &Head, recorded: &Recorded, open: &mut Open) -> Option<AuditEntry
         | Event::HandedOff { .. }
         | Event::StepFailed { .. }
         | Event::Opened { .. }
-        | Event::Signalled { .. }
         | Event::Settled { .. }
         | Event::Came { .. }
         | Event::CheckpointSaved

@@ -461,6 +461,13 @@ async fn s4_is_answered_through_other_doors_than_it_was_started_from() {
     let told = tell(&["run", "customer_onboarding", "O-11", "--session", &session]);
     assert_eq!(told.code, 4, "it waits for its event: {}", told.err);
     assert_eq!(tell(&["signal", &play.run_id, "onboarding_complete"]).code, 0);
+    let trail = tell(&["audit", "--run", &play.run_id]).out;
+    let signalled = trail.lines().find(|line| line.contains("\"signalled\"")).unwrap();
+    let signalled: Value = serde_json::from_str(signalled).unwrap();
+    assert_eq!(
+        (&signalled["principal"], &signalled["note"]),
+        (&json!("local"), &json!("onboarding_complete"))
+    );
     assert_eq!(play.view().await.run.unwrap().status(), RunStatus::Completed);
 }
 
