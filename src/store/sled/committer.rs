@@ -2,7 +2,7 @@
 //! durable in one step, and only then answers.
 //!
 //! ```text
-//! callers ──queue──► gather ─► check each ─► one record ─► fdatasync ─► shown ─► answer each
+//! callers ──queue──► gather ─► check each ─► one record ─► fdatasync ─► shown ─► answer each ─► sled
 //! ```
 //!
 //! - **J1** One record of the write-ahead log: all of a group's writes are recovered, or none. Nobody
@@ -97,6 +97,8 @@ pub(super) struct Committer {
     pub(super) recent: Recent,
     pub(super) wal: Wal,
     pub(super) written: u64,
+    /// What sled is to be given when those who wait have been answered.
+    pub(super) steady: Vec<Write>,
 }
 
 impl Committer {
@@ -159,6 +161,8 @@ impl Committer {
             }
         }
         failpoint::hit("store.after_ack");
+        self.give();
+        failpoint::hit("store.given");
     }
 
     /// Remembers the last append that somebody is about to be told of.
@@ -202,7 +206,19 @@ impl Committer {
         self.wal.append(&writes).map_err(failed)?;
         failpoint::hit("store.after_sync");
         self.written += weight(&writes);
-        self.shelf.write(writes)
+        self.steady = self.shelf.write(writes)?;
+        Ok(())
+    }
+
+    /// Gives sled what it is owed. Nobody waits for it: it is durable, and is shown already.
+    fn give(&mut self) {
+        let steady = std::mem::take(&mut self.steady);
+        if steady.is_empty() || self.health.check_failure().is_err() {
+            return;
+        }
+        if let Err(failure) = self.shelf.give(&steady) {
+            self.health.fail(&failure.to_string());
+        }
     }
 
     /// Makes sled hold durably what the write-ahead log does, and begins that anew.
@@ -224,6 +240,7 @@ impl Committer {
                 Ok((pruned, group.decided()))
             })?;
             self.commit(decided)?;
+            self.give();
             pruned += slice;
             if slice == 0 {
                 break;

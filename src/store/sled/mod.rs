@@ -78,6 +78,7 @@ impl SledJournal {
             recent: Recent::default(),
             wal,
             written: 0,
+            steady: Vec::new(),
         };
         std::thread::Builder::new()
             .name("holdpoint-committer".into())
@@ -159,7 +160,7 @@ fn replayed(config: &StoreConfig, shelf: &Shelf) -> Result<Wal, OpenError> {
     }
     tracing::debug!(groups = groups.len(), "what was not settled is written again");
     failpoint::hit("store.before_replay");
-    let written = groups.into_iter().try_for_each(|group| shelf.write(group));
+    let written = groups.into_iter().try_for_each(|group| shelf.write(group).map(drop));
     let settled = written.and_then(|()| shelf.settle(settled + 1));
     settled.map_err(|fault| damaged(shelf, &fault))?;
     wal.begin_anew().map_err(|source| OpenError::of(&config.dir, source))?;

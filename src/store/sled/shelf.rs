@@ -4,6 +4,7 @@
 use std::fs::{File, OpenOptions};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
@@ -21,6 +22,10 @@ use crate::store::sled::wal::Write;
 /// sled lets go of its file a moment after it is dropped; this is how long we wait for it.
 const LET_GO_TRIES: u32 = 500;
 const LET_GO_PAUSE: Duration = Duration::from_millis(10);
+/// How long sled may take to let go where it is opened again: it saves its page table meanwhile.
+const LET_GO_TO_GO_ON: Duration = Duration::from_mins(1);
+/// How long where nothing comes after it.
+const LET_GO_TO_END: Duration = Duration::from_secs(5);
 /// How often sled's own thread rolls its log and cleans up behind us; durability does not hang on it.
 const HOUSEKEEPING_MS: u64 = 500;
 
@@ -66,20 +71,37 @@ impl Shelf {
         }
     }
 
-    /// Shows a group to whoever asks from now on: all of it or nothing of it (J1). sled gets at once
-    /// what is written once, so that a settlement has little to do, and then what is written over and
-    /// over. Single writes, not one batch of sled's: that rolls its log twice and wakes all its
-    /// threads, and should we die in between, the write-ahead log has everything.
-    pub(super) fn write(&self, writes: Vec<Write>) -> Result<(), Fault> {
+    /// Shows a group to whoever asks from now on: all of it or nothing of it (J1). What is not
+    /// written over and over comes back: sled is to be given it by and by.
+    pub(super) fn write(&self, writes: Vec<Write>) -> Result<Vec<Write>, Fault> {
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
-        let Some(Open { db, fresh }) = open.as_mut() else {
+        let Some(Open { fresh, .. }) = open.as_mut() else {
             return Err(Fault::Permanent("the store is closed".into()));
         };
-        for (key, value) in writes {
-            if keys::is_restless(&key) {
-                fresh.add((key, value));
-            } else {
-                view::give(db, &key, value.as_ref())?;
+        let mut steady = Vec::with_capacity(writes.len());
+        for write in writes {
+            if !keys::is_restless(&write.0) {
+                steady.push(write.clone());
+            }
+            fresh.add(write);
+        }
+        Ok(steady)
+    }
+
+    /// Gives sled what is written once, so that a settlement has little to do. Single writes, not one
+    /// batch of sled's: that rolls its log twice and wakes all its threads, and should we die in
+    /// between, the write-ahead log has everything. Readers see no difference.
+    pub(super) fn give(&self, steady: &[Write]) -> Result<(), Fault> {
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(Open { db, .. }) = open.as_ref() else {
+            return Err(Fault::Permanent("the store is closed".into()));
+        };
+        steady.iter().try_for_each(|(key, value)| view::give(db, key, value.as_ref()))?;
+        drop(open);
+        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Open { fresh, .. }) = open.as_mut() {
+            for (key, _) in steady {
+                fresh.forget(key);
             }
         }
         Ok(())
@@ -134,7 +156,7 @@ impl Shelf {
         let Some(Open { db, fresh }) = held.take() else {
             return Err(Fault::Permanent("the store is closed".into()));
         };
-        drop(db);
+        let_go(db, LET_GO_TO_GO_ON)?;
         let db = open(&self.directory, &self.config);
         let db = db.map_err(|error| Fault::Permanent(error.to_string()))?;
         *held = Some(Open { db, fresh });
@@ -144,7 +166,11 @@ impl Shelf {
 
     /// Lets go of the database, then of the directory.
     pub(super) fn close(&self) {
-        drop(self.open.write().unwrap_or_else(PoisonError::into_inner).take());
+        let open = self.open.write().unwrap_or_else(PoisonError::into_inner).take();
+        // What is acknowledged is settled: nothing hangs on how it ends.
+        if let Some(Err(failure)) = open.map(|open| let_go(open.db, LET_GO_TO_END)) {
+            tracing::warn!(%failure, "the store was left as it is");
+        }
         self.directory.release();
     }
 
@@ -177,6 +203,27 @@ pub(super) fn fault(error: &::sled::Error) -> Fault {
         | ::sled::Error::CollectionNotFound(_)
         | ::sled::Error::Unsupported(_)
         | ::sled::Error::ReportableBug(_) => Fault::Permanent(format!("sled: {error}")),
+    }
+}
+
+/// Lets go of a database, for as long as `patience`. On a thread of its own: where sled's housekeeping
+/// has panicked over damage, sled waits for it for ever.
+fn let_go(db: Db, patience: Duration) -> Result<(), Fault> {
+    let (told, done) = mpsc::channel();
+    let closing = std::thread::Builder::new().name("holdpoint-closing".into());
+    let closing = closing.spawn(move || {
+        drop(db);
+        told.send(()).unwrap_or_default();
+    });
+    if closing.is_err() {
+        // Not even a thread is to be had; then it was let go of here and now.
+        return Ok(());
+    }
+    match done.recv_timeout(patience) {
+        Ok(()) | Err(RecvTimeoutError::Disconnected) => Ok(()),
+        Err(RecvTimeoutError::Timeout) => Err(Fault::Permanent(
+            "sled does not let go of its file; `holdpoint doctor` says what is damaged".into(),
+        )),
     }
 }
 

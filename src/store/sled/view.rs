@@ -35,6 +35,11 @@ impl Fresh {
         self.writes.iter().try_for_each(|(key, value)| give(db, key, value.as_ref()))
     }
 
+    /// Forgets a write that sled has.
+    pub(super) fn forget(&mut self, key: &[u8]) {
+        self.writes.remove(key);
+    }
+
     /// Forgets what sled now holds durably.
     pub(super) fn clear(&mut self) {
         self.writes.clear();
