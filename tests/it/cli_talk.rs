@@ -68,13 +68,8 @@ fn request() -> Request {
 
 fn waiting() -> WorkflowWaiting {
     let (run_id, workflow_id) = (RUN.into(), "letter".into());
-    WorkflowWaiting {
-        run_id,
-        workflow_id,
-        since: None,
-        requests: vec![request()],
-        open_requests: 1,
-    }
+    let requests = vec![request()];
+    WorkflowWaiting { run_id, workflow_id, requests, ..WorkflowWaiting::default() }
 }
 
 fn run(status: RunStatus) -> Run {

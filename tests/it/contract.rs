@@ -3,29 +3,12 @@
 use std::sync::Arc;
 
 use holdpoint::kernel::{Command, Event, Millis, Principal, RunId, replay};
-use holdpoint::ports::{Append, AppendError, Fault, Head, Journal, RunFilter, SessionRow};
+use holdpoint::ports::{AppendError, Fault, Head, Journal, RunFilter, SessionRow};
 use serde_json::json;
 
 use crate::kit::{
-    Bed, Play, WIDE, WORDS, all, definition, key_row, moved_to, run_id, session_id, wide, workflow,
+    Bed, Play, WORDS, all, definition, key_row, laws, moved_to, run_id, session_id, workflow,
 };
-
-macro_rules! laws {
-    ($($law:ident,)*) => {
-        mod memory {
-            $(#[tokio::test]
-            async fn $law() {
-                super::$law(super::Bed::memory()).await;
-            })*
-        }
-        mod sled {
-            $(#[tokio::test(flavor = "multi_thread")]
-            async fn $law() {
-                super::$law(super::Bed::sled().await).await;
-            })*
-        }
-    };
-}
 
 laws! {
     j1_all_events_of_an_append_are_recorded_or_none,
@@ -35,7 +18,6 @@ laws! {
     j4_a_lease_that_holds_is_nobody_elses,
     j5_a_journal_can_be_read_on_from_any_version,
     j7_the_inbox_lists_the_soonest_deadline_then_the_longest_waiting,
-    j7_many_open_questions_are_listed_whole_at_every_step,
     j7_due_timers_are_listed_soonest_first,
     j7_runs_that_owe_something_are_listed,
     a_session_belongs_to_whoever_began_it,
@@ -206,41 +188,6 @@ async fn inbox(journal: &dyn Journal, limit: usize) -> Vec<RunId> {
         journal.waiting(cursor.as_deref(), limit).await.unwrap()
     });
     heads.await.into_iter().map(|head| head.run).collect()
-}
-
-async fn j7_many_open_questions_are_listed_whole_at_every_step(bed: Bed) {
-    bed.define().await;
-    let journal = bed.journal();
-    let parties: Vec<_> = (1..=2).map(spread).collect();
-    for (play, begin) in &parties {
-        assert_eq!(play.run.questions.len(), WIDE);
-        journal.append(begin.clone()).await.unwrap();
-    }
-    let mut plays: Vec<_> = parties.into_iter().map(|(play, _)| play).collect();
-    // From the middle outwards, and from as many as lie apart down to none.
-    for step in 0..u32::try_from(WIDE).unwrap() {
-        let half = u32::try_from(WIDE / 2).unwrap();
-        let ordinal = if step % 2 == 0 { half - step / 2 } else { half + 1 + step / 2 };
-        let answered = plays[0].approve_one(ordinal, u64::from(step) + 20);
-        journal.append(answered).await.unwrap();
-        let head = journal.head(&plays[0].run.id).await.unwrap().unwrap();
-        assert_eq!(head, Head::of(&plays[0].run));
-        if step == half / 4 {
-            let reason = String::new();
-            let stop = Command::Cancel { reason, principal: Principal::local("cli") };
-            let stopped = plays[1].take(&stop, 90);
-            journal.append(stopped).await.unwrap();
-        }
-        let listed = journal.waiting(None, 10).await.unwrap().rows;
-        let open: Vec<_> = plays.iter().filter(|play| !play.run.questions.is_empty()).collect();
-        assert_eq!(listed, open.iter().map(|play| Head::of(&play.run)).collect::<Vec<_>>());
-    }
-    assert!(plays.iter().all(|play| play.run.status.is_over()));
-    assert_eq!(journal.verify().await.unwrap().damage, Vec::<String>::new());
-}
-
-fn spread(number: u64) -> (Play, Append) {
-    Play::begin_with(number, ("s", "ann"), 10, &wide(WIDE), json!("Go."))
 }
 
 async fn j7_due_timers_are_listed_soonest_first(bed: Bed) {

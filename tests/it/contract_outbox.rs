@@ -3,24 +3,7 @@
 use holdpoint::kernel::Millis;
 use holdpoint::ports::{AppendError, Hook, HookRow, Settlement};
 
-use crate::kit::{Bed, Play, WORDS, run_id};
-
-macro_rules! laws {
-    ($($law:ident,)*) => {
-        mod memory {
-            $(#[tokio::test]
-            async fn $law() {
-                super::$law(super::Bed::memory()).await;
-            })*
-        }
-        mod sled {
-            $(#[tokio::test(flavor = "multi_thread")]
-            async fn $law() {
-                super::$law(super::Bed::sled().await).await;
-            })*
-        }
-    };
-}
+use crate::kit::{Bed, Play, WORDS, laws, run_id};
 
 laws! {
     j8_a_parcel_is_recorded_with_its_events_or_not_at_all,

@@ -16,6 +16,25 @@ use holdpoint::store::{OpenError, Store, StoreConfig};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+/// Every law, on every store: one body each.
+macro_rules! laws {
+    ($($law:ident,)*) => {
+        mod memory {
+            $(#[tokio::test]
+            async fn $law() {
+                super::$law(crate::kit::Bed::memory()).await;
+            })*
+        }
+        mod sled {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $law() {
+                super::$law(crate::kit::Bed::sled().await).await;
+            })*
+        }
+    };
+}
+pub(crate) use laws;
+
 /// The agent's words in every run: what a short reply weighs.
 pub(crate) const WORDS: &str = "I looked at the three venues you named. The Foundry is free on the \
     14th, takes sixty guests, and costs a third less than the others; the kitchen closes at ten.";
