@@ -1,5 +1,5 @@
 //! Wal: the write-ahead log that makes a group durable with one write and one `fdatasync`. It is not
-//! the store: sled is, and takes everything a moment later; only what sled has not yet been made to
+//! the store: sled is, and takes everything after the answer; only what sled has not yet been made to
 //! sync lives here.
 //!
 //! ```text
