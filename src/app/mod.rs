@@ -6,6 +6,7 @@ pub mod config;
 mod courier;
 mod discovery;
 mod door;
+mod front;
 pub mod keys;
 mod layers;
 pub mod offline;
@@ -14,7 +15,6 @@ mod patience;
 mod run;
 mod server;
 pub mod telemetry;
-mod traced;
 mod world;
 
 use std::net::SocketAddr;

@@ -67,10 +67,9 @@ pub async fn serve(
     let sources = std::mem::take(&mut world.sources);
     let console = Console::new(world.engine.clone(), Arc::clone(&doorkeeper), sources);
     let doors = (a2a, bridge::Settings { sticky: config.http_sticky });
-    let router =
-        server::router(&world.engine, doorkeeper, definition::draw::mermaid, render, doors)
-            .await?
-            .merge(console.router());
+    let draw = definition::draw::mermaid;
+    let front = server::doors(&world.engine, doorkeeper, draw, render, doors).await?;
+    let front = front.and(console.router());
     tracing::info!(%address, data = %config.data.display(), "serving");
     on_ready(address);
     let patience = Duration::from_secs(config.drain_seconds);
@@ -78,7 +77,7 @@ pub async fn serve(
         tracing::info!("draining");
         world.shut_down(patience).await;
     };
-    server::serve(listener, router, shutdown, drain, patience).await;
+    server::serve(listener, front, shutdown, drain, patience).await;
     tracing::info!("stopped");
     Ok(())
 }
@@ -150,13 +149,12 @@ pub async fn connect(config: &Config) -> Result<Connection, AppError> {
     };
     let a2a = agents(config, &world)?;
     let doors = (a2a, bridge::Settings::default());
-    let router =
-        server::router(&world.engine, Arc::new(Open), definition::draw::mermaid, render(), doors)
-            .await?;
+    let draw = definition::draw::mermaid;
+    let front = server::doors(&world.engine, Arc::new(Open), draw, render(), doors).await?;
     let connections = Arc::new(Connections::default());
     let connector = service_fn(move |_: Uri| {
         let (near, far) = tokio::io::duplex(DUPLEX_BYTES);
-        tokio::spawn(connections.connection(far, router.clone()));
+        tokio::spawn(connections.connection(far, front.clone()));
         async move { Ok::<_, std::io::Error>(TokioIo::new(near)) }
     });
     let channel =

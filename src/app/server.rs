@@ -6,11 +6,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tonic::service::Routes;
@@ -21,8 +19,8 @@ use crate::api::envelope::EnvelopeLayer;
 use crate::api::grpc::{Draw, Service};
 use crate::api::{Doorkeeper, MESSAGE_BYTES_MAX, host, pages};
 use crate::app::AppError;
+use crate::app::front::Front;
 use crate::app::patience::Patient;
-use crate::app::traced::Traced;
 use crate::engine::Engine;
 use crate::wire::DESCRIPTORS;
 use crate::wire::lf::a2a_service_server::A2aServiceServer;
@@ -44,14 +42,14 @@ const WRITE_PATIENCE: Duration = Duration::from_mins(1);
 /// Connections at once: each costs a task and its buffers.
 const CONNECTIONS_MAX: usize = 10_000;
 
-/// All routes over an engine.
-pub(super) async fn router(
+/// All doors to an engine.
+pub(super) async fn doors(
     engine: &Engine,
     doorkeeper: Arc<dyn Doorkeeper>,
     draw: Draw,
     render: pages::Render,
     (a2a, bridge): (a2a::Settings, bridge::Settings),
-) -> Result<Router, AppError> {
+) -> Result<Front, AppError> {
     let names = host::Names::new(doorkeeper.wants_key(), a2a.public_url.as_deref());
     let a2a = A2a::new(engine.clone(), Arc::clone(&doorkeeper), a2a);
     let bridge = Bridge::new(engine.clone(), Arc::clone(&doorkeeper), draw, bridge);
@@ -73,8 +71,8 @@ pub(super) async fn router(
     let v1 = reflection().build_v1().map_err(|error| AppError::Internal(error.to_string()))?;
     let v1alpha =
         reflection().build_v1alpha().map_err(|error| AppError::Internal(error.to_string()))?;
-    let mut routes = Routes::new(tower::Layer::layer(&EnvelopeLayer, orchestrator))
-        .add_service(tower::Layer::layer(&EnvelopeLayer, agent))
+    let orchestrator = tower::Layer::layer(&EnvelopeLayer, orchestrator);
+    let mut routes = Routes::new(tower::Layer::layer(&EnvelopeLayer, agent))
         .add_service(health)
         .add_service(v1)
         .add_service(v1alpha);
@@ -82,17 +80,18 @@ pub(super) async fn router(
         routes = routes.add_service(tower::Layer::layer(&EnvelopeLayer, older));
     }
     let pages = pages::router(engine.clone(), render);
-    Ok(routes
+    let doors = routes
         .into_axum_router()
         .merge(pages)
         .merge(host::guarded(a2a.router().merge(bridge.router()), names))
-        .fallback(pages::nothing))
+        .fallback(pages::nothing);
+    Ok(Front { orchestrator, doors })
 }
 
 /// Takes connections until `shutdown`, then lets those that are open finish.
 pub(super) async fn serve(
     listener: TcpListener,
-    router: Router,
+    front: Front,
     shutdown: impl Future<Output = ()> + Send,
     drain: impl Future<Output = ()> + Send,
     patience: Duration,
@@ -118,7 +117,7 @@ pub(super) async fn serve(
             tracing::debug!(%error, "connection without TCP_NODELAY");
         }
         let connection =
-            connections.connection(Patient::new(stream, WRITE_PATIENCE), router.clone());
+            connections.connection(Patient::new(stream, WRITE_PATIENCE), front.clone());
         tokio::spawn(async move {
             connection.await;
             drop(permit);
@@ -148,7 +147,7 @@ impl Connections {
     pub(super) fn connection<S>(
         &self,
         stream: S,
-        router: Router,
+        front: Front,
     ) -> impl Future<Output = ()> + Send + 'static
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -162,10 +161,9 @@ impl Connections {
             .keep_alive_interval(KEEP_ALIVE)
             .initial_stream_window_size(STREAM_WINDOW_BYTES)
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
-        let service = TowerToHyperService::new(Traced(router));
         let watcher = self.graceful.watcher();
         async move {
-            let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+            let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), front);
             if let Err(error) = watcher.watch(connection.into_owned()).await {
                 tracing::debug!(error, "connection ended");
             }

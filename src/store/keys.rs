@@ -251,16 +251,6 @@ pub fn piece(of: &[u8], index: u16) -> Vec<u8> {
     key(PIECE, &[of, &index.to_be_bytes()])
 }
 
-/// Whether what lies at a key is usually written over or taken away again soon: a run's head and its
-/// moving places, with every append. The rest is written once.
-pub fn is_restless(key: &[u8]) -> bool {
-    match key {
-        [PIECE, of @ ..] => is_restless(of),
-        [HEAD | QUESTION | WAITING | DUE | GOING | PARCEL | PARCEL_DUE, ..] => true,
-        key => key == TALLY,
-    }
-}
-
 /// The run at the end of an index key.
 pub fn run_at_end(bytes: &[u8]) -> Option<RunId> {
     unpack(bytes.last_chunk::<RUN_BYTES>()?)

@@ -265,7 +265,7 @@ async fn j2_what_was_acknowledged_is_in_the_files_before_they_are_closed() {
     let before = filled(&bed).await;
     let copy = tempfile::TempDir::new().unwrap();
     fs::create_dir(copy.path().join("store")).unwrap();
-    for name in ["format", "wal", "store/db", "store/conf"] {
+    for name in ["format", "wal", "wal2", "store/db", "store/conf"] {
         fs::copy(bed.path().join(name), copy.path().join(name)).unwrap();
     }
     let journal = open(copy.path()).await.unwrap().journal();

@@ -44,7 +44,6 @@ const STORE: &[(&str, &[u32])] = &[
     ("store.after_write", &[4, 9, 12, 15]),
     ("store.before_ack", &[5, 9, 10, 16]),
     ("store.after_ack", &[6, 9, 11, 17]),
-    ("store.given", &[6, 9, 12, 17]),
 ];
 /// What is passed at a boot after a death, when the write-ahead log is given to sled again.
 const REPLAY: &[(&str, &[u32])] = &[

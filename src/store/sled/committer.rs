@@ -2,7 +2,9 @@
 //! durable in one step, and only then answers.
 //!
 //! ```text
-//! callers ──queue──► gather ─► check each ─► one record ─► fdatasync ─► shown ─► answer each ─► sled
+//! callers ──queue──► gather ─► check each ─► one record ─► fdatasync ─► shown ─► answer each
+//!                                                                                       │
+//!                                                     now and then, on its own thread: sled settles
 //! ```
 //!
 //! - **J1** One record of the write-ahead log: all of a group's writes are recovered, or none. Nobody
@@ -22,10 +24,12 @@ use crate::store::leases::Leases;
 use crate::store::sled::group::{Decided, Errand, Group};
 use crate::store::sled::prepared::{Prepared, Sealed};
 use crate::store::sled::recent::Recent;
+use crate::store::sled::records::Write;
+use crate::store::sled::settler::Settler;
 use crate::store::sled::shelf::Shelf;
 use crate::store::sled::tally::Tally;
 use crate::store::sled::tide::Tide;
-use crate::store::sled::wal::{Wal, Write};
+use crate::store::sled::wal::Wal;
 
 /// Jobs that may wait for the committer; beyond it callers wait for their turn to queue. Several
 /// groups' worth, so that the disk never waits for the callers.
@@ -75,7 +79,7 @@ impl Health {
         }
     }
 
-    fn fail(&self, why: &str) {
+    pub(super) fn fail(&self, why: &str) {
         if self.failure.set(why.to_owned()).is_ok() {
             tracing::error!(
                 why,
@@ -96,9 +100,8 @@ pub(super) struct Committer {
     pub(super) tally: Tally,
     pub(super) recent: Recent,
     pub(super) wal: Wal,
+    pub(super) settler: Settler,
     pub(super) written: u64,
-    /// What sled is to be given when those who wait have been answered.
-    pub(super) steady: Vec<Write>,
 }
 
 impl Committer {
@@ -161,8 +164,6 @@ impl Committer {
             }
         }
         failpoint::hit("store.after_ack");
-        self.give();
-        failpoint::hit("store.given");
     }
 
     /// Remembers the last append that somebody is about to be told of.
@@ -199,33 +200,32 @@ impl Committer {
     }
 
     fn write(&mut self, writes: Vec<Write>) -> Result<(), Fault> {
-        if self.wal.is_full() {
-            self.settle()?;
+        if self.wal.is_full() && (self.settler.is_free()? || self.wal.is_brimming()) {
+            self.begin_to_settle()?;
         }
-        let failed = |error| Fault::Permanent(format!("the write-ahead log: {error}"));
-        self.wal.append(&writes).map_err(failed)?;
+        self.wal.append(&writes).map_err(|error| broken(&error))?;
         failpoint::hit("store.after_sync");
         self.written += weight(&writes);
-        self.steady = self.shelf.write(writes)?;
-        Ok(())
+        self.shelf.write(writes)
     }
 
-    /// Gives sled what it is owed. Nobody waits for it: it is durable, and is shown already.
-    fn give(&mut self) {
-        let steady = std::mem::take(&mut self.steady);
-        if steady.is_empty() || self.health.check_failure().is_err() {
-            return;
-        }
-        if let Err(failure) = self.shelf.give(&steady) {
-            self.health.fail(&failure.to_string());
-        }
+    /// Has sled made to hold durably what the write-ahead log does, and goes on in its other file. Waits
+    /// if that holds what sled does not have yet.
+    fn begin_to_settle(&mut self) -> Result<(), Fault> {
+        self.settler.wait()?;
+        self.health.check_failure()?;
+        let generation = self.wal.turn().map_err(|error| broken(&error))?;
+        self.shelf.age()?;
+        self.settler.begin(generation)
     }
 
-    /// Makes sled hold durably what the write-ahead log does, and begins that anew.
+    /// Returns when sled holds everything durably.
     fn settle(&mut self) -> Result<(), Fault> {
-        self.shelf.settle(self.wal.generation())?;
-        let failed = |error| Fault::Permanent(format!("the write-ahead log: {error}"));
-        self.wal.begin_anew().map_err(failed)
+        if self.wal.is_needed() {
+            self.begin_to_settle()?;
+        }
+        self.settler.wait()?;
+        self.health.check_failure()
     }
 
     fn prune(&mut self, before: Millis, limit: usize) -> Result<usize, Fault> {
@@ -240,7 +240,6 @@ impl Committer {
                 Ok((pruned, group.decided()))
             })?;
             self.commit(decided)?;
-            self.give();
             pruned += slice;
             if slice == 0 {
                 break;
@@ -262,15 +261,17 @@ impl Committer {
     /// Everything acknowledged is durable already; what is left is to let go. Settled first, so that
     /// the next opening has nothing to replay.
     fn close(&mut self) {
-        if self.health.check().is_ok()
-            && self.wal.is_needed()
-            && let Err(failure) = self.settle()
-        {
+        let outcome = if self.health.check().is_ok() { self.settle() } else { self.settler.wait() };
+        if let Err(failure) = outcome {
             tracing::warn!(%failure, "the store was not settled; the next opening will do it");
         }
         self.health.is_closed.store(true, Ordering::Release);
         self.shelf.close();
     }
+}
+
+fn broken(error: &std::io::Error) -> Fault {
+    Fault::Permanent(format!("the write-ahead log: {error}"))
 }
 
 fn weight(writes: &[Write]) -> u64 {

@@ -16,10 +16,10 @@ use crate::store::sled::apart::Changes;
 use crate::store::sled::prepared::{Prepared, Sealed};
 use crate::store::sled::reader;
 use crate::store::sled::recent::{Brief, Recent};
+use crate::store::sled::records::Write;
 use crate::store::sled::tally::Tally;
 use crate::store::sled::values;
 use crate::store::sled::view::View;
-use crate::store::sled::wal::Write;
 
 /// A change to the outbox alone.
 #[derive(Debug)]

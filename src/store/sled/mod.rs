@@ -9,6 +9,8 @@ mod group;
 mod prepared;
 mod reader;
 mod recent;
+mod records;
+mod settler;
 mod shelf;
 mod tally;
 mod tide;
@@ -37,11 +39,13 @@ use crate::store::sled::directory::Directory;
 use crate::store::sled::group::Errand;
 use crate::store::sled::prepared::{Prepared, Sealed};
 use crate::store::sled::recent::Recent;
+use crate::store::sled::records::Unread;
+use crate::store::sled::settler::Settler;
 use crate::store::sled::shelf::Shelf;
 use crate::store::sled::tally::Tally;
 use crate::store::sled::tide::Tide;
 use crate::store::sled::view::View;
-use crate::store::sled::wal::{Unread, Wal};
+use crate::store::sled::wal::Wal;
 
 /// Journals in a directory.
 #[derive(Debug)]
@@ -69,6 +73,7 @@ impl SledJournal {
         let leases = Arc::new(Leases::new(epoch));
         let health = Arc::new(Health::default());
         let (queue, jobs) = mpsc::channel(QUEUE_MAX);
+        let settler = Settler::start(Arc::clone(&shelf), Arc::clone(&health)).map_err(failed)?;
         let committer = Committer {
             shelf: Arc::clone(&shelf),
             leases: Arc::clone(&leases),
@@ -77,8 +82,8 @@ impl SledJournal {
             tally: tally.unwrap_or_default(),
             recent: Recent::default(),
             wal,
+            settler,
             written: 0,
-            steady: Vec::new(),
         };
         std::thread::Builder::new()
             .name("holdpoint-committer".into())
@@ -148,7 +153,7 @@ fn replayed(config: &StoreConfig, shelf: &Shelf) -> Result<Wal, OpenError> {
         }
     });
     let settled = settled.map_err(|fault| damaged(shelf, &fault))?;
-    let (mut wal, groups) = Wal::open(&config.dir, settled + 1).map_err(|unread| match unread {
+    let (wal, groups) = Wal::open(&config.dir, settled).map_err(|unread| match unread {
         Unread::Io(source) => OpenError::of(&config.dir, source),
         Unread::Rotten(what) => {
             let what = format!("its write-ahead log: {what}");
@@ -160,10 +165,9 @@ fn replayed(config: &StoreConfig, shelf: &Shelf) -> Result<Wal, OpenError> {
     }
     tracing::debug!(groups = groups.len(), "what was not settled is written again");
     failpoint::hit("store.before_replay");
-    let written = groups.into_iter().try_for_each(|group| shelf.write(group).map(drop));
-    let settled = written.and_then(|()| shelf.settle(settled + 1));
+    let written = groups.into_iter().try_for_each(|group| shelf.write(group));
+    let settled = written.and_then(|()| shelf.age()).and_then(|()| shelf.settle(wal.before()));
     settled.map_err(|fault| damaged(shelf, &fault))?;
-    wal.begin_anew().map_err(|source| OpenError::of(&config.dir, source))?;
     Ok(wal)
 }
 

@@ -16,8 +16,8 @@ use crate::store::codec;
 use crate::store::config::{OpenError, StoreConfig};
 use crate::store::keys;
 use crate::store::sled::directory::Directory;
+use crate::store::sled::records::Write;
 use crate::store::sled::view::{self, Fresh, View};
-use crate::store::sled::wal::Write;
 
 /// sled lets go of its file a moment after it is dropped; this is how long we wait for it.
 const LET_GO_TRIES: u32 = 500;
@@ -71,39 +71,22 @@ impl Shelf {
         }
     }
 
-    /// Shows a group to whoever asks from now on: all of it or nothing of it (J1). What is not
-    /// written over and over comes back: sled is to be given it by and by.
-    pub(super) fn write(&self, writes: Vec<Write>) -> Result<Vec<Write>, Fault> {
+    /// Shows a group to whoever asks from now on: all of it or nothing of it (J1).
+    pub(super) fn write(&self, writes: Vec<Write>) -> Result<(), Fault> {
+        self.change(|fresh| writes.into_iter().for_each(|write| fresh.add(write)))
+    }
+
+    /// Puts aside what is to be settled next; what is written from now on comes after it.
+    pub(super) fn age(&self) -> Result<(), Fault> {
+        self.change(Fresh::age)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Fresh)) -> Result<(), Fault> {
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
         let Some(Open { fresh, .. }) = open.as_mut() else {
             return Err(Fault::Permanent("the store is closed".into()));
         };
-        let mut steady = Vec::with_capacity(writes.len());
-        for write in writes {
-            if !keys::is_restless(&write.0) {
-                steady.push(write.clone());
-            }
-            fresh.add(write);
-        }
-        Ok(steady)
-    }
-
-    /// Gives sled what is written once, so that a settlement has little to do. Single writes, not one
-    /// batch of sled's: that rolls its log twice and wakes all its threads, and should we die in
-    /// between, the write-ahead log has everything. Readers see no difference.
-    pub(super) fn give(&self, steady: &[Write]) -> Result<(), Fault> {
-        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(Open { db, .. }) = open.as_ref() else {
-            return Err(Fault::Permanent("the store is closed".into()));
-        };
-        steady.iter().try_for_each(|(key, value)| view::give(db, key, value.as_ref()))?;
-        drop(open);
-        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(Open { fresh, .. }) = open.as_mut() {
-            for (key, _) in steady {
-                fresh.forget(key);
-            }
-        }
+        change(fresh);
         Ok(())
     }
 
@@ -116,17 +99,20 @@ impl Shelf {
         open.as_ref().map_or(Ok(()), |open| look(View::new(&open.db, &open.fresh)))
     }
 
-    /// Gives sled what is fresh and makes it durable, then notes which generation of the write-ahead
-    /// log that settles. Two syncs: the note must never be ahead of what it stands for. Readers go on
-    /// meanwhile: they see no difference.
+    /// Gives sled what was put aside and makes it durable, then notes which generation of the
+    /// write-ahead log that settles. Two syncs: the note must never be ahead of what it stands for.
+    /// Readers and the writer go on meanwhile: they see no difference.
     pub(super) fn settle(&self, generation: u64) -> Result<(), Fault> {
         let record = codec::seal(keys::SETTLED, &generation.to_be_bytes());
-        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(Open { db, fresh }) = open.as_ref() else {
-            return Err(Fault::Permanent("the store is closed".into()));
+        let (db, aged) = {
+            let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+            let Some(Open { db, fresh }) = open.as_ref() else {
+                return Err(Fault::Permanent("the store is closed".into()));
+            };
+            (db.clone(), fresh.aged())
         };
         failpoint::hit("store.before_settle");
-        fresh.pour(db)?;
+        view::pour(&aged, &db)?;
         failpoint::hit("store.poured");
         db.flush().map_err(|error| fault(&error))?;
         self.sync()?;
@@ -135,12 +121,8 @@ impl Shelf {
         db.flush().map_err(|error| fault(&error))?;
         self.sync()?;
         failpoint::hit("store.after_settle");
-        drop(open);
-        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(open) = open.as_mut() {
-            open.fresh.clear();
-        }
-        Ok(())
+        drop(db);
+        self.change(Fresh::forget_aged)
     }
 
     /// Makes everything that sled has written durable. An error is final: what the kernel could not

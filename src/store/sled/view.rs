@@ -5,54 +5,70 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::iter::Peekable;
 use std::ops::Bound;
+use std::sync::Arc;
 
 use ::sled::{Db, IVec};
 
 use crate::ports::Fault;
+use crate::store::sled::records::Write;
 use crate::store::sled::shelf::fault;
-use crate::store::sled::wal::Write;
 
 /// A stretch of keys.
 pub(super) type Span = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 /// A key and what lies there.
 pub(super) type Row = Result<(IVec, IVec), Fault>;
 
-/// Writes that are durable in the write-ahead log and not yet given to sled. The last one of a key
-/// counts: a head that is written in every turn of a conversation reaches sled once a settlement.
+/// Writes that are durable in the write-ahead log and not yet in sled. The last one of a key counts: a
+/// head that is written in every turn of a conversation reaches sled once a settlement.
+pub(super) type Layer = BTreeMap<Vec<u8>, Option<IVec>>;
+
+/// What sled has not been given yet, or is being given.
 #[derive(Debug, Default)]
 pub(super) struct Fresh {
-    writes: BTreeMap<Vec<u8>, Option<IVec>>,
+    young: Layer,
+    /// What sled is being given: it lies under what is young, and over sled.
+    aged: Arc<Layer>,
 }
 
 impl Fresh {
     /// Takes on a write.
     pub(super) fn add(&mut self, (key, value): Write) {
-        self.writes.insert(key, value);
+        self.young.insert(key, value);
     }
 
-    /// Gives everything to sled, in the order of its keys. Nobody sees a difference.
-    pub(super) fn pour(&self, db: &Db) -> Result<(), Fault> {
-        self.writes.iter().try_for_each(|(key, value)| give(db, key, value.as_ref()))
+    /// What is young is to be given to sled now, and is not added to any more.
+    pub(super) fn age(&mut self) {
+        debug_assert!(self.aged.is_empty(), "one generation is settled at a time");
+        self.aged = Arc::new(std::mem::take(&mut self.young));
     }
 
-    /// Forgets a write that sled has.
-    pub(super) fn forget(&mut self, key: &[u8]) {
-        self.writes.remove(key);
+    /// What sled is being given.
+    pub(super) fn aged(&self) -> Arc<Layer> {
+        Arc::clone(&self.aged)
     }
 
     /// Forgets what sled now holds durably.
-    pub(super) fn clear(&mut self) {
-        self.writes.clear();
+    pub(super) fn forget_aged(&mut self) {
+        self.aged = Arc::default();
+    }
+
+    fn get(&self, key: &[u8]) -> Option<&Option<IVec>> {
+        self.young.get(key).or_else(|| self.aged.get(key))
     }
 }
 
-/// Gives sled one write.
-pub(super) fn give(db: &Db, key: &[u8], value: Option<&IVec>) -> Result<(), Fault> {
-    let outcome = match value {
-        Some(value) => db.insert(key, value),
-        None => db.remove(key),
-    };
-    outcome.map(|_| ()).map_err(|error| fault(&error))
+/// Gives sled a layer, in the order of its keys. Single writes, not one batch of sled's: that rolls its
+/// log twice and wakes all its threads, and should we die in between, the write-ahead log has
+/// everything. Readers see no difference.
+pub(super) fn pour(layer: &Layer, db: &Db) -> Result<(), Fault> {
+    for (key, value) in layer {
+        let outcome = match value {
+            Some(value) => db.insert(key, value),
+            None => db.remove(key),
+        };
+        outcome.map_err(|error| fault(&error))?;
+    }
+    Ok(())
 }
 
 /// The store as it is now.
@@ -74,7 +90,7 @@ impl<'a> View<'a> {
 
     /// What lies at a key.
     pub(super) fn get(self, key: &[u8]) -> Result<Option<IVec>, Fault> {
-        match self.fresh.writes.get(key) {
+        match self.fresh.get(key) {
             Some(value) => Ok(value.clone()),
             None => self.db.get(key).map_err(|error| fault(&error)),
         }
@@ -87,29 +103,57 @@ impl<'a> View<'a> {
 
     /// The rows of a stretch of keys, upwards.
     pub(super) fn rows(self, span: Span) -> impl Iterator<Item = Row> + use<'a> {
-        let fresh = self.over(&span).into_iter().flatten();
+        let (young, aged) = (over(&self.fresh.young, &span), over(&self.fresh.aged, &span));
+        let fresh = layered(young, aged, Ordering::Less);
         merged(fresh, self.db.range(span), Ordering::Less)
     }
 
     /// The same, downwards.
     pub(super) fn rows_back(self, span: Span) -> impl Iterator<Item = Row> + use<'a> {
-        let fresh = self.over(&span).into_iter().flat_map(Iterator::rev);
+        let (young, aged) = (over(&self.fresh.young, &span), over(&self.fresh.aged, &span));
+        let fresh = layered(young.rev(), aged.rev(), Ordering::Greater);
         merged(fresh, self.db.range(span).rev(), Ordering::Greater)
-    }
-
-    /// What is fresh there; nothing where the stretch ends before it begins, which a map takes ill.
-    fn over(self, span: &Span) -> Option<impl DoubleEndedIterator<Item = FreshRow<'a>> + use<'a>> {
-        let is_empty = match (&span.0, &span.1) {
-            (Bound::Included(from), Bound::Included(to)) => from > to,
-            (Bound::Included(from) | Bound::Excluded(from), Bound::Excluded(to))
-            | (Bound::Excluded(from), Bound::Included(to)) => from >= to,
-            (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
-        };
-        (!is_empty).then(|| self.fresh.writes.range((span.0.clone(), span.1.clone())))
     }
 }
 
 type FreshRow<'a> = (&'a Vec<u8>, &'a Option<IVec>);
+
+/// What a layer has there; nothing where the stretch ends before it begins, which a map takes ill.
+fn over<'a>(
+    layer: &'a Layer,
+    span: &Span,
+) -> impl DoubleEndedIterator<Item = FreshRow<'a>> + use<'a> {
+    let is_empty = match (&span.0, &span.1) {
+        (Bound::Included(from), Bound::Included(to)) => from > to,
+        (Bound::Included(from) | Bound::Excluded(from), Bound::Excluded(to))
+        | (Bound::Excluded(from), Bound::Included(to)) => from >= to,
+        (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
+    };
+    let rows = (!is_empty).then(|| layer.range((span.0.clone(), span.1.clone())));
+    rows.into_iter().flatten()
+}
+
+/// Two layers as one, the first over the second; `first` is how the key that comes first compares.
+fn layered<'a>(
+    young: impl Iterator<Item = FreshRow<'a>>,
+    aged: impl Iterator<Item = FreshRow<'a>>,
+    first: Ordering,
+) -> impl Iterator<Item = FreshRow<'a>> {
+    let (mut young, mut aged) = (young.peekable(), aged.peekable());
+    std::iter::from_fn(move || {
+        let (Some((key, _)), Some((other, _))) = (young.peek(), aged.peek()) else {
+            return young.next().or_else(|| aged.next());
+        };
+        match key.cmp(other) {
+            Ordering::Equal => {
+                aged.next();
+                young.next()
+            }
+            order if order == first => young.next(),
+            Ordering::Less | Ordering::Greater => aged.next(),
+        }
+    })
+}
 
 /// Two runs of rows as one; `first` is how the key that comes first compares with the other.
 fn merged<'a>(
@@ -189,19 +233,22 @@ mod tests {
     proptest! {
         #[test]
         fn a_view_tells_what_sled_would_if_it_had_everything(
-            settled: Keys, later: Keys, from: Option<u8>, to: Option<u8>,
+            settled: Keys, aged: Keys, young: Keys, from: Option<u8>, to: Option<u8>,
         ) {
             let new = || ::sled::Config::new().temporary(true).open().unwrap();
+            let layer = |keys: &Keys| keys.iter().copied().map(write).collect::<Layer>();
             let (under, whole) = (new(), new());
-            let (mut fresh, mut all, nothing) = Default::default();
-            settled.into_iter().map(write).for_each(|write| Fresh::add(&mut all, write));
-            all.pour(&under).unwrap();
-            for later in later.into_iter().map(write) {
-                Fresh::add(&mut fresh, later.clone());
-                all.add(later);
+            pour(&layer(&settled), &under).unwrap();
+            let mut fresh = Fresh::default();
+            aged.iter().copied().map(write).for_each(|write| fresh.add(write));
+            fresh.age();
+            let poured = fresh.aged();
+            young.iter().copied().map(write).for_each(|write| fresh.add(write));
+            for keys in [&settled, &aged, &young] {
+                pour(&layer(keys), &whole).unwrap();
             }
-            all.pour(&whole).unwrap();
 
+            let nothing = Fresh::default();
             let (view, plain) = (View::new(&under, &fresh), View::new(&whole, &nothing));
             prop_assert_eq!(told(view.rows(span(from, to))), told(plain.rows(span(from, to))));
             let back = told(view.rows_back(span(from, to)));
@@ -209,9 +256,12 @@ mod tests {
             for key in 0..=u8::MAX {
                 prop_assert_eq!(view.get(&[b'k', key]).unwrap(), plain.get(&[b'k', key]).unwrap());
             }
-            fresh.pour(&under).unwrap();
-            let poured = View::new(&under, &fresh);
-            prop_assert_eq!(told(poured.rows_back(span(from, to))), back, "shadowed by itself");
+            pour(&poured, &under).unwrap();
+            let shadowed = told(View::new(&under, &fresh).rows_back(span(from, to)));
+            prop_assert_eq!(&shadowed, &back, "shadowed by itself");
+            fresh.forget_aged();
+            let settled = told(View::new(&under, &fresh).rows_back(span(from, to)));
+            prop_assert_eq!(settled, back, "sled has it");
         }
     }
 }

@@ -1,0 +1,106 @@
+//! Front: where a request goes first: to the orchestrator at once, or to the routes of the other doors;
+//! either way within the trace that its headers name, so that a run that it starts, and an answer that
+//! it brings, know where they came from.
+//!
+//! Most calls are the orchestrator's: routing each through the table of all doors took a twentieth of
+//! what a pause and resume costs.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use axum::Router;
+use axum::body::Body;
+use http::{HeaderMap, Request, Response};
+use hyper::body::Incoming;
+use tower::Service as _;
+
+use crate::api::envelope::Envelope;
+use crate::api::grpc::Service;
+use crate::kernel::Trace;
+use crate::ports::trace;
+use crate::wire::v1::orchestrator_server::{OrchestratorServer, SERVICE_NAME};
+
+/// Every door.
+#[derive(Debug, Clone)]
+pub(super) struct Front {
+    pub(super) orchestrator: Envelope<OrchestratorServer<Service>>,
+    pub(super) doors: Router,
+}
+
+impl Front {
+    /// The same, with the routes of one more door.
+    pub(super) fn and(self, door: Router) -> Self {
+        Self { doors: self.doors.merge(door), ..self }
+    }
+}
+
+/// A response that is under way.
+pub(super) enum Answering {
+    Orchestrator(Under<tonic::body::Body>),
+    Door(Under<Body>),
+}
+
+type Under<B> = Pin<Box<dyn Future<Output = Result<Response<B>, Infallible>> + Send>>;
+
+impl Future for Answering {
+    type Output = Result<Response<Body>, Infallible>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.get_mut() {
+            Self::Orchestrator(call) => {
+                call.as_mut().poll(context).map_ok(|response| response.map(Body::new))
+            }
+            Self::Door(call) => call.as_mut().poll(context),
+        }
+    }
+}
+
+impl hyper::service::Service<Request<Incoming>> for Front {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Answering;
+
+    fn call(&self, request: Request<Incoming>) -> Answering {
+        let trace = named(request.headers());
+        if is_orchestrators(request.uri().path()) {
+            // Always ready: neither it nor its envelope ever holds anybody up.
+            let call = self.orchestrator.clone().call(request);
+            return Answering::Orchestrator(match trace {
+                Some(trace) => Box::pin(trace::scoped(trace, call)),
+                None => call,
+            });
+        }
+        Answering::Door(Box::pin(trace::within(trace, self.doors.clone().call(request))))
+    }
+}
+
+/// Whether a path is `/holdpoint.v1.Orchestrator/…`.
+fn is_orchestrators(path: &str) -> bool {
+    let rest = path.strip_prefix('/').and_then(|path| path.strip_prefix(SERVICE_NAME));
+    rest.is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// The trace that headers name. Two parents are none: nobody could say which it is.
+fn named(headers: &HeaderMap) -> Option<Trace> {
+    let mut parents = headers.get_all(trace::PARENT).iter();
+    let parent = parents.next()?.to_str().ok()?;
+    if parents.next().is_some() {
+        return None;
+    }
+    let states = headers.get_all(trace::STATE).iter().filter_map(|state| state.to_str().ok());
+    Trace::read(parent, &states.collect::<Vec<_>>().join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_orchestrators_own_methods_go_past_the_doors() {
+        assert!(is_orchestrators("/holdpoint.v1.Orchestrator/RunWorkflow"));
+        let others =
+            ["/", "", "/holdpoint.v1.Orchestrator", "/holdpoint.v1.Orchestrators/X", "/console"];
+        assert_eq!(others.map(is_orchestrators), [false; 5]);
+    }
+}
