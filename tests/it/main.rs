@@ -31,6 +31,7 @@ mod collector;
 mod console;
 mod contract;
 mod contract_outbox;
+mod contract_prune;
 mod contract_questions;
 mod conversation;
 mod damage;
