@@ -79,6 +79,7 @@ fn input(messages: Vec<Message>) -> AgentInput {
         model: "m".into(),
         instructions: String::new(),
         messages: messages.into_iter().map(Arc::new).collect(),
+        begins: 0,
         tools: Vec::new(),
         output: None,
         failures: 0,

@@ -108,6 +108,7 @@ fn started() -> Started {
         spent_before: Spent::default(),
         trace: None,
         from: None,
+        follows: None,
     }
 }
 

@@ -51,6 +51,8 @@ mod judged;
 mod kill;
 mod kit;
 mod listener;
+mod memory;
+mod memory_served;
 mod models;
 mod outbox_served;
 mod raw;
