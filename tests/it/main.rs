@@ -52,6 +52,7 @@ mod kill;
 mod kit;
 mod listener;
 mod memory;
+mod memory_doors;
 mod memory_served;
 mod models;
 mod outbox_served;

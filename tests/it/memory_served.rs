@@ -1,5 +1,4 @@
-//! A session remembers, on the real binary: killed between two runs and while the second waits; and
-//! through every door that has a name for a session.
+//! A session remembers, on the real binary: killed between two runs and while the second waits.
 
 use std::fs;
 use std::path::Path;
