@@ -139,6 +139,15 @@ fn the_first_rule_that_fits_is_played() {
 }
 
 #[test]
+fn what_was_said_before_the_run_is_heard_and_counts_as_nobodys_turn() {
+    let spoken = vec![user("In Seattle."), said("venue", "A hall."), user("And for 40?")];
+    let later = AgentInput { begins: 2, ..input(spoken) };
+    assert_eq!(word(json!([{"turns": [1], "say": "{{first_user}}"}]), &later), "And for 40?");
+    let heard = json!({"conversation_contains": ["seattle"]});
+    assert_eq!(word(json!([{"when": heard, "say": "{{said.venue}}"}]), &later), "A hall.");
+}
+
+#[test]
 fn turns_count_what_this_agent_said_and_tool_results_what_came_since() {
     let tool =
         Message { call_id: Some("venue-1".into()), ..Message::text(Speaker::Tool, "", "Pier 66") };
