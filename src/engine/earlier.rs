@@ -14,15 +14,12 @@ use crate::kernel::{
 };
 use crate::ports::RunFilter;
 
-/// Heads looked at in one go for a run that is over: nearly always the newest is.
-const LOOK: usize = 8;
-
 /// One run of the chain.
 struct Link {
     said: Vec<Arc<Message>>,
     /// What it remembers itself, where that is known.
     earlier: Option<Earlier>,
-    follows: Option<RunId>,
+    follows: Option<Follows>,
 }
 
 impl Engine {
@@ -32,53 +29,62 @@ impl Engine {
         session: &SessionId,
         remembers: Remembers,
     ) -> Result<(Option<Follows>, Earlier), EngineError> {
-        let Some(run) = self.newest_over(session).await? else {
-            return Ok((None, Earlier::default()));
-        };
+        let filter = RunFilter { session: Some(session.clone()), ..RunFilter::default() };
+        let mut over = self.all_heads(&filter).await?;
+        over.retain(|head| head.status.is_over());
+        let Some(newest) = over.first() else { return Ok((None, Earlier::default())) };
+        // Whatever was over when the newest began is known to it, or was not worth knowing to what it
+        // was forked from.
+        let since = newest.started_at;
+        let strays = over.iter().skip(1).filter(|head| head.updated_at >= since);
+        let mut also: Vec<RunId> = strays.map(|head| head.run.clone()).collect();
+        also.reverse();
+        let mut follows = Follows { run: newest.run.clone(), also: Vec::new(), messages: 0 };
         // A run that does not look back is still a link: those after it remember what was before.
-        let earlier = match remembers {
-            Remembers::Run => Earlier::default(),
-            Remembers::Session => self.said_up_to(&run).await?,
+        let is_blind = remembers == Remembers::Run;
+        if is_blind && also.is_empty() {
+            return Ok((Some(follows), Earlier::default()));
+        }
+        let known = self.said_up_to(&follows).await?;
+        also.retain(|run| !known.runs().contains(run));
+        follows.also = also;
+        if is_blind {
+            return Ok((Some(follows), Earlier::default()));
+        }
+        let earlier = match follows.also.as_slice() {
+            [] => known,
+            _ => self.said_up_to(&follows).await?,
         };
-        let messages = earlier.messages().len();
-        Ok((Some(Follows { run, messages }), earlier))
+        follows.messages = earlier.messages().len();
+        Ok((Some(follows), earlier))
     }
 
     /// A run as it was loaded, with what was said before it, if it is still to ask somebody.
     pub(super) async fn recalling(&self, run: Run) -> Result<Run, EngineError> {
         match &run.follows {
             Some(follows) if follows.messages > 0 && !run.status.is_over() => {
-                let earlier = Box::pin(self.said_up_to(&follows.run)).await?;
+                let earlier = Box::pin(self.said_up_to(follows)).await?;
                 Ok(run.remembering(earlier))
             }
             Some(_) | None => Ok(run),
         }
     }
 
-    async fn newest_over(&self, session: &SessionId) -> Result<Option<RunId>, EngineError> {
-        let filter = RunFilter { session: Some(session.clone()), ..RunFilter::default() };
-        let mut cursor = None;
-        loop {
-            let page = self.inner.journal.heads(&filter, cursor.as_deref(), LOOK).await?;
-            if let Some(head) = page.rows.into_iter().find(|head| head.status.is_over()) {
-                return Ok(Some(head.run));
-            }
-            cursor = page.next;
-            if cursor.is_none() {
-                return Ok(None);
-            }
-        }
-    }
-
-    /// What was said up to the end of `run`: in it, in the one that it follows, and so on.
-    async fn said_up_to(&self, run: &RunId) -> Result<Earlier, EngineError> {
+    /// What was said up to the end of the runs that are followed: in them, in what the first of them
+    /// follows, and so on.
+    async fn said_up_to(&self, follows: &Follows) -> Result<Earlier, EngineError> {
         let (mut spoken, mut bytes) = (Vec::new(), 0_usize);
         let mut before = Earlier::default();
-        let mut next = Some(run.clone());
-        while let Some(id) = next.take() {
-            let Some(link) = self.link(&id).await? else { break };
+        let mut next = Some(follows.clone());
+        // Backwards, so that a run that is gone ends it: what is remembered has no holes.
+        'chain: while let Some(Follows { run, also, .. }) = next.take() {
+            for id in also.into_iter().rev() {
+                let Some(link) = self.link(&id).await? else { break 'chain };
+                spoken.push((id, link.said));
+            }
+            let Some(link) = self.link(&run).await? else { break };
             bytes += link.said.iter().map(|message| message.bytes()).sum::<usize>();
-            spoken.push(link.said);
+            spoken.push((run, link.said));
             match link.earlier {
                 Some(earlier) => before = earlier,
                 // More than a run may begin after is not read: it is refused.
@@ -119,7 +125,7 @@ impl Link {
         Self {
             said: run.said(),
             earlier: is_known.then_some(earlier),
-            follows: run.follows.as_ref().map(|follows| follows.run.clone()),
+            follows: run.follows.as_deref().cloned(),
         }
     }
 }

@@ -42,8 +42,12 @@ impl Remembers {
 pub struct Follows {
     /// The newest run of its session that was over when it began.
     pub run: RunId,
-    /// How many messages it was given of that run and those before it. Places in what an agent sees
-    /// are counted with them, and stay what they are though the oldest runs be pruned.
+    /// Runs of the session, oldest first, that went on while that one was under way already, and
+    /// have ended since: it knows nothing of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<RunId>,
+    /// How many messages it was given of all these and those before them. Places in what an agent
+    /// sees are counted with them, and stay what they are though the oldest runs be pruned.
     #[serde(default, skip_serializing_if = "is_none")]
     pub messages: usize,
 }
@@ -62,20 +66,20 @@ pub struct Earlier(Option<Arc<Past>>);
 struct Past {
     messages: Vec<Arc<Message>>,
     bytes: usize,
-    runs: usize,
+    runs: Vec<RunId>,
 }
 
 impl Earlier {
     /// What is remembered after `before`, and then these runs' own words, oldest first.
     pub fn then<I>(before: &Self, spoken: I) -> Self
     where
-        I: IntoIterator<Item = Vec<Arc<Message>>>,
+        I: IntoIterator<Item = (RunId, Vec<Arc<Message>>)>,
     {
         let mut messages = before.messages().to_vec();
-        let mut runs = before.runs();
-        for words in spoken {
+        let mut runs = before.runs().to_vec();
+        for (run, words) in spoken {
             messages.extend(words);
-            runs += 1;
+            runs.push(run);
         }
         Self::of(messages, runs)
     }
@@ -90,14 +94,14 @@ impl Earlier {
         self.0.as_ref().map_or(0, |past| past.bytes)
     }
 
-    /// How many runs it was said in.
-    fn runs(&self) -> usize {
-        self.0.as_ref().map_or(0, |past| past.runs)
+    /// The runs that it was said in, oldest first.
+    pub fn runs(&self) -> &[RunId] {
+        self.0.as_ref().map_or(&[], |past| &past.runs)
     }
 
-    fn of(messages: Vec<Arc<Message>>, runs: usize) -> Self {
+    fn of(messages: Vec<Arc<Message>>, runs: Vec<RunId>) -> Self {
         let bytes = messages.iter().map(|message| message.bytes()).sum();
-        let is_nothing = messages.is_empty() && runs == 0;
+        let is_nothing = messages.is_empty() && runs.is_empty();
         Self((!is_nothing).then(|| Arc::new(Past { messages, bytes, runs })))
     }
 
@@ -109,7 +113,7 @@ impl Earlier {
             let why = format!("all that is said in it may have {CONVERSATION_BYTES_MAX} bytes");
             return Some(Refusal::SessionFull { why, remedy });
         }
-        if self.runs() > EARLIER_RUNS_MAX {
+        if self.runs().len() > EARLIER_RUNS_MAX {
             let why = format!("a run remembers at most {EARLIER_RUNS_MAX} runs before it");
             return Some(Refusal::SessionFull { why, remedy });
         }
@@ -120,14 +124,14 @@ impl Earlier {
     fn newest(self, most: usize) -> Self {
         match self.messages().len().checked_sub(most) {
             None | Some(0) => self,
-            Some(over) => Self::of(self.messages()[over..].to_vec(), self.runs()),
+            Some(over) => Self::of(self.messages()[over..].to_vec(), self.runs().to_vec()),
         }
     }
 }
 
 impl From<Vec<Arc<Message>>> for Earlier {
     fn from(messages: Vec<Arc<Message>>) -> Self {
-        Self::of(messages, 0)
+        Self::of(messages, Vec::new())
     }
 }
 

@@ -112,9 +112,10 @@ async fn a_run_that_does_not_look_back_is_remembered_by_those_after_it() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_not_over_is_not_followed() {
+async fn a_run_that_is_not_over_is_not_followed_and_is_remembered_once_it_is() {
     let ground = Ground::new(counting());
-    let engine = ground.boot(&[brief(), approval(Patience::default())]).await;
+    let flows = [brief(), approval(Patience::default())];
+    let engine = ground.boot(&flows).await;
     said(&engine, "chat", "I am Ada.").await;
     let asked = told(engine.start(start("approval", "Tell the team."), &someone()).await).await;
     said(&engine, "chat", "Meanwhile?").await;
@@ -123,6 +124,19 @@ async fn a_run_that_is_not_over_is_not_followed() {
     answered(&engine, &asked, "approve").await;
     assert_eq!(given(&ground)[..2], before[..2], "nor does it hear what began after it");
     assert_eq!(given(&ground).len(), 6);
+    // Whoever begins now hears of both, from memory and from the journals; and so does the next.
+    for boot in [false, true] {
+        let engine = if boot { ground.boot(&flows).await } else { engine.clone() };
+        said(&engine, "chat", "All of it?").await;
+        let heard = given(&ground);
+        assert_eq!(heard[..3], before);
+        let rest = ["local: Tell the team.", "draft: draft heard 3.", ": Send it?"];
+        assert_eq!(heard[4..7], rest);
+        let all_of_it = |line: &&String| *line == "local: All of it?";
+        assert_eq!(heard.iter().filter(all_of_it).count(), if boot { 2 } else { 1 });
+        let meanwhile = |line: &&String| *line == "local: Meanwhile?";
+        assert_eq!(heard.iter().filter(meanwhile).count(), 1, "nothing is heard twice: {heard:?}");
+    }
 }
 
 #[tokio::test]
@@ -210,7 +224,7 @@ async fn the_session_of_another_is_remembered_by_nobody() {
 }
 
 #[tokio::test]
-async fn two_that_begin_at_once_follow_the_same_run() {
+async fn two_that_go_on_at_once_are_both_remembered() {
     let ground = Ground::new(counting());
     let engine = ground.boot(&[brief()]).await;
     said(&engine, "chat", "I am Ada.").await;
@@ -220,4 +234,9 @@ async fn two_that_begin_at_once_follow_the_same_run() {
         let Event::Started(started) = &*told[0].event else { panic!("it begins") };
         assert!(started.follows.is_some());
     }
+    said(&engine, "chat", "Three.").await;
+    let heard = given(&ground);
+    let heard: Vec<_> = heard.iter().filter_map(|line| line.strip_prefix("local: ")).collect();
+    assert_eq!(heard.len(), 4, "{heard:?}");
+    assert!(heard.contains(&"One.") && heard.contains(&"Two."), "{heard:?}");
 }

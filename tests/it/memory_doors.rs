@@ -19,7 +19,7 @@ const KNOWS: &str = "Your name is Ada, as you said.";
 
 /// An agent that knows the user's name if it was ever said before its eyes. Whatever was said before,
 /// it takes its first turn.
-const FILE: &str = r#"
+const FILE: &str = r"
 name: friend
 models:
   default:
@@ -36,7 +36,7 @@ models:
 agents: { host: { human_input: false } }
 pattern: sequential
 steps: [{ agent: host }]
-"#;
+";
 
 fn stage(root: &Path) {
     let flows = root.join("flows");

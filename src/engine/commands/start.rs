@@ -260,7 +260,10 @@ impl Engine {
     }
 
     /// All heads that pass a filter, up to the bound on a session's runs that are looked at.
-    async fn all_heads(&self, filter: &RunFilter) -> Result<Vec<Head>, EngineError> {
+    pub(in crate::engine) async fn all_heads(
+        &self,
+        filter: &RunFilter,
+    ) -> Result<Vec<Head>, EngineError> {
         let mut heads = Vec::new();
         let mut cursor = None;
         loop {

@@ -31,13 +31,18 @@ fn first_run() -> Stage {
     stage
 }
 
+/// What is remembered after a run that had `before`.
+fn told(before: &Earlier, stage: &Stage) -> Earlier {
+    Earlier::then(before, [(stage.run.id.clone(), stage.run.said())])
+}
+
 const SAID: &str = "user ann: I am Ada.\nassistant a: I look.\nassistant a: Red or blue?\n\
                     user ann: Blue, please.\nassistant a: Blue it is, Ada.\nassistant b: Noted.\n";
 
 #[test]
 fn k5_a_run_is_given_what_was_said_in_the_one_it_follows_and_no_tool_traffic() {
     let first = first_run();
-    let earlier = Earlier::then(&Earlier::default(), [first.run.said()]);
+    let earlier = told(&Earlier::default(), &first);
     let flow = sequence(vec![step("a"), step("b")]);
     let mut second = Stage::open_following(&flow, "What did I want?", earlier);
     assert_eq!(second.given(), format!("{SAID}user ann: What did I want?\n"));
@@ -47,7 +52,7 @@ fn k5_a_run_is_given_what_was_said_in_the_one_it_follows_and_no_tool_traffic() {
     second.perform([says("Indeed.")]);
     assert!(second.told.ends_with("completed with \"Indeed.\"\n"), "{}", second.told);
     assert_eq!(second.run.conversation.len(), 3, "its conversation is its own");
-    let earlier = Earlier::then(&second.run.earlier, [second.run.said()]);
+    let earlier = told(&second.run.earlier, &second);
     let third = Stage::open_following(&flow, "And now?", earlier);
     let more = "user ann: What did I want?\nassistant a: Blue.\nassistant b: Indeed.\n";
     assert_eq!(third.given(), format!("{SAID}{more}user ann: And now?\n"));
@@ -113,7 +118,8 @@ fn a_session_that_is_full_is_refused_with_the_remedy() {
     };
     let full = Earlier::from(vec![words(&"x".repeat(CONVERSATION_BYTES_MAX))]);
     assert!(code(begins(full).expect_err("full")).contains("begin a new session"));
-    let runs = |count: usize| Earlier::then(&Earlier::default(), vec![Vec::new(); count]);
+    let silent = (RunId::fresh(super::stage::STEM), Vec::new());
+    let runs = |count: usize| Earlier::then(&Earlier::default(), vec![silent.clone(); count]);
     assert_eq!(begins(runs(EARLIER_RUNS_MAX)), Ok(()));
     assert!(code(begins(runs(EARLIER_RUNS_MAX + 1)).expect_err("long")).contains("remembers: run"));
 }
@@ -169,13 +175,13 @@ fn places_stay_what_they_are_though_the_oldest_runs_be_pruned() {
 
 #[test]
 fn a_restart_in_a_run_that_follows_another_changes_nothing_of_what_is_given() {
-    let earlier = Earlier::then(&Earlier::default(), [first_run().run.said()]);
+    let earlier = told(&Earlier::default(), &first_run());
     let mut stage = Stage::open_following(&sequence(vec![step("a")]), "What did I want?", earlier);
     let given = stage.given();
     stage.perform([Act::Recovers]);
     assert_eq!(stage.given(), given);
     let Event::Started(started) = &stage.journal[0].event else { panic!("it begins") };
-    let follows = Follows { run: RunId::fresh(super::stage::STEM), messages: 6 };
+    let follows = Follows { run: RunId::fresh(super::stage::STEM), also: Vec::new(), messages: 6 };
     assert_eq!(started.follows, Some(Box::new(follows)));
 }
 

@@ -84,7 +84,8 @@ impl Stage {
         let workflow = Arc::new(workflow.clone());
         let now = Millis(0);
         let messages = earlier.messages().len();
-        let follows = (messages > 0).then(|| Follows { run: RunId::fresh(STEM), messages });
+        let follows =
+            (messages > 0).then(|| Follows { run: RunId::fresh(STEM), also: Vec::new(), messages });
         let started = Started {
             session: SessionId::parse("s").expect("an id"),
             workflow: workflow.name.clone(),
