@@ -39,7 +39,8 @@ pub(super) struct WorkflowFile {
     /// How far back its agents remember: `session` gives them what was said in the session's earlier
     /// runs before the run's own conversation, `run` gives them the run's own alone. `session` unless
     /// given.
-    pub(super) remembers: Option<RemembersFile>,
+    #[serde(default)]
+    pub(super) remembers: RemembersFile,
     /// What answers for the agents, by name.
     #[serde(default)]
     pub(super) models: BTreeMap<String, ModelFile>,

@@ -1,6 +1,8 @@
 //! A session remembers: what the agents of a run are given of the runs before it, word for word, on
 //! the reference store, with restarts in between.
 
+use std::sync::atomic::Ordering;
+
 use holdpoint::engine::{
     AnswerRequest, Begun, Engine, EngineError, ForkRequest, Published, StartRequest,
 };
@@ -10,6 +12,7 @@ use holdpoint::kernel::{
 };
 use serde_json::json;
 
+use crate::support::held::Held;
 use crate::support::workflows::{approval, chat};
 use crate::support::{Actors, Ground, all, names, request_of, someone};
 
@@ -239,4 +242,18 @@ async fn two_that_go_on_at_once_are_both_remembered() {
     let heard: Vec<_> = heard.iter().filter_map(|line| line.strip_prefix("local: ")).collect();
     assert_eq!(heard.len(), 4, "{heard:?}");
     assert!(heard.contains(&"One.") && heard.contains(&"Two."), "{heard:?}");
+}
+
+#[tokio::test]
+async fn a_start_without_a_session_looks_at_no_other_run() {
+    let held = Held::new();
+    let ground = Ground { journal: held.clone(), ..Ground::new(counting()) };
+    let engine = ground.boot(&[brief()]).await;
+    let before = held.listed.load(Ordering::SeqCst);
+    let request = StartRequest { session: String::new(), ..start("chat", "I am Ada.") };
+    let told = told(engine.start(request, &someone()).await).await;
+    assert_eq!(names(&told).last(), Some(&"completed"));
+    assert_eq!(held.listed.load(Ordering::SeqCst), before);
+    said(&engine, "chat", "I am Ada.").await;
+    assert!(held.listed.load(Ordering::SeqCst) > before, "one with a session does");
 }
