@@ -1,5 +1,5 @@
-//! Clients: the other side of the wire. Each speaks over one of a few connections, as the clients
-//! of a service do, and reads every event of every stream.
+//! Clients: the other side of the wire. Each speaks over a connection of its own, unless it is told to
+//! share a few, and reads every event of every stream.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,18 +16,28 @@ use crate::wire::v1 as pb;
 use pb::orchestrator_client::OrchestratorClient;
 use pb::workflow_event::Event;
 
-/// Connections that the clients of one measurement share: one for each service that calls, say.
-const CONNECTIONS_MAX: u16 = 4;
 /// A long conversation's last words come in one message; the server's own bound is below this.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
+
+/// Connections where it is not calls that are measured but what is left of them in memory.
+pub(super) const FEW: u16 = 4;
 
 /// Speaks to a server.
 pub(super) type Client = OrchestratorClient<Channel>;
 
-/// Clients for `count` callers.
+/// Clients for `count` callers, each with a connection of its own.
 pub(super) async fn dial(address: &str, count: u16) -> Result<Vec<Client>, BenchError> {
+    dial_over(address, count, count).await
+}
+
+/// Clients for `count` callers who share at most so many connections.
+pub(super) async fn dial_over(
+    address: &str,
+    count: u16,
+    most: u16,
+) -> Result<Vec<Client>, BenchError> {
     let mut connections = Vec::new();
-    for _ in 0..count.min(CONNECTIONS_MAX) {
+    for _ in 0..count.min(most) {
         let endpoint = Endpoint::from_shared(format!("http://{address}"))?.tcp_nodelay(true);
         let client = OrchestratorClient::new(endpoint.connect().await?)
             .max_decoding_message_size(MESSAGE_BYTES_MAX);

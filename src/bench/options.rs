@@ -30,6 +30,9 @@ pub struct Options {
     /// How many clients at once, for w1
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1, 16, 64], value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub(super) clients: Vec<u16>,
+    /// How many connections the clients of w1 and of its yardstick share (default: none, each has its own)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    connections: Option<u16>,
     /// How long each measurement of w1 takes, in seconds
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: u32,
@@ -59,6 +62,11 @@ impl Options {
     /// How long each measurement of w1 takes.
     pub(super) fn length(&self) -> Duration {
         Duration::from_secs(self.seconds.into())
+    }
+
+    /// How many connections so many clients of w1 share.
+    pub(super) fn connections(&self, clients: u16) -> u16 {
+        self.connections.unwrap_or(clients)
     }
 
     /// The workloads, each once, in their own order.

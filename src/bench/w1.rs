@@ -60,9 +60,11 @@ pub(super) async fn measure(
     for pass in 1..=options.passes {
         for &clients in &options.clients {
             progress(&format!("w1: {clients} clients, pass {pass} of {}", options.passes));
-            let before = bare_turns(&echo, clients, beside).await?.per_second;
-            let mut one = one_pass(scratch, clients, options.length()).await?;
-            let after = bare_turns(&echo, clients, beside).await?.per_second;
+            let over = options.connections(clients);
+            let bare = clients::dial_over(&echo.address, clients, over).await?;
+            let before = bare_turns(bare.clone(), beside).await?.per_second;
+            let mut one = one_pass(scratch, (clients, over), options.length()).await?;
+            let after = bare_turns(bare, beside).await?.per_second;
             one.bare_turns_per_second = f64::midpoint(before, after);
             let (cycles, share) = (one.cycles_per_second, one.of_bare_grpc() * 100.0);
             progress(&format!(
@@ -78,11 +80,15 @@ pub(super) async fn measure(
     Ok(options.clients.iter().filter_map(middle).collect())
 }
 
-async fn one_pass(scratch: &Scratch, clients: u16, length: Duration) -> Result<W1, BenchError> {
+async fn one_pass(
+    scratch: &Scratch,
+    (clients, connections): (u16, u16),
+    length: Duration,
+) -> Result<W1, BenchError> {
     let warm_up = WARM_UP_MAX.min(length);
     let data = scratch.fresh_data("w1")?;
     let server = Server::orchestrator(scratch, &data).await?;
-    let callers = clients::dial(&server.address, clients).await?;
+    let callers = clients::dial_over(&server.address, clients, connections).await?;
     let (server_cpu, client_cpu) = (server.cpu(), own_cpu());
     let whole = Stopwatch::start();
     let mut tasks = JoinSet::new();

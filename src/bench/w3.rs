@@ -83,7 +83,7 @@ pub(super) async fn create(
 ) -> Result<String, BenchError> {
     let remaining = Remaining::new(sessions);
     let mut tasks = JoinSet::new();
-    for mut client in clients::dial(&server.address, CLIENTS).await? {
+    for mut client in clients::dial_over(&server.address, CLIENTS, clients::FEW).await? {
         let remaining = remaining.clone();
         tasks.spawn(async move {
             let mut first = None;

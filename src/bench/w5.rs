@@ -69,7 +69,7 @@ fn allow_connections() {
 async fn one(scratch: &Scratch, model: &SlowModel, runs: u32) -> Result<W5, BenchError> {
     let data = scratch.fresh_data("w5")?;
     let server = Server::orchestrator(scratch, &data).await?;
-    let mut callers = clients::dial(&server.address, CLIENTS).await?;
+    let mut callers = clients::dial_over(&server.address, CLIENTS, clients::FEW).await?;
     model.answer();
     start(&callers, WARM_UP.min(runs)).await?;
     clients::all_over(&mut callers[0], LOOK).await?;

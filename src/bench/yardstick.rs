@@ -9,7 +9,7 @@ use serde::Serialize;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinSet, spawn_blocking};
 
-use crate::bench::clients;
+use crate::bench::clients::{self, Client};
 use crate::bench::clock::Stopwatch;
 use crate::bench::figures::{Samples, Spread, number};
 use crate::bench::options::Options;
@@ -71,7 +71,8 @@ pub(super) async fn measure(
     let mut turns = Vec::new();
     for &clients in &options.clients {
         progress(&format!("yardstick: bare gRPC turns, {clients} clients"));
-        turns.push(Turns { clients, rate: bare_turns(&server, clients, length).await? });
+        let callers = clients::dial_over(&server.address, clients, options.connections(clients));
+        turns.push(Turns { clients, rate: bare_turns(callers.await?, length).await? });
     }
     Ok(Yardsticks { append_one, append_grouped, turns })
 }
@@ -150,13 +151,11 @@ async fn append_grouped(scratch: &Scratch, length: Duration) -> Result<Rate, Ben
     committed.map(|()| rate)
 }
 
-/// Bare gRPC turns of an echo server.
+/// Bare gRPC turns of callers of an echo server.
 pub(super) async fn bare_turns(
-    server: &Server,
-    count: u16,
+    mut callers: Vec<Client>,
     length: Duration,
 ) -> Result<Rate, BenchError> {
-    let mut callers = clients::dial(&server.address, count).await?;
     for index in 0..WARM_UP_TURNS {
         let index = index % callers.len();
         clients::turn(&mut callers[index]).await?;
