@@ -9,8 +9,8 @@ use std::sync::Arc;
 use crate::engine::cell::State;
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
-    CONVERSATION_BYTES_MAX, EARLIER_RUNS_MAX, Earlier, Follows, Message, Remembers, Run, RunId,
-    SessionId, replay,
+    CONVERSATION_BYTES_MAX, EARLIER_MESSAGES_MAX, EARLIER_RUNS_MAX, Earlier, Follows, Message,
+    Remembers, Run, RunId, SessionId, replay,
 };
 use crate::ports::RunFilter;
 
@@ -33,8 +33,8 @@ impl Engine {
         let mut over = self.all_heads(&filter).await?;
         over.retain(|head| head.status.is_over());
         let Some(newest) = over.first() else { return Ok((None, Earlier::default())) };
-        // Whatever was over when the newest began is known to it, or was not worth knowing to what it
-        // was forked from.
+        // Whatever was over when the newest began is known to it; a fork, which goes on from another
+        // place, leaves what came between behind on purpose.
         let since = newest.started_at;
         let strays = over.iter().skip(1).filter(|head| head.updated_at >= since);
         let mut also: Vec<RunId> = strays.map(|head| head.run.clone()).collect();
@@ -73,22 +73,23 @@ impl Engine {
     /// What was said up to the end of the runs that are followed: in them, in what the first of them
     /// follows, and so on.
     async fn said_up_to(&self, follows: &Follows) -> Result<Earlier, EngineError> {
-        let (mut spoken, mut bytes) = (Vec::new(), 0_usize);
+        let (mut spoken, mut weight) = (Vec::new(), Weight::default());
         let mut before = Earlier::default();
         let mut next = Some(follows.clone());
         // Backwards, so that a run that is gone ends it: what is remembered has no holes.
         'chain: while let Some(Follows { run, also, .. }) = next.take() {
             for id in also.into_iter().rev() {
                 let Some(link) = self.link(&id).await? else { break 'chain };
+                weight.add(&link.said);
                 spoken.push((id, link.said));
             }
             let Some(link) = self.link(&run).await? else { break };
-            bytes += link.said.iter().map(|message| message.bytes()).sum::<usize>();
+            weight.add(&link.said);
             spoken.push((run, link.said));
             match link.earlier {
                 Some(earlier) => before = earlier,
                 // More than a run may begin after is not read: it is refused.
-                None if spoken.len() > EARLIER_RUNS_MAX || bytes > CONVERSATION_BYTES_MAX => {}
+                None if weight.is_too_much() => {}
                 None => next = link.follows,
             }
         }
@@ -115,6 +116,28 @@ impl Engine {
             State::Hot(hot) if hot.run.status.is_over() => Some(Link::of(&hot.run)),
             State::Hot(_) | State::Cold => None,
         }
+    }
+}
+
+/// How much was read so far.
+#[derive(Debug, Default)]
+struct Weight {
+    runs: usize,
+    messages: usize,
+    bytes: usize,
+}
+
+impl Weight {
+    fn add(&mut self, said: &[Arc<Message>]) {
+        self.runs += 1;
+        self.messages += said.len();
+        self.bytes += said.iter().map(|message| message.bytes()).sum::<usize>();
+    }
+
+    fn is_too_much(&self) -> bool {
+        self.runs > EARLIER_RUNS_MAX
+            || self.messages > EARLIER_MESSAGES_MAX
+            || self.bytes > CONVERSATION_BYTES_MAX
     }
 }
 

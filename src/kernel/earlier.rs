@@ -18,6 +18,9 @@ use crate::kernel::run::{CONVERSATION_BYTES_MAX, Run};
 /// in memory, and some thousands of short ones are read in a second.
 pub const EARLIER_RUNS_MAX: usize = 10_000;
 
+/// Messages that one run remembers: each weighs some hundreds of bytes in memory beside its text.
+pub const EARLIER_MESSAGES_MAX: usize = 100_000;
+
 /// How far back the agents of a run remember.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -111,6 +114,10 @@ impl Earlier {
         let remedy = "begin a new session, or say `remembers: run` in the workflow's file";
         if self.bytes() > 0 && self.bytes().saturating_add(input_bytes) > CONVERSATION_BYTES_MAX {
             let why = format!("all that is said in it may have {CONVERSATION_BYTES_MAX} bytes");
+            return Some(Refusal::SessionFull { why, remedy });
+        }
+        if self.messages().len() > EARLIER_MESSAGES_MAX {
+            let why = format!("a run remembers at most {EARLIER_MESSAGES_MAX} messages before it");
             return Some(Refusal::SessionFull { why, remedy });
         }
         if self.runs().len() > EARLIER_RUNS_MAX {

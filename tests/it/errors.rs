@@ -195,7 +195,7 @@ pub(crate) const CODES: &[Row] = &[
         row(
             "session.full",
             Code::FailedPrecondition,
-            "A run would have to remember more of its session than a run may: 16 MiB of what was said, or 10,000 runs.",
+            "A run would have to remember more of its session than a run may: 16 MiB of what was said, 100,000 messages, or 10,000 runs.",
             "Begin a new session, or say `remembers: run` in the workflow's file.",
         ),
     ),

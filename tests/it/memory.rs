@@ -179,6 +179,26 @@ async fn what_was_pruned_is_forgotten_and_what_came_after_is_not() {
 }
 
 #[tokio::test]
+async fn a_fork_of_a_run_that_outlived_what_it_followed_is_no_error() {
+    let ground = Ground::new(counting());
+    let flows = [brief(), approval(Patience::default())];
+    let engine = ground.boot(&flows).await;
+    said(&engine, "chat", "I am Ada.").await;
+    ground.clock.advance(1_000);
+    let begun = engine.start(start("approval", "Tell the team."), &someone()).await.unwrap();
+    let run = begun.run.to_string();
+    let asked = all(begun.watch).await;
+    assert_eq!(ground.journal.prune(Millis(1_000_001), 10).await.unwrap(), 0, "it is remembered");
+    answered(&engine, &asked, "approve").await;
+    assert_eq!(ground.journal.prune(Millis(1_000_001), 10).await.unwrap(), 1);
+    let engine = ground.boot(&flows).await;
+    let fork = ForkRequest { run, ..ForkRequest::default() };
+    let forked = told(engine.fork(fork, &someone()).await).await;
+    answered(&engine, &forked, "approve").await;
+    assert_eq!(given(&ground)[..2], ["local: Tell the team.", "draft: draft heard 3."]);
+}
+
+#[tokio::test]
 async fn nothing_that_was_said_before_is_written_again() {
     let ground = Ground::new(
         Actors::default().plays("host", |_| Reply { text: "x".repeat(10_000), ..Reply::default() }),

@@ -8,8 +8,9 @@ use crate::kernel::tests::cast::{sequence, step, workflow};
 use crate::kernel::tests::stage::{Act, Stage, answers, calls, returns, says};
 use crate::kernel::workflow::{Pattern, Workflow};
 use crate::kernel::{
-    Bound, CONVERSATION_BYTES_MAX, Declined, EARLIER_RUNS_MAX, Earlier, Event, Follows, Message,
-    Millis, Refusal, RunId, SessionId, Speaker, Spent, Started, WhenFull, plan, replay, start,
+    Bound, CONVERSATION_BYTES_MAX, Declined, EARLIER_MESSAGES_MAX, EARLIER_RUNS_MAX, Earlier,
+    Event, Follows, Message, Millis, Refusal, RunId, SessionId, Speaker, Spent, Started, WhenFull,
+    plan, replay, start,
 };
 
 fn words(text: &str) -> Arc<Message> {
@@ -121,6 +122,9 @@ fn a_session_that_is_full_is_refused_with_the_remedy() {
     let silent = (RunId::fresh(super::stage::STEM), Vec::new());
     let runs = |count: usize| Earlier::then(&Earlier::default(), vec![silent.clone(); count]);
     assert_eq!(begins(runs(EARLIER_RUNS_MAX)), Ok(()));
+    let short = |count: usize| Earlier::from(vec![words("x"); count]);
+    assert_eq!(begins(short(EARLIER_MESSAGES_MAX)), Ok(()));
+    assert!(begins(short(EARLIER_MESSAGES_MAX + 1)).is_err());
     assert!(code(begins(runs(EARLIER_RUNS_MAX + 1)).expect_err("long")).contains("remembers: run"));
 }
 
