@@ -79,6 +79,7 @@ fn input(messages: Vec<Message>) -> AgentInput {
         model: "m".into(),
         instructions: String::new(),
         messages: messages.into_iter().map(Arc::new).collect(),
+        begins: 0,
         tools: Vec::new(),
         output: None,
         failures: 0,
@@ -135,6 +136,15 @@ fn the_first_rule_that_fits_is_played() {
         let expected = if fits { "first" } else { "second" };
         assert_eq!(word(json!([rule, {"say": "second"}]), &start), expected, "{when}");
     }
+}
+
+#[test]
+fn what_was_said_before_the_run_is_heard_and_counts_as_nobodys_turn() {
+    let spoken = vec![user("In Seattle."), said("venue", "A hall."), user("And for 40?")];
+    let later = AgentInput { begins: 2, ..input(spoken) };
+    assert_eq!(word(json!([{"turns": [1], "say": "{{first_user}}"}]), &later), "And for 40?");
+    let heard = json!({"conversation_contains": ["seattle"]});
+    assert_eq!(word(json!([{"when": heard, "say": "{{said.venue}}"}]), &later), "A hall.");
 }
 
 #[test]

@@ -113,7 +113,8 @@ fn code_of(refusal: &Refusal) -> Code {
         | Refusal::StaleDigest { .. }
         | Refusal::RunOver { .. }
         | Refusal::NotListening { .. }
-        | Refusal::AmbiguousAnswer { .. } => Code::FailedPrecondition,
+        | Refusal::AmbiguousAnswer { .. }
+        | Refusal::SessionFull { .. } => Code::FailedPrecondition,
         Refusal::Unauthenticated => Code::Unauthenticated,
         Refusal::Forbidden(_) => Code::PermissionDenied,
         Refusal::Stale => Code::Aborted,
@@ -138,6 +139,7 @@ pub(super) fn a2a_kind_of(refusal: &Refusal) -> Kind {
         | Refusal::StaleDigest { .. }
         | Refusal::KeyReused(_)
         | Refusal::AmbiguousAnswer { .. }
+        | Refusal::SessionFull { .. }
         | Refusal::Invalid { .. }
         | Refusal::TooLarge { .. } => Kind::InvalidParams,
         Refusal::Unauthenticated => Kind::Unauthenticated,
@@ -173,6 +175,7 @@ pub(super) fn metadata_of(refusal: &Refusal) -> std::collections::HashMap<String
         | Refusal::RunOver { .. }
         | Refusal::NotListening { .. }
         | Refusal::NotGranted { .. }
+        | Refusal::SessionFull { .. }
         | Refusal::Invalid { .. }
         | Refusal::TooLarge { .. }
         | Refusal::Unauthenticated

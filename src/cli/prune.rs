@@ -12,7 +12,8 @@ use crate::cli::exit::{Exit, Trouble};
   holdpoint prune --older-than 30d
   holdpoint prune --older-than 12h --json
 
-Runs that wait or move are never touched. There is no way back; `holdpoint export` first.")]
+Runs that wait or move are never touched, nor is any run of a session that has one: they may
+remember it. There is no way back; `holdpoint export` first.")]
 pub(super) struct Args {
     /// How long ago they must have ended: `90m`, `12h`, `30d`, `8w`
     #[arg(long, value_name = "AGE", value_parser = age)]

@@ -44,6 +44,7 @@ pub(super) fn compile(
             rounds: file.limits.rounds.unwrap_or(defaults.rounds),
             budgets: file.budgets.compile(),
             conversation: file.conversation.as_ref().map(ConversationFile::compile),
+            remembers: file.remembers.compile(),
         },
         models: file.models.iter().map(model).collect(),
         tools: mcp::tools(file),

@@ -1,9 +1,10 @@
-//! Conversation: how much of it an agent is given, as it is written in YAML, and what that means.
+//! Conversation: how much of it an agent is given, and how far back, as it is written in YAML, and
+//! what that means.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::kernel::{Bound, WhenFull};
+use crate::kernel::{Bound, Remembers, WhenFull};
 
 /// How much of the conversation an agent is given, and what happens when it is more.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -27,6 +28,27 @@ pub(super) enum WhenFullFile {
     Refuse,
     /// This agent sums up the older part; the journal keeps all of it.
     Summarise(String),
+}
+
+/// How far back agents remember.
+#[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum RemembersFile {
+    /// To the beginning of the session.
+    #[default]
+    Session,
+    /// To the beginning of the run.
+    Run,
+}
+
+impl RemembersFile {
+    /// What it means.
+    pub(super) fn compile(self) -> Remembers {
+        match self {
+            Self::Session => Remembers::Session,
+            Self::Run => Remembers::Run,
+        }
+    }
 }
 
 impl ConversationFile {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::definition::budgets::BudgetsFile;
-use crate::definition::conversation::ConversationFile;
+use crate::definition::conversation::{ConversationFile, RemembersFile};
 use crate::definition::gates::GateFile;
 use crate::definition::graph::{GraphFile, OptionsFromFile};
 use crate::definition::models::ModelFile;
@@ -36,6 +36,11 @@ pub(super) struct WorkflowFile {
     /// How much of the conversation an agent is given, and what happens when it is more; the whole
     /// of it unless given.
     pub(super) conversation: Option<ConversationFile>,
+    /// How far back its agents remember: `session` gives them what was said in the session's earlier
+    /// runs before the run's own conversation, `run` gives them the run's own alone. `session` unless
+    /// given.
+    #[serde(default)]
+    pub(super) remembers: RemembersFile,
     /// What answers for the agents, by name.
     #[serde(default)]
     pub(super) models: BTreeMap<String, ModelFile>,

@@ -2,7 +2,7 @@
 //! wrong is told with its place, what is right means what it says.
 
 use crate::definition::load_text;
-use crate::kernel::{Bound, WhenFull, Workflow};
+use crate::kernel::{Bound, Remembers, WhenFull, Workflow};
 
 const GOOD: &str = "\
 name: letter
@@ -42,6 +42,21 @@ fn what_is_right_means_what_it_says() {
         GOOD.replace(", when_full: {summarise: scribe}", "").replace("  scribe: {}\n", "");
     let bound = load(&refused).unwrap().limits.conversation.unwrap();
     assert_eq!(bound.when_full, WhenFull::Refuse);
+}
+
+#[test]
+fn a_file_that_does_not_say_remembers_the_session_and_is_written_as_it_ever_was() {
+    let of = |line: &str| load(&format!("{line}{}", GOOD.trim_start())).unwrap();
+    let default = of("");
+    assert_eq!(default.limits.remembers, Remembers::Session);
+    assert_eq!(of("remembers: session\n"), default);
+    assert!(!serde_json::to_string(&default).unwrap().contains("remembers"));
+    let alone = of("remembers: run\n");
+    assert_eq!(alone.limits.remembers, Remembers::Run);
+    let stored: Workflow = serde_json::from_value(serde_json::to_value(&alone).unwrap()).unwrap();
+    assert_eq!(stored, alone);
+    let wrong = format!("remembers: everything\n{}", GOOD.trim_start());
+    assert_eq!(load(&wrong).unwrap_err(), [("field.value", 1, 12)]);
 }
 
 #[test]

@@ -249,6 +249,12 @@ impl Cells {
         cell
     }
 
+    /// The cell of a run that is in memory, if it is; being looked at keeps it there no longer.
+    pub(super) fn peek(&self, id: &RunId) -> Option<Arc<Cell>> {
+        let set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
+        set.cells.get(id).map(|entry| Arc::clone(&entry.cell))
+    }
+
     /// Notes what a run's conversation weighs now.
     pub(super) fn weigh(&self, id: &RunId, bytes: usize) {
         let mut set = self.set.lock().unwrap_or_else(PoisonError::into_inner);

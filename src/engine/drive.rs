@@ -97,7 +97,7 @@ impl Engine {
         let events = self.read_all(&cell.id, head.version).await?;
         let run = replay(&cell.id, workflow, &events)?;
         metrics::counter!("holdpoint_runs_loaded_total").increment(1);
-        Ok(Some(run))
+        Ok(Some(self.recalling(run).await?))
     }
 
     /// The whole journal up to `version`.
@@ -274,7 +274,7 @@ impl Engine {
         metrics::counter!("holdpoint_events_total").increment(batch.len() as u64);
         self.tell_inbox(&hot.run, &batch);
         cell.publish(&hot.run, batch);
-        self.inner.cells.weigh(&cell.id, hot.run.conversation_bytes);
+        self.inner.cells.weigh(&cell.id, hot.run.bytes_in_all());
         if let Some(at) = hot.run.wake_at() {
             self.wake_at(at);
         }

@@ -15,6 +15,7 @@ mod cell;
 mod commands;
 mod desks;
 mod drive;
+mod earlier;
 mod inbox;
 mod library;
 mod narrate;

@@ -7,6 +7,7 @@ use crate::kernel::bound::{self, Due};
 use crate::kernel::budget::{self, Verdict};
 use crate::kernel::command::{Command, Refusal};
 use crate::kernel::decide::{self, Decision, decide};
+use crate::kernel::earlier::Earlier;
 use crate::kernel::event::{Event, Failure, Started};
 use crate::kernel::evolve::{Corruption, begin, evolve};
 use crate::kernel::gate::{self, Next, Wish};
@@ -35,11 +36,12 @@ pub enum Declined {
     Corrupt(#[from] Corruption),
 }
 
-/// Begins a run: its first events, all the way to rest.
+/// Begins a run, after what was said before it: its first events, all the way to rest.
 pub fn start(
     id: RunId,
     workflow: Arc<Workflow>,
     started: Started,
+    earlier: Earlier,
     now: Millis,
 ) -> Result<(Run, Vec<Event>), Declined> {
     let too_large = |remedy| Refusal::TooLarge { field: "input".into(), remedy };
@@ -58,7 +60,10 @@ pub fn start(
     } else if started.input.as_str().is_some_and(|text| text.trim().is_empty()) {
         return Err(Refusal::invalid("input", "expected a text that is not empty").into());
     }
-    let mut run = begin(id, workflow, &started, now);
+    if let Some(refusal) = earlier.refusal(readable(&started.input).len()) {
+        return Err(refusal.into());
+    }
+    let mut run = begin(id, workflow, &started, now).remembering(earlier);
     let mut events = vec![Event::Started(started)];
     settle(&mut run, now, &mut events)?;
     Ok((run, events))
@@ -228,7 +233,7 @@ fn moved(run: &Run, now: Millis) -> Vec<Event> {
 }
 
 fn over_bounds(run: &Run) -> Option<Failure> {
-    if run.conversation_bytes > CONVERSATION_BYTES_MAX {
+    if run.bytes_in_all() > CONVERSATION_BYTES_MAX {
         return Some(Failure::new(
             "conversation.too_large",
             format!("the conversation has more than {CONVERSATION_BYTES_MAX} bytes"),

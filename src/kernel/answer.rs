@@ -34,7 +34,7 @@ pub(super) fn decide(
     }
     let mut events = Vec::with_capacity(answers.len() + 1);
     let mut abort = None;
-    let mut bytes = run.conversation_bytes;
+    let mut bytes = run.bytes_in_all();
     for answer in answers {
         let question = open_question(run, &answer.request)?;
         let value = accepted(run, question, answer, now)?;

@@ -46,56 +46,72 @@ const HEADING: &str = "Summary of what was said before:";
 pub(super) enum Due {
     /// Its step fails.
     Refusal(Failure),
-    /// Everything before this place of the conversation is summed up first.
+    /// Everything before this place of what was said is summed up first.
     Summary(usize),
 }
 
-/// What `agent` sees of the conversation, each message with its place in it. The first message is
-/// always among it (K5); a summary stands in the place of what it sums up.
-fn seen<'a>(run: &'a Run, agent: &str) -> Vec<(usize, Arc<Message>)> {
-    let whole: &'a [Arc<Message>] = &run.conversation;
-    let summary = whole.iter().rev().find_map(|message| {
+/// A message as an agent sees it.
+struct Seen {
+    /// Its place in all that was said, before the run and in it; a summary has the first.
+    place: usize,
+    /// Whether it is never summed up: the run's first message, and a summary.
+    stays: bool,
+    message: Arc<Message>,
+}
+
+/// What `agent` sees: what was said in the session before the run, and the run's conversation. The
+/// run's first message is always among it (K5); a summary stands in the place of what it sums up.
+fn seen(run: &Run, agent: &str) -> Vec<Seen> {
+    let begins = run.begins();
+    let summary = run.conversation.iter().rev().find_map(|message| {
         let is_own = message.audience == Audience::Only(agent.to_owned());
         message.replaces.filter(|_| is_own).map(|place| (place, message))
     });
-    let mut view = Vec::with_capacity(whole.len());
-    let place = summary.map_or(1, |(place, _)| place);
-    let mut add = |index: usize, message: &Arc<Message>| {
+    let earlier = run.earlier.messages();
+    let mut view = Vec::with_capacity(earlier.len() + run.conversation.len());
+    let mut add = |place: usize, stays: bool, message: &Arc<Message>| {
         if message.audience.is_all() && message.calls.is_empty() {
             // A message that an agent sees unchanged is shared, not copied.
-            view.push((index, Arc::clone(message)));
+            view.push(Seen { place, stays, message: Arc::clone(message) });
         } else if let Some(message) = message.seen_by(agent) {
-            view.push((index, Arc::new(message)));
+            view.push(Seen { place, stays, message: Arc::new(message) });
         }
     };
-    if let Some(first) = whole.first() {
-        add(0, first);
+    let from = summary.map_or(0, |(place, _)| place);
+    if from > begins
+        && let Some(first) = run.conversation.first()
+    {
+        add(begins, true, first);
     }
     if let Some((_, summary)) = summary {
-        add(0, summary);
+        add(0, true, summary);
     }
-    for (index, message) in whole.iter().enumerate().skip(place.max(1)) {
-        if message.replaces.is_none() {
-            add(index, message);
+    let whole = earlier.iter().chain(&run.conversation);
+    // Where the oldest runs were pruned, the first places are nobody's.
+    for (place, message) in (begins.saturating_sub(earlier.len())..).zip(whole) {
+        if place >= from && message.replaces.is_none() {
+            add(place, place == begins, message);
         }
     }
     view
 }
 
-/// What `agent` sees of the conversation.
-pub(super) fn view(run: &Run, agent: &str) -> Vec<Arc<Message>> {
-    seen(run, agent).into_iter().map(|(_, message)| message).collect()
+/// What `agent` sees, and where in it the run's own conversation begins.
+pub(super) fn view(run: &Run, agent: &str) -> (Vec<Arc<Message>>, usize) {
+    let (view, begins) = (seen(run, agent), run.begins());
+    let first = view.iter().position(|seen| seen.stays && seen.place == begins);
+    (view.into_iter().map(|seen| seen.message).collect(), first.unwrap_or(0))
 }
 
 /// What follows before the agent of `turn` is asked, if it would be given too much.
 pub(super) fn due(run: &Run, turn: &Turn) -> Option<Due> {
     let bound = run.workflow.limits.conversation.as_ref()?;
     // What one agent sees is never more than the whole.
-    if !turn.owes_reply() || run.conversation_bytes <= bound.bytes {
+    if !turn.owes_reply() || run.bytes_in_all() <= bound.bytes {
         return None;
     }
     let view = seen(run, &turn.agent);
-    let total: usize = view.iter().map(|(_, message)| message.bytes()).sum();
+    let total: usize = view.iter().map(|seen| seen.message.bytes()).sum();
     if total <= bound.bytes {
         return None;
     }
@@ -122,12 +138,10 @@ pub(super) fn due(run: &Run, turn: &Turn) -> Option<Due> {
 
 /// Where the part ends that is summed up: as much of the newest as fits into a quarter of the bound
 /// stays word for word, and no tool's outcome stays without its call.
-fn place_to_cut(run: &Run, view: &[(usize, Arc<Message>)], bytes: usize) -> Option<usize> {
-    // The first message, and an earlier summary, have no place of their own.
-    let older = view.iter().skip_while(|(index, _)| *index == 0);
-    let older: Vec<&(usize, Arc<Message>)> = older.collect();
+fn place_to_cut(run: &Run, view: &[Seen], bytes: usize) -> Option<usize> {
+    let older: Vec<&Seen> = view.iter().filter(|seen| !seen.stays).collect();
     let (mut place, mut kept) = (None, 0);
-    for (index, message) in older.iter().rev() {
+    for Seen { place: index, message, .. } in older.iter().rev() {
         kept += message.bytes();
         if kept > bytes / 4 {
             break;
@@ -136,8 +150,8 @@ fn place_to_cut(run: &Run, view: &[(usize, Arc<Message>)], bytes: usize) -> Opti
             place = Some(*index);
         }
     }
-    let place = place.unwrap_or(run.conversation.len());
-    older.first().filter(|(first, _)| *first < place).map(|_| place)
+    let place = place.unwrap_or(run.begins() + run.conversation.len());
+    older.first().filter(|first| first.place < place).map(|_| place)
 }
 
 /// What the summarising agent is given: the older part, as it would be read aloud.
@@ -146,8 +160,8 @@ pub(super) fn input(run: &Run, turn: &Turn, place: usize) -> Option<AgentInput> 
     let WhenFull::Summarise(name) = &bound.when_full else { return None };
     let agent = run.workflow.agents.get(name)?;
     let view = seen(run, &turn.agent);
-    let older = view.iter().filter(|(index, _)| *index < place);
-    let lines: Vec<String> = older.map(|(_, message)| aloud(message)).collect();
+    let older = view.iter().filter(|seen| seen.place < place);
+    let lines: Vec<String> = older.map(|seen| aloud(&seen.message)).collect();
     let asked = format!(
         "Sum up for `{}`, in at most {} bytes, what was said:",
         turn.agent,
@@ -160,6 +174,7 @@ pub(super) fn input(run: &Run, turn: &Turn, place: usize) -> Option<AgentInput> 
         model: agent.model.clone(),
         instructions: if told.trim().is_empty() { INSTRUCTIONS.into() } else { told.into_owned() },
         messages: vec![Arc::new(Message::text(Speaker::User, run.owner.clone(), text))],
+        begins: 0,
         tools: Vec::new(),
         output: None,
         failures: turn.failures,

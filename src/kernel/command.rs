@@ -240,6 +240,14 @@ pub enum Refusal {
         /// The open requests.
         requests: Vec<String>,
     },
+    /// A run cannot begin after all that was said in its session.
+    #[error("the session is full: {why}; {remedy}")]
+    SessionFull {
+        /// The bound.
+        why: String,
+        /// What to do.
+        remedy: &'static str,
+    },
     /// A field is missing or wrong.
     #[error("{field}: {remedy}")]
     Invalid {
@@ -295,6 +303,7 @@ impl Refusal {
             Self::NotListening { .. } => "run.not_listening",
             Self::NotGranted { .. } => "grant.unknown",
             Self::AmbiguousAnswer { .. } => "session.ambiguous",
+            Self::SessionFull { .. } => "session.full",
             Self::Invalid { .. } => "field.invalid",
             Self::TooLarge { .. } => "field.too_large",
             Self::Unauthenticated => "auth.missing",
@@ -307,7 +316,9 @@ impl Refusal {
     pub fn field(&self) -> Option<String> {
         match self {
             Self::UnknownWorkflow(_) => Some("workflow_id".into()),
-            Self::UnknownSession(_) | Self::AmbiguousAnswer { .. } => Some("session_id".into()),
+            Self::UnknownSession(_) | Self::AmbiguousAnswer { .. } | Self::SessionFull { .. } => {
+                Some("session_id".into())
+            }
             Self::UnknownRun(_) | Self::RunOver { .. } => Some("run_id".into()),
             Self::UnknownCheckpoint(_) => Some("checkpoint_id".into()),
             Self::UnknownRequest(id) => Some(format!("responses[{id}]")),

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::kernel::budget::Spent;
+use crate::kernel::earlier::Follows;
 use crate::kernel::graph::{Opening, Outcome};
 use crate::kernel::id::{RunId, SessionId};
 use crate::kernel::judging::Judging;
@@ -85,6 +86,9 @@ pub struct Started {
     /// What the caller went on from, as its door names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
+    /// What it goes on from, where something was said in its session before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub follows: Option<Box<Follows>>,
 }
 
 /// Why an agent is given a turn.

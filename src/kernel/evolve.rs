@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::kernel::budget::{Extensions, Spent};
 use crate::kernel::digest;
+use crate::kernel::earlier::Earlier;
 use crate::kernel::event::{Closing, Event, Failure, Recorded, Started, Usage, Version};
 use crate::kernel::graph;
 use crate::kernel::heard::{asked, close, heard};
@@ -106,6 +107,8 @@ pub fn begin(id: RunId, workflow: Arc<Workflow>, started: &Started, at: Millis) 
         abandoned: Vec::new(),
         loose: Vec::new(),
         trace: started.trace.clone(),
+        follows: started.follows.clone(),
+        earlier: Earlier::default(),
     }
 }
 

@@ -96,8 +96,8 @@ pub struct Message {
     /// Who gets to see it.
     #[serde(default, skip_serializing_if = "Audience::is_all")]
     pub audience: Audience,
-    /// For a summary: whoever sees it sees it in place of everything before this place of the
-    /// conversation, but for the first message.
+    /// For a summary: whoever sees it sees it in place of everything before this place of what was
+    /// said, before the run and in it, but for the run's first message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaces: Option<usize>,
 }

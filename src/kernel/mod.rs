@@ -15,7 +15,8 @@
 //!   that returns the first outcome; a different one is refused and told who answered.
 //! - **K3** An answer is accepted only against the digest of what was shown.
 //! - **K4** A rejected, expired or withdrawn action has no path to being performed.
-//! - **K5** Every agent that is asked to act receives the whole conversation up to that point.
+//! - **K5** Every agent that is asked to act receives the whole conversation up to that point, and
+//!   before it what was said in its session, unless the file says otherwise.
 //! - **K6** A finished run owes nothing and waits for nothing.
 //! - **K7** Nothing fails open.
 
@@ -26,6 +27,7 @@ mod budget;
 mod command;
 mod decide;
 pub mod digest;
+mod earlier;
 mod event;
 mod evolve;
 pub mod expression;
@@ -56,6 +58,7 @@ pub use bound::{Bound, WhenFull};
 pub use budget::{Budget, Budgets, Extensions, OnExceeded, Spent};
 pub use command::{Answer, AttemptFault, Command, Refusal, Reply, ToolFault};
 pub use decide::{Decision, decide};
+pub use earlier::{EARLIER_MESSAGES_MAX, EARLIER_RUNS_MAX, Earlier, Follows, Remembers};
 pub use event::{Closing, Event, Failure, Purpose, Recorded, Started, Usage, Version};
 pub use evolve::{Corruption, begin, evolve, replay};
 pub use heard::UNANSWERED;

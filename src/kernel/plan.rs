@@ -50,8 +50,11 @@ pub struct AgentInput {
     pub model: String,
     /// What it is told to be.
     pub instructions: String,
-    /// The whole conversation as this agent sees it, and what it is told for this step.
+    /// What was said in the session before, the whole conversation as this agent sees it, and what
+    /// it is told for this step.
     pub messages: Vec<Arc<Message>>,
+    /// Where in them the run's own conversation begins.
+    pub begins: usize,
     /// The tools it may call.
     pub tools: Vec<ToolOffer>,
     /// The schema its reply must fit.
@@ -62,7 +65,7 @@ pub struct AgentInput {
     pub key: String,
     /// What an earlier try of this turn noted.
     pub memo: Option<Value>,
-    /// Where a summary is asked for: of everything before this place of the conversation.
+    /// Where a summary is asked for: of everything before this place of what was said.
     pub summarises: Option<usize>,
 }
 
@@ -125,7 +128,7 @@ pub fn may_repeat(safety: Safety) -> bool {
 /// What the agent of `turn` is given.
 pub fn input_of(run: &Run, turn: &Turn) -> Option<AgentInput> {
     let agent = run.workflow.agents.get(&turn.agent)?;
-    let mut messages = bound::view(run, &turn.agent);
+    let (mut messages, begins) = bound::view(run, &turn.agent);
     if let Some(told) = told_for(run, turn).transpose().ok()? {
         messages.push(Arc::new(Message::text(Speaker::System, run.workflow.name.clone(), told)));
     }
@@ -134,6 +137,7 @@ pub fn input_of(run: &Run, turn: &Turn) -> Option<AgentInput> {
         model: agent.model.clone(),
         instructions: wording::filled(run, &agent.instructions).ok()?.into_owned(),
         messages,
+        begins,
         tools: offers(run, turn, agent),
         output: pattern::output_schema(run, turn),
         failures: turn.failures,

@@ -1,7 +1,8 @@
 //! Run: where an execution stands, folded from its journal.
 //!
 //! Everything in here follows from events; nothing is set by hand outside `evolve`. What grows
-//! (the conversation, the list of how questions ended) only grows at its end.
+//! (the conversation, the list of how questions ended) only grows at its end. What was said before
+//! it (`earlier`) is handed in whole when it begins or is loaded.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::kernel::budget::{self, Extensions, Spent};
+use crate::kernel::earlier::{Earlier, Follows};
 use crate::kernel::event::{Failure, Purpose, Usage, Version};
 use crate::kernel::graph;
 use crate::kernel::id::{RunId, SessionId};
@@ -20,7 +22,8 @@ use crate::kernel::time::Millis;
 use crate::kernel::trace::Trace;
 use crate::kernel::workflow::{Safety, Workflow};
 
-/// A conversation's weight: it is held in memory and given whole to every agent.
+/// A conversation's weight, with what was said before it: it is held in memory and given whole to
+/// every agent.
 pub const CONVERSATION_BYTES_MAX: usize = 16 << 20;
 /// Questions of one run; an ordinal has a place in memory for good.
 pub const QUESTIONS_MAX: usize = 100_000;
@@ -98,6 +101,10 @@ pub struct Run {
     pub graph: graph::State,
     /// The trace that its caller was in.
     pub trace: Option<Trace>,
+    /// What it goes on from.
+    pub follows: Option<Box<Follows>>,
+    /// What was said before it; a run that is over may be without it, as it asks nobody any more.
+    pub earlier: Earlier,
 }
 
 /// A tool that a person allowed for the rest of the run.

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::kernel::bound::Bound;
 use crate::kernel::budget::Budgets;
+use crate::kernel::earlier::Remembers;
 use crate::kernel::graph::Program;
 use crate::kernel::question::{Choice, Kind, OnTimeout};
 
@@ -63,6 +64,9 @@ pub struct Limits {
     /// How much of the conversation an agent is given; the whole of it, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conversation: Option<Bound>,
+    /// How far back its agents remember.
+    #[serde(default, skip_serializing_if = "Remembers::is_session")]
+    pub remembers: Remembers,
 }
 
 impl Default for Limits {
@@ -72,6 +76,7 @@ impl Default for Limits {
             rounds: ROUNDS_DEFAULT,
             budgets: Budgets::default(),
             conversation: None,
+            remembers: Remembers::default(),
         }
     }
 }

@@ -374,7 +374,8 @@ pub trait Journal: Send + Sync + std::fmt::Debug {
     async fn remove_hook(&self, run: &RunId, id: &str) -> Result<(), Fault>;
 
     /// Forgets runs that were over before `before`, with everything that hangs on them; at most
-    /// `limit` a call. Returns how many. Sessions go with their last run.
+    /// `limit` a call. Returns how many. Sessions go with their last run; one in which a run still
+    /// goes or waits is left alone, because that run may remember what was said in the others.
     async fn prune(&self, before: Millis, limit: usize) -> Result<usize, Fault>;
 
     /// Reads everything, checks everything, and says what it found.

@@ -155,6 +155,14 @@ impl State {
         }
     }
 
+    /// Whether something still goes on in the run's session.
+    fn is_needed(&self, run: &RunId) -> bool {
+        let head = |run: &RunId| self.runs.get(run).map(|kept| &kept.head);
+        let Some(session) = head(run).map(|head| &head.session) else { return false };
+        let mut heads = self.runs_of(session).filter_map(head);
+        heads.any(|head| !head.status.is_over())
+    }
+
     /// The runs of a session, newest first.
     fn runs_of(&self, session: &SessionId) -> impl Iterator<Item = &RunId> {
         let first = (session.clone(), RunId::fresh(""));
@@ -373,8 +381,9 @@ impl Journal for MemoryJournal {
 
     async fn prune(&self, before: Millis, limit: usize) -> Result<usize, Fault> {
         let mut state = self.lock();
-        let over = state.over.iter().take_while(|(at, _)| *at < before).take(limit);
-        let runs: Vec<_> = over.map(|(_, run)| run.clone()).collect();
+        let over = state.over.iter().take_while(|(at, _)| *at < before);
+        let gone = over.filter(|(_, run)| !state.is_needed(run)).take(limit);
+        let runs: Vec<_> = gone.map(|(_, run)| run.clone()).collect();
         for run in &runs {
             state.forget(run);
         }

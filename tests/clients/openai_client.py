@@ -70,6 +70,12 @@ try:
     elif act == "in_conversation":
         workflow, conversation, *pairs = rest
         tell(told(client.responses.create(model=workflow, conversation=conversation, input=outputs(pairs))))
+    elif act == "go_on":
+        workflow, previous, words = rest
+        tell(told(client.responses.create(model=workflow, previous_response_id=previous, input=words)))
+    elif act == "say_in":
+        workflow, conversation, words = rest
+        tell(told(client.responses.create(model=workflow, conversation=conversation, input=words)))
     elif act == "whole_history":
         # As many do it: nothing is kept by the server, everything is sent every time.
         workflow, words, *answers = rest

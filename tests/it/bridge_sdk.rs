@@ -16,7 +16,7 @@ const WORKFLOW: &str = "event_planning";
 
 /// Whose SDK.
 #[derive(Debug, Clone, Copy)]
-enum Sdk {
+pub(crate) enum Sdk {
     Python,
     JavaScript,
 }
@@ -53,7 +53,7 @@ impl Sdk {
     }
 
     /// An act that tells one thing.
-    fn told(self, server: &Server, arguments: &[&str]) -> Value {
+    pub(crate) fn told(self, server: &Server, arguments: &[&str]) -> Value {
         self.act(server, arguments).pop().unwrap()
     }
 }

@@ -190,6 +190,15 @@ pub(crate) const CODES: &[Row] = &[
         "Several requests of the session are open, and plain input does not say which it answers; `request_ids` in the metadata lists them.",
         "Answer them by id with `SendResponses`.",
     ),
+    shown_in(
+        "memory.rs",
+        row(
+            "session.full",
+            Code::FailedPrecondition,
+            "A run would have to remember more of its session than a run may: 16 MiB of what was said, 100,000 messages, or 10,000 runs.",
+            "Begin a new session, or say `remembers: run` in the workflow's file.",
+        ),
+    ),
     row(
         "session.unknown",
         Code::NotFound,

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use holdpoint::kernel::graph::{Opening, Outcome, Point};
 use holdpoint::kernel::workflow::Safety;
 use holdpoint::kernel::{
-    Audience, Choice, Closing, Event, Failure, Judging, Kind, Message, Millis, OnTimeout, Origin,
-    Purpose, Question, RunId, Speaker, Spent, Started, ToolCall, Trace, Usage,
+    Audience, Choice, Closing, Event, Failure, Follows, Judging, Kind, Message, Millis, OnTimeout,
+    Origin, Purpose, Question, RunId, Speaker, Spent, Started, ToolCall, Trace, Usage,
 };
 use holdpoint::ports::{Head, HeadStatus, KeyRow, SessionRow};
 use holdpoint::store::codec::{self, StoredHead};
@@ -108,6 +108,7 @@ fn started() -> Started {
         spent_before: Spent::default(),
         trace: None,
         from: None,
+        follows: None,
     }
 }
 
@@ -241,6 +242,20 @@ fn what_a_caller_went_on_from_is_written_as_it_always_was() {
     ];
     let record = codec::seal_events(&key, Millis(1_700_000_000_000), &events).unwrap();
     let stored = golden("v1-entry-from.bin", &record);
+    let read = codec::unseal_events(&key, &stored, 1).unwrap();
+    assert_eq!(read.iter().map(|recorded| recorded.event.clone()).collect::<Vec<_>>(), events);
+}
+
+#[test]
+fn what_a_run_follows_is_written_as_it_always_was() {
+    let key = keys::entry(&keys::pack(&run()).unwrap(), 1);
+    let follows = |also, messages| Some(Box::new(Follows { run: run(), also, messages }));
+    let events = vec![
+        Event::Started(Started { follows: follows(vec![run()], 12), ..started() }),
+        Event::Started(Started { follows: follows(Vec::new(), 0), ..started() }),
+    ];
+    let record = codec::seal_events(&key, Millis(1_700_000_000_000), &events).unwrap();
+    let stored = golden("v1-entry-follows.bin", &record);
     let read = codec::unseal_events(&key, &stored, 1).unwrap();
     assert_eq!(read.iter().map(|recorded| recorded.event.clone()).collect::<Vec<_>>(), events);
 }

@@ -8,8 +8,9 @@ use holdpoint::kernel::workflow::{
     Agent, HumanInput, Limits, Model, Patience, Pattern, Retry, Step, Work,
 };
 use holdpoint::kernel::{
-    Answer, Command, Decision, Event, Kind, Millis, OnTimeout, Principal, Reply, RequestId, Run,
-    RunId, SessionId, Started, Version, Workflow, apply, digest, start, workflow::Human,
+    Answer, Command, Decision, Earlier, Event, Kind, Millis, OnTimeout, Principal, Reply,
+    RequestId, Run, RunId, SessionId, Started, Version, Workflow, apply, digest, start,
+    workflow::Human,
 };
 use holdpoint::ports::{Append, AppendError, Head, Journal, KeyRow, Page, SessionRow};
 use holdpoint::store::{OpenError, Store, StoreConfig};
@@ -151,9 +152,11 @@ impl Play {
             spent_before: holdpoint::kernel::Spent::default(),
             trace: None,
             from: None,
+            follows: None,
         };
         let id = run_id(number);
-        let (run, events) = start(id, Arc::clone(workflow), started, Millis(at)).unwrap();
+        let (nothing, at_once) = (Earlier::default(), Millis(at));
+        let (run, events) = start(id, Arc::clone(workflow), started, nothing, at_once).unwrap();
         let play = Self { run };
         let session = SessionRow::new(play.run.session.clone(), owner, Millis(at));
         let append = Append { session: Some(session), ..play.append(0, at, events) };

@@ -9,8 +9,8 @@ use holdpoint::{
     agents::Registry,
     definition,
     kernel::{
-        Answer, Command, Decision, Effect, Kind, Millis, Principal, Question, RequestId, Run,
-        RunId, SessionId, Started, Status, apply, plan, start,
+        Answer, Command, Decision, Earlier, Effect, Kind, Millis, Principal, Question, RequestId,
+        Run, RunId, SessionId, Started, Status, apply, plan, start,
     },
     ports::{Agents as _, Clock},
 };
@@ -63,9 +63,11 @@ impl Play {
             spent_before: holdpoint::kernel::Spent::default(),
             trace: None,
             from: None,
+            follows: None,
         };
+        let id = RunId::fresh(STEM);
         let (run, _) =
-            start(RunId::fresh(STEM), Arc::clone(&loaded.workflow), started, NOW).unwrap();
+            start(id, Arc::clone(&loaded.workflow), started, Earlier::default(), NOW).unwrap();
         let mut play = Self { run, registry, inputs: Vec::new(), offers: Vec::new() };
         play.perform();
         play

@@ -120,6 +120,7 @@ mod tests {
             model: "m".into(),
             instructions: "You find venues.".into(),
             messages: messages.into_iter().map(Arc::new).collect(),
+            begins: 0,
             tools: Vec::new(),
             output: None,
             failures: 0,

@@ -116,11 +116,16 @@ pub(super) fn find<'a>(rules: &'a [Value], input: &AgentInput) -> Result<Option<
     Ok(None)
 }
 
-/// Which time the agent is asked to speak, counted from 1 by what it has said so far.
+/// Which time the agent is asked to speak, counted from 1 by what it has said in the run so far.
 pub(super) fn turn(input: &AgentInput) -> usize {
     let said =
         |message: &&Message| message.role == Speaker::Assistant && message.author == input.agent;
-    1 + input.messages.iter().map(AsRef::as_ref).filter(said).count()
+    1 + own(input).filter(said).count()
+}
+
+/// What was said in the run itself: turns are counted in it, whatever the session remembers.
+fn own(input: &AgentInput) -> impl Iterator<Item = &Message> {
+    input.messages.iter().skip(input.begins).map(AsRef::as_ref)
 }
 
 /// The last thing a person said, to everybody or in answer to this agent's own question.
@@ -238,7 +243,7 @@ fn variable<'a>(name: &str, input: &'a AgentInput) -> Option<&'a str> {
     let mut messages = input.messages.iter().map(AsRef::as_ref);
     let is_user = |message: &&Message| message.role == Speaker::User;
     let found = match name {
-        "first_user" => messages.find(is_user),
+        "first_user" => own(input).find(is_user),
         "last_user" => messages.rev().find(is_user),
         "last" => messages.next_back(),
         "answer" => answer(input),

@@ -190,6 +190,7 @@ fn http_of(refusal: &Refusal) -> StatusCode {
         | Refusal::RunOver { .. }
         | Refusal::NotListening { .. }
         | Refusal::AmbiguousAnswer { .. }
+        | Refusal::SessionFull { .. }
         | Refusal::Stale => StatusCode::CONFLICT,
         Refusal::Unauthenticated => StatusCode::UNAUTHORIZED,
         Refusal::Forbidden(_) => StatusCode::FORBIDDEN,

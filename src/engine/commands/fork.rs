@@ -51,6 +51,8 @@ impl Engine {
         };
         let workflow = self.inner.library.kept(&*self.inner.journal, &started.definition).await?;
         let run = replay(&RunId::fresh(&self.inner.clock.fresh_stem()), workflow, &forked)?;
+        // It goes on from what its original went on from.
+        let run = self.recalling(run).await?;
         let events = forked.into_iter().map(|recorded| recorded.event).collect();
         let batch = Batch { expected: 0, events, now, extras: Extras::default() };
         self.begin(run, batch, (request.key, digest), who).await

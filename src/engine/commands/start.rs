@@ -15,8 +15,8 @@ use crate::engine::steadfast::Steadfast;
 use crate::engine::trace::Scribe;
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
-    Answer, Command, Ending, Principal, Refusal, RequestId, Run, RunId, SessionId, Spent, Started,
-    digest, start,
+    Answer, Command, Earlier, Ending, Principal, Refusal, RequestId, Run, RunId, SessionId, Spent,
+    Started, digest, start,
 };
 use crate::ports::{Head, HookRow, KeyRow, RunFilter, SessionRow, trace};
 
@@ -57,6 +57,12 @@ impl Engine {
         };
         let entry = self.workflow(&request.workflow)?;
         let spent_before = self.spent_before(&request.session, &entry).await?;
+        // Nothing was said before in a session that begins here.
+        let (follows, earlier) = match request.session.as_str() {
+            "" => (None, Earlier::default()),
+            // Apart, so that a start without one carries nothing of it around.
+            _ => Box::pin(self.following(&session, entry.workflow.limits.remembers)).await?,
+        };
         let started = Started {
             session,
             workflow: entry.workflow.name.clone(),
@@ -69,12 +75,13 @@ impl Engine {
             spent_before,
             trace: trace::current(),
             from: who.from.clone(),
+            follows: follows.map(Box::new),
         };
         let now = self.inner.clock.now();
         let id = RunId::fresh(&self.inner.clock.fresh_stem());
         let hook_of = |hook| HookRow { run: id.clone(), hook };
         let hooks = request.hooks.into_iter().map(hook_of).collect();
-        let (run, events) = start(id, Arc::clone(&entry.workflow), started, now)?;
+        let (run, events) = start(id, Arc::clone(&entry.workflow), started, earlier, now)?;
         self.begin(
             run,
             Batch { expected: 0, events, now, extras: Extras { hooks, ..Extras::default() } },
@@ -253,7 +260,10 @@ impl Engine {
     }
 
     /// All heads that pass a filter, up to the bound on a session's runs that are looked at.
-    async fn all_heads(&self, filter: &RunFilter) -> Result<Vec<Head>, EngineError> {
+    pub(in crate::engine) async fn all_heads(
+        &self,
+        filter: &RunFilter,
+    ) -> Result<Vec<Head>, EngineError> {
         let mut heads = Vec::new();
         let mut cursor = None;
         loop {

@@ -57,7 +57,8 @@ fn journal_is_the_truth(stage: &Stage) {
     };
     let journal: Vec<_> = (1..).zip(&stage.journal).map(read_back).collect();
     assert_eq!(Some(stage.run.version), journal.last().map(|last| last.version));
-    let again = replay(&stage.run.id, Arc::clone(&stage.run.workflow), &journal);
+    let again = replay(&stage.run.id, Arc::clone(&stage.run.workflow), &journal)
+        .map(|again| again.remembering(stage.run.earlier.clone()));
     assert!(again.as_ref() == Ok(&stage.run), "replay gives the run back: {again:?}");
 }
 
@@ -242,8 +243,12 @@ fn k5_the_whole_conversation(run: &Run, input: &AgentInput) {
     if input.summarises.is_some() {
         return;
     }
-    let first = input.messages.first().map(|message| message.text.clone());
-    assert_eq!(first, Some(readable(&run.input)), "K5: the caller's first message comes first");
+    let first = input.messages.get(input.begins).map(|message| message.text.clone());
+    assert_eq!(
+        first,
+        Some(readable(&run.input)),
+        "K5: the caller's first message comes first, after what was said before the run"
+    );
     if input.messages.iter().any(|message| message.replaces.is_some()) {
         return;
     }
@@ -252,7 +257,12 @@ fn k5_the_whole_conversation(run: &Run, input: &AgentInput) {
         Audience::Only(_) => false,
         Audience::Except(agent) => *agent != input.agent,
     };
-    let spoken = run.conversation.iter().filter(|message| public(&message.audience));
+    let spoken = run
+        .earlier
+        .messages()
+        .iter()
+        .chain(&run.conversation)
+        .filter(|message| public(&message.audience));
     let spoken: Vec<_> =
         spoken.map(|message| &message.text).filter(|text| !text.is_empty()).collect();
     let told = input.messages.iter().filter(|message| !message.text.is_empty());

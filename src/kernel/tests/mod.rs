@@ -11,6 +11,7 @@ mod budgets;
 mod cast;
 mod conversation;
 mod coordinator;
+mod earlier;
 mod gates;
 mod graph;
 mod graph_people;

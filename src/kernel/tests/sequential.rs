@@ -207,9 +207,11 @@ fn an_input_that_does_not_fit_starts_nothing() {
             spent_before: crate::kernel::Spent::default(),
             trace: None,
             from: None,
+            follows: None,
         };
         let id = RunId::fresh(super::stage::STEM);
-        let refused = start(id, workflow.clone().into(), started, crate::kernel::Millis(0));
+        let (nothing, now) = (crate::kernel::Earlier::default(), crate::kernel::Millis(0));
+        let refused = start(id, workflow.clone().into(), started, nothing, now);
         refused.map(|_| ()).map_err(|declined| declined.to_string())
     };
     for input in [json!(""), json!("  "), json!(null), json!(3), json!([])] {

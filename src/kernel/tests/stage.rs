@@ -11,9 +11,9 @@ use super::judge;
 use super::script::tell;
 pub(super) use super::script::{Act, answers, calls, directs, hands_to, returns, says};
 use crate::kernel::{
-    Answer, AttemptFault, Command, Decision, Declined, Effect, Event, Failure, Millis, Principal,
-    Purpose, Recorded, Reply, RequestId, Role, Run, RunId, SessionId, Spent, Started, Status,
-    ToolFault, Version, Workflow, apply, plan, start,
+    Answer, AttemptFault, Command, Decision, Declined, Earlier, Effect, Event, Failure, Follows,
+    Millis, Principal, Purpose, Recorded, Reply, RequestId, Role, Run, RunId, SessionId, Spent,
+    Started, Status, ToolFault, Version, Workflow, apply, plan, start,
 };
 
 pub(super) const STEM: &str = "01k9zq3v7m8n4p5r6s7t8v9w0x";
@@ -45,14 +45,25 @@ impl Stage {
         input: impl Into<Value>,
         spent_before: Spent,
     ) -> Self {
-        let stage = Self::unjudged_after(workflow, input, spent_before);
+        let stage = Self::unjudged_after(workflow, input, spent_before, Earlier::default());
+        judge::judge(&stage);
+        stage
+    }
+
+    /// A run of a session in which this was said before.
+    pub(super) fn open_following(
+        workflow: &Workflow,
+        input: impl Into<Value>,
+        earlier: Earlier,
+    ) -> Self {
+        let stage = Self::unjudged_after(workflow, input, Spent::default(), earlier);
         judge::judge(&stage);
         stage
     }
 
     /// A run too large to be judged after every act.
     pub(super) fn unjudged(workflow: &Workflow, input: impl Into<Value>) -> Self {
-        Self::unjudged_after(workflow, input, Spent::default())
+        Self::unjudged_after(workflow, input, Spent::default(), Earlier::default())
     }
 
     /// Performs one act, which must be taken, and judges nothing.
@@ -64,9 +75,17 @@ impl Stage {
         }
     }
 
-    fn unjudged_after(workflow: &Workflow, input: impl Into<Value>, spent_before: Spent) -> Self {
+    fn unjudged_after(
+        workflow: &Workflow,
+        input: impl Into<Value>,
+        spent_before: Spent,
+        earlier: Earlier,
+    ) -> Self {
         let workflow = Arc::new(workflow.clone());
         let now = Millis(0);
+        let messages = earlier.messages().len();
+        let follows =
+            (messages > 0).then(|| Follows { run: RunId::fresh(STEM), also: Vec::new(), messages });
         let started = Started {
             session: SessionId::parse("s").expect("an id"),
             workflow: workflow.name.clone(),
@@ -79,8 +98,10 @@ impl Stage {
             spent_before,
             trace: None,
             from: None,
+            follows: follows.map(Box::new),
         };
-        let (run, events) = start(RunId::fresh(STEM), workflow, started, now).expect("starts");
+        let (run, events) =
+            start(RunId::fresh(STEM), workflow, started, earlier, now).expect("starts");
         let mut stage = Self { run, now, journal: Vec::new(), told: String::new() };
         stage.record(events);
         let opening = format!("{}\n", stage.state());

@@ -21,6 +21,7 @@ use crate::failpoint;
 use crate::kernel::{Millis, Version};
 use crate::ports::{AppendError, Fault, SessionRow};
 use crate::store::leases::Leases;
+use crate::store::sled::bygone::Bygone;
 use crate::store::sled::group::{Decided, Errand, Group};
 use crate::store::sled::prepared::{Prepared, Sealed};
 use crate::store::sled::recent::Recent;
@@ -232,11 +233,11 @@ impl Committer {
         self.health.check()?;
         self.recent.clear();
         self.tide.clear().map_err(|error| Fault::Permanent(format!("the tide: {error}")))?;
-        let mut pruned = 0;
+        let (mut pruned, mut bygone) = (0, Bygone::default());
         while pruned < limit {
             let (slice, decided) = self.shelf.with(|view| {
                 let mut group = Group::new(view, &self.leases, &self.recent, self.tally);
-                let pruned = group.prune(before, PRUNE_MAX.min(limit - pruned))?;
+                let pruned = group.prune(&mut bygone, before, PRUNE_MAX.min(limit - pruned))?;
                 Ok((pruned, group.decided()))
             })?;
             self.commit(decided)?;

@@ -13,6 +13,7 @@ use crate::store::leases::Leases;
 use crate::store::parcels;
 use crate::store::places::Places;
 use crate::store::sled::apart::Changes;
+use crate::store::sled::bygone::Bygone;
 use crate::store::sled::prepared::{Prepared, Sealed};
 use crate::store::sled::reader;
 use crate::store::sled::recent::{Brief, Recent};
@@ -231,10 +232,16 @@ impl<'a> Group<'a> {
         Ok(())
     }
 
-    /// Takes out runs that were over before `before`; the group must hold nothing else.
-    pub(super) fn prune(&mut self, before: Millis, limit: usize) -> Result<usize, Fault> {
+    /// Takes out the next runs that were over before `before` and that nobody needs; the group must
+    /// hold nothing else.
+    pub(super) fn prune(
+        &mut self,
+        bygone: &mut Bygone,
+        before: Millis,
+        limit: usize,
+    ) -> Result<usize, Fault> {
         debug_assert!(self.writes.is_empty(), "pruning reads what is stored, not what is decided");
-        let runs = reader::over(self.view, before, limit)?;
+        let runs = bygone.next(self.view, before, limit)?;
         for run in &runs {
             self.forget(run)?;
         }

@@ -3,6 +3,7 @@
 
 mod apart;
 mod audit;
+mod bygone;
 mod committer;
 mod directory;
 mod group;

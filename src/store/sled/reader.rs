@@ -24,7 +24,7 @@ pub(super) fn span<'a>(
 }
 
 /// The same downwards, below the key `before` if one is given.
-fn span_below<'a>(
+pub(super) fn span_below<'a>(
     view: View<'a>,
     prefix: &[u8],
     before: Option<Vec<u8>>,
@@ -224,12 +224,6 @@ pub(super) fn due(
     timed(view, keys::DUE, limit, |at| at <= now)
 }
 
-/// Runs that were over before `before`, the longest over first.
-pub(super) fn over(view: View<'_>, before: Millis, limit: usize) -> Result<Vec<RunId>, Fault> {
-    let rows = timed(view, keys::OVER, limit, |at| at < before)?;
-    Ok(rows.into_iter().map(|(_, run)| run).collect())
-}
-
 fn timed(
     view: View<'_>,
     prefix: u8,
@@ -308,6 +302,6 @@ pub(super) fn run_of(row: Row) -> Result<RunId, Fault> {
     keys::run_at_end(&key).ok_or_else(no_run)
 }
 
-fn no_run() -> Fault {
+pub(super) fn no_run() -> Fault {
     Fault::Corrupt("a key of an index names no run".into())
 }

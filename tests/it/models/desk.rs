@@ -129,6 +129,7 @@ pub(crate) fn hello() -> AgentInput {
         model: "m".into(),
         instructions: "You find venues.".into(),
         messages: vec![Arc::new(Message::text(Speaker::User, "ada", "Hello?"))],
+        begins: 0,
         tools: Vec::new(),
         output: None,
         failures: 0,

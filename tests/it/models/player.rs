@@ -58,6 +58,7 @@ pub(crate) fn read(workflow: &Workflow, seen: &Seen) -> AgentInput {
         model: "default".into(),
         instructions: instructions.to_owned(),
         messages: messages.into_iter().map(Arc::new).collect(),
+        begins: 0,
         tools: Vec::new(),
         output: None,
         failures: 0,

@@ -2,6 +2,7 @@
 //! says while it speaks is written, and acknowledged only when the test lets it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use holdpoint::kernel::{Event, Millis, Recorded, RunId, SessionId, Version};
@@ -18,12 +19,15 @@ pub(crate) struct Held {
     pub(crate) written: Semaphore,
     /// A permit for each that may be.
     pub(crate) durable: Semaphore,
+    /// How often runs were listed.
+    pub(crate) listed: AtomicUsize,
 }
 
 impl Held {
     pub(crate) fn new() -> Arc<Self> {
         let inner = holdpoint::store::memory().journal();
-        Arc::new(Self { inner, written: Semaphore::new(0), durable: Semaphore::new(0) })
+        let (written, durable) = (Semaphore::new(0), Semaphore::new(0));
+        Arc::new(Self { inner, written, durable, listed: AtomicUsize::new(0) })
     }
 }
 
@@ -58,6 +62,7 @@ impl Journal for Held {
         cursor: Option<&str>,
         limit: usize,
     ) -> Result<Page<Head>, Fault> {
+        self.listed.fetch_add(1, Ordering::SeqCst);
         self.inner.heads(filter, cursor, limit).await
     }
 

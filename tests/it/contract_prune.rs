@@ -1,0 +1,47 @@
+//! Contract: what pruning leaves alone, on every store.
+
+use holdpoint::kernel::Millis;
+
+use crate::kit::{Bed, Play, WORDS, laws, run_id, session_id, workflow};
+
+laws! {
+    pruning_leaves_alone_a_session_in_which_something_goes_on,
+}
+
+async fn pruning_leaves_alone_a_session_in_which_something_goes_on(bed: Bed) {
+    let journal = bed.journal();
+    bed.define().await;
+    // `s` has a run that waits, `t` one that moves; in `u` and `v` all is over. More runs stay than
+    // are taken at a time, and they are the longest over.
+    let mut parked = Play::park(&*journal, 900, "s", 10, &workflow(None)).await;
+    let (mut moving, begin) = Play::begin(901, "t", "ann", 10);
+    journal.append(begin).await.unwrap();
+    for number in 1..=200 {
+        let session = if number % 2 == 0 { "s" } else { "t" };
+        Play::park(&*journal, number, session, 10, &workflow(None))
+            .await
+            .finish(&*journal, 50)
+            .await;
+    }
+    for (number, session) in [(301, "u"), (302, "v"), (303, "u")] {
+        Play::park(&*journal, number, session, 10, &workflow(None))
+            .await
+            .finish(&*journal, 60)
+            .await;
+    }
+    assert_eq!(journal.prune(Millis(100), 2).await.unwrap(), 2);
+    assert_eq!(journal.prune(Millis(100), 100).await.unwrap(), 1);
+    assert_eq!(journal.prune(Millis(100), 100).await.unwrap(), 0);
+    assert!(journal.head(&run_id(1)).await.unwrap().is_some());
+    assert_eq!(journal.session(&session_id("u")).await.unwrap(), None);
+    parked.finish(&*journal, 70).await;
+    assert_eq!(journal.prune(Millis(100), 1_000).await.unwrap(), 101);
+    assert_eq!(journal.session(&session_id("s")).await.unwrap(), None);
+    assert!(journal.session(&session_id("t")).await.unwrap().is_some());
+    let spoken = moving.speak(WORDS, 80);
+    journal.append(spoken).await.unwrap();
+    assert_eq!(journal.prune(Millis(100), 1_000).await.unwrap(), 0, "it waits now");
+    moving.finish(&*journal, 90).await;
+    assert_eq!(journal.prune(Millis(100), 1_000).await.unwrap(), 101);
+    assert_eq!(journal.verify().await.unwrap().damage, Vec::<String>::new());
+}
