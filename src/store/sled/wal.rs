@@ -27,7 +27,7 @@ use crate::store::sled::records::{self, Unread, Write};
 const NAMES: [&str; 2] = ["wal", "wal2"];
 /// Records beyond this and sled is made to sync, so that a restart has little to replay and the files
 /// stay small beside the store; a few dozen groups, so that the sync is shared by them.
-const SETTLE_BYTES: u64 = 512 << 10;
+const SETTLE_BYTES: u64 = 256 << 10;
 /// Records beyond this wait until sled has synced those before them: a disk that is slow for sled must
 /// not make a restart long.
 const SETTLE_BYTES_MAX: u64 = 8 << 20;
