@@ -19,7 +19,7 @@ async fn j2_a_restart_keeps_everything() {
     let journal = open(bed.dir.as_ref().unwrap().path()).await.unwrap().journal();
     assert_eq!(picture(&*journal).await, before);
     assert_eq!(journal.key("ann", "k").await.unwrap(), Some(key_row(&run_id(99))));
-    assert!(journal.session(&session_id("s")).await.unwrap().is_some());
+    assert!(journal.session(&session_id("s1")).await.unwrap().is_some());
     assert_eq!(journal.verify().await.unwrap().damage, Vec::<String>::new());
 }
 
@@ -288,7 +288,8 @@ async fn filled(bed: &Bed) -> Vec<(Head, usize)> {
     bed.define().await;
     for number in 0..10 {
         let workflow = workflow([None, Some(1_000)][usize::from(number % 2 == 0)]);
-        let mut play = Play::park(&*journal, number, "s", 10 + number, &workflow).await;
+        let session = format!("s{number}");
+        let mut play = Play::park(&*journal, number, &session, 10 + number, &workflow).await;
         if number % 3 == 0 {
             play.finish(&*journal, 100).await;
         }
