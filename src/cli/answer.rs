@@ -97,10 +97,15 @@ pub(super) fn happened(came: &str) -> Value {
     json!({"verb": "happened", "result": result})
 }
 
-/// What can be typed, in a few words.
+/// What can be typed in a conversation, in a few words.
 pub(super) fn usage(request: &Request) -> String {
+    format!("{}; exit leaves the run waiting", takes(request))
+}
+
+/// What is taken for an answer, in a few words.
+pub(super) fn takes(request: &Request) -> String {
     let schema = json::optional(request.response_schema.as_ref());
-    let takes = if takes_decision(&schema) {
+    if takes_decision(&schema) {
         "y or n".to_owned()
     } else if takes_gate(&schema) {
         let is_lasting = says(&schema["properties"]["decision"], "allow_for_run");
@@ -120,8 +125,7 @@ pub(super) fn usage(request: &Request) -> String {
             Some("object" | "array") => "JSON".into(),
             Some(_) | None => "your answer".into(),
         }
-    };
-    format!("{takes}; exit leaves the run waiting")
+    }
 }
 
 fn decision(text: &str) -> Meaning {

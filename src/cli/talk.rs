@@ -247,8 +247,9 @@ impl<'a> Talk<'a> {
         }
         let again = self.ctx.again();
         for request in &waiting.requests {
-            let id = &request.request_id;
-            self.ctx.term.note(&format!("answer with: holdpoint respond {id} \"…\"{again}"));
+            let (id, takes) = (&request.request_id, answer::takes(request));
+            let respond = format!("holdpoint respond {id} \"…\"{again}");
+            self.ctx.term.note(&format!("answer with: {respond}  ({takes})"));
         }
         Ok(())
     }

@@ -82,7 +82,7 @@ async fn what_was_said_before_survives_a_kill_between_two_runs_and_one_within_th
         ("user", "a: I am a. This is word 1."),
         ("user", "Paint my door."),
         ("user", "a: I am a. This is word 2."),
-        ("user", ": Which colour?"),
+        ("user", "asked: Which colour?"),
         ("user", "Blue."),
     ];
     assert_eq!(given(&model), said.map(|(role, text)| (role.to_owned(), text.to_owned())));

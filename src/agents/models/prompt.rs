@@ -6,12 +6,13 @@
 //! instructions ......................... system
 //! what a person said ................... heard, as it was said
 //! what another agent said .............. heard, `name: text`
+//! what the workflow itself asked ....... heard, `asked: text`
 //! what this agent said and called ...... said
 //! what its calls came back with ........ returned, right after the calls, in their order
 //! what it is told for this step ........ told, in its place (at the end)
 //! ```
 //!
-//! Nothing is shortened and nothing is added but the names, and `GO_ON` where a model would
+//! Nothing is shortened and nothing is added but the names and that word, and `GO_ON` where a model would
 //! otherwise be asked to speak after itself.
 
 use std::collections::BTreeMap;
@@ -20,6 +21,8 @@ use crate::kernel::{AgentInput, Message, Speaker, ToolCall};
 
 /// Said to a model whose own words are the last: providers take those for the beginning of a reply.
 const GO_ON: &str = "Go on.";
+/// Who speaks where a step of the workflow asks a person: no agent does.
+const ASKED: &str = "asked";
 /// What a call came back with that never came back: providers want an outcome for every call.
 const NO_OUTCOME: &str = "there is no outcome yet";
 
@@ -72,7 +75,8 @@ pub(super) fn prompt(input: &AgentInput) -> Prompt<'_> {
                 said(message, &mut outcomes, &mut items);
             }
             Speaker::Assistant => {
-                items.push(Item::Heard(format!("{}: {}", message.author, message.text)));
+                let who = if message.author.is_empty() { ASKED } else { &message.author };
+                items.push(Item::Heard(format!("{who}: {}", message.text)));
             }
             // Those that answer a call stand with it; one whose call is not to be seen is told.
             Speaker::Tool => {
@@ -165,6 +169,7 @@ mod tests {
             returned("c1", "Pier 66"),
             returned("c2", "nothing"),
             Message::text(Speaker::Assistant, "budget", "It is dear."),
+            Message::text(Speaker::Assistant, "", "Do we take it?"),
             Message::text(Speaker::User, "bob", "Take it."),
             own("Pier 66 it is.", &[]),
             Message::text(Speaker::System, "w", "Sum up."),
@@ -179,6 +184,7 @@ mod tests {
                 "c1 returned Pier 66",
                 "c2 returned nothing",
                 "heard budget: It is dear.",
+                "heard asked: Do we take it?",
                 "heard Take it.",
                 "said Pier 66 it is. []",
                 "told Sum up.",
