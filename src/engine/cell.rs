@@ -15,7 +15,7 @@ use crate::kernel::{Event, Run, RunId, Status, Version};
 use crate::ports::{HookRow, Lease};
 
 /// Runs kept in memory after their last use: a conversation that goes on is usually answered soon.
-const CELLS_MAX: usize = 2048;
+const CELLS_MAX: usize = 1024;
 /// The conversations of those runs: a few that are huge may not fill the memory.
 const CELLS_BYTES_MAX: usize = 128 << 20;
 /// Events kept for watchers that are nearly up to date; others read the journal.

@@ -172,11 +172,18 @@ pub(crate) struct Caller {
     place: watch::Receiver<Place>,
     ledger: Arc<Ledger>,
     client: Option<(u64, Client)>,
+    /// What it adds to everything it says.
+    more: String,
 }
 
 impl Caller {
     pub(crate) fn new(name: &str, place: watch::Receiver<Place>, ledger: Arc<Ledger>) -> Self {
-        Self { name: name.into(), place, ledger, client: None }
+        Self { name: name.into(), place, ledger, client: None, more: String::new() }
+    }
+
+    /// One that says so much that a few turns fill the write-ahead log, and the store settles.
+    pub(crate) fn talkative(self) -> Self {
+        Self { more: " and so on".repeat(5_000), ..self }
     }
 
     /// One conversation from beginning to end: three pauses of `chat`, or the one of `errand`.
@@ -184,7 +191,8 @@ impl Caller {
         let topic = format!("{}-{number}", self.name);
         let session = if number.is_multiple_of(2) { "" } else { &topic };
         let key = |turn: u32| format!("{topic}-{turn}");
-        let start = start_of(workflow, session, &format!("{topic} begins"), &key(0));
+        let begins = format!("{topic} begins{}", self.more);
+        let start = start_of(workflow, session, &begins, &key(0));
         let mut events = self.call(Wish::Start(start)).await;
         let mut turn = 0;
         while let Some(open) = asked(&events) {
@@ -192,7 +200,7 @@ impl Caller {
             let value = if workflow == "errand" {
                 "approve".into()
             } else {
-                format!("{topic} says {turn}")
+                format!("{topic} says {turn}{}", self.more)
             };
             let through = if turn == 2 && !session.is_empty() {
                 Through::Input(start_of(workflow, session, &value, &key(turn)))
