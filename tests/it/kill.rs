@@ -402,7 +402,7 @@ async fn die_at(name: &str, passage: u32) {
                 outcome.unwrap();
                 true
             }
-            () = ended(field.server.as_mut().unwrap()) => false,
+            () = field.server.as_ref().unwrap().ended() => false,
         };
         if is_over {
             break;
@@ -412,21 +412,14 @@ async fn die_at(name: &str, passage: u32) {
     }
     // The last of the door's points lies behind the last word that a caller hears.
     if deaths == 0 {
-        let server = field.server.as_mut().unwrap();
-        timeout(PATIENCE, ended(server))
+        let server = field.server.as_ref().unwrap();
+        timeout(PATIENCE, server.ended())
             .await
             .unwrap_or_else(|_| panic!("{name}:{passage} is never passed"));
     }
     field.die();
     field.live();
     field.judge().await;
-}
-
-/// Returns when the process has ended: polled, since a child can be waited for in one place only.
-async fn ended(server: &mut Server) {
-    while !server.has_ended() {
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
 }
 
 fn setting(name: &str) -> Option<u64> {

@@ -12,7 +12,8 @@ use holdpoint::wire::v1::{
     Request, RunStatus, RunWorkflowRequest, SendResponsesRequest, WatchRunRequest, WorkflowEvent,
 };
 use prost_types::value::Kind;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::io::retry_on_intr;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use tonic::service::Interceptor;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint, Error};
@@ -225,8 +226,7 @@ impl Server {
 
     /// Asks it to stop.
     pub(crate) fn terminate(&self) {
-        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
-        kill_process(pid, Signal::TERM).unwrap();
+        kill_process(self.pid(), Signal::TERM).unwrap();
     }
 
     /// Waits for its end.
@@ -241,8 +241,16 @@ impl Server {
         line.split_whitespace().next().unwrap().parse().unwrap()
     }
 
-    pub(crate) fn has_ended(&mut self) -> bool {
-        self.child.try_wait().unwrap().is_some()
+    /// Returns when it has ended, and leaves it to be waited for.
+    pub(crate) async fn ended(&self) {
+        let id = WaitId::Pid(self.pid());
+        let look = move || waitid(id.clone(), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
+        // Whoever was waited for meanwhile has ended too.
+        tokio::task::spawn_blocking(move || retry_on_intr(look).ok()).await.unwrap();
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap()
     }
 
     pub(crate) fn told(&self) -> String {

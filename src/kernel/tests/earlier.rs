@@ -5,12 +5,11 @@ use std::sync::Arc;
 use serde_json::json;
 
 use crate::kernel::tests::cast::{sequence, step, workflow};
-use crate::kernel::tests::stage::{Act, Stage, answers, calls, returns, says};
+use crate::kernel::tests::stage::{Act, Stage, answers, calls, returns, says, started};
 use crate::kernel::workflow::{Pattern, Workflow};
 use crate::kernel::{
     Bound, CONVERSATION_BYTES_MAX, Declined, EARLIER_MESSAGES_MAX, EARLIER_RUNS_MAX, Earlier,
-    Event, Follows, Message, Millis, Refusal, RunId, SessionId, Speaker, Spent, Started, WhenFull,
-    plan, replay, start,
+    Event, Follows, Message, Millis, Refusal, RunId, Speaker, WhenFull, plan, replay, start,
 };
 
 fn words(text: &str) -> Arc<Message> {
@@ -96,20 +95,7 @@ fn what_was_said_before_counts_against_the_bound_of_a_conversation() {
 #[test]
 fn a_session_that_is_full_is_refused_with_the_remedy() {
     let begins = |earlier: Earlier| {
-        let started = Started {
-            session: SessionId::parse("s").expect("an id"),
-            workflow: "play".into(),
-            definition: "d".into(),
-            owner: "ann".into(),
-            door: "grpc".into(),
-            input: json!("Hello"),
-            metadata: std::collections::BTreeMap::new(),
-            forked_from: None,
-            spent_before: Spent::default(),
-            trace: None,
-            from: None,
-            follows: None,
-        };
+        let started = started(json!("Hello"));
         let id = RunId::fresh(super::stage::STEM);
         start(id, sequence(vec![step("a")]).into(), started, earlier, Millis(0)).map(|_| ())
     };

@@ -192,23 +192,10 @@ says \"{\\\"n\\\": 1.5}\" -> completed with {\"n\":1.5}
 
 #[test]
 fn an_input_that_does_not_fit_starts_nothing() {
-    use crate::kernel::{RunId, SessionId, Started, start};
+    use crate::kernel::{RunId, start};
     let mut workflow = sequence(vec![step("a")]);
     let try_with = |workflow: &Workflow, input: serde_json::Value| {
-        let started = Started {
-            session: SessionId::parse("s").expect("an id"),
-            workflow: "play".into(),
-            definition: "d".into(),
-            owner: "ann".into(),
-            door: "grpc".into(),
-            input,
-            metadata: std::collections::BTreeMap::new(),
-            forked_from: None,
-            spent_before: crate::kernel::Spent::default(),
-            trace: None,
-            from: None,
-            follows: None,
-        };
+        let started = super::stage::started(input);
         let id = RunId::fresh(super::stage::STEM);
         let (nothing, now) = (crate::kernel::Earlier::default(), crate::kernel::Millis(0));
         let refused = start(id, workflow.clone().into(), started, nothing, now);

@@ -34,6 +34,24 @@ pub(super) struct Stage {
     pub(super) told: String,
 }
 
+/// How a run begins in which nothing is special.
+pub(super) fn started(input: Value) -> Started {
+    Started {
+        session: SessionId::parse("s").expect("an id"),
+        workflow: "play".into(),
+        definition: "d".into(),
+        owner: "ann".into(),
+        door: "grpc".into(),
+        input,
+        metadata: std::collections::BTreeMap::new(),
+        forked_from: None,
+        spent_before: Spent::default(),
+        trace: None,
+        from: None,
+        follows: None,
+    }
+}
+
 impl Stage {
     pub(super) fn open(workflow: &Workflow, input: impl Into<Value>) -> Self {
         Self::open_after(workflow, input, Spent::default())
@@ -86,20 +104,10 @@ impl Stage {
         let messages = earlier.messages().len();
         let follows =
             (messages > 0).then(|| Follows { run: RunId::fresh(STEM), also: Vec::new(), messages });
-        let started = Started {
-            session: SessionId::parse("s").expect("an id"),
-            workflow: workflow.name.clone(),
-            definition: "d".into(),
-            owner: "ann".into(),
-            door: "grpc".into(),
-            input: input.into(),
-            metadata: std::collections::BTreeMap::new(),
-            forked_from: None,
-            spent_before,
-            trace: None,
-            from: None,
-            follows: follows.map(Box::new),
-        };
+        let follows = follows.map(Box::new);
+        let workflow_name = workflow.name.clone();
+        let plain = started(input.into());
+        let started = Started { workflow: workflow_name, spent_before, follows, ..plain };
         let (run, events) =
             start(RunId::fresh(STEM), workflow, started, earlier, now).expect("starts");
         let mut stage = Self { run, now, journal: Vec::new(), told: String::new() };

@@ -167,7 +167,8 @@ fn replayed(config: &StoreConfig, shelf: &Shelf) -> Result<Wal, OpenError> {
     tracing::debug!(groups = groups.len(), "what was not settled is written again");
     failpoint::hit("store.before_replay");
     let written = groups.into_iter().try_for_each(|group| shelf.write(group));
-    let settled = written.and_then(|()| shelf.age()).and_then(|()| shelf.settle(wal.before()));
+    let settled =
+        written.and_then(|()| shelf.age()).and_then(|()| shelf.settle(wal.generation_before()));
     settled.map_err(|fault| damaged(shelf, &fault))?;
     Ok(wal)
 }

@@ -44,7 +44,7 @@ pub(super) struct Wal {
     /// Where the next record begins.
     offset: u64,
     /// How many records the generation before has, if sled may not have settled it yet.
-    before: u64,
+    records_before: u64,
 }
 
 impl Wal {
@@ -58,18 +58,18 @@ impl Wal {
         File::open(dir).and_then(|dir| dir.sync_all()).map_err(Unread::Io)?;
         let [one, other] = files.each_ref().map(contents);
         let (generation, groups) = records::both(&[one?, other?], settled)?;
-        let wal = Self { files, which: 0, generation, index: 0, offset: 0, before: 0 };
+        let wal = Self { files, which: 0, generation, index: 0, offset: 0, records_before: 0 };
         Ok((wal, groups))
     }
 
     /// The generation before the one that is being written.
-    pub(super) fn before(&self) -> u64 {
+    pub(super) fn generation_before(&self) -> u64 {
         self.generation - 1
     }
 
     /// Makes a group durable (J2).
     pub(super) fn append(&mut self, writes: &[Write]) -> io::Result<()> {
-        let before = (self.index == 0).then_some(self.before);
+        let before = (self.index == 0).then_some(self.records_before);
         let record = records::record(self.generation, self.index, before, writes);
         let file = &self.files[self.which];
         file.write_all_at(&record, self.offset)?;
@@ -99,7 +99,7 @@ impl Wal {
     /// now comes back.
     pub(super) fn turn(&mut self) -> io::Result<u64> {
         let written = self.generation;
-        self.before = self.index;
+        self.records_before = self.index;
         self.which = 1 - self.which;
         self.generation += 1;
         self.index = 0;
