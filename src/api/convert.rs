@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use prost_types::Timestamp;
 
-use crate::api::value::from_json;
 use crate::engine::{
     AuditEntry, CheckpointView, Entry, InboxChange, OpenRequest, Published, SessionView, Waiting,
 };
@@ -15,6 +14,7 @@ use crate::kernel::{
     ToolCall, Usage,
 };
 use crate::ports::{Head, HeadStatus};
+use crate::wire::json::Json;
 use crate::wire::v1 as pb;
 use pb::workflow_event::Event as Wire;
 
@@ -43,7 +43,7 @@ pub(super) fn audit_entry(entry: &AuditEntry) -> pb::AuditEntry {
         principal: entry.principal.clone(),
         door: entry.door.clone(),
         request: entry.question.as_ref().map(asked),
-        value: entry.value.as_ref().map(from_json),
+        value: entry.value.as_ref().map(Json::from),
         note: entry.note.clone(),
     }
 }
@@ -67,7 +67,7 @@ fn body(run: &RunId, session: &SessionId, published: Published) -> Wire {
         Event::Started(started) => Wire::Started(pb::Started {
             workflow_id: started.workflow.clone(),
             workflow_version: started.definition.clone(),
-            input: Some(from_json(&started.input)),
+            input: Some(Json::from(&started.input)),
             forked_from_checkpoint_id: forked(started.forked_from.as_ref()),
         }),
         Event::StepStarted { turn, step, agent, attempt, .. } => {
@@ -92,7 +92,7 @@ fn body(run: &RunId, session: &SessionId, published: Published) -> Wire {
         Event::ToolReturned { call_id, value, failed, .. } => Wire::ToolResult(pb::ToolResult {
             executor_id,
             call_id: call_id.clone(),
-            value: Some(from_json(value)),
+            value: Some(Json::from(value)),
             failed: *failed,
         }),
         Event::HandedOff { from, to, .. } => {
@@ -101,7 +101,7 @@ fn body(run: &RunId, session: &SessionId, published: Published) -> Wire {
         Event::StepCompleted { turn, output } => Wire::ExecutorCompleted(pb::ExecutorCompleted {
             executor_id,
             turn: *turn,
-            output: (!output.is_null()).then(|| from_json(output)),
+            output: (!output.is_null()).then(|| Json::from(output)),
         }),
         Event::StepFailed { turn, attempt, failure: why, retry_at, .. } => {
             Wire::ExecutorFailed(pb::ExecutorFailed {
@@ -125,7 +125,7 @@ fn body(run: &RunId, session: &SessionId, published: Published) -> Wire {
         Event::Answered { ordinal, value, by, door, .. } => {
             Wire::ResponseReceived(pb::ResponseReceived {
                 request_id: request_id(*ordinal),
-                value: Some(from_json(value)),
+                value: Some(Json::from(value)),
                 principal: by.clone(),
                 door: door.clone(),
             })
@@ -143,7 +143,7 @@ fn body(run: &RunId, session: &SessionId, published: Published) -> Wire {
         }),
         Event::Noted { turn, attempt, memo } => {
             let (turn, attempt) = (*turn, *attempt);
-            Wire::Noted(pb::Noted { executor_id, turn, attempt, memo: Some(from_json(memo)) })
+            Wire::Noted(pb::Noted { executor_id, turn, attempt, memo: Some(Json::from(memo)) })
         }
         Event::Reminded { ordinal, next } => Wire::RequestReminded(pb::RequestReminded {
             request_id: request_id(*ordinal),
@@ -166,7 +166,7 @@ fn body(run: &RunId, session: &SessionId, published: Published) -> Wire {
         Event::Came { path, outcome } => Wire::StepWorked(worked(path.clone(), outcome)),
         Event::Settled { path, outcome } => Wire::StepSettled(settled(path.clone(), outcome)),
         Event::Signalled { name, value, by } => {
-            let payload = (!value.is_null()).then(|| from_json(value));
+            let payload = (!value.is_null()).then(|| Json::from(value));
             let (name, principal) = (name.clone(), by.clone());
             Wire::SignalReceived(pb::SignalReceived { name, payload, principal })
         }
@@ -177,7 +177,7 @@ fn body(run: &RunId, session: &SessionId, published: Published) -> Wire {
             status: pb::RunStatus::Waiting.into(),
             workflow_waiting: published.waiting.as_deref().map(waiting),
         }),
-        Event::Output { value } => Wire::Output(pb::Output { value: Some(from_json(value)) }),
+        Event::Output { value } => Wire::Output(pb::Output { value: Some(Json::from(value)) }),
         Event::Warned(why) => Wire::Warning(failure(why)),
         Event::Completed => Wire::Completed(pb::Completed {}),
         Event::Failed(why) => Wire::Failed(failure(why)),
@@ -204,7 +204,7 @@ fn settled(executor_id: String, outcome: &Outcome) -> pb::StepSettled {
     let of = |word: &str| pb::StepSettled { outcome: word.into(), ..plain.clone() };
     match outcome {
         Outcome::Done(value) => {
-            let output = (!value.is_null()).then(|| from_json(value));
+            let output = (!value.is_null()).then(|| Json::from(value));
             pb::StepSettled { output, ..of("done") }
         }
         Outcome::Skipped(reason) => pb::StepSettled { reason: reason.clone(), ..of("skipped") },
@@ -232,7 +232,7 @@ fn tool_call(call: &ToolCall) -> pb::ToolCall {
     pb::ToolCall {
         call_id: call.id.clone(),
         tool: call.tool.clone(),
-        arguments: Some(from_json(&call.arguments)),
+        arguments: Some(Json::from(&call.arguments)),
     }
 }
 
@@ -242,7 +242,7 @@ pub(super) fn message(run: &RunId, ordinal: usize, message: &Message) -> pb::Mes
         role: message.role.word().into(),
         author_name: message.author.clone(),
         text: message.text.clone(),
-        data: message.data.as_ref().map(from_json),
+        data: message.data.as_ref().map(Json::from),
         tool_calls: message.calls.iter().map(tool_call).collect(),
         tool_call_id: message.call_id.clone().unwrap_or_default(),
         usage: None,
@@ -279,7 +279,7 @@ fn request(run: &RunId, session: &SessionId, workflow: &str, question: &Question
         awaiting_agent: question.agent.clone().unwrap_or_default(),
         kind: kind(question.kind).into(),
         prompt: question.prompt.clone(),
-        context: (!question.context.is_null()).then(|| from_json(&question.context)),
+        context: (!question.context.is_null()).then(|| Json::from(&question.context)),
         options: question
             .options
             .iter()
@@ -289,7 +289,7 @@ fn request(run: &RunId, session: &SessionId, workflow: &str, question: &Question
                 description: option.description.clone(),
             })
             .collect(),
-        response_schema: Some(from_json(&question.response_schema())),
+        response_schema: Some(question.response_schema().into()),
         deadline: question.deadline.map(time),
         on_timeout: question.on_timeout.word().into(),
         digest: question.digest(run),
@@ -397,7 +397,7 @@ pub(super) fn workflow(entry: &Entry) -> pb::Workflow {
         version: entry.digest.clone(),
         pattern: pattern.into(),
         agents: workflow.agents.keys().cloned().collect(),
-        input_schema: workflow.input.as_ref().map(from_json),
+        input_schema: workflow.input.as_ref().map(Json::from),
     }
 }
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use futures::Stream;
 use tonic::{Request, Response, Status};
 
-use crate::api::value::to_json;
 use crate::api::{Doorkeeper, convert, status};
 use crate::engine::{
     AnswerRequest, AuditFilter, Begun, Engine, ForkRequest, InboxFilter, StartRequest, Until, Watch,
@@ -14,6 +13,7 @@ use crate::engine::{
 use crate::failpoint;
 use crate::kernel::{Kind, Principal};
 use crate::ports::RunFilter;
+use crate::wire::json::Json;
 use crate::wire::v1 as pb;
 use pb::orchestrator_server::Orchestrator;
 
@@ -99,7 +99,7 @@ impl Orchestrator for Service {
         let start = StartRequest {
             workflow: request.workflow_id,
             session: request.session_id,
-            input: request.input.map(to_json).unwrap_or_default(),
+            input: request.input.unwrap_or_default().into_value(),
             key: request.idempotency_key,
             metadata: request.metadata.into_iter().collect(),
             afresh: false,
@@ -116,7 +116,7 @@ impl Orchestrator for Service {
         let mut digests = request.digests;
         let answers = request.responses.into_iter().map(|(id, value)| {
             let digest = digests.remove(&id);
-            (id, to_json(value), digest)
+            (id, value.into_value(), digest)
         });
         let answer = AnswerRequest {
             session: request.session_id,
@@ -195,7 +195,7 @@ impl Orchestrator for Service {
                 ..convert::run(&view.head)
             }),
             conversation,
-            output: view.output().map(crate::api::value::from_json),
+            output: view.output().map(Json::from),
             grants: view.run.grants.iter().map(convert::grant).collect(),
         }))
     }
@@ -344,7 +344,7 @@ impl Orchestrator for Service {
     ) -> Reply<pb::SignalRunResponse> {
         let who = self.who(&request)?;
         let request = request.into_inner();
-        let payload = request.payload.map(to_json).unwrap_or_default();
+        let payload = request.payload.unwrap_or_default().into_value();
         let signalled = self.engine.signal(&request.run_id, &request.name, payload, &who).await;
         let id = signalled.map_err(status::of)?;
         let run = Some(self.run_of(id.as_str(), &who).await?);

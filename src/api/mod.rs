@@ -14,7 +14,6 @@ pub mod grpc;
 pub mod host;
 pub mod pages;
 mod status;
-mod value;
 pub mod webhook;
 
 use crate::kernel::{Millis, Principal, Refusal};

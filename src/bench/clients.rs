@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use prost_types::Value;
-use prost_types::value::Kind;
+use serde_json::Value;
 use tonic::Streaming;
 use tonic::transport::{Channel, Endpoint};
 
 use crate::bench::BenchError;
 use crate::bench::workflows;
+use crate::wire::json::Json;
 use crate::wire::v1 as pb;
 use pb::orchestrator_client::OrchestratorClient;
 use pb::workflow_event::Event;
@@ -96,11 +96,10 @@ pub(super) async fn say(client: &mut Client, request: String) -> Result<String, 
 
 /// Starts the wide workflow, and reads on until it waits; all open requests' ids come back.
 pub(super) async fn spread(client: &mut Client, count: u32) -> Result<Vec<String>, BenchError> {
-    let number = |n: u32| Value { kind: Some(Kind::NumberValue(n.into())) };
-    let values = (1..=count).map(number).collect();
+    let numbers: Value = (1..=count).collect();
     let request = pb::RunWorkflowRequest {
         workflow_id: workflows::WIDE.into(),
-        input: Some(Value { kind: Some(Kind::ListValue(prost_types::ListValue { values })) }),
+        input: Some(numbers.into()),
         ..pb::RunWorkflowRequest::default()
     };
     let mut stream = client.run_workflow(request).await?.into_inner();
@@ -171,11 +170,11 @@ impl Remaining {
     }
 }
 
-pub(super) fn words(text: String) -> Value {
-    Value { kind: Some(Kind::StringValue(text)) }
+pub(super) fn words(text: String) -> Json {
+    Value::String(text).into()
 }
 
-fn response(request: String, value: Value) -> pb::SendResponsesRequest {
+fn response(request: String, value: Json) -> pb::SendResponsesRequest {
     let responses = HashMap::from([(request, value)]);
     pb::SendResponsesRequest { responses, ..pb::SendResponsesRequest::default() }
 }

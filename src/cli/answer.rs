@@ -257,7 +257,7 @@ mod tests {
             asked_at: Millis(0),
             messages: 0,
         };
-        let schema = json::to_wire(&question.response_schema());
+        let schema = question.response_schema().into();
         Request { response_schema: Some(schema), ..Default::default() }
     }
 
@@ -295,7 +295,7 @@ mod tests {
         let schema = json!({"anyOf": [
             {"type": "object", "properties": {"decision": {"enum": words}}}, {"enum": words}]});
         let request = Request {
-            response_schema: Some(json::to_wire(&schema)),
+            response_schema: Some(schema.into()),
             options: words.map(choice).to_vec(),
             ..Default::default()
         };

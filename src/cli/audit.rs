@@ -70,10 +70,8 @@ fn in_words(entry: &AuditEntry) -> String {
     let door = if entry.door.is_empty() { String::new() } else { format!(" by {}", entry.door) };
     let asked = entry.request.as_ref();
     let about = asked.map_or_else(String::new, |it| format!(" {}: {}", it.request_id, it.prompt));
-    let said = entry
-        .value
-        .as_ref()
-        .map_or_else(String::new, |value| format!(" => {}", brief(&json::value(value))));
+    let said =
+        entry.value.as_ref().map_or_else(String::new, |value| format!(" => {}", brief(value)));
     let note = if entry.note.is_empty() { String::new() } else { format!(" ({})", entry.note) };
     let time = json::time(entry.time.as_ref());
     let time = time.as_str().unwrap_or_default();

@@ -3,11 +3,11 @@
 //!
 //! Every shape is taken apart in full, so that a field added to the proto is noticed here.
 
-use prost_types::value::Kind;
-use prost_types::{ListValue, Struct, Timestamp};
-use serde_json::{Map, Value, json};
+use prost_types::Timestamp;
+use serde_json::{Value, json};
 
 use crate::cli::cost;
+use crate::wire::json::Json;
 use crate::wire::v1::workflow_event::Event;
 use crate::wire::v1::{
     AuditEntry, Cancelled, Checkpoint, CheckpointSaved, Completed, Delta, ExecutorCompleted,
@@ -17,46 +17,9 @@ use crate::wire::v1::{
     WorkflowEvent, WorkflowWaiting,
 };
 
-/// The largest whole number that a double holds without doubt.
-const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
-
-/// A value from the wire.
-pub(super) fn value(wire: &prost_types::Value) -> Value {
-    match &wire.kind {
-        None | Some(Kind::NullValue(_)) => Value::Null,
-        Some(Kind::BoolValue(yes)) => Value::Bool(*yes),
-        Some(Kind::NumberValue(number)) => self::number(*number),
-        Some(Kind::StringValue(text)) => Value::String(text.clone()),
-        Some(Kind::ListValue(list)) => list.values.iter().map(value).collect(),
-        Some(Kind::StructValue(map)) => map
-            .fields
-            .iter()
-            .map(|(name, it)| (name.clone(), value(it)))
-            .collect::<Map<_, _>>()
-            .into(),
-    }
-}
-
-/// A value for the wire.
-pub(super) fn to_wire(json: &Value) -> prost_types::Value {
-    let kind = match json {
-        Value::Null => Kind::NullValue(0),
-        Value::Bool(yes) => Kind::BoolValue(*yes),
-        Value::Number(number) => Kind::NumberValue(number.as_f64().unwrap_or(f64::NAN)),
-        Value::String(text) => Kind::StringValue(text.clone()),
-        Value::Array(items) => {
-            Kind::ListValue(ListValue { values: items.iter().map(to_wire).collect() })
-        }
-        Value::Object(map) => Kind::StructValue(Struct {
-            fields: map.iter().map(|(name, it)| (name.clone(), to_wire(it))).collect(),
-        }),
-    };
-    prost_types::Value { kind: Some(kind) }
-}
-
 /// A value that may be absent.
-pub(super) fn optional(wire: Option<&prost_types::Value>) -> Value {
-    wire.map_or(Value::Null, value)
+pub(super) fn optional(wire: Option<&Json>) -> Value {
+    wire.map_or(Value::Null, |it| Value::clone(it))
 }
 
 /// A point in time, as RFC 3339.
@@ -465,24 +428,9 @@ fn tool_call(call: &ToolCall) -> Value {
     json!({"call_id": call_id, "tool": tool, "arguments": optional(arguments.as_ref())})
 }
 
-/// The wire knows doubles only; a whole number is written as one.
-#[expect(clippy::cast_possible_truncation, reason = "whole and within the bound of doubles")]
-fn number(number: f64) -> Value {
-    if number.fract() == 0.0 && number.abs() <= WHOLE_MAX {
-        return Value::from(number as i64);
-    }
-    serde_json::Number::from_f64(number).map_or(Value::Null, Value::Number)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn values_survive_the_wire() {
-        let there = json!({"a": [1, -2.5, true, null, "x"], "b": {"c": {}}, "n": 9_007_199_254_740_991_i64});
-        assert_eq!(value(&to_wire(&there)), there);
-    }
 
     #[test]
     fn an_event_names_its_type_and_what_is_absent_is_null() {

@@ -253,11 +253,11 @@ pub(super) fn question(paint: Paint, request: &Request) -> String {
     text.push_str("  ");
     text.push_str(&paint.bold(&indented(&request.prompt)));
     text.push('\n');
-    if let Some(context) = request.context.as_ref().map(json::value)
+    if let Some(context) = request.context.as_deref()
         && !context.is_null()
     {
         text.push_str("  ");
-        text.push_str(&indented(&whole(&context)));
+        text.push_str(&indented(&whole(context)));
         text.push('\n');
     }
     for (index, option) in request.options.iter().enumerate() {
@@ -286,7 +286,7 @@ pub(super) fn utterance(paint: Paint, message: &Message) -> String {
     };
     let name = line(name, 64);
     let text = match (message.text.as_str(), message.data.as_ref()) {
-        ("", Some(data)) => brief(&json::value(data)),
+        ("", Some(data)) => brief(data),
         (text, _) => text.to_owned(),
     };
     let calls = message.tool_calls.iter().map(|call| {

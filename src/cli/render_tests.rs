@@ -34,7 +34,7 @@ fn tell(audience: Audience, events: Vec<Event>) -> String {
 }
 
 fn output(text: &str) -> Event {
-    Event::Output(Output { value: Some(json::to_wire(&literal!(text))) })
+    Event::Output(Output { value: Some(literal!(text).into()) })
 }
 
 #[test]
@@ -70,12 +70,12 @@ fn nothing_an_agent_or_a_tool_says_can_steer_the_terminal() {
     let evil = "x\u{1b}[2K\rcompleted\n\u{9b}1m";
     let call = ToolCall {
         tool: evil.into(),
-        arguments: Some(json::to_wire(&literal!({ evil: evil }))),
+        arguments: Some(literal!({ evil: evil }).into()),
         ..Default::default()
     };
     let request = Request {
         prompt: evil.into(),
-        context: Some(json::to_wire(&literal!(evil))),
+        context: Some(literal!(evil).into()),
         options: vec![Choice { id: evil.into(), label: evil.into(), description: evil.into() }],
         awaiting_agent: evil.into(),
         on_timeout: evil.into(),
@@ -93,10 +93,7 @@ fn nothing_an_agent_or_a_tool_says_can_steer_the_terminal() {
         said(evil),
         Event::Message(message),
         Event::ToolCall(ToolCalled { executor_id: evil.into(), call: Some(call) }),
-        Event::ToolResult(ToolResult {
-            value: Some(json::to_wire(&literal!(evil))),
-            ..Default::default()
-        }),
+        Event::ToolResult(ToolResult { value: Some(literal!(evil).into()), ..Default::default() }),
         Event::RequestInfo(request),
         output(&format!("{evil}!")),
         Event::Warning(Failure { code: evil.into(), message: evil.into() }),
@@ -121,7 +118,7 @@ fn a_question_shows_everything_it_is_decided_by() {
         awaiting_agent: "venue".into(),
         kind: RequestKind::Selection.into(),
         prompt: "Which one?".into(),
-        context: Some(json::to_wire(&literal!({"guests": 30}))),
+        context: Some(literal!({"guests": 30}).into()),
         options: vec![Choice {
             id: "a".into(),
             label: "Pier 66".into(),

@@ -8,7 +8,6 @@ use crate::app::Client;
 use crate::cli::Ctx;
 use crate::cli::answer::{self, Meaning};
 use crate::cli::exit::{Exit, Trouble};
-use crate::cli::json;
 use crate::cli::run::parse_json;
 use crate::cli::talk::{Interaction, Talk};
 use crate::kernel::RequestId;
@@ -70,7 +69,7 @@ async fn answer(
     let request = SendResponsesRequest {
         session_id: String::new(),
         run_id: String::new(),
-        responses: HashMap::from([(args.request_id, json::to_wire(&value))]),
+        responses: HashMap::from([(args.request_id, value.into())]),
         idempotency_key: args.key.unwrap_or_default(),
         digests: digests.into_iter().collect(),
     };

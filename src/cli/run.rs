@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
-use crate::cli::json;
 use crate::cli::talk::{Interaction, Talk};
 use crate::cli::term;
 use crate::wire::v1::RunWorkflowRequest;
@@ -50,7 +49,7 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     let request = RunWorkflowRequest {
         workflow_id: args.workflow,
         session_id: args.session.unwrap_or_default(),
-        input: Some(json::to_wire(&input)),
+        input: Some(input.into()),
         idempotency_key: args.key.unwrap_or_default(),
         metadata: args.meta.into_iter().collect::<HashMap<_, _>>(),
     };

@@ -84,8 +84,8 @@ async fn show(run_id: &str, ctx: &Ctx, client: &mut Client) -> Result<(), Troubl
     for request in run.workflow_waiting.iter().flat_map(|waiting| &waiting.requests) {
         ctx.term.write(&format!("\n{}", question(paint, request)))?;
     }
-    if let Some(output) = output.as_ref().map(json::value).filter(|output| !output.is_array()) {
-        ctx.term.line(&format!("\n{}\n{}", paint.bold("output"), plain(&whole(&output))))?;
+    if let Some(output) = output.as_deref().filter(|output| !output.is_array()) {
+        ctx.term.line(&format!("\n{}\n{}", paint.bold("output"), plain(&whole(output))))?;
     }
     Ok(())
 }

@@ -11,7 +11,6 @@ use crate::cli::Ctx;
 use crate::cli::answer::{self, Meaning};
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::follow::{Ending, Follow, Telling};
-use crate::cli::json;
 use crate::cli::render::{self, Audience};
 use crate::cli::term::Input;
 use crate::wire::v1::{Request, SendResponsesRequest, WorkflowEvent, WorkflowWaiting};
@@ -269,7 +268,7 @@ async fn send(
     let message = SendResponsesRequest {
         session_id: request.session_id.clone(),
         run_id: request.run_id.clone(),
-        responses: HashMap::from([(id, json::to_wire(value))]),
+        responses: HashMap::from([(id, value.into())]),
         idempotency_key: String::new(),
         digests,
     };

@@ -50,7 +50,7 @@ async fn show(workflow_id: String, ctx: &Ctx, client: &mut Client) -> Result<(),
     ctx.term.line(&plain(&workflow.description))?;
     ctx.term.line(&format!("\nagents: {}", line(&workflow.agents.join(", "), 400)))?;
     if let Some(schema) = &workflow.input_schema {
-        ctx.term.line(&format!("input:  {}", plain(&json::value(schema).to_string())))?;
+        ctx.term.line(&format!("input:  {}", plain(&schema.to_string())))?;
     }
     if !found.mermaid.is_empty() {
         ctx.term.line(&format!("\n{}", plain(found.mermaid.trim_end())))?;

@@ -6,7 +6,6 @@
 //! - **K3** An answer is accepted only against the digest of what was shown.
 //! - **K7** Nothing fails open: an ambiguous answer is refused, and silence never approves.
 
-use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 
 use serde::{Deserialize, Serialize};
@@ -26,13 +25,13 @@ static OUTCOME: LazyLock<House> = LazyLock::new(|| House::of(outcome_schema()));
 
 /// A schema of the house's own.
 struct House {
-    schema: Value,
+    schema: Arc<Value>,
     compiled: Arc<Compiled>,
 }
 
 impl House {
     fn of(schema: Value) -> Self {
-        Self { compiled: Arc::new(Compiled::of(&schema)), schema }
+        Self { compiled: Arc::new(Compiled::of(&schema)), schema: Arc::new(schema) }
     }
 }
 
@@ -276,14 +275,14 @@ impl Question {
     }
 
     /// The JSON Schema that an answer is really validated against.
-    pub fn response_schema(&self) -> Cow<'_, Value> {
+    pub fn response_schema(&self) -> Arc<Value> {
         if let Some(schema) = &self.schema {
-            return Cow::Borrowed(schema);
+            return Arc::new(schema.clone());
         }
         if let Some(house) = self.house() {
-            return Cow::Borrowed(&house.schema);
+            return Arc::clone(&house.schema);
         }
-        Cow::Owned(match self.kind {
+        Arc::new(match self.kind {
             Kind::Selection => {
                 json!({"enum": self.options.iter().map(|option| &option.id).collect::<Vec<_>>()})
             }

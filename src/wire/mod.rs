@@ -1,6 +1,7 @@
 //! Wire: shapes without behaviour. What `build.rs` generates from `proto/`, and A2A's JSON.
 
 pub mod a2a;
+pub mod json;
 pub mod proto_json;
 
 /// A module that is generated: no lint of ours is about it.

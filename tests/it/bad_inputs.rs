@@ -6,10 +6,11 @@ use holdpoint::wire::v1::{
     ListSessionsRequest, RevokeGrantRequest, RunWorkflowRequest, SendResponsesRequest,
     SignalRunRequest, WatchRunRequest,
 };
+use serde_json::json;
 use tonic::Code;
 
 use crate::refusals_stage::{Stage, Who};
-use crate::server::{answer_to, start_of, text};
+use crate::server::{answer_to, start_of};
 
 /// One bad input and what must come of it.
 pub(crate) struct Case {
@@ -61,15 +62,11 @@ pub(crate) const UNKNOWN_REQUEST: &str = "req_01k9zq3v7m8n4p5r6s7t8v9w0x-0001";
 
 /// What is wrong with a message as such.
 pub(crate) fn malformed() -> Vec<Case> {
-    let mut deep = text("bottom");
-    for _ in 0..1_000 {
-        let list = prost_types::ListValue { values: vec![deep] };
-        deep = prost_types::Value { kind: Some(prost_types::value::Kind::ListValue(list)) };
-    }
-    let nested = RunWorkflowRequest { input: Some(deep), ..start_of("chat", "", "", "") };
+    let deep = (0..1_000).fold(json!("bottom"), |inner, _| json!([inner]));
+    let nested = RunWorkflowRequest { input: Some(deep.into()), ..start_of("chat", "", "", "") };
     let million = (0..1_000_000).map(|number| (format!("{number}"), String::new())).collect();
     let metadata = RunWorkflowRequest { metadata: million, ..start_of("chat", "", "x", "") };
-    let answers = (0..1_000_000).map(|number| (format!("{number}"), text("x"))).collect();
+    let answers = (0..1_000_000).map(|number| (format!("{number}"), "x".into())).collect();
     let answers = SendResponsesRequest { responses: answers, ..Default::default() };
     let too_large = |case: Case| case.is(Code::InvalidArgument, "message.too_large", "");
     let empty_entries = [0x1a, 0x00].repeat(1_000_000);
@@ -191,9 +188,8 @@ pub(crate) fn answers(stage: &Stage) -> Vec<Case> {
         case(what, "SendResponses", &answer_to(request, value, ""))
     };
     let of = |request: &str| format!("responses[{request}]");
-    let number = prost_types::Value { kind: Some(prost_types::value::Kind::NumberValue(7.0)) };
     let numbered = SendResponsesRequest {
-        responses: [(stage.chat.clone(), number)].into(),
+        responses: [(stage.chat.clone(), json!(7).into())].into(),
         ..Default::default()
     };
     let named = |run: &str, session: &str| SendResponsesRequest {
@@ -205,9 +201,9 @@ pub(crate) fn answers(stage: &Stage) -> Vec<Case> {
         digests: [(stage.chat.clone(), "0".repeat(64))].into(),
         ..answer_to(&stage.chat, "x", "")
     };
-    let many = (1..=1_001).map(|number| (format!("{UNKNOWN_REQUEST}{number}"), text("x")));
+    let many = (1..=1_001).map(|number| (format!("{UNKNOWN_REQUEST}{number}"), "x".into()));
     let many = SendResponsesRequest { responses: many.collect(), ..Default::default() };
-    let both = [(stage.chat.clone(), text("x")), (stage.choice.clone(), text("sea"))].into();
+    let both = [(stage.chat.clone(), "x".into()), (stage.choice.clone(), "sea".into())].into();
     let both = SendResponsesRequest { responses: both, ..Default::default() };
     let reused = answer_to(&stage.answered, "reject", "answer-key");
     vec![

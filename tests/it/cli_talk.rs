@@ -9,12 +9,12 @@ use std::{
 };
 
 use futures::{StreamExt as _, stream};
+use holdpoint::wire::json::Json;
 use holdpoint::wire::v1::orchestrator_server::{Orchestrator, OrchestratorServer};
 use holdpoint::wire::v1::workflow_event::Event;
 use holdpoint::wire::v1::*;
-use prost_types::value::Kind;
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Code, Response, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
@@ -36,19 +36,8 @@ struct Fake {
     answered: bool,
 }
 
-fn text(text: &str) -> prost_types::Value {
-    prost_types::Value { kind: Some(Kind::StringValue(text.into())) }
-}
-
-fn decision_schema() -> prost_types::Value {
-    let object = |fields: Vec<(&str, prost_types::Value)>| prost_types::Value {
-        kind: Some(Kind::StructValue(prost_types::Struct {
-            fields: fields.into_iter().map(|(name, value)| (name.into(), value)).collect(),
-        })),
-    };
-    let words = prost_types::ListValue { values: vec![text("approve"), text("reject")] };
-    let words = prost_types::Value { kind: Some(Kind::ListValue(words)) };
-    object(vec![("properties", object(vec![("decision", object(vec![("enum", words)]))]))])
+fn decision_schema() -> Json {
+    json!({"properties": {"decision": {"enum": ["approve", "reject"]}}}).into()
 }
 
 fn request() -> Request {
@@ -109,7 +98,7 @@ fn journal() -> Vec<WorkflowEvent> {
         Event::RequestInfo(request()),
         Event::Status(paused),
         Event::ResponseReceived(answered),
-        Event::Output(Output { value: Some(text("sent")) }),
+        Event::Output(Output { value: Some("sent".into()) }),
         Event::Completed(Completed {}),
     ];
     let event = |(sequence, body)| WorkflowEvent {
@@ -186,13 +175,10 @@ impl Orchestrator for Fake {
             let message = "the request was already answered by bob";
             return Err(refusal(Code::FailedPrecondition, "request.already_answered", message));
         }
-        let value = request.responses.get(ASKED).and_then(|value| value.kind.clone());
-        match value {
-            Some(Kind::StructValue(said)) if said.fields.contains_key("decision") => {
-                Ok(reply(events(6, 9)))
-            }
-            _ => Err(refusal(Code::InvalidArgument, "answer.invalid", "expected a decision")),
+        if request.responses.get(ASKED).is_some_and(|said| said.get("decision").is_some()) {
+            return Ok(reply(events(6, 9)));
         }
+        Err(refusal(Code::InvalidArgument, "answer.invalid", "expected a decision"))
     }
 
     async fn watch_run(
@@ -394,9 +380,8 @@ async fn respond_takes_words_and_json_and_is_refused_what_does_not_fit() {
     let ended = talk(&fake, &["respond", ASKED, "no", "--note", "too dear"], "").await;
     assert_eq!(ended.code, 0, "{}", ended.err);
     let sent = fake.sent.lock().unwrap();
-    let Some(Kind::StructValue(said)) = &sent[1].responses[ASKED].kind else { panic!("{sent:?}") };
-    assert_eq!(said.fields["decision"], text("reject"));
-    assert_eq!(said.fields["note"], text("too dear"));
+    let said = &sent[1].responses[ASKED];
+    assert_eq!(**said, json!({"decision": "reject", "note": "too dear"}));
 }
 
 #[tokio::test(flavor = "multi_thread")]

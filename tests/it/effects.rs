@@ -6,14 +6,13 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use holdpoint::wire::json::Json;
 use holdpoint::wire::v1::orchestrator_client::OrchestratorClient;
 use holdpoint::wire::v1::workflow_event::Event;
 use holdpoint::wire::v1::{
     RequestKind, RunStatus, RunWorkflowRequest, SendResponsesRequest, WatchRunRequest,
     WorkflowEvent,
 };
-use prost_types::value::Kind;
-use prost_types::{Struct, Value};
 use serde_json::json;
 use tonic::Streaming;
 use tonic::transport::Channel;
@@ -62,14 +61,12 @@ impl Served {
     }
 }
 
-fn text(text: &str) -> Value {
-    Value { kind: Some(Kind::StringValue(text.into())) }
-}
-
-fn verb(verb: &str, result: Option<&str>) -> Value {
-    let mut fields = vec![("verb".to_owned(), text(verb))];
-    fields.extend(result.map(|result| ("result".to_owned(), text(result))));
-    Value { kind: Some(Kind::StructValue(Struct { fields: fields.into_iter().collect() })) }
+fn verb(verb: &str, result: Option<&str>) -> Json {
+    let mut said = json!({"verb": verb});
+    if let Some(result) = result {
+        said["result"] = result.into();
+    }
+    said.into()
 }
 
 /// Everything until the stream ends, or the server does.
@@ -125,7 +122,7 @@ async fn cut_off(safety: &str, death: Death) -> CutOff {
     let mut served = Served::start(folder.path(), failpoint);
     let request = RunWorkflowRequest {
         workflow_id: "payment".into(),
-        input: Some(text("Pay 7.")),
+        input: Some("Pay 7.".into()),
         ..Default::default()
     };
     let mut client = served.client().await;
@@ -152,7 +149,7 @@ impl CutOff {
         (served, until_end(stream).await)
     }
 
-    async fn answered(&self, answer: Value) -> (Served, Vec<WorkflowEvent>) {
+    async fn answered(&self, answer: Json) -> (Served, Vec<WorkflowEvent>) {
         let (served, told) = self.again().await;
         let request = outcome_check(&told);
         assert_eq!(self.tool.seen().len(), 1, "E2: not called again before a person has spoken");
@@ -178,13 +175,10 @@ fn outcome_check(told: &[WorkflowEvent]) -> String {
 
 fn output(told: &[WorkflowEvent]) -> String {
     let of = |event: &WorkflowEvent| match &event.event {
-        Some(Event::Output(output)) => output.value.clone()?.kind,
+        Some(Event::Output(output)) => output.value.as_ref()?.as_str().map(str::to_owned),
         _ => None,
     };
-    match told.iter().find_map(of) {
-        Some(Kind::StringValue(text)) => text,
-        other => panic!("{other:?} in {told:?}"),
-    }
+    told.iter().find_map(of).unwrap_or_else(|| panic!("{told:?}"))
 }
 
 async fn is_called_again_with_the_same_key(safety: &str, death: Death) {

@@ -1,6 +1,5 @@
 //! Graphs on the real server: customer onboarding and the research task, four ways; external events.
 
-use std::collections::BTreeMap;
 use std::fs;
 
 use holdpoint::wire::v1::workflow_event::Event;
@@ -8,7 +7,6 @@ use holdpoint::wire::v1::{
     GetRunRequest, GetRunResponse, Request, RunStatus, SendResponsesRequest, SignalRunRequest,
     WorkflowEvent,
 };
-use prost_types::value::Kind;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -33,37 +31,6 @@ struct Play {
     way: Way,
     run_id: String,
     answers: u32,
-}
-
-pub(crate) fn wire(value: &Value) -> prost_types::Value {
-    let kind = match value {
-        Value::Null => Kind::NullValue(0),
-        Value::Bool(flag) => Kind::BoolValue(*flag),
-        Value::Number(number) => Kind::NumberValue(number.as_f64().unwrap()),
-        Value::String(text) => Kind::StringValue(text.clone()),
-        Value::Array(items) => {
-            Kind::ListValue(prost_types::ListValue { values: items.iter().map(wire).collect() })
-        }
-        Value::Object(map) => Kind::StructValue(prost_types::Struct {
-            fields: map.iter().map(|(name, item)| (name.clone(), wire(item))).collect(),
-        }),
-    };
-    prost_types::Value { kind: Some(kind) }
-}
-
-pub(crate) fn plain(value: Option<&prost_types::Value>) -> Value {
-    match value.and_then(|value| value.kind.as_ref()) {
-        None | Some(Kind::NullValue(_)) => Value::Null,
-        Some(Kind::BoolValue(flag)) => json!(flag),
-        Some(Kind::NumberValue(number)) => json!(number),
-        Some(Kind::StringValue(text)) => json!(text),
-        Some(Kind::ListValue(list)) => list.values.iter().map(|one| plain(Some(one))).collect(),
-        Some(Kind::StructValue(map)) => {
-            let fields: BTreeMap<_, _> =
-                map.fields.iter().map(|(name, item)| (name.clone(), plain(Some(item)))).collect();
-            json!(fields)
-        }
-    }
 }
 
 impl Play {
@@ -97,7 +64,7 @@ impl Play {
         self.answers += 1;
         let request = only(after).request_id;
         let answer = SendResponsesRequest {
-            responses: [(request, wire(&value))].into(),
+            responses: [(request, value.into())].into(),
             idempotency_key: format!("answer-{}", self.answers),
             ..SendResponsesRequest::default()
         };
@@ -175,7 +142,7 @@ async fn s4_comes_to_the_same_end_however_the_server_dies() {
         assert_eq!((run.status(), run.workflow_waiting), (RunStatus::Completed, None), "{way:?}");
         let report = "Onboarding report. Account A-2, opportunity O-10 (Platform licence), case \
                       C-100, 3 tasks; the customer's side ended by signal.";
-        assert_eq!(plain(view.output.as_ref()), json!(report), "{way:?}");
+        assert_eq!(**view.output.as_ref().unwrap(), json!(report), "{way:?}");
         let again = play.server.client().await.signal_run(signal).await;
         assert!(again.is_err(), "the run is over");
         let journal = crate::server::journal(&mut play.server.client().await, &play.run_id).await;
@@ -213,7 +180,7 @@ async fn s2_plan_review_and_both_layers_of_gates_however_the_server_dies() {
             (plan.source_step.as_str(), plan.prompt.as_str()),
             ("planning", "Review this plan.")
         );
-        assert_eq!(plain(plan.context.as_ref())["plan"]["steps"][0]["title"], "Analyse the data");
+        assert_eq!(plan.context.as_ref().unwrap()["plan"]["steps"][0]["title"], "Analyse the data");
         let note = "Please be careful with the “old” data.";
         let events = play.answer(&events, json!({"decision": "approve", "note": note})).await;
         assert_eq!(only(&events).prompt, "Step 1: Analyse the data", "{way:?}");
@@ -225,7 +192,7 @@ async fn s2_plan_review_and_both_layers_of_gates_however_the_server_dies() {
         let events = play.answer(&events, json!("allow_once")).await;
         assert_eq!(names(&events).last(), Some(&"completed"), "{way:?}");
         let view = play.view().await;
-        let output = plain(view.output.as_ref());
+        let output = view.output.as_ref().unwrap();
         assert_eq!(
             output["results"],
             json!(["The program says that the mean is 0.42.", "The report is written."]),
@@ -433,7 +400,7 @@ async fn s2_is_answered_through_other_doors_than_it_was_started_from() {
     let events = crate::server::journal(&mut client, &play.run_id).await;
     assert_eq!(only(&events).prompt, "May engineer call `write_file`?");
     let answer = SendResponsesRequest {
-        responses: [(only(&events).request_id, wire(&json!("allow_once")))].into(),
+        responses: [(only(&events).request_id, json!("allow_once").into())].into(),
         ..SendResponsesRequest::default()
     };
     let events = send(&mut client, answer).await;

@@ -11,7 +11,6 @@ use holdpoint::wire::v1::workflow_event::Event;
 use holdpoint::wire::v1::{
     Request, RunStatus, RunWorkflowRequest, SendResponsesRequest, WatchRunRequest, WorkflowEvent,
 };
-use prost_types::value::Kind;
 use rustix::io::retry_on_intr;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use tonic::service::Interceptor;
@@ -277,10 +276,6 @@ impl Drop for Server {
     }
 }
 
-pub(crate) fn text(text: &str) -> prost_types::Value {
-    prost_types::Value { kind: Some(Kind::StringValue(text.into())) }
-}
-
 pub(crate) fn start_of(
     workflow: &str,
     session: &str,
@@ -290,7 +285,7 @@ pub(crate) fn start_of(
     RunWorkflowRequest {
         workflow_id: workflow.into(),
         session_id: session.into(),
-        input: Some(text(input)),
+        input: Some(input.into()),
         idempotency_key: key.into(),
         ..Default::default()
     }
@@ -298,7 +293,7 @@ pub(crate) fn start_of(
 
 pub(crate) fn answer_to(request: &str, value: &str, key: &str) -> SendResponsesRequest {
     SendResponsesRequest {
-        responses: [(request.to_owned(), text(value))].into(),
+        responses: [(request.to_owned(), value.into())].into(),
         idempotency_key: key.into(),
         ..Default::default()
     }

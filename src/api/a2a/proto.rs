@@ -3,12 +3,11 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
-use prost_types::{Struct, Timestamp as ProtoTime, value::Kind};
-use serde_json::{Map, Value};
+use prost_types::Timestamp as ProtoTime;
 
 use crate::api::a2a::errors::{Kind as ProblemKind, Outcome, Problem};
-use crate::api::value::{from_json, to_json};
 use crate::wire::a2a as json;
+use crate::wire::json::Fields;
 use crate::wire::lf as pb;
 use crate::wire::proto_json;
 
@@ -25,7 +24,7 @@ pub(super) fn send_message(call: pb::SendMessageRequest) -> Outcome<json::SendMe
             history_length: configuration.history_length,
             return_immediately: configuration.return_immediately,
         },
-        metadata: call.metadata.map(fields_in),
+        metadata: call.metadata.map(Fields::into_map),
     })
 }
 
@@ -129,7 +128,7 @@ fn message_in(message: pb::Message) -> Outcome<json::Message> {
         task_id: message.task_id,
         role,
         parts: message.parts.into_iter().map(part_in).collect::<Outcome<_>>()?,
-        metadata: message.metadata.map(fields_in),
+        metadata: message.metadata.map(Fields::into_map),
         extensions: message.extensions,
         reference_task_ids: message.reference_task_ids,
     })
@@ -141,33 +140,17 @@ fn part_in(part: pb::Part) -> Outcome<json::Part> {
         Some(Proto::Text(text)) => json::Content::Text(text),
         Some(Proto::Raw(bytes)) => json::Content::Raw(STANDARD.encode(bytes)),
         Some(Proto::Url(url)) => json::Content::Url(url),
-        Some(Proto::Data(value)) => json::Content::Data(to_json(value)),
+        Some(Proto::Data(value)) => json::Content::Data(value.into_value()),
         None => {
             return Err(Problem::invalid("message.parts", "expected text, raw, url or data"));
         }
     };
     Ok(json::Part {
         content,
-        metadata: part.metadata.map(fields_in),
+        metadata: part.metadata.map(Fields::into_map),
         filename: part.filename,
         media_type: part.media_type,
     })
-}
-
-fn fields_in(fields: Struct) -> Map<String, Value> {
-    match to_json(prost_types::Value { kind: Some(Kind::StructValue(fields)) }) {
-        Value::Object(fields) => fields,
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-            Map::new()
-        }
-    }
-}
-
-fn fields_out(fields: Map<String, Value>) -> Option<Struct> {
-    match from_json(&Value::Object(fields)).kind {
-        Some(Kind::StructValue(fields)) => Some(fields),
-        _ => None,
-    }
 }
 
 fn part_out(part: json::Part) -> pb::Part {
@@ -179,11 +162,11 @@ fn part_out(part: json::Part) -> pb::Part {
             Proto::Raw(STANDARD.decode(&text).unwrap_or_else(|_| text.into_bytes()))
         }
         json::Content::Url(url) => Proto::Url(url),
-        json::Content::Data(value) => Proto::Data(from_json(&value)),
+        json::Content::Data(value) => Proto::Data(value.into()),
     };
     pb::Part {
         content: Some(content),
-        metadata: part.metadata.and_then(fields_out),
+        metadata: part.metadata.map(Fields::from),
         filename: part.filename,
         media_type: part.media_type,
     }
@@ -201,7 +184,7 @@ fn message_out(message: json::Message) -> pb::Message {
         task_id: message.task_id,
         role: role.into(),
         parts: message.parts.into_iter().map(part_out).collect(),
-        metadata: message.metadata.and_then(fields_out),
+        metadata: message.metadata.map(Fields::from),
         extensions: message.extensions,
         reference_task_ids: message.reference_task_ids,
     }
@@ -213,7 +196,7 @@ fn artifact_out(artifact: json::Artifact) -> pb::Artifact {
         name: artifact.name,
         description: artifact.description,
         parts: artifact.parts.into_iter().map(part_out).collect(),
-        metadata: artifact.metadata.and_then(fields_out),
+        metadata: artifact.metadata.map(Fields::from),
         extensions: artifact.extensions,
     }
 }
@@ -235,7 +218,7 @@ pub(super) fn task(task: json::Task) -> pb::Task {
         status: Some(status_out(task.status)),
         artifacts: task.artifacts.into_iter().map(artifact_out).collect(),
         history: task.history.into_iter().map(message_out).collect(),
-        metadata: task.metadata.and_then(fields_out),
+        metadata: task.metadata.map(Fields::from),
     }
 }
 
@@ -267,7 +250,7 @@ pub(super) fn event(told: json::StreamResponse) -> pb::StreamResponse {
                 task_id: told.task_id,
                 context_id: told.context_id,
                 status: Some(status_out(told.status)),
-                metadata: told.metadata.and_then(fields_out),
+                metadata: told.metadata.map(Fields::from),
             })
         }
         json::StreamResponse::ArtifactUpdate(told) => {
@@ -277,7 +260,7 @@ pub(super) fn event(told: json::StreamResponse) -> pb::StreamResponse {
                 artifact: Some(artifact_out(told.artifact)),
                 append: told.append,
                 last_chunk: told.last_chunk,
-                metadata: told.metadata.and_then(fields_out),
+                metadata: told.metadata.map(Fields::from),
             })
         }
     };

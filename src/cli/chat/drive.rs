@@ -213,7 +213,7 @@ impl Drive {
         let request = RunWorkflowRequest {
             workflow_id: self.model.workflow.clone(),
             session_id: self.model.session.clone(),
-            input: Some(json::to_wire(&Value::String(text))),
+            input: Some(Value::String(text).into()),
             ..RunWorkflowRequest::default()
         };
         let mut stream = match self.client.run_workflow(request).await {
@@ -237,7 +237,7 @@ impl Drive {
         let message = SendResponsesRequest {
             session_id: request.session_id,
             run_id: request.run_id,
-            responses: HashMap::from([(id.clone(), json::to_wire(value))]),
+            responses: HashMap::from([(id.clone(), value.into())]),
             idempotency_key: String::new(),
             digests: HashMap::from([(id.clone(), request.digest)]),
         };

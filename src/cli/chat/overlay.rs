@@ -11,7 +11,6 @@ use serde_json::Value;
 use crate::cli::answer;
 use crate::cli::chat::draw::{input, wrapped};
 use crate::cli::chat::model::Model;
-use crate::cli::json;
 use crate::cli::term::plain;
 use crate::wire::v1::{Message, Request};
 
@@ -98,7 +97,7 @@ fn asked(model: &Model, request: &Request) -> Vec<(String, Style)> {
     let mut lines: Vec<_> = prompt.lines().map(|line| (line.to_owned(), bold)).collect();
     if let Some(context) = &request.context {
         let mut told = Vec::new();
-        facts(&json::value(context), 0, &mut told);
+        facts(context, 0, &mut told);
         lines.extend(told.into_iter().map(|line| (line, Style::new())));
     }
     for (place, option) in (1..).zip(&request.options) {
@@ -186,7 +185,7 @@ mod tests {
         };
         let request = Request {
             prompt: "May it?".into(),
-            context: Some(json::to_wire(context)),
+            context: Some(context.into()),
             conversation: vec![said("First."), said("Second."), said("May it?")],
             options: vec![Choice { id: "a".into(), label: "A".into(), ..Choice::default() }],
             ..Request::default()

@@ -4,7 +4,6 @@
 use crate::app::Client;
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
-use crate::cli::json;
 use crate::cli::talk::Talk;
 use crate::cli::term::Input;
 use crate::wire::v1::RunWorkflowRequest;
@@ -34,7 +33,7 @@ pub(super) async fn talk(
         let request = RunWorkflowRequest {
             workflow_id: workflow.to_owned(),
             session_id: session.clone(),
-            input: Some(json::to_wire(&serde_json::Value::String(said.trim().to_owned()))),
+            input: Some(serde_json::Value::String(said.trim().to_owned()).into()),
             ..RunWorkflowRequest::default()
         };
         let stream = client.run_workflow(request).await?.into_inner();

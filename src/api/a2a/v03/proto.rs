@@ -1,13 +1,13 @@
 //! Proto: the shapes of 1.0 ↔ `a2a.v1`, the messages of 0.3, field by field.
 
 use jiff::Timestamp;
-use prost_types::{Struct, Timestamp as ProtoTime, value::Kind};
+use prost_types::Timestamp as ProtoTime;
 use serde_json::{Map, Value, json};
 
 use crate::api::a2a::errors::{Outcome, Problem};
 use crate::api::a2a::v03::{DEFAULT_PUSH, PROTOCOL, VERSION, address, is_last};
-use crate::api::value::{from_json, to_json};
 use crate::wire::a2a as new;
+use crate::wire::json::Fields;
 use crate::wire::older as pb;
 
 /// A call as the core takes it.
@@ -27,7 +27,7 @@ pub(super) fn send_message(call: pb::SendMessageRequest) -> Outcome<new::SendMes
             history_length: length(configuration.history_length),
             return_immediately: !waits,
         },
-        metadata: call.metadata.map(fields_in),
+        metadata: call.metadata.map(Fields::into_map),
     })
 }
 
@@ -108,7 +108,7 @@ fn message_in(message: pb::Message) -> Outcome<new::Message> {
         task_id: message.task_id,
         role,
         parts: message.content.into_iter().map(part_in).collect::<Outcome<_>>()?,
-        metadata: message.metadata.map(fields_in),
+        metadata: message.metadata.map(Fields::into_map),
         extensions: message.extensions,
         reference_task_ids: Vec::new(),
     })
@@ -117,11 +117,11 @@ fn message_in(message: pb::Message) -> Outcome<new::Message> {
 fn part_in(part: pb::Part) -> Outcome<new::Part> {
     use pb::file_part::File;
     use pb::part::Part;
-    let metadata = part.metadata.map(fields_in);
+    let metadata = part.metadata.map(Fields::into_map);
     let content = match part.part {
         Some(Part::Text(text)) => new::Content::Text(text),
         Some(Part::Data(data)) => {
-            new::Content::Data(Value::Object(data.data.map(fields_in).unwrap_or_default()))
+            new::Content::Data(Value::Object(data.data.map(Fields::into_map).unwrap_or_default()))
         }
         Some(Part::File(file)) => {
             let content = match file.file {
@@ -141,22 +141,6 @@ fn part_in(part: pb::Part) -> Outcome<new::Part> {
     Ok(new::Part { metadata, ..new::Part::of(content) })
 }
 
-fn fields_in(fields: Struct) -> Map<String, Value> {
-    match to_json(prost_types::Value { kind: Some(Kind::StructValue(fields)) }) {
-        Value::Object(fields) => fields,
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-            Map::new()
-        }
-    }
-}
-
-fn fields_out(fields: Map<String, Value>) -> Option<Struct> {
-    match from_json(&Value::Object(fields)).kind {
-        Some(Kind::StructValue(fields)) => Some(fields),
-        _ => None,
-    }
-}
-
 fn part_out(part: new::Part) -> pb::Part {
     use pb::file_part::File;
     use pb::part::Part;
@@ -170,15 +154,15 @@ fn part_out(part: new::Part) -> pb::Part {
         new::Content::Raw(text) => file(File::FileWithBytes(text.into_bytes())),
         new::Content::Url(url) => file(File::FileWithUri(url)),
         new::Content::Data(Value::Object(fields)) => {
-            Part::Data(pb::DataPart { data: fields_out(fields) })
+            Part::Data(pb::DataPart { data: Some(fields.into()) })
         }
         // Data is always an object in this version.
         new::Content::Data(value) => {
             let fields = Map::from_iter([("value".to_owned(), json!(value))]);
-            Part::Data(pb::DataPart { data: fields_out(fields) })
+            Part::Data(pb::DataPart { data: Some(fields.into()) })
         }
     };
-    pb::Part { part: Some(content), metadata: part.metadata.and_then(fields_out) }
+    pb::Part { part: Some(content), metadata: part.metadata.map(Fields::from) }
 }
 
 fn message_out(message: new::Message) -> pb::Message {
@@ -193,7 +177,7 @@ fn message_out(message: new::Message) -> pb::Message {
         task_id: message.task_id,
         role: role.into(),
         content: message.parts.into_iter().map(part_out).collect(),
-        metadata: message.metadata.and_then(fields_out),
+        metadata: message.metadata.map(Fields::from),
         extensions: message.extensions,
     }
 }
@@ -204,7 +188,7 @@ fn artifact_out(artifact: new::Artifact) -> pb::Artifact {
         name: artifact.name,
         description: artifact.description,
         parts: artifact.parts.into_iter().map(part_out).collect(),
-        metadata: artifact.metadata.and_then(fields_out),
+        metadata: artifact.metadata.map(Fields::from),
         extensions: artifact.extensions,
     }
 }
@@ -241,7 +225,7 @@ pub(super) fn task(task: new::Task) -> pb::Task {
         status: Some(status_out(task.status)),
         artifacts: task.artifacts.into_iter().map(artifact_out).collect(),
         history: task.history.into_iter().map(message_out).collect(),
-        metadata: task.metadata.and_then(fields_out),
+        metadata: task.metadata.map(Fields::from),
     }
 }
 
@@ -266,7 +250,7 @@ pub(super) fn event(told: new::StreamResponse, stays: bool) -> pb::StreamRespons
                 context_id: told.context_id,
                 r#final: is_last(told.status.state, stays),
                 status: Some(status_out(told.status)),
-                metadata: told.metadata.and_then(fields_out),
+                metadata: told.metadata.map(Fields::from),
             })
         }
         new::StreamResponse::ArtifactUpdate(told) => {
@@ -276,7 +260,7 @@ pub(super) fn event(told: new::StreamResponse, stays: bool) -> pb::StreamRespons
                 artifact: Some(artifact_out(told.artifact)),
                 append: told.append,
                 last_chunk: told.last_chunk,
-                metadata: told.metadata.and_then(fields_out),
+                metadata: told.metadata.map(Fields::from),
             })
         }
     };
@@ -300,7 +284,7 @@ pub(super) fn card(card: new::AgentCard) -> pb::AgentCard {
         uri: one.uri.to_owned(),
         description: one.description.to_owned(),
         required: one.required,
-        params: one.params.and_then(fields_out),
+        params: one.params.map(Fields::from),
     });
     let schemes = card.security_schemes.into_iter().map(|(name, scheme)| {
         let new::SecurityScheme::HttpAuthSecurityScheme(scheme) = scheme;

@@ -1,0 +1,462 @@
+//! Json: `google.protobuf.Value` and `Struct` as JSON, written to the wire and read from it without a
+//! tree of another kind in between. Not protobuf's JSON mapping of messages: that is `proto_json`.
+
+use std::sync::Arc;
+
+use bytes::{Buf, BufMut};
+use prost::encoding::{
+    self, DecodeContext, WireType, double, encode_key, encode_varint, encoded_len_varint, key_len,
+    message,
+};
+use prost::{DecodeError, Message};
+use serde_json::{Map, Number, Value};
+
+/// Whole numbers up to here are exact in a double.
+const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+
+/// The fields of `google.protobuf.Value`, of which one is set.
+mod kind {
+    pub(super) const NULL: u32 = 1;
+    pub(super) const NUMBER: u32 = 2;
+    pub(super) const STRING: u32 = 3;
+    pub(super) const BOOL: u32 = 4;
+    pub(super) const STRUCT: u32 = 5;
+    pub(super) const LIST: u32 = 6;
+}
+/// The one field of `Struct` and of `ListValue`.
+const MEMBERS: u32 = 1;
+/// The fields of a member of `Struct`.
+const NAME: u32 = 1;
+const VALUE: u32 = 2;
+
+/// `google.protobuf.Value`. Shared, so that a schema of which there is one is never copied.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Json(Arc<Value>);
+
+impl Json {
+    /// The JSON in it.
+    pub fn into_value(self) -> Value {
+        Arc::unwrap_or_clone(self.0)
+    }
+}
+
+impl std::ops::Deref for Json {
+    type Target = Value;
+
+    fn deref(&self) -> &Value {
+        &self.0
+    }
+}
+
+impl From<Value> for Json {
+    fn from(value: Value) -> Self {
+        Self(Arc::new(value))
+    }
+}
+
+impl From<&Value> for Json {
+    fn from(value: &Value) -> Self {
+        value.clone().into()
+    }
+}
+
+impl From<Arc<Value>> for Json {
+    fn from(value: Arc<Value>) -> Self {
+        Self(value)
+    }
+}
+
+impl From<&str> for Json {
+    fn from(text: &str) -> Self {
+        Value::from(text).into()
+    }
+}
+
+impl Message for Json {
+    fn encode_raw(&self, buf: &mut impl BufMut) {
+        write(&self.0, buf);
+    }
+
+    fn merge_field(
+        &mut self,
+        tag: u32,
+        wire_type: WireType,
+        buf: &mut impl Buf,
+        ctx: DecodeContext,
+    ) -> Result<(), DecodeError> {
+        read(Arc::make_mut(&mut self.0), tag, wire_type, buf, ctx)
+    }
+
+    fn encoded_len(&self) -> usize {
+        len(&self.0)
+    }
+
+    fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+/// `google.protobuf.Struct`.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Fields(Map<String, Value>);
+
+impl Fields {
+    /// The fields by their names: the wire's order means nothing, and differs from client to client.
+    pub fn into_map(mut self) -> Map<String, Value> {
+        self.0.sort_keys();
+        self.0
+    }
+}
+
+impl From<Map<String, Value>> for Fields {
+    fn from(map: Map<String, Value>) -> Self {
+        Self(map)
+    }
+}
+
+impl Message for Fields {
+    fn encode_raw(&self, buf: &mut impl BufMut) {
+        write_fields(&self.0, buf);
+    }
+
+    fn merge_field(
+        &mut self,
+        tag: u32,
+        wire_type: WireType,
+        buf: &mut impl Buf,
+        ctx: DecodeContext,
+    ) -> Result<(), DecodeError> {
+        if tag != MEMBERS {
+            return encoding::skip_field(wire_type, tag, buf, ctx);
+        }
+        let mut member = Member::default();
+        message::merge(wire_type, &mut member, buf, ctx)?;
+        self.0.insert(member.name, member.value.0);
+        Ok(())
+    }
+
+    fn encoded_len(&self) -> usize {
+        fields_len(&self.0)
+    }
+
+    fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// A member of `Struct`.
+#[derive(Debug, Default)]
+struct Member {
+    name: String,
+    value: Node,
+}
+
+impl Message for Member {
+    fn encode_raw(&self, buf: &mut impl BufMut) {
+        write_member(&self.name, &self.value.0, buf);
+    }
+
+    fn merge_field(
+        &mut self,
+        tag: u32,
+        wire_type: WireType,
+        buf: &mut impl Buf,
+        ctx: DecodeContext,
+    ) -> Result<(), DecodeError> {
+        match tag {
+            NAME => encoding::string::merge(wire_type, &mut self.name, buf, ctx),
+            VALUE => message::merge(wire_type, &mut self.value, buf, ctx),
+            _ => encoding::skip_field(wire_type, tag, buf, ctx),
+        }
+    }
+
+    fn encoded_len(&self) -> usize {
+        member_len(&self.name, &self.value.0)
+    }
+
+    fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+/// `google.protobuf.ListValue`.
+#[derive(Debug, Default)]
+struct List(Vec<Value>);
+
+impl Message for List {
+    fn encode_raw(&self, buf: &mut impl BufMut) {
+        write_list(&self.0, buf);
+    }
+
+    fn merge_field(
+        &mut self,
+        tag: u32,
+        wire_type: WireType,
+        buf: &mut impl Buf,
+        ctx: DecodeContext,
+    ) -> Result<(), DecodeError> {
+        if tag != MEMBERS {
+            return encoding::skip_field(wire_type, tag, buf, ctx);
+        }
+        let mut item = Node::default();
+        message::merge(wire_type, &mut item, buf, ctx)?;
+        self.0.push(item.0);
+        Ok(())
+    }
+
+    fn encoded_len(&self) -> usize {
+        list_len(&self.0)
+    }
+
+    fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// A value within another: nobody shares it.
+#[derive(Debug, Default)]
+struct Node(Value);
+
+impl Message for Node {
+    fn encode_raw(&self, buf: &mut impl BufMut) {
+        write(&self.0, buf);
+    }
+
+    fn merge_field(
+        &mut self,
+        tag: u32,
+        wire_type: WireType,
+        buf: &mut impl Buf,
+        ctx: DecodeContext,
+    ) -> Result<(), DecodeError> {
+        read(&mut self.0, tag, wire_type, buf, ctx)
+    }
+
+    fn encoded_len(&self) -> usize {
+        len(&self.0)
+    }
+
+    fn clear(&mut self) {
+        self.0 = Value::Null;
+    }
+}
+
+/// Reads one field of a value; the last that is set counts, and two objects or two lists become one.
+fn read(
+    into: &mut Value,
+    tag: u32,
+    wire_type: WireType,
+    buf: &mut impl Buf,
+    ctx: DecodeContext,
+) -> Result<(), DecodeError> {
+    *into = match tag {
+        kind::NULL => {
+            encoding::int32::merge(wire_type, &mut 0, buf, ctx)?;
+            Value::Null
+        }
+        kind::NUMBER => {
+            let mut value = 0.0;
+            double::merge(wire_type, &mut value, buf, ctx)?;
+            number(value)
+        }
+        kind::STRING => {
+            let mut text = String::new();
+            encoding::string::merge(wire_type, &mut text, buf, ctx)?;
+            Value::String(text)
+        }
+        kind::BOOL => {
+            let mut yes = false;
+            encoding::bool::merge(wire_type, &mut yes, buf, ctx)?;
+            Value::Bool(yes)
+        }
+        kind::STRUCT => {
+            let mut fields = Fields(into.as_object_mut().map(std::mem::take).unwrap_or_default());
+            message::merge(wire_type, &mut fields, buf, ctx)?;
+            Value::Object(fields.into_map())
+        }
+        kind::LIST => {
+            let mut list = List(into.as_array_mut().map(std::mem::take).unwrap_or_default());
+            message::merge(wire_type, &mut list, buf, ctx)?;
+            Value::Array(list.0)
+        }
+        _ => return encoding::skip_field(wire_type, tag, buf, ctx),
+    };
+    Ok(())
+}
+
+/// A double that is a whole number is read as one: the wire knows no integers, schemas do.
+#[expect(clippy::cast_possible_truncation, reason = "checked to be whole and exact")]
+fn number(value: f64) -> Value {
+    if value.fract() == 0.0 && value.abs() <= EXACT_MAX {
+        return Value::from(value as i64);
+    }
+    Number::from_f64(value).map_or(Value::Null, Value::Number)
+}
+
+fn double_of(number: &Number) -> f64 {
+    number.as_f64().unwrap_or(f64::NAN)
+}
+
+fn write(value: &Value, buf: &mut impl BufMut) {
+    match value {
+        Value::Null => encoding::int32::encode(kind::NULL, &0, buf),
+        Value::Number(number) => double::encode(kind::NUMBER, &double_of(number), buf),
+        Value::String(text) => encoding::string::encode(kind::STRING, text, buf),
+        Value::Bool(yes) => encoding::bool::encode(kind::BOOL, yes, buf),
+        Value::Object(fields) => {
+            open(kind::STRUCT, fields_len(fields), buf);
+            write_fields(fields, buf);
+        }
+        Value::Array(items) => {
+            open(kind::LIST, list_len(items), buf);
+            write_list(items, buf);
+        }
+    }
+}
+
+fn write_fields(fields: &Map<String, Value>, buf: &mut impl BufMut) {
+    for (name, value) in fields {
+        open(MEMBERS, member_len(name, value), buf);
+        write_member(name, value, buf);
+    }
+}
+
+fn write_member(name: &String, value: &Value, buf: &mut impl BufMut) {
+    encoding::string::encode(NAME, name, buf);
+    open(VALUE, len(value), buf);
+    write(value, buf);
+}
+
+fn write_list(items: &[Value], buf: &mut impl BufMut) {
+    for item in items {
+        open(MEMBERS, len(item), buf);
+        write(item, buf);
+    }
+}
+
+/// What stands before a message within another.
+fn open(tag: u32, length: usize, buf: &mut impl BufMut) {
+    encode_key(tag, WireType::LengthDelimited, buf);
+    encode_varint(length as u64, buf);
+}
+
+fn len(value: &Value) -> usize {
+    match value {
+        Value::Null => encoding::int32::encoded_len(kind::NULL, &0),
+        Value::Number(number) => double::encoded_len(kind::NUMBER, &double_of(number)),
+        Value::String(text) => encoding::string::encoded_len(kind::STRING, text),
+        Value::Bool(yes) => encoding::bool::encoded_len(kind::BOOL, yes),
+        Value::Object(fields) => within(kind::STRUCT, fields_len(fields)),
+        Value::Array(items) => within(kind::LIST, list_len(items)),
+    }
+}
+
+fn fields_len(fields: &Map<String, Value>) -> usize {
+    fields.iter().map(|(name, value)| within(MEMBERS, member_len(name, value))).sum()
+}
+
+fn member_len(name: &String, value: &Value) -> usize {
+    encoding::string::encoded_len(NAME, name) + within(VALUE, len(value))
+}
+
+fn list_len(items: &[Value]) -> usize {
+    items.iter().map(|item| within(MEMBERS, len(item))).sum()
+}
+
+/// The length of a message within another, with what stands before it.
+fn within(tag: u32, length: usize) -> usize {
+    key_len(tag) + encoded_len_varint(length as u64) + length
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use prost_types::value::Kind;
+    use prost_types::{ListValue, Struct, Value as Tree};
+    use serde_json::json;
+
+    use super::*;
+
+    /// The same value in the shapes that prost itself writes and reads.
+    fn tree(value: &Value) -> Tree {
+        let kind = match value {
+            Value::Null => Kind::NullValue(0),
+            Value::Bool(yes) => Kind::BoolValue(*yes),
+            Value::Number(number) => Kind::NumberValue(double_of(number)),
+            Value::String(text) => Kind::StringValue(text.clone()),
+            Value::Array(items) => {
+                Kind::ListValue(ListValue { values: items.iter().map(tree).collect() })
+            }
+            Value::Object(fields) => Kind::StructValue(Struct {
+                fields: fields.iter().map(|(name, it)| (name.clone(), tree(it))).collect(),
+            }),
+        };
+        Tree { kind: Some(kind) }
+    }
+
+    /// Values whose objects have their names in order.
+    fn values() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i32>().prop_map(Value::from),
+            (-1e6..1e6_f64).prop_map(Value::from),
+            ".{0,200}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 60, 6, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+                prop::collection::btree_map(".{0,12}", inner, 0..6)
+                    .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn prost_reads_what_we_write_and_we_read_what_prost_writes(value in values()) {
+            let ours = Json::from(&value).encode_to_vec();
+            prop_assert_eq!(ours.len(), Json::from(&value).encoded_len());
+            prop_assert_eq!(Tree::decode(ours.as_slice()).unwrap(), tree(&value));
+            let back = Json::decode(tree(&value).encode_to_vec().as_slice()).unwrap();
+            prop_assert_eq!(&tree(&back), &tree(&value));
+            prop_assert_eq!(back.to_string(), Json::decode(ours.as_slice()).unwrap().to_string());
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let tree = Tree::decode(bytes.as_slice());
+            prop_assert_eq!(Json::decode(bytes.as_slice()).is_ok(), tree.is_ok());
+        }
+    }
+
+    #[test]
+    fn a_value_comes_back_as_it_went() {
+        let value = json!({"a": [1, 2.5, "x", null, true], "b": {"c": -3}, "": []});
+        let back = Json::decode(Json::from(&value).encode_to_vec().as_slice()).unwrap();
+        assert_eq!(back.into_value(), value);
+    }
+
+    #[test]
+    fn what_is_no_number_is_null() {
+        let infinite = Tree { kind: Some(Kind::NumberValue(f64::INFINITY)) }.encode_to_vec();
+        assert_eq!(*Json::decode(infinite.as_slice()).unwrap(), Value::Null);
+        assert_eq!(*Json::decode([].as_slice()).unwrap(), Value::Null);
+    }
+
+    #[test]
+    fn fields_are_read_in_the_order_of_their_names() {
+        let value = json!({"b": 1, "a": {"d": 2, "c": 3}});
+        let back = Json::decode(Json::from(&value).encode_to_vec().as_slice()).unwrap();
+        assert_eq!(back.to_string(), r#"{"a":{"c":3,"d":2},"b":1}"#);
+    }
+
+    #[test]
+    fn what_is_nested_too_deep_is_refused() {
+        let deep = |levels| (0..levels).fold(Value::Null, |inner, _| json!([inner]));
+        let bytes = |levels| Json::from(deep(levels)).encode_to_vec();
+        assert!(Json::decode(bytes(40).as_slice()).is_ok());
+        assert!(Json::decode(bytes(1_000).as_slice()).is_err());
+        assert!(Tree::decode(bytes(1_000).as_slice()).is_err());
+    }
+}
