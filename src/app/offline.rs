@@ -18,8 +18,8 @@ use crate::ports::{Agents as _, Clock as _, Journal, StoreReport};
 use crate::store::transfer::{self, Counts};
 use crate::store::{self, StoreConfig};
 
-/// Runs forgotten in one step: others may write in between.
-const PRUNE_RUNS: usize = 1_000;
+/// Runs forgotten in one step, for each of which all that stay are looked through once.
+const PRUNE_RUNS: usize = 100_000;
 
 /// One file that was checked.
 #[derive(Debug, Clone)]

@@ -10,9 +10,9 @@
 
 use std::borrow::Borrow;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::kernel::{Event, Millis, Recorded, Version};
+use crate::kernel::{Event, Millis, Recorded, RunId, Version};
 use crate::ports::{Fault, Head, SessionRow};
 use crate::store::keys;
 
@@ -72,6 +72,22 @@ pub struct StoredHead {
     /// How many open questions lie beside it, each in a place of its own; then it holds none.
     #[serde(default)]
     pub apart: usize,
+}
+
+/// A session, with what only the store needs to know of it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct StoredSession {
+    /// The session.
+    #[serde(flatten)]
+    pub row: SessionRow,
+    /// The run that it came to be with: its place in the session is here, and in no index.
+    #[serde(default, deserialize_with = "run_of_stem")]
+    pub first: Option<RunId>,
+}
+
+fn run_of_stem<'de, D: Deserializer<'de>>(from: D) -> Result<Option<RunId>, D::Error> {
+    let run = format!("run_{}", String::deserialize(from)?);
+    RunId::parse(&run).map(Some).map_err(serde::de::Error::custom)
 }
 
 /// Puts format and checksum before a payload.
@@ -163,13 +179,22 @@ pub fn unseal_head(key: &[u8], record: &[u8]) -> Result<StoredHead, BadRecord> {
     from_json(&put_back(HEAD_OPENS, "run", run.as_str(), rest))
 }
 
-/// A session's record.
-pub fn seal_session(key: &[u8], row: &SessionRow) -> Result<Vec<u8>, BadRecord> {
-    Ok(seal(key, &leave_out(&to_json(row)?, "session", row.session.as_str())?))
+/// A session's record, with the run that it came to be with.
+pub fn seal_session(
+    key: &[u8],
+    row: &SessionRow,
+    first: Option<&RunId>,
+) -> Result<Vec<u8>, BadRecord> {
+    let mut json = leave_out(&to_json(row)?, "session", row.session.as_str())?;
+    if let Some(first) = first {
+        json.pop();
+        json.extend_from_slice(format!(",\"first\":\"{}\"}}", first.stem()).as_bytes());
+    }
+    Ok(seal(key, &json))
 }
 
 /// A session.
-pub fn unseal_session(key: &[u8], record: &[u8]) -> Result<SessionRow, BadRecord> {
+pub fn unseal_session(key: &[u8], record: &[u8]) -> Result<StoredSession, BadRecord> {
     let rest = unseal(key, record)?.strip_prefix(b"{");
     let session = key.get(1..).and_then(|bytes| str::from_utf8(bytes).ok());
     let (Some(rest), Some(session)) = (rest, session) else {

@@ -7,9 +7,8 @@
 //! w deadline since run           runs with open questions    empty
 //! d wake_at run                  due timers                  empty
 //! g run                          going: owes something       empty
-//! o updated_at run               over: what prune may take   empty
 //! s session                      session
-//! t session 00 run               runs of a session           empty
+//! t session 00 run               later runs of a session     empty: the first is in the session
 //! k sha256(owner 00 key)[..16]   idempotency key
 //! f digest                       definition
 //! p run lane                     parcel: what a listener is owed
@@ -44,11 +43,9 @@ pub const WAITING: u8 = b'w';
 pub const DUE: u8 = b'd';
 /// Runs that owe something.
 pub const GOING: u8 = b'g';
-/// Runs that are over.
-pub const OVER: u8 = b'o';
 /// Sessions.
 pub const SESSION: u8 = b's';
-/// Runs of a session.
+/// Runs of a session, all but the one that it came to be with.
 pub const SESSION_RUN: u8 = b't';
 /// Idempotency keys.
 pub const KEY: u8 = b'k';

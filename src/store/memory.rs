@@ -35,7 +35,6 @@ struct State {
     waiting: BTreeSet<(Waiting, RunId)>,
     due: BTreeSet<(Millis, RunId)>,
     going: BTreeSet<RunId>,
-    over: BTreeSet<(Millis, RunId)>,
     definitions: BTreeMap<String, String>,
     parcels: BTreeMap<(RunId, String), Parcel>,
     hooks: BTreeMap<(RunId, String), HookRow>,
@@ -132,9 +131,6 @@ impl State {
         if let Some(at) = places.due {
             set(&mut self.due, (at, run.clone()), present);
         }
-        if let Some(at) = places.over {
-            set(&mut self.over, (at, run.clone()), present);
-        }
         if places.going {
             set(&mut self.going, run.clone(), present);
         }
@@ -155,12 +151,10 @@ impl State {
         }
     }
 
-    /// Whether something still goes on in the run's session.
-    fn is_needed(&self, run: &RunId) -> bool {
-        let head = |run: &RunId| self.runs.get(run).map(|kept| &kept.head);
-        let Some(session) = head(run).map(|head| &head.session) else { return false };
-        let mut heads = self.runs_of(session).filter_map(head);
-        heads.any(|head| !head.status.is_over())
+    /// Whether something still goes on in a session.
+    fn goes_on(&self, session: &SessionId) -> bool {
+        let mut runs = self.runs_of(session).filter_map(|run| self.runs.get(run));
+        runs.any(|kept| !kept.head.status.is_over())
     }
 
     /// The runs of a session, newest first.
@@ -381,9 +375,10 @@ impl Journal for MemoryJournal {
 
     async fn prune(&self, before: Millis, limit: usize) -> Result<usize, Fault> {
         let mut state = self.lock();
-        let over = state.over.iter().take_while(|(at, _)| *at < before);
-        let gone = over.filter(|(_, run)| !state.is_needed(run)).take(limit);
-        let runs: Vec<_> = gone.map(|(_, run)| run.clone()).collect();
+        let heads = state.runs.values().map(|kept| &kept.head);
+        let over = heads.filter(|head| head.status.is_over() && head.updated_at < before);
+        let gone = over.filter(|head| !state.goes_on(&head.session)).take(limit);
+        let runs: Vec<_> = gone.map(|head| head.run.clone()).collect();
         for run in &runs {
             state.forget(run);
         }

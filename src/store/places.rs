@@ -28,8 +28,6 @@ pub(super) struct Places {
     pub(super) due: Option<Millis>,
     /// It owes something to the world.
     pub(super) going: bool,
-    /// It is over, since when.
-    pub(super) over: Option<Millis>,
 }
 
 impl Places {
@@ -42,7 +40,6 @@ impl Places {
             waiting: since.map(|since| Waiting { deadline, since }),
             due: head.wake_at,
             going: head.status == HeadStatus::Running,
-            over: head.status.is_over().then_some(head.updated_at),
         }
     }
 }

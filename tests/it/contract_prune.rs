@@ -1,11 +1,13 @@
 //! Contract: what pruning leaves alone, on every store.
 
 use holdpoint::kernel::Millis;
+use holdpoint::ports::{RunFilter, SessionRow};
 
 use crate::kit::{Bed, Play, WORDS, laws, run_id, session_id, workflow};
 
 laws! {
     pruning_leaves_alone_a_session_in_which_something_goes_on,
+    a_session_has_its_runs_in_order_whichever_it_came_to_be_with,
 }
 
 async fn pruning_leaves_alone_a_session_in_which_something_goes_on(bed: Bed) {
@@ -43,5 +45,45 @@ async fn pruning_leaves_alone_a_session_in_which_something_goes_on(bed: Bed) {
     assert_eq!(journal.prune(Millis(100), 1_000).await.unwrap(), 0, "it waits now");
     moving.finish(&*journal, 90).await;
     assert_eq!(journal.prune(Millis(100), 1_000).await.unwrap(), 101);
+    assert_eq!(journal.verify().await.unwrap().damage, Vec::<String>::new());
+}
+
+async fn a_session_has_its_runs_in_order_whichever_it_came_to_be_with(bed: Bed) {
+    let journal = bed.journal();
+    bed.define().await;
+    for (number, over_at) in [(5, 50), (3, 60), (7, 60), (9, 60)] {
+        let mut play = Play::park(&*journal, number, "s", 10, &workflow(None)).await;
+        play.finish(&*journal, over_at).await;
+    }
+    Play::park(&*journal, 4, "t", 10, &workflow(None)).await;
+    let filter = RunFilter { session: Some(session_id("s")), ..RunFilter::default() };
+    let listed = async || {
+        let (mut runs, mut cursor) = (Vec::new(), None);
+        loop {
+            let page = journal.heads(&filter, cursor.as_deref(), 1).await.unwrap();
+            runs.extend(page.rows.into_iter().map(|head| head.run));
+            cursor = page.next;
+            if cursor.is_none() {
+                return runs;
+            }
+        }
+    };
+    let ids = |numbers: &[u64]| numbers.iter().copied().map(run_id).collect::<Vec<_>>();
+    assert_eq!(listed().await, ids(&[9, 7, 5, 3]));
+    let row = SessionRow {
+        metadata: [("topic".to_owned(), "ships".to_owned())].into(),
+        ..journal.session(&session_id("s")).await.unwrap().unwrap()
+    };
+    journal.put_session(row.clone()).await.unwrap();
+    assert_eq!(listed().await, ids(&[9, 7, 5, 3]), "it is kept as its owner changed it");
+    assert_eq!(journal.verify().await.unwrap().damage, Vec::<String>::new());
+    assert_eq!(journal.prune(Millis(55), 100).await.unwrap(), 1);
+    assert_eq!(listed().await, ids(&[9, 7, 3]));
+    assert_eq!(journal.session(&session_id("s")).await.unwrap(), Some(row));
+    assert_eq!(journal.verify().await.unwrap().damage, Vec::<String>::new());
+    assert_eq!(journal.prune(Millis(65), 2).await.unwrap(), 2);
+    assert_eq!(listed().await.len(), 1);
+    assert_eq!(journal.prune(Millis(65), 2).await.unwrap(), 1);
+    assert_eq!(journal.session(&session_id("s")).await.unwrap(), None);
     assert_eq!(journal.verify().await.unwrap().damage, Vec::<String>::new());
 }

@@ -12,7 +12,7 @@ use holdpoint::kernel::{
     Origin, Purpose, Question, RunId, Speaker, Spent, Started, ToolCall, Trace, Usage,
 };
 use holdpoint::ports::{Head, HeadStatus, KeyRow, SessionRow};
-use holdpoint::store::codec::{self, StoredHead};
+use holdpoint::store::codec::{self, StoredHead, StoredSession};
 use holdpoint::store::keys;
 use serde_json::{Value, json};
 
@@ -373,8 +373,11 @@ fn sessions_and_keys_are_written_as_they_always_were() {
     let session = session_id("ses_golden");
     let row = SessionRow::new(session.clone(), "ann", Millis(7));
     let key = keys::session(&session);
-    let stored = golden("v1-session.bin", &codec::seal_session(&key, &row).unwrap());
-    assert_eq!(codec::unseal_session(&key, &stored), Ok(row));
+    for (name, first) in [("v1-session.bin", None), ("v1-session-first.bin", Some(run()))] {
+        let stored = golden(name, &codec::seal_session(&key, &row, first.as_ref()).unwrap());
+        let known = StoredSession { row: row.clone(), first };
+        assert_eq!(codec::unseal_session(&key, &stored), Ok(known));
+    }
 
     let row = KeyRow { request: "d1".into(), run: run() };
     let key = keys::idempotency("ann", "order 7");
@@ -392,7 +395,6 @@ fn keys_are_laid_out_as_they_always_were() {
         ("question", keys::question(&packed, 258)),
         ("going", keys::going(&packed)),
         ("due", keys::timed(keys::DUE, Millis(258), &packed)),
-        ("over", keys::timed(keys::OVER, Millis(258), &packed)),
         ("session", keys::session(&session)),
         ("session_run", keys::session_run(&session, &packed)),
         ("key", keys::idempotency("ann", "order 7")),

@@ -101,11 +101,11 @@ fn places(
     let Some(packed) = keys::pack(run) else { return Ok(()) };
     let head = &stored.head;
     let places = Places::of(head);
-    let mut expected =
-        vec![keys::session_run(&head.session, &packed), keys::session(&head.session)];
+    let is_first = reader::is_first(view, head)?;
+    let mut expected = vec![keys::session(&head.session)];
+    expected.extend((!is_first).then(|| keys::session_run(&head.session, &packed)));
     expected.extend(places.waiting.map(|place| keys::waiting(place, &packed)));
     expected.extend(places.due.map(|at| keys::timed(keys::DUE, at, &packed)));
-    expected.extend(places.over.map(|at| keys::timed(keys::OVER, at, &packed)));
     expected.extend(places.going.then(|| keys::going(&packed)));
     expected.extend(stored.key.as_ref().map(|key| keys::idempotency(&head.owner, key)));
     for key in expected {
@@ -172,7 +172,7 @@ fn questions(view: View<'_>, audit: &mut Audit) -> Result<(), Fault> {
 
 /// No index names a run that does not belong there.
 fn indexes(view: View<'_>, audit: &mut Audit) -> Result<(), Fault> {
-    for prefix in [keys::WAITING, keys::DUE, keys::GOING, keys::OVER, keys::SESSION_RUN] {
+    for prefix in [keys::WAITING, keys::DUE, keys::GOING, keys::SESSION_RUN] {
         for row in reader::span(view, &[prefix], None) {
             let (key, _) = row?;
             let Some(run) = keys::run_at_end(&key) else {
@@ -197,7 +197,6 @@ fn belongs(key: &[u8], head: &Head) -> bool {
     let expected = match key[0] {
         keys::WAITING => places.waiting.map(|place| keys::waiting(place, &packed)),
         keys::DUE => places.due.map(|at| keys::timed(keys::DUE, at, &packed)),
-        keys::OVER => places.over.map(|at| keys::timed(keys::OVER, at, &packed)),
         keys::GOING => places.going.then(|| keys::going(&packed)),
         _ => Some(keys::session_run(&head.session, &packed)),
     };

@@ -8,13 +8,15 @@ use crate::ports::Fault;
 use crate::store::codec;
 use crate::store::keys;
 use crate::store::sled::reader;
+use crate::store::sled::values;
 use crate::store::sled::view::View;
 
 /// Sessions whose state is kept in mind: a look through many runs meets few of them at a time.
 const SESSIONS_MAX: usize = 10_000;
 
-/// A look through the runs that are over, the longest first. It goes on where it stopped, so that
-/// the many that stay are not looked at again for every few that go.
+/// A look through the runs, the oldest first. It goes on where it stopped, so that the many that stay
+/// are not looked at again for every few that go. There is no index of what is over: every run would
+/// be written there once, for what is asked once a month.
 #[derive(Debug, Default)]
 pub(super) struct Bygone {
     after: Option<Vec<u8>>,
@@ -30,23 +32,24 @@ impl Bygone {
         limit: usize,
     ) -> Result<Vec<RunId>, Fault> {
         let mut runs = Vec::new();
-        for row in reader::span(view, &[keys::OVER], self.after.clone()) {
-            let (key, _) = row?;
-            let (at, run) = keys::read_timed(&key).ok_or_else(reader::no_run)?;
-            if at >= before || runs.len() >= limit {
+        for row in reader::span(view, &[keys::HEAD], self.after.clone()) {
+            if runs.len() >= limit {
                 break;
             }
+            let (key, place) = row?;
+            let record = values::join(&key, place, |piece| view.get(piece))?;
+            let head = codec::unseal_head(&key, &record)?.head;
             self.after = Some(key.to_vec());
-            if !self.is_needed(view, &run)? {
-                runs.push(run);
+            let is_bygone = head.status.is_over() && head.updated_at < before;
+            if is_bygone && !self.goes_on(view, head.session)? {
+                runs.push(head.run);
             }
         }
         Ok(runs)
     }
 
-    /// Whether something goes on in the run's session.
-    fn is_needed(&mut self, view: View<'_>, run: &RunId) -> Result<bool, Fault> {
-        let Some((session, _)) = state_of(view, run)? else { return Ok(false) };
+    /// Whether something goes on in a session.
+    fn goes_on(&mut self, view: View<'_>, session: SessionId) -> Result<bool, Fault> {
         if let Some(known) = self.goes_on.get(&session) {
             return Ok(*known);
         }
@@ -61,19 +64,13 @@ impl Bygone {
 
 fn goes_on(view: View<'_>, session: &SessionId) -> Result<bool, Fault> {
     // The newest first: if any of them goes on, it is most likely among these.
-    for row in reader::span_below(view, &keys::session_runs(session), None) {
-        let run = reader::run_of(row)?;
-        if state_of(view, &run)?.is_some_and(|(_, is_over)| !is_over) {
+    for run in reader::runs_of(view, session, None)? {
+        let Some(key) = keys::pack(&run?).map(|packed| keys::head(&packed)) else { continue };
+        let Some(record) = reader::record(view, &key)? else { continue };
+        // Its questions, which may lie apart, are not read.
+        if !codec::unseal_head(&key, &record)?.head.status.is_over() {
             return Ok(true);
         }
     }
     Ok(false)
-}
-
-/// A run's session, and whether it is over; its questions, which may lie apart, are not read.
-fn state_of(view: View<'_>, run: &RunId) -> Result<Option<(SessionId, bool)>, Fault> {
-    let Some(key) = keys::pack(run).map(|packed| keys::head(&packed)) else { return Ok(None) };
-    let Some(record) = reader::record(view, &key)? else { return Ok(None) };
-    let head = codec::unseal_head(&key, &record)?.head;
-    Ok(Some((head.session, head.status.is_over())))
 }

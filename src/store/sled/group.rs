@@ -5,9 +5,9 @@ use std::collections::HashMap;
 
 use ::sled::IVec;
 
-use crate::kernel::{Millis, RunId, Version};
+use crate::kernel::{Millis, RunId, SessionId, Version};
 use crate::ports::{AppendError, Fault, KeyRow, Parcel, SessionRow, Settlement};
-use crate::store::codec::{self, StoredHead};
+use crate::store::codec::{self, StoredHead, StoredSession};
 use crate::store::keys::{self, Packed};
 use crate::store::leases::Leases;
 use crate::store::parcels;
@@ -105,7 +105,7 @@ impl<'a> Group<'a> {
             self.put(sealed, None);
             text
         });
-        if append.expected == 0 {
+        if append.expected == 0 && !is_new_session {
             self.mark(std::mem::take(&mut append.session_run), true);
         }
         for hook in append.hooks.drain(..) {
@@ -221,14 +221,16 @@ impl<'a> Group<'a> {
 
     /// Keeps a session as it now is, if it is nobody else's.
     pub(super) fn seat(&mut self, row: &SessionRow, sealed: &Sealed) -> Result<(), AppendError> {
-        let place = self.place(&sealed.key)?;
-        if let Some(known) = self.value(&sealed.key)? {
-            let known = codec::unseal_session(&sealed.key, &known).map_err(Fault::from)?;
-            if known.owner != row.owner {
-                return Err(AppendError::SessionTaken);
-            }
+        let Some(known) = self.session(&sealed.key)? else {
+            self.put(sealed.clone(), None);
+            return Ok(());
+        };
+        if known.row.owner != row.owner {
+            return Err(AppendError::SessionTaken);
         }
-        self.put(sealed.clone(), place.as_deref());
+        let (key, place) = (sealed.key.clone(), self.place(&sealed.key)?);
+        let record = codec::seal_session(&key, row, known.first.as_ref()).map_err(Fault::from)?;
+        self.put(Sealed { key, record }, place.as_deref());
         Ok(())
     }
 
@@ -272,17 +274,24 @@ impl<'a> Group<'a> {
         if let Some(key) = &stored.key {
             self.remove(keys::idempotency(&stored.head.owner, key))?;
         }
+        self.writes.extend(values::clear(head_key, &place));
         self.mark(keys::session_run(&stored.head.session, &packed), false);
-        if !self.has_runs(&keys::session_runs(&stored.head.session))? {
+        if !self.has_runs(&stored.head.session)? {
             self.remove(keys::session(&stored.head.session))?;
         }
-        self.writes.extend(values::clear(head_key, &place));
         Ok(())
     }
 
     /// Whether any run is left in a session.
-    fn has_runs(&self, session_runs: &[u8]) -> Result<bool, Fault> {
-        for row in reader::span(self.view, session_runs, None) {
+    fn has_runs(&self, session: &SessionId) -> Result<bool, Fault> {
+        let known = self.session(&keys::session(session))?;
+        let first = known.and_then(|known| keys::pack(&known.first?));
+        if let Some(first) = first
+            && self.place(&keys::head(&first))?.is_some()
+        {
+            return Ok(true);
+        }
+        for row in reader::span(self.view, &keys::session_runs(session), None) {
             let (key, _) = row?;
             if !matches!(self.writes.get(key.as_ref()), Some(None)) {
                 return Ok(true);
@@ -294,9 +303,16 @@ impl<'a> Group<'a> {
     /// Whether the append brings a session that is not there yet.
     fn check_session(&self, append: &Prepared) -> Result<bool, AppendError> {
         let Some((row, sealed)) = &append.session else { return Ok(false) };
-        let Some(known) = self.value(&sealed.key)? else { return Ok(true) };
-        let known = codec::unseal_session(&sealed.key, &known).map_err(Fault::from)?;
-        if known.owner == row.owner { Ok(false) } else { Err(AppendError::SessionTaken) }
+        let Some(known) = self.session(&sealed.key)? else { return Ok(true) };
+        if known.row.owner == row.owner { Ok(false) } else { Err(AppendError::SessionTaken) }
+    }
+
+    /// A session, with this group's writes made.
+    fn session(&self, key: &[u8]) -> Result<Option<StoredSession>, Fault> {
+        match self.value(key)? {
+            Some(record) => Ok(Some(codec::unseal_session(key, &record)?)),
+            None => Ok(None),
+        }
     }
 
     fn check_key(&self, append: &Prepared) -> Result<(), AppendError> {
@@ -313,9 +329,6 @@ impl<'a> Group<'a> {
         }
         if let Some(at) = places.due {
             self.mark(keys::timed(keys::DUE, at, run), present);
-        }
-        if let Some(at) = places.over {
-            self.mark(keys::timed(keys::OVER, at, run), present);
         }
         if places.going {
             self.mark(keys::going(run), present);

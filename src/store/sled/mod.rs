@@ -247,7 +247,7 @@ impl Journal for SledJournal {
 
     async fn put_session(&self, row: SessionRow) -> Result<(), AppendError> {
         let key = keys::session(&row.session);
-        let record = codec::seal_session(&key, &row).map_err(Fault::from)?;
+        let record = codec::seal_session(&key, &row, None).map_err(Fault::from)?;
         values::check(record.len())?;
         self.order(|reply| Job::Seat(row, Sealed { key, record }, reply)).await?
     }

@@ -26,7 +26,7 @@ pub(super) struct Prepared {
     /// The questions that are too many for it.
     pub(super) apart: Apart,
     pub(super) places: Places,
-    /// The run's place in its session.
+    /// The run's place in its session, unless the session comes to be with it.
     pub(super) session_run: Vec<u8>,
     pub(super) session: Option<(SessionRow, Sealed)>,
     pub(super) key: Option<(String, Sealed)>,
@@ -56,7 +56,9 @@ impl Prepared {
         values::check(record.len())?;
         let session = session.map(|row| {
             let key = keys::session(&row.session);
-            let record = codec::seal_session(&key, &row)?;
+            // Should it be there already, it is not written, and the run gets a place of its own.
+            let first = (expected == 0).then_some(&run);
+            let record = codec::seal_session(&key, &row, first)?;
             Ok::<_, Fault>((row, Sealed { key, record }))
         });
         let key = key.map(|(text, row)| {

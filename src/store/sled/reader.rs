@@ -7,8 +7,8 @@ use ::sled::IVec;
 
 use crate::kernel::{Millis, Recorded, RunId, SessionId, Version};
 use crate::ports::{Fault, Head, HookRow, KeyRow, Page, Parcel, RunFilter, SessionRow};
-use crate::store::codec::{self, StoredHead};
-use crate::store::keys;
+use crate::store::codec::{self, StoredHead, StoredSession};
+use crate::store::keys::{self, Packed};
 use crate::store::places::{self, Places, Waiting};
 use crate::store::sled::values;
 use crate::store::sled::view::{Row, View};
@@ -132,29 +132,60 @@ pub(super) fn heads(
 ) -> Result<Page<Head>, Fault> {
     let read = |cursor: &str| RunId::parse(cursor).ok().and_then(|run| keys::pack(&run));
     let Some(cursor) = places::optional(cursor, read) else { return Ok(places::nothing()) };
-    let rows = match &filter.session {
-        Some(session) => span_below(
-            view,
-            &keys::session_runs(session),
-            cursor.map(|run| keys::session_run(session, &run)),
-        ),
-        None => span_below(view, &[keys::HEAD], cursor.map(|run| keys::head(&run))),
-    };
-    let rows = rows.map(|row| {
-        let run = run_of(row)?;
+    let look = |run: Result<RunId, Fault>| {
+        let run = run?;
         let head = head(view, &run)?.filter(|head| places::matches(filter, head));
         Ok((run.to_string(), head))
-    });
-    places::page(rows, limit)
+    };
+    if let Some(session) = &filter.session {
+        return places::page(runs_of(view, session, cursor)?.map(look), limit);
+    }
+    let rows = span_below(view, &[keys::HEAD], cursor.map(|run| keys::head(&run)));
+    places::page(rows.map(run_of).map(look), limit)
 }
 
-/// A session.
-pub(super) fn session(view: View<'_>, session: &SessionId) -> Result<Option<SessionRow>, Fault> {
+/// The runs of a session, newest first, below the run `before` if one is given.
+pub(super) fn runs_of<'a>(
+    view: View<'a>,
+    session: &SessionId,
+    before: Option<Packed>,
+) -> Result<impl Iterator<Item = Result<RunId, Fault>> + use<'a>, Fault> {
+    let known = stored_session(view, session)?.and_then(|known| keys::pack(&known.first?));
+    // It may have been forgotten before the others.
+    let mut first = match known.filter(|first| before.is_none_or(|before| *first < before)) {
+        Some(first) if view.has(&keys::head(&first))? => keys::unpack(&first),
+        Some(_) | None => None,
+    };
+    let before = before.map(|run| keys::session_run(session, &run));
+    let mut later = span_below(view, &keys::session_runs(session), before).map(run_of).peekable();
+    Ok(std::iter::from_fn(move || match later.peek() {
+        // Whoever brings runs from elsewhere may bring older ones later.
+        Some(Ok(run)) if first.as_ref().is_some_and(|first| first > run) => first.take().map(Ok),
+        Some(_) => later.next(),
+        None => first.take().map(Ok),
+    }))
+}
+
+/// Whether a run's session came to be with it. A session that cannot be read is told elsewhere.
+pub(super) fn is_first(view: View<'_>, head: &Head) -> Result<bool, Fault> {
+    match stored_session(view, &head.session) {
+        Ok(known) => Ok(known.is_some_and(|known| known.first.as_ref() == Some(&head.run))),
+        Err(Fault::Corrupt(_)) => Ok(true),
+        Err(fault) => Err(fault),
+    }
+}
+
+fn stored_session(view: View<'_>, session: &SessionId) -> Result<Option<StoredSession>, Fault> {
     let key = keys::session(session);
     match record(view, &key)? {
         Some(record) => Ok(Some(codec::unseal_session(&key, &record)?)),
         None => Ok(None),
     }
+}
+
+/// A session.
+pub(super) fn session(view: View<'_>, session: &SessionId) -> Result<Option<SessionRow>, Fault> {
+    Ok(stored_session(view, session)?.map(|known| known.row))
 }
 
 /// Sessions, by their ids downwards.
@@ -170,7 +201,7 @@ pub(super) fn sessions(
     let rows = span_below(view, &[keys::SESSION], below).map(|row| {
         let (key, place) = row?;
         let record = values::join(&key, place, |piece| view.get(piece))?;
-        let row = codec::unseal_session(&key, &record)?;
+        let row = codec::unseal_session(&key, &record)?.row;
         let is_wanted = owner.is_none_or(|owner| row.owner == owner);
         Ok((row.session.to_string(), is_wanted.then_some(row)))
     });
