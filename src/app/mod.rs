@@ -15,6 +15,7 @@ mod patience;
 mod run;
 mod server;
 pub mod telemetry;
+mod together;
 mod world;
 
 use std::net::SocketAddr;

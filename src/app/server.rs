@@ -21,6 +21,7 @@ use crate::api::{Doorkeeper, MESSAGE_BYTES_MAX, host, pages};
 use crate::app::AppError;
 use crate::app::front::Front;
 use crate::app::patience::Patient;
+use crate::app::together::Together;
 use crate::engine::Engine;
 use crate::wire::DESCRIPTORS;
 use crate::wire::lf::a2a_service_server::A2aServiceServer;
@@ -116,8 +117,8 @@ pub(super) async fn serve(
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "connection without TCP_NODELAY");
         }
-        let connection =
-            connections.connection(Patient::new(stream, WRITE_PATIENCE), front.clone());
+        let connection = connections
+            .connection(Together::new(Patient::new(stream, WRITE_PATIENCE)), front.clone());
         tokio::spawn(async move {
             connection.await;
             drop(permit);
