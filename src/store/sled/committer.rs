@@ -116,6 +116,11 @@ impl Committer {
                 Job::Append(..) | Job::Define(..) | Job::Seat(..) | Job::Errand(..) => {
                     jobs.push(job);
                     left = gather(&mut queue, &mut jobs);
+                    if jobs.len() > 1 && left.is_none() {
+                        // Where there are several, more are about to come: one sync for all of them.
+                        std::thread::yield_now();
+                        left = gather(&mut queue, &mut jobs);
+                    }
                     self.commit_jobs(&mut jobs);
                 }
                 Job::Prune { before, limit, reply } => tell(reply, self.prune(before, limit)),
