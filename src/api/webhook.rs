@@ -66,7 +66,7 @@ pub fn body(run: &Run, version: Version, at: Millis, event: &Event) -> Value {
     let id = |ordinal: u32| RequestId { run: run.id.clone(), ordinal }.to_string();
     match event {
         Event::Asked(question) => {
-            let kept = run.questions.get(&question.ordinal).map_or(question, |kept| kept);
+            let kept = run.questions.get(&question.ordinal).map_or(&**question, |kept| kept);
             body["request"] = request(run, kept);
         }
         Event::Reminded { ordinal, .. } | Event::Escalated { ordinal, .. } => {

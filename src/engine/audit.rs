@@ -164,7 +164,7 @@ fn entry(head: &Head, recorded: &Recorded, open: &mut Open) -> Option<AuditEntry
             entry.value = Some(started.input.clone());
         }
         Event::Asked(question) => {
-            let question = Question { asked_at: recorded.at, ..question.clone() };
+            let question = Question { asked_at: recorded.at, ..(**question).clone() };
             questions.insert(question.ordinal, question.clone());
             entry.action = "asked";
             entry.question = Some(question);

@@ -16,6 +16,9 @@ use crate::ports::{HookRow, Lease};
 
 /// Runs kept in memory after their last use: a conversation that goes on is usually answered soon.
 const CELLS_MAX: usize = 1024;
+/// Those of them that are over: few are asked for again, and what is cleared away soon is cleared away
+/// at half the cost.
+const CELLS_OVER_MAX: usize = 64;
 /// The conversations of those runs: a few that are huge may not fill the memory.
 const CELLS_BYTES_MAX: usize = 128 << 20;
 /// Events kept for watchers that are nearly up to date; others read the journal.
@@ -211,7 +214,9 @@ pub(super) struct Cells {
 #[derive(Debug, Default)]
 struct Set {
     cells: HashMap<RunId, Entry>,
-    order: BTreeMap<u64, Arc<Cell>>,
+    /// Those that may go on, and those that are over, by their age.
+    living: BTreeMap<u64, Arc<Cell>>,
+    over: BTreeMap<u64, Arc<Cell>>,
     ticket: u64,
     bytes: usize,
 }
@@ -223,6 +228,7 @@ struct Entry {
     stamp: u64,
     /// What its conversation weighs.
     bytes: usize,
+    is_over: bool,
 }
 
 impl Cells {
@@ -232,16 +238,17 @@ impl Cells {
         set.ticket += 1;
         let ticket = set.ticket;
         if let Some(entry) = set.cells.get_mut(id) {
-            let (cell, old) =
-                (Arc::clone(&entry.cell), std::mem::replace(&mut entry.stamp, ticket));
-            set.order.remove(&old);
-            set.order.insert(ticket, Arc::clone(&cell));
+            let (cell, is_over) = (Arc::clone(&entry.cell), entry.is_over);
+            let old = std::mem::replace(&mut entry.stamp, ticket);
+            let order = set.order(is_over);
+            order.remove(&old);
+            order.insert(ticket, Arc::clone(&cell));
             return cell;
         }
         let cell = Arc::new(Cell::new(id.clone()));
-        let entry = Entry { cell: Arc::clone(&cell), stamp: ticket, bytes: 0 };
+        let entry = Entry { cell: Arc::clone(&cell), stamp: ticket, bytes: 0, is_over: false };
         set.cells.insert(id.clone(), entry);
-        set.order.insert(ticket, Arc::clone(&cell));
+        set.living.insert(ticket, Arc::clone(&cell));
         let gone = set.evict();
         drop(set);
         // A run is a heap of small things: nobody waits while it is cleared away.
@@ -255,12 +262,19 @@ impl Cells {
         set.cells.get(id).map(|entry| Arc::clone(&entry.cell))
     }
 
-    /// Notes what a run's conversation weighs now.
-    pub(super) fn weigh(&self, id: &RunId, bytes: usize) {
+    /// Notes what a run's conversation weighs now, and whether it is over.
+    pub(super) fn weigh(&self, id: &RunId, bytes: usize, is_over: bool) {
         let mut set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(entry) = set.cells.get_mut(id) else { return };
         let before = std::mem::replace(&mut entry.bytes, bytes);
+        let was_over = std::mem::replace(&mut entry.is_over, is_over);
+        let stamp = entry.stamp;
         set.bytes = (set.bytes + bytes).saturating_sub(before);
+        if was_over != is_over
+            && let Some(cell) = set.order(was_over).remove(&stamp)
+        {
+            set.order(is_over).insert(stamp, cell);
+        }
         let gone = set.evict();
         drop(set);
         drop(gone);
@@ -278,9 +292,13 @@ impl Cells {
 }
 
 impl Set {
+    fn order(&mut self, is_over: bool) -> &mut BTreeMap<u64, Arc<Cell>> {
+        if is_over { &mut self.over } else { &mut self.living }
+    }
+
     fn remove(&mut self, id: &RunId) {
         if let Some(entry) = self.cells.remove(id) {
-            self.order.remove(&entry.stamp);
+            self.order(entry.is_over).remove(&entry.stamp);
             self.bytes = self.bytes.saturating_sub(entry.bytes);
         }
     }
@@ -288,14 +306,56 @@ impl Set {
     /// Takes out the oldest cells that nobody holds: a cell with work or a watcher is held by it.
     fn evict(&mut self) -> Vec<Arc<Cell>> {
         let mut gone = Vec::new();
-        while self.cells.len() > CELLS_MAX || self.bytes > CELLS_BYTES_MAX {
-            let is_free = |cell: &&Arc<Cell>| Arc::strong_count(cell) == HOLDS_OF_OURS;
-            let Some(free) = self.order.values().take(EVICT_LOOK).find(is_free).cloned() else {
+        loop {
+            let is_full = self.cells.len() > CELLS_MAX || self.bytes > CELLS_BYTES_MAX;
+            if !is_full && self.over.len() <= CELLS_OVER_MAX {
                 return gone;
-            };
+            }
+            let is_free = |cell: &&Arc<Cell>| Arc::strong_count(cell) == HOLDS_OF_OURS;
+            let living = self.living.values().take(if is_full { EVICT_LOOK } else { 0 });
+            let oldest = self.over.values().take(EVICT_LOOK).chain(living);
+            let Some(free) = oldest.into_iter().find(is_free).cloned() else { return gone };
             self.remove(&free.id);
             gone.push(free);
         }
-        gone
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(number: usize) -> RunId {
+        RunId::fresh(&format!("{number:026}"))
+    }
+
+    #[test]
+    fn of_runs_that_are_over_the_last_few_stay_and_those_that_go_on_all_do() {
+        let cells = Cells::default();
+        let held = cells.get(&id(0));
+        cells.weigh(&id(0), 1, true);
+        for number in 1..=CELLS_OVER_MAX + 10 {
+            drop(cells.get(&id(number)));
+            drop(cells.get(&id(1_000 + number)));
+            cells.weigh(&id(number), 1, true);
+        }
+        assert_eq!(cells.count(), CELLS_OVER_MAX + CELLS_OVER_MAX + 10);
+        assert!(Arc::ptr_eq(&held, &cells.get(&id(0))), "somebody holds it");
+        assert!(cells.peek(&id(11)).is_none() && cells.peek(&id(12)).is_some());
+        assert!(cells.peek(&id(1_001)).is_some());
+    }
+
+    #[test]
+    fn where_it_is_full_those_that_are_over_leave_first() {
+        let cells = Cells::default();
+        for number in 0..CELLS_MAX {
+            drop(cells.get(&id(number)));
+        }
+        cells.weigh(&id(700), 1, true);
+        drop(cells.get(&id(CELLS_MAX)));
+        assert!(cells.peek(&id(700)).is_none() && cells.peek(&id(0)).is_some());
+        drop(cells.get(&id(CELLS_MAX + 1)));
+        assert!(cells.peek(&id(0)).is_none() && cells.peek(&id(1)).is_some());
+        assert_eq!(cells.count(), CELLS_MAX);
     }
 }

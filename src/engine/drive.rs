@@ -4,7 +4,7 @@
 //! command costs one durable write; an attempt that touches the world is begun only after its
 //! intent is durable (E2).
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use tokio::sync::MutexGuard;
 
@@ -23,6 +23,10 @@ use crate::ports::{Append, AppendError, Fault, Head, HookRow, KeyRow, SessionRow
 const READ_EVENTS: usize = 1024;
 /// Events gathered before an append; a workflow that never waits is made durable in pieces.
 const GATHER_EVENTS: usize = 256;
+
+/// Counted with every append, and looked up once.
+static EVENTS: LazyLock<metrics::Counter> =
+    LazyLock::new(|| metrics::counter!("holdpoint_events_total"));
 
 /// What goes with an append beside the events.
 #[derive(Debug, Default)]
@@ -271,10 +275,10 @@ impl Engine {
 
     /// Everybody who listens hears of it now that it is durable (E1).
     fn told(&self, cell: &Cell, hot: &Hot, batch: Vec<crate::engine::Published>) {
-        metrics::counter!("holdpoint_events_total").increment(batch.len() as u64);
+        EVENTS.increment(batch.len() as u64);
         self.tell_inbox(&hot.run, &batch);
         cell.publish(&hot.run, batch);
-        self.inner.cells.weigh(&cell.id, hot.run.bytes_in_all());
+        self.inner.cells.weigh(&cell.id, hot.run.bytes_in_all(), hot.run.status.is_over());
         if let Some(at) = hot.run.wake_at() {
             self.wake_at(at);
         }

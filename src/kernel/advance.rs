@@ -64,7 +64,7 @@ pub fn start(
         return Err(refusal.into());
     }
     let mut run = begin(id, workflow, &started, now).remembering(earlier);
-    let mut events = vec![Event::Started(started)];
+    let mut events = vec![Event::Started(Box::new(started))];
     settle(&mut run, now, &mut events)?;
     Ok((run, events))
 }
@@ -120,7 +120,7 @@ fn advance(run: &Run, now: Millis) -> Vec<Event> {
     match budget::verdict(run, now) {
         Some(Verdict::Fail(failure)) => return vec![Event::Failed(failure)],
         Some(Verdict::Ask(draft)) => {
-            return vec![Event::Asked(reply::ask(*draft, run.endings.len() + 1, now))];
+            return vec![Event::Asked(Box::new(reply::ask(*draft, run.endings.len() + 1, now)))];
         }
         Some(Verdict::Rest) => return vec![Event::CheckpointSaved, Event::Parked],
         None => {}
@@ -222,7 +222,7 @@ fn moved(run: &Run, now: Millis) -> Vec<Event> {
             vec![Event::StepStarted { turn, step, agent, attempt: 1, purpose, prompt, judges }]
         }
         Move::Ask(draft) => {
-            vec![Event::Asked(reply::ask(*draft, run.endings.len() + 1, now))]
+            vec![Event::Asked(Box::new(reply::ask(*draft, run.endings.len() + 1, now)))]
         }
         Move::Finish(value) => vec![Event::Output { value }, Event::Completed],
         Move::Fail(failure) => vec![Event::Failed(failure)],

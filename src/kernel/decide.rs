@@ -212,7 +212,7 @@ fn tool_returned(
             let ordinal = u32::try_from(run.endings.len()).unwrap_or(u32::MAX).saturating_add(1);
             let (tool, what) = (&open.call.tool, &fault.failure.message);
             let why = format!("The call of `{tool}` was cut off: {what}.");
-            return Ok(vec![Event::Asked(lost_outcome(turn, open, ordinal, &why))]);
+            return Ok(vec![Event::Asked(Box::new(lost_outcome(turn, open, ordinal, &why)))]);
         }
         Err(fault) => (wrong(&fault.failure.code, &fault.failure.message), true),
     };
@@ -268,7 +268,7 @@ fn recover(run: &Run, now: Millis) -> Vec<Event> {
             }
             ordinal += 1;
             let why = format!("The server stopped while `{}` was being called.", open.call.tool);
-            events.push(Event::Asked(lost_outcome(turn, open, ordinal, &why)));
+            events.push(Event::Asked(Box::new(lost_outcome(turn, open, ordinal, &why))));
         }
     }
     events

@@ -131,7 +131,7 @@ pub enum Closing {
 #[serde(rename_all = "snake_case")]
 pub enum Event {
     /// The run came to be.
-    Started(Started),
+    Started(Box<Started>),
     /// An attempt of a step was begun: the intent, recorded before the deed.
     StepStarted {
         /// Which of the run's turns, counted from 1.
@@ -238,7 +238,7 @@ pub enum Event {
         interrupted: bool,
     },
     /// A person is asked.
-    Asked(Question),
+    Asked(Box<Question>),
     /// A person answered. Once (K2).
     Answered {
         /// Which question.

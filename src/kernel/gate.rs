@@ -93,7 +93,7 @@ pub(super) fn passed(run: &Run, wish: Wish<'_>, next: Next, now: Millis) -> Even
             .filter(|gate| concerns(gate, &call.tool, tool) && !is_granted(gate, run, call, now))
             .collect();
         if let Some(draft) = question(run, wish, tool, &gates) {
-            return Event::Asked(reply::ask(draft, next.question, now));
+            return Event::Asked(Box::new(reply::ask(draft, next.question, now)));
         }
         if let Some(judge) = gates.iter().find_map(|gate| unheard(gate, wish.judged)) {
             return judging::begins(judge, wish, next.turn, now);

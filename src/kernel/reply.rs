@@ -234,7 +234,7 @@ fn called(
     if call.tool == ASK_TOOL && agent.is_some_and(|agent| agent.human_input.enabled) {
         let patience = agent.map(|agent| agent.human_input.patience.clone()).unwrap_or_default();
         return match asked_by_call(turn, call, patience) {
-            Ok(draft) => Event::Asked(ask(draft, next.question, now)),
+            Ok(draft) => Event::Asked(Box::new(ask(draft, next.question, now))),
             Err(wrong) => told(turn, call, &wrong),
         };
     }

@@ -141,7 +141,7 @@ pub fn unseal_events(
 /// A head's JSON, without its run. Made by the caller; the committer, of which there is one, only
 /// adds what it alone knows.
 pub fn head_json(head: &Head) -> Result<Vec<u8>, BadRecord> {
-    leave_out(&to_json(head)?, "run", head.run.as_str())
+    leave_out(to_json(head)?, "run", head.run.as_str())
 }
 
 /// A head's record around its JSON.
@@ -185,7 +185,7 @@ pub fn seal_session(
     row: &SessionRow,
     first: Option<&RunId>,
 ) -> Result<Vec<u8>, BadRecord> {
-    let mut json = leave_out(&to_json(row)?, "session", row.session.as_str())?;
+    let mut json = leave_out(to_json(row)?, "session", row.session.as_str())?;
     if let Some(first) = first {
         json.pop();
         json.extend_from_slice(format!(",\"first\":\"{}\"}}", first.stem()).as_bytes());
@@ -204,18 +204,32 @@ pub fn unseal_session(key: &[u8], record: &[u8]) -> Result<StoredSession, BadRec
 }
 
 /// Takes the first field out of an object.
-fn leave_out(json: &[u8], field: &str, id: &str) -> Result<Vec<u8>, BadRecord> {
+fn leave_out(mut json: Vec<u8>, field: &str, id: &str) -> Result<Vec<u8>, BadRecord> {
     let first = put_back(b"{", field, id, b"");
-    match json.strip_prefix(first.as_slice()) {
-        Some(rest) => Ok([b"{", rest].concat()),
-        None => Err(BadRecord::Payload(format!("`{field}` does not come first"))),
+    if json.starts_with(&first) {
+        json.drain(1..first.len());
+        return Ok(json);
     }
+    Err(BadRecord::Payload(format!("`{field}` does not come first")))
 }
 
 /// Puts it back in again.
 fn put_back(opening: &[u8], field: &str, id: &str, rest: &[u8]) -> Vec<u8> {
-    let id = serde_json::Value::from(id);
-    [opening, format!("\"{field}\":{id},").as_bytes(), rest].concat()
+    let mut json = Vec::with_capacity(opening.len() + field.len() + id.len() + rest.len() + 8);
+    json.extend_from_slice(opening);
+    for part in ["\"", field, "\":"] {
+        json.extend_from_slice(part.as_bytes());
+    }
+    if id.bytes().any(|byte| matches!(byte, b'"' | b'\\')) {
+        json.extend_from_slice(serde_json::Value::from(id).to_string().as_bytes());
+    } else {
+        for part in ["\"", id, "\""] {
+            json.extend_from_slice(part.as_bytes());
+        }
+    }
+    json.push(b',');
+    json.extend_from_slice(rest);
+    json
 }
 
 /// Any record with a JSON payload.

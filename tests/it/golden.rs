@@ -123,8 +123,12 @@ fn events() -> Vec<Event> {
     let usage = Usage { input_tokens: 5, output_tokens: 7 };
     let plain = Message::text(Speaker::User, "", "Hello.");
     vec![
-        Event::Started(started()),
-        Event::Started(Started { metadata: BTreeMap::new(), forked_from: None, ..started() }),
+        Event::Started(Box::new(started())),
+        Event::Started(Box::new(Started {
+            metadata: BTreeMap::new(),
+            forked_from: None,
+            ..started()
+        })),
         Event::StepStarted {
             turn: 1,
             step: "look".into(),
@@ -171,8 +175,8 @@ fn events() -> Vec<Event> {
             retry_at: None,
             interrupted: false,
         },
-        Event::Asked(question()),
-        Event::Asked(plain_question()),
+        Event::Asked(Box::new(question())),
+        Event::Asked(Box::new(plain_question())),
         answered(2, "cli", "k", None),
         Event::Closed { ordinal: 3, closing: Closing::Passed, by: "timer".into() },
         Event::Revoked { tool: "pay".into(), by: "ann".into() },
@@ -217,8 +221,14 @@ fn graph_events() -> Vec<Event> {
         Event::Signalled { name: "ready".into(), value: json!(7), by: "ann".into() },
         Event::Signalled { name: "ready".into(), value: Value::Null, by: "ann".into() },
         Event::Closed { ordinal: 3, closing: Closing::Moot, by: String::new() },
-        Event::Asked(Question { origin: Origin::Phase(Point::Before), ..plain_question() }),
-        Event::Asked(Question { origin: Origin::Phase(Point::Review), ..plain_question() }),
+        Event::Asked(Box::new(Question {
+            origin: Origin::Phase(Point::Before),
+            ..plain_question()
+        })),
+        Event::Asked(Box::new(Question {
+            origin: Origin::Phase(Point::Review),
+            ..plain_question()
+        })),
     ]
 }
 
@@ -237,7 +247,7 @@ fn what_a_caller_went_on_from_is_written_as_it_always_was() {
     let key = keys::entry(&keys::pack(&run()).unwrap(), 1);
     let from = Some("resp_01k9zq3v7m8n4p5r6s7t8v9w0x-000000".to_owned());
     let events = vec![
-        Event::Started(Started { from: from.clone(), ..started() }),
+        Event::Started(Box::new(Started { from: from.clone(), ..started() })),
         answered(1, "http", "", from),
     ];
     let record = codec::seal_events(&key, Millis(1_700_000_000_000), &events).unwrap();
@@ -251,8 +261,8 @@ fn what_a_run_follows_is_written_as_it_always_was() {
     let key = keys::entry(&keys::pack(&run()).unwrap(), 1);
     let follows = |also, messages| Some(Box::new(Follows { run: run(), also, messages }));
     let events = vec![
-        Event::Started(Started { follows: follows(vec![run()], 12), ..started() }),
-        Event::Started(Started { follows: follows(Vec::new(), 0), ..started() }),
+        Event::Started(Box::new(Started { follows: follows(vec![run()], 12), ..started() })),
+        Event::Started(Box::new(Started { follows: follows(Vec::new(), 0), ..started() })),
     ];
     let record = codec::seal_events(&key, Millis(1_700_000_000_000), &events).unwrap();
     let stored = golden("v1-entry-follows.bin", &record);
@@ -267,7 +277,7 @@ fn a_trace_and_a_summary_are_written_as_they_always_were() {
     let said = Message::text(Speaker::Assistant, "scribe", "Summary of what was said before:\nx");
     let summary = Message { replaces: Some(3), ..said.to(Audience::Only("planner".into())) };
     let events = vec![
-        Event::Started(Started { trace: Some(trace), ..started() }),
+        Event::Started(Box::new(Started { trace: Some(trace), ..started() })),
         Event::MessageAdded { turn: Some(2), message: summary, usage: Usage::default() },
     ];
     let key = keys::entry(&keys::pack(&run()).unwrap(), 1);

@@ -74,15 +74,15 @@ fn checkpoint_of(run: &Run, id: &RunId, checkpoint: &str) -> Result<Version, Ref
 /// A fork's journal begins as the old one did, but under its own name.
 fn refounded(event: Event, session: &SessionId, who: &Principal, from: (&RunId, Version)) -> Event {
     if let Event::Started(started) = event {
-        return Event::Started(Started {
+        return Event::Started(Box::new(Started {
             session: session.clone(),
             owner: who.id.clone(),
             door: who.door.into(),
             forked_from: Some((from.0.clone(), from.1 - 1)),
             trace: trace::current(),
             from: who.from.clone(),
-            ..started
-        });
+            ..*started
+        }));
     }
     event
 }

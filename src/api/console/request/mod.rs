@@ -171,7 +171,7 @@ fn asked(run: &Run, journal: &[Recorded], ordinal: u32) -> Option<Arc<Question>>
     let kept = folded.and_then(|mut folded| folded.questions.remove(&ordinal));
     let recorded = journal.get(index)?;
     let Event::Asked(question) = &recorded.event else { return None };
-    let alone = || Question { asked_at: recorded.at, ..question.clone() };
+    let alone = || Question { asked_at: recorded.at, ..(**question).clone() };
     Some(kept.unwrap_or_else(|| Arc::new(alone())))
 }
 
