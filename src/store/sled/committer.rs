@@ -12,8 +12,7 @@
 //! - **J2** sled's `flush` ends in `sync_file_range`, which survives no power cut; `fdatasync` does.
 //! - **E7** A failed write is never tried again: the store has failed, and says so to everyone.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -23,6 +22,7 @@ use crate::ports::{AppendError, Fault, SessionRow};
 use crate::store::leases::Leases;
 use crate::store::sled::bygone::Bygone;
 use crate::store::sled::group::{Decided, Errand, Group};
+use crate::store::sled::health::{Health, Watch};
 use crate::store::sled::prepared::{Prepared, Sealed};
 use crate::store::sled::recent::Recent;
 use crate::store::sled::records::Write;
@@ -55,42 +55,6 @@ pub(super) enum Job {
     Close(oneshot::Sender<()>),
 }
 
-/// Whether the store still takes writes, for all to see.
-#[derive(Debug, Default)]
-pub(super) struct Health {
-    failure: OnceLock<String>,
-    is_closed: AtomicBool,
-}
-
-impl Health {
-    /// Why the store takes no more writes, if it does not.
-    pub(super) fn check(&self) -> Result<(), Fault> {
-        self.check_failure()?;
-        if self.is_closed.load(Ordering::Acquire) {
-            return Err(Fault::Retriable("the store is closed".into()));
-        }
-        Ok(())
-    }
-
-    /// Why the store has failed, if it has.
-    pub(super) fn check_failure(&self) -> Result<(), Fault> {
-        match self.failure.get() {
-            Some(why) => Err(Fault::Permanent(format!("the store has failed: {why}"))),
-            None => Ok(()),
-        }
-    }
-
-    pub(super) fn fail(&self, why: &str) {
-        if self.failure.set(why.to_owned()).is_ok() {
-            tracing::error!(
-                why,
-                "the store has failed and takes no more writes; nothing acknowledged is lost: \
-                 see to the disk, then restart"
-            );
-        }
-    }
-}
-
 /// The one thread that writes.
 #[derive(Debug)]
 pub(super) struct Committer {
@@ -108,7 +72,7 @@ pub(super) struct Committer {
 impl Committer {
     /// Works until it is closed, or nobody is left who could ask.
     pub(super) fn work(mut self, mut queue: mpsc::Receiver<Job>) {
-        let watch = Watch { health: Arc::clone(&self.health), is_done: false };
+        let watch = Watch::new(&self.health, "its writing thread panicked");
         let mut jobs = Vec::with_capacity(GROUP_MAX);
         let mut left = None;
         while let Some(job) = left.take().or_else(|| queue.blocking_recv()) {
@@ -271,7 +235,7 @@ impl Committer {
         if let Err(failure) = outcome {
             tracing::warn!(%failure, "the store was not settled; the next opening will do it");
         }
-        self.health.is_closed.store(true, Ordering::Release);
+        self.health.close();
         self.shelf.close();
     }
 }
@@ -308,24 +272,4 @@ fn gather(queue: &mut mpsc::Receiver<Job>, jobs: &mut Vec<Job>) -> Option<Job> {
 /// Whoever asked may have gone; what was decided stands all the same.
 fn tell<T>(reply: oneshot::Sender<T>, outcome: T) {
     drop(reply.send(outcome));
-}
-
-/// Fails the store should its thread panic, so that nobody takes silence for health.
-struct Watch {
-    health: Arc<Health>,
-    is_done: bool,
-}
-
-impl Watch {
-    fn done(mut self) {
-        self.is_done = true;
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        if !self.is_done {
-            self.health.fail("its writing thread panicked");
-        }
-    }
 }

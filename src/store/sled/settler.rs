@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvError, Sender, TryRecvError, channel};
 
 use crate::ports::Fault;
-use crate::store::sled::committer::Health;
+use crate::store::sled::health::{Health, Watch};
 use crate::store::sled::shelf::Shelf;
 
 /// Where generations are handed over.
@@ -24,6 +24,7 @@ impl Settler {
         let (generations, handed_over) = channel();
         let (tell, settled) = channel();
         let work = move || {
+            let watch = Watch::new(&health, "its settling thread panicked");
             for generation in handed_over {
                 if let Err(failure) = shelf.settle(generation) {
                     health.fail(&failure.to_string());
@@ -32,6 +33,7 @@ impl Settler {
                     break;
                 }
             }
+            watch.done();
         };
         std::thread::Builder::new().name("holdpoint-settler".into()).spawn(work)?;
         Ok(Self { generations, settled, is_busy: false })
