@@ -220,12 +220,13 @@ fn put_back(opening: &[u8], field: &str, id: &str, rest: &[u8]) -> Vec<u8> {
     for part in ["\"", field, "\":"] {
         json.extend_from_slice(part.as_bytes());
     }
-    if id.bytes().any(|byte| matches!(byte, b'"' | b'\\')) {
+    // Ids are visible ASCII: two characters of it are not written as they are.
+    if id.contains(['"', '\\']) {
         json.extend_from_slice(serde_json::Value::from(id).to_string().as_bytes());
     } else {
-        for part in ["\"", id, "\""] {
-            json.extend_from_slice(part.as_bytes());
-        }
+        json.push(b'"');
+        json.extend_from_slice(id.as_bytes());
+        json.push(b'"');
     }
     json.push(b',');
     json.extend_from_slice(rest);

@@ -28,7 +28,14 @@ pub(crate) type Place = (u64, Option<String>);
 pub(crate) struct Ledger {
     told: Mutex<Told>,
     /// How many events have been heard by all callers together.
-    pub(crate) heard: watch::Sender<u64>,
+    pub(crate) heard: watch::Sender<Heard>,
+}
+
+/// Events that callers heard: a call that is made again hears its own again.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Heard {
+    pub(crate) in_all: u64,
+    pub(crate) new: u64,
 }
 
 #[derive(Debug, Default)]
@@ -45,7 +52,7 @@ struct Told {
 
 impl Ledger {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self { told: Mutex::default(), heard: watch::channel(0).0 })
+        Arc::new(Self { told: Mutex::default(), heard: watch::channel(Heard::default()).0 })
     }
 
     pub(crate) fn finished(&self) -> u64 {
@@ -70,10 +77,14 @@ impl Ledger {
     fn heard(&self, event: &WorkflowEvent) {
         let mut told = self.told.lock().unwrap();
         let events = told.events.entry(event.run_id.clone()).or_default();
+        let known = events.len();
         let first = events.entry(event.sequence).or_insert_with(|| event.clone());
         assert_eq!(first, event, "E1: an event was told twice, and differently");
+        let new = u64::from(events.len() > known);
         drop(told);
-        self.heard.send_modify(|count| *count += 1);
+        self.heard.send_modify(|heard| {
+            *heard = Heard { in_all: heard.in_all + 1, new: heard.new + new };
+        });
     }
 
     /// Holds what was told against what is there now. Returns runs and events.

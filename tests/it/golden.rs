@@ -388,6 +388,10 @@ fn sessions_and_keys_are_written_as_they_always_were() {
         let known = StoredSession { row: row.clone(), first };
         assert_eq!(codec::unseal_session(&key, &stored), Ok(known));
     }
+    let odd = SessionRow::new(session_id(r#"a"b\c"#), "ann", Millis(7));
+    let odd_key = keys::session(&odd.session);
+    let stored = codec::seal_session(&odd_key, &odd, Some(&run())).unwrap();
+    assert_eq!(codec::unseal_session(&odd_key, &stored).map(|known| known.row), Ok(odd));
 
     let row = KeyRow { request: "d1".into(), run: run() };
     let key = keys::idempotency("ann", "order 7");

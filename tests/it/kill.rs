@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinSet, block_in_place, yield_now};
 use tokio::time::timeout;
 
-use crate::caller::{Caller, Ledger, Place};
+use crate::caller::{Caller, Heard, Ledger, Place};
 use crate::cli::holdpoint;
 use crate::kit;
 use crate::server::{Server, Setup, drained, names, run, start_of};
@@ -139,8 +139,11 @@ impl Field {
         let mut heard = field.ledger.heard.subscribe();
         let mut killed = 0;
         while killed < kills {
-            let moment = *heard.borrow() + chance.below(60);
-            let waiting = async { heard.wait_for(|count| *count >= moment).await.map(drop) };
+            // Now while they catch up with what they knew, now while they come further.
+            let is_further = chance.below(2) == 0;
+            let count = |heard: &Heard| if is_further { heard.new } else { heard.in_all };
+            let moment = count(&heard.borrow()) + chance.below(60);
+            let waiting = async { heard.wait_for(|heard| count(heard) >= moment).await.map(drop) };
             tokio::select! {
                 outcome = timeout(PATIENCE, waiting) => outcome.expect("somebody hears something").unwrap(),
                 Some(ended) = callers.join_next() => ended.expect("callers go on until it is enough"),
