@@ -313,8 +313,8 @@ impl Set {
             }
             let is_free = |cell: &&Arc<Cell>| Arc::strong_count(cell) == HOLDS_OF_OURS;
             let living = self.living.values().take(if is_full { EVICT_LOOK } else { 0 });
-            let oldest = self.over.values().take(EVICT_LOOK).chain(living);
-            let Some(free) = oldest.into_iter().find(is_free).cloned() else { return gone };
+            let mut oldest = self.over.values().take(EVICT_LOOK).chain(living);
+            let Some(free) = oldest.find(is_free).cloned() else { return gone };
             self.remove(&free.id);
             gone.push(free);
         }

@@ -29,6 +29,41 @@ const MEMBERS: u32 = 1;
 const NAME: u32 = 1;
 const VALUE: u32 = 2;
 
+/// prost's trait for a shape of ours: how one of its fields is read, how all of it is written, and how
+/// long it is then.
+macro_rules! message {
+    (
+        $shape:ty, |$self:ident, $tag:ident, $wire_type:ident, $buf:ident, $ctx:ident|
+        read: $read:expr,
+        write: $write:expr,
+        len: $len:expr,
+    ) => {
+        impl Message for $shape {
+            fn merge_field(
+                &mut $self,
+                $tag: u32,
+                $wire_type: WireType,
+                $buf: &mut impl Buf,
+                $ctx: DecodeContext,
+            ) -> Result<(), DecodeError> {
+                $read
+            }
+
+            fn encode_raw(&$self, $buf: &mut impl BufMut) {
+                $write;
+            }
+
+            fn encoded_len(&$self) -> usize {
+                $len
+            }
+
+            fn clear(&mut $self) {
+                *$self = Self::default();
+            }
+        }
+    };
+}
+
 /// `google.protobuf.Value`. Shared, so that a schema of which there is one is never copied.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Json(Arc<Value>);
@@ -72,28 +107,11 @@ impl From<&str> for Json {
     }
 }
 
-impl Message for Json {
-    fn encode_raw(&self, buf: &mut impl BufMut) {
-        write(&self.0, buf);
-    }
-
-    fn merge_field(
-        &mut self,
-        tag: u32,
-        wire_type: WireType,
-        buf: &mut impl Buf,
-        ctx: DecodeContext,
-    ) -> Result<(), DecodeError> {
-        read(Arc::make_mut(&mut self.0), tag, wire_type, buf, ctx)
-    }
-
-    fn encoded_len(&self) -> usize {
-        len(&self.0)
-    }
-
-    fn clear(&mut self) {
-        *self = Self::default();
-    }
+message! {
+    Json, |self, tag, wire_type, buf, ctx|
+    read: read(Arc::make_mut(&mut self.0), tag, wire_type, buf, ctx),
+    write: write(&self.0, buf),
+    len: len(&self.0),
 }
 
 /// `google.protobuf.Struct`.
@@ -114,18 +132,9 @@ impl From<Map<String, Value>> for Fields {
     }
 }
 
-impl Message for Fields {
-    fn encode_raw(&self, buf: &mut impl BufMut) {
-        write_fields(&self.0, buf);
-    }
-
-    fn merge_field(
-        &mut self,
-        tag: u32,
-        wire_type: WireType,
-        buf: &mut impl Buf,
-        ctx: DecodeContext,
-    ) -> Result<(), DecodeError> {
+message! {
+    Fields, |self, tag, wire_type, buf, ctx|
+    read: {
         if tag != MEMBERS {
             return encoding::skip_field(wire_type, tag, buf, ctx);
         }
@@ -133,15 +142,9 @@ impl Message for Fields {
         message::merge(wire_type, &mut member, buf, ctx)?;
         self.0.insert(member.name, member.value.0);
         Ok(())
-    }
-
-    fn encoded_len(&self) -> usize {
-        fields_len(&self.0)
-    }
-
-    fn clear(&mut self) {
-        self.0.clear();
-    }
+    },
+    write: write_fields(&self.0, buf),
+    len: fields_len(&self.0),
 }
 
 /// A member of `Struct`.
@@ -151,50 +154,24 @@ struct Member {
     value: Node,
 }
 
-impl Message for Member {
-    fn encode_raw(&self, buf: &mut impl BufMut) {
-        write_member(&self.name, &self.value.0, buf);
-    }
-
-    fn merge_field(
-        &mut self,
-        tag: u32,
-        wire_type: WireType,
-        buf: &mut impl Buf,
-        ctx: DecodeContext,
-    ) -> Result<(), DecodeError> {
-        match tag {
-            NAME => encoding::string::merge(wire_type, &mut self.name, buf, ctx),
-            VALUE => message::merge(wire_type, &mut self.value, buf, ctx),
-            _ => encoding::skip_field(wire_type, tag, buf, ctx),
-        }
-    }
-
-    fn encoded_len(&self) -> usize {
-        member_len(&self.name, &self.value.0)
-    }
-
-    fn clear(&mut self) {
-        *self = Self::default();
-    }
+message! {
+    Member, |self, tag, wire_type, buf, ctx|
+    read: match tag {
+        NAME => encoding::string::merge(wire_type, &mut self.name, buf, ctx),
+        VALUE => message::merge(wire_type, &mut self.value, buf, ctx),
+        _ => encoding::skip_field(wire_type, tag, buf, ctx),
+    },
+    write: write_member(&self.name, &self.value.0, buf),
+    len: member_len(&self.name, &self.value.0),
 }
 
 /// `google.protobuf.ListValue`.
 #[derive(Debug, Default)]
 struct List(Vec<Value>);
 
-impl Message for List {
-    fn encode_raw(&self, buf: &mut impl BufMut) {
-        write_list(&self.0, buf);
-    }
-
-    fn merge_field(
-        &mut self,
-        tag: u32,
-        wire_type: WireType,
-        buf: &mut impl Buf,
-        ctx: DecodeContext,
-    ) -> Result<(), DecodeError> {
+message! {
+    List, |self, tag, wire_type, buf, ctx|
+    read: {
         if tag != MEMBERS {
             return encoding::skip_field(wire_type, tag, buf, ctx);
         }
@@ -202,43 +179,20 @@ impl Message for List {
         message::merge(wire_type, &mut item, buf, ctx)?;
         self.0.push(item.0);
         Ok(())
-    }
-
-    fn encoded_len(&self) -> usize {
-        list_len(&self.0)
-    }
-
-    fn clear(&mut self) {
-        self.0.clear();
-    }
+    },
+    write: write_list(&self.0, buf),
+    len: list_len(&self.0),
 }
 
 /// A value within another: nobody shares it.
 #[derive(Debug, Default)]
 struct Node(Value);
 
-impl Message for Node {
-    fn encode_raw(&self, buf: &mut impl BufMut) {
-        write(&self.0, buf);
-    }
-
-    fn merge_field(
-        &mut self,
-        tag: u32,
-        wire_type: WireType,
-        buf: &mut impl Buf,
-        ctx: DecodeContext,
-    ) -> Result<(), DecodeError> {
-        read(&mut self.0, tag, wire_type, buf, ctx)
-    }
-
-    fn encoded_len(&self) -> usize {
-        len(&self.0)
-    }
-
-    fn clear(&mut self) {
-        self.0 = Value::Null;
-    }
+message! {
+    Node, |self, tag, wire_type, buf, ctx|
+    read: read(&mut self.0, tag, wire_type, buf, ctx),
+    write: write(&self.0, buf),
+    len: len(&self.0),
 }
 
 /// Reads one field of a value; the last that is set counts, and two objects or two lists become one.

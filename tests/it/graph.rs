@@ -245,8 +245,9 @@ async fn s2_the_configuration_matrix_of_the_control_phase() {
     let (step, tool) = ("REQUEST_KIND_APPROVAL", "REQUEST_KIND_TOOL_APPROVAL");
     let first = format!("control[0]/execute {step}");
     let second = format!("control[1]/execute {step}");
-    let edit = format!("control[0]/execute[1]/work/case0/engineer {tool}");
-    let delete = format!("control[1]/execute[1]/work/case0/engineer {tool}");
+    let engineer = ["execute[1]", "work", "case0", "engineer"].join("/");
+    let edit = format!("control[0]/{engineer} {tool}");
+    let delete = format!("control[1]/{engineer} {tool}");
     let whole = research(MODE, "mode: before_step");
     let without_smart = without(&whole, "  # Smart", "agents:\n");
     // Phase gates only.
