@@ -10,8 +10,8 @@ use crate::engine::{
 use crate::kernel::graph::{Opening, Outcome};
 use crate::kernel::workflow::Pattern;
 use crate::kernel::{
-    Closing, Event, Failure, Grant, Kind, Message, Millis, Question, RequestId, RunId, SessionId,
-    ToolCall, Usage,
+    Closing, Event, Excluded, Failure, Grant, Kind, Message, Millis, Question, RunId, SessionId,
+    Stage, ToolCall, Usage, Vote,
 };
 use crate::ports::{Head, HeadStatus};
 use crate::wire::json::Json;
@@ -62,7 +62,8 @@ pub(super) fn event(run: &RunId, session: &SessionId, published: Published) -> p
 fn body(run: &RunId, session: &SessionId, published: Published) -> Wire {
     let executor_id = published.step.unwrap_or_default();
     let sequence = published.sequence;
-    let request_id = |ordinal| RequestId { run: run.clone(), ordinal }.to_string();
+    let named = published.request.as_ref().map(ToString::to_string).unwrap_or_default();
+    let request_id = |_: u32| named.clone();
     match &*published.event {
         Event::Started(started) => Wire::Started(pb::Started {
             workflow_id: started.workflow.clone(),
@@ -130,6 +131,12 @@ fn body(run: &RunId, session: &SessionId, published: Published) -> Wire {
                 door: door.clone(),
             })
         }
+        Event::Voted { ordinal, value, by, door, .. } => Wire::VoteReceived(pb::VoteReceived {
+            request_id: request_id(*ordinal),
+            value: Some(Json::from(value)),
+            principal: by.clone(),
+            door: door.clone(),
+        }),
         Event::Closed { ordinal, closing, by } => Wire::RequestClosed(pb::RequestClosed {
             request_id: request_id(*ordinal),
             how: match closing {
@@ -292,13 +299,38 @@ fn request(run: &RunId, session: &SessionId, workflow: &str, question: &Question
         response_schema: Some(question.response_schema().into()),
         deadline: question.deadline.map(time),
         on_timeout: question.on_timeout.word().into(),
-        digest: question.digest(run),
+        digest: question.digest.clone(),
+        decides: question.decides(),
+        subject: Some(question.shown()).filter(|shown| !shown.is_null()).map(|it| Json::from(&it)),
+        code: question.code(),
+        verbs: question.verbs().into_iter().map(|verb| verb.word().to_owned()).collect(),
+        stages: question.stages.iter().map(stage).collect(),
+        stage: question.stage,
+        votes: question.votes.iter().map(vote).collect(),
         to: question.to.clone(),
         remind_at: question.remind_at.map(time),
         asked_at: Some(time(question.asked_at)),
         conversation: Vec::new(),
         conversation_length: u32::try_from(question.messages).unwrap_or(u32::MAX),
     }
+}
+
+fn stage(stage: &Stage) -> pb::Stage {
+    let not = stage.not.iter().map(|excluded| match excluded {
+        Excluded::Requester => "requester".to_owned(),
+        Excluded::Editor => "editor".to_owned(),
+        Excluded::Participant => "participant".to_owned(),
+    });
+    pb::Stage {
+        rules: stage.rules.clone(),
+        to: stage.to.clone(),
+        not: not.collect(),
+        need: stage.need,
+    }
+}
+
+fn vote(vote: &Vote) -> pb::Vote {
+    pb::Vote { principal: vote.by.clone(), verb: vote.verb.clone(), stage: vote.stage }
 }
 
 pub(super) fn open_request(open: &OpenRequest) -> pb::Request {

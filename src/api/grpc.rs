@@ -38,11 +38,7 @@ impl Service {
     fn who<T>(&self, request: &Request<T>) -> Result<Principal, Status> {
         let bearer = request.metadata().get("authorization").and_then(|value| value.to_str().ok());
         let bearer = bearer.and_then(|value| value.strip_prefix("Bearer "));
-        let door = match request.metadata().get("x-holdpoint-door") {
-            Some(door) if door == "cli" => "cli",
-            Some(_) | None => "grpc",
-        };
-        self.doorkeeper.admit(bearer, door).map_err(|refusal| status::refused(&refusal))
+        self.doorkeeper.admit(bearer, "grpc").map_err(|refusal| status::refused(&refusal))
     }
 
     /// The run of a change that is done, as it stands.
@@ -105,8 +101,7 @@ impl Orchestrator for Service {
             input: request.input.unwrap_or_default().into_value(),
             key: request.idempotency_key,
             metadata: request.metadata.into_iter().collect(),
-            afresh: false,
-            hooks: Vec::new(),
+            ..StartRequest::default()
         };
         let started = self.engine.start(start, &who).await;
         started.map(begun).map_err(|error| status::of_field(error, "input"))

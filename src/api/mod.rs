@@ -6,6 +6,7 @@
 //! - **D3** An error names the field and the remedy, carries a stable code, and shows no internals.
 
 pub mod a2a;
+mod asked;
 pub mod bridge;
 pub mod console;
 mod convert;

@@ -103,6 +103,7 @@ fn code_of(refusal: &Refusal) -> Code {
         | Refusal::UnknownRun(_)
         | Refusal::UnknownRequest(_)
         | Refusal::UnknownCheckpoint(_)
+        | Refusal::UnknownCode { .. }
         | Refusal::NotGranted { .. } => Code::NotFound,
         Refusal::ForeignRequest { .. }
         | Refusal::WrongAnswer { .. }
@@ -114,9 +115,11 @@ fn code_of(refusal: &Refusal) -> Code {
         | Refusal::RunOver { .. }
         | Refusal::NotListening { .. }
         | Refusal::AmbiguousAnswer { .. }
+        | Refusal::Unbound { .. }
+        | Refusal::StalePause
         | Refusal::SessionFull { .. } => Code::FailedPrecondition,
         Refusal::Unauthenticated => Code::Unauthenticated,
-        Refusal::Forbidden(_) => Code::PermissionDenied,
+        Refusal::Forbidden(_) | Refusal::NotAdmitted { .. } => Code::PermissionDenied,
         Refusal::Stale => Code::Aborted,
     }
 }
@@ -139,11 +142,14 @@ pub(super) fn a2a_kind_of(refusal: &Refusal) -> Kind {
         | Refusal::StaleDigest { .. }
         | Refusal::KeyReused(_)
         | Refusal::AmbiguousAnswer { .. }
+        | Refusal::Unbound { .. }
+        | Refusal::UnknownCode { .. }
+        | Refusal::StalePause
         | Refusal::SessionFull { .. }
         | Refusal::Invalid { .. }
         | Refusal::TooLarge { .. } => Kind::InvalidParams,
         Refusal::Unauthenticated => Kind::Unauthenticated,
-        Refusal::Forbidden(_) => Kind::Forbidden,
+        Refusal::Forbidden(_) | Refusal::NotAdmitted { .. } => Kind::Forbidden,
         Refusal::Stale => Kind::Internal,
     }
 }
@@ -159,6 +165,16 @@ pub(super) fn metadata_of(refusal: &Refusal) -> std::collections::HashMap<String
         Refusal::AmbiguousAnswer { requests, .. } => {
             metadata.insert("request_ids".into(), requests.join(","));
         }
+        Refusal::Unbound { open } => {
+            let ids: Vec<_> = open.iter().map(|one| one.request.as_str()).collect();
+            let codes: Vec<_> = open.iter().map(|one| one.code.as_str()).collect();
+            metadata.insert("request_ids".into(), ids.join(","));
+            metadata.insert("codes".into(), codes.join(","));
+        }
+        Refusal::NotAdmitted { request, waits_for, .. } => {
+            metadata.insert("request_id".into(), request.clone());
+            metadata.insert("waits_for".into(), waits_for.clone());
+        }
         Refusal::WrongAnswer { request, mismatch } => {
             metadata.insert("request_id".into(), request.clone());
             metadata.insert("expected".into(), mismatch.expected.clone());
@@ -171,6 +187,8 @@ pub(super) fn metadata_of(refusal: &Refusal) -> std::collections::HashMap<String
         | Refusal::ForeignRequest { .. }
         | Refusal::RequestClosed { .. }
         | Refusal::StaleDigest { .. }
+        | Refusal::UnknownCode { .. }
+        | Refusal::StalePause
         | Refusal::KeyReused(_)
         | Refusal::RunOver { .. }
         | Refusal::NotListening { .. }

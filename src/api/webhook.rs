@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::kernel::{Event, Millis, Question, RequestId, Run, Version};
+use crate::kernel::{Event, Millis, Question, Run, Version};
 
 /// The block of SHA-256, which HMAC pads its key to.
 const BLOCK: usize = 64;
@@ -43,6 +43,7 @@ fn kind(event: &Event) -> Option<&'static str> {
         | Event::Signalled { .. }
         | Event::Settled { .. }
         | Event::Came { .. }
+        | Event::Voted { .. }
         | Event::Revoked { .. }
         | Event::CheckpointSaved
         | Event::Parked
@@ -63,13 +64,15 @@ pub fn body(run: &Run, version: Version, at: Millis, event: &Event) -> Value {
         "owner": run.owner,
         "sequence": version,
     });
-    let id = |ordinal: u32| RequestId { run: run.id.clone(), ordinal }.to_string();
+    let id = |ordinal: u32| run.request(ordinal).to_string();
     match event {
         Event::Asked(question) => {
             let kept = run.questions.get(&question.ordinal).map_or(&**question, |kept| kept);
             body["request"] = request(run, kept);
         }
-        Event::Reminded { ordinal, .. } | Event::Escalated { ordinal, .. } => {
+        Event::Voted { ordinal, .. }
+        | Event::Reminded { ordinal, .. }
+        | Event::Escalated { ordinal, .. } => {
             if let Some(question) = run.questions.get(ordinal) {
                 body["request"] = request(run, question);
             }
@@ -117,7 +120,7 @@ fn request(run: &Run, question: &Question) -> Value {
         json!({"id": option.id, "label": option.label(), "description": option.description})
     });
     json!({
-        "request_id": question.id(&run.id).to_string(),
+        "request_id": run.request(question.ordinal).to_string(),
         "kind": question.kind.word(),
         "prompt": question.prompt,
         "context": question.context,
@@ -129,7 +132,7 @@ fn request(run: &Run, question: &Question) -> Value {
         "asked_at": time(question.asked_at),
         "deadline": question.deadline.and_then(time),
         "on_timeout": question.on_timeout.word(),
-        "digest": question.digest(&run.id),
+        "digest": question.digest,
     })
 }
 

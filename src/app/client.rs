@@ -47,7 +47,6 @@ impl Bearer {
 
 impl Interceptor for Bearer {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
-        request.metadata_mut().insert("x-holdpoint-door", MetadataValue::from_static("cli"));
         if let Some(value) = &self.0 {
             request.metadata_mut().insert("authorization", value.clone());
         }

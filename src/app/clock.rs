@@ -37,6 +37,14 @@ impl Clock for SystemClock {
     fn fresh_stem(&self) -> String {
         stem(uuid::Uuid::now_v7().as_u128())
     }
+
+    fn fresh_secret(&self) -> String {
+        let mut drawn = [0_u8; 16];
+        // A machine without a random source starts no process of ours: the ids are drawn from it too.
+        getrandom::fill(&mut drawn).expect("the system's random source answers");
+        let digit = |value: u8| char::from_digit(value.into(), 16).unwrap_or('0');
+        drawn.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+    }
 }
 
 /// 128 bits as 26 characters that sort as the number does.

@@ -14,6 +14,7 @@ use std::{
 use serde::Deserialize;
 
 use crate::app::layers::{Layers, place, said};
+use crate::app::people::Person;
 
 /// The settings file that is read from the working directory when no other is named.
 pub const FILE: &str = "holdpoint.toml";
@@ -92,6 +93,17 @@ pub struct Settings {
     /// `holdpoint keys add` writes it. A file that is named here must exist for the server to start.
     #[arg(long, global = true, value_name = "FILE", help_heading = HEADING, hide_short_help = true)]
     pub keys: Option<String>,
+    /// Where this server works, such as `production`: gates with `when: environment` look at it (`HOLDPOINT_ENVIRONMENT`; default: `development` without keys; with keys such a gate asks until it is said)
+    #[arg(long, global = true, value_name = "NAME", help_heading = HEADING, hide_short_help = true)]
+    pub environment: Option<String>,
+    /// Whether nobody may decide what they asked for themselves: `true` or `false` (`HOLDPOINT_FOUR_EYES`; default: false)
+    #[arg(long, global = true, value_name = "BOOL", help_heading = HEADING, hide_short_help = true)]
+    #[serde(default, deserialize_with = "plain_or_text")]
+    pub four_eyes: Option<String>,
+    /// Who belongs to which groups, and is what in the house; in the settings file only.
+    #[arg(skip)]
+    #[serde(default)]
+    pub people: BTreeMap<String, Person>,
     /// What is logged, as a tracing filter such as `info` or `holdpoint=debug` (`HOLDPOINT_LOG`; default: info)
     #[arg(long, global = true, value_name = "FILTER", help_heading = HEADING, hide_short_help = true)]
     pub log: Option<String>,
@@ -143,6 +155,7 @@ pub enum Origin {
 
 /// Everything Holdpoint was told, understood and checked.
 #[derive(Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "settings, each said apart from the others")]
 pub struct Config {
     /// The address to serve on.
     pub listen: SocketAddr,
@@ -172,6 +185,12 @@ pub struct Config {
     pub push_allow: Vec<String>,
     /// The file of API keys, if one was named; see [`Config::keys_path`].
     pub keys: Option<PathBuf>,
+    /// Where this server works, if the operator says.
+    pub environment: Option<String>,
+    /// Whether nobody may decide what they asked for themselves.
+    pub four_eyes: bool,
+    /// Who belongs to which groups, and is what in the house.
+    pub people: BTreeMap<String, Person>,
     /// The tracing filter. Commands other than `serve` log only if somebody set it.
     pub log: String,
     /// How logs are written.
@@ -273,6 +292,10 @@ impl Config {
             webhook_secret: layers.text("webhook_secret"),
             push_allow: layers.text("push_allow").as_deref().map(names).unwrap_or_default(),
             keys: layers.path("keys"),
+            environment: layers.text("environment"),
+            four_eyes: layers
+                .parsed("four_eyes", "false", "`true` or `false`", |it| it.parse().ok())?,
+            people: file.as_ref().map(|(_, file)| file.people.clone()).unwrap_or_default(),
             log: layers.text("log").unwrap_or_else(|| "info".into()),
             log_format: layers.parsed("log_format", "text", "`text` or `json`", log_format)?,
             record_inputs: layers.path("record_inputs"),
@@ -320,6 +343,8 @@ impl Config {
             ("webhook_secret", self.webhook_secret.as_ref().map(|_| "********".into())),
             ("push_allow", Some(self.push_allow.join(","))),
             ("keys", self.keys.as_deref().and_then(path)),
+            ("environment", self.environment.clone()),
+            ("four_eyes", Some(self.four_eyes.to_string())),
             ("log", Some(self.log.clone())),
             ("log_format", Some(self.log_format.word().into())),
             ("record_inputs", self.record_inputs.as_deref().and_then(path)),
@@ -333,7 +358,10 @@ impl Config {
             let place = place(name, self.origin(name), self.file.as_deref());
             lines.push(match value {
                 Some(plain)
-                    if matches!(name, "drain_seconds" | "a2a_v03" | "a2a_push" | "http_sticky") =>
+                    if matches!(
+                        name,
+                        "drain_seconds" | "a2a_v03" | "a2a_push" | "http_sticky" | "four_eyes"
+                    ) =>
                 {
                     format!("{name} = {plain}  # {place}")
                 }
@@ -364,6 +392,8 @@ impl Settings {
             "webhook_secret" => &self.webhook_secret,
             "push_allow" => &self.push_allow,
             "keys" => &self.keys,
+            "environment" => &self.environment,
+            "four_eyes" => &self.four_eyes,
             "log" => &self.log,
             "log_format" => &self.log_format,
             "record_inputs" => &self.record_inputs,

@@ -47,6 +47,33 @@ impl Doorkeeper for Open {
     }
 }
 
+/// Lets in the command that this process runs, whatever it says of itself: it is the terminal's.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Embedded;
+
+impl Doorkeeper for Embedded {
+    fn admit(&self, _bearer: Option<&str>, _door: &'static str) -> Result<Principal, Refusal> {
+        Ok(Principal::local("cli"))
+    }
+
+    fn wants_key(&self) -> bool {
+        false
+    }
+
+    fn pass(&self, _bearer: &str, _until: Millis) -> Result<String, Refusal> {
+        Err(Refusal::Unauthenticated)
+    }
+
+    fn admit_pass(
+        &self,
+        _pass: &str,
+        _now: Millis,
+        _door: &'static str,
+    ) -> Result<Principal, Refusal> {
+        Ok(Principal::local("cli"))
+    }
+}
+
 /// Lets in whoever shows a key, or a pass that stands for one.
 pub(super) struct Keyed {
     keys: Keys,
@@ -76,7 +103,7 @@ impl Doorkeeper for Keyed {
     fn admit(&self, bearer: Option<&str>, door: &'static str) -> Result<Principal, Refusal> {
         let known = bearer.and_then(|secret| self.keys.principal(secret));
         let (name, role) = known.ok_or(Refusal::Unauthenticated)?;
-        Ok(Principal { id: name.to_owned(), role, door, from: None })
+        Ok(Principal::new(name, role, door))
     }
 
     fn wants_key(&self) -> bool {
@@ -103,7 +130,7 @@ impl Doorkeeper for Keyed {
             let until = Millis(until.parse().ok()?);
             let key = self.keys.list().iter().find(|key| key.name == name)?;
             self.code(key, until)?.verify_slice(&unhex(code)?).ok()?;
-            let principal = Principal { id: name.to_owned(), role: key.role, door, from: None };
+            let principal = Principal::new(name, key.role, door);
             (now < until).then_some(principal)
         };
         admitted().ok_or(Refusal::Unauthenticated)

@@ -12,6 +12,7 @@ mod layers;
 pub mod offline;
 mod otlp;
 mod patience;
+mod people;
 mod run;
 mod server;
 pub mod telemetry;

@@ -14,7 +14,7 @@ use crate::api::a2a::Signer;
 use crate::api::console::Console;
 use crate::api::{Doorkeeper, a2a, bridge};
 use crate::app::client::{self, Client};
-use crate::app::door::{Keyed, Open};
+use crate::app::door::{Embedded, Keyed, Open};
 use crate::app::keys::Keys;
 use crate::app::server::{self, Connections};
 use crate::app::world::{World, render};
@@ -150,7 +150,7 @@ pub async fn connect(config: &Config) -> Result<Connection, AppError> {
     let a2a = agents(config, &world)?;
     let doors = (a2a, bridge::Settings::default());
     let draw = definition::draw::mermaid;
-    let front = server::doors(&world.engine, Arc::new(Open), draw, render(), doors).await?;
+    let front = server::doors(&world.engine, Arc::new(Embedded), draw, render(), doors).await?;
     let connections = Arc::new(Connections::default());
     let connector = service_fn(move |_: Uri| {
         let (near, far) = tokio::io::duplex(DUPLEX_BYTES);

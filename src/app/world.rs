@@ -11,8 +11,9 @@ use crate::api::pages::Render;
 use crate::app::clock::SystemClock;
 use crate::app::config::Origin;
 use crate::app::courier::Post;
+use crate::app::keys::Keys;
 use crate::app::otlp::{self, Traces};
-use crate::app::{AppError, Config, discovery};
+use crate::app::{AppError, Config, discovery, people};
 use crate::definition;
 use crate::engine::{Engine, Library};
 use crate::ports::trace::Tracer;
@@ -50,6 +51,8 @@ impl World {
         let tools: Arc<dyn Tools> = registry;
         let courier = Arc::new(Post::new(config));
         let engine = Engine::with_courier(journal, clock, (agents, tools), library, courier);
+        let keys = Keys::for_server(config)?.filter(|keys| !keys.list().is_empty());
+        engine.operate(people::operator(config, keys.as_ref()));
         if let Some(traces) = &traces {
             engine.trace_with(Arc::clone(traces) as Arc<dyn Tracer>);
         }

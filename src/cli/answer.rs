@@ -233,30 +233,12 @@ fn says(schema: &Value, word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::{Kind, Millis, OnTimeout, Origin, Question};
+    use crate::kernel::{Kind, Origin, Question};
     use crate::wire::v1::Option as Choice;
 
     /// A request with the schema that the kernel really checks against.
     fn asked(kind: Kind, origin: Origin) -> Request {
-        let question = Question {
-            ordinal: 1,
-            step: "s".into(),
-            agent: None,
-            turn: None,
-            origin,
-            kind,
-            prompt: "?".into(),
-            context: Value::Null,
-            options: Vec::new(),
-            schema: None,
-            deadline: None,
-            on_timeout: OnTimeout::Reject,
-            to: Vec::new(),
-            remind_ms: None,
-            remind_at: None,
-            asked_at: Millis(0),
-            messages: 0,
-        };
+        let question = Question::bare(kind, origin);
         let schema = question.response_schema().into();
         Request { response_schema: Some(schema), ..Default::default() }
     }

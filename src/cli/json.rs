@@ -13,8 +13,8 @@ use crate::wire::v1::{
     AuditEntry, Cancelled, Checkpoint, CheckpointSaved, Completed, Delta, ExecutorCompleted,
     ExecutorFailed, ExecutorInvoked, Failure, Grant, GrantRevoked, Handoff, Message, Noted,
     Option as Choice, Output, Request, RequestClosed, RequestKind, ResponseReceived, Run,
-    RunStatus, Session, Started, StatusChanged, ToolCall, ToolCalled, ToolResult, Workflow,
-    WorkflowEvent, WorkflowWaiting,
+    RunStatus, Session, Stage, Started, StatusChanged, ToolCall, ToolCalled, ToolResult, Vote,
+    VoteReceived, Workflow, WorkflowEvent, WorkflowWaiting,
 };
 
 /// A value that may be absent.
@@ -143,6 +143,13 @@ pub(super) fn request(request: &Request) -> Value {
         conversation_length,
         to,
         remind_at,
+        decides,
+        subject,
+        code,
+        verbs,
+        stages,
+        stage,
+        votes,
     } = request;
     json!({
         "request_id": request_id,
@@ -164,7 +171,24 @@ pub(super) fn request(request: &Request) -> Value {
         "conversation_length": conversation_length,
         "to": to,
         "remind_at": time(remind_at.as_ref()),
+        "decides": decides,
+        "subject": optional(subject.as_ref()),
+        "code": code,
+        "verbs": verbs,
+        "stages": stages.iter().map(self::stage).collect::<Vec<_>>(),
+        "stage": stage,
+        "votes": votes.iter().map(vote).collect::<Vec<_>>(),
     })
+}
+
+fn stage(stage: &Stage) -> Value {
+    let Stage { rules, to, not, need } = stage;
+    json!({"rules": rules, "to": to, "not": not, "need": need})
+}
+
+fn vote(vote: &Vote) -> Value {
+    let Vote { principal, verb, stage } = vote;
+    json!({"principal": principal, "verb": verb, "stage": stage})
 }
 
 /// An entry of the audit trail.
@@ -270,6 +294,7 @@ pub(super) fn body(event: &Event) -> (&'static str, Value) {
         Event::Handoff(it) => ("handoff", handoff(it)),
         Event::RequestInfo(it) => ("request_info", request(it)),
         Event::ResponseReceived(it) => ("response_received", response_received(it)),
+        Event::VoteReceived(it) => ("vote_received", vote_received(it)),
         Event::RequestClosed(it) => ("request_closed", request_closed(it)),
         Event::GrantRevoked(GrantRevoked { tool, principal }) => {
             ("grant_revoked", json!({"tool": tool, "principal": principal}))
@@ -324,6 +349,12 @@ pub(super) fn body(event: &Event) -> (&'static str, Value) {
             ("cancelled", json!({"principal": principal, "reason": reason}))
         }
     }
+}
+
+fn vote_received(vote: &VoteReceived) -> Value {
+    let VoteReceived { request_id, value, principal, door } = vote;
+    let value = optional(value.as_ref());
+    json!({"request_id": request_id, "value": value, "principal": principal, "door": door})
 }
 
 /// The end of a question without an answer.

@@ -153,6 +153,11 @@ impl Story {
                 let text = format!("  {} answered through {}: {said}", it.principal, it.door);
                 format!("{}\n", line(&text, BODY_CHARS_MAX))
             }
+            Event::VoteReceived(it) => {
+                let said = brief(&json::optional(it.value.as_ref()));
+                let text = format!("  {} said through {}: {said}", it.principal, it.door);
+                format!("{}\n", line(&text, BODY_CHARS_MAX))
+            }
             Event::RequestClosed(it) => {
                 let text = format!("  {} closed: {}", it.request_id, it.how);
                 format!("{}\n", paint.warn(&line(&text, BRIEF_CHARS_MAX)))
@@ -250,9 +255,20 @@ pub(super) fn question(paint: Paint, request: &Request) -> String {
     };
     let asks = format!("{} asks ({})", line(who, 64), json::kind(request.kind));
     let mut text = format!("{}  {}\n", paint.ask(&asks), paint.dim(&line(&request.request_id, 64)));
+    // What is decided stands before what is asked about it.
+    if let Some(Value::String(subject)) = request.subject.as_deref() {
+        text.push_str("  ");
+        text.push_str(&indented(subject));
+        text.push('\n');
+    }
     text.push_str("  ");
     text.push_str(&paint.bold(&indented(&request.prompt)));
     text.push('\n');
+    if !request.to.is_empty() {
+        let asked = format!("  asked of {}", line(&request.to.join(", "), BODY_CHARS_MAX));
+        text.push_str(&paint.dim(&asked));
+        text.push('\n');
+    }
     if let Some(context) = request.context.as_deref()
         && !context.is_null()
     {

@@ -10,6 +10,7 @@ use crate::definition::file::{
     OptionFile, PatternName, RetryFile, ReturnToFile, SafetyFile, StepFile, ToolFile, WorkflowFile,
 };
 use crate::definition::mcp;
+use crate::definition::people::{ApproversFile, ExcludedFile};
 use crate::kernel::graph::Program;
 use crate::kernel::workflow::{
     Agent, Ends, Handoff, Human, HumanInput, Limits, Model, Patience, Pattern, Retry, ReturnTo,
@@ -109,6 +110,8 @@ impl HumanFile {
             context: self.context.clone(),
             options: self.options.iter().map(OptionFile::choice).collect(),
             response_schema: self.response_schema.clone(),
+            show: self.show.as_str().map(str::to_owned),
+            decides: self.decides,
             patience: self.patience(),
         }
     }
@@ -118,6 +121,8 @@ impl HumanFile {
         Patience {
             remind_ms: self.remind.as_ref().and_then(|time| duration_ms(&time.0)),
             to: self.to.clone(),
+            not: ExcludedFile::compile(&self.not),
+            approvers: ApproversFile::compile(self.approvers.as_ref()),
             ..patience(self.deadline.as_ref(), self.on_timeout.as_ref())
         }
     }

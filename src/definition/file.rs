@@ -15,6 +15,7 @@ use crate::definition::gates::GateFile;
 use crate::definition::graph::{GraphFile, OptionsFromFile};
 use crate::definition::models::ModelFile;
 use crate::definition::patterns::{ConcurrentFile, GroupChatFile, PlanExecuteFile};
+use crate::definition::people::{ApproversFile, ExcludedFile};
 
 /// A Holdpoint workflow.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -214,7 +215,8 @@ pub(super) struct PatienceFile {
     pub(super) on_timeout: Option<OnTimeoutFile>,
     /// How long after the asking, and then again and again, whoever should answer is reminded.
     pub(super) remind: Option<LengthOfTime>,
-    /// Whom it is addressed to, by the names of their keys; whoever may see the run unless given.
+    /// Whom it is addressed to, people by name, `group:NAME`, `role:NAME`; whoever owns the
+    /// session unless given.
     #[serde(default)]
     #[schemars(length(max = 32))]
     pub(super) to: Vec<String>,
@@ -290,6 +292,14 @@ pub(super) struct HumanFile {
     /// Facts to decide by; in a graph, with `${…}` in them.
     #[serde(default)]
     pub(super) context: Value,
+    /// What is decided, with `${…}` in it: it is shown first, frozen when it is asked, and later steps
+    /// of a graph have it as `${steps.ID.subject}`. What was said last unless given.
+    #[serde(default)]
+    pub(super) show: Value,
+    /// Whether the answer lets something happen although it is no approval: it then must name its
+    /// question, and silence is a no.
+    #[serde(default)]
+    pub(super) decides: bool,
     /// What may be chosen, where it is known beforehand.
     #[serde(default)]
     #[schemars(length(max = 100))]
@@ -304,10 +314,16 @@ pub(super) struct HumanFile {
     pub(super) on_timeout: Option<OnTimeoutFile>,
     /// How long after the asking, and then again and again, whoever should answer is reminded.
     pub(super) remind: Option<LengthOfTime>,
-    /// Whom it is addressed to, by the names of their keys; whoever may see the run unless given.
+    /// Whom it is addressed to: people by name, `group:NAME`, `role:NAME`; whoever owns the session
+    /// unless given.
     #[serde(default)]
     #[schemars(length(max = 32))]
     pub(super) to: Vec<String>,
+    /// Whom it never admits.
+    #[serde(default)]
+    pub(super) not: Vec<ExcludedFile>,
+    /// Who is asked, stage by stage, and how many must agree; in place of `to`.
+    pub(super) approvers: Option<ApproversFile>,
 }
 
 /// What kind of decision a person is asked for.

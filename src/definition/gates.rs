@@ -6,6 +6,7 @@ use serde::Deserialize;
 use crate::definition::compile::patience;
 use crate::definition::file::{LengthOfTime, OnTimeoutFile, WorkflowFile};
 use crate::definition::mcp;
+use crate::definition::people::{ApproversFile, ExcludedFile};
 use crate::kernel::workflow::{Condition, Gate, Patience};
 use crate::kernel::{JUDGE_MS_DEFAULT, duration_ms};
 
@@ -33,10 +34,16 @@ pub(super) struct GateFile {
     pub(super) on_timeout: Option<OnTimeoutFile>,
     /// How long after the asking, and then again and again, whoever should answer is reminded.
     pub(super) remind: Option<LengthOfTime>,
-    /// Whom it is addressed to, by the names of their keys; whoever may see the run unless given.
+    /// Whom it is addressed to: people by name, `group:NAME`, `role:NAME`; whoever owns the session
+    /// unless given.
     #[serde(default)]
     #[schemars(length(max = 32))]
     pub(super) to: Vec<String>,
+    /// Whom it never admits.
+    #[serde(default)]
+    pub(super) not: Vec<ExcludedFile>,
+    /// Who is asked, stage by stage, and how many must agree; in place of `to`.
+    pub(super) approvers: Option<ApproversFile>,
     /// How long *allow for this run* lasts; to the end of the run unless given.
     pub(super) allow_for: Option<LengthOfTime>,
 }
@@ -47,7 +54,8 @@ pub(super) struct GateFile {
 pub(super) enum ConditionFile {
     /// One of these words is in the tool's name, its arguments, or what the agent says with it.
     Keywords(#[schemars(length(min = 1))] Vec<String>),
-    /// The run's metadata entry `environment` is one of these.
+    /// The server works in one of these environments, or nobody has said in which; the run's metadata
+    /// entry `environment` can only add the question.
     Environment(#[schemars(length(min = 1))] Vec<String>),
     /// The agent says that it does not know.
     Uncertain,
@@ -132,6 +140,8 @@ impl GateFile {
             patience: Patience {
                 remind_ms: self.remind.as_ref().and_then(ms),
                 to: self.to.clone(),
+                not: ExcludedFile::compile(&self.not),
+                approvers: ApproversFile::compile(self.approvers.as_ref()),
                 ..patience(self.deadline.as_ref(), self.on_timeout.as_ref())
             },
             allow_ms: self.allow_for.as_ref().and_then(ms),

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::definition::file::{HumanFile, LengthOfTime, OnTimeoutFile, RetryFile};
+use crate::definition::people::{ApproversFile, ExcludedFile};
 
 /// Steps of every kind, and what they come to.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -171,10 +172,16 @@ pub(super) struct PhaseGateFile {
     pub(super) on_timeout: Option<OnTimeoutFile>,
     /// How long after the asking, and then again and again, whoever should answer is reminded.
     pub(super) remind: Option<LengthOfTime>,
-    /// Whom it is addressed to, by the names of their keys; whoever may see the run unless given.
+    /// Whom it is addressed to: people by name, `group:NAME`, `role:NAME`; whoever owns the session
+    /// unless given.
     #[serde(default)]
     #[schemars(length(max = 32))]
     pub(super) to: Vec<String>,
+    /// Whom it never admits.
+    #[serde(default)]
+    pub(super) not: Vec<ExcludedFile>,
+    /// Who is asked, stage by stage, and how many must agree; in place of `to`.
+    pub(super) approvers: Option<ApproversFile>,
 }
 
 impl PhaseGateFile {
@@ -189,6 +196,8 @@ impl PhaseGateFile {
             on_timeout: None,
             remind: None,
             to: Vec::new(),
+            not: Vec::new(),
+            approvers: None,
         }
     }
 }

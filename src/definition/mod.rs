@@ -19,6 +19,7 @@ mod load;
 mod mcp;
 mod models;
 mod patterns;
+mod people;
 mod problem;
 mod schema;
 mod script;

@@ -47,6 +47,8 @@ fn sequential(step: &crate::kernel::workflow::Step) -> Step {
             options: human.options.clone(),
             options_from: None,
             response_schema: human.response_schema.clone(),
+            show: human.show.as_deref().map(|text| escaped(&Value::from(text))).unwrap_or_default(),
+            decides: human.decides,
             patience: human.patience.clone(),
         })),
     };

@@ -8,8 +8,8 @@ use serde_json::Value;
 use crate::engine::views::{page_size, token};
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
-    Closing, Event, Millis, Principal, Question, Recorded, RunId, SessionId, ToolCall, Version,
-    readable,
+    Closing, Event, Millis, Principal, Question, Recorded, RunId, SessionId, Started, ToolCall,
+    Version, readable,
 };
 use crate::ports::{Head, Page, RunFilter};
 
@@ -114,8 +114,21 @@ impl Engine {
             return Ok(Vec::new());
         }
         let journal = self.read_all(&head.run, head.version).await?;
+        let journal = self.with_their_times(journal, head.forked_from.clone()).await?;
         let mut open = Open::default();
-        let entries = journal.iter().filter_map(|recorded| entry(head, recorded, &mut open));
+        let entries = journal.iter().filter_map(|recorded| {
+            let mut entry = entry(head, recorded, &mut open)?;
+            // What a fork copied happened elsewhere, and the trail says so (K11).
+            if let Some((origin, saved)) = &head.forked_from
+                && recorded.version > 1
+                && recorded.version <= saved + 1
+            {
+                let copied = format!("copied from {origin}");
+                let note = std::mem::take(&mut entry.note);
+                entry.note = if note.is_empty() { copied } else { format!("{note}; {copied}") };
+            }
+            Some(entry)
+        });
         Ok(entries.filter(|entry| filter.accepts(entry)).collect())
     }
 }
@@ -135,6 +148,7 @@ impl AuditFilter {
 /// What was asked and is not answered: of people by ordinal, of judges by turn.
 #[derive(Debug, Default)]
 struct Open {
+    started: Option<Box<Started>>,
     questions: BTreeMap<u32, Question>,
     judges: BTreeMap<u32, (String, ToolCall)>,
 }
@@ -142,7 +156,7 @@ struct Open {
 /// What an event says about people, or about who decides whether they are asked, if it does.
 #[expect(clippy::too_many_lines, reason = "one arm for each event, and no logic")]
 fn entry(head: &Head, recorded: &Recorded, open: &mut Open) -> Option<AuditEntry> {
-    let Open { questions, judges } = open;
+    let Open { started: founded, questions, judges } = open;
     let mut entry = AuditEntry {
         at: recorded.at,
         run: head.run.clone(),
@@ -158,13 +172,15 @@ fn entry(head: &Head, recorded: &Recorded, open: &mut Open) -> Option<AuditEntry
     };
     match &recorded.event {
         Event::Started(started) => {
+            *founded = Some(started.clone());
             entry.action = "started";
             entry.principal.clone_from(&started.owner);
             entry.door.clone_from(&started.door);
             entry.value = Some(started.input.clone());
         }
         Event::Asked(question) => {
-            let question = Question { asked_at: recorded.at, ..(**question).clone() };
+            let sealed = |started: &Started| started.sealed(&head.run, question, recorded.at);
+            let question = founded.as_deref().map_or_else(|| (**question).clone(), sealed);
             questions.insert(question.ordinal, question.clone());
             entry.action = "asked";
             entry.question = Some(question);
@@ -175,6 +191,13 @@ fn entry(head: &Head, recorded: &Recorded, open: &mut Open) -> Option<AuditEntry
             entry.door.clone_from(door);
             entry.value = Some(value.clone());
             entry.question = questions.remove(ordinal);
+        }
+        Event::Voted { ordinal, value, by, door, .. } => {
+            entry.action = "voted";
+            entry.principal.clone_from(by);
+            entry.door.clone_from(door);
+            entry.value = Some(value.clone());
+            entry.question = questions.get(ordinal).cloned();
         }
         Event::Closed { ordinal, closing, by } => {
             entry.action = match closing {

@@ -189,6 +189,7 @@ fn weight(event: &Event) -> usize {
         | Event::StepFailed { .. }
         | Event::Closed { .. }
         | Event::Noted { .. }
+        | Event::Voted { .. }
         | Event::Reminded { .. }
         | Event::Escalated { .. }
         | Event::Revoked { .. }

@@ -1,5 +1,5 @@
-//! Desks: who is asked what, by owner, in memory: a principal's inbox costs what lies on its own desk,
-//! however much lies on others'.
+//! Desks: who is asked what, in memory: a principal's inbox costs what lies on the desks that are its
+//! own (of the runs it began, of its name, of its groups), however much lies on others'.
 //!
 //! An admin's inbox is read from the store, which has everything in order. A user's would read past
 //! everybody else's requests, so the first user that asks has the desks laid out, once, from the store;
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::OnceCell;
 
 use crate::engine::{Engine, EngineError};
-use crate::kernel::{Millis, Question, Run, RunId};
+use crate::kernel::{Millis, Operator, Question, Run, RunId};
 use crate::ports::{Head, Journal, Page};
 
 /// Heads read at a time while the desks are laid out.
@@ -64,29 +64,66 @@ pub(super) struct Desks {
 #[derive(Debug, Default)]
 struct Index {
     desks: HashMap<Arc<str>, BTreeSet<Place>>,
-    /// Whose each run is, and where it lies there.
-    places: HashMap<RunId, (Arc<str>, Millis, Millis)>,
+    /// On which desks each run lies, and where on each.
+    places: HashMap<RunId, (Vec<Arc<str>>, Millis, Millis)>,
     /// Runs that changed while the desks were being laid out: what was read of them may be old.
     changed: HashSet<RunId>,
     is_whole: bool,
 }
 
 impl Index {
-    fn put(&mut self, run: &RunId, owner: &str, place: Option<Place>) {
-        if let Some((owner, deadline, since)) = self.places.remove(run)
-            && let Some(desk) = self.desks.get_mut(&owner)
-        {
-            desk.remove(&Place { deadline, since, run: run.clone() });
-            if desk.is_empty() {
-                self.desks.remove(&owner);
+    fn put(&mut self, run: &RunId, desks: BTreeSet<String>, place: Option<Place>) {
+        if let Some((names, deadline, since)) = self.places.remove(run) {
+            let place = Place { deadline, since, run: run.clone() };
+            for name in names {
+                let Some(desk) = self.desks.get_mut(&name) else { continue };
+                desk.remove(&place);
+                if desk.is_empty() {
+                    self.desks.remove(&name);
+                }
             }
         }
         let Some(place) = place else { return };
-        let known = self.desks.get_key_value(owner).map(|(owner, _)| Arc::clone(owner));
-        let owner = known.unwrap_or_else(|| owner.into());
-        self.places.insert(run.clone(), (Arc::clone(&owner), place.deadline, place.since));
-        self.desks.entry(owner).or_default().insert(place);
+        let mut names = Vec::with_capacity(desks.len());
+        for desk in desks {
+            let known = self.desks.get_key_value(desk.as_str()).map(|(name, _)| Arc::clone(name));
+            let name = known.unwrap_or_else(|| desk.into());
+            self.desks.entry(Arc::clone(&name)).or_default().insert(place.clone());
+            names.push(name);
+        }
+        self.places.insert(run.clone(), (names, place.deadline, place.since));
     }
+}
+
+/// The desk of the runs that somebody began.
+fn began(owner: &str) -> String {
+    format!("began {owner}")
+}
+
+/// The desk of what is asked of a name, a group or a role.
+fn asked(named: &str) -> String {
+    format!("asked {named}")
+}
+
+/// The desks on which a run with these questions lies.
+fn desks_of<'a>(
+    owner: &str,
+    questions: impl Iterator<Item = &'a Arc<Question>>,
+) -> BTreeSet<String> {
+    let mut desks = BTreeSet::from([began(owner)]);
+    desks.extend(questions.flat_map(|question| &question.to).map(|named| asked(named)));
+    desks
+}
+
+/// The desks that are a principal's own.
+fn own(who: &str, operator: &Operator) -> Vec<String> {
+    let known = operator.people.get(who);
+    let groups = known.into_iter().flat_map(|known| &known.groups);
+    let titles = known.into_iter().flat_map(|known| &known.titles);
+    let mut desks = vec![began(who), asked(who)];
+    desks.extend(groups.map(|group| asked(&format!("group:{group}"))));
+    desks.extend(titles.map(|title| asked(&format!("role:{title}"))));
+    desks
 }
 
 impl Desks {
@@ -105,7 +142,7 @@ impl Desks {
         if !index.is_whole {
             index.changed.insert(run.id.clone());
         }
-        index.put(&run.id, &run.owner, place);
+        index.put(&run.id, desks_of(&run.owner, run.questions.values()), place);
     }
 
     /// Lays the desks out, unless they are.
@@ -120,7 +157,7 @@ impl Desks {
                 for head in page.rows {
                     if !index.changed.contains(&head.run) {
                         let place = Place::of(&head.run, head.questions.iter());
-                        index.put(&head.run, &head.owner, place);
+                        index.put(&head.run, desks_of(&head.owner, head.questions.iter()), place);
                     }
                 }
                 cursor = page.next;
@@ -134,22 +171,27 @@ impl Desks {
         self.laid_out.get_or_try_init(laying).await.copied()
     }
 
-    /// Runs on a desk after a place, at most `limit`, and whether there are more.
-    fn after(&self, owner: &str, token: Option<Place>, limit: usize) -> (Vec<Place>, bool) {
+    /// Runs on any of these desks after a place, at most `limit`, and whether there are more.
+    fn after(&self, names: &[String], token: Option<&Place>, limit: usize) -> (Vec<Place>, bool) {
         let index = self.index();
-        let Some(desk) = index.desks.get(owner) else { return (Vec::new(), false) };
         let from = token.map_or(Bound::Unbounded, Bound::Excluded);
-        let mut rest = desk.range((from, Bound::Unbounded)).cloned();
-        let rows: Vec<_> = rest.by_ref().take(limit).collect();
-        (rows, rest.next().is_some())
+        let mut found = BTreeSet::new();
+        for desk in names.iter().filter_map(|name| index.desks.get(name.as_str())) {
+            // One more than is wanted of each: by it is seen that there are more.
+            let rest = desk.range((from, Bound::Unbounded)).take(limit.saturating_add(1));
+            found.extend(rest.cloned());
+        }
+        let has_more = found.len() > limit;
+        (found.into_iter().take(limit).collect(), has_more)
     }
 }
 
 impl Engine {
-    /// Heads of an owner's runs with open questions, as [`Journal::waiting`] has them of everybody's.
+    /// Heads of runs that ask something of a principal, or that it began, as [`Journal::waiting`] has
+    /// them of everybody's.
     pub(super) async fn waiting_of(
         &self,
-        owner: &str,
+        who: &str,
         cursor: Option<&str>,
         limit: usize,
     ) -> Result<Page<Head>, EngineError> {
@@ -159,15 +201,15 @@ impl Engine {
         if place == Some(None) {
             return Ok(Page { rows: Vec::new(), next: None });
         }
-        let (places, has_more) = desks.after(owner, place.flatten(), limit.max(1));
+        let names = own(who, &self.operator());
+        let (places, has_more) = desks.after(&names, place.flatten().as_ref(), limit.max(1));
         let next = places.last().filter(|_| has_more).map(Place::token);
         let mut rows = Vec::with_capacity(places.len());
         for place in places {
             let head = journal.head(&place.run).await?;
             // It may have been answered since; then it comes up no more, or at another place.
             rows.extend(head.filter(|head| {
-                head.owner == owner
-                    && Place::of(&head.run, head.questions.iter()).as_ref() == Some(&place)
+                Place::of(&head.run, head.questions.iter()).as_ref() == Some(&place)
             }));
         }
         Ok(Page { rows, next })
@@ -187,20 +229,22 @@ mod tests {
         let stems = ["01k9zq3v7m8n4p5r6s7t8v9w01", "01k9zq3v7m8n4p5r6s7t8v9w02"];
         let [one, two] = [place(u64::MAX, 5, stems[0]), place(7, 9, stems[1])];
         let desks = Desks::default();
-        desks.index().put(&one.run, "ann", Some(one.clone()));
-        desks.index().put(&two.run, "ann", Some(two.clone()));
-        assert_eq!(desks.after("ann", None, 9), (vec![two.clone(), one.clone()], false));
-        assert_eq!(desks.after("ann", None, 1), (vec![two.clone()], true));
+        let (anns, ann) =
+            (BTreeSet::from([began("ann"), asked("ann")]), [began("ann"), asked("ann")]);
+        desks.index().put(&one.run, anns.clone(), Some(one.clone()));
+        desks.index().put(&two.run, anns.clone(), Some(two.clone()));
+        assert_eq!(desks.after(&ann, None, 9), (vec![two.clone(), one.clone()], false));
+        assert_eq!(desks.after(&ann, None, 1), (vec![two.clone()], true));
         let token = Place::parse(&two.token());
         assert_eq!(token.as_ref(), Some(&two));
-        assert_eq!(desks.after("ann", token, 1), (vec![one.clone()], false));
-        assert_eq!(desks.after("ben", None, 9), (Vec::new(), false));
+        assert_eq!(desks.after(&ann, token.as_ref(), 1), (vec![one.clone()], false));
+        assert_eq!(desks.after(&[began("ben")], None, 9), (Vec::new(), false));
         assert_eq!(Place::parse("nothing"), None);
 
-        desks.index().put(&two.run, "ann", Some(place(u64::MAX, 9, stems[1])));
-        assert_eq!(desks.after("ann", None, 1).0.first(), Some(&one), "its deadline is gone");
-        desks.index().put(&one.run, "ann", None);
-        desks.index().put(&two.run, "ann", None);
+        desks.index().put(&two.run, anns.clone(), Some(place(u64::MAX, 9, stems[1])));
+        assert_eq!(desks.after(&ann, None, 1).0.first(), Some(&one), "its deadline is gone");
+        desks.index().put(&one.run, anns.clone(), None);
+        desks.index().put(&two.run, anns.clone(), None);
         assert!(desks.index().desks.is_empty() && desks.index().places.is_empty());
     }
 }

@@ -153,6 +153,7 @@ impl Engine {
     ) -> Result<Done, EngineError> {
         let State::Hot(hot) = &mut **state else { return Err(EngineError::Draining) };
         let (expected, now) = (hot.run.version, self.inner.clock.now());
+        hot.run.operator = self.operator();
         match apply(&mut hot.run, command, now) {
             Ok(Decision::Repeat { after }) => Ok(Done { after }),
             Ok(Decision::Events(events)) => {

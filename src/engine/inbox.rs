@@ -7,7 +7,7 @@ use tokio::sync::broadcast;
 use crate::engine::narrate::Published;
 use crate::engine::views::{InboxFilter, OpenRequest};
 use crate::engine::{Engine, EngineError};
-use crate::kernel::{Closing, Ending, Event, Principal, RequestId, Run};
+use crate::kernel::{Closed, Closing, Ending, Event, Principal, RequestId, Run};
 use crate::ports::Fault;
 
 /// One change of the inbox.
@@ -61,7 +61,7 @@ impl Engine {
 
 fn changes(run: &Run, published: &Published) -> Vec<InboxChange> {
     let closed = |ordinal: u32, how, by: &str| InboxChange::Closed {
-        request: RequestId { run: run.id.clone(), ordinal },
+        request: run.request(ordinal),
         how,
         by: by.to_owned(),
         owner: run.owner.clone(),
@@ -74,6 +74,12 @@ fn changes(run: &Run, published: &Published) -> Vec<InboxChange> {
                 InboxChange::Opened(Box::new(OpenRequest::of(run, asked.question.clone())))
             })
             .collect(),
+        // Others may be asked from now on, to whom it is new.
+        Event::Escalated { ordinal, .. } | Event::Voted { ordinal, .. } => {
+            let open = run.questions.get(ordinal).cloned();
+            let opened = |question| InboxChange::Opened(Box::new(OpenRequest::of(run, question)));
+            open.map(opened).into_iter().collect()
+        }
         Event::Answered { ordinal, by, .. } => vec![closed(*ordinal, "answered", by)],
         Event::Closed { ordinal, closing, by } => {
             let how = match closing {
@@ -86,7 +92,7 @@ fn changes(run: &Run, published: &Published) -> Vec<InboxChange> {
         }
         Event::Completed | Event::Failed(_) | Event::Cancelled { .. } => (1..)
             .zip(&run.endings)
-            .filter(|(_, ending)| **ending == Some(Ending::Closed("its run is over")))
+            .filter(|(_, ending)| **ending == Some(Ending::Closed(Closed::RunOver)))
             .map(|(ordinal, _)| closed(ordinal, "run_over", ""))
             .collect(),
         Event::Started(_)
@@ -100,7 +106,6 @@ fn changes(run: &Run, published: &Published) -> Vec<InboxChange> {
         | Event::StepFailed { .. }
         | Event::Noted { .. }
         | Event::Reminded { .. }
-        | Event::Escalated { .. }
         | Event::Revoked { .. }
         | Event::Opened { .. }
         | Event::Came { .. }
@@ -174,7 +179,7 @@ impl InboxWatch {
     fn concerns(&mut self, change: &InboxChange) -> bool {
         match change {
             InboxChange::Opened(request) => {
-                self.principal.may_see(&request.owner)
+                request.is_known_to(&self.principal, &self.engine.operator())
                     && self.filter.accepts(request)
                     && self.known.insert(request.id())
             }

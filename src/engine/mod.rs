@@ -30,14 +30,14 @@ mod watch;
 mod work;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::sync::{Notify, Semaphore, broadcast};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::kernel::{Corruption, Declined, Refusal};
+use crate::kernel::{Corruption, Declined, Operator, Refusal};
 use crate::ports::trace::Tracer;
 use crate::ports::{Agents, Clock, Courier, Fault, Journal, NoCourier, Tools};
 
@@ -105,6 +105,8 @@ struct Inner {
     cells: Cells,
     inbox: broadcast::Sender<InboxChange>,
     desks: desks::Desks,
+    /// What the operator says now.
+    operator: RwLock<Arc<Operator>>,
     /// The time the timer loop sleeps until; an earlier deadline wakes it.
     alarm: AtomicU64,
     alarm_moved: Notify,
@@ -150,6 +152,7 @@ impl Engine {
             cells: Cells::default(),
             inbox: broadcast::channel(INBOX_BACKLOG).0,
             desks: desks::Desks::default(),
+            operator: RwLock::default(),
             alarm: AtomicU64::new(u64::MAX),
             alarm_moved: Notify::new(),
             permits: Arc::new(Semaphore::new(WORK_AT_ONCE)),
@@ -164,6 +167,16 @@ impl Engine {
     /// Tells `tracer` of all work from now on. To be said before anything runs; the first one stays.
     pub fn trace_with(&self, tracer: Arc<dyn Tracer>) {
         self.inner.tracer.get_or_init(|| tracer);
+    }
+
+    /// Goes by what the operator says from now on, in runs under way as in new ones (K12).
+    pub fn operate(&self, operator: Operator) {
+        *self.inner.operator.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(operator);
+    }
+
+    /// What the operator says now.
+    pub fn operator(&self) -> Arc<Operator> {
+        Arc::clone(&self.inner.operator.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The workflows that can be started.

@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::kernel::{Event, Message, Millis, Question, Run, RunId, SessionId, Status, Version};
+use crate::kernel::{
+    Event, Message, Millis, Question, RequestId, Run, RunId, SessionId, Status, Version,
+};
 
 /// How many messages before a question are told with it; the whole conversation is a call away.
 const RECENT_MESSAGES: usize = 20;
@@ -28,6 +30,8 @@ pub struct Published {
     pub asked: Option<Asked>,
     /// With a message: its place in the conversation.
     pub message_ordinal: usize,
+    /// The question that it is about.
+    pub request: Option<RequestId>,
 }
 
 /// A question as it is told.
@@ -118,7 +122,8 @@ impl Narrator {
             None
         };
         let message_ordinal = self.ordinal_of(run, &event);
-        Published { sequence, at, event, step, waiting, asked, message_ordinal }
+        let request = event.question().map(|ordinal| run.request(ordinal));
+        Published { sequence, at, event, step, waiting, asked, message_ordinal, request }
     }
 
     /// Live, the run may be ahead of the event: the message is looked for from where we were.
@@ -147,6 +152,7 @@ impl Narrator {
             | Event::MessageAdded { .. }
             | Event::Asked(_)
             | Event::Answered { .. }
+            | Event::Voted { .. }
             | Event::Closed { .. }
             | Event::Reminded { .. }
             | Event::Escalated { .. }

@@ -1,12 +1,16 @@
 //! Pulse: what a page that shows things needs of the engine: the time, a run's journal, and a hint
 //! that the inbox has changed. What changed is read from the views, so a missed hint costs nothing.
 
+use std::sync::Arc;
+
 use tokio::sync::broadcast;
 
 use crate::engine::cell::State;
 use crate::engine::inbox::InboxChange;
 use crate::engine::{Engine, EngineError};
-use crate::kernel::{Millis, Principal, Recorded};
+use crate::kernel::{
+    Millis, Principal, Question, Recorded, Refusal, RequestId, Run, RunId, Version, admits,
+};
 
 /// Hints that something in the inbox has changed.
 #[derive(Debug)]
@@ -26,15 +30,16 @@ impl InboxPulse {
                 error = self.engine.ended() => return Err(error),
             };
             match change {
-                Ok(InboxChange::Opened(request)) if self.principal.may_see(&request.owner) => {
+                Ok(InboxChange::Opened(request))
+                    if request.is_known_to(&self.principal, &self.engine.operator()) =>
+                {
                     return Ok(());
                 }
-                Ok(InboxChange::Closed { owner, .. }) if self.principal.may_see(&owner) => {
+                Ok(InboxChange::Opened(_) | InboxChange::CaughtUp) => {}
+                // That something was closed tells nobody anything: the page reads again what is theirs.
+                Ok(InboxChange::Closed { .. }) | Err(broadcast::error::RecvError::Lagged(_)) => {
                     return Ok(());
                 }
-                Ok(InboxChange::Opened(_) | InboxChange::Closed { .. } | InboxChange::CaughtUp) => {
-                }
-                Err(broadcast::error::RecvError::Lagged(_)) => return Ok(()),
                 Err(broadcast::error::RecvError::Closed) => return Err(EngineError::Draining),
             }
         }
@@ -57,6 +62,39 @@ impl Engine {
         InboxPulse { changes: self.inner.inbox.subscribe(), engine: self.clone(), principal }
     }
 
+    /// What somebody who decides has before them: the run that asks, and the newest `limit` events of
+    /// its journal. For whoever knows the run, and for those whom the question admits (K8); to them
+    /// the run ends with their question.
+    pub async fn case(
+        &self,
+        request: &RequestId,
+        limit: u32,
+        who: &Principal,
+    ) -> Result<(Run, Vec<Recorded>), EngineError> {
+        let unknown = Refusal::UnknownRequest(request.to_string());
+        let (cell, _) = self.known(&request.run, &unknown).await?;
+        let run = {
+            let state = self.hot(&cell).await?;
+            let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
+            if hot.run.request(request.ordinal) != *request {
+                return Err(unknown.into());
+            }
+            hot.run.clone()
+        };
+        let asked = run.questions.get(&request.ordinal);
+        let operator = self.operator();
+        // Whoever has said something in it may see what came of that.
+        let answered = || run.said_by(&who.id).next().is_some();
+        let admits = |question: &Arc<Question>| {
+            admits(question, run.asker(), &who.id, &operator) || answered()
+        };
+        if !who.may_see(&run.owner) && !asked.map_or_else(answered, admits) {
+            return Err(unknown.into());
+        }
+        let journal = self.newest(&request.run, run.version, limit).await?;
+        Ok((run, journal))
+    }
+
     /// A run's journal, oldest first: the newest `limit` events of it.
     pub async fn journal(
         &self,
@@ -65,15 +103,47 @@ impl Engine {
         who: &Principal,
     ) -> Result<Vec<Recorded>, EngineError> {
         let (id, cell) = self.seen_run(run, who).await?;
-        let version = {
+        let (version, from) = {
             let state = self.hot(&cell).await?;
             let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
-            hot.run.version
+            (hot.run.version, hot.run.forked_from.clone())
         };
+        let journal = self.newest(&id, version, limit).await?;
+        self.with_their_times(journal, from).await
+    }
+
+    /// Events that a fork copied, with the times at which they happened (K11); those of a run that is
+    /// gone keep the fork's.
+    pub(super) async fn with_their_times(
+        &self,
+        mut journal: Vec<Recorded>,
+        mut from: Option<(RunId, Version)>,
+    ) -> Result<Vec<Recorded>, EngineError> {
+        while let Some((origin, saved)) = from.take() {
+            let Some(head) = self.inner.journal.head(&origin).await? else { break };
+            // A fork begins right after the pause that its checkpoint was saved for.
+            let copied = (saved + 1).min(head.version);
+            for old in self.read_all(&origin, copied).await? {
+                let same = journal.iter_mut().find(|recorded| recorded.version == old.version);
+                if let Some(same) = same {
+                    same.at = old.at;
+                }
+            }
+            from = head.forked_from;
+        }
+        Ok(journal)
+    }
+
+    async fn newest(
+        &self,
+        id: &RunId,
+        version: Version,
+        limit: u32,
+    ) -> Result<Vec<Recorded>, EngineError> {
         let mut after = version.saturating_sub(limit.into());
         let mut events: Vec<Recorded> = Vec::new();
         while after < version {
-            let more = self.inner.journal.read(&id, after, 1_024).await?;
+            let more = self.inner.journal.read(id, after, 1_024).await?;
             let Some(last) = more.last() else { break };
             after = last.version;
             events.extend(more.into_iter().take_while(|recorded| recorded.version <= version));

@@ -9,8 +9,8 @@ use crate::engine::commands::parse_session;
 use crate::engine::narrate::Waiting;
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
-    Kind, Millis, Principal, Question, Refusal, RequestId, Run, RunId, SessionId, Version, evolve,
-    replay,
+    Asker, Kind, Millis, Operator, Principal, Question, Refusal, RequestId, Run, RunId, SessionId,
+    Version, admits, evolve, replay,
 };
 use crate::ports::{Head, HeadStatus, Page, RunFilter, SessionRow};
 
@@ -65,6 +65,8 @@ pub struct OpenRequest {
     pub workflow: String,
     /// Whose run it is.
     pub owner: String,
+    /// Who asked for what is decided.
+    pub requesters: Vec<String>,
     /// What is asked.
     pub question: Arc<Question>,
 }
@@ -77,8 +79,20 @@ impl OpenRequest {
             session: run.session.clone(),
             workflow: run.workflow.name.clone(),
             owner: run.owner.clone(),
+            requesters: run.requesters.clone(),
             question,
         }
+    }
+
+    /// Whether it admits `who` as it stands (K8).
+    pub fn admits(&self, who: &Principal, operator: &Operator) -> bool {
+        let by = Asker { owner: &self.owner, requesters: &self.requesters };
+        admits(&self.question, by, &who.id, operator)
+    }
+
+    /// Whether `who` may know of it: whoever it admits, and whoever knows the run.
+    pub fn is_known_to(&self, who: &Principal, operator: &Operator) -> bool {
+        who.may_see(&self.owner) || self.admits(who, operator)
     }
 
     /// Its id.
@@ -213,9 +227,10 @@ impl Engine {
             } else {
                 self.waiting_of(&who.id, cursor.as_deref(), limit.min(SCAN)).await?
             };
-            let visible = page.rows.into_iter().filter(|head| who.may_see(&head.owner));
-            let requests = visible.flat_map(open_requests).filter(|row| filter.accepts(row));
-            rows.extend(requests);
+            let operator = self.operator();
+            let open = page.rows.into_iter().flat_map(open_requests);
+            let visible = open.filter(|row| row.is_known_to(who, &operator));
+            rows.extend(visible.filter(|row| filter.accepts(row)));
             cursor = page.next;
             if cursor.is_none() || rows.len() >= limit {
                 return Ok(Page { rows, next: cursor });
@@ -293,12 +308,14 @@ impl Waiting {
             workflow: head.workflow.clone(),
             since,
             open: head.questions.len(),
-            questions: head.questions.clone(),
+            questions: head.clone().sealed().questions,
         })
     }
 }
 
 fn open_requests(head: Head) -> Vec<OpenRequest> {
+    let head = head.sealed();
+    let requesters = head.requesters();
     let Head { run, session, workflow, owner, questions, .. } = head;
     questions
         .into_iter()
@@ -307,6 +324,7 @@ fn open_requests(head: Head) -> Vec<OpenRequest> {
             session: session.clone(),
             workflow: workflow.clone(),
             owner: owner.clone(),
+            requesters: requesters.clone(),
             question,
         })
         .collect()

@@ -15,6 +15,7 @@ use crate::kernel::graph;
 use crate::kernel::id::RunId;
 use crate::kernel::loose;
 use crate::kernel::message::{ToolCall, readable};
+use crate::kernel::operator::Operator;
 use crate::kernel::pattern::{self, Move};
 use crate::kernel::reply;
 use crate::kernel::run::{
@@ -41,7 +42,7 @@ pub fn start(
     id: RunId,
     workflow: Arc<Workflow>,
     started: Started,
-    earlier: Earlier,
+    (earlier, operator): (Earlier, Arc<Operator>),
     now: Millis,
 ) -> Result<(Run, Vec<Event>), Declined> {
     let too_large = |remedy| Refusal::TooLarge { field: "input".into(), remedy };
@@ -64,6 +65,7 @@ pub fn start(
         return Err(refusal.into());
     }
     let mut run = begin(id, workflow, &started, now).remembering(earlier);
+    run.operator = operator;
     let mut events = vec![Event::Started(Box::new(started))];
     settle(&mut run, now, &mut events)?;
     Ok((run, events))

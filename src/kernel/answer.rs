@@ -1,5 +1,6 @@
 //! Answer: what answers mean for a run. All of them are taken or none; each once (K2), against
-//! what was shown (K3), and as nothing but what it clearly says (K7).
+//! what was shown (K3), from those alone whom its question admits (K8), and as nothing but what it
+//! clearly says (K7).
 //!
 //! What an answer leads to is not decided here: that follows once it is folded in.
 
@@ -7,18 +8,21 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::kernel::approvers;
 use crate::kernel::command::{Answer, Refusal};
 use crate::kernel::decide::Decision;
 use crate::kernel::digest;
+use crate::kernel::ending::{Closed, Ending, Said};
 use crate::kernel::event::{Event, Failure, Version};
-use crate::kernel::gate::{self, Ruling};
+use crate::kernel::gate::{self, Next, Ruling};
 use crate::kernel::id::RequestId;
 use crate::kernel::message::readable;
 use crate::kernel::principal::Principal;
 use crate::kernel::question::{Origin, Question};
-use crate::kernel::run::{CONVERSATION_BYTES_MAX, Ending, Run};
+use crate::kernel::run::{CONVERSATION_BYTES_MAX, Run};
 use crate::kernel::schema;
 use crate::kernel::time::Millis;
+use crate::kernel::verb::Verb;
 
 /// What `answers`, given together under `key`, mean.
 pub(super) fn decide(
@@ -35,16 +39,37 @@ pub(super) fn decide(
     let mut events = Vec::with_capacity(answers.len() + 1);
     let mut abort = None;
     let mut bytes = run.bytes_in_all();
+    let mut asked = Next::of(run);
     for answer in answers {
-        let question = open_question(run, &answer.request)?;
-        let value = accepted(run, question, answer, now)?;
+        let question = open_question(run, &answer.request, principal)?;
+        refuse_unasked(run, question, principal)?;
+        let value = accepted(question, answer, now)?;
         bytes += readable(&value).len();
         if bytes > CONVERSATION_BYTES_MAX {
             let field = format!("responses[{}]", answer.request);
             let remedy = format!("the conversation may have {CONVERSATION_BYTES_MAX} bytes in all");
             return Err(Refusal::TooLarge { field, remedy });
         }
-        let allowed = allowed_call(run, question, &value);
+        let verb = if question.decides() { Verb::of(&value) } else { None };
+        let next = verb.and_then(|verb| {
+            approvers::after(question, run.asker(), (&principal.id, verb), &run.operator)
+        });
+        let shown = if question.decides() { question.digest.clone() } else { String::new() };
+        if let Some(stage) = next {
+            // More people are needed: a word that adds up, and no more.
+            events.push(Event::Voted {
+                ordinal: question.ordinal,
+                given: digest::of(&answer.value),
+                value,
+                by: principal.id.clone(),
+                door: principal.door.into(),
+                key: key.to_owned(),
+                shown,
+                stage,
+            });
+            continue;
+        }
+        let allowed = allowed_call(run, question, &value, (&principal.id, asked), now);
         if aborts(question, &value) {
             let by = format!("{} ended the run at step `{}`", principal.id, question.step);
             abort = Some(Event::Failed(Failure::new("outcome.aborted", by)));
@@ -58,8 +83,11 @@ pub(super) fn decide(
             key: key.to_owned(),
             given,
             from: principal.from.clone(),
+            shown,
         });
-        // The intent, recorded before the deed (E2): exactly what was allowed, or what was edited.
+        // The intent, recorded before the deed (E2): exactly what was allowed. What was edited is
+        // another action, and may be asked about in its turn (K10).
+        asked = allowed.iter().fold(asked, Next::after);
         events.extend(allowed);
     }
     // The end comes last, so that the other answers are kept and a repeat finds them all.
@@ -68,20 +96,45 @@ pub(super) fn decide(
 }
 
 /// The question, if it is open; a refusal that says how it ended, if it was.
-pub(super) fn open_question<'a>(run: &'a Run, id: &RequestId) -> Result<&'a Question, Refusal> {
+pub(super) fn open_question<'a>(
+    run: &'a Run,
+    id: &RequestId,
+    principal: &Principal,
+) -> Result<&'a Question, Refusal> {
     refuse_foreign(run, id)?;
+    let request = id.to_string();
+    // K9: whoever names it has been shown it. One from before there were tails is known to those who
+    // know the run.
+    let knows_it = id.tail.is_some() || principal.may_see(&run.owner);
+    if *id != run.request(id.ordinal) || !knows_it {
+        return Err(Refusal::UnknownRequest(request));
+    }
     if let Some(question) = run.questions.get(&id.ordinal) {
         return Ok(question);
     }
-    let request = id.to_string();
     let index = usize::try_from(id.ordinal).ok().and_then(|ordinal| ordinal.checked_sub(1));
     match index.and_then(|index| run.endings.get(index)?.as_ref()) {
-        Some(Ending::Answered { by, .. }) => {
-            Err(Refusal::AlreadyAnswered { request, by: by.clone() })
+        Some(Ending::Answered(said)) => {
+            Err(Refusal::AlreadyAnswered { request, by: said.by.clone() })
         }
-        Some(Ending::Closed(how)) => Err(Refusal::RequestClosed { request, how }),
+        Some(Ending::Closed(how)) => Err(Refusal::RequestClosed { request, how: *how }),
         None => Err(Refusal::UnknownRequest(request)),
     }
+}
+
+/// K8: only those whom a question admits answer it. Who knows of the run, or is asked elsewhere in it,
+/// is told whom it waits for; to all others there is no such question (D2).
+fn refuse_unasked(run: &Run, question: &Question, who: &Principal) -> Result<(), Refusal> {
+    let (by, operator) = (run.asker(), &run.operator);
+    if approvers::admits(question, by, &who.id, operator) {
+        return Ok(());
+    }
+    let request = question.id(&run.id).to_string();
+    if !who.may_see(&run.owner) && !approvers::concerns(question, by, &who.id, operator) {
+        return Err(Refusal::UnknownRequest(request));
+    }
+    let waits_for = approvers::waits_for(question, by);
+    Err(Refusal::NotAdmitted { request, waits_for, who: who.id.clone() })
 }
 
 fn refuse_foreign(run: &Run, id: &RequestId) -> Result<(), Refusal> {
@@ -123,8 +176,12 @@ fn first_time(
     }
     let mut first = None;
     let mut known = 0;
-    for (ordinal, ending) in (1..).zip(&run.endings) {
-        let Some(Ending::Answered { by, key: used, given, version }) = ending else { continue };
+    let ended = (1..).zip(&run.endings).filter_map(|(ordinal, ending)| match ending {
+        Some(Ending::Answered(said)) => Some((ordinal, said)),
+        Some(Ending::Closed(_)) | None => None,
+    });
+    let voted = run.voted.iter().map(|(ordinal, said)| (*ordinal, said));
+    for (ordinal, Said { by, key: used, given, version, .. }) in ended.chain(voted) {
         if used != key || *by != principal.id {
             continue;
         }
@@ -142,29 +199,33 @@ fn first_time(
 }
 
 /// The answer as it is taken: in time, to what was shown, and of the right shape.
-fn accepted(
-    run: &Run,
-    question: &Question,
-    answer: &Answer,
-    now: Millis,
-) -> Result<Value, Refusal> {
+fn accepted(question: &Question, answer: &Answer, now: Millis) -> Result<Value, Refusal> {
     let request = answer.request.to_string();
     if question.deadline.is_some_and(|deadline| deadline <= now) {
-        return Err(Refusal::RequestClosed { request, how: "its deadline has passed" });
+        return Err(Refusal::RequestClosed { request, how: Closed::Expired });
     }
-    if answer.digest.as_ref().is_some_and(|shown| *shown != question.digest(&run.id)) {
+    if answer.digest.as_ref().is_some_and(|shown| *shown != question.digest) {
         return Err(Refusal::StaleDigest { request });
     }
     question.read(&answer.value).map_err(|mismatch| Refusal::WrongAnswer { request, mismatch })
 }
 
-/// The call that an answer at a gate lets through, with the arguments that it says.
-fn allowed_call(run: &Run, question: &Question, value: &Value) -> Option<Event> {
+/// The call that an answer at a gate lets through; what becomes of it, where they changed it.
+fn allowed_call(
+    run: &Run,
+    question: &Question,
+    value: &Value,
+    (by, next): (&str, Next),
+    now: Millis,
+) -> Option<Event> {
     let (Origin::Gate(call), Some(turn)) = (&question.origin, question.turn) else { return None };
     let mut call = (**call).clone();
     match gate::ruling(value) {
         Ruling::AllowOnce | Ruling::AllowForRun => {}
-        Ruling::Edit(arguments) => call.arguments = arguments,
+        Ruling::Edit(arguments) => {
+            call.arguments = arguments;
+            return Some(gate::edited(run, (question, &call), by, next, now));
+        }
         Ruling::Deny => return None,
     }
     let safety = run.workflow.tools.get(&call.tool).map(|tool| tool.safety).unwrap_or_default();
@@ -173,6 +234,5 @@ fn allowed_call(run: &Run, question: &Question, value: &Value) -> Option<Event> 
 
 /// Whether an answer about a lost outcome ends the run.
 fn aborts(question: &Question, value: &Value) -> bool {
-    let verb = value.get("verb").and_then(Value::as_str);
-    matches!(question.origin, Origin::LostOutcome(_)) && verb == Some("abort")
+    matches!(question.origin, Origin::LostOutcome(_)) && Verb::of(value) == Some(Verb::Abort)
 }

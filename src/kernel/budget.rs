@@ -104,6 +104,7 @@ impl Spent {
             | Event::Answered { .. }
             | Event::Closed { .. }
             | Event::Noted { .. }
+            | Event::Voted { .. }
             | Event::Reminded { .. }
             | Event::Escalated { .. }
             | Event::Revoked { .. }
@@ -389,5 +390,7 @@ fn draft(run: &Run, excess: &Excess, amount: &str) -> Draft {
             on_timeout: OnTimeout::Reject,
             ..Patience::default()
         },
+        subject: None,
+        decides: true,
     }
 }

@@ -4,11 +4,14 @@
 
 use serde_json::Value;
 
+use crate::kernel::ending::Closed;
 use crate::kernel::event::{Failure, Usage};
 use crate::kernel::id::RequestId;
 use crate::kernel::message::ToolCall;
 use crate::kernel::principal::Principal;
+
 use crate::kernel::schema::Mismatch;
+use crate::kernel::verb::Verb;
 
 /// One answer, as it came through a door.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -195,7 +198,7 @@ pub enum Refusal {
         /// The request.
         request: String,
         /// How it ended.
-        how: &'static str,
+        how: Closed,
     },
     /// What the person was shown is not what is asked (K3).
     #[error(
@@ -204,6 +207,35 @@ pub enum Refusal {
     StaleDigest {
         /// The request.
         request: String,
+    },
+    /// Words alone, where a decision is open (K9).
+    #[error("{}", unbound(.open))]
+    Unbound {
+        /// What is open, each with how it can be named.
+        open: Vec<Naming>,
+    },
+    /// Words to a pause that is over (K9).
+    #[error(
+        "what was asked there is no longer open; look at what is asked now, and answer that by its id"
+    )]
+    StalePause,
+    /// A code that names none of the open questions.
+    #[error(
+        "no open request of this conversation has the code `{code}`; look at what is open and answer that"
+    )]
+    UnknownCode {
+        /// The code.
+        code: String,
+    },
+    /// Somebody whom the question does not admit (K8).
+    #[error("request `{request}` waits for {waits_for}; {who} is not among them")]
+    NotAdmitted {
+        /// The request.
+        request: String,
+        /// Whom it waits for.
+        waits_for: String,
+        /// Who tried.
+        who: String,
     },
     /// The same idempotency key with another content.
     #[error("idempotency key `{0}` was used before with another content; take a new key")]
@@ -275,6 +307,31 @@ pub enum Refusal {
     Stale,
 }
 
+/// An open question, and by what an answer can name it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Naming {
+    /// Its id.
+    pub request: String,
+    /// What is asked.
+    pub prompt: String,
+    /// Its code, where it has one.
+    pub code: String,
+    /// What may be said to it.
+    pub verbs: Vec<Verb>,
+}
+
+fn unbound(open: &[Naming]) -> String {
+    let name = |one: &Naming| match (one.code.as_str(), one.verbs.first()) {
+        ("", _) | (_, None) => format!("`{}`", one.request),
+        (code, Some(verb)) => format!("`{}` (say `{} {code}`)", one.request, verb.word()),
+    };
+    let open: Vec<_> = open.iter().map(name).collect();
+    format!(
+        "a decision is open, and words alone decide nothing; answer it by its request id, its digest or its code: {}",
+        open.join(", ")
+    )
+}
+
 fn at(pointer: &str) -> String {
     if pointer.is_empty() { String::new() } else { format!(" at `{pointer}`") }
 }
@@ -298,6 +355,10 @@ impl Refusal {
             Self::AlreadyAnswered { .. } => "request.already_answered",
             Self::RequestClosed { .. } => "request.closed",
             Self::StaleDigest { .. } => "answer.stale_digest",
+            Self::Unbound { .. } => "answer.unbound",
+            Self::UnknownCode { .. } => "answer.code_unknown",
+            Self::StalePause => "answer.stale",
+            Self::NotAdmitted { .. } => "answer.not_admitted",
             Self::KeyReused(_) => "idempotency_key.reused",
             Self::RunOver { .. } => "run.over",
             Self::NotListening { .. } => "run.not_listening",
@@ -324,7 +385,11 @@ impl Refusal {
             Self::UnknownRequest(id) => Some(format!("responses[{id}]")),
             Self::ForeignRequest { request, .. }
             | Self::AlreadyAnswered { request, .. }
-            | Self::RequestClosed { request, .. } => Some(format!("responses[{request}]")),
+            | Self::RequestClosed { request, .. }
+            | Self::NotAdmitted { request, .. } => Some(format!("responses[{request}]")),
+            Self::Unbound { .. } | Self::UnknownCode { .. } | Self::StalePause => {
+                Some("input".into())
+            }
             Self::WrongAnswer { request, mismatch } => {
                 Some(format!("responses[{request}]{}", mismatch.at))
             }

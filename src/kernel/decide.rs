@@ -5,15 +5,20 @@
 //!
 //! - **K1** A refused command leaves no trace.
 
+use std::slice;
+
 use serde_json::Value;
 
 use crate::kernel::answer;
+use crate::kernel::approvers::Stage;
 use crate::kernel::bound;
 use crate::kernel::command::{AttemptFault, Command, Refusal, ToolFault};
+use crate::kernel::ending::Undone;
 use crate::kernel::event::{Closing, Event, Failure, Version};
 use crate::kernel::graph;
 use crate::kernel::judging;
 use crate::kernel::message::{ToolCall, readable};
+use crate::kernel::pattern::Draft;
 use crate::kernel::plan::may_repeat;
 use crate::kernel::principal::Principal;
 use crate::kernel::question::{Kind, OnTimeout, Origin, Question};
@@ -21,7 +26,7 @@ use crate::kernel::reply::{self, REPLY_BYTES_MAX};
 use crate::kernel::run::{CallWaits, OpenCall, Run, Status, Turn};
 use crate::kernel::schema;
 use crate::kernel::time::Millis;
-use crate::kernel::workflow::{Pattern, Retry};
+use crate::kernel::workflow::{Patience, Pattern, Retry};
 
 /// What a command means.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,7 +47,7 @@ pub fn decide(run: &Run, command: &Command, now: Millis) -> Result<Decision, Ref
             answer::decide(run, answers, key, principal, now)
         }
         Command::Withdraw { request, principal } => {
-            let question = answer::open_question(run, request)?;
+            let question = answer::open_question(run, request, principal)?;
             Ok(Decision::Events(vec![Event::Closed {
                 ordinal: question.ordinal,
                 closing: Closing::Withdrawn,
@@ -51,7 +56,7 @@ pub fn decide(run: &Run, command: &Command, now: Millis) -> Result<Decision, Ref
         }
         Command::Revoke { tool, principal } => {
             refuse_if_over(run)?;
-            if !run.grants.iter().any(|grant| grant.covers(tool, now)) {
+            if !run.grants.iter().any(|grant| grant.tool == *tool && grant.stands(now)) {
                 let (run, tool) = (run.id.to_string(), tool.clone());
                 return Err(Refusal::NotGranted { run, tool });
             }
@@ -147,9 +152,9 @@ fn policy_of(run: &Run, turn: &Turn) -> Retry {
 
 /// What follows when a tool's own step came back with a failure. Whoever was told no, or does not
 /// know, is not asked again by trying (K4).
-pub(super) fn tool_failed(run: &Run, turn: &Turn, failure: &Failure, now: Millis) -> Vec<Event> {
-    let retriable = failure.code != "tool.denied" && failure.code != "outcome.unknown";
-    attempt_failed(run, turn, &AttemptFault { failure: failure.clone(), retriable }, now)
+pub(super) fn tool_failed(run: &Run, turn: &Turn, undone: &Undone, now: Millis) -> Vec<Event> {
+    let (failure, retriable) = (undone.failure.clone(), undone.why.may_retry());
+    attempt_failed(run, turn, &AttemptFault { failure, retriable }, now)
 }
 
 fn attempt_failed(run: &Run, turn: &Turn, fault: &AttemptFault, now: Millis) -> Vec<Event> {
@@ -274,10 +279,11 @@ fn recover(run: &Run, now: Millis) -> Vec<Event> {
     events
 }
 
-/// Nobody knows whether a deed was done, and it may not be done twice: a person is asked (E2).
+/// Nobody knows whether a deed was done, and it may not be done twice: a person is asked (E2), of
+/// those whose yes released it (K8).
 fn lost_outcome(turn: &Turn, open: &OpenCall, ordinal: u32, why: &str) -> Question {
-    Question {
-        ordinal,
+    let untimed = |stage: &Stage| Stage { within_ms: None, escalate: Vec::new(), ..stage.clone() };
+    let draft = Draft {
         step: turn.step.clone(),
         agent: (!turn.is_tools()).then(|| turn.agent.clone()),
         turn: Some(turn.number),
@@ -290,14 +296,14 @@ fn lost_outcome(turn: &Turn, open: &OpenCall, ordinal: u32, why: &str) -> Questi
         }),
         options: Vec::new(),
         schema: None,
-        deadline: None,
-        on_timeout: OnTimeout::Reject,
-        to: Vec::new(),
-        remind_ms: None,
-        remind_at: None,
-        asked_at: Millis(0),
-        messages: 0,
-    }
+        patience: Patience {
+            approvers: open.released.iter().map(untimed).collect(),
+            ..Patience::default()
+        },
+        subject: None,
+        decides: true,
+    };
+    reply::ask(draft, usize::try_from(ordinal).unwrap_or(usize::MAX), Millis(0))
 }
 
 /// Deadlines and reminders that are due. Never early: each is due at its own millisecond.
@@ -305,7 +311,7 @@ fn due(run: &Run, now: Millis) -> Vec<Event> {
     let is_due = |at: Option<Millis>| at.is_some_and(|at| at <= now);
     let events = run.questions.values().filter_map(|question| {
         if is_due(question.deadline) {
-            return Some(silence(question, now));
+            return Some(silence(run, question, now));
         }
         let next = question.remind_ms.map(|ms| now.plus(ms));
         is_due(question.remind_at).then_some(Event::Reminded { ordinal: question.ordinal, next })
@@ -317,14 +323,24 @@ fn due(run: &Run, now: Millis) -> Vec<Event> {
 }
 
 /// What silence means for a question. A default that does not fit it is no answer (K7).
-fn silence(question: &Question, now: Millis) -> Event {
+fn silence(run: &Run, question: &Question, now: Millis) -> Event {
     let (ordinal, by) = (question.ordinal, "timer".to_owned());
     let closed = |closing| Event::Closed { ordinal, closing, by: by.clone() };
-    if let OnTimeout::EscalateTo { to, within_ms } = &question.on_timeout {
-        let deadline = within_ms.map(|ms| now.plus(ms));
-        return Event::Escalated { ordinal, to: to.clone(), deadline };
+    let escalated = |more: &[String], within_ms: Option<u64>| {
+        // Whoever was asked still is: others are asked as well.
+        let asked = if question.to.is_empty() { slice::from_ref(&run.owner) } else { &question.to };
+        let mut to = asked.to_vec();
+        to.extend(more.iter().filter(|name| !asked.contains(name)).cloned());
+        Event::Escalated { ordinal, to, deadline: within_ms.map(|ms| now.plus(ms)) }
+    };
+    let level = usize::try_from(question.level).unwrap_or(usize::MAX);
+    if let Some(level) = question.current_stage().and_then(|stage| stage.escalate.get(level)) {
+        return escalated(&level.to, level.within_ms);
     }
-    if !question.kind.may_pass_by_silence() {
+    if let OnTimeout::EscalateTo { to, within_ms } = &question.on_timeout {
+        return escalated(to, *within_ms);
+    }
+    if question.decides() {
         return closed(Closing::Rejected);
     }
     match &question.on_timeout {
@@ -334,7 +350,8 @@ fn silence(question: &Question, now: Millis) -> Event {
             Err(_) => closed(Closing::Rejected),
             Ok(value) => {
                 let (door, key) = (by.clone(), String::new());
-                Event::Answered { ordinal, value, by, door, key, given: None, from: None }
+                let (given, from, shown) = (None, None, String::new());
+                Event::Answered { ordinal, value, by, door, key, given, from, shown }
             }
         },
     }

@@ -14,7 +14,7 @@ use crate::kernel::graph::{Opening, Outcome};
 use crate::kernel::id::{RunId, SessionId};
 use crate::kernel::judging::Judging;
 use crate::kernel::message::{Message, ToolCall};
-use crate::kernel::question::Question;
+use crate::kernel::question::{Belongs, Question};
 use crate::kernel::time::Millis;
 use crate::kernel::trace::Trace;
 use crate::kernel::workflow::Safety;
@@ -89,6 +89,12 @@ pub struct Started {
     /// What it goes on from, where something was said in its session before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub follows: Option<Box<Follows>>,
+    /// What the nonces of its questions are drawn from: a secret of the journal's.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub seed: String,
+    /// Who asked for what it does, beside its owner: those of the runs that it was forked from.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requesters: Vec<String>,
 }
 
 /// Why an agent is given a turn.
@@ -259,6 +265,30 @@ pub enum Event {
         /// What they went on from, as their door names it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         from: Option<String>,
+        /// The digest of what they decided (K3).
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        shown: String,
+    },
+    /// A person said their word on a question that needs more than theirs.
+    Voted {
+        /// Which question.
+        ordinal: u32,
+        /// What they said, as it was read.
+        value: Value,
+        /// Who said it.
+        by: String,
+        /// Through which door.
+        door: String,
+        /// The caller's idempotency key.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        key: String,
+        /// The digest of what was given.
+        given: String,
+        /// The digest of what they decided (K3).
+        shown: String,
+        /// The stage that the question is in from here on.
+        #[serde(default)]
+        stage: u32,
     },
     /// A question ended without an answer.
     Closed {
@@ -351,6 +381,26 @@ pub enum Event {
     },
 }
 
+impl Started {
+    /// Who asked for what the run does: its owner, and those of what it was forked from.
+    pub fn requesters(&self) -> Vec<String> {
+        let mut all = self.requesters.clone();
+        if !all.contains(&self.owner) {
+            all.push(self.owner.clone());
+        }
+        all
+    }
+
+    /// A question of the run, as it was asked at `at`: with all that follows from when and where.
+    pub fn sealed(&self, run: &RunId, question: &Question, at: Millis) -> Question {
+        let mut question = Question { asked_at: at, ..question.clone() };
+        let requesters = self.requesters();
+        let (definition, seed) = (self.definition.as_str(), self.seed.as_str());
+        question.seal(Belongs { run, definition, requesters: &requesters, seed });
+        question
+    }
+}
+
 impl Event {
     /// Which question it is about: asked, ended or changed by it.
     pub fn question(&self) -> Option<u32> {
@@ -358,6 +408,7 @@ impl Event {
             Self::Asked(question) => Some(question.ordinal),
             Self::Answered { ordinal, .. }
             | Self::Closed { ordinal, .. }
+            | Self::Voted { ordinal, .. }
             | Self::Reminded { ordinal, .. }
             | Self::Escalated { ordinal, .. } => Some(*ordinal),
             Self::Started(_)

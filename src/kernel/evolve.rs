@@ -10,16 +10,19 @@ use serde_json::Value;
 use crate::kernel::budget::{Extensions, Spent};
 use crate::kernel::digest;
 use crate::kernel::earlier::Earlier;
+use crate::kernel::ending::{Closed, Ending, NotDone, Said, Undone};
 use crate::kernel::event::{Closing, Event, Failure, Recorded, Started, Usage, Version};
 use crate::kernel::graph;
-use crate::kernel::heard::{asked, close, heard};
+use crate::kernel::heard::{self, asked, close, escalated, heard, question_of, voted};
 use crate::kernel::id::RunId;
 use crate::kernel::judging;
 use crate::kernel::listing::Listing;
 use crate::kernel::message::{Audience, Message, Speaker, ToolCall, readable};
-use crate::kernel::question::{OnTimeout, Question, Verdict};
-use crate::kernel::run::{CallWaits, Ending, Heard, Last, OpenCall, Run, Status, Turn};
+use crate::kernel::question::{Leg, Question};
+use crate::kernel::reading::Verdict;
+use crate::kernel::run::{CallWaits, Heard, Last, OpenCall, Run, Status, Turn};
 use crate::kernel::time::Millis;
+use crate::kernel::verb::Verb;
 use crate::kernel::workflow::{Pattern, Workflow};
 
 /// An event that cannot have happened: the stored bytes are wrong, or we are.
@@ -86,6 +89,11 @@ pub fn begin(id: RunId, workflow: Arc<Workflow>, started: &Started, at: Millis) 
         input: started.input.clone(),
         metadata: started.metadata.clone(),
         forked_from: started.forked_from.clone(),
+        requesters: started.requesters(),
+        participants: std::collections::BTreeSet::new(),
+        seed: started.seed.clone(),
+        leg: Leg { by: started.owner.clone(), door: started.door.clone() },
+        operator: Arc::default(),
         conversation_bytes: first.bytes(),
         conversation: vec![Arc::new(first)],
         turns: std::collections::BTreeMap::new(),
@@ -93,11 +101,13 @@ pub fn begin(id: RunId, workflow: Arc<Workflow>, started: &Started, at: Millis) 
         judgements: 0,
         questions: std::collections::BTreeMap::new(),
         endings: Vec::new(),
+        voted: Vec::new(),
         listing: Listing::default(),
         last: Last::Started,
         count: 0,
         output: None,
         checkpoints: Vec::new(),
+        pauses: Vec::new(),
         usage: Usage::default(),
         failed_calls: 0,
         grants: Vec::new(),
@@ -159,8 +169,10 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
         Event::MessageAdded { turn, message, usage } => message_added(run, *turn, message, *usage)?,
         Event::ToolCalled { turn, call, safety } => {
             let waits = CallWaits::Tool(*safety);
-            let open = OpenCall { call: call.clone(), waits, judged: Vec::new() };
             let turn = turn_of(run, *turn)?;
+            let known = turn.calls.iter().find(|known| known.call.id == call.id);
+            let released = known.map(|known| known.released.clone()).unwrap_or_default();
+            let open = OpenCall { call: call.clone(), waits, judged: Vec::new(), released };
             turn.calls.retain(|known| known.call.id != call.id);
             turn.calls.push(open);
             if turn.is_tools() {
@@ -170,9 +182,11 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
         Event::ToolReturned { turn, call_id, value, failed } => {
             run.failed_calls += u32::from(*failed);
             let is_it = |(of, call): &(u32, ToolCall)| of == turn && call.id == *call_id;
-            match run.loose.iter().position(is_it) {
-                Some(place) => drop(run.loose.remove(place)),
-                None => tool_returned(run, *turn, call_id, value, failed.then_some("tool.failed"))?,
+            if let Some(place) = run.loose.iter().position(is_it) {
+                run.loose.remove(place);
+            } else {
+                let wrong = failed.then(|| not_done(value));
+                tool_returned(run, *turn, call_id, value, wrong)?;
             }
         }
         Event::HandedOff { turn, call_id, to, .. } => {
@@ -195,17 +209,28 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
         Event::Settled { path, outcome } => graph::settled(run, path, outcome, at)?,
         Event::Signalled { name, value, .. } => graph::signal(run, name, value, at),
         Event::Asked(question) => asked(run, question, at)?,
-        Event::Answered { ordinal, value, by, key, given, .. } => {
+        Event::Answered { ordinal, value, by, key, given, door, .. } => {
             let given = given.clone().unwrap_or_else(|| digest::of(value));
             let (by, key) = (by.clone(), key.clone());
-            let ending = Ending::Answered { by: by.clone(), key, given, version };
+            let is_no = Verb::of(value).is_some_and(Verb::is_no);
+            let said = Said { by: by.clone(), key, given, version, is_no };
+            let ending = Ending::Answered(said);
+            run.leg = Leg { by: by.clone(), door: door.clone() };
             answered(run, *ordinal, value, by, (ending, at))?;
+        }
+        Event::Voted { ordinal, value, by, key, given, stage, .. } => {
+            let (by, key, given) = (by.clone(), key.clone(), given.clone());
+            let said = Said { by, key, given, version, is_no: false };
+            voted(run, (*ordinal, *stage), value, said, at)?;
         }
         Event::Closed { ordinal, closing, by } => closed(run, *ordinal, (*closing, by), at)?,
         Event::Reminded { ordinal, next } => question_of(run, *ordinal)?.remind_at = *next,
         Event::Escalated { ordinal, to, deadline } => escalated(run, *ordinal, to, *deadline)?,
         Event::Revoked { tool, .. } => run.grants.retain(|grant| grant.tool != *tool),
-        Event::CheckpointSaved => run.checkpoints.push((version, at)),
+        Event::CheckpointSaved => {
+            run.checkpoints.push((version, at));
+            run.pauses.push(!run.questions.is_empty());
+        }
         Event::Parked => {
             if run.questions.is_empty() && !run.graph.waits() {
                 return Err("a run is parked only on what may come");
@@ -274,6 +299,7 @@ fn answered(
     (ending, at): (Ending, Millis),
 ) -> Result<(), &'static str> {
     let question = close(run, ordinal, ending)?;
+    heard::took_part(run, &by);
     let is_rejection = question.is_verdict() && Question::verdict(value) == Verdict::Rejected;
     heard(run, &question, Heard::Answer { value: value.clone(), by, is_rejection }, at)?;
     run.status = Status::Running;
@@ -286,17 +312,17 @@ fn closed(
     (closing, by): (Closing, &str),
     at: Millis,
 ) -> Result<(), &'static str> {
-    let (word, reply) = match closing {
+    let (how, reply) = match closing {
         Closing::Moot => {
             // The step that asked is stopped by what follows.
-            close(run, ordinal, Ending::Closed("its step is over"))?;
+            close(run, ordinal, Ending::Closed(Closed::StepOver))?;
             return Ok(());
         }
-        Closing::Rejected => ("its deadline has passed", Heard::Expired),
-        Closing::Passed => ("its deadline has passed", Heard::Nothing),
-        Closing::Withdrawn => ("it was withdrawn", Heard::Withdrawn(by.to_owned())),
+        Closing::Rejected => (Closed::Expired, Heard::Expired),
+        Closing::Passed => (Closed::Expired, Heard::Nothing),
+        Closing::Withdrawn => (Closed::Withdrawn, Heard::Withdrawn(by.to_owned())),
     };
-    let question = close(run, ordinal, Ending::Closed(word))?;
+    let question = close(run, ordinal, Ending::Closed(how))?;
     heard(run, &question, reply, at)?;
     run.status = Status::Running;
     Ok(())
@@ -313,23 +339,6 @@ fn noted(run: &mut Run, (turn, attempt): (u32, u32), memo: &Value) -> Result<(),
     }
     turn.memo = Some(memo.clone());
     Ok(())
-}
-
-fn escalated(
-    run: &mut Run,
-    ordinal: u32,
-    to: &[String],
-    deadline: Option<Millis>,
-) -> Result<(), &'static str> {
-    let question = question_of(run, ordinal)?;
-    question.to = to.to_vec();
-    question.deadline = deadline;
-    question.on_timeout = OnTimeout::Reject;
-    Ok(())
-}
-
-fn question_of(run: &mut Run, ordinal: u32) -> Result<&mut Question, &'static str> {
-    run.questions.get_mut(&ordinal).map(Arc::make_mut).ok_or("no such question is open")
 }
 
 pub(super) fn say(run: &mut Run, message: Message) {
@@ -356,32 +365,42 @@ fn step_started(run: &mut Run, begun: Turn, attempt: u32, at: Millis) -> Result<
         return Err("turns are counted one by one");
     }
     run.turns_taken = number;
+    let mut begun = begun;
     if let Some(judging) = &begun.judges {
         judging::asked(run, number, judging)?;
     } else if matches!(run.workflow.pattern, Pattern::Graph(_)) {
+        begun.unseen = graph::unseen(run, &begun.step);
         graph::working(run, &begun.step, number, at)?;
     }
     run.turns.insert(number, begun);
     Ok(())
 }
 
+/// In which way a call that came back with an error was not done.
+fn not_done(value: &Value) -> NotDone {
+    let broken = format!("[{}]", NotDone::Broken.code());
+    let is_broken = value.as_str().is_some_and(|told| told.ends_with(&broken));
+    if is_broken { NotDone::Broken } else { NotDone::Failed }
+}
+
 /// A call has come to its end. An agent is told what came of it; a tool's own step keeps it, and
-/// `wrong` is the code of what went wrong.
+/// `wrong` says in which way it was not done.
 pub(super) fn tool_returned(
     run: &mut Run,
     number: u32,
     call_id: &str,
     value: &Value,
-    wrong: Option<&str>,
+    wrong: Option<NotDone>,
 ) -> Result<(), &'static str> {
     let turn = turn_of(run, number)?;
     turn.calls.retain(|open| open.call.id != call_id);
     if turn.is_tools() {
         turn.returned = Some(match wrong {
             None => Ok(value.clone()),
-            Some(code) => {
+            Some(why) => {
                 let text = readable(value);
-                Err(Failure::new(code, text.strip_prefix("error: ").unwrap_or(&text)))
+                let text = text.strip_prefix("error: ").unwrap_or(&text);
+                Err(Undone { why, failure: Failure::new(why.code(), text) })
             }
         });
         return Ok(());
@@ -440,7 +459,7 @@ fn finish(run: &mut Run, status: Status) {
     for question in std::mem::take(&mut run.questions).into_values() {
         let index = usize::try_from(question.ordinal).unwrap_or(usize::MAX).wrapping_sub(1);
         if let Some(ending) = run.endings.get_mut(index) {
-            *ending = Some(Ending::Closed("its run is over"));
+            *ending = Some(Ending::Closed(Closed::RunOver));
         }
     }
     run.status = status;

@@ -4,20 +4,25 @@
 //! over what is known (the call, the agent's words, the run) come first; where none of them holds,
 //! a judging agent may be asked. A gate can only add a question, never take one away.
 //!
+//! - **K10** A standing grant belongs to the gate that asked, the tool, and the bounds that were shown.
+//! - **K12** Rules look at what the requester cannot choose.
 //! - **K4** A call that was denied, or that nobody allowed in time, has no path to being made.
 //! - **K7** Only a clear yes lets a call through.
 
 use serde_json::{Value, json};
 
+use crate::kernel::approvers::{self, Excluded, Stage, Vote};
 use crate::kernel::event::Event;
 use crate::kernel::judging::{self, Judge};
 use crate::kernel::message::{ToolCall, readable};
+use crate::kernel::operator::Environment;
 use crate::kernel::pattern::Draft;
-use crate::kernel::question::{Kind, Origin};
+use crate::kernel::question::{Kind, Origin, Question};
 use crate::kernel::reply;
-use crate::kernel::run::{Judgement, Run, Turn};
+use crate::kernel::run::{Grant, Judgement, Run, Turn};
 use crate::kernel::time::Millis;
-use crate::kernel::workflow::{Condition, Gate, Patience, Tool};
+use crate::kernel::verb::Verb;
+use crate::kernel::workflow::{Condition, Gate, Patience, Safety, Tool};
 
 /// Words that say that the speaker does not know.
 const DOUBTS: [&str; 8] =
@@ -38,10 +43,10 @@ pub(super) enum Ruling {
 
 /// What an accepted answer rules. Whatever is not clearly a yes is a no.
 pub(super) fn ruling(value: &Value) -> Ruling {
-    match (value.get("decision").and_then(Value::as_str), value.get("arguments")) {
-        (Some("allow_once"), _) => Ruling::AllowOnce,
-        (Some("allow_for_run"), _) => Ruling::AllowForRun,
-        (Some("edit"), Some(arguments)) => Ruling::Edit(arguments.clone()),
+    match (Verb::of(value), value.get("arguments")) {
+        (Some(Verb::AllowOnce), _) => Ruling::AllowOnce,
+        (Some(Verb::AllowForRun), _) => Ruling::AllowForRun,
+        (Some(Verb::Edit), Some(arguments)) => Ruling::Edit(arguments.clone()),
         (Some(_) | None, _) => Ruling::Deny,
     }
 }
@@ -92,7 +97,7 @@ pub(super) fn passed(run: &Run, wish: Wish<'_>, next: Next, now: Millis) -> Even
             .iter()
             .filter(|gate| concerns(gate, &call.tool, tool) && !is_granted(gate, run, call, now))
             .collect();
-        if let Some(draft) = question(run, wish, tool, &gates) {
+        if let Some(draft) = stopped(run, wish, tool, &gates) {
             return Event::Asked(Box::new(reply::ask(draft, next.question, now)));
         }
         if let Some(judge) = gates.iter().find_map(|gate| unheard(gate, wish.judged)) {
@@ -101,6 +106,55 @@ pub(super) fn passed(run: &Run, wish: Wish<'_>, next: Next, now: Millis) -> Even
     }
     let safety = tool.map(|tool| tool.safety).unwrap_or_default();
     Event::ToolCalled { turn: turn.number, call: call.clone(), safety }
+}
+
+/// What becomes of a call whose arguments a person changed at a gate (K10): it is a new action, and
+/// every gate looks at it. Their own yes stands at the rules that had asked them; any other rule
+/// asks, and so does one that wants nobody's own version.
+pub(super) fn edited(
+    run: &Run,
+    (question, call): (&Question, &ToolCall),
+    editor: &str,
+    next: Next,
+    now: Millis,
+) -> Event {
+    let turn = question.turn.and_then(|number| run.turns.get(&number));
+    let (Some(turn), Some(tool)) = (turn, run.workflow.tools.get(&call.tool)) else {
+        let safety = Safety::default();
+        return Event::ToolCalled {
+            turn: question.turn.unwrap_or_default(),
+            call: call.clone(),
+            safety,
+        };
+    };
+    let wish = Wish { turn, call, said: &turn.said, judged: &[] };
+    let event = passed(run, wish, next, now);
+    let Event::Asked(mut asked) = event else { return event };
+    let known = question.rules();
+    let stands = |stage: &Stage| {
+        let was_asked = stage.rules.iter().all(|rule| known.contains(rule.as_str()));
+        let admits = approvers::is_among(&stage.to, run.asker(), editor, &run.operator);
+        was_asked && admits && !stage.not.contains(&Excluded::Editor)
+    };
+    // Where the rules name nobody there is one stage, which nobody wrote down.
+    let rules = asked.rules().into_iter().map(str::to_owned).collect();
+    let unwritten = [Stage { rules, need: 1, ..Stage::default() }];
+    let stages: &[Stage] = if asked.stages.is_empty() { &unwritten } else { &asked.stages };
+    let passed = stages.iter().take_while(|stage| stage.need <= 1 && stands(stage)).count();
+    if passed == stages.len() {
+        return Event::ToolCalled { turn: turn.number, call: call.clone(), safety: tool.safety };
+    }
+    let standing = stages.get(passed).is_some_and(stands);
+    let passed = u32::try_from(passed).unwrap_or(u32::MAX);
+    if passed > 0 {
+        asked.enter(passed, now);
+    }
+    if standing {
+        let (by, verb) = (editor.to_owned(), Verb::AllowOnce.word().to_owned());
+        asked.votes.push(Vote { by, verb, stage: passed });
+    }
+    editor.clone_into(&mut asked.editor);
+    Event::Asked(asked)
 }
 
 /// The first judge of a gate that has not spoken yet.
@@ -113,12 +167,16 @@ fn unheard<'a>(gate: &'a Gate, judged: &[Judgement]) -> Option<Judge<'a>> {
 }
 
 /// The question that a call becomes, if any gate stops it.
-fn question(run: &Run, wish: Wish<'_>, tool: &Tool, gates: &[&Gate]) -> Option<Draft> {
+fn stopped(run: &Run, wish: Wish<'_>, tool: &Tool, gates: &[&Gate]) -> Option<Draft> {
     let (turn, call) = (wish.turn, wish.call);
     let stops: Vec<_> =
         gates.iter().filter_map(|gate| Some((gate, reasons(gate, run, wish)?))).collect();
     let (first, _) = stops.first()?;
     let always = stops.iter().any(|(gate, _)| gate.when.is_empty());
+    let lasting = (!always).then(|| {
+        let grants = stops.iter().map(|(gate, _)| grant(gate, call, "", Millis(0)));
+        grants.map(|grant| grant.words()).collect::<Vec<_>>()
+    });
     let names: Vec<_> = stops.iter().map(|(gate, _)| gate.name.clone()).collect();
     let why: Vec<_> = stops.iter().flat_map(|(_, reasons)| reasons.clone()).collect();
     let asked = first.prompt.clone();
@@ -129,6 +187,10 @@ fn question(run: &Run, wish: Wish<'_>, tool: &Tool, gates: &[&Gate]) -> Option<D
         "gates": names,
         "reasons": why,
     });
+    if let Some(lasting) = lasting {
+        // What *allow for this run* would let through, in words: part of what is decided (K10).
+        context["allow_for_run"] = lasting.into();
+    }
     if !wish.judged.is_empty() {
         let verdict =
             |one: &Judgement| json!({"judge": one.agent, "ask": one.ask, "reason": one.reason});
@@ -144,34 +206,100 @@ fn question(run: &Run, wish: Wish<'_>, tool: &Tool, gates: &[&Gate]) -> Option<D
         context,
         options: Vec::new(),
         schema: Some(schema(tool, !always)),
-        patience: strictest(stops.iter().map(|(gate, _)| &gate.patience)),
+        patience: terms(stops.iter().map(|(gate, _)| *gate)),
+        subject: None,
+        decides: true,
     })
 }
 
 /// The terms of several gates as one: the shortest deadline with what silence means there, the most
-/// frequent reminder, everybody to whom any of them is addressed.
-fn strictest<'a>(all: impl Iterator<Item = &'a Patience> + Clone) -> Patience {
+/// frequent reminder; and where anybody is named, a stage for each rule that wants other people (K8).
+fn terms<'a>(gates: impl Iterator<Item = &'a &'a Gate> + Clone) -> Patience {
+    let all = gates.clone().map(|gate| &gate.patience);
     let timed = all.clone().filter(|patience| patience.deadline_ms.is_some());
     let first = timed.min_by_key(|patience| patience.deadline_ms);
-    let mut to: Vec<String> = Vec::new();
-    for name in all.clone().flat_map(|patience| &patience.to) {
-        if !to.contains(name) {
-            to.push(name.clone());
+    let mut stages: Vec<Stage> = Vec::new();
+    for gate in gates {
+        for stage in own_stages(gate) {
+            let same = |known: &&mut Stage| {
+                Stage { rules: Vec::new(), within_ms: None, ..(**known).clone() }
+                    == Stage { rules: Vec::new(), within_ms: None, ..stage.clone() }
+            };
+            match stages.iter_mut().find(same) {
+                None => stages.push(stage),
+                Some(known) => {
+                    known.rules.extend(stage.rules);
+                    known.within_ms = known.within_ms.into_iter().chain(stage.within_ms).min();
+                }
+            }
         }
+    }
+    let is_plain = stages.iter().all(|stage| {
+        stage.to.is_empty() && stage.not.is_empty() && stage.need <= 1 && stage.escalate.is_empty()
+    });
+    // Whoever is asked first has as long as the strictest of the rules gives anybody.
+    if let (Some(stage), Some(patience)) = (stages.first_mut(), first) {
+        stage.within_ms = stage.within_ms.into_iter().chain(patience.deadline_ms).min();
     }
     Patience {
         deadline_ms: first.and_then(|patience| patience.deadline_ms),
         on_timeout: first.map(|patience| patience.on_timeout.clone()).unwrap_or_default(),
         remind_ms: all.filter_map(|patience| patience.remind_ms).min(),
-        to,
+        to: Vec::new(),
+        not: Vec::new(),
+        approvers: if is_plain { Vec::new() } else { stages },
     }
 }
 
-/// How long a tool is allowed that is allowed now: as long as the strictest of its gates says.
-pub(super) fn allowed_until(run: &Run, name: &str) -> Option<Millis> {
-    let tool = run.workflow.tools.get(name)?;
-    let gates = run.workflow.gates.iter().filter(|gate| concerns(gate, name, tool));
-    gates.filter_map(|gate| gate.allow_ms).min().map(|ms| run.updated_at.plus(ms))
+/// Whom a gate's question is asked of, stage by stage.
+fn own_stages(gate: &Gate) -> Vec<Stage> {
+    let patience = &gate.patience;
+    let rules = vec![gate.name.clone()];
+    if patience.approvers.is_empty() {
+        return vec![Stage {
+            rules,
+            to: patience.to.clone(),
+            not: patience.not.clone(),
+            need: 1,
+            within_ms: patience.deadline_ms,
+            escalate: Vec::new(),
+        }];
+    }
+    let with_rules = |stage: &Stage| Stage { rules: rules.clone(), ..stage.clone() };
+    patience.approvers.iter().map(with_rules).collect()
+}
+
+/// What *allow for this run* lets through at a gate, having been asked about this call: the same
+/// tool, up to the numbers that were shown (K10).
+fn grant(gate: &Gate, call: &ToolCall, by: &str, at: Millis) -> Grant {
+    let bounds = gate.when.iter().filter_map(|condition| match condition {
+        Condition::Argument { pointer, over } => {
+            let number = call.arguments.pointer(pointer).and_then(Value::as_f64);
+            Some((pointer.clone(), number.map_or(*over, |number| number.max(*over))))
+        }
+        Condition::Keywords(_)
+        | Condition::Environment(_)
+        | Condition::Uncertain
+        | Condition::FailuresOver(_)
+        | Condition::Judge { .. } => None,
+    });
+    Grant {
+        gate: gate.name.clone(),
+        tool: call.tool.clone(),
+        bounds: bounds.collect(),
+        by: by.to_owned(),
+        at,
+        until: gate.allow_ms.map(|ms| at.plus(ms)),
+    }
+}
+
+/// What a person granted by *allow for this run*: at each of the gates that had asked, and no other.
+pub(super) fn grants(run: &Run, question: &Question, call: &ToolCall, by: &str) -> Vec<Grant> {
+    let asked = question.rules();
+    let gates = run.workflow.gates.iter().filter(|gate| asked.contains(gate.name.as_str()));
+    // A gate that always asks cannot be passed beforehand.
+    let gates = gates.filter(|gate| !gate.when.is_empty());
+    gates.map(|gate| grant(gate, call, by, run.updated_at)).collect()
 }
 
 fn concerns(gate: &Gate, name: &str, tool: &Tool) -> bool {
@@ -181,7 +309,8 @@ fn concerns(gate: &Gate, name: &str, tool: &Tool) -> bool {
 
 /// Whether a person allowed the call beforehand; a gate that always asks cannot be passed so.
 fn is_granted(gate: &Gate, run: &Run, call: &ToolCall, now: Millis) -> bool {
-    !gate.when.is_empty() && run.grants.iter().any(|grant| grant.covers(&call.tool, now))
+    let covers = |grant: &Grant| grant.covers(&gate.name, &call.tool, &call.arguments, now);
+    !gate.when.is_empty() && run.grants.iter().any(covers)
 }
 
 /// Why a gate stops a call; nothing, if it lets it through.
@@ -202,11 +331,7 @@ fn met(condition: &Condition, run: &Run, wish: Wish<'_>) -> Option<String> {
             let found = list.iter().find(|word| words.contains(&word.to_lowercase()))?;
             Some(format!("high-risk word `{found}`"))
         }
-        Condition::Environment(list) => {
-            let here = run.metadata.get("environment")?;
-            let found = list.iter().find(|name| name.eq_ignore_ascii_case(here))?;
-            Some(format!("environment `{found}`"))
-        }
+        Condition::Environment(list) => environment(list, run),
         Condition::Uncertain => {
             let found = DOUBTS.iter().find(|doubt| said.to_lowercase().contains(*doubt))?;
             Some(format!("the agent says `{found}`"))
@@ -236,12 +361,28 @@ fn met(condition: &Condition, run: &Run, wish: Wish<'_>) -> Option<String> {
     }
 }
 
+/// Whether a rule that asks in some environments asks here. Where the server works is the operator's
+/// word (K12): what a requester says of it can add a question, and takes none away.
+fn environment(list: &[String], run: &Run) -> Option<String> {
+    let among = |here: &str| list.iter().find(|name| name.eq_ignore_ascii_case(here.trim()));
+    let said = |name: &&String| name.trim().eq_ignore_ascii_case("environment");
+    let claimed = run.metadata.iter().filter(|(name, _)| said(name)).map(|(_, value)| value);
+    if let Some(found) = claimed.into_iter().find_map(|here| among(here)) {
+        return Some(format!("environment `{found}`"));
+    }
+    match &run.operator.environment {
+        Environment::Named(here) => among(here).map(|found| format!("environment `{found}`")),
+        Environment::Unsaid => Some("nobody has said which environment this is".into()),
+    }
+}
+
 /// The schema of an answer; a gate that always asks cannot be passed for the rest of the run.
 fn schema(tool: &Tool, may_allow_for_run: bool) -> Value {
-    let mut decisions = vec!["allow_once", "deny", "edit"];
+    let mut verbs = vec![Verb::AllowOnce, Verb::Deny, Verb::Edit];
     if may_allow_for_run {
-        decisions.push("allow_for_run");
+        verbs.push(Verb::AllowForRun);
     }
+    let decisions: Vec<_> = verbs.into_iter().map(Verb::word).collect();
     let arguments = tool.parameters.clone().unwrap_or_else(|| json!({"type": "object"}));
     json!({
         "type": "object",
@@ -252,7 +393,7 @@ fn schema(tool: &Tool, may_allow_for_run: bool) -> Value {
         },
         "required": ["decision"],
         "additionalProperties": false,
-        "if": {"properties": {"decision": {"const": "edit"}}},
+        "if": {"properties": {"decision": {"const": Verb::Edit.word()}}},
         "then": {"required": ["decision", "arguments"]},
     })
 }

@@ -1,18 +1,22 @@
 //! Heard: what a question changes when it is asked, and what came of it when it ended; told to
 //! whoever waits for it: an agent's call, a gate, a step, the workflow as a whole.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::kernel::approvers::{Excluded, Vote};
 use crate::kernel::budget;
+use crate::kernel::ending::{Ending, NotDone, Said};
 use crate::kernel::evolve::{say, tool_outcome, tool_returned, turn_of};
 use crate::kernel::gate::{self, Ruling};
 use crate::kernel::graph;
 use crate::kernel::message::{Audience, Message, Speaker, ToolCall};
-use crate::kernel::question::{Origin, Question};
-use crate::kernel::run::{CallWaits, Ending, Grant, Heard, Last, OpenCall, Run};
+use crate::kernel::question::{OnTimeout, Origin, Question};
+use crate::kernel::run::{CallWaits, Heard, Last, OpenCall, Run, Status};
 use crate::kernel::time::Millis;
+use crate::kernel::verb::Verb;
 use crate::kernel::workflow::Pattern;
 
 pub(super) fn asked(run: &mut Run, question: &Question, at: Millis) -> Result<(), &'static str> {
@@ -22,6 +26,8 @@ pub(super) fn asked(run: &mut Run, question: &Question, at: Millis) -> Result<()
     let mut question = question.clone();
     question.asked_at = at;
     question.remind_at = question.remind_ms.map(|ms| at.plus(ms));
+    question.leg = Some(run.leg.clone());
+    question.barred = barred(run, &question);
     let agent = question.agent.clone().unwrap_or_default();
     let spoken = Message::text(Speaker::Assistant, agent.clone(), question.prompt.clone());
     let is_graph = matches!(run.workflow.pattern, Pattern::Graph(_));
@@ -43,7 +49,8 @@ pub(super) fn asked(run: &mut Run, question: &Question, at: Millis) -> Result<()
                 tool: crate::kernel::plan::ASK_TOOL.into(),
                 arguments: Value::Null,
             };
-            turn_of(run, number)?.calls.push(OpenCall { call, waits, judged: Vec::new() });
+            let (judged, released) = (Vec::new(), Vec::new());
+            turn_of(run, number)?.calls.push(OpenCall { call, waits, judged, released });
             say(run, spoken.to(Audience::Except(agent)));
         }
         Origin::LostOutcome(call) => {
@@ -56,16 +63,93 @@ pub(super) fn asked(run: &mut Run, question: &Question, at: Millis) -> Result<()
             let waits = CallWaits::Person(question.ordinal);
             let turn = turn_of(run, number)?;
             turn.calls.retain(|known| known.call.id != call.id);
-            turn.calls.push(OpenCall { call: (**call).clone(), waits, judged: Vec::new() });
+            let (call, judged, released) = ((**call).clone(), Vec::new(), question.stages.clone());
+            turn.calls.push(OpenCall { call: call.clone(), waits, judged, released });
             if turn.is_tools() {
-                turn.made = Some((**call).clone());
+                turn.made = Some(call);
             }
         }
     }
     question.messages = run.conversation.len();
+    question.seal(run.belongs());
     run.endings.push(None);
     run.questions.insert(question.ordinal, Arc::new(question));
     Ok(())
+}
+
+/// Whom none of its rules admits, by name.
+fn barred(run: &Run, question: &Question) -> Vec<String> {
+    let not = |excluded| question.stages.iter().any(|stage| stage.not.contains(&excluded));
+    let mut barred = BTreeSet::new();
+    if not(Excluded::Requester) {
+        barred.extend(run.requesters.iter().cloned());
+    }
+    if not(Excluded::Participant) {
+        barred.extend(run.participants.iter().cloned());
+    }
+    if not(Excluded::Editor) && !question.editor.is_empty() {
+        barred.insert(question.editor.clone());
+    }
+    barred.into_iter().collect()
+}
+
+/// Somebody has answered something in the run: where that bars them from what is open, it does so
+/// from here on.
+pub(super) fn took_part(run: &mut Run, who: &str) {
+    if !run.participants.insert(who.to_owned()) {
+        return;
+    }
+    let bars = |question: &Question| {
+        question.stages.iter().any(|stage| stage.not.contains(&Excluded::Participant))
+    };
+    for question in run.questions.values_mut().filter(|question| bars(question)) {
+        Arc::make_mut(question).barred.push(who.to_owned());
+    }
+}
+
+/// Somebody's standing word: it takes the place of their own before it.
+pub(super) fn voted(
+    run: &mut Run,
+    (ordinal, stage): (u32, u32),
+    value: &Value,
+    said: Said,
+    at: Millis,
+) -> Result<(), &'static str> {
+    let verb = Verb::of(value).ok_or("a vote says a verb")?;
+    let question = question_of(run, ordinal)?;
+    question.votes.retain(|vote| vote.by != said.by || vote.stage != question.stage);
+    let (by, verb) = (said.by.clone(), verb.word().to_owned());
+    question.votes.push(Vote { by, verb, stage: question.stage });
+    if stage != question.stage {
+        question.enter(stage, at);
+    }
+    run.voted.push((ordinal, said));
+    // Nothing is let pass yet: the run pauses again, and whoever voted is told so.
+    run.status = Status::Running;
+    Ok(())
+}
+
+/// Others are asked as well from now on.
+pub(super) fn escalated(
+    run: &mut Run,
+    ordinal: u32,
+    to: &[String],
+    deadline: Option<Millis>,
+) -> Result<(), &'static str> {
+    let question = question_of(run, ordinal)?;
+    question.to = to.to_vec();
+    question.deadline = deadline;
+    if matches!(question.on_timeout, OnTimeout::EscalateTo { .. }) {
+        question.on_timeout = OnTimeout::Reject;
+    } else {
+        question.level += 1;
+    }
+    Ok(())
+}
+
+/// A question that is open.
+pub(super) fn question_of(run: &mut Run, ordinal: u32) -> Result<&mut Question, &'static str> {
+    run.questions.get_mut(&ordinal).map(Arc::make_mut).ok_or("no such question is open")
 }
 
 pub(super) fn close(
@@ -103,14 +187,14 @@ pub(super) fn heard(
             say(run, Message { data, ..tool_outcome(agent, call, &told(&reply)) });
         }
         (Origin::LostOutcome(call), Some(number)) => lost_outcome(run, number, call, &reply)?,
-        (Origin::Gate(call), Some(number)) => at_gate(run, number, call, &reply)?,
+        (Origin::Gate(call), Some(number)) => at_gate(run, (question, number), call, &reply)?,
         (Origin::Budget(budget), _) => budget::heard(run, budget, &reply),
-        (Origin::Phase(_), _) => graph::heard(run, &question.step, &reply, at)?,
+        (Origin::Phase(_), _) => graph::heard(run, question, &reply, at)?,
         (Origin::HumanStep, _) if is_graph => {
             if let Heard::Answer { value, by, .. } = &reply {
                 say(run, Message::said(by.clone(), value));
             }
-            graph::heard(run, &question.step, &reply, at)?;
+            graph::heard(run, question, &reply, at)?;
         }
         (Origin::ToolCall(_) | Origin::LostOutcome(_) | Origin::Gate(_), None) => {
             return Err("a tool call's question belongs to a turn");
@@ -154,42 +238,46 @@ fn told(reply: &Heard) -> Value {
 /// run, elsewhere) abort. Silence and withdrawal leave it undone, and the agent is told.
 fn lost_outcome(run: &mut Run, number: u32, call: &str, reply: &Heard) -> Result<(), &'static str> {
     let verb = match reply {
-        Heard::Answer { value, .. } => value.get("verb").and_then(Value::as_str),
+        Heard::Answer { value, .. } => Verb::of(value),
         Heard::Nothing | Heard::Expired | Heard::Withdrawn(_) => None,
     };
     match (verb, reply) {
-        (Some("redo"), _) => {
+        (Some(Verb::Redo), _) => {
             let open = turn_of(run, number)?.calls.iter_mut().find(|open| open.call.id == call);
             let open = open.ok_or("no such call is open")?;
             open.waits = CallWaits::Tool(crate::kernel::workflow::Safety::Unsafe);
             Ok(())
         }
-        (Some("happened"), Heard::Answer { value, .. }) => {
+        (Some(Verb::Happened), Heard::Answer { value, .. }) => {
             let result = value.get("result").cloned().unwrap_or_default();
             tool_returned(run, number, call, &result, None)
         }
         (Some(_) | None, _) => {
-            tool_returned(run, number, call, &told(reply), Some("outcome.unknown"))
+            tool_returned(run, number, call, &told(reply), Some(NotDone::Unknown))
         }
     }
 }
 
 /// A person's word about a call that waits at a gate. One that is allowed stays open, and the
 /// intent to make it follows; any other is over, and the agent is told (K4).
-fn at_gate(run: &mut Run, number: u32, call: &ToolCall, reply: &Heard) -> Result<(), &'static str> {
+fn at_gate(
+    run: &mut Run,
+    (question, number): (&Question, u32),
+    call: &ToolCall,
+    reply: &Heard,
+) -> Result<(), &'static str> {
     let Heard::Answer { value, by, .. } = reply else {
-        return tool_returned(run, number, &call.id, &told(reply), Some("tool.denied"));
+        return tool_returned(run, number, &call.id, &told(reply), Some(NotDone::Denied));
     };
     match gate::ruling(value) {
         Ruling::Deny => {
             let denial = gate::denial(value, by);
-            tool_returned(run, number, &call.id, &denial, Some("tool.denied"))
+            tool_returned(run, number, &call.id, &denial, Some(NotDone::Denied))
         }
         Ruling::AllowOnce | Ruling::Edit(_) => Ok(()),
         Ruling::AllowForRun => {
-            let until = gate::allowed_until(run, &call.tool);
-            let (tool, by, at) = (call.tool.clone(), by.clone(), run.updated_at);
-            run.grants.push(Grant { tool, by, at, until });
+            let granted = gate::grants(run, question, call, by);
+            run.grants.extend(granted);
             Ok(())
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! A run's id is drawn by the engine; every id below it (request, message, event, checkpoint) is
 //! the run's id and an ordinal, so the kernel needs no chance, and a request id alone tells which
-//! run it belongs to without an index.
+//! run it belongs to without an index. A request's also ends in a part of its nonce: whoever names
+//! it has been shown it (K9).
 
 use std::{fmt, sync::Arc};
 
@@ -109,28 +110,78 @@ impl RunId {
     }
 }
 
-/// A question of a run: `req_`, the run's 26 characters, and the question's ordinal.
+/// A question of a run: `req_`, the run's 26 characters, the question's ordinal, and its tail.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct RequestId {
     /// The run that asks.
     pub run: RunId,
     /// Which of its questions, counted from 1.
     pub ordinal: u32,
+    /// What cannot be guessed of it; none in runs that began before there were any.
+    pub tail: Option<Tail>,
+}
+
+/// The end of a request's id: a part of the question's nonce.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Tail([u8; TAIL_CHARS]);
+
+/// Forty bits: nobody guesses them at a door that takes a thousand calls a second.
+const TAIL_CHARS: usize = 8;
+
+impl Tail {
+    /// The tail of that nonce.
+    pub(super) fn of(nonce: &[u8]) -> Self {
+        const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+        let mut tail = [b'0'; TAIL_CHARS];
+        for (place, byte) in tail.iter_mut().zip(nonce) {
+            *place = ALPHABET[usize::from(byte & 31)];
+        }
+        Self(tail)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let is_one = |byte: u8| byte.is_ascii_digit() || byte.is_ascii_lowercase();
+        let bytes: [u8; TAIL_CHARS] = text.as_bytes().try_into().ok()?;
+        bytes.iter().all(|byte| is_one(*byte)).then_some(Self(bytes))
+    }
+}
+
+impl fmt::Display for Tail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(std::str::from_utf8(&self.0).unwrap_or_default())
+    }
+}
+
+impl fmt::Debug for Tail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl RequestId {
-    /// Reads `req_…-n` back.
+    /// Reads `req_…-n-tail` back; `req_…-n` of runs that began before there were tails.
     pub fn parse(text: &str) -> Result<Self, BadId> {
-        let (run, ordinal) = split(text, "req_").ok_or(BadId(
-            "a request id is `req_`, 26 lower-case letters or digits, `-` and a number",
-        ))?;
-        Ok(Self { run, ordinal: u32::try_from(ordinal).map_err(|_| BadId("no such request"))? })
+        let bad = BadId(
+            "a request id is `req_`, 26 lower-case letters or digits, `-`, a number and its tail",
+        );
+        let whole = split(text, "req_").map(|found| (found, None));
+        let found = whole.or_else(|| {
+            let (rest, tail) = text.rsplit_once('-')?;
+            Some((split(rest, "req_")?, Some(Tail::parse(tail)?)))
+        });
+        let ((run, ordinal), tail) = found.ok_or(bad)?;
+        let ordinal = u32::try_from(ordinal).map_err(|_| BadId("no such request"))?;
+        Ok(Self { run, ordinal, tail })
     }
 }
 
 impl fmt::Display for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "req_{}-{:04}", self.run.stem(), self.ordinal)
+        write!(f, "req_{}-{:04}", self.run.stem(), self.ordinal)?;
+        match self.tail {
+            Some(tail) => write!(f, "-{tail}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -161,9 +212,15 @@ mod tests {
 
     #[test]
     fn a_request_id_tells_its_run() {
-        let id = RequestId { run: RunId::fresh(STEM), ordinal: 7 };
+        let id = RequestId { run: RunId::fresh(STEM), ordinal: 7, tail: None };
         assert_eq!(id.to_string(), format!("req_{STEM}-0007"));
-        assert_eq!(RequestId::parse(&id.to_string()), Ok(id));
+        assert_eq!(RequestId::parse(&id.to_string()), Ok(id.clone()));
+        let tailed = RequestId { tail: Some(Tail::of(&[0, 1, 2, 3, 4, 5, 30, 63])), ..id };
+        assert_eq!(tailed.to_string(), format!("req_{STEM}-0007-012345yz"));
+        assert_eq!(RequestId::parse(&tailed.to_string()), Ok(tailed));
+        for wrong in ["-0007-0123", "-0007-012345yz0", "-0007-012345YZ", "-0007-"] {
+            assert!(RequestId::parse(&format!("req_{STEM}{wrong}")).is_err(), "{wrong}");
+        }
     }
 
     #[test]

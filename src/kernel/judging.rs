@@ -135,6 +135,7 @@ pub(super) fn asked(run: &mut Run, judge: u32, judging: &Judging) -> Result<(), 
             call: judging.call.clone(),
             waits: CallWaits::Judge(judge),
             judged: Vec::new(),
+            released: Vec::new(),
         }),
     }
     if turn.is_tools() {

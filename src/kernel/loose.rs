@@ -27,6 +27,7 @@ pub(super) fn before(run: &Run, event: &Event) -> Vec<Event> {
         | Event::Asked(_)
         | Event::Answered { .. }
         | Event::Closed { .. }
+        | Event::Voted { .. }
         | Event::Reminded { .. }
         | Event::Escalated { .. }
         | Event::Revoked { .. }

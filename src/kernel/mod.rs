@@ -22,12 +22,16 @@
 
 mod advance;
 mod answer;
+mod approvers;
+pub mod binding;
 mod bound;
 mod budget;
+mod canonical;
 mod command;
 mod decide;
 pub mod digest;
 mod earlier;
+mod ending;
 mod event;
 mod evolve;
 pub mod expression;
@@ -39,10 +43,12 @@ mod judging;
 mod listing;
 mod loose;
 mod message;
+mod operator;
 pub mod pattern;
 mod plan;
 mod principal;
 mod question;
+mod reading;
 mod reply;
 mod run;
 pub mod schema;
@@ -50,34 +56,40 @@ pub mod schema;
 mod tests;
 mod time;
 mod trace;
+mod verb;
 mod wording;
 pub mod workflow;
 
 pub use advance::{Declined, apply, start};
+pub use approvers::{Asker, Excluded, Level, Stage, Vote, admits, waits_for};
 pub use bound::{Bound, WhenFull};
 pub use budget::{Budget, Budgets, Extensions, OnExceeded, Spent};
-pub use command::{Answer, AttemptFault, Command, Refusal, Reply, ToolFault};
+pub use command::{Answer, AttemptFault, Command, Naming, Refusal, Reply, ToolFault};
 pub use decide::{Decision, decide};
 pub use earlier::{EARLIER_MESSAGES_MAX, EARLIER_RUNS_MAX, Earlier, Follows, Remembers};
+pub use ending::{Closed, Ending, NotDone, Said, Undone};
 pub use event::{Closing, Event, Failure, Purpose, Recorded, Started, Usage, Version};
 pub use evolve::{Corruption, begin, evolve, replay};
 pub use heard::UNANSWERED;
-pub use id::{BadId, RequestId, RunId, SESSION_ID_BYTES_MAX, SessionId, parse_checkpoint};
+pub use id::{BadId, RequestId, RunId, SESSION_ID_BYTES_MAX, SessionId, Tail, parse_checkpoint};
 pub use judging::{JUDGE_MS_DEFAULT, Judging};
 pub use listing::{LISTED_MAX, Listing};
 pub use message::{Audience, Message, Speaker, ToolCall, readable};
+pub use operator::{Environment, Membership, Operator};
 pub use plan::{
     ASK_TOOL, AgentInput, Effect, HANDOFF_PREFIX, ToolOffer, first_reply, input_of, may_repeat,
     plan,
 };
 pub use principal::{Principal, Role};
-pub use question::{Choice, Kind, OnTimeout, Origin, Question, Verdict};
+pub use question::{Belongs, Choice, Kind, Leg, OnTimeout, Origin, Question, Subject};
+pub use reading::Verdict;
 pub use reply::REPLY_BYTES_MAX;
 pub use run::{
-    CONVERSATION_BYTES_MAX, CallWaits, Ending, Grant, Heard, Judgement, Last, OpenCall,
-    QUESTIONS_MAX, Run, Status, Turn,
+    CONVERSATION_BYTES_MAX, CallWaits, Grant, Heard, Judgement, Last, OpenCall, QUESTIONS_MAX, Run,
+    Status, Turn,
 };
 pub use time::{Millis, duration_ms};
 pub use trace::Trace;
+pub use verb::Verb;
 pub use wording::has_variables;
 pub use workflow::Workflow;

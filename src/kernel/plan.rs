@@ -128,7 +128,7 @@ pub fn may_repeat(safety: Safety) -> bool {
 /// What the agent of `turn` is given.
 pub fn input_of(run: &Run, turn: &Turn) -> Option<AgentInput> {
     let agent = run.workflow.agents.get(&turn.agent)?;
-    let (mut messages, begins) = bound::view(run, &turn.agent);
+    let (mut messages, begins) = bound::view(run, turn);
     if let Some(told) = told_for(run, turn).transpose().ok()? {
         messages.push(Arc::new(Message::text(Speaker::System, run.workflow.name.clone(), told)));
     }

@@ -1,4 +1,5 @@
-//! Principal: who is speaking. Every command carries one; what it may see is decided by `may_see`.
+//! Principal: who is speaking. Every command carries one; what it may see of runs is decided by
+//! `may_see`, whom a question admits in `approvers`.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,9 +7,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Sees and answers only what belongs to its own sessions.
+    /// Sees and answers only what belongs to its own sessions, or is asked of it.
     User,
-    /// Sees and answers everything; operates the server.
+    /// Sees everything; operates the server. That admits to no decision (K8).
     Admin,
 }
 
@@ -26,9 +27,14 @@ pub struct Principal {
 }
 
 impl Principal {
+    /// Whoever has that name, at a door.
+    pub fn new(id: impl Into<String>, role: Role, door: &'static str) -> Self {
+        Self { id: id.into(), role, door, from: None }
+    }
+
     /// The one who owns the machine: a caller on loopback where no keys are set up.
     pub fn local(door: &'static str) -> Self {
-        Self { id: "local".into(), role: Role::Admin, door, from: None }
+        Self::new("local", Role::Admin, door)
     }
 
     /// Whether everything is known to this principal.

@@ -1,39 +1,32 @@
 //! Question: what a person is asked, bound by digest to exactly what they were shown.
 //!
-//! This is the heart of the product: who is asked what, what an answer must look like, and what
-//! silence means. Reading an answer (`read`) is here; what an answer leads to is the pattern's.
+//! This is the heart of the product: who is asked what, and what silence means. How an answer is read
+//! is said in `reading`; what an answer leads to is the pattern's.
 //!
-//! - **K3** An answer is accepted only against the digest of what was shown.
+//! A question is one of two sorts. A *decision* lets something happen, or not; every other question
+//! is *conversation*: it collects words. What follows from that (who may answer, and how an answer
+//! must name its question) is said in `approvers` and `binding`.
+//!
+//! - **K3** What was shown is what happens: the digest is over everything that a person decides by
+//!   and on, and an answer is accepted only against it.
 //! - **K7** Nothing fails open: an ambiguous answer is refused, and silence never approves.
 
-use std::sync::{Arc, LazyLock};
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::kernel::approvers::{Stage, Vote};
+use crate::kernel::canonical;
 use crate::kernel::digest;
-use crate::kernel::graph::Point;
-use crate::kernel::id::{RequestId, RunId};
+use crate::kernel::graph::{Frozen, Point};
+use crate::kernel::id::{RequestId, RunId, Tail};
 use crate::kernel::message::ToolCall;
-use crate::kernel::schema::{self, Compiled, Mismatch};
 use crate::kernel::time::Millis;
+use crate::kernel::verb::Verb;
 
-/// What answers to most questions must fit: the same for all of them, so it is made once.
-static VERDICT: LazyLock<House> = LazyLock::new(|| House::of(verdict_schema()));
-static USER_TURN: LazyLock<House> = LazyLock::new(|| House::of(user_turn_schema()));
-static OUTCOME: LazyLock<House> = LazyLock::new(|| House::of(outcome_schema()));
-
-/// A schema of the house's own.
-struct House {
-    schema: Arc<Value>,
-    compiled: Arc<Compiled>,
-}
-
-impl House {
-    fn of(schema: Value) -> Self {
-        Self { compiled: Arc::new(Compiled::of(&schema)), schema: Arc::new(schema) }
-    }
-}
+/// Hexadecimal digits of a nonce: 128 bits.
+const NONCE_CHARS: usize = 32;
 
 /// What kind of decision is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -222,11 +215,82 @@ pub struct Question {
     /// How long the conversation was then; set when the event is folded in.
     #[serde(default, skip_serializing_if = "is_none_yet")]
     pub messages: usize,
+    /// Whether it decides although its kind alone would not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub decides: bool,
+    /// What is decided, frozen when it was asked; where that is not the call of a gate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<Box<Subject>>,
+    /// Who is asked, one stage after the other.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stages: Vec<Stage>,
+    /// Which stage it is in, counted from 0; changed when events are folded in.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub stage: u32,
+    /// How many levels of the stage have been asked as well; changed when events are folded in.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub level: u32,
+    /// What has been said so far by those it admits; changed when events are folded in.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub votes: Vec<Vote>,
+    /// Who changed what is now asked; empty if nobody did.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub editor: String,
+    /// Who may not answer it, by name; set when the event is folded in.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub barred: Vec<String>,
+    /// By whom, and at which door, the leg of the run was begun that ended in it; set when the event
+    /// is folded in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leg: Option<Leg>,
+    /// What nobody can guess of it; set when the event is folded in.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub nonce: String,
+    /// The digest of what is asked (K3); set when the event is folded in.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub digest: String,
+}
+
+/// What is decided.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Subject {
+    /// A text or a value: whoever goes on from it is given exactly this.
+    Shown(Value),
+    /// What a step will do, with everything filled in: exactly this is done.
+    Task(Frozen),
+}
+
+/// Who began a leg of a run, and where.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leg {
+    /// Who.
+    pub by: String,
+    /// Through which door.
+    pub door: String,
+}
+
+/// What a question belongs to, as far as its digest tells of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Belongs<'a> {
+    /// The run.
+    pub run: &'a RunId,
+    /// The digest of the definition that it follows.
+    pub definition: &'a str,
+    /// Who asked for it.
+    pub requesters: &'a [String],
+    /// What the run's nonces are drawn from.
+    pub seed: &'a str,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
 fn is_unset(at: &Millis) -> bool {
     at.0 == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn is_first(count: &u32) -> bool {
+    *count == 0
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
@@ -238,221 +302,168 @@ fn is_reject(on_timeout: &OnTimeout) -> bool {
     *on_timeout == OnTimeout::Reject
 }
 
-/// The decisions that let something happen; every other is a no.
-const YES: [&str; 4] = ["approve", "allow_once", "allow_for_run", "edit"];
-
-/// What an answer to an approval says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// Yes.
-    Approved,
-    /// No; and whatever is not clearly a yes.
-    Rejected,
-}
-
 impl Question {
+    /// A question of that kind, of which nothing else is said yet.
+    pub fn bare(kind: Kind, origin: Origin) -> Self {
+        Self {
+            ordinal: 1,
+            step: String::new(),
+            agent: None,
+            turn: None,
+            origin,
+            kind,
+            prompt: String::new(),
+            context: Value::Null,
+            options: Vec::new(),
+            schema: None,
+            deadline: None,
+            on_timeout: OnTimeout::Reject,
+            to: Vec::new(),
+            remind_ms: None,
+            remind_at: None,
+            asked_at: Millis(0),
+            messages: 0,
+            decides: false,
+            subject: None,
+            stages: Vec::new(),
+            stage: 0,
+            level: 0,
+            votes: Vec::new(),
+            editor: String::new(),
+            barred: Vec::new(),
+            leg: None,
+            nonce: String::new(),
+            digest: String::new(),
+        }
+    }
+
     /// The question's id in `run`.
     pub fn id(&self, run: &RunId) -> RequestId {
-        RequestId { run: run.clone(), ordinal: self.ordinal }
+        RequestId { run: run.clone(), ordinal: self.ordinal, tail: tail(&self.nonce) }
     }
 
-    /// The digest of what a person is shown (K3): changing any of it changes the digest.
-    pub fn digest(&self, run: &RunId) -> String {
-        let mut shown = digest::Canonical::default();
-        shown.raw("{\"context\":").value(&self.context);
-        shown.raw(",\"kind\":").text(self.kind.word());
-        shown.raw(",\"options\":[");
-        for (index, option) in self.options.iter().enumerate() {
-            shown.raw(if index == 0 { "[" } else { ",[" }).text(&option.id);
-            shown.raw(",").text(&option.label).raw(",").text(&option.description).raw("]");
-        }
-        shown.raw("],\"prompt\":").text(&self.prompt);
-        shown.raw(",\"request\":").value(&self.ordinal.into());
-        shown.raw(",\"run\":").text(run.as_str());
-        shown.raw(",\"schema\":").value(self.schema.as_ref().unwrap_or(&Value::Null));
-        shown.raw(",\"step\":").text(&self.step).raw("}");
-        shown.digest()
-    }
-
-    /// The JSON Schema that an answer is really validated against.
-    pub fn response_schema(&self) -> Arc<Value> {
-        if let Some(schema) = &self.schema {
-            return Arc::new(schema.clone());
-        }
-        if let Some(house) = self.house() {
-            return Arc::clone(&house.schema);
-        }
-        Arc::new(match self.kind {
-            Kind::Selection => {
-                json!({"enum": self.options.iter().map(|option| &option.id).collect::<Vec<_>>()})
-            }
-            Kind::Clarification
-            | Kind::Approval
-            | Kind::PlanReview
-            | Kind::ToolApproval
-            | Kind::OutcomeCheck => json!({"type": "string", "minLength": 1}),
-        })
-    }
-
-    /// The house's own schema for it, if it goes by one.
-    fn house(&self) -> Option<&'static House> {
-        match (&self.schema, self.kind) {
-            (None, Kind::Approval | Kind::PlanReview | Kind::ToolApproval) => Some(&VERDICT),
-            (None, Kind::OutcomeCheck) => Some(&OUTCOME),
-            (None, Kind::Clarification) if self.origin == Origin::UserTurn => Some(&USER_TURN),
-            (None, Kind::Clarification | Kind::Selection) | (Some(_), _) => None,
-        }
-    }
-
-    /// The response schema, ready to be checked against.
-    fn compiled_schema(&self) -> Arc<Compiled> {
-        match self.house() {
-            Some(house) => Arc::clone(&house.compiled),
-            None => Arc::new(Compiled::of(&self.response_schema())),
-        }
-    }
-
-    /// Reads an answer: as it is where it fits, else as plain text that can only mean one thing.
-    pub fn read(&self, value: &Value) -> Result<Value, Mismatch> {
-        if self.is_any_text() {
-            return match value {
-                Value::String(text) if !text.is_empty() => Ok(value.clone()),
-                Value::String(_)
-                | Value::Null
-                | Value::Bool(_)
-                | Value::Number(_)
-                | Value::Array(_)
-                | Value::Object(_) => {
-                    Err(Mismatch { at: String::new(), expected: "a text that is not empty".into() })
-                }
-            };
-        }
-        let schema = self.compiled_schema();
-        if schema.fits(value) {
-            return Ok(value.clone());
-        }
-        let meant = match value {
-            Value::String(text) => self.meant_by(text.trim(), &schema),
-            Value::Bool(yes) if self.is_verdict() => Some(self.decision(*yes)),
-            Value::Null
-            | Value::Bool(_)
-            | Value::Number(_)
-            | Value::Array(_)
-            | Value::Object(_) => None,
-        };
-        match meant {
-            Some(meant) if !schema::is_too_deep(&meant) && schema.fits(&meant) => Ok(meant),
-            Some(_) | None => Err(self.explain(schema.mismatch(value))),
-        }
-    }
-
-    /// What an accepted answer to an approval decides.
-    pub fn verdict(value: &Value) -> Verdict {
-        let decision = value.get("decision").unwrap_or(value);
-        let word = decision.as_str().unwrap_or_default();
-        if decision.as_bool() == Some(true) || YES.contains(&word) {
-            return Verdict::Approved;
-        }
-        Verdict::Rejected
-    }
-
-    /// Whether its answer is a yes or a no, whatever else a schema of its own lets it say.
-    pub fn is_verdict(&self) -> bool {
+    /// Whether it lets something happen, or not. Words alone never answer such a one (K9).
+    pub fn decides(&self) -> bool {
         match self.kind {
-            Kind::Approval | Kind::PlanReview | Kind::ToolApproval => true,
-            Kind::Clarification | Kind::Selection | Kind::OutcomeCheck => false,
+            Kind::Approval | Kind::PlanReview | Kind::ToolApproval | Kind::OutcomeCheck => true,
+            Kind::Clarification | Kind::Selection => self.decides,
         }
     }
 
-    /// A plain yes or no, in this question's own words.
-    fn decision(&self, yes: bool) -> Value {
-        let is_gate = matches!(self.origin, Origin::Gate(_));
-        let word = match (is_gate, yes) {
-            (false, true) => "approve",
-            (false, false) => "reject",
-            (true, true) => "allow_once",
-            (true, false) => "deny",
-        };
-        json!({"decision": word})
-    }
-
-    fn is_any_text(&self) -> bool {
-        self.schema.is_none() && self.kind == Kind::Clarification && self.origin != Origin::UserTurn
-    }
-
-    fn meant_by(&self, text: &str, schema: &Compiled) -> Option<Value> {
-        let word = match text.to_lowercase().as_str() {
-            "approve" | "approved" | "allow" | "yes" | "y" => Some(self.decision(true)),
-            "reject" | "rejected" | "deny" | "no" | "n" => Some(self.decision(false)),
-            word @ ("allow_once" | "allow_for_run") => Some(json!({"decision": word})),
-            &_ => None,
-        };
-        let fits = |word: &Value| self.is_verdict() && schema.fits(word);
-        if let Some(word) = word.filter(fits) {
-            return Some(word);
+    /// The gates that stopped the call that it is about, by their names.
+    pub fn rules(&self) -> BTreeSet<&str> {
+        if !matches!(self.origin, Origin::Gate(_)) {
+            return BTreeSet::new();
         }
-        let place = text.parse::<usize>().ok();
-        let is_meant = |(index, option): &(usize, &Choice)| {
-            option.id.eq_ignore_ascii_case(text)
-                || option.label().eq_ignore_ascii_case(text)
-                || place == Some(index + 1)
-        };
-        let mut meant = self.options.iter().enumerate().filter(is_meant);
-        match (meant.next(), meant.next()) {
-            (Some((_, option)), None) => Some(Value::String(option.id.clone())),
-            // K7: what could mean either of two is neither.
-            (Some(_), Some(_)) => None,
-            (None, _) => schema.read_plain(text).or_else(|| object_in(text)),
+        let named = self.context.get("gates").and_then(Value::as_array).into_iter().flatten();
+        named.filter_map(Value::as_str).collect()
+    }
+
+    /// What may be said to it, in the order in which it is offered; nothing where words are asked for.
+    pub fn verbs(&self) -> Vec<Verb> {
+        match (&self.origin, self.kind) {
+            (Origin::Phase(_), _) => {
+                self.options.iter().filter_map(|option| Verb::parse(&option.id)).collect()
+            }
+            (Origin::Gate(_), _) => {
+                let offered = self.schema.as_ref();
+                let offered =
+                    offered.and_then(|schema| schema.pointer("/properties/decision/enum"));
+                let words = offered.and_then(Value::as_array).into_iter().flatten();
+                words.filter_map(|word| Verb::parse(word.as_str()?)).collect()
+            }
+            (_, Kind::OutcomeCheck) => vec![Verb::Happened, Verb::Redo, Verb::Abort],
+            (_, Kind::Approval | Kind::PlanReview | Kind::ToolApproval) => {
+                vec![Verb::Approve, Verb::Reject]
+            }
+            (_, Kind::Clarification | Kind::Selection) => Vec::new(),
         }
     }
 
-    fn explain(&self, mismatch: Mismatch) -> Mismatch {
-        let expected = if matches!(self.origin, Origin::Gate(_)) {
-            "`allow_once` or `deny`, or {\"decision\": …, \"arguments\": …, \"note\": …} as the \
-             response schema says"
-                .into()
-        } else if self.is_verdict() && self.schema.is_none() {
-            "`approve` or `reject`, or {\"decision\": …, \"note\": …}".into()
-        } else if !self.options.is_empty() {
-            let ids: Vec<_> = self.options.iter().map(|option| option.id.as_str()).collect();
-            format!("one of: {}", ids.join(", "))
-        } else {
-            mismatch.expected
-        };
-        Mismatch { at: mismatch.at, expected }
+    /// What is decided, as a person is shown it and as the digest has it; null where words are asked
+    /// for and nothing is shown.
+    pub fn shown(&self) -> Value {
+        match (self.subject.as_deref(), &self.origin) {
+            (Some(Subject::Shown(value)), _) => value.clone(),
+            (Some(Subject::Task(frozen)), _) => frozen.shown(),
+            (None, Origin::Gate(call)) => json!({"tool": call.tool, "arguments": call.arguments}),
+            (None, Origin::Phase(_)) => {
+                let facts = ["plan", "output", "failure", "task"];
+                let found = facts.iter().find_map(|name| self.context.get(*name));
+                found.cloned().unwrap_or_default()
+            }
+            (None, Origin::LostOutcome(_) | Origin::Budget(_)) => self.context.clone(),
+            (
+                None,
+                Origin::UserTurn | Origin::Directive | Origin::ToolCall(_) | Origin::HumanStep,
+            ) => Value::Null,
+        }
+    }
+
+    /// Sets what cannot be guessed of it, and the digest of everything it is (K3).
+    pub fn seal(&mut self, of: Belongs<'_>) {
+        self.nonce = nonce(of.seed, self.ordinal);
+        self.digest = self.digest_of(of);
+    }
+
+    /// The digest of what a person decides by and on (K3): RFC 8785's form of it, by SHA-256.
+    fn digest_of(&self, of: Belongs<'_>) -> String {
+        let mut out = Vec::with_capacity(1_024);
+        let approvers = serde_json::to_value(&self.stages).unwrap_or_default();
+        let options = self.options.iter();
+        let options = options.map(|option| json!([option.id, option.label, option.description]));
+        let verbs = self.verbs().into_iter().map(|verb| Value::from(verb.word()));
+        let parts = [
+            ("approvers", &approvers),
+            ("context", &self.context),
+            ("decides", &Value::Bool(self.decides())),
+            ("definition", &Value::from(of.definition)),
+            ("kind", &Value::from(self.kind.word())),
+            ("nonce", &Value::from(self.nonce.as_str())),
+            ("options", &Value::Array(options.collect())),
+            ("prompt", &Value::from(self.prompt.as_str())),
+            ("request", &Value::from(self.ordinal)),
+            ("requesters", &Value::from(of.requesters)),
+            ("run", &Value::from(of.run.as_str())),
+            ("schema", self.schema.as_ref().unwrap_or(&Value::Null)),
+            ("step", &Value::from(self.step.as_str())),
+            ("subject", &self.shown()),
+            ("verbs", &Value::Array(verbs.collect())),
+        ];
+        // Their names are in order already, as the form wants it.
+        for (index, (name, part)) in parts.into_iter().enumerate() {
+            out.push(if index == 0 { b'{' } else { b',' });
+            canonical::write_text(name, &mut out);
+            out.push(b':');
+            canonical::write(part, &mut out);
+        }
+        out.push(b'}');
+        digest::of_bytes(&out)
     }
 }
 
-/// An object that was written out as text: whoever has only text to give can say all of it so.
-fn object_in(text: &str) -> Option<Value> {
-    if text.starts_with('{') { serde_json::from_str(text).ok() } else { None }
+/// What nobody can guess of a run's question; nothing, in runs that began before there was a seed.
+fn nonce(seed: &str, ordinal: u32) -> String {
+    if seed.is_empty() {
+        return String::new();
+    }
+    let mut nonce = digest::of_bytes(format!("holdpoint nonce {seed} {ordinal}").as_bytes());
+    nonce.truncate(NONCE_CHARS);
+    nonce
 }
 
-fn user_turn_schema() -> Value {
-    json!({"anyOf": [
-        {"type": "string", "minLength": 1},
-        {"type": "array", "maxItems": 0, "description": "an empty list ends the conversation"},
-        {"type": "object", "properties": {"verb": {"const": "end"}}, "required": ["verb"], "additionalProperties": false},
-    ]})
+/// The end of the id of a question with that nonce.
+fn tail(nonce: &str) -> Option<Tail> {
+    // Two hexadecimal digits for each of its letters.
+    let bytes: Option<Vec<u8>> = (nonce.as_bytes().chunks_exact(2))
+        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
+        .collect();
+    bytes.filter(|bytes| !bytes.is_empty()).map(|bytes| Tail::of(&bytes))
 }
 
-fn verdict_schema() -> Value {
-    json!({
-        "type": "object",
-        "properties": {
-            "decision": {"enum": ["approve", "reject"]},
-            "note": {"type": "string"},
-        },
-        "required": ["decision"],
-        "additionalProperties": false,
-    })
-}
-
-fn outcome_schema() -> Value {
-    json!({"anyOf": [
-        {"type": "object", "properties": {"verb": {"const": "happened"}, "result": {}}, "required": ["verb", "result"], "additionalProperties": false},
-        {"type": "object", "properties": {"verb": {"enum": ["redo", "abort"]}}, "required": ["verb"], "additionalProperties": false},
-    ]})
+/// The end of the id of a run's question, by what its nonces are drawn from.
+pub(super) fn tail_of(seed: &str, ordinal: u32) -> Option<Tail> {
+    tail(&nonce(seed, ordinal))
 }
 
 #[cfg(test)]

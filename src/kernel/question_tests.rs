@@ -1,27 +1,11 @@
 //! What questions promise: how an answer is read, and what the digest of a question covers.
 
 use super::*;
+use crate::kernel::reading::Verdict;
 
 fn question(kind: Kind) -> Question {
-    Question {
-        ordinal: 1,
-        step: "venue".into(),
-        agent: None,
-        turn: None,
-        origin: Origin::HumanStep,
-        kind,
-        prompt: "Which?".into(),
-        context: Value::Null,
-        options: Vec::new(),
-        schema: None,
-        deadline: None,
-        on_timeout: OnTimeout::Reject,
-        to: Vec::new(),
-        remind_ms: None,
-        remind_at: None,
-        asked_at: Millis(0),
-        messages: 0,
-    }
+    let (step, prompt) = ("venue".into(), "Which?".into());
+    Question { step, prompt, ..Question::bare(kind, Origin::HumanStep) }
 }
 
 fn option(id: &str, label: &str) -> Choice {
@@ -82,40 +66,45 @@ fn k7_only_a_clear_yes_approves() {
     assert_eq!(Question::verdict(&json!({"decision": "maybe"})), Verdict::Rejected);
 }
 
-#[test]
-fn k3_whatever_is_shown_is_in_the_digest() {
+/// The digest of a question in a run of which nothing is special but its seed.
+fn digest_of(shown: &Question, seed: &str) -> String {
     let run = RunId::fresh("01k9zq3v7m8n4p5r6s7t8v9w0x");
-    let shown = question(Kind::Approval);
-    let mut edited = shown.clone();
-    edited.context = json!({"amount": 10});
-    assert_ne!(shown.digest(&run), edited.digest(&run));
-    edited = shown.clone();
-    edited.prompt.push('!');
-    assert_ne!(shown.digest(&run), edited.digest(&run));
-    assert_eq!(shown.digest(&run), shown.clone().digest(&run));
+    let mut sealed = shown.clone();
+    let requesters = ["ann".to_owned()];
+    sealed.seal(Belongs { run: &run, definition: "d", requesters: &requesters, seed });
+    sealed.digest
 }
 
 #[test]
-fn k3_the_digest_is_that_of_the_canonical_json() {
-    let run = RunId::fresh("01k9zq3v7m8n4p5r6s7t8v9w0x");
-    let mut shown = question(Kind::Selection);
-    for _ in 0..2 {
-        let options: Vec<_> = shown
-            .options
-            .iter()
-            .map(|option| json!([option.id, option.label, option.description]))
-            .collect();
-        let whole = json!({
-            "run": run.as_str(), "request": 1, "step": "venue", "kind": "selection",
-            "prompt": shown.prompt, "context": shown.context, "options": options,
-            "schema": shown.schema,
-        });
-        assert_eq!(shown.digest(&run), digest::of(&whole));
-        shown.options = vec![option("a", "The \"Foundry\""), option("b\n", "ö")];
-        shown.context = json!({"b": [1, 2.5, null], "a": {"z": true, "y": "\u{7f}"}});
-        shown.schema = Some(json!({"type": "string", "enum": ["a"]}));
-        shown.prompt = "Which?\tThis".into();
+fn k3_whatever_is_shown_is_in_the_digest() {
+    let shown = question(Kind::Approval);
+    let changes: [&dyn Fn(&mut Question); 8] = [
+        &|it| it.context = json!({"amount": 10}),
+        &|it| it.prompt.push('!'),
+        &|it| it.subject = Some(Box::new(Subject::Shown(json!("the draft")))),
+        &|it| it.options.push(option("a", "A")),
+        &|it| it.schema = Some(json!({"type": "string"})),
+        &|it| it.step.push('x'),
+        &|it| it.kind = Kind::PlanReview,
+        &|it| it.stages.push(Stage { to: vec!["cfo".into()], ..Stage::default() }),
+    ];
+    let plain = digest_of(&shown, "seed");
+    for (index, change) in changes.iter().enumerate() {
+        let mut changed = shown.clone();
+        change(&mut changed);
+        assert_ne!(plain, digest_of(&changed, "seed"), "change {index}");
     }
+    assert_eq!(plain, digest_of(&shown, "seed"));
+    assert_ne!(plain, digest_of(&shown, "another"), "the nonce is in it");
+}
+
+#[test]
+fn k3_two_drafts_that_are_approved_have_two_digests() {
+    let mut one = question(Kind::Approval);
+    one.subject = Some(Box::new(Subject::Shown(json!("Pay 10"))));
+    let mut other = one.clone();
+    other.subject = Some(Box::new(Subject::Shown(json!("Pay 10000"))));
+    assert_ne!(digest_of(&one, "seed"), digest_of(&other, "seed"));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::kernel::approvers::Stage;
 use crate::kernel::command::Reply;
 use crate::kernel::event::{Event, Failure};
 use crate::kernel::gate::{self, Next, Wish};
@@ -284,6 +285,8 @@ fn asked_by_call(turn: &Turn, call: &ToolCall, patience: Patience) -> Result<Dra
         options,
         schema: arguments.get("response_schema").cloned(),
         patience,
+        subject: None,
+        decides: false,
     })
 }
 
@@ -298,31 +301,53 @@ fn choice(option: &Value) -> Choice {
     }
 }
 
-/// A draft becomes a question: it gets its ordinal and its deadline. What may not pass by silence
-/// is rejected by it, whatever the terms say (K7).
+/// A draft becomes a question: it gets its ordinal, its stages and its deadline. What may not pass by
+/// silence is rejected by it, whatever the terms say (K7).
 pub(super) fn ask(draft: Draft, ordinal: usize, now: Millis) -> Question {
-    let silent = draft.kind.may_pass_by_silence();
+    let silent = draft.kind.may_pass_by_silence() && !draft.decides;
+    let stages = stages(&draft.patience);
+    let (to, within_ms) = match stages.first() {
+        Some(first) => (first.to.clone(), first.within_ms),
+        None => (Vec::new(), draft.patience.deadline_ms),
+    };
     Question {
         ordinal: u32::try_from(ordinal).unwrap_or(u32::MAX),
         step: draft.step,
         agent: draft.agent,
         turn: draft.turn,
-        origin: draft.origin,
-        kind: draft.kind,
         prompt: draft.prompt,
         context: draft.context,
         options: draft.options,
         schema: draft.schema,
-        deadline: draft.patience.deadline_ms.map(|ms| now.plus(ms)),
+        deadline: within_ms.map(|ms| now.plus(ms)),
         on_timeout: if silent || draft.patience.on_timeout.passes_nothing() {
             draft.patience.on_timeout
         } else {
             OnTimeout::Reject
         },
-        to: draft.patience.to,
+        to,
         remind_ms: draft.patience.remind_ms,
-        remind_at: None,
-        asked_at: Millis(0),
-        messages: 0,
+        decides: draft.decides,
+        subject: draft.subject,
+        stages,
+        ..Question::bare(draft.kind, draft.origin)
     }
+}
+
+/// Who is asked, one after the other; nothing, where it is simply whoever owns the session.
+fn stages(patience: &Patience) -> Vec<Stage> {
+    if !patience.approvers.is_empty() {
+        return patience.approvers.clone();
+    }
+    if patience.to.is_empty() && patience.not.is_empty() {
+        return Vec::new();
+    }
+    vec![Stage {
+        rules: Vec::new(),
+        to: patience.to.clone(),
+        not: patience.not.clone(),
+        need: 1,
+        within_ms: patience.deadline_ms,
+        escalate: Vec::new(),
+    }]
 }

@@ -4,20 +4,23 @@
 //! (the conversation, the list of how questions ended) only grows at its end. What was said before
 //! it (`earlier`) is handed in whole when it begins or is loaded.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::kernel::approvers::{Asker, Stage};
 use crate::kernel::budget::{self, Extensions, Spent};
 use crate::kernel::earlier::{Earlier, Follows};
+use crate::kernel::ending::{Ending, Said, Undone};
 use crate::kernel::event::{Failure, Purpose, Usage, Version};
 use crate::kernel::graph;
-use crate::kernel::id::{RunId, SessionId};
+use crate::kernel::id::{RequestId, RunId, SessionId};
 use crate::kernel::judging::Judging;
 use crate::kernel::listing::Listing;
 use crate::kernel::message::{Message, Speaker, ToolCall};
-use crate::kernel::question::{Origin, Question};
+use crate::kernel::operator::Operator;
+use crate::kernel::question::{self, Belongs, Leg, Origin, Question};
 use crate::kernel::time::Millis;
 use crate::kernel::trace::Trace;
 use crate::kernel::workflow::{Safety, Workflow};
@@ -55,6 +58,16 @@ pub struct Run {
     pub metadata: BTreeMap<String, String>,
     /// Where it was forked from.
     pub forked_from: Option<(RunId, Version)>,
+    /// Who asked for what it does: its owner, and whoever asked for what it was forked from.
+    pub requesters: Vec<String>,
+    /// Who has answered something in it.
+    pub participants: BTreeSet<String>,
+    /// What the nonces of its questions are drawn from.
+    pub seed: String,
+    /// Who began the leg that it is in, and where.
+    pub leg: Leg,
+    /// What the operator says now; handed in, never folded.
+    pub operator: Arc<Operator>,
     /// Everything that was said.
     pub conversation: Vec<Arc<Message>>,
     /// The weight of it.
@@ -69,6 +82,8 @@ pub struct Run {
     pub questions: BTreeMap<u32, Arc<Question>>,
     /// How every question ended, by ordinal from 1; open ones are `None`.
     pub endings: Vec<Option<Ending>>,
+    /// Words that did not end their question, by its ordinal.
+    pub voted: Vec<(u32, Said)>,
     /// What its last pause told of.
     pub listing: Listing,
     /// What the pattern goes by: the last thing that happened to the workflow as a whole.
@@ -80,6 +95,8 @@ pub struct Run {
     pub output: Option<Value>,
     /// Versions at which the run was saved.
     pub checkpoints: Vec<(Version, Millis)>,
+    /// Of each of them, whether anything was asked there.
+    pub pauses: Vec<bool>,
     /// What all its model calls cost.
     pub usage: Usage,
     /// Tool calls that came back with an error.
@@ -107,11 +124,16 @@ pub struct Run {
     pub earlier: Earlier,
 }
 
-/// A tool that a person allowed for the rest of the run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Calls that a person allowed for the rest of the run: of one tool, at one gate, within the bounds
+/// that they were shown (K10).
+#[derive(Debug, Clone, PartialEq)]
 pub struct Grant {
+    /// The gate that asked.
+    pub gate: String,
     /// The tool.
     pub tool: String,
+    /// The largest number at each place of the arguments that the gate looks at.
+    pub bounds: Vec<(String, f64)>,
     /// Who allowed it.
     pub by: String,
     /// When.
@@ -121,9 +143,28 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// Whether it lets a call of `tool` through at `now`.
-    pub fn covers(&self, tool: &str, now: Millis) -> bool {
-        self.tool == tool && self.until.is_none_or(|until| now < until)
+    /// What it lets through, in words.
+    pub fn words(&self) -> String {
+        let bounds =
+            self.bounds.iter().map(|(pointer, most)| format!(" with `{pointer}` up to {most}"));
+        format!("`{}` at gate `{}`{}", self.tool, self.gate, bounds.collect::<String>())
+    }
+
+    /// Whether it still stands at `now`.
+    pub fn stands(&self, now: Millis) -> bool {
+        self.until.is_none_or(|until| now < until)
+    }
+
+    /// Whether it lets a call of `tool` with these arguments through `gate` at `now`.
+    pub fn covers(&self, gate: &str, tool: &str, arguments: &Value, now: Millis) -> bool {
+        let is_within = |(pointer, most): &(String, f64)| {
+            let number = arguments.pointer(pointer).and_then(Value::as_f64);
+            number.is_some_and(|number| number <= *most)
+        };
+        self.gate == gate
+            && self.tool == tool
+            && self.stands(now)
+            && self.bounds.iter().all(is_within)
     }
 }
 
@@ -205,7 +246,10 @@ pub struct Turn {
     /// A tool's step has no agent: the call that it is about.
     pub made: Option<ToolCall>,
     /// And what came of it.
-    pub returned: Option<Result<Value, Failure>>,
+    pub returned: Option<Result<Value, Undone>>,
+    /// What it does was approved as it stood when it was asked: messages from here on, up to the
+    /// second place, are not for it.
+    pub unseen: Option<(usize, usize)>,
     /// A judge's turn: the call that it looks at.
     pub judges: Option<Judging>,
 }
@@ -219,6 +263,8 @@ pub struct OpenCall {
     pub waits: CallWaits,
     /// What judges said of it.
     pub judged: Vec<Judgement>,
+    /// Whose yes released it, if it was asked about: a question about the deed is theirs too (K8).
+    pub released: Vec<Stage>,
 }
 
 /// What a judge said of a call.
@@ -265,6 +311,7 @@ impl Turn {
             said: String::new(),
             made: None,
             returned: None,
+            unseen: None,
             memo: None,
             judges: None,
         }
@@ -286,24 +333,6 @@ impl Turn {
         !self.calls.is_empty()
             && self.calls.iter().all(|open| matches!(open.waits, CallWaits::Person(_)))
     }
-}
-
-/// How a question ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ending {
-    /// Somebody answered.
-    Answered {
-        /// Who.
-        by: String,
-        /// The idempotency key.
-        key: String,
-        /// The digest of the value as it was given: by this a repeat is known.
-        given: String,
-        /// The version of the answer's event.
-        version: Version,
-    },
-    /// Nobody did, or it was taken back.
-    Closed(&'static str),
 }
 
 /// The last thing that happened to the workflow as a whole.
@@ -358,6 +387,26 @@ pub enum Heard {
 }
 
 impl Run {
+    /// The id of the run's `ordinal`-th question.
+    pub fn request(&self, ordinal: u32) -> RequestId {
+        RequestId { run: self.id.clone(), ordinal, tail: question::tail_of(&self.seed, ordinal) }
+    }
+
+    /// What its questions' digests tell of it.
+    pub(super) fn belongs(&self) -> Belongs<'_> {
+        Belongs {
+            run: &self.id,
+            definition: &self.definition,
+            requesters: &self.requesters,
+            seed: &self.seed,
+        }
+    }
+
+    /// Whose run asks, as far as admission needs it.
+    pub fn asker(&self) -> Asker<'_> {
+        Asker { owner: &self.owner, requesters: &self.requesters }
+    }
+
     /// The run's last words by an agent, for an output. What a human step asks has no author.
     pub fn last_words(&self) -> Option<&Message> {
         self.conversation
@@ -366,6 +415,13 @@ impl Run {
             .map(AsRef::as_ref)
             .filter(|message| message.role == Speaker::Assistant && !message.author.is_empty())
             .find(|message| message.cleaned().is_some())
+    }
+
+    /// What an agent said last, or else what the caller said: the subject of a decision of which the
+    /// file does not say what it is about.
+    pub(super) fn last_said(&self) -> Option<Value> {
+        let words = self.last_words().map(|message| message.text.clone());
+        words.map(Value::String).or_else(|| Some(self.input.clone()))
     }
 
     /// The whole conversation as a person may be shown it: nobody's tool traffic.

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::kernel::approvers::{Excluded, Stage};
 use crate::kernel::bound::Bound;
 use crate::kernel::budget::Budgets;
 use crate::kernel::earlier::Remembers;
@@ -229,9 +230,15 @@ pub struct Patience {
     /// How long after the asking, and then again and again, a reminder is due.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remind_ms: Option<u64>,
-    /// Whom the question is addressed to; empty for whoever may see the run.
+    /// Whom the question is addressed to; empty for whoever owns the session.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub to: Vec<String>,
+    /// Whom it never admits.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not: Vec<Excluded>,
+    /// Who is asked, stage by stage, in place of `to`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub approvers: Vec<Stage>,
 }
 
 /// What happens when an attempt fails.
@@ -361,6 +368,12 @@ pub struct Human {
     /// The JSON Schema of the answer, where the kind's own is not enough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_schema: Option<Value>,
+    /// What is decided; where nothing is said, a decision's subject is what was said last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub show: Option<String>,
+    /// Whether its answer lets something happen although its kind alone would not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub decides: bool,
     /// How long it waits.
     #[serde(default)]
     pub patience: Patience,

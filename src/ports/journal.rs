@@ -17,8 +17,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
+use crate::kernel::binding::Open;
 use crate::kernel::{
-    Event, Failure, Millis, Question, Recorded, Run, RunId, SessionId, Spent, Status, Version,
+    Belongs, Event, Failure, Millis, Question, Recorded, Run, RunId, SessionId, Spent, Status,
+    Version,
 };
 use crate::ports::Fault;
 use crate::ports::outbox::{HookRow, Parcel, Settlement};
@@ -77,6 +79,9 @@ pub struct Head {
     /// Where it was forked from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<(RunId, Version)>,
+    /// Who asked for what it does, where that is not its owner alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requesters: Vec<String>,
     /// What it spent.
     #[serde(default, skip_serializing_if = "Spent::is_nothing")]
     pub spent: Spent,
@@ -123,6 +128,30 @@ impl HeadStatus {
 }
 
 impl Head {
+    /// The same, with all that its questions are known by: one that an earlier build wrote lacks it.
+    #[must_use]
+    pub fn sealed(mut self) -> Self {
+        let requesters = self.requesters();
+        for question in &mut self.questions {
+            if question.digest.is_empty() {
+                let (run, definition) = (&self.run, self.definition.as_str());
+                let of = Belongs { run, definition, requesters: &requesters, seed: "" };
+                Arc::make_mut(question).seal(of);
+            }
+        }
+        self
+    }
+
+    /// Who asked for what the run does.
+    pub fn requesters(&self) -> Vec<String> {
+        if self.requesters.is_empty() { vec![self.owner.clone()] } else { self.requesters.clone() }
+    }
+
+    /// Its open questions, as an answer may name them.
+    pub fn open(&self) -> impl Iterator<Item = Open<'_>> {
+        self.questions.iter().map(|question| Open { run: &self.run, question })
+    }
+
     /// The head of a run as it stands.
     pub fn of(run: &Run) -> Self {
         Self {
@@ -147,6 +176,7 @@ impl Head {
             messages: run.conversation.len(),
             metadata: run.metadata.clone(),
             forked_from: run.forked_from.clone(),
+            requesters: if run.requesters.len() > 1 { run.requesters.clone() } else { Vec::new() },
             spent: run.spent,
             spent_before: run.spent_before,
         }

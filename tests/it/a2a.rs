@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::a2a_calls::{Agent, state, text, to, word};
+use crate::a2a_calls::{Agent, coded, state, text, to, word};
 use crate::server::{Server, Setup, forget_settings};
 
 const APPROVE: &str = "/a2a/approve_and_send";
@@ -34,10 +34,13 @@ fn a_paused_task_is_answered_by_another_process_after_a_kill() {
     let (_here, mut server) = server();
     let asked = agent(&server, APPROVE).send(&text("m1", "Tell Ada."));
     assert_eq!(state(&asked), "INPUT_REQUIRED");
-    assert_eq!(words(&asked), "Send this message?\nAnswer `approve` or `reject`.");
+    let (yes, no) = (coded(&asked, "approve"), coded(&asked, "reject"));
+    let told = format!("Send this message?\n\nDraft: Tell Ada.\n\nAnswer `{yes}` or `{no}`.");
+    assert_eq!(words(&asked), told);
 
     server.restart();
-    let done = agent(&server, APPROVE).send(&to(&asked, text("m2", "yes")));
+    let done =
+        agent(&server, APPROVE).send(&to(&asked, text("m2", &yes.replace("approve", "yes"))));
     assert_eq!((state(&done), result(&done)), ("COMPLETED", "Sent: Tell Ada."));
     assert_eq!(done["contextId"], asked["contextId"]);
     let again = agent(&server, APPROVE).call("GetTask", &json!({"id": asked["id"]}));
@@ -57,8 +60,8 @@ fn a_task_that_was_working_when_the_server_died_goes_on_and_a_subscriber_sees_th
     let id = json!({"id": task["id"]});
     let mut watch = errand(&server).stream("SubscribeToTask", &id);
     let is_pause = |told: &Value| word(told).ends_with("INPUT_REQUIRED");
-    assert!(watch.any(|(_, told)| is_pause(&told)), "it went on to its question");
-    let done = errand(&server).send(&to(&task, text("m2", "approve")));
+    let (_, asked) = watch.find(|(_, told)| is_pause(told)).expect("it went on to its question");
+    let done = errand(&server).send(&to(&task, text("m2", &coded(&asked, "approve"))));
     assert_eq!(state(&done), "COMPLETED");
     let last = watch.last().unwrap();
     assert_eq!(word(&last.1), "COMPLETED");
@@ -71,9 +74,15 @@ fn a_bad_answer_leaves_the_task_waiting_and_says_why() {
     let asked = agent.send(&text("m1", "Tell Ada."));
     let still = agent.send(&to(&asked, text("m2", "perhaps")));
     assert_eq!(state(&still), "INPUT_REQUIRED");
-    assert!(words(&still).contains("expected `approve` or `reject`"), "{still}");
-    assert_eq!(still["status"]["message"]["parts"][1]["data"]["problem"]["code"], "answer.invalid");
-    let done = agent.send(&to(&asked, text("m3", "approve")));
+    assert!(words(&still).contains("words alone decide nothing"), "{still}");
+    assert_eq!(still["status"]["message"]["parts"][1]["data"]["problem"]["code"], "answer.unbound");
+    let strange =
+        agent.send(&to(&asked, text("m3", &coded(&asked, "approve").replace("approve", "retry"))));
+    assert_eq!(
+        strange["status"]["message"]["parts"][1]["data"]["problem"]["code"],
+        "answer.invalid"
+    );
+    let done = agent.send(&to(&asked, text("m4", &coded(&asked, "approve"))));
     assert_eq!(state(&done), "COMPLETED");
 }
 
@@ -105,7 +114,7 @@ fn a_message_with_the_context_alone_resumes_its_one_waiting_task_or_begins_anoth
     let asked = agent(&server, APPROVE).send(&first);
     assert_eq!(asked["contextId"], "our-talk");
     server.restart();
-    let mut second = text("m2", "approve");
+    let mut second = text("m2", &coded(&asked, "approve"));
     second["contextId"] = json!("our-talk");
     let done = agent(&server, APPROVE).send(&second);
     assert_eq!((&done["id"], state(&done)), (&asked["id"], "COMPLETED"));
@@ -153,8 +162,10 @@ fn a_stream_ends_at_a_pause_and_a_subscription_stays_through_it() {
     let mut watch = agent(&server, APPROVE).stream("SubscribeToTask", &json!({"id": task["id"]}));
     let (seen, first) = watch.next().unwrap();
     assert_eq!(word(&first), "task INPUT_REQUIRED");
-    let resumed = agent(&server, APPROVE)
-        .stream("SendStreamingMessage", &json!({"message": to(task, text("m2", "approve"))}));
+    let resumed = agent(&server, APPROVE).stream(
+        "SendStreamingMessage",
+        &json!({"message": to(task, text("m2", &coded(told.last().unwrap(), "approve")))}),
+    );
     let resumed: Vec<_> = resumed.map(|(_, told)| word(&told)).collect();
     assert_eq!(resumed, ["task WORKING", "artifact: Sent: Tell Ada.", "COMPLETED"]);
     let rest: Vec<_> = watch.map(|(_, told)| word(&told)).collect();
@@ -175,7 +186,7 @@ fn a_result_is_told_in_pieces_while_it_is_spoken() {
     let (_here, server) = server();
     let agent = agent(&server, "/a2a/errand");
     let asked = agent.send(&text("m1", "an order"));
-    let answer = json!({"message": to(&asked, text("m2", "approve"))});
+    let answer = json!({"message": to(&asked, text("m2", &coded(&asked, "approve")))});
     let told: Vec<_> =
         agent.stream("SendStreamingMessage", &answer).map(|(_, told)| told).collect();
     let pieces: Vec<_> = told.iter().filter_map(|told| told.get("artifactUpdate")).collect();
@@ -194,7 +205,7 @@ fn tasks_are_listed_by_page_the_last_changed_first() {
     let agent = agent(&server, APPROVE);
     let first = agent.send(&text("m1", "one"));
     let second = agent.send(&text("m2", "two"));
-    agent.send(&to(&first, text("m3", "approve")));
+    agent.send(&to(&first, text("m3", &coded(&first, "approve"))));
     let waiting = agent.call("ListTasks", &json!({"status": "TASK_STATE_INPUT_REQUIRED"}));
     assert_eq!((&waiting["tasks"][0]["id"], &waiting["totalSize"]), (&second["id"], &json!(1)));
     let page = agent.call("ListTasks", &json!({"pageSize": 1}));

@@ -145,6 +145,16 @@ pub(crate) fn text(id: &str, text: &str) -> Value {
 }
 
 /// The same, to a task.
+/// What a person types who decides: the verb and the code that was printed with the question.
+#[expect(clippy::needless_pass_by_value, reason = "a value or a reference, as it is at hand")]
+pub(crate) fn coded(told: impl ToString, verb: &str) -> String {
+    let told = told.to_string();
+    let begins = format!("`{verb} ");
+    let (_, rest) = told.split_once(&begins).unwrap_or_else(|| panic!("no code in {told}"));
+    let (code, _) = rest.split_once('`').unwrap();
+    format!("{verb} {code}")
+}
+
 pub(crate) fn to(task: &Value, mut message: Value) -> Value {
     message["taskId"] = task["id"].clone();
     message

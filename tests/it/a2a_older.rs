@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use tonic::Code;
 use tonic_types::StatusExt as _;
 
-use crate::a2a_calls::Agent;
+use crate::a2a_calls::{Agent, coded};
 use crate::a2a_sdk::{line, told};
 use crate::server::{Server, Setup};
 
@@ -48,7 +48,7 @@ fn an_older_client_pauses_and_resumes_across_a_kill() {
     assert_eq!((&parts[0]["kind"], &parts[1]["kind"]), (&json!("text"), &json!("data")));
 
     server.restart();
-    let answer = message("m2", "approve", &asked["id"]);
+    let answer = message("m2", &coded(&asked, "approve"), &asked["id"]);
     let told: Vec<_> =
         agent(server.address()).stream("message/stream", &answer).map(|it| it.1).collect();
     let kinds: Vec<_> = told.iter().map(|told| told["kind"].as_str().unwrap()).collect();
@@ -105,7 +105,7 @@ fn the_older_sdk_resumes_a_pause_after_kills(binding: &str) {
     assert_eq!(seen.next().unwrap().0, "input-required", "the snapshot of a paused task");
     let refused = told(act(&server, binding, &["answer", task, "perhaps"]));
     assert_eq!(refused.last().unwrap().0, "input-required", "{refused:?}");
-    let done = told(act(&server, binding, &["answer", task, "approve"]));
+    let done = told(act(&server, binding, &["answer", task, &coded(words, "approve")]));
     assert_eq!(done.last().unwrap().0, "completed", "{done:?}");
     let rest: Vec<_> = seen.map(|(word, ..)| word).collect();
     assert_eq!(rest, ["working", "artifact_update", "completed"], "another's resume is seen");
@@ -143,9 +143,10 @@ fn a_wrong_call_of_the_older_protocol_is_told_so_by_http() {
         "content": [{"text": "Tell Ada."}]}});
     let sent = agent.rest("POST", "/v1/message:send", &message).json();
     let id = sent["task"]["id"].as_str().unwrap();
+    let (yes, no) = (coded(&sent, "approve"), coded(&sent, "reject"));
     assert_eq!(
         sent["task"]["status"]["message"]["content"][0]["text"],
-        "Send this message?\nAnswer `approve` or `reject`."
+        format!("Send this message?\n\nDraft: Tell Ada.\n\nAnswer `{yes}` or `{no}`.")
     );
     let cases = [
         (404, "TASK_NOT_FOUND", "GET", "/v1/tasks/x".to_owned(), Value::Null),

@@ -8,7 +8,7 @@ use holdpoint::wire::v1::{GetRunRequest, RunStatus, SignalRunRequest};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::a2a_calls::{Agent, state, text, to};
+use crate::a2a_calls::{Agent, coded, state, text, to};
 use crate::a2a_sdk::{JAVASCRIPT, act_at, line, told};
 use crate::server::{Server, journal, names};
 
@@ -99,7 +99,9 @@ async fn a_task_that_waits_for_an_event_is_at_work_and_asks_nobody() {
     let server = Server::start(here.path());
     let agent = Agent::new(server.address(), "/a2a/customer_onboarding");
     let asked = agent.send(&text("m1", "Onboard Globex"));
-    let answer = to(&asked, text("m2", "2"));
+    let bare = agent.send(&to(&asked, text("m2", "2")));
+    assert_eq!(state(&bare), "INPUT_REQUIRED", "a number alone may be meant for another list");
+    let answer = to(&asked, text("m3", &coded(&asked, "1").replacen('1', "2", 1)));
     let now = json!({"message": answer, "configuration": {"returnImmediately": true}});
     let working = agent.call("SendMessage", &now)["task"].take();
     assert_eq!(state(&working), "WORKING");

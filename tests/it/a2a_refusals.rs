@@ -14,7 +14,7 @@ use tonic::{Code, Request};
 use tonic_types::StatusExt as _;
 
 use crate::a2a::key_of;
-use crate::a2a_calls::{Agent, state, text, to};
+use crate::a2a_calls::{Agent, coded, state, text, to};
 use crate::server::{Server, Setup};
 
 fn server() -> (TempDir, Server, Agent) {
@@ -93,7 +93,7 @@ fn what_is_no_call_at_all_is_told_so() {
 fn a_wrong_call_has_the_status_of_the_table_on_http() {
     let (_here, server, agent) = server();
     let task = agent.send(&text("m1", "Tell Ada."));
-    let done = agent.send(&to(&task, text("m2", "approve")));
+    let done = agent.send(&to(&task, text("m2", &coded(&task, "approve"))));
     let id = done["id"].as_str().unwrap();
     let message = json!({"message": text("m", "Tell Ada.")});
     let cases = [
@@ -172,8 +172,11 @@ async fn grpc_speaks_the_same_with_error_info() {
     };
     let sent = client.send_message(say("Tell Ada.", "")).await.unwrap().into_inner();
     let Some(send_message_response::Payload::Task(task)) = sent.payload else { panic!("no task") };
-    let mut stream =
-        client.send_streaming_message(say("approve", &task.id)).await.unwrap().into_inner();
+    let mut stream = client
+        .send_streaming_message(say(&coded(format!("{task:?}"), "approve"), &task.id))
+        .await
+        .unwrap()
+        .into_inner();
     let mut told = 0;
     while let Some(event) = stream.message().await.unwrap() {
         assert!(event.payload.is_some());
@@ -222,7 +225,10 @@ fn part(media_type: &str, content: part::Content) -> Part {
 async fn a_wrong_call_has_the_code_of_the_table_on_grpc() {
     let (_here, server, agent) = server();
     let task = agent.send(&text("m1", "Tell Ada."));
-    let id = agent.send(&to(&task, text("m2", "approve")))["id"].as_str().unwrap().to_owned();
+    let id = agent.send(&to(&task, text("m2", &coded(&task, "approve"))))["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let mut client = A2aServiceClient::connect(server.url()).await.unwrap();
     let tenant = || "approve_and_send".to_owned();
     let words = || part("", part::Content::Text("Tell Ada.".into()));

@@ -3,6 +3,7 @@
 //!
 //! `tests/clients/install.sh` fetches it into `target/clients`; without it these tests fail.
 
+use crate::a2a_calls::coded;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -73,7 +74,7 @@ fn a_pause_is_taken_up_by_other_processes_after_kills(binding: &str) {
     assert_eq!(seen.next().unwrap().0, "INPUT_REQUIRED", "the snapshot of a paused task");
     let refused = told(act(&server, binding, &["answer", task, "perhaps"]));
     assert_eq!(refused.last().unwrap().0, "INPUT_REQUIRED", "{refused:?}");
-    let done = told(act(&server, binding, &["answer", task, "approve"]));
+    let done = told(act(&server, binding, &["answer", task, &coded(words, "approve")]));
     assert_eq!(done.last().unwrap().0, "COMPLETED", "{done:?}");
     let rest: Vec<_> = seen.map(|(word, ..)| word).collect();
     assert_eq!(rest, ["WORKING", "artifact_update", "COMPLETED"], "another's resume is seen");
@@ -180,7 +181,9 @@ fn a_dropped_stream_is_taken_up_without_loss(binding: &str) {
     let seen = BufReader::new(follow.stdout.take().unwrap()).lines();
     for (word, words, _) in seen.map(|text| line(&text.unwrap())) {
         if word == "INPUT_REQUIRED" {
-            act_at(&server, "counting", binding, &["answer", &task, "approve"]).wait().unwrap();
+            act_at(&server, "counting", binding, &["answer", &task, &coded(&words, "approve")])
+                .wait()
+                .unwrap();
         }
         told.push(if words.is_empty() || word == "INPUT_REQUIRED" { word } else { words });
     }

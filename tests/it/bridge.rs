@@ -73,14 +73,18 @@ fn an_id_of_one_conversation_is_unknown_in_another() {
     assert_eq!(caller.post("/v1/responses", &stray).refusal().2, "conversation");
     stray["previous_response_id"] = one["id"].clone();
     assert_eq!(caller.post("/v1/responses", &stray).ok()["workflow_waiting"], Value::Null);
-    // A plain message in a conversation that waits for one answer is that answer.
+    // A plain message in a conversation that waits for a decision is none.
     let body = json!({"model": APPROVE, "input": "perhaps", "conversation": "other"});
     assert_eq!(
-        caller.post("/v1/responses", &body).refusal(),
-        (400, "answer.invalid".into(), "input".into())
+        caller.post("/v1/responses", &body).ok()["id"],
+        other["id"],
+        "words alone decide nothing: it is asked again"
     );
-    let body = json!({"model": APPROVE, "input": "approve", "conversation": "other"});
-    assert_eq!(caller.post("/v1/responses", &body).ok()["run_id"], other["run_id"]);
+    let code = other["workflow_waiting"]["requests"][0]["code"].as_str().unwrap();
+    let yes = format!("approve {code}");
+    let body = json!({"model": APPROVE, "input": yes, "conversation": "other"});
+    let done = caller.post("/v1/responses", &body).ok();
+    assert_eq!((&done["run_id"], &done["workflow_waiting"]), (&other["run_id"], &Value::Null));
 }
 
 #[test]
@@ -206,14 +210,22 @@ fn d2_what_is_another_callers_looks_like_nothing() {
         same(&at(run.strip_prefix("run_").unwrap()), &at(nobody), path);
     }
     let stolen = |request: &str| bob.post("/v1/responses", &answer(&[output(request, "approve")]));
-    same(&stolen(&request), &stolen(&format!("req_{nobody}-0001")), "answer");
+    same(
+        &stolen(&request),
+        &stolen(&request.replace(run.strip_prefix("run_").unwrap(), nobody)),
+        "answer",
+    );
     let cancel = bob.post(&format!("/v1/responses/{id}/cancel"), &json!({}));
     assert_eq!(cancel.status, 404);
     let path = format!("/v1/workflows/{APPROVE}/send_responses");
     assert_eq!(bob.post(&path, &json!({"responses": {&request: "approve"}})).status, 404);
     assert_eq!(bob.post(&path, &json!({"input": "approve"})).refusal().1, "session.ambiguous");
     assert_eq!(ada.get(&format!("/v1/responses/{id}")).ok(), first, "nothing has changed");
-    assert_eq!(ada.post(&path, &json!({"input": "approve", "stream": false})).ok()["run_id"], run);
+    let words = ada.post(&path, &json!({"input": "approve", "stream": false}));
+    assert_eq!(words.refusal(), (400, "answer.unbound".into(), "input".into()));
+    let code = first["workflow_waiting"]["requests"][0]["code"].as_str().unwrap();
+    let yes = json!({"input": format!("approve {code}"), "stream": false});
+    assert_eq!(ada.post(&path, &yes).ok()["run_id"], run);
 }
 
 #[tokio::test]
@@ -231,7 +243,9 @@ async fn d1_a_run_goes_through_every_door() {
     assert_eq!(status["status"], "COMPLETED");
     // Begun over gRPC, answered over HTTP.
     let events = run(&mut client, start_of(APPROVE, "shared", "Tell Bob.", "")).await;
-    let body = json!({"model": APPROVE, "input": "approve", "conversation": "shared"});
+    let open = client.list_requests(ListRequestsRequest::default()).await.unwrap().into_inner();
+    let yes = format!("approve {}", open.requests[0].code);
+    let body = json!({"model": APPROVE, "input": yes, "conversation": "shared"});
     let done = caller.post("/v1/responses", &body).ok();
     assert_eq!(done["run_id"], events[0].run_id.as_str());
     let journal = crate::server::journal(&mut client, &events[0].run_id).await;
@@ -409,7 +423,10 @@ fn the_description_is_served_and_what_is_answered_fits_it() {
     get("/v1/runs/{run_id}/audit", &format!("/v1/runs/{run}/audit"));
     let path = "/v1/workflows/{workflow_id}/send_responses";
     let real = path.replace("{workflow_id}", APPROVE);
-    let done = caller.post(&real, &json!({"input": "reject", "stream": false})).ok();
+    let status = caller.get(&format!("/v1/runs/{run}/status")).ok();
+    let code = status["workflow_waiting"]["requests"][0]["code"].as_str().unwrap().to_owned();
+    let no = json!({"input": format!("reject {code}"), "stream": false});
+    let done = caller.post(&real, &no).ok();
     assert_eq!(
         (&done["status"], &done["error"]["code"]),
         (&json!("failed"), &json!("question.rejected"))

@@ -119,10 +119,14 @@ fn devui_resumes_from_a_checkpoint_as_a_run_of_its_own() {
         "input": answer,
         "extra_body": {"checkpoint_id": checkpoint},
     });
-    let done = caller.post("/v1/responses", &body).ok();
+    let asked = caller.post("/v1/responses", &body).ok();
+    assert_ne!(asked["run_id"], first["run_id"]);
+    assert_eq!(asked["conversation"], first["conversation"]);
+    let anew = asked["workflow_waiting"]["requests"][0]["request_id"].as_str().unwrap();
+    assert_ne!(anew, request, "a fork carries no answer: it asks");
+    let yes = json!({"model": APPROVE, "input": [output(anew, "approve")]});
+    let done = caller.post("/v1/responses", &yes).ok();
     assert_eq!((&done["status"], &done["workflow_waiting"]), (&json!("completed"), &Value::Null));
-    assert_ne!(done["run_id"], first["run_id"]);
-    assert_eq!(done["conversation"], first["conversation"]);
     body["extra_body"]["checkpoint_id"] = json!("checkpoint_x");
     assert_eq!(caller.post("/v1/responses", &body).refusal().2, "checkpoint_id");
 }

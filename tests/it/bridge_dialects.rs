@@ -111,7 +111,12 @@ fn the_released_qlaw_answers_by_saying_something_if_one_request_is_open() {
     assert_eq!(none.refusal(), (409, "session.ambiguous".into(), "responses".into()));
 
     let first = caller.start("approve_and_send", "Tell Ada.");
-    let done = caller.events("POST", path, &say);
+    assert_eq!(caller.post(path, &say).refusal().1, "answer.unbound", "words decide nothing");
+    let run = first["run_id"].as_str().unwrap();
+    let status = caller.get(&format!("/v1/runs/{run}/status")).ok();
+    let code = status["workflow_waiting"]["requests"][0]["code"].as_str().unwrap().to_owned();
+    let coded = json!({"input": format!("approve {code}"), "stream": true});
+    let done = caller.events("POST", path, &coded);
     assert_eq!(printed(&done), "Sent: Tell Ada.");
     assert_eq!(done.last().unwrap().data["response"]["run_id"], first["run_id"]);
 

@@ -81,11 +81,10 @@ fn another_persons_answer_closes_the_overlay() {
     screen.sees(&["A new session"]);
     screen.types("Tell Ada.");
     screen.sees(&[OVERLAY, "Send this message?"]);
-    let respond = holdpoint(
-        here.path(),
-        &["run", "approve_and_send", "approve", "--session", "s1", "--server", &server.url()],
-        "",
-    );
+    let inbox = holdpoint(here.path(), &["inbox", "--json", "--server", &server.url()], "").json();
+    let id = inbox["requests"][0]["request_id"].as_str().unwrap();
+    let respond =
+        holdpoint(here.path(), &["respond", id, "approve", "--server", &server.url()], "");
     assert_eq!(respond.code, 0, "{}", respond.err);
     screen.sees(&["sender: Sent: Tell Ada.", "The run is completed."]);
     screen.loses(OVERLAY);

@@ -177,7 +177,8 @@ async fn k2_of_many_answers_at_once_one_wins_and_the_others_are_told_who() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn k2_two_people_answer_at_the_same_moment_ten_thousand_times_and_one_wins() {
     let ground = Ground::new(writers());
-    let engine = ground.boot(&[approval(Patience::default())]).await;
+    let to = vec!["ann".into(), "bob".into()];
+    let engine = ground.boot(&[approval(Patience { to, ..Patience::default() })]).await;
     let mut won = [0_u32; 2];
     for _ in 0..10_000 {
         let (run, request) = paused(&engine, "").await;

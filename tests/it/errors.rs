@@ -37,6 +37,42 @@ pub(crate) const CODES: &[Row] = &[
         "The digest is not that of what is asked: the person was shown something else.",
         "Show the request again and answer that, with its digest.",
     ),
+    shown_in(
+        "the tests of late and repeated words show it",
+        row(
+            "answer.unbound",
+            Code::FailedPrecondition,
+            "A decision is open, and words alone decide nothing. The metadata lists `request_ids` and `codes`.",
+            "Answer by the request's id, its digest, or `approve CODE`.",
+        ),
+    ),
+    shown_in(
+        "the tests of late and repeated words show it",
+        row(
+            "answer.code_unknown",
+            Code::NotFound,
+            "No open request of this conversation has that code: it was answered, has expired, or is another conversation's.",
+            "Look at what is open and answer that.",
+        ),
+    ),
+    shown_in(
+        "the tests of late and repeated words show it",
+        row(
+            "answer.stale",
+            Code::FailedPrecondition,
+            "The words were meant for a pause that is over.",
+            "Look at what is asked now, and answer that by its id.",
+        ),
+    ),
+    shown_in(
+        "the tests of who may answer show it",
+        row(
+            "answer.not_admitted",
+            Code::PermissionDenied,
+            "The request waits for others: it is addressed to them, or its rule excludes you (`waits_for` in the metadata says whom).",
+            "Have one of them answer.",
+        ),
+    ),
     row(
         "auth.missing",
         Code::Unauthenticated,

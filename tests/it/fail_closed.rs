@@ -164,7 +164,7 @@ struct Stage<'a> {
 }
 
 fn person(id: &str, role: Role) -> Principal {
-    Principal { id: id.into(), role, door: "grpc", from: None }
+    Principal::new(id, role, "grpc")
 }
 
 fn ann() -> Principal {
@@ -328,7 +328,8 @@ async fn two_at_once(gate: &Gate) -> String {
             "continue" | "skip" => "abort",
             _ => "reject",
         };
-        let (bob, yes) = (person("bob", Role::Admin), stage.request(json!(gate.yes)));
+        // One person at two doors: another would not be let in.
+        let (bob, yes) = (Principal { door: "console", ..ann() }, stage.request(json!(gate.yes)));
         let (no, ann) = (stage.request(json!(no)), ann());
         let (one, other) = if round % 2 == 0 {
             tokio::join!(stage.engine.answer(yes, &ann), stage.engine.answer(no, &bob))
@@ -342,7 +343,7 @@ async fn two_at_once(gate: &Gate) -> String {
             (Ok(won), Err(lost)) | (Err(lost), Ok(won)) => (won, lost),
             (one, other) => panic!("{}: {:?} {:?}", gate.name, one.is_ok(), other.is_ok()),
         };
-        assert!(loser.to_string().contains(if is_yes { "ann" } else { "bob" }), "{loser}");
+        assert!(loser.to_string().contains("ann"), "{loser}");
         told = code(loser);
         stage.told = all(winner.watch).await;
         assert!(is_yes || stage.deeds() == 0, "K4: {}: a no was overruled", gate.name);
@@ -359,7 +360,25 @@ async fn stranger(gate: &Gate) -> String {
     format!("{said}, as if there were nothing; it stays open")
 }
 
-const COLUMNS: [&str; 7] = [
+async fn unasked(gate: &Gate) -> String {
+    let mut stage = Stage::open(gate, Judge::Asks).await;
+    let said = stage.say(json!(gate.yes), &person("ops", Role::Admin)).await.unwrap_err();
+    stage.undone("K8: an admin who was not asked said yes");
+    stage.passes_on_a_yes().await;
+    format!("{said}; it stays open")
+}
+
+async fn meant_for_another(gate: &Gate) -> String {
+    let stage = Stage::open(gate, Judge::Asks).await;
+    let session = stage.engine.head(&stage.run, &ann()).await.unwrap().session.to_string();
+    let request = StartRequest { session, input: json!(gate.yes), ..StartRequest::default() };
+    let said = code(stage.engine.start(request, &ann()).await.unwrap_err());
+    stage.undone("K9: a word that named no question was taken for a yes");
+    stage.passes_on_a_yes().await;
+    format!("{said}, words alone decide nothing; it stays open")
+}
+
+const COLUMNS: [&str; 9] = [
     "nobody answers",
     "the answer is late",
     "the answer is nonsense",
@@ -367,6 +386,8 @@ const COLUMNS: [&str; 7] = [
     "a judge talks nonsense",
     "two answer at once",
     "a stranger answers",
+    "somebody who was not asked answers",
+    "the answer was meant for the question before",
 ];
 
 async fn page() -> String {
@@ -386,6 +407,8 @@ async fn page() -> String {
             broken_judge(gate, Judge::Babbles).await,
             two_at_once(gate).await,
             stranger(gate).await,
+            unasked(gate).await,
+            meant_for_another(gate).await,
         ];
         let mut name = gate.name.to_owned();
         if let Some(first) = name.get_mut(..1) {

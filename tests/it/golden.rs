@@ -62,6 +62,7 @@ fn question() -> Question {
         remind_at: None,
         asked_at: Millis(1_700_000_000_000),
         messages: 4,
+        ..Question::bare(Kind::Selection, Origin::HumanStep)
     }
 }
 
@@ -109,12 +110,14 @@ fn started() -> Started {
         trace: None,
         from: None,
         follows: None,
+        seed: String::new(),
+        requesters: Vec::new(),
     }
 }
 
 fn answered(ordinal: u32, door: &str, key: &str, from: Option<String>) -> Event {
     let (value, by, door, key) = (json!("a"), "ann".into(), door.into(), key.into());
-    Event::Answered { ordinal, value, by, door, key, given: None, from }
+    Event::Answered { ordinal, value, by, door, key, given: None, from, shown: String::new() }
 }
 
 /// Every event there is, once with everything and, where it matters, once with nothing.
@@ -322,6 +325,7 @@ fn head(status: HeadStatus) -> Head {
         messages: 4,
         metadata: BTreeMap::from([("team".into(), "events".into())]),
         forked_from: Some((run(), 7)),
+        requesters: Vec::new(),
         spent: Spent::default(),
         spent_before: Spent::default(),
     }

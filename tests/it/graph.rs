@@ -394,8 +394,10 @@ async fn s2_is_answered_through_other_doors_than_it_was_started_from() {
     // the second from the inbox; the tool over gRPC again.
     let note = "{\"decision\": \"approve\", \"note\": \"Carefully.\"}";
     tell(&["respond", &only(&events).request_id, note]);
-    tell(&["run", "research_task", "approve", "--session", &session]);
-    let inbox = holdpoint(play.root.path(), &["inbox", "--server", &url, "--json"], "").json();
+    let inbox = || holdpoint(play.root.path(), &["inbox", "--server", &url, "--json"], "").json();
+    let code = inbox()["requests"][0]["code"].as_str().unwrap().to_owned();
+    tell(&["run", "research_task", &format!("approve {code}"), "--session", &session]);
+    let inbox = inbox();
     tell(&["respond", inbox["requests"][0]["request_id"].as_str().unwrap(), "approve"]);
     let mut client = play.server.client().await;
     let events = crate::server::journal(&mut client, &play.run_id).await;
@@ -414,7 +416,7 @@ async fn s2_is_answered_through_other_doors_than_it_was_started_from() {
             _ => None,
         })
         .collect();
-    assert_eq!(doors, ["cli", "cli", "cli", "grpc"]);
+    assert_eq!(doors, ["grpc", "grpc", "grpc", "grpc"]);
     let said = play.view().await.conversation;
     assert!(said.iter().any(|one| one.text == "Carefully." && one.role == "user"));
 }

@@ -8,9 +8,8 @@ use holdpoint::kernel::workflow::{
     Agent, HumanInput, Limits, Model, Patience, Pattern, Retry, Step, Work,
 };
 use holdpoint::kernel::{
-    Answer, Command, Decision, Earlier, Event, Kind, Millis, OnTimeout, Principal, Reply,
-    RequestId, Run, RunId, SessionId, Started, Version, Workflow, apply, digest, start,
-    workflow::Human,
+    Answer, Command, Decision, Earlier, Event, Kind, Millis, OnTimeout, Principal, Reply, Role,
+    Run, RunId, SessionId, Started, Version, Workflow, apply, digest, start, workflow::Human,
 };
 use holdpoint::ports::{Append, AppendError, Head, Journal, KeyRow, Page, SessionRow};
 use holdpoint::store::{OpenError, Store, StoreConfig};
@@ -59,6 +58,8 @@ pub(crate) fn workflow(deadline_ms: Option<u64>) -> Arc<Workflow> {
         context: Value::Null,
         options: Vec::new(),
         response_schema: None,
+        show: None,
+        decides: false,
         patience: Patience { deadline_ms, on_timeout: OnTimeout::Reject, ..Patience::default() },
     };
     let turn = |id: &str| Step {
@@ -153,10 +154,13 @@ impl Play {
             trace: None,
             from: None,
             follows: None,
+            seed: "5eed".into(),
+            requesters: Vec::new(),
         };
         let id = run_id(number);
         let (nothing, at_once) = (Earlier::default(), Millis(at));
-        let (run, events) = start(id, Arc::clone(workflow), started, nothing, at_once).unwrap();
+        let (run, events) =
+            start(id, Arc::clone(workflow), started, (nothing, Arc::default()), at_once).unwrap();
         let play = Self { run };
         let session = SessionRow::new(play.run.session.clone(), owner, Millis(at));
         let append = Append { session: Some(session), ..play.append(0, at, events) };
@@ -205,12 +209,9 @@ impl Play {
 
     /// Somebody approves this.
     pub(crate) fn approve_one(&mut self, ordinal: u32, at: u64) -> Append {
-        let answer = Answer {
-            request: RequestId { run: self.run.id.clone(), ordinal },
-            value: json!("approve"),
-            digest: None,
-        };
-        let principal = Principal::local("grpc");
+        let answer =
+            Answer { request: self.run.request(ordinal), value: json!("approve"), digest: None };
+        let principal = Principal::new(self.run.owner.clone(), Role::User, "grpc");
         self.take(&Command::Answer { answers: vec![answer], key: String::new(), principal }, at)
     }
 

@@ -8,7 +8,7 @@ use holdpoint::kernel::Millis;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::a2a_calls::Agent;
+use crate::a2a_calls::{Agent, coded};
 use crate::listener::Listener;
 use crate::server::{Server, Setup, answer_to, asked, run, send, start_of};
 
@@ -113,7 +113,7 @@ async fn a_tasks_webhook_is_told_where_it_stands_in_the_version_of_its_caller() 
     assert_eq!(listed["result"]["configs"].as_array().unwrap().len(), 2, "{listed}");
     server.restart();
     let answer = json!({"messageId": "m2", "taskId": task, "role": "ROLE_USER",
-        "parts": [{"text": "approve"}]});
+        "parts": [{"text": coded(&sent, "approve")}]});
     agent(&server).rpc("SendMessage", &json!({"message": answer}));
     let (mut newer, mut states) = (Vec::new(), Vec::new());
     while newer.last().map(String::as_str) != Some("TASK_STATE_COMPLETED")

@@ -9,8 +9,8 @@ use holdpoint::{
     agents::Registry,
     definition,
     kernel::{
-        Answer, Command, Decision, Earlier, Effect, Kind, Millis, Principal, Question, RequestId,
-        Run, RunId, SessionId, Started, Status, apply, plan, start,
+        Answer, Command, Decision, Earlier, Effect, Kind, Millis, Principal, Question, Run, RunId,
+        SessionId, Started, Status, apply, plan, start,
     },
     ports::{Agents as _, Clock},
 };
@@ -64,10 +64,18 @@ impl Play {
             trace: None,
             from: None,
             follows: None,
+            seed: "5eed".into(),
+            requesters: Vec::new(),
         };
         let id = RunId::fresh(STEM);
-        let (run, _) =
-            start(id, Arc::clone(&loaded.workflow), started, Earlier::default(), NOW).unwrap();
+        let (run, _) = start(
+            id,
+            Arc::clone(&loaded.workflow),
+            started,
+            (Earlier::default(), Arc::default()),
+            NOW,
+        )
+        .unwrap();
         let mut play = Self { run, registry, inputs: Vec::new(), offers: Vec::new() };
         play.perform();
         play
@@ -106,7 +114,7 @@ impl Play {
 
     fn try_answer(&mut self, value: Value) -> Result<Decision, String> {
         let ordinal = self.question().ordinal;
-        let request = RequestId { run: self.run.id.clone(), ordinal };
+        let request = self.run.request(ordinal);
         let answer = Answer { request, value, digest: None };
         let principal = Principal { id: "ada".into(), ..Principal::local("test") };
         let command = Command::Answer { answers: vec![answer], key: String::new(), principal };

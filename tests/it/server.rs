@@ -350,6 +350,7 @@ pub(crate) fn name(event: &Event) -> &'static str {
         Event::Handoff(_) => "handoff",
         Event::RequestInfo(_) => "request_info",
         Event::ResponseReceived(_) => "response_received",
+        Event::VoteReceived(_) => "vote_received",
         Event::CheckpointSaved(_) => "checkpoint_saved",
         Event::Output(_) => "output",
         Event::Warning(_) => "warning",

@@ -95,7 +95,14 @@ fn anonymous(text: &str) -> String {
         rest = match id.split_at_checked(STEM) {
             Some((stem, after)) if is_stem(stem) => {
                 told.push('…');
-                after
+                // A request's ordinal is the same every time, its tail never.
+                match after.strip_prefix('-').and_then(|rest| rest.split_once('-')) {
+                    Some((ordinal, rest)) if before.ends_with("req_") && ordinal.len() == 4 => {
+                        told.extend(["-", ordinal]);
+                        rest.get(8..).unwrap_or_default()
+                    }
+                    Some(_) | None => after,
+                }
             }
             Some(_) | None => id,
         };

@@ -7,7 +7,8 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::kernel::{Choice, Failure, Message as Said, Millis, Question, RunId, Speaker};
+use crate::api::asked;
+use crate::kernel::{Failure, Message as Said, Millis, Question, RunId, Speaker, Verb};
 use crate::ports::{Head, HeadStatus};
 use crate::wire::a2a::{
     Artifact, Content, Fields, Message, Part, Role, Task, TaskState, TaskStatus,
@@ -41,11 +42,21 @@ pub(super) fn state(head: &Head) -> TaskState {
         HeadStatus::Running => TaskState::Working,
         // Nobody is asked: it waits for the clock or an external event.
         HeadStatus::Waiting(_) if head.questions.is_empty() => TaskState::Working,
+        // Whoever began it can do nothing about it: somebody else must say yes.
+        HeadStatus::Waiting(_) if head.questions.iter().all(|one| is_anothers(head, one)) => {
+            TaskState::AuthRequired
+        }
         HeadStatus::Waiting(_) => TaskState::InputRequired,
         HeadStatus::Completed => TaskState::Completed,
         HeadStatus::Failed(_) => TaskState::Failed,
         HeadStatus::Cancelled(_) => TaskState::Canceled,
     }
+}
+
+/// Whether a question is asked of others than the run's owner.
+fn is_anothers(head: &Head, question: &Question) -> bool {
+    let is_asked = question.to.is_empty() || question.to.contains(&head.owner);
+    !is_asked || question.barred.contains(&head.owner)
 }
 
 /// Since when a run stands where it stands.
@@ -209,10 +220,12 @@ pub(super) fn pause(
 ) -> Message {
     let mut words = objection.map(|no| vec![no.message.clone()]).unwrap_or_default();
     match questions {
-        [one] => words.push(asked(one)),
+        [one] => words.push(asked::words(one)),
         several => {
             words.push("Several answers are needed; give them by request id:".into());
-            words.extend(several.iter().map(|one| format!("[{}] {}", one.id(run), asked(one))));
+            words.extend(
+                several.iter().map(|one| format!("[{}] {}", one.id(run), asked::words(one))),
+            );
         }
     }
     let left_out = open.saturating_sub(questions.len());
@@ -235,21 +248,6 @@ pub(super) fn pause(
     Message { extensions: vec![REQUESTS_EXTENSION.into()], ..utterance(run, context, id, parts) }
 }
 
-/// A question in words, with what may be chosen.
-fn asked(question: &Question) -> String {
-    let mut words = question.prompt.clone();
-    for (place, choice) in (1_usize..).zip(&question.options) {
-        let Choice { description, .. } = choice;
-        let more = if description.is_empty() { String::new() } else { format!(": {description}") };
-        let label = choice.label();
-        words.extend(["\n", &place.to_string(), ". ", label, &more]);
-    }
-    if question.is_verdict() && question.options.is_empty() && question.schema.is_none() {
-        words += "\nAnswer `approve` or `reject`.";
-    }
-    words
-}
-
 /// A question in data: what `workflow_waiting` says of it.
 fn request(run: &RunId, question: &Question) -> Value {
     let options = question.options.iter().map(|option| {
@@ -263,8 +261,19 @@ fn request(run: &RunId, question: &Question) -> Value {
         "options": options.collect::<Vec<_>>(),
         "responseSchema": question.response_schema(),
         "onTimeout": question.on_timeout.word(),
-        "digest": question.digest(run),
+        "digest": question.digest,
+        "decides": question.decides(),
+        "verbs": question.verbs().into_iter().map(Verb::word).collect::<Vec<_>>(),
+        "to": question.to,
     });
+    let subject = question.shown();
+    if !subject.is_null() {
+        request["subject"] = subject;
+    }
+    let code = question.code();
+    if !code.is_empty() {
+        request["code"] = json!(code);
+    }
     if let Some(agent) = &question.agent {
         request["awaitingAgent"] = json!(agent);
     }

@@ -32,6 +32,7 @@ pub fn carries(event: &Event) -> bool {
         | Event::StepCompleted { .. }
         | Event::StepFailed { .. }
         | Event::Asked(_)
+        | Event::Voted { .. }
         | Event::Reminded { .. }
         | Event::Escalated { .. }
         | Event::Opened { .. }

@@ -1,11 +1,11 @@
 //! Reading: what a message of a caller says: its text or its data, and the answers in it.
 
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 
 use crate::api::a2a::errors::{Outcome, Problem};
-use crate::kernel::{Kind, Question, RequestId, RunId, Workflow, digest};
+use crate::engine::EngineError;
+use crate::kernel::{Kind, Principal, Refusal, RequestId, Workflow, binding, digest};
+use crate::ports::Head;
 use crate::wire::a2a::{Content, Message, Part, Role, SendMessage};
 
 /// Media types that are read; anything else has nobody who would look at it.
@@ -97,31 +97,36 @@ pub(super) fn answers_by_id(message: &Message) -> Option<Answers> {
     Some(responses.iter().map(|(id, value)| (id.clone(), value.clone(), digest(id))).collect())
 }
 
-/// What a message to a waiting task answers: by id, or the one question that is open.
+/// What a message to a waiting task answers: by id, or by what its words are an answer to (K9).
 pub(super) fn answers(
-    run: &RunId,
+    head: &Head,
     workflow: &Workflow,
-    open: &[Arc<Question>],
     message: &Message,
+    who: &Principal,
 ) -> Outcome<Answers> {
     if let Some(answers) = answers_by_id(message) {
         return Ok(answers);
     }
-    match open {
+    let open: Vec<_> = head.open().collect();
+    let input = match open.as_slice() {
         [one] => {
-            let is_text = one.schema.is_none() && one.kind == Kind::Clarification;
-            let value = if is_text && wants_whole(workflow.input.as_ref()) {
+            let is_text = one.question.schema.is_none() && one.question.kind == Kind::Clarification;
+            if is_text && wants_whole(workflow.input.as_ref()) {
                 // A text is asked for, and this workflow wants whole messages: so it is its text.
                 Value::String(serde_json::to_string(message).unwrap_or_default())
             } else {
-                body(message, one.schema.as_ref())
-            };
-            Ok(vec![(one.id(run).to_string(), value, None)])
+                body(message, one.question.schema.as_ref())
+            }
         }
-        _ => Err(Problem::invalid(
+        _ => body(message, None),
+    };
+    match binding::resolve(&input, &open, who, head.session.as_str()) {
+        Ok(Some((id, value))) => Ok(vec![(id.to_string(), value, None)]),
+        Ok(None) | Err(Refusal::AmbiguousAnswer { .. }) => Err(Problem::invalid(
             "message.parts",
             "several requests are open; answer by id in a data part: {\"responses\": {…}}",
         )),
+        Err(refusal) => Err(EngineError::from(refusal).into()),
     }
 }
 

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::engine::Waiting;
-use crate::kernel::{Kind, Message, Millis, Origin, Question, RunId};
+use crate::kernel::{Kind, Message, Millis, Origin, Question, RunId, Verb};
 
 /// A time as JSON writes it; null where there is none.
 pub(super) fn time(at: Option<Millis>) -> Value {
@@ -36,7 +36,13 @@ pub(super) fn request(run: &RunId, question: &Question) -> Value {
         "response_schema": question.response_schema(),
         "deadline": time(question.deadline),
         "on_timeout": question.on_timeout.word(),
-        "digest": question.digest(run),
+        "digest": question.digest,
+        "decides": question.decides(),
+        "verbs": question.verbs().into_iter().map(Verb::word).collect::<Vec<_>>(),
+        "subject": question.shown(),
+        "to": question.to,
+        "votes": question.votes,
+        "code": question.code(),
     });
     // What will be done, exactly, where a tool call waits for its yes.
     if let Origin::Gate(call) = &question.origin {

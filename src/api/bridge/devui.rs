@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::api::bridge::{ask, sheet};
 use crate::engine::Published;
-use crate::kernel::{Closing, Event, Message, Millis, Question, RequestId, RunId};
+use crate::kernel::{Closing, Event, Message, Millis, Question, RunId};
 
 /// A pause.
 pub(super) fn paused(
@@ -53,7 +53,7 @@ pub(super) fn executor(id: &str, step: &str, turn: u32) -> Value {
 /// Something that happened and is no item: a trace, or a workflow event.
 #[expect(clippy::too_many_lines, reason = "one arm an event, and nothing else")]
 pub(super) fn fact(run: &RunId, published: &Published) -> Option<Value> {
-    let request = |ordinal: u32| RequestId { run: run.clone(), ordinal }.to_string();
+    let request = |_: u32| published.request.as_ref().map(ToString::to_string).unwrap_or_default();
     let at = published.at;
     match &*published.event {
         Event::Started(started) => {
@@ -119,6 +119,7 @@ pub(super) fn fact(run: &RunId, published: &Published) -> Option<Value> {
         | Event::StepFailed { .. }
         | Event::Asked(_)
         | Event::Noted { .. }
+        | Event::Voted { .. }
         | Event::Reminded { .. }
         | Event::Escalated { .. }
         | Event::Revoked { .. }

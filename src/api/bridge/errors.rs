@@ -178,10 +178,13 @@ fn http_of(refusal: &Refusal) -> StatusCode {
         | Refusal::UnknownRun(_)
         | Refusal::UnknownRequest(_)
         | Refusal::UnknownCheckpoint(_)
+        | Refusal::UnknownCode { .. }
         | Refusal::NotGranted { .. } => StatusCode::NOT_FOUND,
         Refusal::ForeignRequest { .. } | Refusal::WrongAnswer { .. } | Refusal::Invalid { .. } => {
             StatusCode::BAD_REQUEST
         }
+        // Not a conflict: OpenAI's clients send those again by themselves.
+        Refusal::Unbound { .. } | Refusal::StalePause => StatusCode::BAD_REQUEST,
         Refusal::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
         Refusal::AlreadyAnswered { .. }
         | Refusal::KeyReused(_)
@@ -193,6 +196,6 @@ fn http_of(refusal: &Refusal) -> StatusCode {
         | Refusal::SessionFull { .. }
         | Refusal::Stale => StatusCode::CONFLICT,
         Refusal::Unauthenticated => StatusCode::UNAUTHORIZED,
-        Refusal::Forbidden(_) => StatusCode::FORBIDDEN,
+        Refusal::Forbidden(_) | Refusal::NotAdmitted { .. } => StatusCode::FORBIDDEN,
     }
 }

@@ -125,6 +125,12 @@ impl Call {
         self.header("idempotency-key").unwrap_or_default().to_owned()
     }
 
+    /// Whether the client says that it sends this again: OpenAI's count their retries.
+    pub(super) fn is_retry(&self) -> bool {
+        let count = self.header("x-stainless-retry-count").and_then(|count| count.parse().ok());
+        count.is_some_and(|count: u32| count > 0)
+    }
+
     fn is_json(&self) -> bool {
         let given = self.header(header::CONTENT_TYPE.as_str()).unwrap_or_default();
         given.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")

@@ -334,6 +334,7 @@ fn name(event: &Event) -> &'static str {
         Event::Settled { .. } => "step_settled",
         Event::Signalled { .. } => "signal_received",
         Event::Noted { .. } => "noted",
+        Event::Voted { .. } => "vote_received",
         Event::Reminded { .. } => "request_reminded",
         Event::Escalated { .. } => "request_escalated",
         Event::CheckpointSaved => "checkpoint_saved",

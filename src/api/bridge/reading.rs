@@ -24,6 +24,18 @@ pub(super) enum Said {
     Answers(Answers),
 }
 
+impl Said {
+    /// What it says, to tell one call from another.
+    pub(super) fn told(&self) -> Value {
+        match self {
+            Self::Input(input) => input.clone(),
+            Self::Answers(answers) => {
+                answers.iter().map(|(id, value, _)| json!([id, value])).collect()
+            }
+        }
+    }
+}
+
 /// The workflow that a body names: DevUI's clients as an entity, others as the model.
 pub(super) fn workflow(body: &Value) -> Outcome<&str> {
     let name = entity(body).or_else(|| body.get("model").and_then(Value::as_str));

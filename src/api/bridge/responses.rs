@@ -17,7 +17,7 @@ use crate::engine::{
 };
 use crate::failpoint;
 use crate::kernel::schema::Compiled;
-use crate::kernel::{Event, Principal, RequestId, readable};
+use crate::kernel::{Event, Naming, Principal, Refusal, RequestId, digest, readable};
 use crate::ports::{HeadStatus, SessionRow};
 
 /// A caller that waits for a run to rest is told how it stands after this long; it goes on (E5).
@@ -137,11 +137,11 @@ fn input_item(id: &ResponseId, index: usize, published: &Published) -> Option<Va
             "content": [{"type": "input_text", "text": readable(&started.input)}],
         }));
     }
-    let Event::Answered { ordinal, value, .. } = &*published.event else { return None };
+    let Event::Answered { value, .. } = &*published.event else { return None };
     Some(json!({
         "type": "function_call_output",
         "id": id.item("in", index),
-        "call_id": RequestId { run: id.run.clone(), ordinal: *ordinal }.to_string(),
+        "call_id": published.request.as_ref().map(ToString::to_string),
         "output": readable(value),
         "status": "completed",
     }))
@@ -165,7 +165,7 @@ impl Bridge {
         if let Some(checkpoint) = checkpoint(body) {
             return self.resume(call, checkpoint, said).await;
         }
-        let session = self.session_of(body, &call.who).await?;
+        let (session, previous) = self.session_of(body, &call.who).await?;
         let input = match said {
             Said::Answers(answers) => {
                 let request =
@@ -173,6 +173,14 @@ impl Bridge {
                 return Ok(self.engine.answer(request, &call.who).await?);
             }
             Said::Input(input) => input,
+        };
+        let key = match (call.key(), &previous) {
+            // The same words to the same response are the same call again: clients repeat by
+            // themselves what they had no answer to.
+            (none, Some(previous)) if none.is_empty() => {
+                format!("resp:{}", digest::of(&json!([previous.to_string(), input])))
+            }
+            (given, _) => given,
         };
         let workflow = reading::workflow(body)?;
         if session.is_empty() && self.settings.sticky && dialect == Dialect::Qlaw {
@@ -185,56 +193,78 @@ impl Bridge {
             workflow: workflow.to_owned(),
             session,
             input: self.fitted(workflow, unwrapped(input, dialect)),
-            key: call.key(),
+            key,
             metadata: reading::metadata(body)?,
+            goes_on_from: previous.map(|previous| (previous.run, previous.after)),
+            is_retry: call.is_retry(),
             ..StartRequest::default()
         };
-        let begun = self.engine.start(request, &call.who).await;
-        begun.map_err(|error| Problem::from(error).for_input())
+        match self.engine.start(request, &call.who).await {
+            Err(EngineError::Refused(Refusal::Unbound { open })) => {
+                self.asked_again(&open, &call.who).await
+            }
+            begun => begun.map_err(|error| Problem::from(error).for_input()),
+        }
     }
 
-    /// Takes up a run from one of its checkpoints, as a run of its own, with the answers to what it
-    /// waited for there.
+    /// Words alone decided nothing: the leg that ended in the question is told again, with the code
+    /// that an answer names it by.
+    async fn asked_again(&self, open: &[Naming], who: &Principal) -> Outcome<Begun> {
+        let unbound = || Problem::from(EngineError::from(Refusal::Unbound { open: open.to_vec() }));
+        let id = open.first().and_then(|one| RequestId::parse(&one.request).ok());
+        let id = id.ok_or_else(unbound)?;
+        let view = self.engine.run(id.run.as_str(), who).await?;
+        let after = view.run.last_leg();
+        let watch = self.engine.watch(id.run.as_str(), after, Until::CurrentRest, who).await?;
+        Ok(Begun { run: id.run, watch })
+    }
+
+    /// Takes up a run from one of its checkpoints: where it still stands there, answers are taken; else
+    /// a run of its own begins there, and asks.
     async fn resume(&self, call: &Call, checkpoint: &str, said: Said) -> Outcome<Begun> {
         let bare = checkpoint.strip_prefix("checkpoint_").unwrap_or(checkpoint);
         let unknown =
             || Problem::unknown("checkpoint.unknown", "checkpoint", checkpoint, "checkpoint_id");
-        let (run, _) = crate::kernel::parse_checkpoint(bare).map_err(|_| unknown())?;
+        let (run, version) = crate::kernel::parse_checkpoint(bare).map_err(|_| unknown())?;
+        // The same again is the same answer, or the same fork.
+        let key = match call.key() {
+            none if none.is_empty() => format!("chk:{}", digest::of(&json!([bare, said.told()]))),
+            given => given,
+        };
+        if let Said::Answers(answers) = &said {
+            // A pause that is still open is answered where it is.
+            let view = self.engine.run(run.as_str(), &call.who).await;
+            let view = view.map_err(|error| Problem::or_unknown(error, unknown))?;
+            let is_repeat = view.run.said_by(&call.who.id).any(|said| said.key == key);
+            if is_repeat || view.run.is_at(version) {
+                let answers = answers.clone();
+                let request = AnswerRequest { answers, key, ..AnswerRequest::default() };
+                return Ok(self.engine.answer(request, &call.who).await?);
+            }
+        }
         let fork = ForkRequest {
             run: run.to_string(),
             checkpoint: bare.to_owned(),
             session: String::new(),
-            key: call.key(),
+            key,
         };
-        let forked = self
-            .engine
-            .fork(fork, &call.who)
-            .await
-            .map_err(|error| Problem::or_unknown(error, unknown))?;
-        let answers = match said {
-            Said::Input(_) => return Ok(forked),
-            Said::Answers(answers) => answers,
-        };
-        // The questions of a fork are the old ones, under ids of its own.
-        let renamed = answers.into_iter().map(|(id, value, _)| match RequestId::parse(&id) {
-            Ok(old) if old.run == run => {
-                (RequestId { run: forked.run.clone(), ..old }.to_string(), value, None)
-            }
-            Ok(_) | Err(_) => (id, value, None),
-        });
-        let request = AnswerRequest { answers: renamed.collect(), ..AnswerRequest::default() };
-        Ok(self.engine.answer(request, &call.who).await?)
+        // Whatever was said was said to another question: a fork carries no answer.
+        self.engine.fork(fork, &call.who).await.map_err(|error| Problem::or_unknown(error, unknown))
     }
 
     /// The session that a body names, by its id or by a response of it; empty for a new one.
-    async fn session_of(&self, body: &Value, who: &Principal) -> Outcome<String> {
+    async fn session_of(
+        &self,
+        body: &Value,
+        who: &Principal,
+    ) -> Outcome<(String, Option<ResponseId>)> {
         let named = reading::conversation(body)?;
         let Some(previous) = body.get("previous_response_id").and_then(Value::as_str) else {
             let named = named.unwrap_or_default();
             if !named.is_empty() {
                 self.refuse_hidden(named, who).await?;
             }
-            return Ok(named.to_owned());
+            return Ok((named.to_owned(), None));
         };
         let unknown =
             || Problem::unknown("response.unknown", "response", previous, "previous_response_id");
@@ -248,7 +278,7 @@ impl Bridge {
             let remedy = "the previous response is of another conversation; name one of them";
             return Err(Problem::invalid("conversation", remedy));
         }
-        Ok(head.session.to_string())
+        Ok((head.session.to_string(), Some(id)))
     }
 
     /// A text, where the workflow wants something else that the text can be read as.

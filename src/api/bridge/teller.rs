@@ -170,6 +170,7 @@ impl Teller {
             | Event::Answered { .. }
             | Event::Closed { .. }
             | Event::Noted { .. }
+            | Event::Voted { .. }
             | Event::Reminded { .. }
             | Event::Escalated { .. }
             | Event::Revoked { .. }

@@ -10,8 +10,11 @@ use crate::api::bridge::http::{Call, Reply};
 use crate::api::bridge::id::Dialect;
 use crate::api::bridge::reading::{self, Answers};
 use crate::api::bridge::responses::Manner;
-use crate::engine::{AnswerRequest, Begun, Entry, InboxFilter, Until, Waiting};
+use crate::engine::{
+    AnswerRequest, Begun, EngineError, Entry, InboxFilter, OpenRequest, Until, Waiting,
+};
 use crate::failpoint;
+use crate::kernel::binding::{self, Open};
 use crate::kernel::{Event, Principal, RequestId};
 use crate::ports::{Head, HeadStatus, RunFilter};
 
@@ -39,7 +42,10 @@ pub(super) async fn send_responses(
         let open = bridge.open_requests(&workflow, &call.who).await?;
         match open.as_slice() {
             [one] => bridge.answer_one(one, input.clone(), &call).await?,
-            several => return Err(Problem::not_one(&workflow, several)),
+            several => {
+                let ids: Vec<_> = several.iter().map(|one| one.id().to_string()).collect();
+                return Err(Problem::not_one(&workflow, &ids));
+            }
         }
     } else {
         return Err(Problem::invalid("responses", "expected an object of answers by request id"));
@@ -190,15 +196,14 @@ impl Bridge {
         &self,
         workflow: &str,
         who: &Principal,
-    ) -> Outcome<Vec<String>> {
+    ) -> Outcome<Vec<OpenRequest>> {
         let filter = InboxFilter { workflow: Some(workflow.to_owned()), ..InboxFilter::default() };
         let mut open = Vec::new();
         let mut cursor = None;
         loop {
             let page = self.engine.inbox(who, &filter, cursor.as_deref(), OPEN_MAX).await?;
             // An operator sees everybody's; but nobody answers for another by saying something.
-            let own = page.rows.iter().filter(|row| row.owner == who.id);
-            open.extend(own.map(|row| row.id().to_string()));
+            open.extend(page.rows.into_iter().filter(|row| row.owner == who.id));
             cursor = page.next;
             if cursor.is_none() || open.len() >= OPEN_MAX {
                 return Ok(open);
@@ -206,14 +211,18 @@ impl Bridge {
         }
     }
 
-    /// Answers one request with an input.
+    /// Answers one request with an input, where that is an answer to it (K9).
     pub(super) async fn answer_one(
         &self,
-        request: &str,
-        value: Value,
+        request: &OpenRequest,
+        input: Value,
         call: &Call,
     ) -> Outcome<Begun> {
-        let answers = vec![(request.to_owned(), value, None)];
+        let open = [Open { run: &request.run, question: &request.question }];
+        let said = binding::resolve(&input, &open, &call.who, request.session.as_str());
+        let said = said.map_err(|refusal| Problem::from(EngineError::from(refusal)).for_input())?;
+        let (id, value) = said.unwrap_or_else(|| (request.id(), input));
+        let answers = vec![(id.to_string(), value, None)];
         let request = AnswerRequest { answers, key: call.key(), ..AnswerRequest::default() };
         let begun = self.engine.answer(request, &call.who).await;
         begun.map_err(|error| Problem::from(error).for_input())

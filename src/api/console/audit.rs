@@ -82,11 +82,17 @@ fn filters(visit: &Visit) -> Markup {
 }
 
 fn of_run(head: &Head, journal: &[Recorded]) -> Vec<Deed> {
-    let mut asked: BTreeMap<u32, &Question> = BTreeMap::new();
+    let mut asked: BTreeMap<u32, Question> = BTreeMap::new();
+    let mut founded = None;
     let mut deeds = Vec::new();
     for recorded in journal {
-        if let Event::Asked(question) = &recorded.event {
-            asked.insert(question.ordinal, question);
+        match (&recorded.event, &founded) {
+            (Event::Started(started), _) => founded = Some(started),
+            (Event::Asked(question), Some(started)) => {
+                let sealed = started.sealed(&head.run, question, recorded.at);
+                asked.insert(question.ordinal, sealed);
+            }
+            (_, _) => {}
         }
         let Some((ordinal, by, door, what)) = decided(&recorded.event) else { continue };
         let question = ordinal.and_then(|ordinal| Some((ordinal, asked.get(&ordinal)?)));
@@ -94,9 +100,7 @@ fn of_run(head: &Head, journal: &[Recorded]) -> Vec<Deed> {
             at: recorded.at,
             run: head.run.clone(),
             workflow: head.workflow.clone(),
-            asked: question.map(|(ordinal, question)| {
-                (RequestId { run: head.run.clone(), ordinal }, (*question).clone())
-            }),
+            asked: question.map(|(_, question)| (question.id(&head.run), question.clone())),
             by: by.to_owned(),
             door: door.to_owned(),
             what,

@@ -7,9 +7,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use crate::api::console::text;
-use crate::kernel::{
-    Audience, Closing, Event, Message, Millis, Recorded, RequestId, Run, Speaker, Version,
-};
+use crate::kernel::{Audience, Closing, Event, Message, Millis, Recorded, Run, Speaker, Version};
 
 /// One message, as a bubble.
 pub(super) fn bubble(message: &Message) -> Markup {
@@ -86,7 +84,7 @@ fn item(run: &Run, recorded: &Recorded, journal: &[Recorded], returned: &Returne
         return html! { p.turning { strong { (from) } " handed the conversation to " strong { (to) } } };
     }
     if let Event::Asked(question) = event {
-        let id = RequestId { run: run.id.clone(), ordinal: question.ordinal };
+        let id = run.request(question.ordinal);
         let is_open = run.questions.contains_key(&question.ordinal);
         return html! {
             div.asked {

@@ -208,6 +208,9 @@ pub(super) fn told(trouble: &Trouble) -> (StatusCode, &'static str, String) {
         Trouble::Engine(EngineError::Refused(refusal)) if is_unknown(refusal) => {
             (StatusCode::NOT_FOUND, "Nothing here", nothing.into())
         }
+        Trouble::Engine(EngineError::Refused(refusal @ Refusal::NotAdmitted { .. })) => {
+            (StatusCode::FORBIDDEN, "This is for others to decide", sentence(&refusal.to_string()))
+        }
         Trouble::Engine(EngineError::Refused(refusal)) => {
             (StatusCode::CONFLICT, "This cannot be done", sentence(&refusal.to_string()))
         }

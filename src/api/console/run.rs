@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::api::console::page::{self, Trouble, View};
 use crate::api::console::visit::Visit;
 use crate::api::console::{conversation, forks, graph, listing, sessions, text, timeline};
-use crate::kernel::{Event, Millis, Recorded, RequestId, Run, Status};
+use crate::kernel::{Event, Millis, Recorded, Run, Status};
 use crate::ports::Head;
 
 /// Events that a page looks back on; the rest is in the journal.
@@ -58,7 +58,7 @@ fn why(run: &Run, now: Millis) -> Markup {
             html! {
                 "It waits for a person, asked " (text::ago(*since, now)) ": "
                 @if let Some(first) = first {
-                    a href={ "/console/requests/" (RequestId { run: run.id.clone(), ordinal: first.ordinal }) } {
+                    a href={ "/console/requests/" (run.request(first.ordinal)) } {
                         (text::ticked(&text::first_words(&first.prompt, 120)))
                     }
                 }

@@ -124,6 +124,7 @@ impl Model {
     }
 
     /// Takes an event.
+    #[expect(clippy::too_many_lines, reason = "one arm an event, and nothing else")]
     pub(super) fn take(&mut self, event: WorkflowEvent) {
         self.sequence = event.sequence;
         let Some(happened) = event.event else { return };
@@ -150,6 +151,10 @@ impl Model {
                 self.settle(&response.request_id);
                 let by = By::Person(response.principal);
                 self.say(by, &whole(&json::optional(response.value.as_ref())));
+            }
+            Event::VoteReceived(vote) => {
+                let said = whole(&json::optional(vote.value.as_ref()));
+                self.note(format!("{} said: {said}", vote.principal));
             }
             Event::RequestClosed(closed) => {
                 self.settle(&closed.request_id);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::definition::check::people::Whom;
 use crate::definition::check::{Asked, Check};
 use crate::definition::file::LengthOfTime;
 use crate::definition::gates::{ConditionFile, GateFile, JudgeFile};
@@ -59,6 +60,16 @@ impl Check<'_> {
                 on_timeout: gate.on_timeout.as_ref(),
                 remind: gate.remind.as_ref(),
             });
+            self.whom(
+                &pointer,
+                &Whom {
+                    to: &gate.to,
+                    not: &gate.not,
+                    approvers: gate.approvers.as_ref(),
+                    decides: true,
+                    is_timed: gate.deadline.is_some() || gate.on_timeout.is_some(),
+                },
+            );
             self.duration(&under(&pointer, "allow_for"), gate.allow_for.as_ref());
         }
     }

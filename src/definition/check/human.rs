@@ -1,9 +1,17 @@
 //! What a person may be asked, and on what terms; the same in a sequence and in a graph.
 
+use crate::definition::check::people::Whom;
 use crate::definition::check::{Asked, Check, question};
-use crate::definition::file::{HumanFile, OptionFile};
+use crate::definition::file::{HumanFile, OnTimeoutFile, OptionFile};
 use crate::definition::source::under;
 use crate::kernel::{Kind, Origin};
+
+fn passes_by_silence(on_timeout: &OnTimeoutFile) -> bool {
+    match on_timeout {
+        OnTimeoutFile::Reject | OnTimeoutFile::EscalateTo(_) => false,
+        OnTimeoutFile::Continue | OnTimeoutFile::DefaultAnswer(_) => true,
+    }
+}
 
 impl Check<'_> {
     /// Whether a person's decision holds together.
@@ -36,6 +44,20 @@ impl Check<'_> {
             remind: human.remind.as_ref(),
         };
         self.patience(&asked);
+        self.whom(
+            pointer,
+            &Whom {
+                to: &human.to,
+                not: &human.not,
+                approvers: human.approvers.as_ref(),
+                decides: !kind.may_pass_by_silence() || human.decides,
+                is_timed: human.deadline.is_some() || human.on_timeout.is_some(),
+            },
+        );
+        if human.decides && human.on_timeout.as_ref().is_some_and(passes_by_silence) {
+            let message = "a decision does not pass by silence; `reject` or `escalate_to`";
+            self.at_key(&under(pointer, "on_timeout"), "question.silence", message);
+        }
         if kind.may_pass_by_silence() && human.options_from.is_none() {
             let mut question = question(&asked);
             question.options = human.options.iter().map(OptionFile::choice).collect();

@@ -6,6 +6,7 @@ mod gates;
 mod graph;
 mod human;
 mod pattern;
+mod people;
 mod plan;
 mod rules;
 
@@ -27,7 +28,7 @@ use crate::definition::sub::Subs;
 use crate::kernel::expression::{Known, Type};
 use crate::kernel::graph::Program;
 use crate::kernel::{
-    ASK_TOOL, HANDOFF_PREFIX, Kind, Millis, Origin, Question, duration_ms, has_variables, schema,
+    ASK_TOOL, HANDOFF_PREFIX, Kind, Origin, Question, duration_ms, has_variables, schema,
 };
 
 pub(super) use rules::check as check_rules;
@@ -341,23 +342,5 @@ impl<'a> Check<'a> {
 
 /// A question as the kernel would ask it, for trying answers on.
 fn question(asked: &Asked<'_>) -> Question {
-    Question {
-        ordinal: 1,
-        step: String::new(),
-        agent: None,
-        turn: None,
-        origin: asked.origin.clone(),
-        kind: asked.kind,
-        prompt: String::new(),
-        context: Value::Null,
-        options: Vec::new(),
-        schema: None,
-        deadline: None,
-        on_timeout: crate::kernel::OnTimeout::Reject,
-        to: Vec::new(),
-        remind_ms: None,
-        remind_at: None,
-        asked_at: Millis(0),
-        messages: 0,
-    }
+    Question::bare(asked.kind, asked.origin.clone())
 }

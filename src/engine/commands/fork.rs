@@ -1,5 +1,7 @@
 //! Fork: a new run from a checkpoint of another.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::json;
 
 use crate::engine::cell::State;
@@ -8,8 +10,8 @@ use crate::engine::commands::{Begun, ForkRequest};
 use crate::engine::drive::{Batch, Extras};
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
-    Event, Principal, Recorded, Refusal, Run, RunId, SessionId, Started, Version, digest,
-    parse_checkpoint, replay,
+    Event, Millis, Principal, Question, Recorded, Refusal, Run, RunId, SessionId, Version, admits,
+    digest, evolve, parse_checkpoint, replay, waits_for,
 };
 use crate::ports::{Fault, trace};
 
@@ -23,10 +25,11 @@ impl Engine {
             return Ok(begun);
         }
         let (id, cell) = self.seen_run(&request.run, who).await?;
-        let (session, version) = {
+        let (session, version, requesters) = {
             let state = self.hot(&cell).await?;
             let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
-            (hot.run.session.clone(), checkpoint_of(&hot.run, &id, &request.checkpoint)?)
+            let version = checkpoint_of(&hot.run, &id, &request.checkpoint)?;
+            (hot.run.session.clone(), version, hot.run.requesters.clone())
         };
         let session = match request.session.as_str() {
             "" => session,
@@ -37,14 +40,21 @@ impl Engine {
             }
         };
         let old = self.read_all(&id, version).await?;
+        self.refuse_after_no(&id, &old, who).await?;
         let now = self.inner.clock.now();
+        let founding = Founding {
+            session: &session,
+            who,
+            from: (&id, version),
+            requesters,
+            seed: self.inner.clock.fresh_secret(),
+            now,
+        };
         let forked: Vec<Recorded> = old
             .into_iter()
-            .map(|recorded| Recorded {
-                at: now,
-                event: refounded(recorded.event, &session, who, (&id, version)),
-                ..recorded
-            })
+            .map(|recorded| Recorded { at: now, event: founding.of(recorded), version: 0 })
+            .zip(1..)
+            .map(|(recorded, version)| Recorded { version, ..recorded })
             .collect();
         let Some(Event::Started(started)) = forked.first().map(|first| &first.event) else {
             return Err(Fault::Corrupt(format!("the journal of `{id}` has no beginning")).into());
@@ -52,8 +62,15 @@ impl Engine {
         let workflow = self.inner.library.kept(&*self.inner.journal, &started.definition).await?;
         let run = replay(&RunId::fresh(&self.inner.clock.fresh_stem()), workflow, &forked)?;
         // It goes on from what its original went on from.
-        let run = self.recalling(run).await?;
-        let events = forked.into_iter().map(|recorded| recorded.event).collect();
+        let mut run = self.recalling(run).await?;
+        let mut events: Vec<Event> = forked.into_iter().map(|recorded| recorded.event).collect();
+        // A fork inherits history, not permission: what was granted is asked again (K11).
+        let tools: BTreeSet<String> = run.grants.iter().map(|grant| grant.tool.clone()).collect();
+        for tool in tools {
+            let event = Event::Revoked { tool, by: FORK.into() };
+            evolve(&mut run, &event, now)?;
+            events.push(event);
+        }
         let batch = Batch { expected: 0, events, now, extras: Extras::default() };
         self.begin(run, batch, (request.key, digest), who).await
     }
@@ -71,18 +88,75 @@ fn checkpoint_of(run: &Run, id: &RunId, checkpoint: &str) -> Result<Version, Ref
     version.map(|version| version + 1).ok_or_else(unknown)
 }
 
-/// A fork's journal begins as the old one did, but under its own name.
-fn refounded(event: Event, session: &SessionId, who: &Principal, from: (&RunId, Version)) -> Event {
-    if let Event::Started(started) = event {
-        return Event::Started(Box::new(Started {
-            session: session.clone(),
-            owner: who.id.clone(),
-            door: who.door.into(),
-            forked_from: Some((from.0.clone(), from.1 - 1)),
-            trace: trace::current(),
-            from: who.from.clone(),
-            ..*started
-        }));
+/// Who takes back, in a fork, what was granted in its original.
+const FORK: &str = "fork";
+
+/// How the events of a run are those of another that begins with them.
+struct Founding<'a> {
+    session: &'a SessionId,
+    who: &'a Principal,
+    from: (&'a RunId, Version),
+    /// Those who asked for what the original does.
+    requesters: Vec<String>,
+    seed: String,
+    now: Millis,
+}
+
+impl Founding<'_> {
+    fn of(&self, recorded: Recorded) -> Event {
+        let mut event = recorded.event;
+        // Its journal begins as the old one did, but under its own name.
+        if let Event::Started(started) = &mut event {
+            started.session = self.session.clone();
+            started.owner.clone_from(&self.who.id);
+            started.door = self.who.door.into();
+            started.forked_from = Some((self.from.0.clone(), self.from.1 - 1));
+            started.trace = trace::current();
+            started.from.clone_from(&self.who.from);
+            started.seed.clone_from(&self.seed);
+            started.requesters.clone_from(&self.requesters);
+        }
+        // Whoever is asked has as long as they had the first time.
+        if let Event::Asked(question) = &mut event {
+            let left = question.deadline.map(|deadline| deadline.since(recorded.at));
+            question.deadline = left.map(|ms| self.now.plus(ms));
+        }
+        event
     }
-    event
+}
+
+impl Engine {
+    /// A no is not forked around (K11): what was rejected, expired or withdrawn, in the run itself or
+    /// in one that it was forked from, is taken up again only by somebody whom the question admits.
+    async fn refuse_after_no(
+        &self,
+        id: &RunId,
+        journal: &[Recorded],
+        who: &Principal,
+    ) -> Result<(), EngineError> {
+        let cell = self.inner.cells.get(id);
+        let state = self.hot(&cell).await?;
+        let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
+        let run = &hot.run;
+        let mut open: BTreeMap<u32, Question> = BTreeMap::new();
+        for recorded in journal {
+            if let Event::Asked(question) = &recorded.event {
+                open.insert(question.ordinal, (**question).clone());
+            } else if let Event::Answered { ordinal, .. } | Event::Closed { ordinal, .. } =
+                &recorded.event
+            {
+                open.remove(ordinal);
+            }
+        }
+        let operator = self.operator();
+        for question in open.values().filter(|question| question.decides()) {
+            let is_no = run.was_refused(question.ordinal);
+            if is_no && !admits(question, run.asker(), &who.id, &operator) {
+                let request = run.request(question.ordinal).to_string();
+                let waits_for = waits_for(question, run.asker());
+                return Err(Refusal::NotAdmitted { request, waits_for, who: who.id.clone() }.into());
+            }
+        }
+        Ok(())
+    }
 }

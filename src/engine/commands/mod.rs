@@ -18,8 +18,9 @@ use crate::engine::cell::{Cell, State};
 use crate::engine::drive::Extras;
 use crate::engine::watch::{Until, Watch};
 use crate::engine::{Engine, EngineError};
-use crate::kernel::{Answer, Command, Principal, Refusal, RunId, SessionId, Version};
-use crate::ports::Hook;
+use crate::kernel::binding::{self, Reference};
+use crate::kernel::{Answer, Command, Principal, Refusal, RequestId, RunId, SessionId, Version};
+use crate::ports::{Head, Hook};
 
 pub(super) use check::parse_session;
 use check::{check_key, check_reason, check_value, parse_request, parse_run};
@@ -44,6 +45,10 @@ pub struct StartRequest {
     pub afresh: bool,
     /// Who wants to be told what happens to it.
     pub hooks: Vec<Hook>,
+    /// The leg of a run that the caller goes on from: what it says is meant for the pause at its end.
+    pub goes_on_from: Option<(RunId, Version)>,
+    /// Whether the caller's client says that it sends this again.
+    pub is_retry: bool,
 }
 
 /// Answers open requests.
@@ -104,7 +109,7 @@ impl Engine {
         let mut answers = Vec::with_capacity(request.answers.len());
         for (id, value, digest) in request.answers {
             check_value(&format!("responses[{id}]"), &value)?;
-            let request = parse_request("responses[]", &id)?;
+            let request = self.named(&id, &request.session, who).await?;
             answers.push(Answer { request, value, digest });
         }
         answers.sort_by_key(|answer| answer.request.ordinal);
@@ -117,14 +122,36 @@ impl Engine {
             let request_id = answers[0].request.to_string();
             return Err(Refusal::ForeignRequest { request: request_id, run: request.run }.into());
         }
+        // Whom a question admits is the kernel's to say: not only whoever knows the run (K8).
         let unknown = Refusal::UnknownRequest(answers[0].request.to_string());
-        let (cell, session) = self.seen(&run, who, &unknown).await?;
+        let (cell, session) = self.known(&run, &unknown).await?;
         if !request.session.is_empty() && request.session != session.as_str() {
             return Err(unknown.into());
         }
         let command = Command::Answer { answers, key: request.key, principal: who.clone() };
         let done = self.submit(&cell, command, Extras::default()).await?;
         Ok(self.begun(cell, session, done.after))
+    }
+
+    /// The request that an answer names: by its id, or in its session by its digest or its code (K9).
+    async fn named(
+        &self,
+        name: &str,
+        session: &str,
+        who: &Principal,
+    ) -> Result<RequestId, EngineError> {
+        match Reference::parse(name) {
+            Some(Reference::Request(id)) => Ok(id),
+            Some(reference) if !session.is_empty() => {
+                let session = parse_session(session)?;
+                self.refuse_foreign(&session, who).await?;
+                let heads = self.asking(&session).await?;
+                let open: Vec<_> = heads.iter().flat_map(Head::open).collect();
+                let one = binding::find(&reference, &open)?;
+                Ok(one.question.id(one.run))
+            }
+            Some(_) | None => Ok(parse_request("responses[]", name)?),
+        }
     }
 
     /// Takes a question back.
@@ -228,6 +255,26 @@ impl Engine {
         if !who.may_see(&hot.run.owner) {
             return Err(unknown.clone().into());
         }
+        let session = hot.run.session.clone();
+        drop(state);
+        Ok((cell, session))
+    }
+
+    /// The cell of a run, whoever asks.
+    pub(super) async fn known(
+        &self,
+        run: &RunId,
+        unknown: &Refusal,
+    ) -> Result<(Arc<Cell>, SessionId), EngineError> {
+        let cell = self.inner.cells.get(run);
+        let state = match self.hot(&cell).await {
+            Ok(state) => state,
+            Err(EngineError::Refused(Refusal::UnknownRun(_))) => {
+                return Err(unknown.clone().into());
+            }
+            Err(error) => return Err(error),
+        };
+        let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
         let session = hot.run.session.clone();
         drop(state);
         Ok((cell, session))

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::engine::cell::{Hot, State};
 use crate::engine::commands::check::{
@@ -15,10 +15,20 @@ use crate::engine::steadfast::Steadfast;
 use crate::engine::trace::Scribe;
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
-    Answer, Command, Earlier, Ending, Principal, Refusal, RequestId, Run, RunId, SessionId, Spent,
-    Started, digest, start,
+    Answer, Command, Earlier, Principal, Refusal, RequestId, Run, RunId, Said, SessionId, Spent,
+    Started, Version, binding, digest, start,
 };
 use crate::ports::{Head, HookRow, KeyRow, RunFilter, SessionRow, trace};
+
+/// What an input that names a session is.
+enum Awaited {
+    /// New work.
+    Nothing,
+    /// The answer to this question.
+    Answer(RequestId, Value),
+    /// What was said before: what came of it begins after this version.
+    Repeat(RunId, Version),
+}
 
 /// Runs of a session that a message is weighed against, newest first; older ones have long ended.
 const SESSION_RUNS_MAX: usize = 1_000;
@@ -49,10 +59,17 @@ impl Engine {
             given => {
                 let session = parse_session(given)?;
                 self.refuse_foreign(&session, who).await?;
-                if let Some(request_id) = self.awaited(&session, &request).await? {
-                    return self.answer_with_input(request, request_id, who).await;
+                match self.awaited(&session, &request, who).await? {
+                    Awaited::Nothing => session,
+                    Awaited::Answer(id, value) => {
+                        return self.answer_with_input(request.key, (id, value), who).await;
+                    }
+                    Awaited::Repeat(run, after) => {
+                        let unknown = Refusal::UnknownRun(run.to_string());
+                        let (cell, session) = self.seen(&run, who, &unknown).await?;
+                        return Ok(self.begun(cell, session, after));
+                    }
                 }
-                session
             }
         };
         let entry = self.workflow(&request.workflow)?;
@@ -76,12 +93,15 @@ impl Engine {
             trace: trace::current(),
             from: who.from.clone(),
             follows: follows.map(Box::new),
+            seed: self.inner.clock.fresh_secret(),
+            requesters: Vec::new(),
         };
         let now = self.inner.clock.now();
         let id = RunId::fresh(&self.inner.clock.fresh_stem());
         let hook_of = |hook| HookRow { run: id.clone(), hook };
         let hooks = request.hooks.into_iter().map(hook_of).collect();
-        let (run, events) = start(id, Arc::clone(&entry.workflow), started, earlier, now)?;
+        let workflow = Arc::clone(&entry.workflow);
+        let (run, events) = start(id, workflow, started, (earlier, self.operator()), now)?;
         self.begin(
             run,
             Batch { expected: 0, events, now, extras: Extras { hooks, ..Extras::default() } },
@@ -91,19 +111,94 @@ impl Engine {
         .await
     }
 
-    /// The request of the session that the input answers, if it is to answer one.
+    /// The request of the session that the input answers, and what it says to it, if it is to answer
+    /// one. What it names is found by the kernel's rule (K9).
     async fn awaited(
         &self,
         session: &SessionId,
         request: &StartRequest,
-    ) -> Result<Option<RequestId>, EngineError> {
+        who: &Principal,
+    ) -> Result<Awaited, EngineError> {
         if request.afresh {
+            return Ok(Awaited::Nothing);
+        }
+        // The same call again is known before anything that waits is looked at.
+        if let Some((run, after)) = self.said_before(session, request, who).await? {
+            return Ok(Awaited::Repeat(run, after));
+        }
+        if let Some((run, after)) = &request.goes_on_from {
+            self.refuse_stale(run, *after).await?;
+        }
+        let heads = self.asking(session).await?;
+        let is_meant =
+            |head: &&Head| request.workflow.is_empty() || head.workflow == request.workflow;
+        let open: Vec<_> = heads.iter().filter(is_meant).flat_map(Head::open).collect();
+        let said = binding::resolve(&request.input, &open, who, session.as_str())?;
+        Ok(said.map_or(Awaited::Nothing, |(id, value)| Awaited::Answer(id, value)))
+    }
+
+    /// Refuses words that were said to a pause which is over: whatever is asked now, they were not
+    /// meant for it (K9).
+    async fn refuse_stale(&self, run: &RunId, after: Version) -> Result<(), EngineError> {
+        let cell = self.inner.cells.get(run);
+        let state = self.hot(&cell).await?;
+        let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
+        if hot.run.has_gone_on_since(after) {
+            return Err(Refusal::StalePause.into());
+        }
+        Ok(())
+    }
+
+    /// The run that `who` began under `key`, if they did.
+    pub async fn begun_with(
+        &self,
+        key: &str,
+        who: &Principal,
+    ) -> Result<Option<RunId>, EngineError> {
+        if key.is_empty() {
             return Ok(None);
         }
-        match self.answered_in(session, &request.key).await? {
-            Some(before) => Ok(Some(before)),
-            None => self.only_request(session, &request.workflow).await,
+        Ok(self.inner.journal.key(&who.id, key).await?.map(|row| row.run))
+    }
+
+    /// The run of a session in which `who` answered under `key`, if they did.
+    pub async fn answered_with(
+        &self,
+        session: &SessionId,
+        key: &str,
+        who: &Principal,
+    ) -> Result<Option<RunId>, EngineError> {
+        self.refuse_foreign(session, who).await?;
+        let filter = RunFilter { session: Some(session.clone()), ..RunFilter::default() };
+        for head in self.all_heads(&filter).await? {
+            let cell = self.inner.cells.get(&head.run);
+            let state = self.hot(&cell).await?;
+            let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
+            if hot.run.said_by(&who.id).any(|said| said.key == key) {
+                return Ok(Some(head.run));
+            }
         }
+        Ok(None)
+    }
+
+    /// Heads of a session's runs that ask something, for those who may see it.
+    pub async fn asking_in(
+        &self,
+        session: &SessionId,
+        who: &Principal,
+    ) -> Result<Vec<Head>, EngineError> {
+        self.refuse_foreign(session, who).await?;
+        self.asking(session).await
+    }
+
+    /// Heads of a session's runs that ask something.
+    pub(in crate::engine) async fn asking(
+        &self,
+        session: &SessionId,
+    ) -> Result<Vec<Head>, EngineError> {
+        let filter = RunFilter { session: Some(session.clone()), ..RunFilter::default() };
+        let heads = self.all_heads(&filter).await?;
+        Ok(heads.into_iter().filter(|head| !head.questions.is_empty()).map(Head::sealed).collect())
     }
 
     /// What the session's runs have spent so far, where that counts. A run learns it when it
@@ -193,70 +288,58 @@ impl Engine {
 
     async fn answer_with_input(
         &self,
-        request: StartRequest,
-        id: RequestId,
+        key: String,
+        (id, value): (RequestId, Value),
         who: &Principal,
     ) -> Result<Begun, EngineError> {
         let unknown = Refusal::UnknownRequest(id.to_string());
         let (cell, session) = self.seen(&id.run, who, &unknown).await?;
-        let answer = Answer { request: id, value: request.input, digest: None };
-        let command =
-            Command::Answer { answers: vec![answer], key: request.key, principal: who.clone() };
+        let answer = Answer { request: id, value, digest: None };
+        let command = Command::Answer { answers: vec![answer], key, principal: who.clone() };
         let done = self.submit(&cell, command, Extras::default()).await?;
         Ok(self.begun(cell, session, done.after))
     }
 
-    /// The request of a session that was answered with this key before, if one was: the same call
-    /// again must not answer the next one.
-    async fn answered_in(
+    /// The run of a session, and the version before what came of it, where the same was said before
+    /// by the same principal: under the same key, or, in a client's own retry, in the same words.
+    async fn said_before(
         &self,
         session: &SessionId,
-        key: &str,
-    ) -> Result<Option<RequestId>, EngineError> {
-        if key.is_empty() {
+        request: &StartRequest,
+        who: &Principal,
+    ) -> Result<Option<(RunId, Version)>, EngineError> {
+        if request.key.is_empty() && !request.is_retry {
             return Ok(None);
         }
+        let given = digest::of(&request.input);
         let filter = RunFilter { session: Some(session.clone()), ..RunFilter::default() };
         for head in self.all_heads(&filter).await? {
             let cell = self.inner.cells.get(&head.run);
             let state = self.hot(&cell).await?;
             let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
-            let answered = (1..).zip(&hot.run.endings).find(|(_, ending)| {
-                matches!(ending, Some(Ending::Answered { key: used, .. }) if used == key)
-            });
-            if let Some((ordinal, _)) = answered {
-                return Ok(Some(RequestId { run: head.run, ordinal }));
+            let is_it = |said: &&Said| match request.key.as_str() {
+                "" => said.given == given,
+                key => said.key == key,
+            };
+            let own = hot.run.said_by(&who.id);
+            // Without a key it is only the last of theirs that can have been sent twice.
+            let own: Vec<_> = if request.key.is_empty() {
+                own.last().into_iter().collect()
+            } else {
+                own.collect()
+            };
+            if let Some(said) = own.into_iter().find(is_it) {
+                if said.given != given && !request.key.is_empty() {
+                    return Err(Refusal::KeyReused(request.key.clone()).into());
+                }
+                return Ok(Some((head.run, said.version - 1)));
+            }
+            let is_start = hot.run.owner == who.id && digest::of(&hot.run.input) == given;
+            if request.key.is_empty() && is_start {
+                return Ok(Some((head.run, 0)));
             }
         }
         Ok(None)
-    }
-
-    /// The session's only open request, if it is of this workflow; several are ambiguous.
-    async fn only_request(
-        &self,
-        session: &SessionId,
-        workflow: &str,
-    ) -> Result<Option<RequestId>, EngineError> {
-        let filter = RunFilter {
-            session: Some(session.clone()),
-            status: Some("WAITING".into()),
-            workflow: (!workflow.is_empty()).then(|| workflow.to_owned()),
-            owner: None,
-        };
-        let heads = self.all_heads(&filter).await?;
-        let open: Vec<_> = heads
-            .iter()
-            .flat_map(|head| head.questions.iter().map(|question| question.id(&head.run)))
-            .collect();
-        match open.as_slice() {
-            [] => Ok(None),
-            [one] => Ok(Some(one.clone())),
-            several => Err(Refusal::AmbiguousAnswer {
-                session: session.to_string(),
-                requests: several.iter().map(ToString::to_string).collect(),
-            }
-            .into()),
-        }
     }
 
     /// All heads that pass a filter, up to the bound on a session's runs that are looked at.

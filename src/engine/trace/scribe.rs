@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::engine::narrate::Published;
 use crate::engine::trace::place::Place;
-use crate::kernel::{
-    Closing, Event, Kind, Millis, Question, RequestId, Run, Status, Trace, Turn, Version,
-};
+use crate::kernel::{Closing, Event, Kind, Millis, Question, Run, Status, Trace, Turn, Version};
 use crate::ports::trace::{Attribute, Happening, Span, Tracer};
 
 /// What is told of the way of one step; a step with more has long told its story.
@@ -120,6 +118,7 @@ impl Scribe {
             | Event::MessageAdded { .. }
             | Event::ToolCalled { .. }
             | Event::ToolReturned { .. }
+            | Event::Voted { .. }
             | Event::Reminded { .. }
             | Event::Escalated { .. }
             | Event::Revoked { .. }
@@ -232,7 +231,7 @@ fn open_turn(turn: &Turn) -> OpenTurn {
 
 fn open_wait(run: &Run, question: &Question) -> OpenWait {
     OpenWait {
-        request: RequestId { run: run.id.clone(), ordinal: question.ordinal }.to_string(),
+        request: run.request(question.ordinal).to_string(),
         kind: question.kind,
         step: question.step.clone(),
         turn: question.turn,

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::kernel::event::{Event, Failure, Purpose};
 use crate::kernel::gate::{self, Next, Wish};
+use crate::kernel::graph::frozen::Frozen;
 use crate::kernel::graph::moves::Place;
 use crate::kernel::graph::outcome::{Opening, Outcome};
 use crate::kernel::graph::path::{nth, under};
@@ -13,7 +14,7 @@ use crate::kernel::graph::program::{Ask, Case, OptionsFrom, Steps, Task};
 use crate::kernel::graph::scope::View;
 use crate::kernel::message::ToolCall;
 use crate::kernel::pattern::Draft;
-use crate::kernel::question::{Choice, Origin};
+use crate::kernel::question::{Choice, Origin, Subject};
 use crate::kernel::run::Turn;
 use crate::kernel::schema;
 use crate::kernel::time::{Millis, duration_ms};
@@ -25,86 +26,92 @@ const WAIT_MS_MAX: u64 = 3_660 * 86_400_000;
 
 type Begun = Result<Vec<Event>, Failure>;
 
-/// The events that begin a step's work, or why it cannot be begun.
-pub(super) fn begin(place: &Place<'_>) -> Begun {
+/// What a step will do, with everything filled in, or why that cannot be said.
+pub(super) fn frozen(place: &Place<'_>) -> Result<Frozen, Failure> {
+    let fill = |what: &'static str| move |wrong| place.failed(what, &wrong);
+    let steps = || {
+        let steps = place.step.task.blocks().into_iter().flat_map(|block| block.iter());
+        steps.map(|step| step.id.clone()).collect::<Vec<_>>()
+    };
+    Ok(match &place.step.task {
+        Task::Agent { agent, prompt, .. } => {
+            let prompt = prompt.as_ref().map(|prompt| prompt.fill(&place.view())).transpose();
+            Frozen::Agent { agent: agent.clone(), prompt: prompt.map_err(fill("prompt"))? }
+        }
+        Task::Tool { tool, arguments, .. } => {
+            let filled = arguments.fill(&place.view()).map_err(fill("arguments"))?;
+            let arguments = if filled.is_null() { json!({}) } else { filled };
+            check_arguments(place, tool, &arguments)?;
+            Frozen::Tool { tool: tool.clone(), arguments }
+        }
+        Task::If { when, .. } => {
+            let holds = when.holds(&place.view()).map_err(fill("if"))?;
+            Frozen::Branch { branch: if holds { "then" } else { "else" }.into(), steps: steps() }
+        }
+        Task::Switch { on, cases, otherwise } => {
+            let value = on.eval(&place.view()).map_err(fill("switch"))?;
+            let branch = chosen(place, &value, cases, otherwise.as_ref())?;
+            Frozen::Branch { branch, steps: steps() }
+        }
+        Task::ForEach { items, max_items, .. } => {
+            let list = items.eval(&place.view()).map_err(fill("for_each"))?;
+            Frozen::Items { items: listed(place, list, *max_items)?, steps: steps() }
+        }
+        Task::Wait { timer, .. } => {
+            let timer = timer.as_ref().map(|timer| timer.fill(&place.view())).transpose();
+            Frozen::Wait { timer: timer.map_err(fill("wait.for"))? }
+        }
+        Task::Extract { values } => {
+            Frozen::Values(values.fill(&place.view()).map_err(fill("extract"))?)
+        }
+        Task::Sub { workflow, input, input_schema, .. } => {
+            let input = input.fill(&place.view()).map_err(fill("input"))?;
+            if let Some(Err(mismatch)) = input_schema.as_ref().map(|one| schema::check(one, &input))
+            {
+                let what = format!("step `{}`: input{}: {mismatch}", place.path(), mismatch.at);
+                return Err(Failure::new("input.invalid", what));
+            }
+            Frozen::Sub { workflow: workflow.clone(), input }
+        }
+        Task::Parallel { .. } | Task::Loop { .. } | Task::Human(_) | Task::Group { .. } => {
+            Frozen::Steps(steps())
+        }
+    })
+}
+
+/// The events that begin a step's work as it was worked out, or why it cannot be begun.
+pub(super) fn begin(place: &Place<'_>, frozen: Frozen) -> Begun {
     let path = place.path();
     let branch =
         |label: &str| Event::Opened { path: under(&path, label), opening: Opening::Branch };
-    match &place.step.task {
-        Task::Agent { agent, prompt, .. } => {
-            let told = prompt.as_ref().map(|prompt| prompt.fill(&place.view())).transpose();
-            let told = told.map_err(|wrong| place.failed("prompt", &wrong))?;
-            Ok(vec![started(place, agent, told)?])
+    match (frozen, &place.step.task) {
+        (Frozen::Agent { agent, prompt }, _) => Ok(vec![started(place, &agent, prompt)?]),
+        (Frozen::Tool { tool, arguments }, _) => tool_called(place, tool, arguments),
+        (Frozen::Branch { branch: label, .. }, _) => Ok(vec![branch(&label)]),
+        (Frozen::Items { items, .. }, _) => {
+            Ok(vec![Event::Opened { path, opening: Opening::Items(items) }])
         }
-        Task::Tool { tool, .. } => tool_called(place, tool),
-        Task::If { when, .. } => {
-            let holds = when.holds(&place.view()).map_err(|wrong| place.failed("if", &wrong))?;
-            Ok(vec![branch(if holds { "then" } else { "else" })])
-        }
-        Task::Switch { on, cases, otherwise } => {
-            let value = on.eval(&place.view()).map_err(|wrong| place.failed("switch", &wrong))?;
-            chosen(place, &value, cases, otherwise.as_ref()).map(|label| vec![branch(&label)])
-        }
-        Task::Parallel { branches } => Ok(branches.iter().map(|one| branch(&one.name)).collect()),
-        Task::ForEach { items, max_items, .. } => {
-            let list =
-                items.eval(&place.view()).map_err(|wrong| place.failed("for_each", &wrong))?;
-            listed(place, list, *max_items)
-        }
-        Task::Loop { .. } => Ok(place.next_round(0, &Value::Null)),
-        Task::Wait { timer, signal } => {
-            let timer = timer.as_ref().map(|timer| timer.fill(&place.view())).transpose();
-            let timer = timer.map_err(|wrong| place.failed("wait.for", &wrong))?;
+        (Frozen::Wait { timer }, Task::Wait { signal, .. }) => {
             let until = timer.map(|text| until(place, &text)).transpose()?;
             let opening = Opening::Wait { until, signal: signal.clone() };
             Ok(vec![Event::Opened { path, opening }])
         }
-        Task::Human(ask) => human(place, ask),
-        Task::Extract { values } => {
-            let value =
-                values.fill(&place.view()).map_err(|wrong| place.failed("extract", &wrong))?;
-            Ok(place.came(Outcome::Done(value)))
-        }
-        Task::Sub { workflow, input, input_schema, .. } => {
-            let input = input.fill(&place.view()).map_err(|wrong| place.failed("input", &wrong))?;
-            if let Some(Err(mismatch)) = input_schema.as_ref().map(|one| schema::check(one, &input))
-            {
-                let what = format!("step `{path}`: input{}: {mismatch}", mismatch.at);
-                return Err(Failure::new("input.invalid", what));
-            }
+        (Frozen::Values(value), _) => Ok(place.came(Outcome::Done(value))),
+        (Frozen::Sub { workflow, input }, _) => {
             let opening = Opening::Scope(input);
-            Ok(vec![Event::Opened { path: under(&path, workflow), opening }])
+            Ok(vec![Event::Opened { path: under(&path, &workflow), opening }])
         }
-        Task::Group { .. } => {
+        (Frozen::Steps(_), Task::Parallel { branches }) => {
+            Ok(branches.iter().map(|one| branch(&one.name)).collect())
+        }
+        (Frozen::Steps(_), Task::Loop { .. }) => Ok(place.next_round(0, &Value::Null)),
+        (Frozen::Steps(_), Task::Human(ask)) => human(place, ask),
+        (Frozen::Steps(_), Task::Group { .. }) => {
             Ok(vec![Event::Opened { path: nth(&path, 1), opening: Opening::Branch }])
         }
-    }
-}
-
-/// What a person is shown of a step that waits at its gate; what cannot be told yet is left out.
-pub(super) fn preview(place: &Place<'_>) -> Value {
-    match &place.step.task {
-        Task::Agent { agent, prompt, .. } => {
-            let told = prompt.as_ref().and_then(|prompt| prompt.fill(&place.view()).ok());
-            json!({"agent": agent, "prompt": told})
-        }
-        Task::Tool { tool, arguments, .. } => {
-            json!({"tool": tool, "arguments": arguments.fill(&place.view()).ok()})
-        }
-        Task::Sub { workflow, input, .. } => {
-            json!({"workflow": workflow, "input": input.fill(&place.view()).ok()})
-        }
-        Task::If { .. }
-        | Task::Switch { .. }
-        | Task::Parallel { .. }
-        | Task::ForEach { .. }
-        | Task::Loop { .. }
-        | Task::Wait { .. }
-        | Task::Human(_)
-        | Task::Extract { .. }
-        | Task::Group { .. } => {
-            let steps = place.step.task.blocks().into_iter().flat_map(|block| block.iter());
-            json!({"steps": steps.map(|step| step.id.clone()).collect::<Vec<_>>()})
+        (Frozen::Wait { .. } | Frozen::Steps(_), _) => {
+            let what = format!("step `{path}`: what was approved is nothing that it does");
+            Err(Failure::new("consent.broken", what))
         }
     }
 }
@@ -126,20 +133,22 @@ fn started(place: &Place<'_>, agent: &str, prompt: Option<String>) -> Result<Eve
     })
 }
 
-fn tool_called(place: &Place<'_>, tool: &str) -> Begun {
-    let Task::Tool { arguments, .. } = &place.step.task else { return Ok(Vec::new()) };
-    let filled =
-        arguments.fill(&place.view()).map_err(|wrong| place.failed("arguments", &wrong))?;
-    let filled = if filled.is_null() { json!({}) } else { filled };
+fn check_arguments(place: &Place<'_>, tool: &str, arguments: &Value) -> Result<(), Failure> {
     let known = place.run.workflow.tools.get(tool).and_then(|tool| tool.parameters.as_ref());
-    if let Some(Err(mismatch)) = known.map(|known| schema::check(known, &filled)) {
-        let what = format!("step `{}`: arguments{}: {mismatch}", place.frame.path, mismatch.at);
-        return Err(Failure::new("tool.arguments", what));
+    match known.map(|known| schema::check(known, arguments)) {
+        Some(Err(mismatch)) => {
+            let what = format!("step `{}`: arguments{}: {mismatch}", place.frame.path, mismatch.at);
+            Err(Failure::new("tool.arguments", what))
+        }
+        Some(Ok(())) | None => Ok(()),
     }
+}
+
+fn tool_called(place: &Place<'_>, tool: String, arguments: Value) -> Begun {
     let begun = started(place, "", None)?;
     let turn = Turn::new(place.run.turns_taken + 1, place.path(), String::new(), Purpose::Work);
     let id = format!("{}#{}", place.frame.path, turn.number);
-    let call = ToolCall { id, tool: tool.to_owned(), arguments: filled };
+    let call = ToolCall { id, tool, arguments };
     let next = Next::of(place.run).after(&begun);
     let wish = Wish { turn: &turn, call: &call, said: "", judged: &[] };
     let called = gate::passed(place.run, wish, next, place.now);
@@ -168,7 +177,7 @@ fn chosen(
     Err(Failure::new("switch.unmatched", what))
 }
 
-fn listed(place: &Place<'_>, list: Value, most: u32) -> Begun {
+fn listed(place: &Place<'_>, list: Value, most: u32) -> Result<Vec<Value>, Failure> {
     let path = place.path();
     let Value::Array(items) = list else {
         let what = format!("step `{path}`: expected a list to go through");
@@ -178,7 +187,7 @@ fn listed(place: &Place<'_>, list: Value, most: u32) -> Begun {
         let what = format!("step `{path}`: {} items; the most is {most}", items.len());
         return Err(Failure::new("for_each.cap", what));
     }
-    Ok(vec![Event::Opened { path, opening: Opening::Items(items) }])
+    Ok(items)
 }
 
 fn until(place: &Place<'_>, text: &str) -> Result<Millis, Failure> {
@@ -200,6 +209,15 @@ fn human(place: &Place<'_>, ask: &Ask) -> Begun {
         Some(from) => found_options(place, from)?,
         None => ask.options.clone(),
     };
+    let is_talk = ask.kind.may_pass_by_silence() && !ask.decides;
+    let subject = match (ask.show.is_nothing(), is_talk) {
+        (false, _) => {
+            Some(ask.show.fill(&place.view()).map_err(|wrong| place.failed("show", &wrong))?)
+        }
+        (true, false) => place.run.last_said(),
+        (true, true) => None,
+    };
+    let subject = subject.map(|shown| Box::new(Subject::Shown(shown)));
     Ok(place.ask(Draft {
         step: place.path(),
         agent: None,
@@ -211,6 +229,8 @@ fn human(place: &Place<'_>, ask: &Ask) -> Begun {
         options,
         schema: ask.response_schema.clone(),
         patience: ask.patience.clone(),
+        subject,
+        decides: ask.decides,
     }))
 }
 

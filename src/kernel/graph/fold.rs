@@ -6,16 +6,20 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use crate::kernel::ending::{Closed, Ending};
 use crate::kernel::event::Failure;
 use crate::kernel::evolve;
 use crate::kernel::graph::gates;
 use crate::kernel::graph::outcome::{Opening, Outcome, Point};
 use crate::kernel::graph::path::split;
 use crate::kernel::graph::program::{Program, Step, Steps, Task};
-use crate::kernel::graph::state::{Abort, Asking, Block, Frame, Is, Phase, Sequence, State};
+use crate::kernel::graph::state::{
+    Abort, Asking, Block, Frame, Is, Phase, Released, Sequence, State,
+};
 use crate::kernel::loose;
 use crate::kernel::message::{Message, Speaker};
-use crate::kernel::run::{Ending, Heard, Run, Status};
+use crate::kernel::question::{Question, Subject};
+use crate::kernel::run::{Heard, Run, Status};
 use crate::kernel::time::Millis;
 
 type Folded = Result<(), &'static str>;
@@ -245,18 +249,31 @@ pub(in crate::kernel) fn asked(
 }
 
 /// What came of a step's question.
-pub(in crate::kernel) fn heard(run: &mut Run, path: &str, reply: &Heard, at: Millis) -> Folded {
+pub(in crate::kernel) fn heard(
+    run: &mut Run,
+    question: &Question,
+    reply: &Heard,
+    at: Millis,
+) -> Folded {
+    let path = question.step.as_str();
     let number = run.graph.number(path).ok_or("no such step is under way")?;
     let frame = run.graph.frames.get(&number).ok_or("no such step is under way")?;
     let (Phase::Asking(_, asking), Is::Step(step)) = (&frame.phase, &frame.is) else {
         return Err("this step has not asked");
     };
     if *asking == Asking::Human {
-        let phase = decided(path, reply);
+        let phase = decided(path, question, reply);
         run.graph.set(number, phase, at);
         return Ok(());
     }
-    let ruled = gates::ruling(step, frame, asking.clone(), reply);
+    let released = Released {
+        frozen: match question.subject.as_deref() {
+            Some(Subject::Task(frozen)) => Some(frozen.clone()),
+            Some(Subject::Shown(_)) | None => None,
+        },
+        unseen: (question.messages, run.conversation.len()),
+    };
+    let ruled = gates::ruling(step, frame, (asking.clone(), released), reply);
     for (by, value) in ruled.said {
         let said = match &value {
             Value::String(note) => Message::text(Speaker::User, by, note.clone()),
@@ -277,9 +294,11 @@ pub(in crate::kernel) fn heard(run: &mut Run, path: &str, reply: &Heard, at: Mil
 }
 
 /// K4: what was rejected, expired or withdrawn is the end of the road.
-fn decided(path: &str, reply: &Heard) -> Phase {
+fn decided(path: &str, question: &Question, reply: &Heard) -> Phase {
     match reply {
-        Heard::Answer { value, is_rejection: false, .. } => Phase::Worked(value.clone()),
+        Heard::Answer { value, is_rejection: false, .. } => {
+            Phase::Worked(with_subject(question, value))
+        }
         Heard::Nothing => Phase::Worked(Value::Null),
         Heard::Answer { value, by, is_rejection: true } => {
             let note = value.get("note").map(crate::kernel::message::readable).unwrap_or_default();
@@ -292,6 +311,39 @@ fn decided(path: &str, reply: &Heard) -> Phase {
             Phase::Ended(Outcome::Failed(Failure::new("question.expired", why)))
         }
         Heard::Withdrawn(by) => Phase::Aborted(Abort::Cancel { by: by.clone() }),
+    }
+}
+
+/// What a person said, and with a decision what they decided: later steps go on from that very text
+/// or value, as `${steps.X.subject}`.
+fn with_subject(question: &Question, value: &Value) -> Value {
+    let mut value = value.clone();
+    if let (Some(Subject::Shown(subject)), Value::Object(fields)) =
+        (question.subject.as_deref(), &mut value)
+    {
+        fields.entry("subject").or_insert_with(|| subject.clone());
+    }
+    value
+}
+
+/// What the agent of a step that a person let be done is not given: what was said between the asking
+/// and the yes.
+pub(in crate::kernel) fn unseen(run: &Run, path: &str) -> Option<(usize, usize)> {
+    match &run.graph.frame(path)?.phase {
+        Phase::Cleared(Some(released)) => {
+            Some(released.unseen).filter(|(from, until)| from < until)
+        }
+        Phase::Cleared(None)
+        | Phase::Fresh
+        | Phase::Again
+        | Phase::Working(_)
+        | Phase::Asking(..)
+        | Phase::Open(_)
+        | Phase::Waiting { .. }
+        | Phase::Worked(_)
+        | Phase::Failed(_)
+        | Phase::Ended(_)
+        | Phase::Aborted(_) => None,
     }
 }
 
@@ -428,7 +480,8 @@ fn release(run: &mut Run, frames: &[Frame]) {
             }
             Phase::Asking(ordinal, _) => drop_question(run, *ordinal),
             Phase::Fresh
-            | Phase::Cleared
+            | Phase::Again
+            | Phase::Cleared(_)
             | Phase::Open(_)
             | Phase::Waiting { .. }
             | Phase::Worked(_)
@@ -443,7 +496,7 @@ fn drop_question(run: &mut Run, ordinal: u32) {
     if run.questions.remove(&ordinal).is_some() {
         let index = usize::try_from(ordinal).unwrap_or(usize::MAX).wrapping_sub(1);
         if let Some(ending) = run.endings.get_mut(index) {
-            *ending = Some(Ending::Closed("its step is over"));
+            *ending = Some(Ending::Closed(Closed::StepOver));
         }
     }
 }

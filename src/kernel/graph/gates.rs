@@ -9,22 +9,25 @@ use serde_json::{Value, json};
 use crate::kernel::event::Failure;
 use crate::kernel::graph::outcome::{Outcome, Point};
 use crate::kernel::graph::program::{After, PhaseGate, Step};
-use crate::kernel::graph::state::{Abort, Asking, Frame, Phase};
+use crate::kernel::graph::state::{Abort, Asking, Frame, Phase, Released};
 use crate::kernel::message::readable;
 use crate::kernel::pattern::Draft;
 use crate::kernel::question::{Choice, Kind, Origin};
 use crate::kernel::run::Heard;
+use crate::kernel::verb::Verb;
 use crate::kernel::workflow::Workflow;
 
 /// What a person may say at a point, in the order in which it is offered.
-fn verbs(point: Point, gate: &PhaseGate, frame: &Frame) -> Vec<&'static str> {
+fn verbs(point: Point, gate: &PhaseGate, frame: &Frame) -> Vec<Verb> {
     match point {
-        Point::Before => vec!["approve", "reject", "skip"],
-        Point::After if frame.redone < gate.redo => vec!["continue", "redo", "abort"],
-        Point::After => vec!["continue", "abort"],
-        Point::Review => vec!["approve", "reject", "revise", "modify"],
-        Point::Error if frame.retried + 1 < gate.attempts => vec!["retry", "skip", "abort"],
-        Point::Error => vec!["skip", "abort"],
+        Point::Before => vec![Verb::Approve, Verb::Reject, Verb::Skip],
+        Point::After if frame.redone < gate.redo => vec![Verb::Continue, Verb::Redo, Verb::Abort],
+        Point::After => vec![Verb::Continue, Verb::Abort],
+        Point::Review => vec![Verb::Approve, Verb::Reject, Verb::Revise, Verb::Modify],
+        Point::Error if frame.retried + 1 < gate.attempts => {
+            vec![Verb::Retry, Verb::Skip, Verb::Abort]
+        }
+        Point::Error => vec![Verb::Skip, Verb::Abort],
     }
 }
 
@@ -48,10 +51,10 @@ pub(super) fn question(
     if let (Value::Object(context), Value::Object(shown)) = (&mut context, shown) {
         context.extend(shown);
     }
-    let choice = |verb: &&'static str| Choice {
-        id: (*verb).to_owned(),
+    let choice = |verb: &Verb| Choice {
+        id: verb.word().to_owned(),
         label: String::new(),
-        description: meaning(point, verb).to_owned(),
+        description: meaning(point, *verb).to_owned(),
     };
     Draft {
         step: path,
@@ -64,49 +67,63 @@ pub(super) fn question(
         options: verbs.iter().map(choice).collect(),
         schema: Some(schema(&verbs, step, workflow)),
         patience: gate.patience.clone(),
+        subject: None,
+        decides: true,
     }
 }
 
-fn meaning(point: Point, verb: &str) -> &'static str {
+fn meaning(point: Point, verb: Verb) -> &'static str {
     match (point, verb) {
-        (Point::Before, "approve") => "the step is done",
-        (Point::Before, "reject") => "the step fails, and is not begun",
-        (Point::Review, "approve") => "the run goes on with the plan",
-        (Point::Review, "reject") => "the run fails",
-        (Point::Review, "revise") => {
+        (Point::Before, Verb::Approve) => "the step is done",
+        (Point::Before, Verb::Reject) => "the step fails, and is not begun",
+        (Point::Review, Verb::Approve) => "the run goes on with the plan",
+        (Point::Review, Verb::Reject) => "the run fails",
+        (Point::Review, Verb::Revise) => {
             "the plan is made again, with your note in front of the planner"
         }
-        (Point::Review, "modify") => "the run goes on with your `plan` in place of this one",
-        (_, "skip") => "the step is passed over, and the run goes on",
-        (_, "continue") => "the run goes on",
-        (_, "redo") => "the step is done again, with your note in front of it",
-        (_, "retry") => "the step is tried again",
-        (_, "abort") => "the run ends here",
-        (_, &_) => "",
+        (Point::Review, Verb::Modify) => "the run goes on with your `plan` in place of this one",
+        (_, Verb::Skip) => "the step is passed over, and the run goes on",
+        (_, Verb::Continue) => "the run goes on",
+        (_, Verb::Redo) => "the step is done again, with your note in front of it",
+        (_, Verb::Retry) => "the step is tried again",
+        (_, Verb::Abort) => "the run ends here",
+        (
+            _,
+            Verb::Approve
+            | Verb::Reject
+            | Verb::AllowOnce
+            | Verb::AllowForRun
+            | Verb::Edit
+            | Verb::Deny
+            | Verb::Revise
+            | Verb::Modify
+            | Verb::Happened,
+        ) => "",
     }
 }
 
 /// The schema of an answer: a verb alone, or with a note; a plan where one may be given.
-fn schema(verbs: &[&str], step: &Step, workflow: &Workflow) -> Value {
-    let mut properties = json!({"decision": {"enum": verbs}, "note": {"type": "string"}});
+fn schema(verbs: &[Verb], step: &Step, workflow: &Workflow) -> Value {
+    let words = |verbs: &[Verb]| verbs.iter().map(|verb| verb.word()).collect::<Vec<_>>();
+    let mut properties = json!({"decision": {"enum": words(verbs)}, "note": {"type": "string"}});
     let mut full = json!({
         "type": "object",
         "required": ["decision"],
         "additionalProperties": false,
     });
-    let mut alone: Vec<_> = verbs.to_vec();
-    if verbs.contains(&"modify") {
-        alone.retain(|verb| *verb != "modify" && *verb != "revise");
+    let mut alone = verbs.to_vec();
+    if verbs.contains(&Verb::Modify) {
+        alone.retain(|verb| *verb != Verb::Modify && *verb != Verb::Revise);
         properties["plan"] = plan_schema(step, workflow).unwrap_or_else(|| json!({}));
         full["allOf"] = json!([
-            {"if": {"properties": {"decision": {"const": "modify"}}},
+            {"if": {"properties": {"decision": {"const": Verb::Modify.word()}}},
              "then": {"required": ["decision", "plan"]}},
-            {"if": {"properties": {"decision": {"const": "revise"}}},
+            {"if": {"properties": {"decision": {"const": Verb::Revise.word()}}},
              "then": {"required": ["decision", "note"]}},
         ]);
     }
     full["properties"] = properties;
-    json!({"anyOf": [full, {"enum": alone}]})
+    json!({"anyOf": [full, {"enum": words(&alone)}]})
 }
 
 /// What a plan must look like: the schema of the step or of its agent, or that of the last step within
@@ -131,7 +148,12 @@ pub(super) struct Ruled {
 }
 
 /// What a person's word, or the lack of one, makes of a step.
-pub(super) fn ruling(step: &Step, frame: &Frame, asking: Asking, reply: &Heard) -> Ruled {
+pub(super) fn ruling(
+    step: &Step,
+    frame: &Frame,
+    (asking, released): (Asking, Released),
+    reply: &Heard,
+) -> Ruled {
     let path = &frame.path;
     let ruled = |phase| Ruled { phase, redone: false, retried: false, said: Vec::new() };
     let (value, by) = match reply {
@@ -145,44 +167,52 @@ pub(super) fn ruling(step: &Step, frame: &Frame, asking: Asking, reply: &Heard) 
             return ruled(Phase::Aborted(Abort::Cancel { by: by.clone() }));
         }
     };
-    let verb = value.get("decision").unwrap_or(value).as_str().unwrap_or_default();
+    let verb = Verb::of(value);
     let note = value.get("note").map(readable).filter(|note| !note.is_empty());
     let because = note.as_ref().map(|note| format!(": {note}")).unwrap_or_default();
     let failed =
         |code: &str, what: &str| Failure::new(code, format!("{by} {what} step `{path}`{because}"));
     let skipped = || Phase::Ended(Outcome::Skipped(format!("by {by}{because}")));
     let gate = step.gate.as_ref();
+    // Whoever looks before it is begun looks again: what it does now, they have not been shown (K3).
+    let again = || match gate {
+        Some(gate) if gate.before => Phase::Again,
+        Some(_) | None => Phase::Cleared(None),
+    };
     let (mut redone, mut retried) = (false, false);
     let mut said: Vec<_> = note.map(|note| (by.clone(), Value::String(note))).into_iter().collect();
     let phase = match (asking, verb) {
-        (Asking::Before, "approve") => Phase::Cleared,
-        (Asking::Before | Asking::Error(_), "skip") => skipped(),
-        (Asking::After(work), "continue") | (Asking::Review(work), "approve") => {
-            Phase::Ended(Outcome::Done(work))
-        }
-        (Asking::After(_), "redo") if gate.is_some_and(|gate| frame.redone < gate.redo) => {
+        (Asking::Before, Some(Verb::Approve)) => Phase::Cleared(Some(Box::new(released))),
+        (Asking::Before | Asking::Error(_), Some(Verb::Skip)) => skipped(),
+        (Asking::After(work), Some(Verb::Continue))
+        | (Asking::Review(work), Some(Verb::Approve)) => Phase::Ended(Outcome::Done(work)),
+        (Asking::After(_), Some(Verb::Redo))
+            if gate.is_some_and(|gate| frame.redone < gate.redo) =>
+        {
             redone = true;
-            Phase::Cleared
+            again()
         }
-        (Asking::Review(_), "revise") if gate.is_some_and(|gate| frame.redone < gate.redo) => {
+        (Asking::Review(_), Some(Verb::Revise))
+            if gate.is_some_and(|gate| frame.redone < gate.redo) =>
+        {
             redone = true;
-            Phase::Cleared
+            again()
         }
-        (Asking::Review(_), "revise") => {
+        (Asking::Review(_), Some(Verb::Revise)) => {
             let rounds = frame.redone;
             let what = format!("step `{path}`: no plan was approved after {rounds} revisions");
             Phase::Ended(Outcome::Failed(Failure::new("plan.rounds", what)))
         }
-        (Asking::Review(_), "modify") => {
+        (Asking::Review(_), Some(Verb::Modify)) => {
             let plan = value.get("plan").cloned().unwrap_or_default();
             said.push((by.clone(), plan.clone()));
             Phase::Ended(Outcome::Done(plan))
         }
-        (Asking::Error(_), "retry")
+        (Asking::Error(_), Some(Verb::Retry))
             if gate.is_some_and(|gate| frame.retried + 1 < gate.attempts) =>
         {
             retried = true;
-            Phase::Cleared
+            again()
         }
         (Asking::After(_) | Asking::Error(_), _) => {
             Phase::Aborted(Abort::Fail(failed("gate.aborted", "ended the run at")))

@@ -6,6 +6,7 @@
 
 mod begin;
 mod fold;
+mod frozen;
 mod gates;
 mod moves;
 mod outcome;
@@ -14,6 +15,7 @@ mod program;
 mod scope;
 mod state;
 
+pub use frozen::Frozen;
 pub use outcome::{Opening, Outcome, Point};
 pub use program::{
     ATTEMPTS_DEFAULT, After, Ask, Branch, Case, ITEMS_DEFAULT, OptionsFrom, PhaseGate, Program,
@@ -21,5 +23,7 @@ pub use program::{
 };
 pub use state::State;
 
-pub(super) use fold::{asked, begin, came, heard, opened, settled, signal, turned, working};
+pub(super) use fold::{
+    asked, begin, came, heard, opened, settled, signal, turned, unseen, working,
+};
 pub(super) use moves::{due, next};

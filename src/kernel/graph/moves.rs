@@ -11,8 +11,11 @@ use crate::kernel::graph::outcome::{Opening, Outcome, Point};
 use crate::kernel::graph::path::{nth, under};
 use crate::kernel::graph::program::{Program, Step, Task};
 use crate::kernel::graph::scope::View;
-use crate::kernel::graph::state::{Abort, Block, Frame, Is, Phase, Sequence, State, at_once};
+use crate::kernel::graph::state::{
+    Abort, Block, Frame, Is, Phase, Released, Sequence, State, at_once,
+};
 use crate::kernel::pattern::Draft;
+use crate::kernel::question::Subject;
 use crate::kernel::reply;
 use crate::kernel::run::Run;
 use crate::kernel::time::Millis;
@@ -101,7 +104,8 @@ impl<'a> Place<'a> {
     fn moved(&self) -> Vec<Event> {
         match &self.frame.phase {
             Phase::Fresh => self.first(),
-            Phase::Cleared => self.begin(),
+            Phase::Again => self.looked_at(),
+            Phase::Cleared(released) => self.begin(released.as_deref()),
             Phase::Open(Block::Items { items, opened, .. }) => {
                 self.open_items(items.len(), *opened)
             }
@@ -143,25 +147,40 @@ impl<'a> Place<'a> {
                 Err(wrong) => return self.settle(Outcome::Failed(self.failed("skip_if", &wrong))),
             }
         }
+        self.looked_at()
+    }
+
+    /// What is done is worked out before anybody is asked, and is what they are asked about (K3);
+    /// what cannot be worked out is nothing that a person could let pass.
+    fn looked_at(&self) -> Vec<Event> {
         match &self.step.gate {
-            Some(gate) if gate.before => {
-                let shown = begin::preview(self);
-                self.at_gate(Point::Before, gate, serde_json::json!({"task": shown}))
-            }
-            Some(_) | None => self.begin(),
+            Some(gate) if gate.before => match begin::frozen(self) {
+                Ok(frozen) => {
+                    let shown = serde_json::json!({"task": frozen.shown()});
+                    let subject = Some(Box::new(Subject::Task(frozen)));
+                    self.at_gate(Point::Before, gate, (shown, subject))
+                }
+                Err(failure) => self.came(Outcome::Failed(failure)),
+            },
+            Some(_) | None => self.begin(None),
         }
     }
 
-    fn begin(&self) -> Vec<Event> {
-        begin::begin(self).unwrap_or_else(|failure| self.came(Outcome::Failed(failure)))
+    fn begin(&self, released: Option<&Released>) -> Vec<Event> {
+        let frozen = released.and_then(|released| released.frozen.clone());
+        let begun = frozen.map_or_else(|| begin::frozen(self), Ok);
+        let begun = begun.and_then(|frozen| begin::begin(self, frozen));
+        begun.unwrap_or_else(|failure| self.came(Outcome::Failed(failure)))
     }
 
     fn worked(&self, value: &Value) -> Vec<Event> {
         match gates::after(self.step) {
             Some((point @ Point::Review, gate)) => {
-                self.at_gate(point, gate, serde_json::json!({"plan": value}))
+                self.at_gate(point, gate, (serde_json::json!({"plan": value}), None))
             }
-            Some((point, gate)) => self.at_gate(point, gate, serde_json::json!({"output": value})),
+            Some((point, gate)) => {
+                self.at_gate(point, gate, (serde_json::json!({"output": value}), None))
+            }
             None => self.settle(Outcome::Done(value.clone())),
         }
     }
@@ -174,13 +193,18 @@ impl<'a> Place<'a> {
         match &self.step.gate {
             Some(gate) if gate.on_error => {
                 let shown = serde_json::json!({"failure": failure});
-                self.at_gate(Point::Error, gate, shown)
+                self.at_gate(Point::Error, gate, (shown, None))
             }
             Some(_) | None => self.settle(Outcome::Failed(failure.clone())),
         }
     }
 
-    fn at_gate(&self, point: Point, gate: &super::program::PhaseGate, shown: Value) -> Vec<Event> {
+    fn at_gate(
+        &self,
+        point: Point,
+        gate: &super::program::PhaseGate,
+        (shown, subject): (Value, Option<Box<Subject>>),
+    ) -> Vec<Event> {
         let prompt = match gate.prompt.as_ref().map(|prompt| prompt.fill(&self.view())) {
             Some(Ok(prompt)) => Some(prompt),
             Some(Err(wrong)) => {
@@ -189,7 +213,8 @@ impl<'a> Place<'a> {
             None => None,
         };
         let step = (self.step, &*self.run.workflow);
-        self.ask(gates::question(point, step, gate, self.frame, (shown, prompt)))
+        let draft = gates::question(point, step, gate, self.frame, (shown, prompt));
+        self.ask(Draft { subject, ..draft })
     }
 
     pub(super) fn ask(&self, draft: Draft) -> Vec<Event> {
@@ -272,7 +297,8 @@ fn stopped(run: &Run, number: u32, outcome: Outcome) -> Vec<Event> {
                 moot.extend(asked.map(|question| question.ordinal));
             }
             Phase::Fresh
-            | Phase::Cleared
+            | Phase::Again
+            | Phase::Cleared(_)
             | Phase::Open(_)
             | Phase::Waiting { .. }
             | Phase::Worked(_)

@@ -218,6 +218,12 @@ pub struct Ask {
     /// The JSON Schema of the answer, where the kind's own is not enough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_schema: Option<Value>,
+    /// What is decided; where nothing is said, a decision's subject is what was said last.
+    #[serde(default, skip_serializing_if = "Form::is_nothing")]
+    pub show: Form,
+    /// Whether its answer lets something happen although its kind alone would not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub decides: bool,
     /// How long it waits.
     #[serde(default)]
     pub patience: Patience,

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::kernel::event::Failure;
+use crate::kernel::graph::frozen::Frozen;
 use crate::kernel::graph::outcome::Outcome;
 use crate::kernel::graph::program::{Step, Steps, Task};
 use crate::kernel::time::Millis;
@@ -78,8 +79,10 @@ pub(super) struct Sequence {
 pub(super) enum Phase {
     /// Begun, and nothing else. A sequence: the next step is due.
     Fresh,
-    /// A person let it be done.
-    Cleared,
+    /// It is ordered again, and whoever looks before it is begun looks again.
+    Again,
+    /// It may be begun; exactly so, where a person let it be done.
+    Cleared(Option<Box<Released>>),
     /// A turn is under way.
     Working(u32),
     /// A question is open.
@@ -96,6 +99,15 @@ pub(super) enum Phase {
     Ended(Outcome),
     /// A person ended the run here.
     Aborted(Abort),
+}
+
+/// What a person let be done.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Released {
+    /// What they were shown: exactly this is done (K3).
+    pub(super) frozen: Option<Frozen>,
+    /// What was said from the asking to the yes: it was not before their eyes.
+    pub(super) unseen: (usize, usize),
 }
 
 /// What a question of a frame is about.
@@ -282,7 +294,8 @@ fn waited_until(phase: &Phase) -> Option<Millis> {
     match phase {
         Phase::Waiting { until, .. } => *until,
         Phase::Fresh
-        | Phase::Cleared
+        | Phase::Again
+        | Phase::Cleared(_)
         | Phase::Working(_)
         | Phase::Asking(..)
         | Phase::Open(_)
@@ -303,7 +316,8 @@ impl Phase {
             | Self::Asking(_, Asking::Human) => true,
             Self::Asking(..)
             | Self::Fresh
-            | Self::Cleared
+            | Self::Again
+            | Self::Cleared(_)
             | Self::Worked(_)
             | Self::Failed(_)
             | Self::Ended(_)
@@ -329,7 +343,8 @@ impl Frame {
             }
             (
                 Phase::Fresh
-                | Phase::Cleared
+                | Phase::Again
+                | Phase::Cleared(_)
                 | Phase::Worked(_)
                 | Phase::Failed(_)
                 | Phase::Ended(_)

@@ -119,5 +119,7 @@ fn ask(run: &Run, agent: &str, prompt: String) -> Draft {
         options: Vec::new(),
         schema: None,
         patience: spec.map(|spec| spec.human_input.patience.clone()).unwrap_or_default(),
+        subject: None,
+        decides: false,
     }
 }

@@ -56,6 +56,8 @@ fn after_turn(run: &Run, terms: &Handoff, agent: &str) -> Move {
         options: Vec::new(),
         schema: None,
         patience: terms.patience.clone(),
+        subject: None,
+        decides: false,
     }))
 }
 

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::kernel::event::{Failure, Purpose};
 use crate::kernel::judging;
-use crate::kernel::question::{Choice, Kind, Origin};
+use crate::kernel::question::{Choice, Kind, Origin, Subject};
 use crate::kernel::run::{Run, Turn};
 use crate::kernel::workflow::{Patience, Pattern, Workflow};
 
@@ -66,6 +66,10 @@ pub struct Draft {
     pub schema: Option<Value>,
     /// How long it waits.
     pub patience: Patience,
+    /// What is decided, where it is not the call of a gate.
+    pub subject: Option<Box<Subject>>,
+    /// Whether it decides although its kind alone would not.
+    pub decides: bool,
 }
 
 /// What comes next in a run that is at rest between turns.

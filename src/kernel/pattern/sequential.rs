@@ -5,10 +5,10 @@ use serde_json::Value;
 use crate::kernel::event::{Failure, Purpose};
 use crate::kernel::message::readable;
 use crate::kernel::pattern::{Draft, Move, expired};
-use crate::kernel::question::Origin;
+use crate::kernel::question::{Origin, Subject};
 use crate::kernel::run::{Heard, Last, Run};
 use crate::kernel::wording;
-use crate::kernel::workflow::{Step, Work};
+use crate::kernel::workflow::{Human, Step, Work};
 
 pub(super) fn next(run: &Run, steps: &[Step]) -> Move {
     if let Some(end) = stopped(&run.last) {
@@ -23,23 +23,41 @@ pub(super) fn next(run: &Run, steps: &[Step]) -> Move {
             Move::Turn { step: step.id.clone(), agent: agent.clone(), purpose: Purpose::Work }
         }
         Work::Human(human) => match wording::filled(run, &human.prompt) {
-            Ok(prompt) => Move::Ask(Box::new(Draft {
-                step: step.id.clone(),
-                agent: None,
-                turn: None,
-                origin: Origin::HumanStep,
-                kind: human.kind,
-                prompt: prompt.into_owned(),
-                context: human.context.clone(),
-                options: human.options.clone(),
-                schema: human.response_schema.clone(),
-                patience: human.patience.clone(),
-            })),
-            Err(failure) => Move::Fail(Failure {
-                message: format!("step `{}`: {}", step.id, failure.message),
-                ..failure
-            }),
+            Ok(prompt) => match subject(run, human) {
+                Err(failure) => placed(step, failure),
+                Ok(subject) => Move::Ask(Box::new(Draft {
+                    step: step.id.clone(),
+                    agent: None,
+                    turn: None,
+                    origin: Origin::HumanStep,
+                    kind: human.kind,
+                    prompt: prompt.into_owned(),
+                    context: human.context.clone(),
+                    options: human.options.clone(),
+                    schema: human.response_schema.clone(),
+                    patience: human.patience.clone(),
+                    subject,
+                    decides: human.decides,
+                })),
+            },
+            Err(failure) => placed(step, failure),
         },
+    }
+}
+
+fn placed(step: &Step, failure: Failure) -> Move {
+    Move::Fail(Failure { message: format!("step `{}`: {}", step.id, failure.message), ..failure })
+}
+
+/// What a person decides: what the file shows them, or else, for a decision, what was said last.
+fn subject(run: &Run, human: &Human) -> Result<Option<Box<Subject>>, Failure> {
+    match &human.show {
+        Some(show) => {
+            let shown = wording::filled(run, show)?;
+            Ok(Some(Box::new(Subject::Shown(Value::String(shown.into_owned())))))
+        }
+        None if human.kind.may_pass_by_silence() && !human.decides => Ok(None),
+        None => Ok(run.last_said().map(|text| Box::new(Subject::Shown(text)))),
     }
 }
 

@@ -169,7 +169,7 @@ fn k2_a_key_is_its_principals_own() {
 #[test]
 fn k3_an_answer_to_what_is_not_asked_is_refused() {
     let mut stage = Stage::open(&approval(), "Hello");
-    let shown = stage.run.questions[&1].digest(&stage.run.id);
+    let shown = stage.run.questions[&1].digest.clone();
     let mut answer_to = |digest: &str| {
         let request = stage.request(1);
         let answer = Answer { request, value: json!("yes"), digest: Some(digest.into()) };
@@ -184,7 +184,8 @@ fn k3_an_answer_to_what_is_not_asked_is_refused() {
 #[test]
 fn a_request_of_another_run_is_never_taken_for_ones_own() {
     let mut stage = Stage::open(&approval(), "Hello");
-    let foreign = RequestId { run: RunId::fresh("0000000000000000000000000z"), ordinal: 1 };
+    let foreign =
+        RequestId { run: RunId::fresh("0000000000000000000000000z"), ordinal: 1, tail: None };
     let answer = Answer { request: foreign.clone(), value: json!("yes"), digest: None };
     let command = Command::Answer { answers: vec![answer], key: String::new(), principal: ann() };
     assert_eq!(stage.command_by(&command), Err("request.foreign"));

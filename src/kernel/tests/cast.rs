@@ -69,6 +69,8 @@ pub(super) fn human(id: &str, kind: Kind, patience: Patience) -> Step {
         context: Value::Null,
         options,
         response_schema: None,
+        show: None,
+        decides: false,
         patience,
     };
     Step { id: id.into(), work: Work::Human(Box::new(human)) }

@@ -97,7 +97,8 @@ fn a_session_that_is_full_is_refused_with_the_remedy() {
     let begins = |earlier: Earlier| {
         let started = started(json!("Hello"));
         let id = RunId::fresh(super::stage::STEM);
-        start(id, sequence(vec![step("a")]).into(), started, earlier, Millis(0)).map(|_| ())
+        start(id, sequence(vec![step("a")]).into(), started, (earlier, Arc::default()), Millis(0))
+            .map(|_| ())
     };
     let code = |declined: Declined| match declined {
         Declined::Refused(Refusal::SessionFull { remedy, .. }) => remedy,

@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 use super::cast::{sequence, step};
 use super::stage::{Act, Stage, answers, calls, play, returns};
 use crate::kernel::workflow::{Condition, Gate, Patience, Workflow};
-use crate::kernel::{Command, Effect, Kind, Millis, OnTimeout, Principal, plan};
+use crate::kernel::{
+    Command, Effect, Environment, Kind, Millis, OnTimeout, Operator, Principal, plan,
+};
 
 fn gate(name: &str, when: Vec<Condition>) -> Gate {
     Gate {
@@ -103,7 +105,8 @@ fn a_condition_that_holds_asks_and_one_that_does_not_lets_through() {
         (Condition::Argument { pointer: "/id".into(), over: 7.0 }, "", false),
         (Condition::Argument { pointer: "/nothing".into(), over: 7.0 }, "", true),
         (Condition::FailuresOver(0), "", false),
-        (Condition::Environment(vec!["production".into()]), "", false),
+        // Nobody has said where this is.
+        (Condition::Environment(vec!["production".into()]), "", true),
     ];
     for (condition, text, asks) in conditions {
         let workflow = gated(vec![gate("risky", vec![condition.clone()])]);
@@ -191,8 +194,27 @@ fn the_terms_of_several_gates_are_the_strictest_of_them() {
     stage.perform([charges("c1", "", 7)]);
     let asked = &stage.run.questions[&1];
     assert_eq!((asked.deadline, &asked.on_timeout), (Some(Millis(5000)), &escalate));
-    assert_eq!((asked.remind_ms, asked.to.join(" ")), (Some(4000), "ann bob".into()));
+    assert_eq!((asked.remind_ms, asked.to.join(" ")), (Some(4000), "ann".into()));
+    assert_eq!(asked.stages.len(), 2, "K8: two rules that want other people are two stages");
     stage.perform([Act::Waits(5000)]);
-    assert_eq!(stage.run.questions[&1].to, ["boss"], "passed on, and still a no by silence");
+    assert_eq!(stage.run.questions[&1].to, ["ann", "boss"], "asked as well, and a no by silence");
     assert!(owed(&stage).is_empty());
+}
+
+#[test]
+fn k12_only_the_operator_says_where_the_server_works() {
+    let rule = || Condition::Environment(vec!["production".into()]);
+    let workflow = gated(vec![gate("risky", vec![rule()])]);
+    let environments = [
+        (Environment::Unsaid, true),
+        (Environment::Named("staging".into()), false),
+        (Environment::Named("Production".into()), true),
+    ];
+    for (environment, asks) in environments {
+        let mut stage = Stage::open(&workflow, "Hello");
+        let operator = Operator { environment: environment.clone(), ..Operator::default() };
+        stage.run.operator = operator.into();
+        stage.perform([charges("c1", "", 7)]);
+        assert_eq!(!stage.run.questions.is_empty(), asks, "{environment:?}");
+    }
 }

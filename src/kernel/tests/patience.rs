@@ -40,6 +40,8 @@ fn k7_an_escalated_approval_waits_for_somebody_else_and_then_is_a_no() {
     let mut run = asked(Kind::Approval, patience(1_000, silence));
     let due = run.wake_at().unwrap().0;
     let deadline = Some(Millis(due + 500));
+    // Whoever was asked still is.
+    let to = vec!["ann".to_owned(), "boss".to_owned()];
     assert_eq!(tick(&mut run, due), [Event::Escalated { ordinal: 1, to: to.clone(), deadline }]);
     assert_eq!((&run.questions[&1].to, run.questions[&1].deadline), (&to, deadline));
     let end = tick(&mut run, due + 500);

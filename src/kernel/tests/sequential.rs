@@ -198,7 +198,8 @@ fn an_input_that_does_not_fit_starts_nothing() {
         let started = super::stage::started(input);
         let id = RunId::fresh(super::stage::STEM);
         let (nothing, now) = (crate::kernel::Earlier::default(), crate::kernel::Millis(0));
-        let refused = start(id, workflow.clone().into(), started, nothing, now);
+        let refused =
+            start(id, workflow.clone().into(), started, (nothing, std::sync::Arc::default()), now);
         refused.map(|_| ()).map_err(|declined| declined.to_string())
     };
     for input in [json!(""), json!("  "), json!(null), json!(3), json!([])] {

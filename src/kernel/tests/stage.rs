@@ -49,6 +49,8 @@ pub(super) fn started(input: Value) -> Started {
         trace: None,
         from: None,
         follows: None,
+        seed: "5eed".into(),
+        requesters: Vec::new(),
     }
 }
 
@@ -109,7 +111,8 @@ impl Stage {
         let plain = started(input.into());
         let started = Started { workflow: workflow_name, spent_before, follows, ..plain };
         let (run, events) =
-            start(RunId::fresh(STEM), workflow, started, earlier, now).expect("starts");
+            start(RunId::fresh(STEM), workflow, started, (earlier, Arc::default()), now)
+                .expect("starts");
         let mut stage = Self { run, now, journal: Vec::new(), told: String::new() };
         stage.record(events);
         let opening = format!("{}\n", stage.state());
@@ -210,7 +213,7 @@ impl Stage {
     }
 
     pub(super) fn request(&self, ordinal: u32) -> RequestId {
-        RequestId { run: self.run.id.clone(), ordinal }
+        self.run.request(ordinal)
     }
 
     /// What the agent that is to reply next would be given, one line a message.
@@ -285,7 +288,7 @@ impl Stage {
 }
 
 pub(super) fn ann() -> Principal {
-    Principal { id: "ann".into(), role: Role::User, door: "grpc", from: None }
+    Principal::new("ann", Role::User, "grpc")
 }
 
 fn code_of(declined: &Declined) -> &'static str {

@@ -84,6 +84,7 @@ pub(crate) fn name(event: &Event) -> &'static str {
         Event::StepFailed { .. } => "step_failed",
         Event::Asked(_) => "asked",
         Event::Answered { .. } => "answered",
+        Event::Voted { .. } => "voted",
         Event::Closed { .. } => "closed",
         Event::Noted { .. } => "noted",
         Event::Reminded { .. } => "reminded",

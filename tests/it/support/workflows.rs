@@ -46,6 +46,8 @@ pub(crate) fn approval(patience: Patience) -> Workflow {
         context: Value::Null,
         options: Vec::new(),
         response_schema: None,
+        show: None,
+        decides: false,
         patience,
     };
     let decide = Step { id: "decide".into(), work: Work::Human(Box::new(human)) };

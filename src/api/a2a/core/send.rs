@@ -14,14 +14,12 @@ use crate::api::a2a::mapping::{self, Objection};
 use crate::api::a2a::reading;
 use crate::engine::{AnswerRequest, EngineError, RunView, StartRequest, Until, Watch};
 use crate::failpoint;
-use crate::kernel::{Ending, Principal, Refusal, SessionId};
-use crate::ports::{Head, HeadStatus, RunFilter};
+use crate::kernel::{Principal, Refusal, SessionId};
+use crate::ports::{Head, HeadStatus};
 use crate::wire::a2a::{Message, SendMessage, SendMessageResponse, Task, TaskState};
 
 /// A caller that waits for a task to rest is told how it stands after this long; it goes on (E5).
 const BLOCKING_MAX: Duration = Duration::from_mins(10);
-/// Runs of a context that a message is weighed against, newest first.
-const CONTEXT_RUNS: i32 = 1_000;
 
 /// What a message came to.
 #[derive(Debug)]
@@ -42,6 +40,11 @@ impl Core {
         caller: &Caller,
         call: &SendMessage,
     ) -> Outcome<SendMessageResponse> {
+        // Apart: it holds a whole run, and every binding would carry the room for it.
+        Box::pin(self.sent(caller, call)).await
+    }
+
+    async fn sent(&self, caller: &Caller, call: &SendMessage) -> Outcome<SendMessageResponse> {
         let history = reading::history_length(call.configuration.history_length)?;
         let taken = self.take(caller, call).await?;
         let Some(mut watch) = taken.watch else {
@@ -94,6 +97,11 @@ impl Core {
             self.hook_on(caller, call, &view).await?;
             return self.answer(caller, view, message).await;
         }
+        // The same message again is known before anything that waits is looked at (K9).
+        if let Some(run) = self.engine.begun_with(&start_key(caller, message), &caller.who).await? {
+            let view = self.view(caller, run.as_str()).await?;
+            return self.as_it_stands(caller, view).await;
+        }
         let resumes = !self.no_resume.iter().any(|name| name == caller.workflow());
         if resumes
             && !message.context_id.is_empty()
@@ -122,7 +130,7 @@ impl Core {
             workflow: workflow.name.clone(),
             session: message.context_id.clone(),
             input: reading::body(message, workflow.input.as_ref()),
-            key: caller.key.clone(),
+            key: start_key(caller, message),
             // Whether the context waits for this was seen to above.
             afresh: true,
             hooks: hooks.collect::<Outcome<_>>()?,
@@ -158,7 +166,7 @@ impl Core {
             }
         }
         let (head, workflow) = (&view.head, &view.run.workflow);
-        let answers = match reading::answers(&head.run, workflow, &head.questions, message) {
+        let answers = match reading::answers(head, workflow, message, &caller.who) {
             Ok(answers) => answers,
             Err(problem) => return Ok(standing(&view, Some(&problem))),
         };
@@ -177,6 +185,7 @@ impl Core {
                 refusal @ (Refusal::WrongAnswer { .. }
                 | Refusal::StaleDigest { .. }
                 | Refusal::UnknownRequest(_)
+                | Refusal::NotAdmitted { .. }
                 | Refusal::ForeignRequest { .. }),
             )) => Ok(standing(&view, Some(&refusal.into()))),
             Err(error) => Err(error.into()),
@@ -203,23 +212,13 @@ impl Core {
     ) -> Outcome<Option<RunView>> {
         let session = SessionId::parse(&message.context_id)
             .map_err(|bad| Problem::invalid("message.contextId", bad))?;
-        let filter = RunFilter {
-            session: Some(session),
-            workflow: Some(caller.workflow().to_owned()),
-            ..RunFilter::default()
-        };
-        let heads = self.engine.runs(filter, "", CONTEXT_RUNS, &caller.who).await?.rows;
-        let key = reading::key(message);
-        let mut waiting: Vec<&Head> = Vec::new();
-        for head in &heads {
-            let view = self.view(caller, head.run.as_str()).await?;
-            if knows(&view, &key, &caller.who) {
-                return Ok(Some(view));
-            }
-            if mapping::state(head) == TaskState::InputRequired {
-                waiting.push(head);
-            }
+        let (key, who) = (reading::key(message), &caller.who);
+        if let Some(run) = self.engine.answered_with(&session, &key, who).await? {
+            return Ok(Some(self.view(caller, run.as_str()).await?));
         }
+        let heads = self.engine.asking_in(&session, who).await?;
+        let mut waiting: Vec<&Head> =
+            heads.iter().filter(|head| head.workflow == caller.workflow()).collect();
         if let Some(answers) = reading::answers_by_id(message) {
             let is_meant = |head: &&Head| {
                 let ids = head.questions.iter().map(|question| question.id(&head.run).to_string());
@@ -243,12 +242,19 @@ impl Core {
     }
 }
 
+/// The key under which a message that begins a task is known again: the caller's own, or, in a context
+/// that the caller names, the message's.
+fn start_key(caller: &Caller, message: &Message) -> String {
+    match (caller.key.as_str(), message.context_id.as_str()) {
+        ("", "") => String::new(),
+        ("", context) => format!("{}@{context}", reading::key(message)),
+        (key, _) => key.to_owned(),
+    }
+}
+
 /// Whether a run has taken an answer under this key from this caller.
 fn knows(view: &RunView, key: &str, who: &Principal) -> bool {
-    view.run.endings.iter().flatten().any(|ending| match ending {
-        Ending::Answered { by, key: used, .. } => used == key && *by == who.id,
-        Ending::Closed(_) => false,
-    })
+    view.run.said_by(&who.id).any(|said| said.key == key)
 }
 
 /// A task that a message changed nothing about, with why.

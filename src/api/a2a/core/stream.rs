@@ -214,6 +214,7 @@ impl Translator {
             | Event::StepFailed { .. }
             | Event::Asked(_)
             | Event::Noted { .. }
+            | Event::Voted { .. }
             | Event::Reminded { .. }
             | Event::Escalated { .. }
             | Event::Revoked { .. }

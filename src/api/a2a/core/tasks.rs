@@ -99,12 +99,12 @@ impl Core {
             TaskState::Unspecified => &[""],
             // A run that waits for the clock or an external event is at work, too.
             TaskState::Working => &["RUNNING", "WAITING"],
-            TaskState::InputRequired => &["WAITING"],
+            TaskState::InputRequired | TaskState::AuthRequired => &["WAITING"],
             TaskState::Completed => &["COMPLETED"],
             TaskState::Failed => &["FAILED"],
             TaskState::Canceled => &["CANCELLED"],
             // A run is never in one of these.
-            TaskState::Submitted | TaskState::Rejected | TaskState::AuthRequired => &[],
+            TaskState::Submitted | TaskState::Rejected => &[],
         };
         let mut heads = Vec::new();
         for status in statuses {

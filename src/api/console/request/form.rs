@@ -28,7 +28,7 @@ pub(super) fn form(visit: &Visit, case: &Case, draft: &Draft) -> Markup {
     };
     html! {
         form.answer method="post" action={ "/console/requests/" (case.id) } novalidate {
-            input type="hidden" name="digest" value=(case.question.digest(&case.run.id));
+            input type="hidden" name="digest" value=(case.question.digest);
             input type="hidden" name="key" value=(visit.engine().fresh_key());
             (whole_complaint(draft))
             (inner)

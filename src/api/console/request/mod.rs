@@ -152,8 +152,7 @@ async fn shown(visit: &Visit, case: &Case, draft: &Draft, status: StatusCode) ->
 /// The question, open or not, with what came of it.
 async fn load(visit: &Visit, id: &str) -> Result<Case, Trouble> {
     let id = RequestId::parse(id).map_err(|_| Trouble::Nothing)?;
-    let run = visit.engine().run(id.run.as_str(), &visit.who).await?.run;
-    let journal = visit.engine().journal(id.run.as_str(), JOURNAL_MAX, &visit.who).await?;
+    let (run, journal) = visit.engine().case(&id, JOURNAL_MAX, &visit.who).await?;
     let open = run.questions.get(&id.ordinal).cloned();
     let is_open = open.is_some();
     let question = open.or_else(|| asked(&run, &journal, id.ordinal)).ok_or(Trouble::Nothing)?;

@@ -6,7 +6,7 @@ use crate::api::console::request::{Case, Draft, Ended, form};
 use crate::api::console::visit::Visit;
 use crate::api::console::{conversation, listing, outlook, sessions, text};
 use crate::engine::InboxFilter;
-use crate::kernel::{Closing, Origin, Question};
+use crate::kernel::{Closing, Origin, Question, Subject};
 
 /// Messages before the question that are shown with it.
 const RECENT: usize = 6;
@@ -16,7 +16,7 @@ pub(super) async fn body(visit: &Visit, case: &Case, draft: &Draft) -> Markup {
     let question = &case.question;
     let state = match &case.ended {
         Some(_) => "closed".to_owned(),
-        None => question.digest(&case.run.id),
+        None => question.digest.clone(),
     };
     html! {
         nav.trail aria-label="Trail" { a href="/console/inbox" { "Inbox" } " / " span.mono { (case.id) } }
@@ -29,6 +29,8 @@ pub(super) async fn body(visit: &Visit, case: &Case, draft: &Draft) -> Markup {
             }
             h1.prompt { (text::ticked(&question.prompt)) }
             (author(question))
+            (subject(question))
+            (asked_of(case))
             @if let Some(notice) = &draft.notice { p.notice role="alert" { (text::shown(notice)) } }
             @if let Some(ended) = &case.ended {
                 (closed(visit, case, ended).await)
@@ -39,6 +41,33 @@ pub(super) async fn body(visit: &Visit, case: &Case, draft: &Draft) -> Markup {
                 @if case.ended.is_none() {
                     section.panel.form aria-label="Your answer" { (form::form(visit, case, draft)) }
                 }
+            }
+        }
+    }
+}
+
+/// What is decided, before anything else: exactly this is gone on with after a yes (K3). What a gate's
+/// call or a step will do is told with what would happen.
+fn subject(question: &Question) -> Markup {
+    html! {
+        @if let Some(Subject::Shown(subject)) = question.subject.as_deref() {
+            section.panel.subject aria-label="What you decide" {
+                h2 { "What you decide" }
+                (text::value(subject))
+            }
+        }
+    }
+}
+
+/// Who is asked now, and what they have said so far.
+fn asked_of(case: &Case) -> Markup {
+    let question = &case.question;
+    html! {
+        @if case.ended.is_none() && !question.to.is_empty() {
+            p.byline {
+                "Asked of " strong { (question.to.join(", ")) }
+                @if question.need() > 1 { " · " (question.need()) " must agree" }
+                @for vote in &question.votes { " · " (vote.by) " said " (vote.verb) }
             }
         }
     }
@@ -125,7 +154,7 @@ fn fine_print(case: &Case) -> Markup {
                 div { dt { "Session" } dd.mono { a href={ "/console/sessions/" (sessions::encoded(case.run.session.as_str())) } { (text::shown(case.run.session.as_str())) } } }
                 div { dt { "Owner" } dd { (case.run.owner) } }
                 div { dt { "Asked" } dd { (text::time(case.question.asked_at)) } }
-                div { dt { "Digest of what is shown" } dd.mono { (case.question.digest(&case.run.id)) } }
+                div { dt { "Digest of what is shown" } dd.mono { (case.question.digest) } }
             }
             @if case.ended.is_none() {
                 form method="post" action={ "/console/requests/" (case.id) "/withdraw" } {

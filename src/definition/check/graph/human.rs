@@ -35,12 +35,18 @@ impl<'a> Check<'a> {
             options: human.options.iter().map(OptionFile::choice).collect(),
             options_from,
             response_schema: human.response_schema.clone(),
+            show: self.form(&under(pointer, "show"), &human.show, known).0,
+            decides: human.decides,
             patience: human.patience(),
         };
         let came = match kind {
             Kind::Approval => Type::Object {
-                fields: [("decision".to_owned(), Type::Text), ("note".to_owned(), Type::Text)]
-                    .into(),
+                fields: [
+                    ("decision".to_owned(), Type::Text),
+                    ("note".to_owned(), Type::Text),
+                    ("subject".to_owned(), Type::Any),
+                ]
+                .into(),
                 open: true,
             },
             Kind::Clarification

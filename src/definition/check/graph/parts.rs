@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::definition::check::{Asked, Check};
 use crate::definition::compile::patience;
 use crate::definition::graph::{Mode, PhaseGateFile};
+use crate::definition::people::{ApproversFile, ExcludedFile};
 use crate::definition::source::under;
 use crate::kernel::expression::{Expression, Form, Known, Template, Type, Wrong};
 use crate::kernel::graph::{ATTEMPTS_DEFAULT, After, PhaseGate, REDO_DEFAULT, REVISE_DEFAULT};
@@ -128,6 +129,7 @@ impl Check<'_> {
             on_timeout: gate.on_timeout.as_ref(),
             remind: gate.remind.as_ref(),
         });
+        self.whom(pointer, &gate.whom());
         let redo = if after == After::Review { REVISE_DEFAULT } else { REDO_DEFAULT };
         let looks = before || on_error || after != After::Nothing;
         looks.then(|| PhaseGate {
@@ -140,6 +142,8 @@ impl Check<'_> {
             patience: Patience {
                 remind_ms: gate.remind.as_ref().and_then(|time| duration_ms(&time.0)),
                 to: gate.to.clone(),
+                not: ExcludedFile::compile(&gate.not),
+                approvers: ApproversFile::compile(gate.approvers.as_ref()),
                 ..patience(gate.deadline.as_ref(), gate.on_timeout.as_ref())
             },
         })

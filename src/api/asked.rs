@@ -1,0 +1,51 @@
+//! Asked: a question in words, for doors at which people talk: what is decided, what is asked, and by
+//! what an answer names it.
+
+use crate::kernel::{Choice, Question, readable};
+
+/// What a client shows of what is decided; more is no text that anybody reads in a chat.
+const SUBJECT_BYTES_MAX: usize = 16 << 10;
+
+/// A question in words. A code is printed with the whole of what it decides, or not at all (K9).
+pub(super) fn words(question: &Question) -> String {
+    let mut words = question.prompt.clone();
+    let subject = question.shown();
+    let shown = if subject.is_null() { String::new() } else { readable(&subject) };
+    let fits = shown.len() <= SUBJECT_BYTES_MAX;
+    if question.decides() && !shown.is_empty() && fits {
+        words.extend(["\n\n", &shown, "\n"]);
+    }
+    for (place, choice) in (1_usize..).zip(&question.options) {
+        let Choice { description, .. } = choice;
+        let more = if description.is_empty() { String::new() } else { format!(": {description}") };
+        let label = choice.label();
+        words.extend(["\n", &place.to_string(), ". ", label, &more]);
+    }
+    if question.decides() {
+        words.push('\n');
+        words += &how(question, fits);
+    } else if !question.code().is_empty() {
+        let code = question.code();
+        words.extend(["\nAnswer by name, or by number with the code: `1 ", &code, "`."]);
+    }
+    words
+}
+
+/// How a decision is answered in words.
+fn how(question: &Question, fits: bool) -> String {
+    if !fits {
+        return "What is to be decided is too long for this place: open it in the console, or answer \
+                by its request id."
+            .into();
+    }
+    let code = question.code();
+    let verbs: Vec<_> =
+        question.verbs().iter().map(|verb| format!("`{} {code}`", verb.word())).collect();
+    match verbs.split_last() {
+        Some((last, rest)) if !rest.is_empty() => {
+            format!("Answer {} or {last}.", rest.join(", "))
+        }
+        Some((only, _)) => format!("Answer {only}."),
+        None => format!("Answer with your words after the code: it is `{code}`."),
+    }
+}

@@ -1,0 +1,63 @@
+//! People: what the operator's settings and keys say of who there is, and where the server works. Who
+//! may answer what is not decided here.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::app::Config;
+use crate::app::keys::Keys;
+use crate::kernel::{Environment, Membership, Operator};
+
+/// Where a server works that asks for no keys, unless the operator says otherwise.
+const DEVELOPMENT: &str = "development";
+/// Who speaks where there are no keys.
+const LOCAL: &str = "local";
+
+/// A person, as `[people.NAME]` of the settings file has them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Person {
+    /// Groups: `group:finance` in a workflow's `to`.
+    #[serde(default)]
+    pub groups: Vec<String>,
+    /// What they are in the house: `role:director` in a workflow's `to`.
+    #[serde(default)]
+    pub roles: Vec<String>,
+}
+
+/// What the operator says, with these keys in force.
+pub(super) fn operator(config: &Config, keys: Option<&Keys>) -> Operator {
+    let environment = match (&config.environment, keys) {
+        (Some(named), _) => Environment::Named(named.clone()),
+        (None, None) => Environment::Named(DEVELOPMENT.into()),
+        // K12: where others can reach it, a rule that asks in some environments asks until somebody
+        // says which this is.
+        (None, Some(_)) => Environment::Unsaid,
+    };
+    Operator { environment, people: people(&config.people, keys), four_eyes: config.four_eyes }
+}
+
+/// Everybody with a credential, and what the settings say of them. Without keys everybody is known.
+fn people(
+    settings: &BTreeMap<String, Person>,
+    keys: Option<&Keys>,
+) -> BTreeMap<String, Membership> {
+    let member = |person: &Person| Membership {
+        groups: person.groups.clone(),
+        titles: person.roles.clone(),
+    };
+    let mut people: BTreeMap<String, Membership> =
+        settings.iter().map(|(name, person)| (name.clone(), member(person))).collect();
+    if let Some(keys) = keys {
+        // Somebody whose key is gone is nobody, whatever the settings still say.
+        people.retain(|name, _| keys.list().iter().any(|key| key.name == *name));
+        for key in keys.list() {
+            people.entry(key.name.clone()).or_default();
+        }
+    }
+    if !people.is_empty() {
+        people.entry(LOCAL.into()).or_default();
+    }
+    people
+}

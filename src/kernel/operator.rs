@@ -1,0 +1,58 @@
+//! Operator: what whoever runs the server has said, and no requester can choose (K12): the
+//! environment, who belongs to which group, whether four eyes are wanted.
+//!
+//! It is read at each decision and pinned in no run; what came of reading it is in the journal.
+
+use std::collections::BTreeMap;
+
+/// Where the server works.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Environment {
+    /// Here.
+    Named(String),
+    /// Nobody said. A rule that asks in some environments asks (K7).
+    #[default]
+    Unsaid,
+}
+
+/// What a person is part of.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Membership {
+    /// Groups: `group:finance` names them.
+    pub groups: Vec<String>,
+    /// What they are in the house: `role:director` names them.
+    pub titles: Vec<String>,
+}
+
+/// What the operator has said.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Operator {
+    /// Where the server works.
+    pub environment: Environment,
+    /// Who there is and what they belong to, by name: everybody with a credential. Empty where the
+    /// server asks for none.
+    pub people: BTreeMap<String, Membership>,
+    /// Whether nobody decides what they asked for themselves, in any workflow.
+    pub four_eyes: bool,
+}
+
+impl Operator {
+    /// Whether `named` (a name, `group:…`, `role:…`) means whoever has that name.
+    pub fn means(&self, named: &str, who: &str) -> bool {
+        let known = self.people.get(who);
+        match named.split_once(':') {
+            Some(("group", group)) => {
+                known.is_some_and(|known| known.groups.iter().any(|own| own == group))
+            }
+            Some(("role", title)) => {
+                known.is_some_and(|known| known.titles.iter().any(|own| own == title))
+            }
+            Some(_) | None => named == who,
+        }
+    }
+
+    /// Whether anybody of that name is known; everybody is, where nobody was ever named.
+    pub fn knows(&self, who: &str) -> bool {
+        self.people.is_empty() || self.people.contains_key(who)
+    }
+}
