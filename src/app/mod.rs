@@ -21,10 +21,11 @@ mod world;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+pub use crate::engine::Reach;
 pub use client::Client;
 pub use clock::SystemClock;
 pub use config::Config;
-pub use run::{Connection, connect, serve};
+pub use run::{Connection, Hands, connect, serve};
 
 /// Why the app cannot do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -118,6 +119,14 @@ pub enum AppError {
         /// What is wrong with it.
         why: String,
     },
+    /// A run cannot be taken up.
+    #[error("`{run}` cannot be taken up")]
+    Stuck {
+        /// The run.
+        run: String,
+        /// Why.
+        source: crate::engine::EngineError,
+    },
     /// Our own bug.
     #[error("an internal error: {0}")]
     Internal(String),
@@ -156,6 +165,7 @@ impl AppError {
             Self::Workflows(_) => {
                 Some("`holdpoint check` shows the same, but for keys that are not set".into())
             }
+            Self::Stuck { .. } => Some("`holdpoint doctor` looks at the whole store".into()),
             Self::Keys(_)
             | Self::NotWired(_)
             | Self::Store(_)

@@ -9,6 +9,7 @@
 //! - **E4** A parked run costs no task.
 //! - **E6** Every queue has a bound, with the reason beside the number.
 //! - **E7** A store that cannot write stops the run visibly.
+//! - **E8** Looking performs nothing.
 
 mod audit;
 mod cell;
@@ -21,6 +22,7 @@ mod library;
 mod narrate;
 mod outbox;
 mod pulse;
+mod reach;
 mod recovery;
 mod steadfast;
 mod timers;
@@ -47,6 +49,7 @@ pub use inbox::{InboxChange, InboxWatch};
 pub use library::{Entry, Library};
 pub use narrate::{Asked, Published, Waiting};
 pub use pulse::InboxPulse;
+pub use reach::Reach;
 pub use recovery::Recovered;
 pub use views::{CheckpointView, InboxFilter, OpenRequest, RunView, SessionView};
 pub use watch::{Until, Watch};
@@ -101,6 +104,8 @@ struct Inner {
     /// Who is told of work that is over, if somebody is.
     tracer: OnceLock<Arc<dyn Tracer>>,
     outbox: Outbox,
+    /// Which runs are driven here.
+    domain: reach::Domain,
     library: Library,
     cells: Cells,
     inbox: broadcast::Sender<InboxChange>,
@@ -146,6 +151,7 @@ impl Engine {
             courier,
             tracer: OnceLock::new(),
             outbox: Outbox::default(),
+            domain: reach::Domain::default(),
             library,
             cells: Cells::default(),
             inbox: broadcast::channel(INBOX_BACKLOG).0,

@@ -66,7 +66,7 @@ impl Engine {
     ) -> Result<Vec<Recorded>, EngineError> {
         let (id, cell) = self.seen_run(run, who).await?;
         let version = {
-            let state = self.hot(&cell).await?;
+            let state = self.read(&cell).await?;
             let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
             hot.run.version
         };

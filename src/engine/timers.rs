@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use crate::engine::drive::Extras;
-use crate::engine::{Engine, EngineError};
+use crate::engine::{Engine, EngineError, Reach};
 use crate::kernel::{Command, Millis, Refusal, RunId};
 
 /// Runs woken at a time, so that a thousand deadlines at once do not become a thousand loads.
@@ -56,15 +56,42 @@ impl Engine {
     /// Wakes everything that is due, and says when the next is.
     async fn wake_due(&self) -> Result<Option<Millis>, EngineError> {
         loop {
-            let due = self.inner.journal.due(self.inner.clock.now(), WAKE_AT_ONCE).await?;
+            let (due, next) = match self.reach() {
+                Reach::Everything => self.due().await?,
+                Reach::Own | Reach::Nothing => self.own_due().await?,
+            };
             if due.is_empty() {
-                return Ok(self.inner.journal.next_due().await?);
+                return Ok(next);
             }
-            let woken = due.iter().map(|(_, run)| self.wake(run));
+            let woken = due.iter().map(|run| self.wake(run));
             for outcome in futures::future::join_all(woken).await {
                 outcome?;
             }
         }
+    }
+
+    /// The runs that are due, soonest first; where none is, when the next will be.
+    async fn due(&self) -> Result<(Vec<RunId>, Option<Millis>), EngineError> {
+        let due = self.inner.journal.due(self.inner.clock.now(), WAKE_AT_ONCE).await?;
+        if due.is_empty() {
+            return Ok((Vec::new(), self.inner.journal.next_due().await?));
+        }
+        Ok((due.into_iter().map(|(_, run)| run).collect(), None))
+    }
+
+    /// The same, of the runs that commands were given to here: they are few, and the store's list may
+    /// begin with any number of others.
+    async fn own_due(&self) -> Result<(Vec<RunId>, Option<Millis>), EngineError> {
+        let (now, mut due, mut next) = (self.inner.clock.now(), Vec::new(), None);
+        for run in self.inner.domain.own() {
+            let head = self.inner.journal.head(&run).await?;
+            match head.and_then(|head| head.wake_at) {
+                Some(at) if at <= now => due.push(run),
+                Some(at) => next = Some(next.map_or(at, |soonest: Millis| soonest.min(at))),
+                None => {}
+            }
+        }
+        Ok((due, next))
     }
 
     async fn wake(&self, run: &RunId) -> Result<(), EngineError> {

@@ -51,6 +51,7 @@ mod judged;
 mod kill;
 mod kit;
 mod listener;
+mod looking;
 mod memory;
 mod memory_doors;
 mod memory_served;

@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::app::Client;
+use crate::app::{Client, Hands};
 use crate::cli::chat::draw::draw;
 use crate::cli::chat::model::{Model, Wish};
 use crate::cli::exit::{Exit, Trouble};
@@ -41,6 +41,7 @@ enum Heard {
 /// A chat at work.
 pub(super) struct Drive {
     client: Client,
+    hands: Hands,
     model: Model,
     heard: (mpsc::Sender<Heard>, mpsc::Receiver<Heard>),
     /// Follows the run that is shown.
@@ -48,9 +49,9 @@ pub(super) struct Drive {
 }
 
 impl Drive {
-    pub(super) fn new(client: Client, workflow: String, session: String) -> Self {
+    pub(super) fn new((client, hands): (Client, Hands), workflow: String, session: String) -> Self {
         let model = Model { workflow, session, ..Model::default() };
-        Self { client, model, heard: mpsc::channel(BACKLOG), follower: None }
+        Self { client, hands, model, heard: mpsc::channel(BACKLOG), follower: None }
     }
 
     /// Talks until the person leaves.
@@ -155,6 +156,9 @@ impl Drive {
         self.model.begin(session);
         let Some(newest) = found.runs.first() else { return Ok(()) };
         self.model.workflow.clone_from(&newest.workflow_id);
+        if let Err(error) = self.hands.take_up(&newest.run_id).await {
+            self.model.trouble(&error.to_string());
+        }
         let request = GetRunRequest { run_id: newest.run_id.clone(), omit_conversation: false };
         let seen = self.client.get_run(request).await?.into_inner();
         self.model.recall(&seen.conversation);

@@ -24,7 +24,7 @@ impl Engine {
         }
         let (id, cell) = self.seen_run(&request.run, who).await?;
         let (session, version) = {
-            let state = self.hot(&cell).await?;
+            let state = self.read(&cell).await?;
             let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
             (hot.run.session.clone(), checkpoint_of(&hot.run, &id, &request.checkpoint)?)
         };

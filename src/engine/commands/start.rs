@@ -129,6 +129,7 @@ impl Engine {
         who: &Principal,
     ) -> Result<Begun, EngineError> {
         self.refuse_if_draining()?;
+        self.refuse_if_looking()?;
         let (id, session) = (run.id.clone(), run.session.clone());
         let row = SessionRow::new(session.clone(), who.id.clone(), batch.now);
         let key_row = (!key.is_empty())
@@ -153,6 +154,7 @@ impl Engine {
         match outcome {
             Ok(()) => {
                 metrics::counter!("holdpoint_runs_started_total").increment(1);
+                self.owns(&id);
                 Ok(self.begun(cell, session, 0))
             }
             Err(EngineError::Refused(Refusal::KeyReused(_))) => {
@@ -188,6 +190,8 @@ impl Engine {
         }
         let (cell, session) =
             self.seen(&row.run, who, &Refusal::UnknownRun(row.run.to_string())).await?;
+        // Whoever starts it again wants it to go on.
+        self.taken_up(&cell).await?;
         Ok(Some(self.begun(cell, session, 0)))
     }
 
@@ -219,7 +223,7 @@ impl Engine {
         let filter = RunFilter { session: Some(session.clone()), ..RunFilter::default() };
         for head in self.all_heads(&filter).await? {
             let cell = self.inner.cells.get(&head.run);
-            let state = self.hot(&cell).await?;
+            let state = self.read(&cell).await?;
             let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
             let answered = (1..).zip(&hot.run.endings).find(|(_, ending)| {
                 matches!(ending, Some(Ending::Answered { key: used, .. }) if used == key)
