@@ -59,8 +59,8 @@ pub enum AppError {
     /// No workflow of that name.
     #[error("there is no workflow `{0}`")]
     UnknownWorkflow(String),
-    /// There is no data directory.
-    #[error("there is no data directory `{}`", .0.display())]
+    /// There is no data.
+    #[error("there is no data in `{}`", .0.display())]
     NoData(PathBuf),
     /// A store could not be moved.
     #[error(transparent)]

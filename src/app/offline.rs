@@ -221,11 +221,11 @@ pub async fn prune(config: &Config, older_than_ms: u64) -> Result<u64, AppError>
 /// Looks at everything: settings, workflows, keys, store.
 pub async fn doctor(config: &Config) -> Result<Vec<Finding>, AppError> {
     let mut findings = vec![workflows_finding(config), keys_finding(config)];
-    if !config.data.exists() {
+    if !store::is_there(&config.data) {
         findings.push(Finding {
             subject: "store".into(),
             is_ok: true,
-            detail: format!("`{}` is not there yet; the first run makes it", config.data.display()),
+            detail: format!("none yet in `{}`; the first run makes one", config.data.display()),
         });
         return Ok(findings);
     }
@@ -288,9 +288,14 @@ fn store_finding(report: &StoreReport) -> Finding {
     Finding { subject: "store".into(), is_ok: report.damage.is_empty(), detail }
 }
 
+/// Whether there is anything in the data directory yet.
+pub fn has_data(config: &Config) -> bool {
+    store::is_there(&config.data)
+}
+
 /// The store of a data directory that must be there: looking at one must not make one.
 async fn existing(config: &Config) -> Result<Arc<dyn Journal>, AppError> {
-    if !config.data.exists() {
+    if !store::is_there(&config.data) {
         return Err(AppError::NoData(config.data.clone()));
     }
     Ok(store::open(&StoreConfig::new(&config.data)).await?.journal())

@@ -120,6 +120,8 @@ pub struct Connection {
     pub client: Client,
     /// Whether the orchestrator is in this process.
     pub embedded: bool,
+    /// Where it looks: a server's address, or a data directory.
+    pub place: String,
     world: Option<World>,
 }
 
@@ -157,13 +159,14 @@ pub async fn connect(config: &Config, reach: Reach) -> Result<Connection, AppErr
     let bearer = client::Bearer::new(config.api_key.as_deref())?;
     if let Some(server) = &config.server {
         let client = client::dial(server, bearer).await?;
-        return Ok(Connection { client, embedded: false, world: None });
+        return Ok(Connection { client, embedded: false, place: server.clone(), world: None });
     }
     let world = match World::open(config, reach).await {
         Ok(world) => world,
         Err(AppError::Store(store::OpenError::Held { server: Some(address), .. })) => {
-            let client = client::dial(&format!("http://{address}"), bearer).await?;
-            return Ok(Connection { client, embedded: false, world: None });
+            let place = format!("http://{address}");
+            let client = client::dial(&place, bearer).await?;
+            return Ok(Connection { client, embedded: false, place, world: None });
         }
         Err(error) => return Err(error),
     };
@@ -181,5 +184,6 @@ pub async fn connect(config: &Config, reach: Reach) -> Result<Connection, AppErr
         Endpoint::from_static("http://embedded").connect_with_connector(connector).await.map_err(
             |source| AppError::Unreachable { server: "embedded".into(), source: Box::new(source) },
         )?;
-    Ok(Connection { client: client::over(channel, bearer), embedded: true, world: Some(world) })
+    let (client, place) = (client::over(channel, bearer), config.data.display().to_string());
+    Ok(Connection { client, embedded: true, place, world: Some(world) })
 }

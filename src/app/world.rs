@@ -36,7 +36,12 @@ impl World {
     /// says: where one only looks, nothing (E8).
     pub(super) async fn open(config: &Config, reach: Reach) -> Result<Self, AppError> {
         let traces = otlp::from_environment()?.map(Arc::new);
-        let store = store::open(&StoreConfig::new(&config.data)).await?;
+        // Whoever looks makes no directory: where there is none there is nothing to see.
+        let store = if reach == Reach::Nothing && !store::is_there(&config.data) {
+            store::memory()
+        } else {
+            store::open(&StoreConfig::new(&config.data)).await?
+        };
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let registry = Registry::new(Arc::clone(&clock));
         let registry = match &config.record_inputs {

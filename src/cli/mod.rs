@@ -52,7 +52,7 @@ use crate::app::{self, Config, Connection, Reach};
 
 use args::Cli;
 use exit::{Exit, Trouble};
-use term::Term;
+use term::{Term, line};
 
 /// What every command is given.
 #[derive(Debug)]
@@ -70,7 +70,12 @@ impl Ctx {
 
     /// The orchestrator, to look: without a server nothing moves (E8).
     async fn look(&self) -> Result<Connection, Trouble> {
-        self.reach(Reach::Nothing).await
+        let connection = self.reach(Reach::Nothing).await?;
+        if connection.embedded && !self.json && !app::offline::has_data(&self.config) {
+            let place = line(&connection.place, 400);
+            self.term.note(&format!("there is no data in `{place}` yet; the first run makes it"));
+        }
+        Ok(connection)
     }
 
     async fn reach(&self, reach: Reach) -> Result<Connection, Trouble> {

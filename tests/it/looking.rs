@@ -17,13 +17,13 @@ use crate::support::{Actors, Ground, all, name, someone};
 use crate::tool_server::{Answer, ToolServer};
 
 /// A folder with workflows and data of its own, and the other side of its tools.
-struct Place {
+pub(crate) struct Place {
     root: TempDir,
     tool: ToolServer,
 }
 
 impl Place {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let tool = ToolServer::start([
             ("/pay", Answer::Json(json!("receipt 7"))),
             ("/hook", Answer::Json(json!({}))),
@@ -61,7 +61,7 @@ impl Place {
     }
 
     /// A command on this place's data, without a server.
-    fn command(&self, arguments: &[&str]) -> Ended {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Ended {
         let hook = self.tool.url("/hook");
         let place = ["--data", "data", "--workflows", "flows"];
         let told = ["--webhook-url", &hook, "--webhook-secret", "whsec_test"];
@@ -254,4 +254,82 @@ async fn e8_those_who_look_recover_nothing_and_whoever_recovers_does() {
     engine.recover().await.unwrap();
     ground.actors.gate("draft").add_permits(10);
     assert_eq!(all(watch).await.last().map(|last| name(&last.event)), Some("parked"));
+}
+
+#[test]
+fn listings_where_there_is_no_data_create_nothing_and_say_where_they_looked() {
+    let here = TempDir::new().unwrap();
+    for (list, word) in [
+        ("inbox", "requests"),
+        ("runs", "runs"),
+        ("sessions", "sessions"),
+        ("audit", ""),
+        ("workflows", "workflows"),
+        ("doctor", ""),
+    ] {
+        let ended = holdpoint(here.path(), &[list], "");
+        assert_eq!(ended.code, 0, "{list}: {}", ended.err);
+        let told = format!("{}{}", ended.out, ended.err);
+        assert!(told.contains("holdpoint-data"), "{list} says where it looked: {told}");
+        let ended = holdpoint(here.path(), &[list, "--json"], "");
+        assert_eq!(ended.code, 0, "{list}: {}", ended.err);
+        match word {
+            "" | "workflows" => {}
+            word => assert_eq!(ended.json()[word], json!([]), "{list}"),
+        }
+        assert_eq!(std::fs::read_dir(here.path()).unwrap().count(), 0, "{list} made something");
+    }
+    let run = "run_01k9zq3v7m8n4p5r6s7t8v9w0x";
+    for (look, code) in
+        [(&["journal", run][..], 5), (&["watch", run], 5), (&["prune", "--older-than", "1d"], 1)]
+    {
+        let ended = holdpoint(here.path(), look, "");
+        assert_eq!(ended.code, code, "{look:?}: {}", ended.err);
+        assert!(ended.err.contains("holdpoint-data"), "{look:?}: {}", ended.err);
+        assert_eq!(std::fs::read_dir(here.path()).unwrap().count(), 0, "{look:?} made something");
+    }
+    // Keys may be there before any run is.
+    assert_eq!(holdpoint(here.path(), &["keys", "add", "ada"], "").code, 0);
+    for look in [&["inbox"][..], &["doctor"], &["keys", "list"]] {
+        assert_eq!(holdpoint(here.path(), look, "").code, 0, "{look:?}");
+        assert!(!here.path().join("holdpoint-data/format").exists(), "{look:?} made a store");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_nothing_waits_the_inbox_says_where_it_looked() {
+    let place = Place::new().await;
+    assert_eq!(place.command(&["run", "slow", "Now."]).code, 0);
+    let ended = place.command(&["inbox"]);
+    assert!(ended.out.contains("nothing waits") && ended.out.contains("data"), "{}", ended.out);
+    let server = place.setup().start();
+    let ended = holdpoint(place.path(), &["inbox", "--server", &server.url()], "");
+    assert!(ended.out.contains(&server.url()), "{}", ended.out);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_export_that_is_refused_leaves_no_file() {
+    let place = Place::new().await;
+    let names = || {
+        let found = std::fs::read_dir(place.path()).unwrap();
+        let mut names: Vec<_> =
+            found.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    let before = names();
+    let refused = place.command(&["export", "all.jsonl"]);
+    assert_eq!(refused.code, 1, "{}", refused.out);
+    assert_eq!(names(), before, "no data: no file");
+    assert_eq!(place.command(&["run", "slow", "Now."]).code, 0);
+    let server = place.setup().start();
+    assert_eq!(place.command(&["export", "all.jsonl"]).code, 1);
+    assert!(!names().iter().any(|name| name.contains("all.jsonl")), "{:?}", names());
+    drop(server);
+    let ended = place.command(&["export", "all.jsonl"]);
+    assert_eq!(ended.code, 0, "{}", ended.err);
+    let exported = std::fs::read(place.path().join("all.jsonl")).unwrap();
+    assert_eq!(place.command(&["export", "all.jsonl"]).code, 1, "what is there stays");
+    assert_eq!(std::fs::read(place.path().join("all.jsonl")).unwrap(), exported);
+    assert_eq!(names().iter().filter(|name| name.contains("all.jsonl")).count(), 1);
 }

@@ -38,6 +38,7 @@ use crate::store::keys;
 use crate::store::leases::Leases;
 use crate::store::sled::committer::{Committer, Job, QUEUE_MAX};
 use crate::store::sled::directory::Directory;
+pub(super) use crate::store::sled::directory::is_there;
 use crate::store::sled::group::Errand;
 use crate::store::sled::health::Health;
 use crate::store::sled::prepared::{Prepared, Sealed};
