@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::Value;
+use tokio::task::AbortHandle;
 
 use crate::engine::cell::{Cell, Hot, WorkKey};
 use crate::engine::drive::Extras;
@@ -38,7 +39,8 @@ impl Engine {
         let owed = plan(&hot.run);
         let wanted: Vec<_> =
             owed.into_iter().map(|effect| (key_of(&hot.run, &effect), effect)).collect();
-        hot.work.retain(|key, _| wanted.iter().any(|(owed, _)| owed == key));
+        let is_owed = |key: &WorkKey| wanted.iter().any(|(owed, _)| owed == key);
+        let unwanted: Vec<_> = hot.work.extract_if(|key, _| !is_owed(key)).collect();
         for (key, effect) in wanted {
             if hot.work.contains_key(&key) {
                 continue;
@@ -54,6 +56,7 @@ impl Engine {
             let task = self.spawn_work(cell, &hot.run, effect);
             hot.work.insert(key, task);
         }
+        stop(&hot.run, unwanted);
         Ok(())
     }
 
@@ -65,19 +68,7 @@ impl Engine {
         {
             tracing::warn!(run.id = %lease.run, %error, "lease could not be given back");
         }
-        // A call whose step was stopped is let finish while the run goes on: its outcome is wanted.
-        let loose = &hot.run.loose;
-        let is_loose = |key: &WorkKey| match key {
-            WorkKey::Call { turn, call } => {
-                loose.iter().any(|(of, known)| of == turn && known.id == *call)
-            }
-            WorkKey::Reply { .. } => false,
-        };
-        for (key, task) in hot.work.drain() {
-            if !is_loose(&key) {
-                task.abort();
-            }
-        }
+        stop(&hot.run, hot.work.drain());
     }
 
     fn spawn_work(&self, cell: &Arc<Cell>, run: &Run, effect: Effect) -> tokio::task::AbortHandle {
@@ -177,6 +168,23 @@ impl Engine {
             Err(error) => {
                 tracing::error!(run.id = %cell.id, %error, "outcome could not be recorded");
             }
+        }
+    }
+}
+
+/// Stops tasks that nobody waits for any more. It comes last: the task that reports may be among them,
+/// and ends with what it is at.
+fn stop(run: &Run, tasks: impl IntoIterator<Item = (WorkKey, AbortHandle)>) {
+    // A call whose step was stopped is let finish while the run goes on: its outcome is wanted.
+    let is_loose = |key: &WorkKey| match key {
+        WorkKey::Call { turn, call } => {
+            run.loose.iter().any(|(of, known)| of == turn && known.id == *call)
+        }
+        WorkKey::Reply { .. } => false,
+    };
+    for (key, task) in tasks {
+        if !is_loose(&key) {
+            task.abort();
         }
     }
 }

@@ -56,6 +56,7 @@ mod memory;
 mod memory_doors;
 mod memory_served;
 mod models;
+mod moving;
 mod outbox_served;
 mod raw;
 mod refusals;
