@@ -11,6 +11,7 @@
 //! - **E7** A store that cannot write stops the run visibly.
 //! - **E8** Looking performs nothing.
 
+mod aside;
 mod audit;
 mod cell;
 mod commands;
@@ -113,6 +114,8 @@ struct Inner {
     /// The time the timer loop sleeps until; an earlier deadline wakes it.
     alarm: AtomicU64,
     alarm_moved: Notify,
+    /// Runs that could not be moved on when it was their time.
+    aside: aside::Aside,
     permits: Arc<Semaphore>,
     tasks: TaskTracker,
     /// Set first: nothing new is taken on.
@@ -158,6 +161,7 @@ impl Engine {
             desks: desks::Desks::default(),
             alarm: AtomicU64::new(u64::MAX),
             alarm_moved: Notify::new(),
+            aside: aside::Aside::default(),
             permits: Arc::new(Semaphore::new(WORK_AT_ONCE)),
             tasks: TaskTracker::new(),
             draining: AtomicBool::new(false),

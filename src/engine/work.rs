@@ -15,8 +15,8 @@ use crate::engine::trace::Around;
 use crate::engine::{Engine, EngineError};
 use crate::failpoint;
 use crate::kernel::{
-    AgentInput, AttemptFault, Command, Effect, Failure, Refusal, Run, Status, ToolCall, ToolFault,
-    Trace, Workflow, plan,
+    AgentInput, AttemptFault, Command, Effect, Failure, Refusal, Run, RunId, Status, ToolCall,
+    ToolFault, Trace, Workflow, plan,
 };
 use crate::ports::{DeltaSink, Fault, trace};
 
@@ -71,7 +71,7 @@ impl Engine {
         stop(&hot.run, hot.work.drain());
     }
 
-    fn spawn_work(&self, cell: &Arc<Cell>, run: &Run, effect: Effect) -> tokio::task::AbortHandle {
+    fn spawn_work(&self, cell: &Arc<Cell>, run: &Run, effect: Effect) -> AbortHandle {
         let (engine, cell) = (self.clone(), Arc::clone(cell));
         let workflow = Arc::clone(&run.workflow);
         let stop = self.inner.stop.clone();
@@ -167,7 +167,17 @@ impl Engine {
             Ok(_) | Err(EngineError::Refused(Refusal::Stale)) => {}
             Err(error) => {
                 tracing::error!(run.id = %cell.id, %error, "outcome could not be recorded");
+                self.strand(&cell.id, error);
             }
+        }
+    }
+
+    /// A run whose outcome was not taken moves no more by itself; where another try may help, it is
+    /// taken up again from its journal after a while.
+    fn strand(&self, run: &RunId, error: EngineError) {
+        let may_help = matches!(error, EngineError::Fault(Fault::Retriable(_)));
+        if may_help && self.drives(run) && self.set_aside(run, error).is_ok() {
+            self.wake_at(self.inner.clock.now());
         }
     }
 }
@@ -209,7 +219,7 @@ fn panicked(error: &tokio::task::JoinError) -> AttemptFault {
 
 /// Stops the inner task when the outer one is stopped.
 #[derive(Debug)]
-struct AbortOnDrop(tokio::task::AbortHandle);
+struct AbortOnDrop(AbortHandle);
 
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {

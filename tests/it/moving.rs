@@ -46,3 +46,26 @@ async fn an_attempt_that_nobody_waits_for_is_stopped_while_its_run_goes_on() {
     let watch = engine.watch(begun.run.as_str(), 0, Until::Over, &someone()).await.unwrap();
     assert_eq!(all(watch).await.last().map(|last| name(&last.event)), Some("completed"));
 }
+
+#[tokio::test]
+async fn damaged_runs_that_are_due_stop_no_other_deadline() {
+    let ground = Ground::new(Actors::default().says("draft", "Dear team"));
+    // Their definition is nowhere: none of them can be loaded.
+    for number in 1_000..1_100 {
+        let lost = kit::workflow(Some(1_000));
+        Play::park(&*ground.journal, number, &format!("s{number}"), 10, &lost).await;
+    }
+    let patience = Patience { deadline_ms: Some(60_000), ..Patience::default() };
+    let engine = ground.boot(&[approval(patience)]).await;
+    let request = StartRequest {
+        workflow: "approval".into(),
+        input: json!("Tell the team."),
+        ..StartRequest::default()
+    };
+    let mut begun = engine.start(request, &someone()).await.unwrap();
+    while name(&begun.watch.next().await.unwrap().unwrap().event) != "parked" {}
+    let watch = engine.watch(begun.run.as_str(), 0, Until::Over, &someone()).await.unwrap();
+    ground.clock.advance(60_000);
+    let told = tokio::time::timeout(PATIENCE, all(watch)).await.unwrap();
+    assert_eq!(told.last().map(|last| name(&last.event)), Some("failed"), "its deadline came");
+}
