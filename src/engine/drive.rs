@@ -330,6 +330,9 @@ fn refused(error: AppendError) -> EngineError {
         AppendError::Moved { .. } | AppendError::Superseded => {
             Fault::Retriable("another server has moved this run on; try again".into()).into()
         }
+        AppendError::SessionMoved => {
+            Fault::Retriable("the session was changed meanwhile; try again".into()).into()
+        }
         AppendError::SessionTaken => Refusal::UnknownSession("session_id".into()).into(),
         AppendError::KeyTaken(_) => Refusal::KeyReused("idempotency_key".into()).into(),
         AppendError::Fault(fault) => fault.into(),

@@ -33,6 +33,7 @@ mod contract;
 mod contract_outbox;
 mod contract_prune;
 mod contract_questions;
+mod contract_sessions;
 mod conversation;
 mod damage;
 mod drain;
