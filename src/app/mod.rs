@@ -184,6 +184,11 @@ impl AppError {
     }
 }
 
+/// So many of something, as one says it: `1 run`, `2 runs`.
+pub fn counted(number: u64, one: &str) -> String {
+    if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
+}
+
 fn count(problems: usize) -> String {
     if problems == 1 { "one problem".into() } else { format!("{problems} problems") }
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::agents::Registry;
 use crate::app::clock::SystemClock;
 use crate::app::keys::Keys;
-use crate::app::{AppError, Config};
+use crate::app::{AppError, Config, counted};
 use crate::definition::{self, Loaded};
 use crate::kernel::Millis;
 use crate::ports::{Agents as _, Clock as _, Journal, StoreReport};
@@ -273,11 +273,11 @@ fn keys_finding(config: &Config) -> Finding {
 
 fn store_finding(report: &StoreReport) -> Finding {
     let mut detail = format!(
-        "{} runs in {} sessions, {} events, {} open requests, {} KB on disk, format {}",
-        report.runs,
-        report.sessions,
-        report.events,
-        report.open_questions,
+        "{} in {}, {}, {}, {} KB on disk, format {}",
+        counted(report.runs, "run"),
+        counted(report.sessions, "session"),
+        counted(report.events, "event"),
+        counted(report.open_questions, "open request"),
         report.bytes / 1000,
         report.format
     );

@@ -1,11 +1,12 @@
 //! `holdpoint export`: the whole store as one file that any version can read.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
+use crate::app::counted;
 use crate::app::offline::{self, Transferred};
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
@@ -94,7 +95,7 @@ pub(super) fn progress(ctx: &Ctx) -> impl Fn(u64) + Send + Sync {
     let term = ctx.term;
     move |runs| {
         if runs > 0 && runs.is_multiple_of(PROGRESS_RUNS) {
-            term.note(&term.paint_error.dim(&format!("{runs} runs")));
+            term.note(&term.paint_error.dim(&counted(runs, "run")));
         }
     }
 }
@@ -110,7 +111,8 @@ pub(super) fn tell(
     let text = if ctx.json {
         json!({"definitions": definitions, "runs": runs, "events": events}).to_string()
     } else {
-        format!("{verb} {definitions} definitions, {runs} runs, {events} events")
+        let definitions = counted(definitions, "definition");
+        format!("{verb} {definitions}, {}, {}", counted(runs, "run"), counted(events, "event"))
     };
     if to_stderr {
         ctx.term.note(&text);

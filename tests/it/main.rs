@@ -75,3 +75,4 @@ mod tools_mcp;
 mod transfer;
 mod twins;
 mod walkthroughs;
+mod words;

@@ -8,10 +8,10 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::app::{Client, Hands};
+use crate::app::{Client, Hands, counted};
 use crate::cli::chat::draw::draw;
 use crate::cli::chat::model::{Model, Wish};
-use crate::cli::exit::{Exit, Trouble};
+use crate::cli::exit::{Exit, Trouble, in_our_words};
 use crate::cli::json;
 use crate::cli::{Ctx, quoted};
 use crate::wire::v1::{
@@ -84,7 +84,7 @@ impl Drive {
                 Some(Wish::Leave) => break Ok(()),
                 Some(wish) => {
                     if let Err(status) = self.grant(wish).await {
-                        self.model.trouble(status.message());
+                        self.model.trouble(&in_our_words(status.message()));
                     }
                 }
             }
@@ -117,7 +117,7 @@ impl Drive {
             self.take_up(&session).await
         };
         if let Err(status) = begun {
-            self.model.trouble(status.message());
+            self.model.trouble(&in_our_words(status.message()));
         }
     }
 
@@ -275,11 +275,12 @@ impl Drive {
         }
         let request = GetRunRequest { run_id: self.model.run.clone(), omit_conversation: true };
         let run = self.client.get_run(request).await?.into_inner().run.unwrap_or_default();
-        let waiting = run.workflow_waiting.unwrap_or_default().requests.len();
+        let waiting = run.workflow_waiting.unwrap_or_default().requests.len() as u64;
+        let waiting = counted(waiting, "open request");
         let status = json::status(run.status).to_lowercase();
         self.model.is_hidden = !self.model.pending.is_empty();
         self.model.note(format!(
-            "{} is {status} after {} steps, with {waiting} open requests; session {}",
+            "{} is {status} after {} steps, with {waiting}; session {}",
             run.run_id, run.steps, run.session_id
         ));
         Ok(())
