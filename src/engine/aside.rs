@@ -101,7 +101,7 @@ mod tests {
             let (held, ripe, next) = aside.look(now);
             assert!(held.contains(&run) && ripe.is_empty());
             now = next.unwrap();
-            assert_eq!(aside.look(now).1, [run.clone()]);
+            assert_eq!(aside.look(now).1, std::slice::from_ref(&run));
         }
         assert_eq!(told, 2);
         assert!(tries > 100, "it is tried all the same: {tries}");
