@@ -18,17 +18,12 @@ pub(super) async fn entry(
     data: &Path,
     registry: &Registry,
     loaded: &Loaded,
-) -> Result<Entry, Problem> {
+) -> Result<Entry, Box<Problem>> {
     let workflow = &loaded.workflow;
-    let is_told =
-        |tool: &crate::kernel::workflow::Tool| tool.provider != "mcp" || tool.parameters.is_some();
-    if workflow.tools.values().all(is_told) {
-        if let Some(problem) = unbound(loaded, workflow) {
-            return Err(problem);
-        }
-        return Ok(Entry { workflow: Arc::clone(workflow), digest: loaded.digest.clone() });
+    if is_told(workflow) {
+        return as_written(loaded);
     }
-    let kept = data.join(FOLDER).join(format!("{}.json", loaded.digest));
+    let kept = kept(data, loaded);
     let found = match registry.discover(workflow).await {
         Ok(found) => {
             keep(&kept, &found);
@@ -44,11 +39,43 @@ pub(super) async fn entry(
                 );
                 found
             }
-            None => return Err(loaded.problem(&field, "mcp.unreachable", remedy)),
+            None => return Err(Box::new(loaded.problem(&field, "mcp.unreachable", remedy))),
         },
     };
+    discovered(loaded, found)
+}
+
+/// The same for whoever only looks: no server is asked. What was never discovered is shown as it is
+/// written.
+pub(super) fn known(data: &Path, loaded: &Loaded) -> Result<Entry, Box<Problem>> {
+    if is_told(&loaded.workflow) {
+        return as_written(loaded);
+    }
+    match read(&kept(data, loaded)) {
+        Some(found) => discovered(loaded, found),
+        None => Ok(Entry { workflow: Arc::clone(&loaded.workflow), digest: loaded.digest.clone() }),
+    }
+}
+
+/// Whether the file itself says what its tools take.
+fn is_told(workflow: &Workflow) -> bool {
+    workflow.tools.values().all(|tool| tool.provider != "mcp" || tool.parameters.is_some())
+}
+
+fn kept(data: &Path, loaded: &Loaded) -> PathBuf {
+    data.join(FOLDER).join(format!("{}.json", loaded.digest))
+}
+
+fn as_written(loaded: &Loaded) -> Result<Entry, Box<Problem>> {
+    match unbound(loaded, &loaded.workflow) {
+        Some(problem) => Err(Box::new(problem)),
+        None => Ok(Entry { workflow: Arc::clone(&loaded.workflow), digest: loaded.digest.clone() }),
+    }
+}
+
+fn discovered(loaded: &Loaded, found: Workflow) -> Result<Entry, Box<Problem>> {
     if let Some(problem) = unbound(loaded, &found) {
-        return Err(problem);
+        return Err(Box::new(problem));
     }
     let digest = digest::of(&serde_json::to_value(&found).unwrap_or_default());
     Ok(Entry { workflow: Arc::new(found), digest })

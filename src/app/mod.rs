@@ -22,10 +22,11 @@ mod world;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+pub use crate::engine::Reach;
 pub use client::Client;
 pub use clock::SystemClock;
 pub use config::Config;
-pub use run::{Connection, connect, serve};
+pub use run::{Connection, Hands, connect, serve};
 
 /// Why the app cannot do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -59,8 +60,8 @@ pub enum AppError {
     /// No workflow of that name.
     #[error("there is no workflow `{0}`")]
     UnknownWorkflow(String),
-    /// There is no data directory.
-    #[error("there is no data directory `{}`", .0.display())]
+    /// There is no data.
+    #[error("there is no data in `{}`", .0.display())]
     NoData(PathBuf),
     /// A store could not be moved.
     #[error(transparent)]
@@ -119,6 +120,14 @@ pub enum AppError {
         /// What is wrong with it.
         why: String,
     },
+    /// A run cannot be taken up.
+    #[error("`{run}` cannot be taken up")]
+    Stuck {
+        /// The run.
+        run: String,
+        /// Why.
+        source: crate::engine::EngineError,
+    },
     /// Our own bug.
     #[error("an internal error: {0}")]
     Internal(String),
@@ -157,6 +166,7 @@ impl AppError {
             Self::Workflows(_) => {
                 Some("`holdpoint check` shows the same, but for keys that are not set".into())
             }
+            Self::Stuck { .. } => Some("`holdpoint doctor` looks at the whole store".into()),
             Self::Keys(_)
             | Self::NotWired(_)
             | Self::Store(_)
@@ -173,6 +183,11 @@ impl AppError {
     pub fn is_unreachable(&self) -> bool {
         matches!(self, Self::Unreachable { .. })
     }
+}
+
+/// So many of something, as one says it: `1 run`, `2 runs`.
+pub fn counted(number: u64, one: &str) -> String {
+    if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
 }
 
 fn count(problems: usize) -> String {

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::agents::Registry;
 use crate::app::clock::SystemClock;
 use crate::app::keys::Keys;
-use crate::app::{AppError, Config};
+use crate::app::{AppError, Config, counted};
 use crate::definition::{self, Loaded};
 use crate::kernel::Millis;
 use crate::ports::{Agents as _, Clock as _, Journal, StoreReport};
@@ -221,11 +221,11 @@ pub async fn prune(config: &Config, older_than_ms: u64) -> Result<u64, AppError>
 /// Looks at everything: settings, workflows, keys, store.
 pub async fn doctor(config: &Config) -> Result<Vec<Finding>, AppError> {
     let mut findings = vec![workflows_finding(config), keys_finding(config)];
-    if !config.data.exists() {
+    if !store::is_there(&config.data) {
         findings.push(Finding {
             subject: "store".into(),
             is_ok: true,
-            detail: format!("`{}` is not there yet; the first run makes it", config.data.display()),
+            detail: format!("none yet in `{}`; the first run makes one", config.data.display()),
         });
         return Ok(findings);
     }
@@ -273,11 +273,11 @@ fn keys_finding(config: &Config) -> Finding {
 
 fn store_finding(report: &StoreReport) -> Finding {
     let mut detail = format!(
-        "{} runs in {} sessions, {} events, {} open requests, {} KB on disk, format {}",
-        report.runs,
-        report.sessions,
-        report.events,
-        report.open_questions,
+        "{} in {}, {}, {}, {} KB on disk, format {}",
+        counted(report.runs, "run"),
+        counted(report.sessions, "session"),
+        counted(report.events, "event"),
+        counted(report.open_questions, "open request"),
         report.bytes / 1000,
         report.format
     );
@@ -288,9 +288,14 @@ fn store_finding(report: &StoreReport) -> Finding {
     Finding { subject: "store".into(), is_ok: report.damage.is_empty(), detail }
 }
 
+/// Whether there is anything in the data directory yet.
+pub fn has_data(config: &Config) -> bool {
+    store::is_there(&config.data)
+}
+
 /// The store of a data directory that must be there: looking at one must not make one.
 async fn existing(config: &Config) -> Result<Arc<dyn Journal>, AppError> {
-    if !config.data.exists() {
+    if !store::is_there(&config.data) {
         return Err(AppError::NoData(config.data.clone()));
     }
     Ok(store::open(&StoreConfig::new(&config.data)).await?.journal())

@@ -20,6 +20,8 @@ use crate::app::server::{self, Connections};
 use crate::app::world::{World, render};
 use crate::app::{AppError, Config, SystemClock};
 use crate::definition;
+use crate::engine::{Engine, Reach};
+use crate::kernel::Principal;
 use crate::ports::Clock as _;
 use crate::store;
 
@@ -39,7 +41,7 @@ pub async fn serve(
         return Err(AppError::NoKeys { listen: config.listen });
     }
     let render = render();
-    let mut world = World::open(&config).await?;
+    let mut world = World::open(&config, Reach::Everything).await?;
     let doorkeeper: Arc<dyn Doorkeeper> = match keys {
         Some(keys) => Arc::new(
             Keyed::open(keys, &config.data)
@@ -118,10 +120,17 @@ pub struct Connection {
     pub client: Client,
     /// Whether the orchestrator is in this process.
     pub embedded: bool,
+    /// Where it looks: a server's address, or a data directory.
+    pub place: String,
     world: Option<World>,
 }
 
 impl Connection {
+    /// What takes runs up on this side of the connection.
+    pub fn hands(&self) -> Hands {
+        Hands(self.world.as_ref().map(|world| world.engine.clone()))
+    }
+
     /// Lets go of the orchestrator; one in this process finishes what is under way first.
     pub async fn close(self) {
         drop(self.client);
@@ -131,19 +140,33 @@ impl Connection {
     }
 }
 
-/// Connects to the server that was named; else opens the data directory in this process; else,
-/// where a running server holds the directory, talks to that.
-pub async fn connect(config: &Config) -> Result<Connection, AppError> {
+/// Takes runs up in this process, where the orchestrator is in it; a server takes up its own.
+#[derive(Debug, Clone)]
+pub struct Hands(Option<Engine>);
+
+impl Hands {
+    /// Takes a run up: what was lost under way is recovered, and its clock is looked at.
+    pub async fn take_up(&self, run: &str) -> Result<(), AppError> {
+        let Some(engine) = &self.0 else { return Ok(()) };
+        let taken_up = engine.take_up(run, &Principal::local("cli")).await;
+        taken_up.map_err(|source| AppError::Stuck { run: run.to_owned(), source })
+    }
+}
+
+/// Connects to the server that was named; else opens the data directory in this process, to drive no
+/// more than `reach` says; else, where a running server holds the directory, talks to that.
+pub async fn connect(config: &Config, reach: Reach) -> Result<Connection, AppError> {
     let bearer = client::Bearer::new(config.api_key.as_deref())?;
     if let Some(server) = &config.server {
         let client = client::dial(server, bearer).await?;
-        return Ok(Connection { client, embedded: false, world: None });
+        return Ok(Connection { client, embedded: false, place: server.clone(), world: None });
     }
-    let world = match World::open(config).await {
+    let world = match World::open(config, reach).await {
         Ok(world) => world,
         Err(AppError::Store(store::OpenError::Held { server: Some(address), .. })) => {
-            let client = client::dial(&format!("http://{address}"), bearer).await?;
-            return Ok(Connection { client, embedded: false, world: None });
+            let place = format!("http://{address}");
+            let client = client::dial(&place, bearer).await?;
+            return Ok(Connection { client, embedded: false, place, world: None });
         }
         Err(error) => return Err(error),
     };
@@ -161,5 +184,6 @@ pub async fn connect(config: &Config) -> Result<Connection, AppError> {
         Endpoint::from_static("http://embedded").connect_with_connector(connector).await.map_err(
             |source| AppError::Unreachable { server: "embedded".into(), source: Box::new(source) },
         )?;
-    Ok(Connection { client: client::over(channel, bearer), embedded: true, world: Some(world) })
+    let (client, place) = (client::over(channel, bearer), config.data.display().to_string());
+    Ok(Connection { client, embedded: true, place, world: Some(world) })
 }

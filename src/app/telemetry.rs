@@ -9,9 +9,11 @@ use crate::app::config::{Config, LogFormat};
 
 /// Begins to log. A second call in one process changes nothing.
 pub fn begin(config: &Config) -> Result<(), AppError> {
-    let filter = EnvFilter::try_new(&config.log).map_err(|error| AppError::LogFilter {
-        filter: config.log.clone(),
-        why: error.to_string(),
+    // What the MCP library tells of every peer is a structure of its own, in full; we tell name and
+    // version ourselves. Whoever names the library gets what it says.
+    let quiet = if config.log.contains("rmcp") { "" } else { ",rmcp=warn" };
+    let filter = EnvFilter::try_new(format!("{}{quiet}", config.log)).map_err(|error| {
+        AppError::LogFilter { filter: config.log.clone(), why: error.to_string() }
     })?;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)

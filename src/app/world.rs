@@ -1,4 +1,5 @@
-//! World: configuration → store → engine. What `serve` and the embedded commands share.
+//! World: configuration → store → engine. What `serve` and the embedded commands share; how much of it
+//! moves is said by a `Reach`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -15,7 +16,7 @@ use crate::app::keys::Keys;
 use crate::app::otlp::{self, Traces};
 use crate::app::{AppError, Config, discovery, people};
 use crate::definition;
-use crate::engine::{Engine, Library};
+use crate::engine::{Engine, Library, Reach};
 use crate::ports::trace::Tracer;
 use crate::ports::{Agents, Clock, Journal, Tools};
 use crate::store::{self, Store, StoreConfig};
@@ -32,38 +33,50 @@ pub(super) struct World {
 }
 
 impl World {
-    /// Opens the data directory, loads the workflows, and sets the engine going.
-    pub(super) async fn open(config: &Config) -> Result<Self, AppError> {
+    /// Opens the data directory, loads the workflows, and sets as much of the engine going as `reach`
+    /// says: where one only looks, nothing (E8).
+    pub(super) async fn open(config: &Config, reach: Reach) -> Result<Self, AppError> {
         let traces = otlp::from_environment()?.map(Arc::new);
-        let store = store::open(&StoreConfig::new(&config.data)).await?;
+        // Whoever looks makes no directory: where there is none there is nothing to see.
+        let store = if reach == Reach::Nothing && !store::is_there(&config.data) {
+            store::memory()
+        } else {
+            store::open(&StoreConfig::new(&config.data)).await?
+        };
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let registry = Registry::new(Arc::clone(&clock));
         let registry = match &config.record_inputs {
-            None => registry,
-            Some(path) => registry
+            Some(path) if reach != Reach::Nothing => registry
                 .recording(path)
                 .map_err(|source| AppError::Record { path: path.clone(), source })?,
+            Some(_) | None => registry,
         };
         let registry = Arc::new(registry);
         let journal = store.journal();
-        let (library, sources) = library(config, &*journal, &registry).await?;
+        let (library, sources) = library(config, &*journal, &registry, reach).await?;
         let agents: Arc<dyn Agents> = Arc::clone(&registry) as Arc<dyn Agents>;
         let tools: Arc<dyn Tools> = registry;
         let courier = Arc::new(Post::new(config));
         let engine = Engine::with_courier(journal, clock, (agents, tools), library, courier);
         let keys = Keys::for_server(config)?.filter(|keys| !keys.list().is_empty());
         engine.operate(people::operator(config, keys.as_ref()));
+        engine.keep_to(reach);
         if let Some(traces) = &traces {
             engine.trace_with(Arc::clone(traces) as Arc<dyn Tracer>);
         }
-        let (recovering, timing, carrying) = (engine.clone(), engine.clone(), engine.clone());
-        tokio::spawn(async move {
-            if let Err(error) = recovering.recover().await {
-                tracing::error!(%error, "runs could not be taken up again");
+        match reach {
+            Reach::Everything => {
+                let recovering = engine.clone();
+                tokio::spawn(async move {
+                    if let Err(error) = recovering.recover().await {
+                        tracing::error!(%error, "runs could not be taken up again");
+                    }
+                });
+                go(&engine);
             }
-        });
-        tokio::spawn(async move { timing.run_timers().await });
-        tokio::spawn(async move { carrying.run_outbox().await });
+            Reach::Own => go(&engine),
+            Reach::Nothing => {}
+        }
         Ok(Self { engine, store, sources, traces })
     }
 
@@ -76,12 +89,20 @@ impl World {
     }
 }
 
+/// Sets the clock and the post of an engine going.
+fn go(engine: &Engine) {
+    let (timing, carrying) = (engine.clone(), engine.clone());
+    tokio::spawn(async move { timing.run_timers().await });
+    tokio::spawn(async move { carrying.run_outbox().await });
+}
+
 /// The shipped workflows and those of the folder; a file of one's own goes before a shipped one
 /// of the same name. A wrong file stops the start: nobody wants to find out later.
 async fn library(
     config: &Config,
     journal: &dyn Journal,
     registry: &Registry,
+    reach: Reach,
 ) -> Result<(Library, BTreeMap<String, String>), AppError> {
     // The folder that is looked for unasked need not be there; one that was named must be.
     let is_absent = !config.workflows.exists() && config.origin("workflows") == Origin::Default;
@@ -97,9 +118,16 @@ async fn library(
             let problem = loaded.problem(&field, "provider.invalid", remedy);
             return Err(AppError::Workflows(vec![problem]));
         }
-        let entry = discovery::entry(&config.data, registry, &loaded).await;
-        let entry = entry.map_err(|problem| AppError::Workflows(vec![problem]))?;
-        library.add(journal, entry).await?;
+        let wrong = |problem: Box<definition::Problem>| AppError::Workflows(vec![*problem]);
+        match reach {
+            Reach::Everything | Reach::Own => {
+                let entry = discovery::entry(&config.data, registry, &loaded).await;
+                library.add(journal, entry.map_err(wrong)?).await?;
+            }
+            Reach::Nothing => {
+                library.show(discovery::known(&config.data, &loaded).map_err(wrong)?);
+            }
+        }
         sources.insert(loaded.workflow.name.clone(), loaded.source);
     }
     Ok((library, sources))

@@ -36,7 +36,7 @@ pub(super) struct Args {
 
 /// Shows the trail.
 pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
-    let mut connection = ctx.connect().await?;
+    let mut connection = ctx.look().await?;
     let ended = show(args, ctx, &mut connection.client).await;
     connection.close().await;
     ended.map(|()| Exit::Done)

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
+use crate::app::counted;
 use crate::app::offline::{self, Checked};
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
@@ -30,7 +31,10 @@ pub(super) fn perform(args: &Args, ctx: &Ctx) -> Result<Exit, Trouble> {
         ctx.term.line(&json!({"files": files}).to_string())?;
     } else {
         tell(&checked, ctx)?;
-        ctx.term.note(&format!("{} files checked, {wrong} with problems", checked.len()));
+        ctx.term.note(&format!(
+            "{} checked, {wrong} with problems",
+            counted(checked.len() as u64, "file")
+        ));
     }
     Ok(if wrong == 0 { Exit::Done } else { Exit::Failed })
 }

@@ -26,7 +26,7 @@ pub(super) struct Args {
 
 /// Lists or shows.
 pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
-    let mut connection = ctx.connect().await?;
+    let mut connection = ctx.look().await?;
     let ended = look(args, ctx, &mut connection.client).await;
     connection.close().await;
     ended.map(|()| Exit::Done)

@@ -167,9 +167,39 @@ impl From<Status> for Trouble {
             "" => format!("the server answered {:?} without a word", status.code()),
             message => message.to_owned(),
         };
-        let hint = hint_for(status.code(), code.as_deref()).map(str::to_owned);
+        let message = in_our_words(&message);
+        // A message that names the command already needs no hint that names it again.
+        let is_said = |hint: &&str| hint.split('`').nth(1).is_some_and(|it| message.contains(it));
+        let hint = hint_for(status.code(), code.as_deref()).filter(|hint| !is_said(hint));
+        let hint = hint.map(str::to_owned);
         Self { exit, message, hint, code, is_silent: false }
     }
+}
+
+/// The server's calls, and what whoever typed a command types instead.
+const COMMANDS: [(&str, &str); 7] = [
+    ("ListWorkflows", "`holdpoint workflows`"),
+    ("ListSessions", "`holdpoint sessions`"),
+    ("ListRuns", "`holdpoint runs`"),
+    ("ListRequests", "`holdpoint inbox`"),
+    ("ListCheckpoints", "`holdpoint checkpoint RUN`"),
+    ("SendResponses", "`holdpoint respond`"),
+    ("GetRun", "`holdpoint runs RUN`"),
+];
+
+/// A refusal in the words of the command line. What stands in backticks is the caller's own, and stays.
+pub(super) fn in_our_words(message: &str) -> String {
+    let mut words = Vec::new();
+    for (index, part) in message.split('`').enumerate() {
+        let mut part = part.to_owned();
+        if index % 2 == 0 {
+            for (call, command) in COMMANDS {
+                part = part.replace(call, command);
+            }
+        }
+        words.push(part);
+    }
+    words.join("`")
 }
 
 fn hint_for(code: Code, reason: Option<&str>) -> Option<&'static str> {
@@ -282,6 +312,17 @@ mod tests {
         assert_eq!(trouble.code.as_deref(), Some("workflow.unknown"));
         assert_eq!(trouble.to_json()["error"]["exit_code"], 5);
         assert!(trouble.hint.unwrap().contains("holdpoint workflows"));
+    }
+
+    #[test]
+    fn calls_become_commands_and_what_is_quoted_stays() {
+        let told = "there is no workflow `ListRuns`; ListWorkflows names the ones there are";
+        let ours =
+            "there is no workflow `ListRuns`; `holdpoint workflows` names the ones there are";
+        assert_eq!(in_our_words(told), ours);
+        let details = ErrorDetails::with_error_info("workflow.unknown", "holdpoint", []);
+        let trouble = Trouble::from(Status::with_error_details(Code::NotFound, told, details));
+        assert_eq!((trouble.message.as_str(), trouble.hint), (ours, None), "said once");
     }
 
     #[test]

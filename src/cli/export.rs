@@ -1,9 +1,12 @@
 //! `holdpoint export`: the whole store as one file that any version can read.
 
-use std::{fs, io::Write, path::PathBuf};
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
+use crate::app::counted;
 use crate::app::offline::{self, Transferred};
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
@@ -27,18 +30,64 @@ pub(super) struct Args {
 /// Exports.
 pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     let to_stdout = args.file.as_os_str() == "-";
-    let to: Box<dyn Write + Send> = if to_stdout {
-        Box::new(std::io::stdout())
+    let done = if to_stdout {
+        offline::export(&ctx.config, Box::new(io::stdout()), &progress(ctx)).await?
     } else {
-        let created = fs::OpenOptions::new().write(true).create_new(true).open(&args.file);
-        Box::new(created.map_err(|error| {
+        let cannot = |error: io::Error| {
             let text = format!("cannot create `{}`: {error}", args.file.display());
             Trouble::new(Exit::Failed, text).hint("name a file that does not exist yet")
-        })?)
+        };
+        let (beside, to) = Beside::create(&args.file).map_err(cannot)?;
+        let done = offline::export(&ctx.config, Box::new(to), &progress(ctx)).await?;
+        beside.finish(&args.file).map_err(cannot)?;
+        done
     };
-    let done = offline::export(&ctx.config, to, &progress(ctx)).await?;
     tell(ctx, "exported", done, to_stdout)?;
     Ok(Exit::Done)
+}
+
+/// A file on its way: written beside the one that was asked for, and gone unless it is finished. So an
+/// export is there whole or not at all.
+#[derive(Debug)]
+struct Beside {
+    path: PathBuf,
+    file: File,
+    is_finished: bool,
+}
+
+impl Beside {
+    fn create(target: &Path) -> io::Result<(Self, File)> {
+        if target.try_exists()? {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let name = target.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
+        // Two at once do not write into one another's.
+        let name = format!("{}.{}.part", name.to_string_lossy(), std::process::id());
+        let path = target.with_file_name(name);
+        let file = fs::OpenOptions::new().write(true).create(true).truncate(true).open(&path)?;
+        let to = file.try_clone()?;
+        Ok((Self { path, file, is_finished: false }, to))
+    }
+
+    /// Everything is written: it gets its name once it is on disk.
+    fn finish(mut self, target: &Path) -> io::Result<()> {
+        self.file.sync_all()?;
+        if target.try_exists()? {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        fs::rename(&self.path, target)?;
+        self.is_finished = true;
+        Ok(())
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            // Nothing is told here: whoever asked hears why there is no export.
+            drop(fs::remove_file(&self.path));
+        }
+    }
 }
 
 /// Tells how far it is.
@@ -46,7 +95,7 @@ pub(super) fn progress(ctx: &Ctx) -> impl Fn(u64) + Send + Sync {
     let term = ctx.term;
     move |runs| {
         if runs > 0 && runs.is_multiple_of(PROGRESS_RUNS) {
-            term.note(&term.paint_error.dim(&format!("{runs} runs")));
+            term.note(&term.paint_error.dim(&counted(runs, "run")));
         }
     }
 }
@@ -62,7 +111,8 @@ pub(super) fn tell(
     let text = if ctx.json {
         json!({"definitions": definitions, "runs": runs, "events": events}).to_string()
     } else {
-        format!("{verb} {definitions} definitions, {runs} runs, {events} events")
+        let definitions = counted(definitions, "definition");
+        format!("{verb} {definitions}, {}, {}", counted(runs, "run"), counted(events, "event"))
     };
     if to_stderr {
         ctx.term.note(&text);

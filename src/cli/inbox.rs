@@ -2,7 +2,7 @@
 
 use serde_json::json as literal;
 
-use crate::app::{Client, SystemClock};
+use crate::app::{Connection, SystemClock};
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::json;
@@ -66,17 +66,17 @@ fn moment(ms: u64) -> prost_types::Timestamp {
 
 /// Shows the inbox.
 pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
-    let mut connection = ctx.connect().await?;
+    let mut connection = ctx.look().await?;
     let ended = if args.watch {
-        watch(args, ctx, &mut connection.client).await
+        watch(args, ctx, &mut connection).await
     } else {
-        list(args, ctx, &mut connection.client).await
+        list(args, ctx, &mut connection).await
     };
     connection.close().await;
     ended.map(|()| Exit::Done)
 }
 
-async fn list(args: Args, ctx: &Ctx, client: &mut Client) -> Result<(), Trouble> {
+async fn list(args: Args, ctx: &Ctx, connection: &mut Connection) -> Result<(), Trouble> {
     let mut requests: Vec<Request> = Vec::new();
     let mut page_token = String::new();
     loop {
@@ -90,7 +90,7 @@ async fn list(args: Args, ctx: &Ctx, client: &mut Client) -> Result<(), Trouble>
             deadline_before: args.due.map(|ms| moment(now_ms().saturating_add(ms))),
             asked_before: args.waiting.map(|ms| moment(now_ms().saturating_sub(ms))),
         };
-        let page = client.list_requests(request).await?.into_inner();
+        let page = connection.client.list_requests(request).await?.into_inner();
         requests.extend(page.requests);
         page_token = page.next_page_token;
         if page_token.is_empty() || requests.len() >= args.limit {
@@ -105,7 +105,7 @@ async fn list(args: Args, ctx: &Ctx, client: &mut Client) -> Result<(), Trouble>
             .line(&literal!({"requests": all, "more": !page_token.is_empty()}).to_string());
     }
     if requests.is_empty() {
-        return ctx.term.line("nothing waits");
+        return ctx.term.line(&format!("nothing waits in {}", line(&connection.place, 400)));
     }
     let mut rows =
         vec![["REQUEST", "KIND", "WORKFLOW", "UNTIL", "QUESTION"].map(str::to_owned).to_vec()];
@@ -117,14 +117,14 @@ async fn list(args: Args, ctx: &Ctx, client: &mut Client) -> Result<(), Trouble>
     Ok(())
 }
 
-async fn watch(args: Args, ctx: &Ctx, client: &mut Client) -> Result<(), Trouble> {
+async fn watch(args: Args, ctx: &Ctx, connection: &mut Connection) -> Result<(), Trouble> {
     let request = WatchRequestsRequest {
         session_id: args.session.unwrap_or_default(),
         workflow_id: args.workflow.unwrap_or_default(),
         principal: args.to.unwrap_or_default(),
         ..WatchRequestsRequest::default()
     };
-    let mut stream = client.watch_requests(request).await?.into_inner();
+    let mut stream = connection.client.watch_requests(request).await?.into_inner();
     while let Some(next) = stream.message().await? {
         let Some(change) = next.change else { continue };
         let text = match &change {
@@ -140,9 +140,15 @@ async fn watch(args: Args, ctx: &Ctx, client: &mut Client) -> Result<(), Trouble
                 let text = format!("{} {} {}", closed.request_id, closed.how, closed.principal);
                 ctx.term.paint.dim(&line(&text, 160))
             }
+            Change::CaughtUp(_) if connection.embedded => {
+                ctx.term.paint.dim("that is all: nothing changes while no server works here")
+            }
             Change::CaughtUp(_) => ctx.term.paint.dim("that is all for now; what changes follows"),
         };
         ctx.term.line(&text)?;
+        if connection.embedded && matches!(change, Change::CaughtUp(_)) {
+            break;
+        }
     }
     Ok(())
 }

@@ -48,11 +48,11 @@ use std::{env, ffi::OsString, process::ExitCode};
 use clap::Parser as _;
 
 use crate::app::config::Origin;
-use crate::app::{self, Config, Connection};
+use crate::app::{self, Config, Connection, Reach};
 
 use args::Cli;
 use exit::{Exit, Trouble};
-use term::Term;
+use term::{Term, line};
 
 /// What every command is given.
 #[derive(Debug)]
@@ -63,12 +63,27 @@ struct Ctx {
 }
 
 impl Ctx {
+    /// The orchestrator, to work on a run: without a server, on that run alone.
     async fn connect(&self) -> Result<Connection, Trouble> {
+        self.reach(Reach::Own).await
+    }
+
+    /// The orchestrator, to look: without a server nothing moves (E8).
+    async fn look(&self) -> Result<Connection, Trouble> {
+        let connection = self.reach(Reach::Nothing).await?;
+        if connection.embedded && !self.json && !app::offline::has_data(&self.config) {
+            let place = line(&connection.place, 400);
+            self.term.note(&format!("there is no data in `{place}` yet; the first run makes it"));
+        }
+        Ok(connection)
+    }
+
+    async fn reach(&self, reach: Reach) -> Result<Connection, Trouble> {
         // In a conversation log lines are noise, unless somebody asked for them.
         if self.config.origin("log") != Origin::Default {
             app::telemetry::begin(&self.config)?;
         }
-        Ok(app::connect(&self.config).await?)
+        Ok(app::connect(&self.config, reach).await?)
     }
 
     /// The flags that a command printed for the reader must repeat to reach the same place.

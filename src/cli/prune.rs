@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use crate::app::counted;
 use crate::app::offline;
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
@@ -26,7 +27,8 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     let text = if ctx.json {
         json!({"pruned": pruned}).to_string()
     } else {
-        format!("{pruned} runs are forgotten")
+        let verb = if pruned == 1 { "is" } else { "are" };
+        format!("{} {verb} forgotten", counted(pruned, "run"))
     };
     ctx.term.line(&text)?;
     Ok(Exit::Done)

@@ -1,6 +1,6 @@
 //! `holdpoint resume`: takes a run up again where it stands.
 
-use crate::app::Client;
+use crate::app::{Client, Connection};
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::follow::{Follow, Telling};
@@ -30,13 +30,18 @@ pub(super) struct Args {
 /// Takes the run up.
 pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     let mut connection = ctx.connect().await?;
-    let ended = take_up(args, ctx, &mut connection.client).await;
+    let ended = take_up(args, ctx, &mut connection).await;
     connection.close().await;
     ended
 }
 
-async fn take_up(args: Args, ctx: &Ctx, client: &mut Client) -> Result<Exit, Trouble> {
-    let run = find(args.id.as_deref(), client).await?;
+async fn take_up(args: Args, ctx: &Ctx, connection: &mut Connection) -> Result<Exit, Trouble> {
+    let mut run = find(args.id.as_deref(), &mut connection.client).await?;
+    if connection.embedded {
+        connection.hands().take_up(&run.run_id).await?;
+        run = find(Some(&run.run_id), &mut connection.client).await?;
+    }
+    let client = &mut connection.client;
     match RunStatus::try_from(run.status).unwrap_or_default() {
         RunStatus::Waiting => {
             let Some(waiting) = &run.workflow_waiting else {

@@ -37,7 +37,7 @@ pub(super) struct Args {
 
 /// Lists or shows.
 pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
-    let mut connection = ctx.connect().await?;
+    let mut connection = ctx.look().await?;
     let ended = match &args.run {
         Some(run_id) => show(run_id, ctx, &mut connection.client).await,
         None => list(&args, ctx, &mut connection.client).await,

@@ -28,7 +28,7 @@ pub(super) struct Args {
 
 /// Lists or shows.
 pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
-    let mut connection = ctx.connect().await?;
+    let mut connection = ctx.look().await?;
     let ended = match args.session {
         Some(session_id) => show(session_id, ctx, &mut connection.client).await,
         None => list(args.limit, ctx, &mut connection.client).await,

@@ -2,7 +2,7 @@
 
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
-use crate::cli::follow::{Follow, Telling};
+use crate::cli::follow::{Ending, Follow, Telling};
 use crate::cli::render::Audience;
 
 /// Follow a run's events, from the beginning or from any point
@@ -26,7 +26,7 @@ pub(super) struct Args {
 
 /// Watches.
 pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
-    let mut connection = ctx.connect().await?;
+    let mut connection = ctx.look().await?;
     let mut follow = Follow::new(Telling::story(ctx, Audience::Onlooker));
     follow.run_id = args.run;
     follow.sequence = args.after;
@@ -36,6 +36,14 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
         follow.read(ctx, &mut connection.client, stream).await
     };
     let ended = watched.await;
+    let is_embedded = connection.embedded;
     connection.close().await;
-    Ok(ended?.exit())
+    let ended = ended?;
+    if is_embedded && ended == Ending::Moving {
+        let (run, again) = (&follow.run_id, ctx.again());
+        ctx.term.note(&format!(
+            "nobody drives this run now; `holdpoint resume {run}{again}` does, or `holdpoint serve`"
+        ));
+    }
+    Ok(ended.exit())
 }

@@ -22,7 +22,7 @@ pub(super) struct Args {
 
 /// Lists or shows.
 pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
-    let mut connection = ctx.connect().await?;
+    let mut connection = ctx.look().await?;
     let ended = match args.name {
         Some(workflow_id) => show(workflow_id, ctx, &mut connection.client).await,
         None => list(ctx, &mut connection.client).await,

@@ -56,6 +56,9 @@ pub(super) enum State {
 pub(super) struct Hot {
     pub(super) run: Run,
     pub(super) narrator: Narrator,
+    /// Whether it was moving when it was last written, and nobody has recovered it yet: it can be
+    /// looked at, and nothing else is done with it before that.
+    pub(super) is_adrift: bool,
     /// The right to drive it, held while work is under way.
     pub(super) lease: Option<Lease>,
     /// Work under way, by what it is about.
@@ -160,7 +163,15 @@ impl Cell {
 impl Hot {
     pub(super) fn new(run: Run) -> Self {
         let narrator = Narrator::at(&run);
-        Self { run, narrator, lease: None, work: HashMap::new(), hooks: Vec::new(), scribe: None }
+        Self {
+            run,
+            narrator,
+            is_adrift: false,
+            lease: None,
+            work: HashMap::new(),
+            hooks: Vec::new(),
+            scribe: None,
+        }
     }
 }
 

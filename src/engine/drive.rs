@@ -54,41 +54,67 @@ pub(super) struct Done {
     pub(super) after: Version,
 }
 
+/// What a run is held for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Aim {
+    Look,
+    Drive,
+}
+
 impl Engine {
-    /// A run, held; loaded first if it is not in memory.
+    /// A run, held, to be driven: loaded if it is not in memory, and recovered if what was under way
+    /// for it was lost.
     pub(super) async fn hot<'a>(
         &self,
         cell: &'a Arc<Cell>,
     ) -> Result<MutexGuard<'a, State>, EngineError> {
+        self.refuse_if_looking()?;
+        self.held(cell, Aim::Drive).await
+    }
+
+    /// A run, held, to be looked at: as its journal has it. Nothing is set going (E8).
+    pub(super) async fn read<'a>(
+        &self,
+        cell: &'a Arc<Cell>,
+    ) -> Result<MutexGuard<'a, State>, EngineError> {
+        self.held(cell, Aim::Look).await
+    }
+
+    async fn held<'a>(
+        &self,
+        cell: &'a Arc<Cell>,
+        aim: Aim,
+    ) -> Result<MutexGuard<'a, State>, EngineError> {
         loop {
             let state = cell.state.lock().await;
-            if matches!(*state, State::Hot(_)) {
-                return Ok(state);
+            match &*state {
+                State::Hot(hot) if aim == Aim::Look || !hot.is_adrift => return Ok(state),
+                State::Hot(_) | State::Cold => drop(state),
             }
-            drop(state);
             // In a task of its own: a caller that leaves must not stop it between append and telling.
             let (engine, cell) = (self.clone(), Arc::clone(cell));
-            joined(self.inner.tasks.spawn(async move { engine.warm(&cell).await }).await)?;
+            joined(self.inner.tasks.spawn(async move { engine.warm(&cell, aim).await }).await)?;
         }
     }
 
-    async fn warm(&self, cell: &Arc<Cell>) -> Result<(), EngineError> {
+    async fn warm(&self, cell: &Arc<Cell>, aim: Aim) -> Result<(), EngineError> {
         let mut state = cell.state.lock().await;
-        if matches!(*state, State::Hot(_)) {
-            return Ok(());
+        if matches!(*state, State::Cold) {
+            let Some(run) = self.load(cell).await? else {
+                self.inner.cells.forget(&cell.id);
+                return Err(Refusal::UnknownRun(cell.id.to_string()).into());
+            };
+            cell.loaded(&run);
+            let is_adrift = run.status == Status::Running;
+            let hooks = self.inner.journal.hooks(&cell.id).await?;
+            let scribe = self.inner.tracer.get().map(|_| Box::new(Scribe::takes_up(&run)));
+            *state = State::Hot(Box::new(Hot { is_adrift, hooks, scribe, ..Hot::new(run) }));
         }
-        let Some(run) = self.load(cell).await? else {
-            self.inner.cells.forget(&cell.id);
-            return Err(Refusal::UnknownRun(cell.id.to_string()).into());
-        };
-        cell.loaded(&run);
-        let was_moving = run.status == Status::Running;
-        let hooks = self.inner.journal.hooks(&cell.id).await?;
-        let scribe = self.inner.tracer.get().map(|_| Box::new(Scribe::takes_up(&run)));
-        *state = State::Hot(Box::new(Hot { hooks, scribe, ..Hot::new(run) }));
         // A run that was moving when it was last written lost whatever was under way: its own
         // journal says what to do about that, before anything else is done with it.
-        if was_moving {
+        if let (Aim::Drive, State::Hot(hot)) = (aim, &mut *state)
+            && std::mem::take(&mut hot.is_adrift)
+        {
             self.command(cell, &mut state, &Command::Recover, Extras::default()).await?;
         }
         Ok(())
@@ -138,7 +164,9 @@ impl Engine {
         let (engine, cell) = (self.clone(), Arc::clone(cell));
         let work = async move {
             let mut state = engine.hot(&cell).await?;
-            engine.command(&cell, &mut state, &command, extras).await
+            let done = engine.command(&cell, &mut state, &command, extras).await?;
+            engine.owns(&cell.id);
+            Ok(done)
         };
         Steadfast::new(&self.inner.tasks, trace::within(trace::current(), work)).await
     }
@@ -302,6 +330,9 @@ fn refused(error: AppendError) -> EngineError {
     match error {
         AppendError::Moved { .. } | AppendError::Superseded => {
             Fault::Retriable("another server has moved this run on; try again".into()).into()
+        }
+        AppendError::SessionMoved => {
+            Fault::Retriable("the session was changed meanwhile; try again".into()).into()
         }
         AppendError::SessionTaken => Refusal::UnknownSession("session_id".into()).into(),
         AppendError::KeyTaken(_) => Refusal::KeyReused("idempotency_key".into()).into(),

@@ -31,10 +31,15 @@ impl Library {
                 .map_err(|error| Fault::Permanent(error.to_string()))?;
             journal.put_definition(&entry.digest, &json).await?;
         }
+        self.show(entry);
+        Ok(())
+    }
+
+    /// Makes a definition known and writes nothing: whoever only looks starts none of its runs.
+    pub fn show(&self, entry: Entry) {
         self.remember(&entry.digest, Arc::clone(&entry.workflow));
         let mut by_name = self.by_name.write().unwrap_or_else(PoisonError::into_inner);
         by_name.insert(entry.workflow.name.clone(), entry);
-        Ok(())
     }
 
     /// The workflow of that name.

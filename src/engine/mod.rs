@@ -9,7 +9,9 @@
 //! - **E4** A parked run costs no task.
 //! - **E6** Every queue has a bound, with the reason beside the number.
 //! - **E7** A store that cannot write stops the run visibly.
+//! - **E8** Looking performs nothing.
 
+mod aside;
 mod audit;
 mod cell;
 mod commands;
@@ -21,6 +23,7 @@ mod library;
 mod narrate;
 mod outbox;
 mod pulse;
+mod reach;
 mod recovery;
 mod steadfast;
 mod timers;
@@ -47,6 +50,7 @@ pub use inbox::{InboxChange, InboxWatch};
 pub use library::{Entry, Library};
 pub use narrate::{Asked, Published, Waiting};
 pub use pulse::InboxPulse;
+pub use reach::Reach;
 pub use recovery::Recovered;
 pub use views::{CheckpointView, InboxFilter, OpenRequest, RunView, SessionView};
 pub use watch::{Until, Watch};
@@ -101,6 +105,8 @@ struct Inner {
     /// Who is told of work that is over, if somebody is.
     tracer: OnceLock<Arc<dyn Tracer>>,
     outbox: Outbox,
+    /// Which runs are driven here.
+    domain: reach::Domain,
     library: Library,
     cells: Cells,
     inbox: broadcast::Sender<InboxChange>,
@@ -110,6 +116,8 @@ struct Inner {
     /// The time the timer loop sleeps until; an earlier deadline wakes it.
     alarm: AtomicU64,
     alarm_moved: Notify,
+    /// Runs that could not be moved on when it was their time.
+    aside: aside::Aside,
     permits: Arc<Semaphore>,
     tasks: TaskTracker,
     /// Set first: nothing new is taken on.
@@ -148,6 +156,7 @@ impl Engine {
             courier,
             tracer: OnceLock::new(),
             outbox: Outbox::default(),
+            domain: reach::Domain::default(),
             library,
             cells: Cells::default(),
             inbox: broadcast::channel(INBOX_BACKLOG).0,
@@ -155,6 +164,7 @@ impl Engine {
             operator: RwLock::default(),
             alarm: AtomicU64::new(u64::MAX),
             alarm_moved: Notify::new(),
+            aside: aside::Aside::default(),
             permits: Arc::new(Semaphore::new(WORK_AT_ONCE)),
             tasks: TaskTracker::new(),
             draining: AtomicBool::new(false),

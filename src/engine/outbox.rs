@@ -134,7 +134,7 @@ impl Engine {
         }
         let now = self.inner.clock.now();
         for parcel in self.inner.journal.parcels(now, LOOK_AT).await? {
-            if !self.inner.outbox.take(&parcel) {
+            if !self.drives(&parcel.run) || !self.inner.outbox.take(&parcel) {
                 continue;
             }
             let engine = self.clone();
@@ -187,7 +187,7 @@ impl Engine {
     async fn carried(&self, parcel: &Parcel) -> Result<Settlement, EngineError> {
         // Whoever holds the cell has its append behind it: nothing is told before it is durable.
         let cell = self.inner.cells.get(&parcel.run);
-        drop(self.hot(&cell).await?);
+        drop(self.read(&cell).await?);
         if parcel.lane == RELEASE {
             return self.release(parcel).await;
         }

@@ -74,7 +74,7 @@ impl Engine {
         let unknown = Refusal::UnknownRequest(request.to_string());
         let (cell, _) = self.known(&request.run, &unknown).await?;
         let run = {
-            let state = self.hot(&cell).await?;
+            let state = self.read(&cell).await?;
             let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
             if hot.run.request(request.ordinal) != *request {
                 return Err(unknown.into());
@@ -104,7 +104,7 @@ impl Engine {
     ) -> Result<Vec<Recorded>, EngineError> {
         let (id, cell) = self.seen_run(run, who).await?;
         let (version, from) = {
-            let state = self.hot(&cell).await?;
+            let state = self.read(&cell).await?;
             let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
             (hot.run.version, hot.run.forked_from.clone())
         };

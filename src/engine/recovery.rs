@@ -16,8 +16,8 @@ pub struct Recovered {
 }
 
 impl Engine {
-    /// Takes up every run that was moving when the process ended. Loading a moving run recovers
-    /// it, so a command that comes first has done the work already.
+    /// Takes up every run that was moving when the process ended. A command to such a run recovers it
+    /// too, so one that comes first has done the work already; those who look do not (E8).
     pub async fn recover(&self) -> Result<Recovered, EngineError> {
         let mut recovered = Recovered::default();
         let mut cursor = None;

@@ -1,10 +1,12 @@
 //! Timers: one loop that wakes runs whose clock is due. The store knows the times; memory only
 //! knows the soonest.
 
+use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
+use crate::engine::aside::Put;
 use crate::engine::drive::Extras;
-use crate::engine::{Engine, EngineError};
+use crate::engine::{Engine, EngineError, Reach};
 use crate::kernel::{Command, Millis, Refusal, RunId};
 
 /// Runs woken at a time, so that a thousand deadlines at once do not become a thousand loads.
@@ -53,18 +55,84 @@ impl Engine {
         }
     }
 
-    /// Wakes everything that is due, and says when the next is.
+    /// Wakes everything that is due, and says when the next is. A run that fails is set aside: it must
+    /// not stop the others.
     async fn wake_due(&self) -> Result<Option<Millis>, EngineError> {
         loop {
-            let due = self.inner.journal.due(self.inner.clock.now(), WAKE_AT_ONCE).await?;
-            if due.is_empty() {
-                return Ok(self.inner.journal.next_due().await?);
+            if self.is_draining() {
+                return Ok(None);
             }
-            let woken = due.iter().map(|(_, run)| self.wake(run));
-            for outcome in futures::future::join_all(woken).await {
-                outcome?;
+            let (held, ripe, again) = self.inner.aside.look(self.inner.clock.now());
+            let (mut due, next) = match self.reach() {
+                Reach::Everything => self.due(&held).await?,
+                Reach::Own | Reach::Nothing => self.own_due(&held).await?,
+            };
+            due.extend(ripe.into_iter().take(WAKE_AT_ONCE));
+            if due.is_empty() {
+                return Ok(next.into_iter().chain(again).min());
+            }
+            due.sort_unstable();
+            due.dedup();
+            let woken = due.iter().map(|run| self.wake(run));
+            for (run, outcome) in due.iter().zip(futures::future::join_all(woken).await) {
+                match outcome {
+                    Ok(()) => self.inner.aside.take_back(run),
+                    Err(EngineError::Draining) => return Ok(None),
+                    Err(error) => self.set_aside(run, error)?,
+                }
             }
         }
+    }
+
+    /// Lets a run that failed wait a while; somebody is told once an hour.
+    pub(super) fn set_aside(&self, run: &RunId, error: EngineError) -> Result<(), EngineError> {
+        match self.inner.aside.put(run, self.inner.clock.now()) {
+            Put::Tell => {
+                tracing::error!(run.id = %run, %error, "run does not move; it is tried again");
+            }
+            Put::Known => tracing::debug!(run.id = %run, %error, "run still does not move"),
+            Put::Full => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// The runs that are due and not set aside, soonest first; where none is, when the next will be.
+    async fn due(
+        &self,
+        held: &HashSet<RunId>,
+    ) -> Result<(Vec<RunId>, Option<Millis>), EngineError> {
+        let (journal, now) = (&self.inner.journal, self.inner.clock.now());
+        if held.is_empty() {
+            let due = journal.due(now, WAKE_AT_ONCE).await?;
+            let next = if due.is_empty() { journal.next_due().await? } else { None };
+            return Ok((due.into_iter().map(|(_, run)| run).collect(), next));
+        }
+        // Those that are set aside may be first in the store's list: it is read past them.
+        let most = held.len() + WAKE_AT_ONCE;
+        let mut rows = journal.due(Millis(u64::MAX), most).await?;
+        rows.retain(|(_, run)| !held.contains(run));
+        let next = rows.iter().map(|(at, _)| *at).find(|at| *at > now);
+        let due = rows.into_iter().filter(|(at, _)| *at <= now).map(|(_, run)| run);
+        Ok((due.collect(), next))
+    }
+
+    /// The same, of the runs that commands were given to here: they are few, and the store's list may
+    /// begin with any number of others.
+    async fn own_due(
+        &self,
+        held: &HashSet<RunId>,
+    ) -> Result<(Vec<RunId>, Option<Millis>), EngineError> {
+        let (now, mut due, mut next) = (self.inner.clock.now(), Vec::new(), None);
+        let own = self.inner.domain.own();
+        for run in own.into_iter().filter(|run| !held.contains(run)) {
+            let head = self.inner.journal.head(&run).await?;
+            match head.and_then(|head| head.wake_at) {
+                Some(at) if at <= now => due.push(run),
+                Some(at) => next = Some(next.map_or(at, |soonest: Millis| soonest.min(at))),
+                None => {}
+            }
+        }
+        Ok((due, next))
     }
 
     async fn wake(&self, run: &RunId) -> Result<(), EngineError> {

@@ -142,7 +142,7 @@ impl Engine {
     /// A run, whole.
     pub async fn run(&self, run: &str, who: &Principal) -> Result<RunView, EngineError> {
         let (_, cell) = self.seen_run(run, who).await?;
-        let state = self.hot(&cell).await?;
+        let state = self.read(&cell).await?;
         let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
         Ok(RunView { head: Head::of(&hot.run), run: hot.run.clone() })
     }
@@ -150,7 +150,7 @@ impl Engine {
     /// Where a run stands, without its conversation.
     pub async fn head(&self, run: &str, who: &Principal) -> Result<Head, EngineError> {
         let (_, cell) = self.seen_run(run, who).await?;
-        let state = self.hot(&cell).await?;
+        let state = self.read(&cell).await?;
         let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
         Ok(Head::of(&hot.run))
     }
@@ -258,7 +258,7 @@ impl Engine {
     ) -> Result<Vec<CheckpointView>, EngineError> {
         let (id, cell) = self.seen_run(run, who).await?;
         let (version, workflow, marks) = {
-            let state = self.hot(&cell).await?;
+            let state = self.read(&cell).await?;
             let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
             (hot.run.version, Arc::clone(&hot.run.workflow), hot.run.checkpoints.clone())
         };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::engine::cell::{Cell, Glance, Rest};
 use crate::engine::narrate::{Narrator, Published};
-use crate::engine::{Engine, EngineError};
+use crate::engine::{Engine, EngineError, Reach};
 use crate::kernel::{Event, Recorded, Run, SessionId, Version, begin, evolve};
 
 /// Events handed over at a time.
@@ -129,7 +129,8 @@ impl Watch {
                     (Rest::Waiting, Until::FirstRest | Until::Asked | Until::Over)
                     | (Rest::Moving, _) => false,
                 };
-                if ends {
+                // Where no run is driven nothing more can come.
+                if ends || self.engine.reach() == Reach::Nothing {
                     self.is_done = true;
                     return Ok(());
                 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::Value;
+use tokio::task::AbortHandle;
 
 use crate::engine::cell::{Cell, Hot, WorkKey};
 use crate::engine::drive::Extras;
@@ -14,8 +15,8 @@ use crate::engine::trace::Around;
 use crate::engine::{Engine, EngineError};
 use crate::failpoint;
 use crate::kernel::{
-    AgentInput, AttemptFault, Command, Effect, Failure, Refusal, Run, Status, ToolCall, ToolFault,
-    Trace, Workflow, plan,
+    AgentInput, AttemptFault, Command, Effect, Failure, Refusal, Run, RunId, Status, ToolCall,
+    ToolFault, Trace, Workflow, plan,
 };
 use crate::ports::{DeltaSink, Fault, trace};
 
@@ -38,7 +39,8 @@ impl Engine {
         let owed = plan(&hot.run);
         let wanted: Vec<_> =
             owed.into_iter().map(|effect| (key_of(&hot.run, &effect), effect)).collect();
-        hot.work.retain(|key, _| wanted.iter().any(|(owed, _)| owed == key));
+        let is_owed = |key: &WorkKey| wanted.iter().any(|(owed, _)| owed == key);
+        let unwanted: Vec<_> = hot.work.extract_if(|key, _| !is_owed(key)).collect();
         for (key, effect) in wanted {
             if hot.work.contains_key(&key) {
                 continue;
@@ -54,6 +56,7 @@ impl Engine {
             let task = self.spawn_work(cell, &hot.run, effect);
             hot.work.insert(key, task);
         }
+        stop(&hot.run, unwanted);
         Ok(())
     }
 
@@ -65,22 +68,10 @@ impl Engine {
         {
             tracing::warn!(run.id = %lease.run, %error, "lease could not be given back");
         }
-        // A call whose step was stopped is let finish while the run goes on: its outcome is wanted.
-        let loose = &hot.run.loose;
-        let is_loose = |key: &WorkKey| match key {
-            WorkKey::Call { turn, call } => {
-                loose.iter().any(|(of, known)| of == turn && known.id == *call)
-            }
-            WorkKey::Reply { .. } => false,
-        };
-        for (key, task) in hot.work.drain() {
-            if !is_loose(&key) {
-                task.abort();
-            }
-        }
+        stop(&hot.run, hot.work.drain());
     }
 
-    fn spawn_work(&self, cell: &Arc<Cell>, run: &Run, effect: Effect) -> tokio::task::AbortHandle {
+    fn spawn_work(&self, cell: &Arc<Cell>, run: &Run, effect: Effect) -> AbortHandle {
         let (engine, cell) = (self.clone(), Arc::clone(cell));
         let workflow = Arc::clone(&run.workflow);
         let stop = self.inner.stop.clone();
@@ -176,7 +167,34 @@ impl Engine {
             Ok(_) | Err(EngineError::Refused(Refusal::Stale)) => {}
             Err(error) => {
                 tracing::error!(run.id = %cell.id, %error, "outcome could not be recorded");
+                self.strand(&cell.id, error);
             }
+        }
+    }
+
+    /// A run whose outcome was not taken moves no more by itself; where another try may help, it is
+    /// taken up again from its journal after a while.
+    fn strand(&self, run: &RunId, error: EngineError) {
+        let may_help = matches!(error, EngineError::Fault(Fault::Retriable(_)));
+        if may_help && self.drives(run) && self.set_aside(run, error).is_ok() {
+            self.wake_at(self.inner.clock.now());
+        }
+    }
+}
+
+/// Stops tasks that nobody waits for any more. It comes last: the task that reports may be among them,
+/// and ends with what it is at.
+fn stop(run: &Run, tasks: impl IntoIterator<Item = (WorkKey, AbortHandle)>) {
+    // A call whose step was stopped is let finish while the run goes on: its outcome is wanted.
+    let is_loose = |key: &WorkKey| match key {
+        WorkKey::Call { turn, call } => {
+            run.loose.iter().any(|(of, known)| of == turn && known.id == *call)
+        }
+        WorkKey::Reply { .. } => false,
+    };
+    for (key, task) in tasks {
+        if !is_loose(&key) {
+            task.abort();
         }
     }
 }
@@ -201,7 +219,7 @@ fn panicked(error: &tokio::task::JoinError) -> AttemptFault {
 
 /// Stops the inner task when the outer one is stopped.
 #[derive(Debug)]
-struct AbortOnDrop(tokio::task::AbortHandle);
+struct AbortOnDrop(AbortHandle);
 
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {

@@ -256,6 +256,9 @@ pub enum AppendError {
     /// J4: a later claim exists.
     #[error("the lease was superseded")]
     Superseded,
+    /// The session is not as the caller knew it.
+    #[error("the session was changed meanwhile")]
+    SessionMoved,
     /// The session belongs to another owner.
     #[error("the session belongs to another owner")]
     SessionTaken,
@@ -346,8 +349,13 @@ pub trait Journal: Send + Sync + std::fmt::Debug {
         limit: usize,
     ) -> Result<Page<SessionRow>, Fault>;
 
-    /// Keeps a session as it now is, whether it has runs or not; refused if it is another owner's.
-    async fn put_session(&self, row: SessionRow) -> Result<(), AppendError>;
+    /// Keeps a session as it now is, whether it has runs or not, if it is still as the caller `knew` it
+    /// (none: not there yet); refused if it is another owner's. So of two changes at once none is lost.
+    async fn put_session(
+        &self,
+        knew: Option<SessionRow>,
+        row: SessionRow,
+    ) -> Result<(), AppendError>;
 
     /// What an idempotency key of an owner stands for.
     async fn key(&self, owner: &str, key: &str) -> Result<Option<KeyRow>, Fault>;

@@ -237,13 +237,20 @@ impl Journal for MemoryJournal {
         Ok(self.lock().sessions.get(session).cloned())
     }
 
-    async fn put_session(&self, row: SessionRow) -> Result<(), AppendError> {
+    async fn put_session(
+        &self,
+        knew: Option<SessionRow>,
+        row: SessionRow,
+    ) -> Result<(), AppendError> {
         let mut state = self.lock();
         if state.is_closed {
             return Err(Fault::Retriable("the store is closed".into()).into());
         }
         if state.sessions.get(&row.session).is_some_and(|known| known.owner != row.owner) {
             return Err(AppendError::SessionTaken);
+        }
+        if state.sessions.get(&row.session) != knew.as_ref() {
+            return Err(AppendError::SessionMoved);
         }
         state.sessions.insert(row.session.clone(), row);
         Ok(())

@@ -44,6 +44,11 @@ pub fn memory() -> Store {
     Store { journal: Arc::new(memory::MemoryJournal::default()), embedded: None }
 }
 
+/// Whether a directory holds anything that an opening would find: a store, or what is none of ours.
+pub fn is_there(dir: &std::path::Path) -> bool {
+    sled::is_there(dir)
+}
+
 /// Opens the embedded store in a directory, which is made if it is not there. A store that does not
 /// open is an error with the remedy in it, never a fresh empty one.
 pub async fn open(config: &StoreConfig) -> Result<Store, OpenError> {

@@ -29,7 +29,7 @@ fn a_person_starts_answers_hides_cancels_leaves_and_comes_back() {
     screen.types("The item arrived damaged. Same address please.");
     screen.sees(&["delivery: Your package leaves our warehouse tomorrow", OVERLAY]);
     screen.types("/status");
-    screen.sees(&["is waiting after", "with 1 open requests; session s1"]);
+    screen.sees(&["is waiting after", "with 1 open request; session s1"]);
     screen.types("/graph");
     screen.sees(&["billing"]);
     screen.presses("C-c");
@@ -163,7 +163,7 @@ fn several_requests_queue_and_each_is_answered_for_itself() {
     let shown = screen.sees(&["Which colour?", "local: large"]);
     assert!(!shown.contains("1 of 2"), "{shown}");
     screen.types("/status");
-    screen.sees(&["with 1 open requests"]);
+    screen.sees(&["with 1 open request"]);
     screen.presses("Escape");
     screen.sees(&[OVERLAY]);
     screen.types("1");

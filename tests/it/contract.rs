@@ -244,13 +244,15 @@ async fn a_session_belongs_to_whoever_began_it(bed: Bed) {
 async fn a_session_is_kept_as_it_was_last_put(bed: Bed) {
     let journal = bed.journal();
     let mut row = SessionRow::new(session_id("s"), "ann", Millis(10));
+    let mut knew = None;
     for words in ["x".repeat(10_000), "y".into()] {
         row.metadata.insert("topic".into(), words);
-        journal.put_session(row.clone()).await.unwrap();
+        journal.put_session(knew.replace(row.clone()), row.clone()).await.unwrap();
         assert_eq!(journal.session(&session_id("s")).await.unwrap(), Some(row.clone()));
     }
     let stolen = SessionRow { owner: "bob".into(), ..row.clone() };
-    assert!(matches!(journal.put_session(stolen).await, Err(AppendError::SessionTaken)));
+    let stolen = journal.put_session(knew.clone(), stolen).await;
+    assert!(matches!(stolen, Err(AppendError::SessionTaken)), "{stolen:?}");
     assert!(journal.verify().await.unwrap().damage.is_empty());
     journal.append(Play::begin(1, "s", "ann", 20).1).await.unwrap();
     assert_eq!(journal.session(&session_id("s")).await.unwrap(), Some(row), "as it was");

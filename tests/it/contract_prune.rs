@@ -74,7 +74,8 @@ async fn a_session_has_its_runs_in_order_whichever_it_came_to_be_with(bed: Bed) 
         metadata: [("topic".to_owned(), "ships".to_owned())].into(),
         ..journal.session(&session_id("s")).await.unwrap().unwrap()
     };
-    journal.put_session(row.clone()).await.unwrap();
+    let knew = journal.session(&row.session).await.unwrap();
+    journal.put_session(knew, row.clone()).await.unwrap();
     assert_eq!(listed().await, ids(&[9, 7, 5, 3]), "it is kept as its owner changed it");
     assert_eq!(journal.verify().await.unwrap().damage, Vec::<String>::new());
     assert_eq!(journal.prune(Millis(55), 100).await.unwrap(), 1);

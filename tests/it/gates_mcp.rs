@@ -68,3 +68,12 @@ fn a_gate_on_a_tool_that_the_server_does_not_have_is_told_at_the_start() {
         assert!(told.contains(part), "{part} in {told}");
     }
 }
+
+#[test]
+fn a_server_logs_the_name_and_version_of_its_peers_and_no_structures() {
+    let (_root, setup) = stage("s.act");
+    let server = setup.start();
+    let told = server.told();
+    assert!(told.contains("name=\"bad\"") && told.contains("version=\"1\""), "{told}");
+    assert!(!told.contains("peer_info") && !told.contains("capabilities"), "{told}");
+}

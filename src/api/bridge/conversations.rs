@@ -72,7 +72,7 @@ pub(super) async fn update(
 ) -> Outcome<Reply> {
     let metadata = reading::metadata(&call.json()?)?;
     bridge.session_view(&id, &call.who).await?;
-    let change = |row: &mut SessionRow| row.metadata = metadata;
+    let change = |row: &mut SessionRow| row.metadata.clone_from(&metadata);
     bridge.engine.change_session(&id, &call.who, change).await?;
     let view = bridge.session_view(&id, &call.who).await?;
     Ok(Reply::Json(conversation(&view.row, Some(&view))))
@@ -86,7 +86,7 @@ pub(super) async fn delete(
 ) -> Outcome<Reply> {
     bridge.session_view(&id, &call.who).await?;
     let own = id.clone();
-    let change = |row: &mut SessionRow| row.hidden.extend([own]);
+    let change = |row: &mut SessionRow| row.hidden.extend([own.clone()]);
     bridge.engine.change_session(&id, &call.who, change).await?;
     Ok(Reply::Json(json!({"id": id, "object": "conversation.deleted", "deleted": true})))
 }

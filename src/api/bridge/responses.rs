@@ -93,7 +93,7 @@ pub(super) async fn delete(
 ) -> Outcome<Reply> {
     let leg = bridge.leg(&id, &call.who).await?;
     let (session, hidden) = (leg.view.head.session.to_string(), leg.id.to_string());
-    let change = |row: &mut SessionRow| row.hidden.extend([hidden]);
+    let change = |row: &mut SessionRow| row.hidden.extend([hidden.clone()]);
     bridge.engine.change_session(&session, &call.who, change).await?;
     Ok(Reply::Json(json!({"id": id, "object": "response.deleted", "deleted": true})))
 }

@@ -229,6 +229,11 @@ fn stamp(at: Millis) -> String {
     timestamp(at).map(|at| at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()).unwrap_or_default()
 }
 
+/// So many of something, as one says it.
+pub(super) fn counted(number: usize, one: &str) -> String {
+    if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

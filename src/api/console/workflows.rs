@@ -22,9 +22,9 @@ pub(super) async fn list(visit: &Visit) -> Result<Response<Body>, Trouble> {
                 a.title href={ "/console/workflows/" (entry.workflow.name) } { (entry.workflow.name) }
                 p { (text::shown(&entry.workflow.description)) }
                 p.meta {
-                    span { (entry.workflow.agents.len()) " agents" }
-                    @if !entry.workflow.tools.is_empty() { span { (entry.workflow.tools.len()) " tools" } }
-                    @if !entry.workflow.gates.is_empty() { span { (entry.workflow.gates.len()) " gates" } }
+                    span { (text::counted(entry.workflow.agents.len(), "agent")) }
+                    @if !entry.workflow.tools.is_empty() { span { (text::counted(entry.workflow.tools.len(), "tool")) } }
+                    @if !entry.workflow.gates.is_empty() { span { (text::counted(entry.workflow.gates.len(), "gate")) } }
                     span.mono { (text::short(&entry.digest)) }
                 }
             }

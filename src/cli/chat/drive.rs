@@ -8,10 +8,10 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::app::Client;
+use crate::app::{Client, Hands, counted};
 use crate::cli::chat::draw::draw;
 use crate::cli::chat::model::{Model, Wish};
-use crate::cli::exit::{Exit, Trouble};
+use crate::cli::exit::{Exit, Trouble, in_our_words};
 use crate::cli::json;
 use crate::cli::{Ctx, quoted};
 use crate::wire::v1::{
@@ -41,6 +41,7 @@ enum Heard {
 /// A chat at work.
 pub(super) struct Drive {
     client: Client,
+    hands: Hands,
     model: Model,
     heard: (mpsc::Sender<Heard>, mpsc::Receiver<Heard>),
     /// Follows the run that is shown.
@@ -48,9 +49,9 @@ pub(super) struct Drive {
 }
 
 impl Drive {
-    pub(super) fn new(client: Client, workflow: String, session: String) -> Self {
+    pub(super) fn new((client, hands): (Client, Hands), workflow: String, session: String) -> Self {
         let model = Model { workflow, session, ..Model::default() };
-        Self { client, model, heard: mpsc::channel(BACKLOG), follower: None }
+        Self { client, hands, model, heard: mpsc::channel(BACKLOG), follower: None }
     }
 
     /// Talks until the person leaves.
@@ -83,7 +84,7 @@ impl Drive {
                 Some(Wish::Leave) => break Ok(()),
                 Some(wish) => {
                     if let Err(status) = self.grant(wish).await {
-                        self.model.trouble(status.message());
+                        self.model.trouble(&in_our_words(status.message()));
                     }
                 }
             }
@@ -116,7 +117,7 @@ impl Drive {
             self.take_up(&session).await
         };
         if let Err(status) = begun {
-            self.model.trouble(status.message());
+            self.model.trouble(&in_our_words(status.message()));
         }
     }
 
@@ -155,6 +156,9 @@ impl Drive {
         self.model.begin(session);
         let Some(newest) = found.runs.first() else { return Ok(()) };
         self.model.workflow.clone_from(&newest.workflow_id);
+        if let Err(error) = self.hands.take_up(&newest.run_id).await {
+            self.model.trouble(&error.to_string());
+        }
         let request = GetRunRequest { run_id: newest.run_id.clone(), omit_conversation: false };
         let seen = self.client.get_run(request).await?.into_inner();
         self.model.recall(&seen.conversation);
@@ -271,11 +275,12 @@ impl Drive {
         }
         let request = GetRunRequest { run_id: self.model.run.clone(), omit_conversation: true };
         let run = self.client.get_run(request).await?.into_inner().run.unwrap_or_default();
-        let waiting = run.workflow_waiting.unwrap_or_default().requests.len();
+        let waiting = run.workflow_waiting.unwrap_or_default().requests.len() as u64;
+        let waiting = counted(waiting, "open request");
         let status = json::status(run.status).to_lowercase();
         self.model.is_hidden = !self.model.pending.is_empty();
         self.model.note(format!(
-            "{} is {status} after {} steps, with {waiting} open requests; session {}",
+            "{} is {status} after {} steps, with {waiting}; session {}",
             run.run_id, run.steps, run.session_id
         ));
         Ok(())

@@ -35,7 +35,8 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     let workflow = args.workflow.unwrap_or_default();
     let session = args.session.unwrap_or_default();
     let ended = if ctx.term.is_interactive && !ctx.json {
-        let drive = drive::Drive::new(connection.client.clone(), workflow, session);
+        let drive =
+            drive::Drive::new((connection.client.clone(), connection.hands()), workflow, session);
         Box::pin(drive.run(ctx)).await
     } else {
         Box::pin(pipe::talk(ctx, &mut connection.client, &workflow, &session)).await

@@ -26,7 +26,7 @@ impl Engine {
         }
         let (id, cell) = self.seen_run(&request.run, who).await?;
         let (session, version, requesters) = {
-            let state = self.hot(&cell).await?;
+            let state = self.read(&cell).await?;
             let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
             let version = checkpoint_of(&hot.run, &id, &request.checkpoint)?;
             (hot.run.session.clone(), version, hot.run.requesters.clone())
@@ -135,7 +135,7 @@ impl Engine {
         who: &Principal,
     ) -> Result<(), EngineError> {
         let cell = self.inner.cells.get(id);
-        let state = self.hot(&cell).await?;
+        let state = self.read(&cell).await?;
         let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
         let run = &hot.run;
         let mut open: BTreeMap<u32, Question> = BTreeMap::new();

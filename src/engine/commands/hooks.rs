@@ -23,7 +23,7 @@ impl Engine {
         let row = HookRow { run: run.clone(), hook };
         let cell = self.inner.cells.get(run);
         // Held, so that no event falls between the hook and those who look for it.
-        let mut state = self.hot(&cell).await?;
+        let mut state = self.read(&cell).await?;
         self.inner.journal.put_hook(&row).await?;
         if let State::Hot(hot) = &mut *state {
             hot.hooks.retain(|known| known.hook.id != row.hook.id);
@@ -55,7 +55,7 @@ impl Engine {
     ) -> Result<(), EngineError> {
         self.hooks(run, who).await?;
         let cell = self.inner.cells.get(run);
-        let mut state = self.hot(&cell).await?;
+        let mut state = self.read(&cell).await?;
         self.inner.journal.remove_hook(run, id).await?;
         if let State::Hot(hot) = &mut *state {
             hot.hooks.retain(|known| known.hook.id != id);

@@ -244,7 +244,7 @@ impl Engine {
         unknown: &Refusal,
     ) -> Result<(Arc<Cell>, SessionId), EngineError> {
         let cell = self.inner.cells.get(run);
-        let state = match self.hot(&cell).await {
+        let state = match self.read(&cell).await {
             Ok(state) => state,
             Err(EngineError::Refused(Refusal::UnknownRun(_))) => {
                 return Err(unknown.clone().into());
@@ -267,7 +267,7 @@ impl Engine {
         unknown: &Refusal,
     ) -> Result<(Arc<Cell>, SessionId), EngineError> {
         let cell = self.inner.cells.get(run);
-        let state = match self.hot(&cell).await {
+        let state = match self.read(&cell).await {
             Ok(state) => state,
             Err(EngineError::Refused(Refusal::UnknownRun(_))) => {
                 return Err(unknown.clone().into());

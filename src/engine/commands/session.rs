@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use crate::engine::commands::check::{check_metadata, parse_session};
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{Principal, Refusal, SessionId};
-use crate::ports::{AppendError, SessionRow};
+use crate::ports::{AppendError, Fault, SessionRow};
 
 /// Ids that one session hides: each is kept with it and read with it. Past it, hide all of it.
 const HIDDEN_MAX: usize = 1_000;
+/// How often a change is made anew over another's. Each round one of those at it succeeds.
+const CHANGE_TRIES: usize = 32;
 
 impl Engine {
     /// Opens a session that has no run yet.
@@ -22,28 +24,37 @@ impl Engine {
         let session = SessionId::fresh(&self.inner.clock.fresh_stem());
         let row = SessionRow::new(session, who.id.clone(), self.inner.clock.now());
         let row = SessionRow { metadata, ..row };
-        self.put_session(&row).await?;
+        if !self.put_session(None, &row).await? {
+            return Err(Fault::Retriable("the session's id was taken; try again".into()).into());
+        }
         Ok(row)
     }
 
-    /// Changes what is kept with a session.
+    /// Changes what is kept with a session; where somebody else changes it meanwhile, over what they
+    /// left.
     pub async fn change_session(
         &self,
         session: &str,
         who: &Principal,
-        change: impl FnOnce(&mut SessionRow) + Send,
+        change: impl Fn(&mut SessionRow) + Send + Sync,
     ) -> Result<SessionRow, EngineError> {
         self.refuse_if_draining()?;
-        let mut row = self.session_row(session, who).await?;
-        change(&mut row);
-        check_metadata(&row.metadata)?;
-        if row.hidden.len() > HIDDEN_MAX {
-            let remedy =
-                format!("a session hides at most {HIDDEN_MAX} of its parts; hide it whole");
-            return Err(Refusal::TooLarge { field: "response_id".into(), remedy }.into());
+        for _ in 0..CHANGE_TRIES {
+            let knew = self.session_row(session, who).await?;
+            let mut row = knew.clone();
+            change(&mut row);
+            check_metadata(&row.metadata)?;
+            if row.hidden.len() > HIDDEN_MAX {
+                let remedy =
+                    format!("a session hides at most {HIDDEN_MAX} of its parts; hide it whole");
+                return Err(Refusal::TooLarge { field: "response_id".into(), remedy }.into());
+            }
+            if self.put_session(Some(knew), &row).await? {
+                return Ok(row);
+            }
         }
-        self.put_session(&row).await?;
-        Ok(row)
+        let why = "the session is changed by too many at once; try again";
+        Err(Fault::Retriable(why.into()).into())
     }
 
     /// A session without its runs.
@@ -57,9 +68,15 @@ impl Engine {
         row.ok_or_else(|| Refusal::UnknownSession(session.to_owned()).into())
     }
 
-    async fn put_session(&self, row: &SessionRow) -> Result<(), EngineError> {
-        match self.inner.journal.put_session(row.clone()).await {
-            Ok(()) => Ok(()),
+    /// Whether it was kept; not, if it is no longer as it was known.
+    async fn put_session(
+        &self,
+        knew: Option<SessionRow>,
+        row: &SessionRow,
+    ) -> Result<bool, EngineError> {
+        match self.inner.journal.put_session(knew, row.clone()).await {
+            Ok(()) => Ok(true),
+            Err(AppendError::SessionMoved) => Ok(false),
             Err(AppendError::Fault(fault)) => Err(fault.into()),
             Err(
                 AppendError::SessionTaken

@@ -141,7 +141,7 @@ impl Engine {
     /// meant for it (K9).
     async fn refuse_stale(&self, run: &RunId, after: Version) -> Result<(), EngineError> {
         let cell = self.inner.cells.get(run);
-        let state = self.hot(&cell).await?;
+        let state = self.read(&cell).await?;
         let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
         if hot.run.has_gone_on_since(after) {
             return Err(Refusal::StalePause.into());
@@ -172,7 +172,7 @@ impl Engine {
         let filter = RunFilter { session: Some(session.clone()), ..RunFilter::default() };
         for head in self.all_heads(&filter).await? {
             let cell = self.inner.cells.get(&head.run);
-            let state = self.hot(&cell).await?;
+            let state = self.read(&cell).await?;
             let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
             if hot.run.said_by(&who.id).any(|said| said.key == key) {
                 return Ok(Some(head.run));
@@ -224,6 +224,7 @@ impl Engine {
         who: &Principal,
     ) -> Result<Begun, EngineError> {
         self.refuse_if_draining()?;
+        self.refuse_if_looking()?;
         let (id, session) = (run.id.clone(), run.session.clone());
         let row = SessionRow::new(session.clone(), who.id.clone(), batch.now);
         let key_row = (!key.is_empty())
@@ -248,6 +249,7 @@ impl Engine {
         match outcome {
             Ok(()) => {
                 metrics::counter!("holdpoint_runs_started_total").increment(1);
+                self.owns(&id);
                 Ok(self.begun(cell, session, 0))
             }
             Err(EngineError::Refused(Refusal::KeyReused(_))) => {
@@ -283,6 +285,8 @@ impl Engine {
         }
         let (cell, session) =
             self.seen(&row.run, who, &Refusal::UnknownRun(row.run.to_string())).await?;
+        // Whoever starts it again wants it to go on.
+        self.taken_up(&cell).await?;
         Ok(Some(self.begun(cell, session, 0)))
     }
 
@@ -315,7 +319,7 @@ impl Engine {
         let filter = RunFilter { session: Some(session.clone()), ..RunFilter::default() };
         for head in self.all_heads(&filter).await? {
             let cell = self.inner.cells.get(&head.run);
-            let state = self.hot(&cell).await?;
+            let state = self.read(&cell).await?;
             let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
             let is_it = |said: &&Said| match request.key.as_str() {
                 "" => said.given == given,

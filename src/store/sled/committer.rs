@@ -18,12 +18,12 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::failpoint;
 use crate::kernel::{Millis, Version};
-use crate::ports::{AppendError, Fault, SessionRow};
+use crate::ports::{AppendError, Fault};
 use crate::store::leases::Leases;
 use crate::store::sled::bygone::Bygone;
 use crate::store::sled::group::{Decided, Errand, Group};
 use crate::store::sled::health::{Health, Watch};
-use crate::store::sled::prepared::{Prepared, Sealed};
+use crate::store::sled::prepared::{Prepared, Sealed, Seat};
 use crate::store::sled::recent::Recent;
 use crate::store::sled::records::Write;
 use crate::store::sled::settler::Settler;
@@ -50,7 +50,7 @@ pub(super) enum Job {
     Append(Box<Prepared>, oneshot::Sender<Result<Version, AppendError>>),
     Define(Sealed, oneshot::Sender<Result<(), AppendError>>),
     Errand(Errand, oneshot::Sender<Result<(), AppendError>>),
-    Seat(SessionRow, Sealed, oneshot::Sender<Result<(), AppendError>>),
+    Seat(Box<Seat>, oneshot::Sender<Result<(), AppendError>>),
     Prune { before: Millis, limit: usize, reply: oneshot::Sender<Result<usize, Fault>> },
     Close(oneshot::Sender<()>),
 }
@@ -111,7 +111,7 @@ impl Committer {
                     Job::Append(append, _) => group.append(append),
                     Job::Define(sealed, _) => group.define(sealed).map(|()| 0).map_err(Into::into),
                     Job::Errand(errand, _) => group.errand(errand).map(|()| 0).map_err(Into::into),
-                    Job::Seat(row, sealed, _) => group.seat(row, sealed).map(|()| 0),
+                    Job::Seat(seat, _) => group.seat(seat).map(|()| 0),
                     Job::Prune { .. } | Job::Close(_) => Ok(0),
                 });
             }
@@ -127,7 +127,7 @@ impl Committer {
         for (job, answer) in jobs.drain(..).zip(answers) {
             match job {
                 Job::Append(_, reply) => tell(reply, answer),
-                Job::Define(_, reply) | Job::Seat(_, _, reply) | Job::Errand(_, reply) => {
+                Job::Define(_, reply) | Job::Seat(_, reply) | Job::Errand(_, reply) => {
                     tell(reply, answer.map(|_| ()));
                 }
                 Job::Prune { .. } | Job::Close(_) => {}
@@ -253,7 +253,8 @@ fn weight(writes: &[Write]) -> u64 {
 fn gather(queue: &mut mpsc::Receiver<Job>, jobs: &mut Vec<Job>) -> Option<Job> {
     let weight = |job: &Job| match job {
         Job::Append(append, _) => append.bytes(),
-        Job::Define(sealed, _) | Job::Seat(_, sealed, _) => sealed.record.len(),
+        Job::Define(sealed, _) => sealed.record.len(),
+        Job::Seat(seat, _) => seat.sealed.record.len(),
         Job::Errand(..) | Job::Prune { .. } | Job::Close(_) => 0,
     };
     let mut bytes: usize = jobs.iter().map(weight).sum();

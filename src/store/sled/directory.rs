@@ -138,6 +138,15 @@ impl Drop for Directory {
     }
 }
 
+/// Whether there is more in a directory than what may be there before a store is.
+pub(in crate::store) fn is_there(path: &Path) -> bool {
+    match is_empty(path) {
+        Ok(is_empty) => !is_empty,
+        // Whatever cannot be looked into is for the opening to tell.
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+    }
+}
+
 /// What is left on the file system of `path` for this user.
 pub(super) fn free_bytes(path: &Path) -> io::Result<u64> {
     let room = rustix::fs::statvfs(path)?;

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use ::sled::IVec;
 
 use crate::kernel::{Millis, RunId, SessionId, Version};
-use crate::ports::{AppendError, Fault, KeyRow, Parcel, SessionRow, Settlement};
+use crate::ports::{AppendError, Fault, KeyRow, Parcel, Settlement};
 use crate::store::codec::{self, StoredHead, StoredSession};
 use crate::store::keys::{self, Packed};
 use crate::store::leases::Leases;
@@ -14,7 +14,7 @@ use crate::store::parcels;
 use crate::store::places::Places;
 use crate::store::sled::apart::Changes;
 use crate::store::sled::bygone::Bygone;
-use crate::store::sled::prepared::{Prepared, Sealed};
+use crate::store::sled::prepared::{Prepared, Sealed, Seat};
 use crate::store::sled::reader;
 use crate::store::sled::recent::{Brief, Recent};
 use crate::store::sled::records::Write;
@@ -219,14 +219,21 @@ impl<'a> Group<'a> {
         Ok(())
     }
 
-    /// Keeps a session as it now is, if it is nobody else's.
-    pub(super) fn seat(&mut self, row: &SessionRow, sealed: &Sealed) -> Result<(), AppendError> {
+    /// Keeps a session as it now is, if it is nobody else's and still as it was known.
+    pub(super) fn seat(&mut self, seat: &Seat) -> Result<(), AppendError> {
+        let Seat { knew, row, sealed } = seat;
         let Some(known) = self.session(&sealed.key)? else {
+            if knew.is_some() {
+                return Err(AppendError::SessionMoved);
+            }
             self.put(sealed.clone(), None);
             return Ok(());
         };
         if known.row.owner != row.owner {
             return Err(AppendError::SessionTaken);
+        }
+        if knew.as_ref() != Some(&known.row) {
+            return Err(AppendError::SessionMoved);
         }
         let (key, place) = (sealed.key.clone(), self.place(&sealed.key)?);
         let record = codec::seal_session(&key, row, known.first.as_ref()).map_err(Fault::from)?;

@@ -38,9 +38,10 @@ use crate::store::keys;
 use crate::store::leases::Leases;
 use crate::store::sled::committer::{Committer, Job, QUEUE_MAX};
 use crate::store::sled::directory::Directory;
+pub(super) use crate::store::sled::directory::is_there;
 use crate::store::sled::group::Errand;
 use crate::store::sled::health::Health;
-use crate::store::sled::prepared::{Prepared, Sealed};
+use crate::store::sled::prepared::{Prepared, Sealed, Seat};
 use crate::store::sled::recent::Recent;
 use crate::store::sled::records::Unread;
 use crate::store::sled::settler::Settler;
@@ -140,6 +141,7 @@ fn plain(error: AppendError) -> Fault {
         AppendError::Fault(fault) => fault,
         other @ (AppendError::Moved { .. }
         | AppendError::Superseded
+        | AppendError::SessionMoved
         | AppendError::SessionTaken
         | AppendError::KeyTaken(_)) => Fault::Permanent(other.to_string()),
     }
@@ -247,11 +249,16 @@ impl Journal for SledJournal {
             .await
     }
 
-    async fn put_session(&self, row: SessionRow) -> Result<(), AppendError> {
+    async fn put_session(
+        &self,
+        knew: Option<SessionRow>,
+        row: SessionRow,
+    ) -> Result<(), AppendError> {
         let key = keys::session(&row.session);
         let record = codec::seal_session(&key, &row, None).map_err(Fault::from)?;
         values::check(record.len())?;
-        self.order(|reply| Job::Seat(row, Sealed { key, record }, reply)).await?
+        let seat = Box::new(Seat { knew, row, sealed: Sealed { key, record } });
+        self.order(|reply| Job::Seat(seat, reply)).await?
     }
 
     async fn key(&self, owner: &str, key: &str) -> Result<Option<KeyRow>, Fault> {

@@ -113,3 +113,11 @@ fn key_bytes(key: Option<&Result<(String, Sealed), Fault>>) -> usize {
         Some(Err(_)) | None => 0,
     }
 }
+
+/// A session as it is to be kept, and as its writer knew it.
+#[derive(Debug)]
+pub(super) struct Seat {
+    pub(super) knew: Option<SessionRow>,
+    pub(super) row: SessionRow,
+    pub(super) sealed: Sealed,
+}

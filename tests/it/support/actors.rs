@@ -22,6 +22,8 @@ pub(crate) struct Actors {
     pub(crate) inputs: Mutex<Vec<AgentInput>>,
     pub(crate) calls: Mutex<Vec<(String, String)>>,
     pub(crate) called: Semaphore0,
+    /// Slow replies that were stopped before they came.
+    given_up: Arc<Semaphore0>,
 }
 
 /// Counts events that a test waits for.
@@ -30,6 +32,23 @@ pub(crate) struct Semaphore0(pub(crate) Semaphore);
 impl Default for Semaphore0 {
     fn default() -> Self {
         Self(Semaphore::new(0))
+    }
+}
+
+/// Says so when it goes away before it was told not to.
+struct Stopped(Option<Arc<Semaphore0>>);
+
+impl Stopped {
+    fn not(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        if let Some(given_up) = &self.0 {
+            given_up.0.add_permits(1);
+        }
     }
 }
 
@@ -75,6 +94,11 @@ impl Actors {
         self.called.0.acquire().await.unwrap().forget();
     }
 
+    /// Returns when a slow agent has been stopped once more.
+    pub(crate) async fn given_up(&self) {
+        self.given_up.0.acquire().await.unwrap().forget();
+    }
+
     fn reply_of(&self, input: &AgentInput) -> Result<Reply, AttemptFault> {
         match self.roles.get(&input.agent) {
             Some(role) => Ok(role(input)),
@@ -117,7 +141,9 @@ impl Agents for Actors {
             deltas.push(first.to_owned()).await;
         }
         if let Some(gate) = self.slow.get(&input.agent) {
+            let stopped = Stopped(Some(Arc::clone(&self.given_up)));
             gate.acquire().await.unwrap().forget();
+            stopped.not();
         }
         Ok(reply)
     }

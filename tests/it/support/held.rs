@@ -67,7 +67,10 @@ impl Journal for Held {
     }
 
     async fn session(&self, session: &SessionId) -> Result<Option<SessionRow>, Fault> {
-        self.inner.session(session).await
+        let row = self.inner.session(session).await;
+        // As a store of a disk would: others get their turn.
+        tokio::task::yield_now().await;
+        row
     }
 
     async fn sessions(
@@ -79,8 +82,12 @@ impl Journal for Held {
         self.inner.sessions(owner, cursor, limit).await
     }
 
-    async fn put_session(&self, row: SessionRow) -> Result<(), AppendError> {
-        self.inner.put_session(row).await
+    async fn put_session(
+        &self,
+        knew: Option<SessionRow>,
+        row: SessionRow,
+    ) -> Result<(), AppendError> {
+        self.inner.put_session(knew, row).await
     }
 
     async fn key(&self, owner: &str, key: &str) -> Result<Option<KeyRow>, Fault> {

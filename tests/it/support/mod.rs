@@ -33,23 +33,28 @@ impl Ground {
 
     /// An engine that has just been started, as after a boot.
     pub(crate) async fn boot(&self, workflows: &[Workflow]) -> Engine {
+        let engine = self.engine(workflows).await;
+        engine.recover().await.unwrap();
+        let timers = engine.clone();
+        tokio::spawn(async move { timers.run_timers().await });
+        engine
+    }
+
+    /// An engine that nothing was asked of yet.
+    pub(crate) async fn engine(&self, workflows: &[Workflow]) -> Engine {
         let library = Library::default();
         for workflow in workflows {
             let digest = digest::of(&serde_json::to_value(workflow).unwrap());
             let entry = Entry { workflow: Arc::new(workflow.clone()), digest };
             library.add(&*self.journal, entry).await.unwrap();
         }
-        let engine = Engine::new(
+        Engine::new(
             self.journal.clone(),
             self.clock.clone(),
             self.actors.clone(),
             self.actors.clone(),
             library,
-        );
-        engine.recover().await.unwrap();
-        let timers = engine.clone();
-        tokio::spawn(async move { timers.run_timers().await });
-        engine
+        )
     }
 }
 

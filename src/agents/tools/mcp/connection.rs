@@ -212,6 +212,14 @@ impl Connection {
             }
         };
         let service = opened.map_err(|why| unreachable(with_last_words(&why, &last_words)))?;
+        let info = service.peer().peer_info();
+        let said = info.as_ref().and_then(|info| info.server_info.as_ref());
+        tracing::info!(
+            server = server.name,
+            name = said.map(|peer| peer.name.as_str()),
+            version = said.map(|peer| peer.version.as_str()),
+            "an MCP server is connected"
+        );
         Ok(Self {
             server: server.name.clone(),
             clock,
