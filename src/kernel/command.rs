@@ -70,6 +70,8 @@ pub enum Command {
         request: RequestId,
         /// Who speaks.
         principal: Principal,
+        /// The caller's idempotency key; empty if it has none.
+        key: String,
     },
     /// Take back that a tool was allowed for the rest of the run.
     Revoke {
@@ -77,6 +79,8 @@ pub enum Command {
         tool: String,
         /// Who speaks.
         principal: Principal,
+        /// The caller's idempotency key; empty if it has none.
+        key: String,
     },
     /// Stop the run.
     Cancel {
@@ -84,6 +88,8 @@ pub enum Command {
         reason: String,
         /// Who speaks.
         principal: Principal,
+        /// The caller's idempotency key; empty if it has none.
+        key: String,
     },
     /// An external event has come.
     Signal {
@@ -93,6 +99,8 @@ pub enum Command {
         value: Value,
         /// Who speaks.
         principal: Principal,
+        /// The caller's idempotency key; empty if it has none.
+        key: String,
     },
     /// A piece of an agent's text.
     Delta {

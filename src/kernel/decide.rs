@@ -17,6 +17,7 @@ use crate::kernel::message::{ToolCall, readable};
 use crate::kernel::plan::may_repeat;
 use crate::kernel::principal::Principal;
 use crate::kernel::question::{Kind, OnTimeout, Origin, Question};
+use crate::kernel::repeat;
 use crate::kernel::reply::{self, REPLY_BYTES_MAX};
 use crate::kernel::run::{CallWaits, OpenCall, Run, Status, Turn};
 use crate::kernel::schema;
@@ -37,35 +38,39 @@ pub enum Decision {
 
 /// What `command` means for `run` at `now`.
 pub fn decide(run: &Run, command: &Command, now: Millis) -> Result<Decision, Refusal> {
+    if let Some(after) = repeat::before(run, command)? {
+        return Ok(Decision::Repeat { after });
+    }
     match command {
         Command::Answer { answers, key, principal } => {
             answer::decide(run, answers, key, principal, now)
         }
-        Command::Withdraw { request, principal } => {
+        Command::Withdraw { request, principal, key } => {
             let question = answer::open_question(run, request)?;
             Ok(Decision::Events(vec![Event::Closed {
                 ordinal: question.ordinal,
                 closing: Closing::Withdrawn,
                 by: principal.id.clone(),
+                key: key.clone(),
             }]))
         }
-        Command::Revoke { tool, principal } => {
+        Command::Revoke { tool, principal, key } => {
             refuse_if_over(run)?;
             if !run.grants.iter().any(|grant| grant.covers(tool, now)) {
                 let (run, tool) = (run.id.to_string(), tool.clone());
                 return Err(Refusal::NotGranted { run, tool });
             }
-            let by = principal.id.clone();
-            Ok(Decision::Events(vec![Event::Revoked { tool: tool.clone(), by }]))
+            let (tool, by, key) = (tool.clone(), principal.id.clone(), key.clone());
+            Ok(Decision::Events(vec![Event::Revoked { tool, by, key }]))
         }
-        Command::Cancel { reason, principal } => {
+        Command::Cancel { reason, principal, key } => {
             refuse_if_over(run)?;
-            let by = principal.id.clone();
-            Ok(Decision::Events(vec![Event::Cancelled { by, reason: reason.clone() }]))
+            let (by, reason, key) = (principal.id.clone(), reason.clone(), key.clone());
+            Ok(Decision::Events(vec![Event::Cancelled { by, reason, key }]))
         }
-        Command::Signal { name, value, principal } => {
+        Command::Signal { name, value, principal, key } => {
             refuse_if_over(run)?;
-            signal(run, name, value, principal).map(Decision::Events)
+            signal(run, name, value, (principal, key)).map(Decision::Events)
         }
         Command::Delta { turn, attempt, text } => {
             current_attempt(run, *turn, *attempt)?;
@@ -120,7 +125,7 @@ fn signal(
     run: &Run,
     name: &str,
     value: &Value,
-    principal: &Principal,
+    (principal, key): (&Principal, &str),
 ) -> Result<Vec<Event>, Refusal> {
     let listens = matches!(&run.workflow.pattern, Pattern::Graph(program) if program.listens(name));
     if !listens {
@@ -134,8 +139,8 @@ fn signal(
         let remedy = "too many signals came before anything waited for them".into();
         return Err(Refusal::TooLarge { field: "name".into(), remedy });
     }
-    let by = principal.id.clone();
-    Ok(vec![Event::Signalled { name: name.to_owned(), value: value.clone(), by }])
+    let (by, key) = (principal.id.clone(), key.to_owned());
+    Ok(vec![Event::Signalled { name: name.to_owned(), value: value.clone(), by, key }])
 }
 
 /// What happens when an attempt of a turn fails: its step's own policy, or its agent's.
@@ -319,7 +324,7 @@ fn due(run: &Run, now: Millis) -> Vec<Event> {
 /// What silence means for a question. A default that does not fit it is no answer (K7).
 fn silence(question: &Question, now: Millis) -> Event {
     let (ordinal, by) = (question.ordinal, "timer".to_owned());
-    let closed = |closing| Event::Closed { ordinal, closing, by: by.clone() };
+    let closed = |closing| Event::Closed { ordinal, closing, by: by.clone(), key: String::new() };
     if let OnTimeout::EscalateTo { to, within_ms } = &question.on_timeout {
         let deadline = within_ms.map(|ms| now.plus(ms));
         return Event::Escalated { ordinal, to: to.clone(), deadline };

@@ -18,6 +18,7 @@ use crate::kernel::judging;
 use crate::kernel::listing::Listing;
 use crate::kernel::message::{Audience, Message, Speaker, ToolCall, readable};
 use crate::kernel::question::{OnTimeout, Question, Verdict};
+use crate::kernel::repeat::Keys;
 use crate::kernel::run::{CallWaits, Ending, Heard, Last, OpenCall, Run, Status, Turn};
 use crate::kernel::time::Millis;
 use crate::kernel::workflow::{Pattern, Workflow};
@@ -107,6 +108,7 @@ pub fn begin(id: RunId, workflow: Arc<Workflow>, started: &Started, at: Millis) 
         abandoned: Vec::new(),
         loose: Vec::new(),
         trace: started.trace.clone(),
+        keys: Keys::default(),
         follows: started.follows.clone(),
         earlier: Earlier::default(),
     }
@@ -129,6 +131,7 @@ pub fn evolve(run: &mut Run, event: &Event, at: Millis) -> Result<(), Corruption
     if !was_tools {
         run.spent.count(event);
     }
+    run.keys.learn(event, version);
     run.version = version;
     Ok(())
 }
@@ -201,7 +204,7 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
             let ending = Ending::Answered { by: by.clone(), key, given, version };
             answered(run, *ordinal, value, by, (ending, at))?;
         }
-        Event::Closed { ordinal, closing, by } => closed(run, *ordinal, (*closing, by), at)?,
+        Event::Closed { ordinal, closing, by, .. } => closed(run, *ordinal, (*closing, by), at)?,
         Event::Reminded { ordinal, next } => question_of(run, *ordinal)?.remind_at = *next,
         Event::Escalated { ordinal, to, deadline } => escalated(run, *ordinal, to, *deadline)?,
         Event::Revoked { tool, .. } => run.grants.retain(|grant| grant.tool != *tool),

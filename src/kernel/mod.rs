@@ -43,6 +43,7 @@ pub mod pattern;
 mod plan;
 mod principal;
 mod question;
+mod repeat;
 mod reply;
 mod run;
 pub mod schema;
@@ -72,6 +73,7 @@ pub use plan::{
 };
 pub use principal::{Principal, Role};
 pub use question::{Choice, Kind, OnTimeout, Origin, Question, Verdict};
+pub use repeat::{KEYS_MAX, Keys, unkeyed};
 pub use reply::REPLY_BYTES_MAX;
 pub use run::{
     CONVERSATION_BYTES_MAX, CallWaits, Ending, Grant, Heard, Judgement, Last, OpenCall,

@@ -279,15 +279,23 @@ pub(crate) fn answers(stage: &Stage) -> Vec<Case> {
 
 /// What is wrong with everything else.
 pub(crate) fn others(stage: &Stage) -> Vec<Case> {
-    let cancel = |request: &str| CancelRequestRequest { request_id: request.into() };
-    let revoke =
-        |run: &str, tool: &str| RevokeGrantRequest { run_id: run.into(), tool: tool.into() };
+    let cancel =
+        |request: &str| CancelRequestRequest { request_id: request.into(), ..Default::default() };
+    let revoke = |run: &str, tool: &str| RevokeGrantRequest {
+        run_id: run.into(),
+        tool: tool.into(),
+        ..Default::default()
+    };
     let signal = |run: &str, name: &str| SignalRunRequest {
         run_id: run.into(),
         name: name.into(),
-        payload: None,
+        ..Default::default()
     };
-    let reason = CancelRunRequest { run_id: stage.run.clone(), reason: "r".repeat(1_025) };
+    let reason = CancelRunRequest {
+        run_id: stage.run.clone(),
+        reason: "r".repeat(1_025),
+        ..Default::default()
+    };
     let runs = |page_size, page_token: &str| ListRunsRequest {
         page_size,
         page_token: page_token.into(),

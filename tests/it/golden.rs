@@ -178,15 +178,20 @@ fn events() -> Vec<Event> {
         Event::Asked(Box::new(question())),
         Event::Asked(Box::new(plain_question())),
         answered(2, "cli", "k", None),
-        Event::Closed { ordinal: 3, closing: Closing::Passed, by: "timer".into() },
-        Event::Revoked { tool: "pay".into(), by: "ann".into() },
+        Event::Closed {
+            ordinal: 3,
+            closing: Closing::Passed,
+            by: "timer".into(),
+            key: String::new(),
+        },
+        Event::Revoked { tool: "pay".into(), by: "ann".into(), key: String::new() },
         Event::CheckpointSaved,
         Event::Parked,
         Event::Output { value: json!(["done"]) },
         Event::Warned(failure()),
         Event::Completed,
         Event::Failed(failure()),
-        Event::Cancelled { by: "ann".into(), reason: "enough".into() },
+        Event::Cancelled { by: "ann".into(), reason: "enough".into(), key: String::new() },
     ]
 }
 
@@ -218,9 +223,19 @@ fn graph_events() -> Vec<Event> {
         settled(Outcome::Skipped("by ann".into())),
         settled(Outcome::Failed(failure())),
         settled(Outcome::Tolerated(failure())),
-        Event::Signalled { name: "ready".into(), value: json!(7), by: "ann".into() },
-        Event::Signalled { name: "ready".into(), value: Value::Null, by: "ann".into() },
-        Event::Closed { ordinal: 3, closing: Closing::Moot, by: String::new() },
+        Event::Signalled {
+            name: "ready".into(),
+            value: json!(7),
+            by: "ann".into(),
+            key: String::new(),
+        },
+        Event::Signalled {
+            name: "ready".into(),
+            value: Value::Null,
+            by: "ann".into(),
+            key: String::new(),
+        },
+        Event::Closed { ordinal: 3, closing: Closing::Moot, by: String::new(), key: String::new() },
         Event::Asked(Box::new(Question {
             origin: Origin::Phase(Point::Before),
             ..plain_question()
@@ -252,6 +267,27 @@ fn what_a_caller_went_on_from_is_written_as_it_always_was() {
     ];
     let record = codec::seal_events(&key, Millis(1_700_000_000_000), &events).unwrap();
     let stored = golden("v1-entry-from.bin", &record);
+    let read = codec::unseal_events(&key, &stored, 1).unwrap();
+    assert_eq!(read.iter().map(|recorded| recorded.event.clone()).collect::<Vec<_>>(), events);
+}
+
+#[test]
+fn the_key_of_a_callers_deed_is_written_as_it_always_was() {
+    let key = keys::entry(&keys::pack(&run()).unwrap(), 1);
+    let (by, used) = ("ann".to_owned(), "k".to_owned());
+    let events = vec![
+        Event::Signalled { name: "go".into(), value: json!(7), by: by.clone(), key: used.clone() },
+        Event::Revoked { tool: "pay".into(), by: by.clone(), key: used.clone() },
+        Event::Closed {
+            ordinal: 3,
+            closing: Closing::Withdrawn,
+            by: by.clone(),
+            key: used.clone(),
+        },
+        Event::Cancelled { by, reason: "enough".into(), key: used },
+    ];
+    let record = codec::seal_events(&key, Millis(1_700_000_000_000), &events).unwrap();
+    let stored = golden("v1-entry-keyed.bin", &record);
     let read = codec::unseal_events(&key, &stored, 1).unwrap();
     assert_eq!(read.iter().map(|recorded| recorded.event.clone()).collect::<Vec<_>>(), events);
 }

@@ -59,6 +59,7 @@ mod outbox_served;
 mod raw;
 mod refusals;
 mod refusals_stage;
+mod repeats;
 mod scenarios;
 mod scenarios_served;
 mod screen;

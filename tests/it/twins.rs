@@ -95,7 +95,10 @@ async fn live(deeds: Vec<Deed>) {
                 let (play, last) = &mut plays[index];
                 if !play.run.status.is_over() {
                     let principal = Principal::local("cli");
-                    *last = play.take(&Command::Cancel { reason: String::new(), principal }, at);
+                    *last = play.take(
+                        &Command::Cancel { reason: String::new(), principal, key: String::new() },
+                        at,
+                    );
                     both(&*left, &*right, last.clone()).await;
                 }
             }

@@ -9,7 +9,7 @@ use crate::engine::drive::{Batch, Extras};
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
     Event, Principal, Recorded, Refusal, Run, RunId, SessionId, Started, Version, digest,
-    parse_checkpoint, replay,
+    parse_checkpoint, replay, unkeyed,
 };
 use crate::ports::{Fault, trace};
 
@@ -84,5 +84,5 @@ fn refounded(event: Event, session: &SessionId, who: &Principal, from: (&RunId, 
             ..*started
         }));
     }
-    event
+    unkeyed(event)
 }
