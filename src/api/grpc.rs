@@ -352,7 +352,7 @@ impl Orchestrator for Service {
         let request = request.into_inner();
         let payload = request.payload.unwrap_or_default().into_value();
         let (run, key) = (&request.run_id, &request.idempotency_key);
-        let signalled = self.engine.signal(run, &request.name, payload, key, &who).await;
+        let signalled = self.engine.signal(run, (&request.name, payload), key, &who).await;
         let id = signalled.map_err(status::of)?;
         let run = Some(self.run_of(id.as_str(), &who).await?);
         Ok(Response::new(pb::SignalRunResponse { run }))

@@ -17,9 +17,14 @@ use crate::kernel::run::{Ending, Run};
 /// and no run is told a thousand other things meanwhile. One takes about 200 bytes.
 pub const KEYS_MAX: usize = 1_024;
 
-/// The keys that a run remembers, oldest first.
+/// The keys that a run remembers, oldest first. Most runs have none, and a run is carried about a lot.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Keys(VecDeque<Used>);
+pub struct Keys(Option<Box<Memory>>);
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Memory {
+    used: VecDeque<Used>,
+}
 
 /// A key that was used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,18 +65,17 @@ impl Keys {
     /// Remembers the key of an event that came of a caller's wish, if it has one.
     pub(super) fn learn(&mut self, event: &Event, version: Version) {
         let Some((deed, by, key)) = deed_of(event) else { return };
-        if self.0.len() >= KEYS_MAX {
-            self.0.pop_front();
+        let all = &mut self.0.get_or_insert_default().used;
+        if all.len() >= KEYS_MAX {
+            all.pop_front();
         }
-        self.0.push_back(Used { whose: whose(by, key), content: deed.content(), version });
+        all.push_back(Used { whose: whose(by, key), content: deed.content(), version });
     }
 
     fn used(&self, by: &str, key: &str) -> Option<&Used> {
-        if self.0.is_empty() {
-            return None;
-        }
+        let all = &self.0.as_ref()?.used;
         let whose = whose(by, key);
-        self.0.iter().rev().find(|used| used.whose == whose)
+        all.iter().rev().find(|used| used.whose == whose)
     }
 }
 
@@ -163,7 +167,7 @@ mod tests {
         for number in 0..=KEYS_MAX {
             keys.learn(&signal(number), 2);
         }
-        assert_eq!(keys.0.len(), KEYS_MAX);
+        assert_eq!(keys.0.as_ref().map(|all| all.used.len()), Some(KEYS_MAX));
         assert!(keys.used("ann", "0").is_none(), "the oldest has made room");
         assert!(keys.used("ann", "1").is_some() && keys.used("bob", "1").is_none());
     }

@@ -270,11 +270,10 @@ fn refuse_steering(arguments: &Value, kind: Kind, relays: bool) -> Result<(), St
     let schema = arguments.get("response_schema");
     let has_options = arguments.get("options").is_some();
     match kind {
-        Kind::Clarification => Ok(()),
         Kind::Selection if schema.is_some() => {
             Err("`response_schema` goes with a clarification; a selection has its `options`".into())
         }
-        Kind::Selection => Ok(()),
+        Kind::Clarification | Kind::Selection => Ok(()),
         Kind::Approval | Kind::PlanReview | Kind::ToolApproval | Kind::OutcomeCheck if relays => {
             let says_no = |schema: &Value, (field, word): &(&str, &str)| {
                 schema::check(schema, &serde_json::json!({ *field: word })).is_ok()

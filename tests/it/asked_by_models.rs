@@ -65,9 +65,9 @@ async fn k7_a_model_chooses_neither_the_schema_of_an_approval_nor_whom_or_how_lo
         let told = run(&mut server.client().await, start).await;
         let is_asked = told.iter().any(|it| matches!(it.event, Some(Event::RequestInfo(_))));
         assert!(!is_asked, "nobody is asked: {arguments}");
-        let output = told.iter().find_map(|it| match it.event.as_ref()? {
-            Event::Output(output) => Some(output.value.as_ref()?.as_str()?.to_owned()),
-            _ => None,
+        let output = told.iter().find_map(|it| {
+            let Event::Output(output) = it.event.as_ref()? else { return None };
+            Some(output.value.as_ref()?.as_str()?.to_owned())
         });
         let output = output.unwrap_or_else(|| panic!("{arguments}: {told:?}"));
         assert!(output.starts_with("told: error: "), "{arguments}: {output}");

@@ -117,6 +117,10 @@ fn answered(ordinal: u32, door: &str, key: &str, from: Option<String>) -> Event 
     Event::Answered { ordinal, value, by, door, key, given: None, from }
 }
 
+fn closed(closing: Closing, by: &str) -> Event {
+    Event::Closed { ordinal: 3, closing, by: by.into(), key: String::new() }
+}
+
 /// Every event there is, once with everything and, where it matters, once with nothing.
 fn events() -> Vec<Event> {
     let failure = || Failure::new("step.failed", "no luck");
@@ -178,12 +182,7 @@ fn events() -> Vec<Event> {
         Event::Asked(Box::new(question())),
         Event::Asked(Box::new(plain_question())),
         answered(2, "cli", "k", None),
-        Event::Closed {
-            ordinal: 3,
-            closing: Closing::Passed,
-            by: "timer".into(),
-            key: String::new(),
-        },
+        closed(Closing::Passed, "timer"),
         Event::Revoked { tool: "pay".into(), by: "ann".into(), key: String::new() },
         Event::CheckpointSaved,
         Event::Parked,
@@ -235,7 +234,7 @@ fn graph_events() -> Vec<Event> {
             by: "ann".into(),
             key: String::new(),
         },
-        Event::Closed { ordinal: 3, closing: Closing::Moot, by: String::new(), key: String::new() },
+        closed(Closing::Moot, ""),
         Event::Asked(Box::new(Question {
             origin: Origin::Phase(Point::Before),
             ..plain_question()

@@ -50,9 +50,7 @@ fn stage() -> (tempfile::TempDir, Server) {
     for (name, text) in FLOWS {
         std::fs::write(flows.join(name), text).unwrap();
     }
-    for name in ["choice.yaml"] {
-        std::fs::copy(crate::server::flows().join(name), flows.join(name)).unwrap();
-    }
+    std::fs::copy(crate::server::flows().join("choice.yaml"), flows.join("choice.yaml")).unwrap();
     let server = Server::start(root.path());
     (root, server)
 }

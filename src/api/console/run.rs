@@ -239,7 +239,7 @@ pub(super) async fn signal(visit: &Visit, id: &str) -> Result<Response<Body>, Tr
     let text = visit.fields.given("payload").unwrap_or("null");
     let payload = serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
     let key = visit.fields.get("key").unwrap_or_default();
-    visit.engine().signal(id, name, payload, key, &visit.who).await?;
+    visit.engine().signal(id, (name, payload), key, &visit.who).await?;
     Ok(page::redirect(&format!("/console/runs/{id}")))
 }
 

@@ -184,8 +184,7 @@ impl Engine {
     pub async fn signal(
         &self,
         run: &str,
-        name: &str,
-        value: Value,
+        (name, value): (&str, Value),
         key: &str,
         who: &Principal,
     ) -> Result<RunId, EngineError> {
