@@ -151,6 +151,9 @@ pub enum Command {
     },
     /// Whatever was under way when the process died is lost; go on from the journal.
     Recover,
+    /// A failed run was forked where it failed: go on from there. Whatever it had called and is not
+    /// known to touch nothing is asked about first.
+    Retry,
     /// Look at the clock: deadlines and pauses may be over.
     Tick,
 }

@@ -22,7 +22,7 @@ use crate::kernel::reply::{self, REPLY_BYTES_MAX};
 use crate::kernel::run::{CallWaits, OpenCall, Run, Status, Turn};
 use crate::kernel::schema;
 use crate::kernel::time::Millis;
-use crate::kernel::workflow::{Pattern, Retry};
+use crate::kernel::workflow::{Pattern, Retry, Safety};
 
 /// What a command means.
 #[derive(Debug, Clone, PartialEq)]
@@ -97,7 +97,8 @@ pub fn decide(run: &Run, command: &Command, now: Millis) -> Result<Decision, Ref
         Command::ToolReturned { turn, call_id, outcome } => {
             tool_returned(run, *turn, call_id, outcome).map(Decision::Events)
         }
-        Command::Recover => Ok(Decision::Events(recover(run, now))),
+        Command::Recover => Ok(Decision::Events(recover(run, &RESTARTED, now))),
+        Command::Retry => Ok(Decision::Events(recover(run, &FORKED, now))),
         Command::Tick => Ok(Decision::Events(due(run, now))),
     }
 }
@@ -248,9 +249,37 @@ fn wrong(code: &str, message: &str) -> Value {
     Value::String(format!("error: {message} [{code}]"))
 }
 
+/// What became of work that was under way.
+struct CutOff {
+    /// What a reply that is asked for again is told to have come to.
+    failure: (&'static str, &'static str),
+    /// What a person is told of a call.
+    why: fn(&str) -> String,
+    /// Whether a call may be made again without asking anybody.
+    may_repeat: fn(Safety) -> bool,
+}
+
+/// The server stopped.
+const RESTARTED: CutOff = CutOff {
+    failure: ("step.interrupted", "the server was restarted meanwhile"),
+    why: |tool| format!("The server stopped while `{tool}` was being called."),
+    may_repeat,
+};
+
+/// The run failed, and another takes it up. A key names its run: nobody who was called knows the
+/// fork's, so a call is made again without asking only where it touches nothing.
+const FORKED: CutOff = CutOff {
+    failure: ("step.retried", "the run failed here, and is taken up again"),
+    why: |tool| format!("The run before this one called `{tool}`, and that failed or was cut off."),
+    may_repeat: |safety| match safety {
+        Safety::Pure => true,
+        Safety::Idempotent | Safety::Unsafe => false,
+    },
+};
+
 /// After a crash: a reply is asked for again, a repeatable call is made again with its key, and
 /// any other call becomes a question to a person (E2).
-fn recover(run: &Run, now: Millis) -> Vec<Event> {
+fn recover(run: &Run, cut: &CutOff, now: Millis) -> Vec<Event> {
     if run.status != Status::Running {
         return Vec::new();
     }
@@ -261,18 +290,18 @@ fn recover(run: &Run, now: Millis) -> Vec<Event> {
             events.push(Event::StepFailed {
                 turn: turn.number,
                 attempt: turn.attempt,
-                failure: Failure::new("step.interrupted", "the server was restarted meanwhile"),
+                failure: Failure::new(cut.failure.0, cut.failure.1),
                 retry_at: Some(now),
                 interrupted: true,
             });
         }
         for open in &turn.calls {
             let CallWaits::Tool(safety) = open.waits else { continue };
-            if may_repeat(safety) {
+            if (cut.may_repeat)(safety) {
                 continue;
             }
             ordinal += 1;
-            let why = format!("The server stopped while `{}` was being called.", open.call.tool);
+            let why = (cut.why)(&open.call.tool);
             events.push(Event::Asked(Box::new(lost_outcome(turn, open, ordinal, &why))));
         }
     }

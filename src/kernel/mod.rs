@@ -45,6 +45,7 @@ mod principal;
 mod question;
 mod repeat;
 mod reply;
+mod retry;
 mod run;
 pub mod schema;
 #[cfg(test)]
@@ -75,6 +76,7 @@ pub use principal::{Principal, Role};
 pub use question::{Choice, Kind, OnTimeout, Origin, Question, Verdict};
 pub use repeat::{KEYS_MAX, Keys, unkeyed};
 pub use reply::REPLY_BYTES_MAX;
+pub use retry::retry_point;
 pub use run::{
     CONVERSATION_BYTES_MAX, CallWaits, Ending, Grant, Heard, Judgement, Last, OpenCall,
     QUESTIONS_MAX, Run, Status, Turn,

@@ -102,6 +102,7 @@ pub(super) fn before(run: &Run, command: &Command) -> Result<Option<Version>, Re
         | Command::AttemptFailed { .. }
         | Command::ToolReturned { .. }
         | Command::Recover
+        | Command::Retry
         | Command::Tick => return Ok(None),
     };
     if key.is_empty() {

@@ -61,6 +61,7 @@ mod raw;
 mod refusals;
 mod refusals_stage;
 mod repeats;
+mod retries;
 mod scenarios;
 mod scenarios_served;
 mod screen;

@@ -23,6 +23,7 @@ use crate::ports::Hook;
 
 pub(super) use check::parse_session;
 use check::{check_key, check_reason, check_value, parse_request, parse_run};
+pub(super) use fork::Failed;
 
 /// Answers in one call; more is no person's doing.
 const ANSWERS_MAX: usize = 1_000;
