@@ -137,7 +137,7 @@ fn body(run: &RunId, session: &SessionId, published: Published) -> Wire {
             principal: by.clone(),
             door: door.clone(),
         }),
-        Event::Closed { ordinal, closing, by } => Wire::RequestClosed(pb::RequestClosed {
+        Event::Closed { ordinal, closing, by, .. } => Wire::RequestClosed(pb::RequestClosed {
             request_id: request_id(*ordinal),
             how: match closing {
                 Closing::Rejected => "rejected",
@@ -163,7 +163,7 @@ fn body(run: &RunId, session: &SessionId, published: Published) -> Wire {
                 deadline: deadline.map(time),
             })
         }
-        Event::Revoked { tool, by } => {
+        Event::Revoked { tool, by, .. } => {
             Wire::GrantRevoked(pb::GrantRevoked { tool: tool.clone(), principal: by.clone() })
         }
         Event::Opened { path, opening } => {
@@ -172,7 +172,7 @@ fn body(run: &RunId, session: &SessionId, published: Published) -> Wire {
         }
         Event::Came { path, outcome } => Wire::StepWorked(worked(path.clone(), outcome)),
         Event::Settled { path, outcome } => Wire::StepSettled(settled(path.clone(), outcome)),
-        Event::Signalled { name, value, by } => {
+        Event::Signalled { name, value, by, .. } => {
             let payload = (!value.is_null()).then(|| Json::from(value));
             let (name, principal) = (name.clone(), by.clone());
             Wire::SignalReceived(pb::SignalReceived { name, payload, principal })
@@ -188,7 +188,7 @@ fn body(run: &RunId, session: &SessionId, published: Published) -> Wire {
         Event::Warned(why) => Wire::Warning(failure(why)),
         Event::Completed => Wire::Completed(pb::Completed {}),
         Event::Failed(why) => Wire::Failed(failure(why)),
-        Event::Cancelled { by, reason } => {
+        Event::Cancelled { by, reason, .. } => {
             Wire::Cancelled(pb::Cancelled { principal: by.clone(), reason: reason.clone() })
         }
     }

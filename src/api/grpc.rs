@@ -236,8 +236,9 @@ impl Orchestrator for Service {
     ) -> Reply<pb::CancelRunResponse> {
         let who = self.who(&request)?;
         let request = request.into_inner();
-        let id =
-            self.engine.cancel(&request.run_id, &request.reason, &who).await.map_err(status::of)?;
+        let key = &request.idempotency_key;
+        let cancelled = self.engine.cancel(&request.run_id, &request.reason, key, &who).await;
+        let id = cancelled.map_err(status::of)?;
         let run = Some(self.run_of(id.as_str(), &who).await?);
         Ok(Response::new(pb::CancelRunResponse { run }))
     }
@@ -315,9 +316,10 @@ impl Orchestrator for Service {
         request: Request<pb::CancelRequestRequest>,
     ) -> Reply<pb::CancelRequestResponse> {
         let who = self.who(&request)?;
+        let request = request.into_inner();
         let id = self
             .engine
-            .withdraw(&request.into_inner().request_id, &who)
+            .withdraw(&request.request_id, &request.idempotency_key, &who)
             .await
             .map_err(|error| status::of_field(error, "request_id"))?;
         let run = Some(self.run_of(id.as_str(), &who).await?);
@@ -330,8 +332,9 @@ impl Orchestrator for Service {
     ) -> Reply<pb::RevokeGrantResponse> {
         let who = self.who(&request)?;
         let request = request.into_inner();
-        let id =
-            self.engine.revoke(&request.run_id, &request.tool, &who).await.map_err(status::of)?;
+        let key = &request.idempotency_key;
+        let revoked = self.engine.revoke(&request.run_id, &request.tool, key, &who).await;
+        let id = revoked.map_err(status::of)?;
         let run = Some(self.run_of(id.as_str(), &who).await?);
         Ok(Response::new(pb::RevokeGrantResponse { run }))
     }
@@ -343,7 +346,8 @@ impl Orchestrator for Service {
         let who = self.who(&request)?;
         let request = request.into_inner();
         let payload = request.payload.unwrap_or_default().into_value();
-        let signalled = self.engine.signal(&request.run_id, &request.name, payload, &who).await;
+        let (run, key) = (&request.run_id, &request.idempotency_key);
+        let signalled = self.engine.signal(run, (&request.name, payload), key, &who).await;
         let id = signalled.map_err(status::of)?;
         let run = Some(self.run_of(id.as_str(), &who).await?);
         Ok(Response::new(pb::SignalRunResponse { run }))

@@ -81,14 +81,14 @@ pub fn body(run: &Run, version: Version, at: Millis, event: &Event) -> Value {
             body["request_id"] = json!(id(*ordinal));
             body["response"] = json!({"value": value, "principal": by, "door": door});
         }
-        Event::Closed { ordinal, closing, by } => {
+        Event::Closed { ordinal, closing, by, .. } => {
             body["request_id"] = json!(id(*ordinal));
             body["closed"] = json!({"how": closing, "principal": by});
         }
         Event::Failed(failure) => {
             body["failure"] = json!({"code": failure.code, "message": failure.message});
         }
-        Event::Cancelled { by, reason } => {
+        Event::Cancelled { by, reason, .. } => {
             body["cancelled"] = json!({"principal": by, "reason": reason});
         }
         Event::Completed => body["output"] = run.output.clone().unwrap_or_default(),

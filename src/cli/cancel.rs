@@ -22,6 +22,9 @@ pub(super) struct Args {
     /// Why; kept with the run
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
+    /// An idempotency key: the same command with the same key again changes nothing
+    #[arg(long, value_name = "KEY")]
+    pub key: Option<String>,
 }
 
 /// Cancels.
@@ -31,12 +34,13 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
         return Err(Trouble::new(Exit::Usage, "--reason goes with a run, not with a question"));
     }
     let mut connection = ctx.connect().await?;
+    let idempotency_key = args.key.unwrap_or_default();
     let answered = if is_request {
-        let request = CancelRequestRequest { request_id: args.id.clone() };
+        let request = CancelRequestRequest { request_id: args.id.clone(), idempotency_key };
         connection.client.cancel_request(request).await.map(|it| it.into_inner().run)
     } else {
         let reason = args.reason.unwrap_or_default();
-        let request = CancelRunRequest { run_id: args.id.clone(), reason };
+        let request = CancelRunRequest { run_id: args.id.clone(), reason, idempotency_key };
         connection.client.cancel_run(request).await.map(|it| it.into_inner().run)
     };
     connection.close().await;

@@ -49,7 +49,7 @@ fn list(checkpoints: &[Checkpoint], ctx: &Ctx) -> Result<(), Trouble> {
         return ctx.term.line(&literal!({"checkpoints": all}).to_string());
     }
     if checkpoints.is_empty() {
-        return ctx.term.line("there are no checkpoints: the run has not paused yet");
+        return ctx.term.line("there are no checkpoints: the run has not paused, and nothing in it failed that could be tried again");
     }
     let heading = ["CHECKPOINT", "AT EVENT", "TIME", "MESSAGES", "WAITED FOR"];
     let mut rows = vec![heading.map(str::to_owned).to_vec()];
@@ -61,10 +61,15 @@ fn list(checkpoints: &[Checkpoint], ctx: &Ctx) -> Result<(), Trouble> {
             checkpoint.sequence.to_string(),
             checkpoint.time.as_ref().and_then(json::timestamp).map(date).unwrap_or_default(),
             checkpoint.conversation_length.to_string(),
-            prompt.unwrap_or_default(),
+            prompt.unwrap_or_else(|| where_it_failed(checkpoint).to_owned()),
         ]
     }));
     ctx.term.write(&table(ctx.term.paint, &rows))
+}
+
+/// What is said of a checkpoint at which nobody was asked.
+fn where_it_failed(checkpoint: &Checkpoint) -> &'static str {
+    if checkpoint.workflow_waiting.is_none() { "(failed here: tries it again)" } else { "" }
 }
 
 /// A conversation only grows, so what it was at a checkpoint is its beginning now.

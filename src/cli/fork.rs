@@ -5,15 +5,19 @@ use crate::cli::exit::{Exit, Trouble};
 use crate::cli::talk::{Interaction, Talk};
 use crate::wire::v1::ForkRunRequest;
 
-/// Start a new run from a checkpoint of another; completed steps are not performed again
+/// Start a new run from a checkpoint of another, or from where it failed; completed steps are not performed again
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  holdpoint fork run_01k9zq…                                     from its latest checkpoint
-  holdpoint fork run_01k9zq… --checkpoint chk_01k9zq…-000006     to answer that question otherwise")]
+  holdpoint fork run_01k9zq…                                     from its latest checkpoint, or where it failed
+  holdpoint fork run_01k9zq… --checkpoint chk_01k9zq…-000006     to answer that question otherwise
+
+A run that failed is taken up where it failed: that step is tried again, with one more attempt, and
+nothing that was finished is done again. If it had called a tool that is not `pure`, you are asked
+first whether that happened.")]
 pub(super) struct Args {
     /// The run to fork
     pub run: String,
-    /// The checkpoint to start from; the latest if left out
+    /// The checkpoint to start from; where it failed, or the latest, if left out
     #[arg(long, value_name = "ID")]
     pub checkpoint: Option<String>,
     /// The session of the new run; that of the old one if left out

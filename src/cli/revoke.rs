@@ -21,12 +21,19 @@ pub(super) struct Args {
     /// The tool
     #[arg(value_name = "TOOL")]
     pub tool: String,
+    /// An idempotency key: the same command with the same key again changes nothing
+    #[arg(long, value_name = "KEY")]
+    pub key: Option<String>,
 }
 
 /// Revokes.
 pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     let mut connection = ctx.connect().await?;
-    let request = RevokeGrantRequest { run_id: args.run.clone(), tool: args.tool.clone() };
+    let request = RevokeGrantRequest {
+        run_id: args.run.clone(),
+        tool: args.tool.clone(),
+        idempotency_key: args.key.unwrap_or_default(),
+    };
     let answered = connection.client.revoke_grant(request).await;
     connection.close().await;
     let run = answered?.into_inner().run.unwrap_or_default();

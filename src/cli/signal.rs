@@ -26,6 +26,9 @@ pub(super) struct Args {
     /// What comes with it: JSON, or else plain text
     #[arg(value_name = "PAYLOAD")]
     pub payload: Option<String>,
+    /// An idempotency key: the same command with the same key again changes nothing
+    #[arg(long, value_name = "KEY")]
+    pub key: Option<String>,
 }
 
 /// Signals.
@@ -33,7 +36,12 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     let read = |text: &String| serde_json::from_str(text).unwrap_or(Value::String(text.clone()));
     let payload = args.payload.as_ref().map(|text| read(text).into());
     let mut connection = ctx.connect().await?;
-    let request = SignalRunRequest { run_id: args.run.clone(), name: args.name.clone(), payload };
+    let request = SignalRunRequest {
+        run_id: args.run.clone(),
+        name: args.name.clone(),
+        payload,
+        idempotency_key: args.key.unwrap_or_default(),
+    };
     let answered = connection.client.signal_run(request).await;
     connection.close().await;
     let run = answered?.into_inner().run.unwrap_or_default();

@@ -199,7 +199,7 @@ fn entry(head: &Head, recorded: &Recorded, open: &mut Open) -> Option<AuditEntry
             entry.value = Some(value.clone());
             entry.question = questions.get(ordinal).cloned();
         }
-        Event::Closed { ordinal, closing, by } => {
+        Event::Closed { ordinal, closing, by, .. } => {
             entry.action = match closing {
                 Closing::Rejected => "expired",
                 Closing::Passed => "passed",
@@ -221,18 +221,18 @@ fn entry(head: &Head, recorded: &Recorded, open: &mut Open) -> Option<AuditEntry
             entry.note = to.join(", ");
             entry.question = questions.get(ordinal).cloned();
         }
-        Event::Revoked { tool, by } => {
+        Event::Revoked { tool, by, .. } => {
             entry.action = "grant_revoked";
             entry.principal.clone_from(by);
             entry.note.clone_from(tool);
         }
-        Event::Signalled { name, value, by } => {
+        Event::Signalled { name, value, by, .. } => {
             entry.action = "signalled";
             entry.principal.clone_from(by);
             entry.note.clone_from(name);
             entry.value = (!value.is_null()).then(|| value.clone());
         }
-        Event::Cancelled { by, reason } => {
+        Event::Cancelled { by, reason, .. } => {
             entry.action = "cancelled";
             entry.principal.clone_from(by);
             entry.note.clone_from(reason);

@@ -81,7 +81,7 @@ fn changes(run: &Run, published: &Published) -> Vec<InboxChange> {
             open.map(opened).into_iter().collect()
         }
         Event::Answered { ordinal, by, .. } => vec![closed(*ordinal, "answered", by)],
-        Event::Closed { ordinal, closing, by } => {
+        Event::Closed { ordinal, closing, by, .. } => {
             let how = match closing {
                 Closing::Rejected => "rejected",
                 Closing::Passed => "passed",

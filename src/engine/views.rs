@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::engine::cell::State;
-use crate::engine::commands::parse_session;
+use crate::engine::commands::{Failed, parse_session};
 use crate::engine::narrate::Waiting;
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
@@ -48,7 +48,7 @@ pub struct CheckpointView {
     pub version: Version,
     /// When.
     pub at: Millis,
-    /// What the run waited for.
+    /// What the run waited for; nothing where it failed.
     pub waiting: Option<Waiting>,
     /// How long the conversation was.
     pub messages: usize,
@@ -250,19 +250,24 @@ impl Engine {
         self.inbox(who, filter, cursor, page_size(limit)?).await
     }
 
-    /// The points that a run can be forked from, each with what it waited for then.
+    /// The points that a run can be forked from, each with what it waited for then; the last of a run
+    /// that failed is where the failed step is tried again.
     pub async fn checkpoints(
         &self,
         run: &str,
         who: &Principal,
     ) -> Result<Vec<CheckpointView>, EngineError> {
         let (id, cell) = self.seen_run(run, who).await?;
-        let (version, workflow, marks) = {
+        let (version, workflow, mut marks, failed) = {
             let state = self.read(&cell).await?;
             let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
-            (hot.run.version, Arc::clone(&hot.run.workflow), hot.run.checkpoints.clone())
+            let run = &hot.run;
+            (run.version, Arc::clone(&run.workflow), run.checkpoints.clone(), Failed::of(run))
         };
         let journal = self.read_all(&id, version).await?;
+        let retry = failed.and_then(|failed| failed.retry_point(&id, &journal, self));
+        let ended_at = journal.last().map_or(Millis(0), |last| last.at);
+        marks.extend(retry.map(|at| (at - 1, ended_at)));
         let mut views = Vec::with_capacity(marks.len());
         let mut folded: Option<Run> = None;
         for recorded in &journal {

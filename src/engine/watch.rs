@@ -67,6 +67,13 @@ impl Watch {
         }
     }
 
+    /// The same, from a later place.
+    #[must_use]
+    pub(super) fn past(mut self, version: Version) -> Self {
+        self.after = version;
+        self
+    }
+
     /// The same, to another end.
     #[must_use]
     pub fn until(mut self, until: Until) -> Self {

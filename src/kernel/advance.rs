@@ -229,7 +229,8 @@ fn moved(run: &Run, now: Millis) -> Vec<Event> {
         Move::Finish(value) => vec![Event::Output { value }, Event::Completed],
         Move::Fail(failure) => vec![Event::Failed(failure)],
         Move::Cancel { by } => {
-            vec![Event::Cancelled { by, reason: "its question was withdrawn".into() }]
+            let reason = "its question was withdrawn".into();
+            vec![Event::Cancelled { by, reason, key: String::new() }]
         }
     }
 }

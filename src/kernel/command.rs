@@ -73,6 +73,8 @@ pub enum Command {
         request: RequestId,
         /// Who speaks.
         principal: Principal,
+        /// The caller's idempotency key; empty if it has none.
+        key: String,
     },
     /// Take back that a tool was allowed for the rest of the run.
     Revoke {
@@ -80,6 +82,8 @@ pub enum Command {
         tool: String,
         /// Who speaks.
         principal: Principal,
+        /// The caller's idempotency key; empty if it has none.
+        key: String,
     },
     /// Stop the run.
     Cancel {
@@ -87,6 +91,8 @@ pub enum Command {
         reason: String,
         /// Who speaks.
         principal: Principal,
+        /// The caller's idempotency key; empty if it has none.
+        key: String,
     },
     /// An external event has come.
     Signal {
@@ -96,6 +102,8 @@ pub enum Command {
         value: Value,
         /// Who speaks.
         principal: Principal,
+        /// The caller's idempotency key; empty if it has none.
+        key: String,
     },
     /// A piece of an agent's text.
     Delta {
@@ -146,6 +154,9 @@ pub enum Command {
     },
     /// Whatever was under way when the process died is lost; go on from the journal.
     Recover,
+    /// A failed run was forked where it failed: go on from there. Whatever it had called and is not
+    /// known to touch nothing is asked about first.
+    Retry,
     /// Look at the clock: deadlines and pauses may be over.
     Tick,
 }

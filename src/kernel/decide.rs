@@ -22,11 +22,12 @@ use crate::kernel::pattern::Draft;
 use crate::kernel::plan::may_repeat;
 use crate::kernel::principal::Principal;
 use crate::kernel::question::{Kind, OnTimeout, Origin, Question};
+use crate::kernel::repeat;
 use crate::kernel::reply::{self, REPLY_BYTES_MAX};
 use crate::kernel::run::{CallWaits, OpenCall, Run, Status, Turn};
 use crate::kernel::schema;
 use crate::kernel::time::Millis;
-use crate::kernel::workflow::{Patience, Pattern, Retry};
+use crate::kernel::workflow::{Patience, Pattern, Retry, Safety};
 
 /// What a command means.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,35 +43,39 @@ pub enum Decision {
 
 /// What `command` means for `run` at `now`.
 pub fn decide(run: &Run, command: &Command, now: Millis) -> Result<Decision, Refusal> {
+    if let Some(after) = repeat::before(run, command)? {
+        return Ok(Decision::Repeat { after });
+    }
     match command {
         Command::Answer { answers, key, principal } => {
             answer::decide(run, answers, key, principal, now)
         }
-        Command::Withdraw { request, principal } => {
+        Command::Withdraw { request, principal, key } => {
             let question = answer::open_question(run, request, principal)?;
             Ok(Decision::Events(vec![Event::Closed {
                 ordinal: question.ordinal,
                 closing: Closing::Withdrawn,
                 by: principal.id.clone(),
+                key: key.clone(),
             }]))
         }
-        Command::Revoke { tool, principal } => {
+        Command::Revoke { tool, principal, key } => {
             refuse_if_over(run)?;
             if !run.grants.iter().any(|grant| grant.tool == *tool && grant.stands(now)) {
                 let (run, tool) = (run.id.to_string(), tool.clone());
                 return Err(Refusal::NotGranted { run, tool });
             }
-            let by = principal.id.clone();
-            Ok(Decision::Events(vec![Event::Revoked { tool: tool.clone(), by }]))
+            let (tool, by, key) = (tool.clone(), principal.id.clone(), key.clone());
+            Ok(Decision::Events(vec![Event::Revoked { tool, by, key }]))
         }
-        Command::Cancel { reason, principal } => {
+        Command::Cancel { reason, principal, key } => {
             refuse_if_over(run)?;
-            let by = principal.id.clone();
-            Ok(Decision::Events(vec![Event::Cancelled { by, reason: reason.clone() }]))
+            let (by, reason, key) = (principal.id.clone(), reason.clone(), key.clone());
+            Ok(Decision::Events(vec![Event::Cancelled { by, reason, key }]))
         }
-        Command::Signal { name, value, principal } => {
+        Command::Signal { name, value, principal, key } => {
             refuse_if_over(run)?;
-            signal(run, name, value, principal).map(Decision::Events)
+            signal(run, name, value, (principal, key)).map(Decision::Events)
         }
         Command::Delta { turn, attempt, text } => {
             current_attempt(run, *turn, *attempt)?;
@@ -97,7 +102,8 @@ pub fn decide(run: &Run, command: &Command, now: Millis) -> Result<Decision, Ref
         Command::ToolReturned { turn, call_id, outcome } => {
             tool_returned(run, *turn, call_id, outcome).map(Decision::Events)
         }
-        Command::Recover => Ok(Decision::Events(recover(run, now))),
+        Command::Recover => Ok(Decision::Events(recover(run, &RESTARTED, now))),
+        Command::Retry => Ok(Decision::Events(recover(run, &FORKED, now))),
         Command::Tick => Ok(Decision::Events(due(run, now))),
     }
 }
@@ -125,7 +131,7 @@ fn signal(
     run: &Run,
     name: &str,
     value: &Value,
-    principal: &Principal,
+    (principal, key): (&Principal, &str),
 ) -> Result<Vec<Event>, Refusal> {
     let listens = matches!(&run.workflow.pattern, Pattern::Graph(program) if program.listens(name));
     if !listens {
@@ -139,8 +145,8 @@ fn signal(
         let remedy = "too many signals came before anything waited for them".into();
         return Err(Refusal::TooLarge { field: "name".into(), remedy });
     }
-    let by = principal.id.clone();
-    Ok(vec![Event::Signalled { name: name.to_owned(), value: value.clone(), by }])
+    let (by, key) = (principal.id.clone(), key.to_owned());
+    Ok(vec![Event::Signalled { name: name.to_owned(), value: value.clone(), by, key }])
 }
 
 /// What happens when an attempt of a turn fails: its step's own policy, or its agent's.
@@ -248,9 +254,37 @@ fn wrong(code: &str, message: &str) -> Value {
     Value::String(format!("error: {message} [{code}]"))
 }
 
+/// What became of work that was under way.
+struct CutOff {
+    /// What a reply that is asked for again is told to have come to.
+    failure: (&'static str, &'static str),
+    /// What a person is told of a call.
+    why: fn(&str) -> String,
+    /// Whether a call may be made again without asking anybody.
+    may_repeat: fn(Safety) -> bool,
+}
+
+/// The server stopped.
+const RESTARTED: CutOff = CutOff {
+    failure: ("step.interrupted", "the server was restarted meanwhile"),
+    why: |tool| format!("The server stopped while `{tool}` was being called."),
+    may_repeat,
+};
+
+/// The run failed, and another takes it up. A key names its run: nobody who was called knows the
+/// fork's, so a call is made again without asking only where it touches nothing.
+const FORKED: CutOff = CutOff {
+    failure: ("step.retried", "the run failed here, and is taken up again"),
+    why: |tool| format!("The run before this one called `{tool}`, and that failed or was cut off."),
+    may_repeat: |safety| match safety {
+        Safety::Pure => true,
+        Safety::Idempotent | Safety::Unsafe => false,
+    },
+};
+
 /// After a crash: a reply is asked for again, a repeatable call is made again with its key, and
 /// any other call becomes a question to a person (E2).
-fn recover(run: &Run, now: Millis) -> Vec<Event> {
+fn recover(run: &Run, cut: &CutOff, now: Millis) -> Vec<Event> {
     if run.status != Status::Running {
         return Vec::new();
     }
@@ -261,18 +295,18 @@ fn recover(run: &Run, now: Millis) -> Vec<Event> {
             events.push(Event::StepFailed {
                 turn: turn.number,
                 attempt: turn.attempt,
-                failure: Failure::new("step.interrupted", "the server was restarted meanwhile"),
+                failure: Failure::new(cut.failure.0, cut.failure.1),
                 retry_at: Some(now),
                 interrupted: true,
             });
         }
         for open in &turn.calls {
             let CallWaits::Tool(safety) = open.waits else { continue };
-            if may_repeat(safety) {
+            if (cut.may_repeat)(safety) {
                 continue;
             }
             ordinal += 1;
-            let why = format!("The server stopped while `{}` was being called.", open.call.tool);
+            let why = (cut.why)(&open.call.tool);
             events.push(Event::Asked(Box::new(lost_outcome(turn, open, ordinal, &why))));
         }
     }
@@ -325,7 +359,7 @@ fn due(run: &Run, now: Millis) -> Vec<Event> {
 /// What silence means for a question. A default that does not fit it is no answer (K7).
 fn silence(run: &Run, question: &Question, now: Millis) -> Event {
     let (ordinal, by) = (question.ordinal, "timer".to_owned());
-    let closed = |closing| Event::Closed { ordinal, closing, by: by.clone() };
+    let closed = |closing| Event::Closed { ordinal, closing, by: by.clone(), key: String::new() };
     let escalated = |more: &[String], within_ms: Option<u64>| {
         // Whoever was asked still is: others are asked as well.
         let asked = if question.to.is_empty() { slice::from_ref(&run.owner) } else { &question.to };

@@ -298,6 +298,9 @@ pub enum Event {
         closing: Closing,
         /// Who closed it; `timer` at a deadline.
         by: String,
+        /// The caller's idempotency key.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        key: String,
     },
     /// Nobody has answered for a while, and whoever should is reminded.
     Reminded {
@@ -323,6 +326,9 @@ pub enum Event {
         tool: String,
         /// Who said so.
         by: String,
+        /// The caller's idempotency key.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        key: String,
     },
     /// A step of a graph, or something within one, was begun.
     Opened {
@@ -354,6 +360,9 @@ pub enum Event {
         value: Value,
         /// Who sent it.
         by: String,
+        /// The caller's idempotency key.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        key: String,
     },
     /// The run as it stands can be taken up from here, or forked.
     CheckpointSaved,
@@ -378,6 +387,9 @@ pub enum Event {
         /// Why, if they said.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         reason: String,
+        /// The caller's idempotency key.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        key: String,
     },
 }
 

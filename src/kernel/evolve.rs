@@ -20,6 +20,7 @@ use crate::kernel::listing::Listing;
 use crate::kernel::message::{Audience, Message, Speaker, ToolCall, readable};
 use crate::kernel::question::{Leg, Question};
 use crate::kernel::reading::Verdict;
+use crate::kernel::repeat::Keys;
 use crate::kernel::run::{CallWaits, Heard, Last, OpenCall, Run, Status, Turn};
 use crate::kernel::time::Millis;
 use crate::kernel::verb::Verb;
@@ -117,6 +118,7 @@ pub fn begin(id: RunId, workflow: Arc<Workflow>, started: &Started, at: Millis) 
         abandoned: Vec::new(),
         loose: Vec::new(),
         trace: started.trace.clone(),
+        keys: Keys::default(),
         follows: started.follows.clone(),
         earlier: Earlier::default(),
     }
@@ -139,6 +141,7 @@ pub fn evolve(run: &mut Run, event: &Event, at: Millis) -> Result<(), Corruption
     if !was_tools {
         run.spent.count(event);
     }
+    run.keys.learn(event, version);
     run.version = version;
     Ok(())
 }
@@ -223,7 +226,7 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
             let said = Said { by, key, given, version, is_no: false };
             voted(run, (*ordinal, *stage), value, said, at)?;
         }
-        Event::Closed { ordinal, closing, by } => closed(run, *ordinal, (*closing, by), at)?,
+        Event::Closed { ordinal, closing, by, .. } => closed(run, *ordinal, (*closing, by), at)?,
         Event::Reminded { ordinal, next } => question_of(run, *ordinal)?.remind_at = *next,
         Event::Escalated { ordinal, to, deadline } => escalated(run, *ordinal, to, *deadline)?,
         Event::Revoked { tool, .. } => run.grants.retain(|grant| grant.tool != *tool),

@@ -49,7 +49,9 @@ mod plan;
 mod principal;
 mod question;
 mod reading;
+mod repeat;
 mod reply;
+mod retry;
 mod run;
 pub mod schema;
 #[cfg(test)]
@@ -83,7 +85,9 @@ pub use plan::{
 pub use principal::{Principal, Role};
 pub use question::{Belongs, Choice, Kind, Leg, OnTimeout, Origin, Question, Subject};
 pub use reading::Verdict;
+pub use repeat::{KEYS_MAX, Keys, unkeyed};
 pub use reply::REPLY_BYTES_MAX;
+pub use retry::retry_point;
 pub use run::{
     CONVERSATION_BYTES_MAX, CallWaits, Grant, Heard, Judgement, Last, OpenCall, QUESTIONS_MAX, Run,
     Status, Turn,

@@ -221,8 +221,13 @@ pub(super) fn ask_offer() -> ToolOffer {
                         "description": {"type": "string"},
                     }, "required": ["id"]},
                 ]}},
+                "response_schema": {
+                    "type": "object",
+                    "description": "The JSON Schema of the answer to a clarification.",
+                },
             },
             "required": ["prompt"],
+            "additionalProperties": false,
         }),
     }
 }

@@ -234,7 +234,7 @@ fn called(
     let agent = run.workflow.agents.get(&turn.agent);
     if call.tool == ASK_TOOL && agent.is_some_and(|agent| agent.human_input.enabled) {
         let patience = agent.map(|agent| agent.human_input.patience.clone()).unwrap_or_default();
-        return match asked_by_call(turn, call, patience) {
+        return match asked_by_call((turn, relays(run, turn)), call, patience) {
             Ok(draft) => Event::Asked(Box::new(ask(draft, next.question, now))),
             Err(wrong) => told(turn, call, &wrong),
         };
@@ -250,10 +250,75 @@ fn called(
     gate::passed(run, Wish { turn, call, said, judged: &[] }, next, now)
 }
 
+/// The provider of agents elsewhere: what they call `request_user_input` with is a question of theirs,
+/// with its own verbs.
+const RELAY: &str = "a2a";
+
+/// The ways to say no that a question of another agent may have.
+const NOES: [(&str, &str); 4] =
+    [("decision", "reject"), ("decision", "deny"), ("decision", "abort"), ("verb", "abort")];
+
+/// Whether a turn's agent passes on what somebody elsewhere asks.
+fn relays(run: &Run, turn: &Turn) -> bool {
+    let agent = run.workflow.agents.get(&turn.agent);
+    let model = agent.and_then(|agent| run.workflow.models.get(&agent.model));
+    model.is_some_and(|model| model.provider == RELAY)
+}
+
+/// What an asker may not choose about its own question: who is asked, how long, and what may be said
+/// to an approval, to which a no must always be possible (K7).
+fn refuse_steering(arguments: &Value, kind: Kind, relays: bool) -> Result<(), String> {
+    let schema = arguments.get("response_schema");
+    let has_options = arguments.get("options").is_some();
+    match kind {
+        Kind::Selection if schema.is_some() => {
+            Err("`response_schema` goes with a clarification; a selection has its `options`".into())
+        }
+        Kind::Clarification | Kind::Selection => Ok(()),
+        Kind::Approval | Kind::PlanReview | Kind::ToolApproval | Kind::OutcomeCheck if relays => {
+            let says_no = |schema: &Value, (field, word): &(&str, &str)| {
+                schema::check(schema, &serde_json::json!({ *field: word })).is_ok()
+            };
+            match schema {
+                Some(schema) if !NOES.iter().any(|no| says_no(schema, no)) => {
+                    Err("`response_schema`: an approval must take a plain no".into())
+                }
+                Some(_) | None => Ok(()),
+            }
+        }
+        Kind::Approval | Kind::PlanReview | Kind::ToolApproval | Kind::OutcomeCheck => {
+            if schema.is_some() {
+                return Err(
+                    "`response_schema` goes with a clarification; an approval is answered \
+                            with yes or no, and a note"
+                        .into(),
+                );
+            }
+            if has_options {
+                return Err("`options` go with a selection; an approval is answered with yes or \
+                            no, and a note"
+                    .into());
+            }
+            Ok(())
+        }
+    }
+}
+
 /// The question that a `request_user_input` call asks, or what is wrong with the call.
-fn asked_by_call(turn: &Turn, call: &ToolCall, patience: Patience) -> Result<Draft, String> {
+fn asked_by_call(
+    (turn, relays): (&Turn, bool),
+    call: &ToolCall,
+    patience: Patience,
+) -> Result<Draft, String> {
     let arguments = &call.arguments;
-    schema::check(&ask_offer().parameters, arguments)
+    let offered = ask_offer().parameters;
+    let unknown = |name: &&String| offered["properties"].get(name.as_str()).is_none();
+    if let Some(name) = arguments.as_object().and_then(|given| given.keys().find(unknown)) {
+        return Err(format!(
+            "there is no argument `{name}`; whom and how long to ask is not yours"
+        ));
+    }
+    schema::check(&offered, arguments)
         .map_err(|mismatch| format!("arguments at `{}`: {mismatch}", mismatch.at))?;
     let word = arguments.get("request_type").and_then(Value::as_str).unwrap_or("clarification");
     let kind = Kind::parse(word).ok_or("no such request_type")?;
@@ -264,6 +329,7 @@ fn asked_by_call(turn: &Turn, call: &ToolCall, patience: Patience) -> Result<Dra
     if kind == Kind::Selection && options.is_empty() {
         return Err("a selection needs `options`".into());
     }
+    refuse_steering(arguments, kind, relays)?;
     let ids: BTreeSet<_> = options.iter().map(|option| &option.id).collect();
     if ids.len() < options.len() {
         return Err("every one of the `options` needs an id of its own".into());

@@ -21,6 +21,7 @@ use crate::kernel::listing::Listing;
 use crate::kernel::message::{Message, Speaker, ToolCall};
 use crate::kernel::operator::Operator;
 use crate::kernel::question::{self, Belongs, Leg, Origin, Question};
+use crate::kernel::repeat::Keys;
 use crate::kernel::time::Millis;
 use crate::kernel::trace::Trace;
 use crate::kernel::workflow::{Safety, Workflow};
@@ -118,6 +119,8 @@ pub struct Run {
     pub graph: graph::State,
     /// The trace that its caller was in.
     pub trace: Option<Trace>,
+    /// What was asked of it with an idempotency key.
+    pub keys: Keys,
     /// What it goes on from.
     pub follows: Option<Box<Follows>>,
     /// What was said before it; a run that is over may be without it, as it asks nobody any more.

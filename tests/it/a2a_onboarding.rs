@@ -31,7 +31,7 @@ fn say(server: &Server, binding: &str, text: &str, id: &str) -> Child {
 async fn signal(server: &Server, task: &str) {
     parked(server, task).await;
     let (run_id, name) = (task.to_owned(), "onboarding_complete".to_owned());
-    let signal = SignalRunRequest { run_id, name, payload: None };
+    let signal = SignalRunRequest { run_id, name, ..Default::default() };
     server.client().await.signal_run(signal).await.unwrap();
 }
 

@@ -279,15 +279,17 @@ pub(crate) fn answers(stage: &Stage) -> Vec<Case> {
 
 /// What is wrong with everything else.
 pub(crate) fn others(stage: &Stage) -> Vec<Case> {
-    let cancel = |request: &str| CancelRequestRequest { request_id: request.into() };
-    let revoke =
-        |run: &str, tool: &str| RevokeGrantRequest { run_id: run.into(), tool: tool.into() };
-    let signal = |run: &str, name: &str| SignalRunRequest {
-        run_id: run.into(),
-        name: name.into(),
-        payload: None,
+    let cancel = |id: &str| CancelRequestRequest { request_id: id.into(), ..Default::default() };
+    let revoke = |run: &str, tool: &str| {
+        let (run_id, tool) = (run.into(), tool.into());
+        RevokeGrantRequest { run_id, tool, ..Default::default() }
     };
-    let reason = CancelRunRequest { run_id: stage.run.clone(), reason: "r".repeat(1_025) };
+    let signal = |run: &str, name: &str| {
+        let (run_id, name) = (run.into(), name.into());
+        SignalRunRequest { run_id, name, ..Default::default() }
+    };
+    let (run_id, reason) = (stage.run.clone(), "r".repeat(1_025));
+    let reason = CancelRunRequest { run_id, reason, ..Default::default() };
     let runs = |page_size, page_token: &str| ListRunsRequest {
         page_size,
         page_token: page_token.into(),

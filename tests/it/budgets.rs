@@ -68,7 +68,7 @@ async fn the_runs_of_a_session_share_what_it_has() {
         let begun = engine.start(say("shared"), &someone()).await.unwrap();
         let run = begun.run.to_string();
         all(begun.watch).await;
-        engine.cancel(&run, "", &someone()).await.unwrap();
+        engine.cancel(&run, "", "", &someone()).await.unwrap();
     }
     let engine = ground.boot(&workflows).await;
     let begun = engine.start(say("shared"), &someone()).await.unwrap();

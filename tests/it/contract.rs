@@ -377,9 +377,14 @@ async fn large_values_come_back_whole(bed: Bed) {
     assert_eq!(replay(&play.run.id, workflow(None), &read).unwrap(), play.run);
 
     // A head that was large and is small again leaves nothing behind.
-    let mut cancelled = play
-        .clone()
-        .take(&Command::Cancel { reason: String::new(), principal: Principal::local("cli") }, 30);
+    let mut cancelled = play.clone().take(
+        &Command::Cancel {
+            reason: String::new(),
+            principal: Principal::local("cli"),
+            key: String::new(),
+        },
+        30,
+    );
     let mut padded = cancelled.clone();
     padded.head.metadata.insert("note".into(), "n".repeat(50_000));
     padded.events = vec![Arc::new(Event::Warned(holdpoint::kernel::Failure::new("x", "y")))];

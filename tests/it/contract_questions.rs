@@ -29,7 +29,8 @@ async fn j7_many_open_questions_are_listed_whole_at_every_step(bed: Bed) {
         assert_eq!(head, Head::of(&plays[0].run));
         if step == half / 4 {
             let reason = String::new();
-            let stop = Command::Cancel { reason, principal: Principal::local("cli") };
+            let stop =
+                Command::Cancel { reason, principal: Principal::local("cli"), key: String::new() };
             let stopped = plays[1].take(&stop, 90);
             journal.append(stopped).await.unwrap();
         }

@@ -388,10 +388,10 @@ async fn a_cancelled_run_stops_its_work_and_takes_no_answers() {
     let (run, request) = paused(&engine, "").await;
     engine.answer(answer(&request, json!("approve"), ""), &someone()).await.unwrap();
     ground.actors.asked().await;
-    engine.cancel(&run, "changed my mind", &someone()).await.unwrap();
+    engine.cancel(&run, "changed my mind", "", &someone()).await.unwrap();
     let whole = all(engine.watch(&run, 0, Until::Over, &someone()).await.unwrap()).await;
     assert_eq!(names(&whole).last(), Some(&"cancelled"));
-    let refused = engine.cancel(&run, "", &someone()).await.unwrap_err();
+    let refused = engine.cancel(&run, "", "", &someone()).await.unwrap_err();
     assert!(matches!(refused, EngineError::Refused(Refusal::RunOver { .. })), "{refused}");
 }
 
@@ -446,8 +446,8 @@ async fn d2_anothers_run_is_unknown() {
     assert_eq!(foreign.replace(&run, never), unknown);
     let refusals = [
         engine.answer(answer(&request, json!("approve"), ""), &yours).await.unwrap_err(),
-        engine.withdraw(&request, &yours).await.unwrap_err(),
-        engine.cancel(&run, "", &yours).await.unwrap_err(),
+        engine.withdraw(&request, "", &yours).await.unwrap_err(),
+        engine.cancel(&run, "", "", &yours).await.unwrap_err(),
         engine.session("shared", &yours).await.unwrap_err(),
         engine.start(start("approval", "shared", ""), &yours).await.unwrap_err(),
     ];

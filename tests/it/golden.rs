@@ -120,6 +120,10 @@ fn answered(ordinal: u32, door: &str, key: &str, from: Option<String>) -> Event 
     Event::Answered { ordinal, value, by, door, key, given: None, from, shown: String::new() }
 }
 
+fn closed(closing: Closing, by: &str) -> Event {
+    Event::Closed { ordinal: 3, closing, by: by.into(), key: String::new() }
+}
+
 /// Every event there is, once with everything and, where it matters, once with nothing.
 fn events() -> Vec<Event> {
     let failure = || Failure::new("step.failed", "no luck");
@@ -181,15 +185,15 @@ fn events() -> Vec<Event> {
         Event::Asked(Box::new(question())),
         Event::Asked(Box::new(plain_question())),
         answered(2, "cli", "k", None),
-        Event::Closed { ordinal: 3, closing: Closing::Passed, by: "timer".into() },
-        Event::Revoked { tool: "pay".into(), by: "ann".into() },
+        closed(Closing::Passed, "timer"),
+        Event::Revoked { tool: "pay".into(), by: "ann".into(), key: String::new() },
         Event::CheckpointSaved,
         Event::Parked,
         Event::Output { value: json!(["done"]) },
         Event::Warned(failure()),
         Event::Completed,
         Event::Failed(failure()),
-        Event::Cancelled { by: "ann".into(), reason: "enough".into() },
+        Event::Cancelled { by: "ann".into(), reason: "enough".into(), key: String::new() },
     ]
 }
 
@@ -221,9 +225,19 @@ fn graph_events() -> Vec<Event> {
         settled(Outcome::Skipped("by ann".into())),
         settled(Outcome::Failed(failure())),
         settled(Outcome::Tolerated(failure())),
-        Event::Signalled { name: "ready".into(), value: json!(7), by: "ann".into() },
-        Event::Signalled { name: "ready".into(), value: Value::Null, by: "ann".into() },
-        Event::Closed { ordinal: 3, closing: Closing::Moot, by: String::new() },
+        Event::Signalled {
+            name: "ready".into(),
+            value: json!(7),
+            by: "ann".into(),
+            key: String::new(),
+        },
+        Event::Signalled {
+            name: "ready".into(),
+            value: Value::Null,
+            by: "ann".into(),
+            key: String::new(),
+        },
+        closed(Closing::Moot, ""),
         Event::Asked(Box::new(Question {
             origin: Origin::Phase(Point::Before),
             ..plain_question()
@@ -255,6 +269,27 @@ fn what_a_caller_went_on_from_is_written_as_it_always_was() {
     ];
     let record = codec::seal_events(&key, Millis(1_700_000_000_000), &events).unwrap();
     let stored = golden("v1-entry-from.bin", &record);
+    let read = codec::unseal_events(&key, &stored, 1).unwrap();
+    assert_eq!(read.iter().map(|recorded| recorded.event.clone()).collect::<Vec<_>>(), events);
+}
+
+#[test]
+fn the_key_of_a_callers_deed_is_written_as_it_always_was() {
+    let key = keys::entry(&keys::pack(&run()).unwrap(), 1);
+    let (by, used) = ("ann".to_owned(), "k".to_owned());
+    let events = vec![
+        Event::Signalled { name: "go".into(), value: json!(7), by: by.clone(), key: used.clone() },
+        Event::Revoked { tool: "pay".into(), by: by.clone(), key: used.clone() },
+        Event::Closed {
+            ordinal: 3,
+            closing: Closing::Withdrawn,
+            by: by.clone(),
+            key: used.clone(),
+        },
+        Event::Cancelled { by, reason: "enough".into(), key: used },
+    ];
+    let record = codec::seal_events(&key, Millis(1_700_000_000_000), &events).unwrap();
+    let stored = golden("v1-entry-keyed.bin", &record);
     let read = codec::unseal_events(&key, &stored, 1).unwrap();
     assert_eq!(read.iter().map(|recorded| recorded.event.clone()).collect::<Vec<_>>(), events);
 }

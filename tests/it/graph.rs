@@ -131,7 +131,7 @@ async fn s4_comes_to_the_same_end_however_the_server_dies() {
         let signal = SignalRunRequest {
             run_id: play.run_id.clone(),
             name: "onboarding_complete".into(),
-            payload: None,
+            ..Default::default()
         };
         if way == Way::KilledWaiting {
             play.server.restart();

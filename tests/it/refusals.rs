@@ -85,14 +85,16 @@ async fn d2_what_is_anothers_looks_like_what_is_not_there() {
     by_run("ForkRun", &|run_id| ForkRunRequest { run_id, ..Default::default() }.encode_to_vec());
     by_run("ListCheckpoints", &|run_id| ListCheckpointsRequest { run_id }.encode_to_vec());
     by_run("SignalRun", &|run_id| {
-        SignalRunRequest { run_id, name: "go".into(), payload: None }.encode_to_vec()
+        SignalRunRequest { run_id, name: "go".into(), ..Default::default() }.encode_to_vec()
     });
     for (method, message) in [
         (
             "SendResponses",
             (|id: &str| answer_to(id, "x", "").encode_to_vec()) as fn(&str) -> Vec<u8>,
         ),
-        ("CancelRequest", |id| CancelRequestRequest { request_id: id.into() }.encode_to_vec()),
+        ("CancelRequest", |id| {
+            CancelRequestRequest { request_id: id.into(), ..Default::default() }.encode_to_vec()
+        }),
     ] {
         pairs.push((method, message(request), message(UNKNOWN_REQUEST)));
     }

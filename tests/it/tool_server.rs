@@ -45,6 +45,8 @@ pub(crate) enum Answer {
     Echo(&'static str),
     /// A body that never ends.
     Endless,
+    /// This status the first time, and the value from then on.
+    Mended(u16, Value),
     /// Once a permit is there, this.
     Gated(Value),
 }
@@ -109,13 +111,21 @@ async fn answer(State(inner): State<Arc<Inner>>, request: Request) -> Response {
         headers: parts.headers.clone(),
         body: String::from_utf8(body.to_vec()).unwrap(),
     };
-    inner.seen.lock().unwrap().push(seen);
+    let is_first = {
+        let mut all = inner.seen.lock().unwrap();
+        let is_first = all.iter().all(|before| before.path != seen.path);
+        all.push(seen);
+        is_first
+    };
     inner.asked.add_permits(1);
     let json =
         |value: &Value| ([("content-type", "application/json")], value.to_string()).into_response();
     match inner.answers.get(parts.uri.path()) {
         None => StatusCode::NOT_FOUND.into_response(),
-        Some(Answer::Json(value)) => json(value),
+        Some(Answer::Mended(status, _)) if is_first => {
+            StatusCode::from_u16(*status).unwrap().into_response()
+        }
+        Some(Answer::Json(value) | Answer::Mended(_, value)) => json(value),
         Some(Answer::Echo(name)) => {
             let sent = parts.headers.get(*name).map_or("", |value| value.to_str().unwrap());
             format!("you sent {sent}").into_response()

@@ -94,8 +94,9 @@ async fn live(deeds: Vec<Deed>) {
                 let Some(index) = run.checked_rem(plays.len()) else { continue };
                 let (play, last) = &mut plays[index];
                 if !play.run.status.is_over() {
+                    let (reason, key) = (String::new(), String::new());
                     let principal = Principal::local("cli");
-                    *last = play.take(&Command::Cancel { reason: String::new(), principal }, at);
+                    *last = play.take(&Command::Cancel { reason, principal, key }, at);
                     both(&*left, &*right, last.clone()).await;
                 }
             }

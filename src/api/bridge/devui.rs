@@ -68,7 +68,7 @@ pub(super) fn fact(run: &RunId, published: &Published) -> Option<Value> {
             let state = json!({"state": "FAILED", "code": why.code, "message": why.message});
             Some(trace("WorkflowStatusEvent", &state, at))
         }
-        Event::Cancelled { by, reason } => {
+        Event::Cancelled { by, reason, .. } => {
             let state = json!({"state": "CANCELLED", "by": by, "reason": reason});
             Some(trace("WorkflowStatusEvent", &state, at))
         }
@@ -91,7 +91,7 @@ pub(super) fn fact(run: &RunId, published: &Published) -> Option<Value> {
             let data = json!({"request_id": request(*ordinal), "by": by, "door": door});
             Some(happened("ResponseReceivedEvent", published, &data))
         }
-        Event::Closed { ordinal, closing, by } => {
+        Event::Closed { ordinal, closing, by, .. } => {
             let how = match closing {
                 Closing::Rejected => "rejected",
                 Closing::Passed => "passed",
@@ -105,7 +105,7 @@ pub(super) fn fact(run: &RunId, published: &Published) -> Option<Value> {
             let data = json!({"checkpoint_id": run.checkpoint(published.sequence)});
             Some(happened("CheckpointSavedEvent", published, &data))
         }
-        Event::Signalled { name, value, by } => {
+        Event::Signalled { name, value, by, .. } => {
             let data = json!({"name": name, "payload": value, "by": by});
             Some(happened("SignalReceivedEvent", published, &data))
         }

@@ -199,11 +199,13 @@ impl Live {
                 self.follow(engine.answer(answer, &self.who).await?).await
             }
             "cancel" => {
-                let run = engine.cancel(&text("run_id"), &text("reason"), &self.who).await?;
+                let (run, key) = (text("run_id"), text("idempotency_key"));
+                let run = engine.cancel(&run, &text("reason"), &key, &self.who).await?;
                 Ok(json!({"run_id": run.to_string()}))
             }
             "withdraw" => {
-                let run = engine.withdraw(&text("request_id"), &self.who).await?;
+                let key = text("idempotency_key");
+                let run = engine.withdraw(&text("request_id"), &key, &self.who).await?;
                 Ok(json!({"run_id": run.to_string()}))
             }
             _ => Err(Problem::invalid(

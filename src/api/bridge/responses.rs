@@ -80,7 +80,7 @@ pub(super) async fn cancel(
     call: Call,
 ) -> Outcome<Reply> {
     let leg = bridge.leg(&id, &call.who).await?;
-    bridge.engine.cancel(leg.id.run.as_str(), "", &call.who).await?;
+    bridge.engine.cancel(leg.id.run.as_str(), "", &call.key(), &call.who).await?;
     let leg = bridge.leg(&id, &call.who).await?;
     Ok(Reply::Json(bridge.standing(leg, &call.who).await?))
 }

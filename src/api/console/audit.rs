@@ -113,13 +113,13 @@ fn decided(event: &Event) -> Option<(Option<u32>, &str, &str, What)> {
     if let Event::Answered { ordinal, value, by, door, .. } = event {
         return Some((Some(*ordinal), by, door, What::Answered(value.clone())));
     }
-    if let Event::Closed { ordinal, closing, by } = event {
+    if let Event::Closed { ordinal, closing, by, .. } = event {
         return Some((Some(*ordinal), by, "", What::Closed(*closing)));
     }
-    if let Event::Revoked { tool, by } = event {
+    if let Event::Revoked { tool, by, .. } = event {
         return Some((None, by, "", What::Revoked(tool.clone())));
     }
-    if let Event::Cancelled { by, reason } = event {
+    if let Event::Cancelled { by, reason, .. } = event {
         return Some((None, by, "", What::Cancelled(reason.clone())));
     }
     None

@@ -130,10 +130,10 @@ fn ending(event: &Event, journal: &[Recorded]) -> Markup {
     if let Event::StepFailed { attempt, failure, .. } = event {
         return html! { p.turning.bad { "Attempt " (attempt) " failed: " (text::shown(&failure.message)) } };
     }
-    if let Event::Revoked { tool, by } = event {
+    if let Event::Revoked { tool, by, .. } = event {
         return html! { p.turning { (by) " no longer allows " code { (text::shown(tool)) } } };
     }
-    if let Event::Signalled { name, value, by } = event {
+    if let Event::Signalled { name, value, by, .. } = event {
         return html! {
             div.answered {
                 p.who { strong { (by) } " sent the event " code { (text::shown(name)) } }

@@ -49,6 +49,7 @@ fn asked_then(one: &CheckpointView) -> Markup {
     html! {
         @match first {
             Some(question) => { (text::shown(&text::first_words(&question.prompt, 80))) }
+            None if one.waiting.is_none() => { "Where it failed, to try that step again" }
             None => { "Version " (one.version) }
         }
     }
@@ -56,6 +57,9 @@ fn asked_then(one: &CheckpointView) -> Markup {
 
 /// What came after a checkpoint, which a fork would come to again.
 fn preview(journal: &[Recorded], one: &CheckpointView) -> Markup {
+    if one.waiting.is_none() {
+        return html! { p.quiet { "The step that failed is tried again. About what it had called, somebody is asked first." } };
+    }
     let after = journal.iter().filter(|recorded| recorded.version > one.version);
     let again: Vec<_> = after
         .filter_map(|recorded| {

@@ -31,15 +31,15 @@ pub(super) async fn page(visit: &Visit, id: &str) -> Result<Response<Body>, Trou
             div.split.wide {
                 div {
                     section.panel aria-label="Conversation" { h2 { "Conversation" } (conversation::feed(run, &journal)) (ending(run, &journal)) }
-                    (events(run))
+                    (events(run, visit))
                 }
                 div {
                     section.panel aria-label="Drawing" { h2 { "Where it is" } (graph::marked(run, &journal)) (legend()) }
                     section.panel aria-label="Timeline" { h2 { "Where the time went" } (timeline::waterfall(run, &journal, visit.now)) }
                     (facts(run, head, visit.now))
-                    (grants(run, visit.now))
+                    (grants(run, visit))
                     (forks::panel(run, &journal, &checkpoints, visit))
-                    (stop(run))
+                    (stop(run, visit))
                 }
             }
         }
@@ -91,7 +91,7 @@ fn awaiting(run: &Run, since: Millis, now: Millis) -> Markup {
 }
 
 /// Events that the run waits for, to be sent from here.
-fn events(run: &Run) -> Markup {
+fn events(run: &Run, visit: &Visit) -> Markup {
     let awaited = run.graph.signals_awaited();
     if awaited.is_empty() {
         return html! {};
@@ -101,6 +101,7 @@ fn events(run: &Run) -> Markup {
             h2 { "Events that it waits for" }
             @for (index, (path, name)) in awaited.iter().enumerate() {
                 form method="post" action={ "/console/runs/" (run.id) "/signal" } {
+                    input type="hidden" name="key" value=(visit.engine().fresh_key());
                     input type="hidden" name="name" value=(name);
                     div.field {
                         label for={ "payload-" (index) } { "What came with it" span.optional { " optional; text or JSON" } }
@@ -137,7 +138,7 @@ fn legend() -> Markup {
 /// The result, at the foot of the conversation.
 fn ending(run: &Run, journal: &[Recorded]) -> Markup {
     let cancelled = journal.iter().rev().find_map(|recorded| {
-        let Event::Cancelled { by, reason } = &recorded.event else { return None };
+        let Event::Cancelled { by, reason, .. } = &recorded.event else { return None };
         Some((by, reason))
     });
     html! {
@@ -180,7 +181,7 @@ fn facts(run: &Run, head: &Head, now: Millis) -> Markup {
     }
 }
 
-fn grants(run: &Run, now: Millis) -> Markup {
+fn grants(run: &Run, visit: &Visit) -> Markup {
     if run.grants.is_empty() {
         return html! {};
     }
@@ -190,9 +191,10 @@ fn grants(run: &Run, now: Millis) -> Markup {
             ul.plain { @for grant in &run.grants {
                 li {
                     code { (text::shown(&grant.tool)) } " by " (grant.by) " "
-                    @if let Some(until) = grant.until { (text::deadline(until, now)) }
+                    @if let Some(until) = grant.until { (text::deadline(until, visit.now)) }
                     @if !run.status.is_over() {
                         form.inline method="post" action={ "/console/runs/" (run.id) "/revoke" } {
+                            input type="hidden" name="key" value=(visit.engine().fresh_key());
                             input type="hidden" name="tool" value=(grant.tool);
                             button type="submit" { "Take it back" }
                         }
@@ -203,7 +205,7 @@ fn grants(run: &Run, now: Millis) -> Markup {
     }
 }
 
-fn stop(run: &Run) -> Markup {
+fn stop(run: &Run, visit: &Visit) -> Markup {
     if run.status.is_over() {
         return html! {};
     }
@@ -211,6 +213,7 @@ fn stop(run: &Run) -> Markup {
         details.panel #stop {
             summary { "Cancel this run" }
             form method="post" action={ "/console/runs/" (run.id) "/cancel" } {
+                input type="hidden" name="key" value=(visit.engine().fresh_key());
                 div.field {
                     label for="reason" { "Why" span.optional { " optional" } }
                     input #reason name="reason" type="text" maxlength="1000";
@@ -225,7 +228,8 @@ fn stop(run: &Run) -> Markup {
 /// Stops a run.
 pub(super) async fn cancel(visit: &Visit, id: &str) -> Result<Response<Body>, Trouble> {
     let reason = visit.fields.given("reason").unwrap_or_default();
-    visit.engine().cancel(id, reason, &visit.who).await?;
+    let key = visit.fields.get("key").unwrap_or_default();
+    visit.engine().cancel(id, reason, key, &visit.who).await?;
     Ok(page::redirect(&format!("/console/runs/{id}")))
 }
 
@@ -234,13 +238,15 @@ pub(super) async fn signal(visit: &Visit, id: &str) -> Result<Response<Body>, Tr
     let name = visit.fields.get("name").unwrap_or_default();
     let text = visit.fields.given("payload").unwrap_or("null");
     let payload = serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
-    visit.engine().signal(id, name, payload, &visit.who).await?;
+    let key = visit.fields.get("key").unwrap_or_default();
+    visit.engine().signal(id, (name, payload), key, &visit.who).await?;
     Ok(page::redirect(&format!("/console/runs/{id}")))
 }
 
 /// Takes back that a tool was allowed.
 pub(super) async fn revoke(visit: &Visit, id: &str) -> Result<Response<Body>, Trouble> {
     let tool = visit.fields.get("tool").unwrap_or_default();
-    visit.engine().revoke(id, tool, &visit.who).await?;
+    let key = visit.fields.get("key").unwrap_or_default();
+    visit.engine().revoke(id, tool, key, &visit.who).await?;
     Ok(page::redirect(&format!("/console/runs/{id}")))
 }

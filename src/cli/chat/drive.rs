@@ -190,7 +190,7 @@ impl Drive {
             Wish::Say(text) => self.say(text).await,
             Wish::Answer(request, value) => self.answer(*request, &value).await,
             Wish::Withdraw(request_id) => {
-                let request = CancelRequestRequest { request_id };
+                let request = CancelRequestRequest { request_id, ..Default::default() };
                 self.client.cancel_request(request).await.map(drop)
             }
             Wish::Status => self.status().await,

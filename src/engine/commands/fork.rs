@@ -1,6 +1,7 @@
-//! Fork: a new run from a checkpoint of another.
+//! Fork: a new run from a checkpoint of another, or from where another failed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::json;
 
@@ -10,8 +11,9 @@ use crate::engine::commands::{Begun, ForkRequest};
 use crate::engine::drive::{Batch, Extras};
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
-    Event, Millis, Principal, Question, Recorded, Refusal, Run, RunId, SessionId, Version, admits,
-    digest, evolve, parse_checkpoint, replay, waits_for,
+    Command, Decision, Event, Millis, Principal, Question, Recorded, Refusal, Run, RunId, SessionId,
+    Status, Version, Workflow, admits, apply, digest, evolve, parse_checkpoint, replay, retry_point,
+    unkeyed, waits_for,
 };
 use crate::ports::{Fault, trace};
 
@@ -25,12 +27,20 @@ impl Engine {
             return Ok(begun);
         }
         let (id, cell) = self.seen_run(&request.run, who).await?;
-        let (session, version, requesters) = {
+        let (session, marks, failed, requesters) = {
             let state = self.read(&cell).await?;
             let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
-            let version = checkpoint_of(&hot.run, &id, &request.checkpoint)?;
-            (hot.run.session.clone(), version, hot.run.requesters.clone())
+            let run = &hot.run;
+            let (session, marks) = (run.session.clone(), run.checkpoints.clone());
+            (session, marks, Failed::of(run), run.requesters.clone())
         };
+        let retry = match failed {
+            None => None,
+            Some(failed) => {
+                failed.retry_point(&id, &self.read_all(&id, failed.version).await?, self)
+            }
+        };
+        let version = checkpoint_of(&marks, retry, &id, &request.checkpoint)?;
         let session = match request.session.as_str() {
             "" => session,
             given => {
@@ -64,26 +74,80 @@ impl Engine {
         // It goes on from what its original went on from.
         let mut run = self.recalling(run).await?;
         let mut events: Vec<Event> = forked.into_iter().map(|recorded| recorded.event).collect();
+        let is_retry = retry == Some(version);
+        // What is told of a retry begins after the pauses that were over before it.
+        let told = if is_retry { pauses_end(&events) } else { 0 };
         // A fork inherits history, not permission: what was granted is asked again (K11).
         let tools: BTreeSet<String> = run.grants.iter().map(|grant| grant.tool.clone()).collect();
         for tool in tools {
-            let event = Event::Revoked { tool, by: FORK.into() };
+            let event = Event::Revoked { tool, by: FORK.into(), key: String::new() };
             evolve(&mut run, &event, now)?;
             events.push(event);
         }
+        run.operator = self.operator();
+        if is_retry && let Decision::Events(more) = apply(&mut run, &Command::Retry, now)? {
+            events.extend(more);
+        }
         let batch = Batch { expected: 0, events, now, extras: Extras::default() };
-        self.begin(run, batch, (request.key, digest), who).await
+        let begun = self.begin(run, batch, (request.key, digest), who).await?;
+        Ok(Begun { watch: begun.watch.past(told), ..begun })
     }
 }
 
-/// The version to fork at: right after the pause that the checkpoint was saved for.
-fn checkpoint_of(run: &Run, id: &RunId, checkpoint: &str) -> Result<Version, Refusal> {
+/// A run that failed.
+#[derive(Debug)]
+pub(in crate::engine) struct Failed {
+    /// How long its journal is.
+    pub(in crate::engine) version: Version,
+    workflow: Arc<Workflow>,
+}
+
+impl Failed {
+    /// The run, if it failed.
+    pub(in crate::engine) fn of(run: &Run) -> Option<Self> {
+        match run.status {
+            Status::Failed(_) => {
+                Some(Self { version: run.version, workflow: Arc::clone(&run.workflow) })
+            }
+            Status::Running
+            | Status::Waiting { .. }
+            | Status::Completed
+            | Status::Cancelled { .. } => None,
+        }
+    }
+
+    /// The version up to which its journal is taken over to try again what failed.
+    pub(in crate::engine) fn retry_point(
+        &self,
+        id: &RunId,
+        journal: &[Recorded],
+        engine: &Engine,
+    ) -> Option<Version> {
+        retry_point(id, Arc::clone(&self.workflow), journal, engine.inner.clock.now())
+    }
+}
+
+/// The version of the last pause in a journal.
+fn pauses_end(events: &[Event]) -> Version {
+    let place = events.iter().rposition(|event| *event == Event::Parked);
+    place.map_or(0, |place| Version::try_from(place).unwrap_or(Version::MAX).saturating_add(1))
+}
+
+/// The version to fork at: right after the pause that the checkpoint was saved for, or where a
+/// failed step is tried again, which comes after all pauses.
+fn checkpoint_of(
+    marks: &[(Version, Millis)],
+    retry: Option<Version>,
+    id: &RunId,
+    checkpoint: &str,
+) -> Result<Version, Refusal> {
     let unknown = || Refusal::UnknownCheckpoint(shortened(checkpoint));
+    let mut known = marks.iter().map(|(version, _)| *version).chain(retry.map(|at| at - 1));
     let version = if checkpoint.is_empty() {
-        run.checkpoints.last().map(|(version, _)| *version)
+        known.next_back()
     } else {
         let (of, version) = parse_checkpoint(checkpoint).map_err(|_| unknown())?;
-        run.checkpoints.iter().map(|(known, _)| *known).find(|known| of == *id && *known == version)
+        known.find(|known| of == *id && *known == version)
     };
     version.map(|version| version + 1).ok_or_else(unknown)
 }
@@ -121,7 +185,7 @@ impl Founding<'_> {
             let left = question.deadline.map(|deadline| deadline.since(recorded.at));
             question.deadline = left.map(|ms| self.now.plus(ms));
         }
-        event
+        unkeyed(event)
     }
 }
 

@@ -24,6 +24,7 @@ use crate::ports::{Head, Hook};
 
 pub(super) use check::parse_session;
 use check::{check_key, check_reason, check_value, parse_request, parse_run};
+pub(super) use fork::Failed;
 
 /// Answers in one call; more is no person's doing.
 const ANSWERS_MAX: usize = 1_000;
@@ -154,26 +155,36 @@ impl Engine {
         }
     }
 
-    /// Takes a question back.
-    pub async fn withdraw(&self, request: &str, who: &Principal) -> Result<RunId, EngineError> {
+    /// Takes a question back. A repeat with its `key` changes nothing, here and below; empty for none.
+    pub async fn withdraw(
+        &self,
+        request: &str,
+        key: &str,
+        who: &Principal,
+    ) -> Result<RunId, EngineError> {
+        check_key(key)?;
         let id = parse_request("request_id", request)?;
         let unknown = Refusal::UnknownRequest(request.to_owned());
         let (cell, _) = self.seen(&id.run, who, &unknown).await?;
-        let command = Command::Withdraw { request: id.clone(), principal: who.clone() };
+        let (request, principal, key) = (id.clone(), who.clone(), key.to_owned());
+        let command = Command::Withdraw { request, principal, key };
         self.submit(&cell, command, Extras::default()).await?;
         Ok(id.run)
     }
 
-    /// Stops a run. A run that is over already stays as it is.
+    /// Stops a run. One that is over stays as it is; whoever ended it with this very call is told so.
     pub async fn cancel(
         &self,
         run: &str,
         reason: &str,
+        key: &str,
         who: &Principal,
     ) -> Result<RunId, EngineError> {
+        check_key(key)?;
         check_reason(reason)?;
         let (id, cell) = self.seen_run(run, who).await?;
-        let command = Command::Cancel { reason: reason.to_owned(), principal: who.clone() };
+        let (reason, principal, key) = (reason.to_owned(), who.clone(), key.to_owned());
+        let command = Command::Cancel { reason, principal, key };
         self.submit(&cell, command, Extras::default()).await?;
         Ok(id)
     }
@@ -183,13 +194,16 @@ impl Engine {
         &self,
         run: &str,
         tool: &str,
+        key: &str,
         who: &Principal,
     ) -> Result<RunId, EngineError> {
+        check_key(key)?;
         if tool.is_empty() {
             return Err(Refusal::invalid("tool", "expected the tool's name").into());
         }
         let (id, cell) = self.seen_run(run, who).await?;
-        let command = Command::Revoke { tool: tool.to_owned(), principal: who.clone() };
+        let (tool, principal, key) = (tool.to_owned(), who.clone(), key.to_owned());
+        let command = Command::Revoke { tool, principal, key };
         self.submit(&cell, command, Extras::default()).await?;
         Ok(id)
     }
@@ -198,17 +212,18 @@ impl Engine {
     pub async fn signal(
         &self,
         run: &str,
-        name: &str,
-        value: Value,
+        (name, value): (&str, Value),
+        key: &str,
         who: &Principal,
     ) -> Result<RunId, EngineError> {
+        check_key(key)?;
         if name.is_empty() {
             return Err(Refusal::invalid("name", "expected the signal's name").into());
         }
         check_value("payload", &value)?;
         let (id, cell) = self.seen_run(run, who).await?;
-        let principal = who.clone();
-        let command = Command::Signal { name: name.to_owned(), value, principal };
+        let (name, principal, key) = (name.to_owned(), who.clone(), key.to_owned());
+        let command = Command::Signal { name, value, principal, key };
         self.submit(&cell, command, Extras::default()).await?;
         Ok(id)
     }

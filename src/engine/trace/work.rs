@@ -68,6 +68,7 @@ impl Around {
                 span.error = outcome.as_ref().err().map(|fault| fault.failure.code.clone());
             }
             Command::Answer { .. }
+            | Command::Retry
             | Command::Withdraw { .. }
             | Command::Revoke { .. }
             | Command::Cancel { .. }

@@ -116,7 +116,7 @@ impl<'a> Place<'a> {
             Phase::Aborted(Abort::Fail(failure)) => vec![Event::Failed(failure.clone())],
             Phase::Aborted(Abort::Cancel { by }) => {
                 let reason = "its question was withdrawn".into();
-                vec![Event::Cancelled { by: by.clone(), reason }]
+                vec![Event::Cancelled { by: by.clone(), reason, key: String::new() }]
             }
             // None of these is ready.
             Phase::Open(Block::One | Block::Branches { .. })
@@ -309,7 +309,10 @@ fn stopped(run: &Run, number: u32, outcome: Outcome) -> Vec<Event> {
     }
     moot.retain(|ordinal| run.questions.contains_key(ordinal));
     moot.sort_unstable();
-    let close = |ordinal| Event::Closed { ordinal, closing: Closing::Moot, by: String::new() };
+    let close = |ordinal| {
+        let (closing, by, key) = (Closing::Moot, String::new(), String::new());
+        Event::Closed { ordinal, closing, by, key }
+    };
     let mut events: Vec<Event> = moot.into_iter().map(close).collect();
     events.push(Event::Came { path: frame.path.to_string(), outcome });
     events

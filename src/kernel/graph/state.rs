@@ -152,6 +152,16 @@ impl State {
         self.signals.len() >= Self::SIGNALS_MAX
     }
 
+    /// Whether something is under way that a person let begin.
+    pub(in crate::kernel) fn works_on_a_yes(&self) -> bool {
+        self.frames.values().any(|frame| match &frame.is {
+            Is::Step(step) => {
+                step.gate.as_ref().is_some_and(|gate| gate.before) && frame.phase.is_at_work()
+            }
+            Is::Sequence(_) => false,
+        })
+    }
+
     /// When the clock moves something.
     pub(in crate::kernel) fn wake_at(&self) -> Option<Millis> {
         self.clocks.first().map(|(at, _)| *at)

@@ -189,7 +189,7 @@ fn a_request_of_another_run_is_never_taken_for_ones_own() {
     let answer = Answer { request: foreign.clone(), value: json!("yes"), digest: None };
     let command = Command::Answer { answers: vec![answer], key: String::new(), principal: ann() };
     assert_eq!(stage.command_by(&command), Err("request.foreign"));
-    let command = Command::Withdraw { request: foreign, principal: ann() };
+    let command = Command::Withdraw { request: foreign, principal: ann(), key: String::new() };
     assert_eq!(stage.command_by(&command), Err("request.foreign"));
 }
 
@@ -236,6 +236,11 @@ fn a_wrong_choice_is_refused_with_the_options() {
 #[test]
 fn no_run_listens_to_signals_yet() {
     let mut stage = Stage::open(&approval(), "Hello");
-    let signal = Command::Signal { name: "done".into(), value: Value::Null, principal: ann() };
+    let signal = Command::Signal {
+        name: "done".into(),
+        value: Value::Null,
+        principal: ann(),
+        key: String::new(),
+    };
     assert_eq!(stage.command_by(&signal), Err("run.not_listening"));
 }

@@ -144,7 +144,11 @@ fn allowed_for_the_run_means_this_tool_until_it_expires_or_is_revoked() {
     stage.perform([Act::Waits(5000), charges("c3", "", 3)]);
     assert_eq!(stage.run.endings.len(), 2, "the grant has expired");
     stage.perform([answers(2, "allow_for_run"), returns("c3", json!("ok"))]);
-    let revoke = Command::Revoke { tool: "charge".into(), principal: Principal::local("cli") };
+    let revoke = Command::Revoke {
+        tool: "charge".into(),
+        principal: Principal::local("cli"),
+        key: String::new(),
+    };
     assert_eq!(stage.command_by(&revoke), Ok(None));
     assert_eq!(stage.command_by(&revoke), Err("grant.unknown"));
     stage.perform([charges("c4", "", 4)]);

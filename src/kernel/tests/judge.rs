@@ -82,7 +82,7 @@ fn k4_a_no_is_the_end(journal: &[Recorded]) {
                 let says_no = Question::verdict(value) == Verdict::Rejected;
                 stopped |= is_human(ordinal) && wants_a_yes(asked[ordinal].kind) && says_no;
             }
-            Event::Closed { ordinal, closing, by } => {
+            Event::Closed { ordinal, closing, by, .. } => {
                 on_time(asked[ordinal], by, recorded.at);
                 stopped |= is_human(ordinal) && *closing != Closing::Passed;
             }
@@ -137,7 +137,7 @@ fn k4_a_no_is_the_end_of_its_branch(journal: &[Recorded]) {
             if of_person && says_no {
                 ended.push(sequence_of(&question.step));
             }
-        } else if let Event::Closed { ordinal, closing: Closing::Rejected, by } = event {
+        } else if let Event::Closed { ordinal, closing: Closing::Rejected, by, .. } = event {
             let question = asked[ordinal];
             on_time(question, by, *at);
             if matches!(question.origin, Origin::Phase(_)) {

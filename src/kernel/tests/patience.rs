@@ -68,7 +68,7 @@ fn a_memo_is_found_by_the_next_try_and_left_behind_when_the_run_is_stopped() {
     let key = input.key.clone();
     assert!(key.starts_with(run.id.as_str()) && key.ends_with("/1/0"), "{key}");
     let principal = crate::kernel::Principal::local("grpc");
-    let cancel = Command::Cancel { reason: String::new(), principal };
+    let cancel = Command::Cancel { reason: String::new(), principal, key: String::new() };
     apply(&mut run, &cancel, Millis(4_000)).unwrap();
     assert_eq!(run.abandoned.len(), 1);
     assert_eq!(run.abandoned[0].1, memo);

@@ -187,18 +187,25 @@ impl Stage {
                 Command::ToolReturned { turn, call_id: call_id.clone(), outcome }
             }
             Act::Answers(answers, key) => self.answer(answers, key),
-            Act::Withdraws(ordinal) => {
-                Command::Withdraw { request: self.request(*ordinal), principal: ann() }
+            Act::Withdraws(ordinal) => Command::Withdraw {
+                request: self.request(*ordinal),
+                principal: ann(),
+                key: String::new(),
+            },
+            Act::Cancels => {
+                Command::Cancel { reason: "enough".into(), principal: ann(), key: String::new() }
             }
-            Act::Cancels => Command::Cancel { reason: "enough".into(), principal: ann() },
             Act::Waits(ms) => {
                 self.now = self.now.plus(*ms);
                 Command::Tick
             }
             Act::Recovers => Command::Recover,
-            Act::Signals(name, value) => {
-                Command::Signal { name: (*name).to_owned(), value: value.clone(), principal: ann() }
-            }
+            Act::Signals(name, value) => Command::Signal {
+                name: (*name).to_owned(),
+                value: value.clone(),
+                principal: ann(),
+                key: String::new(),
+            },
         }
     }
 

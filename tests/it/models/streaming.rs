@@ -78,6 +78,6 @@ async fn a_run_that_is_cancelled_stops_the_model() {
             break;
         }
     }
-    engine.cancel(&run, "enough", &someone()).await.unwrap();
+    engine.cancel(&run, "enough", "", &someone()).await.unwrap();
     server.left().await;
 }

@@ -37,7 +37,7 @@ pub(super) struct Core {
 pub(super) struct Caller {
     pub(super) who: Principal,
     pub(super) agent: Entry,
-    /// Makes the beginning of a task safe to repeat (`Idempotency-Key`); empty for none.
+    /// Makes the beginning of a task, and its cancelling, safe to repeat (`Idempotency-Key`); empty for none.
     pub(super) key: String,
     /// The tenant, as the caller named it.
     pub(super) tenant: String,

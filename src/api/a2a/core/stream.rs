@@ -203,7 +203,7 @@ impl Translator {
                 let message = mapping::failed(&run, &context, failure);
                 Some(self.status(TaskState::Failed, Some(message), at))
             }
-            Event::Cancelled { by, reason } => {
+            Event::Cancelled { by, reason, .. } => {
                 let message = mapping::cancelled(&run, &context, by, reason);
                 Some(self.status(TaskState::Canceled, Some(message), at))
             }

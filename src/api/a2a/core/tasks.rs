@@ -5,7 +5,8 @@ use jiff::Timestamp;
 use crate::api::a2a::core::{Caller, Core, whole};
 use crate::api::a2a::errors::{Kind, Outcome, Problem};
 use crate::api::a2a::{mapping, reading};
-use crate::kernel::{Millis, SessionId};
+use crate::engine::EngineError;
+use crate::kernel::{Millis, Refusal, SessionId};
 use crate::ports::{Head, RunFilter};
 use crate::wire::a2a::{CancelTask, GetTask, ListTasks, ListTasksResponse, Task, TaskState};
 
@@ -31,21 +32,18 @@ impl Core {
         caller: &Caller,
         call: &CancelTask,
     ) -> Outcome<Task> {
-        let view = self.view(caller, &call.id).await?;
+        // What is not the caller's is not there, whatever is asked of it.
+        self.view(caller, &call.id).await?;
         let over = |view: &crate::engine::RunView| {
             let message = format!("task `{}` is {}", call.id, view.head.status.word());
             Problem::new(Kind::TaskNotCancelable, "run.over", message.to_lowercase())
         };
-        if view.head.status.is_over() {
-            return Err(over(&view));
-        }
-        match self.engine.cancel(&call.id, "", &caller.who).await {
+        match self.engine.cancel(&call.id, "", &caller.key, &caller.who).await {
             Ok(_) => Ok(whole(&self.view(caller, &call.id).await?, None)),
-            Err(error) => {
-                let view = self.view(caller, &call.id).await?;
-                // It may have ended in between.
-                Err(if view.head.status.is_over() { over(&view) } else { error.into() })
+            Err(EngineError::Refused(Refusal::RunOver { .. })) => {
+                Err(over(&self.view(caller, &call.id).await?))
             }
+            Err(error) => Err(error.into()),
         }
     }
 

@@ -134,7 +134,8 @@ async fn refused(
 
 /// Takes a question back.
 pub(super) async fn withdraw(visit: &Visit, id: &str) -> Result<Response<Body>, Trouble> {
-    match visit.engine().withdraw(id, &visit.who).await {
+    let key = visit.fields.get("key").unwrap_or_default();
+    match visit.engine().withdraw(id, key, &visit.who).await {
         Ok(_) | Err(EngineError::Refused(Refusal::AlreadyAnswered { .. })) => {
             Ok(page::redirect(&format!("/console/requests/{id}")))
         }
@@ -183,7 +184,7 @@ fn ended(journal: &[Recorded], ordinal: u32) -> Ended {
             let (by, door, value) = (by.clone(), door.clone(), value.clone());
             return Some(Ended::Answered { by, door, value, at });
         }
-        if let Event::Closed { ordinal: one, closing, by } = &recorded.event
+        if let Event::Closed { ordinal: one, closing, by, .. } = &recorded.event
             && *one == ordinal
         {
             return Some(Ended::Closed { closing: *closing, by: by.clone(), at });

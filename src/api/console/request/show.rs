@@ -37,7 +37,7 @@ pub(super) async fn body(visit: &Visit, case: &Case, draft: &Draft) -> Markup {
             }
             div.desk {
                 (outlook::panel(case, draft.editing.is_some()))
-                div.beside { (before(case)) (fine_print(case)) }
+                div.beside { (before(case)) (fine_print(visit, case)) }
                 @if case.ended.is_none() {
                     section.panel.form aria-label="Your answer" { (form::form(visit, case, draft)) }
                 }
@@ -144,7 +144,7 @@ fn before(case: &Case) -> Markup {
 }
 
 /// Where it belongs, for whoever wants to know exactly.
-fn fine_print(case: &Case) -> Markup {
+fn fine_print(visit: &Visit, case: &Case) -> Markup {
     html! {
         details.panel.fine #fine-print {
             summary { "Details" }
@@ -158,6 +158,7 @@ fn fine_print(case: &Case) -> Markup {
             }
             @if case.ended.is_none() {
                 form method="post" action={ "/console/requests/" (case.id) "/withdraw" } {
+                    input type="hidden" name="key" value=(visit.engine().fresh_key());
                     p.quiet { "Taking a question back is not an answer: the run is told that there will be none." }
                     button.danger type="submit" { "Take the question back" }
                 }

@@ -1,0 +1,181 @@
+//! Repeat: which signals, cancels, withdrawals and revocations were sent with an idempotency key, so
+//! that the same again changes nothing (K2). Folded from the journal, like everything of a run.
+//!
+//! The keys of answers are not kept here: they lie with how their questions ended.
+
+use std::collections::VecDeque;
+
+use serde_json::{Value, json};
+
+use crate::kernel::command::{Command, Refusal};
+use crate::kernel::digest;
+use crate::kernel::event::{Event, Version};
+use crate::kernel::principal::Principal;
+use crate::kernel::run::{Ending, Run};
+
+/// Keys that a run remembers, the newest: a caller repeats within minutes what it got no answer to,
+/// and no run is told a thousand other things meanwhile. One takes about 200 bytes.
+pub const KEYS_MAX: usize = 1_024;
+
+/// The keys that a run remembers, oldest first. Most runs have none, and a run is carried about a lot.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Keys(Option<Box<Memory>>);
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Memory {
+    used: VecDeque<Used>,
+}
+
+/// A key that was used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Used {
+    /// The digest of who used it and of the key, whose length is the caller's choice.
+    whose: String,
+    /// The digest of what was asked with it.
+    content: String,
+    /// The version of the event that came of it.
+    version: Version,
+}
+
+/// What was asked, as far as a repeat is known by it.
+#[derive(Debug, Clone, Copy)]
+enum Deed<'a> {
+    Withdraw(u32),
+    Revoke(&'a str),
+    Cancel(&'a str),
+    Signal(&'a str, &'a Value),
+}
+
+impl Deed<'_> {
+    fn content(self) -> String {
+        digest::of(&match self {
+            Self::Withdraw(ordinal) => json!(["withdraw", ordinal]),
+            Self::Revoke(tool) => json!(["revoke", tool]),
+            Self::Cancel(reason) => json!(["cancel", reason]),
+            Self::Signal(name, value) => json!(["signal", name, value]),
+        })
+    }
+}
+
+fn whose(by: &str, key: &str) -> String {
+    digest::of(&json!([by, key]))
+}
+
+impl Keys {
+    /// Remembers the key of an event that came of a caller's wish, if it has one.
+    pub(super) fn learn(&mut self, event: &Event, version: Version) {
+        let Some((deed, by, key)) = deed_of(event) else { return };
+        let all = &mut self.0.get_or_insert_default().used;
+        if all.len() >= KEYS_MAX {
+            all.pop_front();
+        }
+        all.push_back(Used { whose: whose(by, key), content: deed.content(), version });
+    }
+
+    fn used(&self, by: &str, key: &str) -> Option<&Used> {
+        let all = &self.0.as_ref()?.used;
+        let whose = whose(by, key);
+        all.iter().rev().find(|used| used.whose == whose)
+    }
+}
+
+/// The version before the first outcome, if exactly this was asked before by the same principal with
+/// the same key; a refusal, if something else was.
+pub(super) fn before(run: &Run, command: &Command) -> Result<Option<Version>, Refusal> {
+    let (deed, principal, key) = match command {
+        Command::Withdraw { request, principal, key } if request.run == run.id => {
+            (Deed::Withdraw(request.ordinal), principal, key)
+        }
+        Command::Revoke { tool, principal, key } => (Deed::Revoke(tool), principal, key),
+        Command::Cancel { reason, principal, key } => (Deed::Cancel(reason), principal, key),
+        Command::Signal { name, value, principal, key } => {
+            (Deed::Signal(name, value), principal, key)
+        }
+        Command::Answer { key, principal, .. } => {
+            let is_used = !key.is_empty() && run.keys.used(&principal.id, key).is_some();
+            return if is_used { Err(Refusal::KeyReused(key.clone())) } else { Ok(None) };
+        }
+        Command::Withdraw { .. }
+        | Command::Delta { .. }
+        | Command::Noted { .. }
+        | Command::Replied { .. }
+        | Command::AttemptFailed { .. }
+        | Command::ToolReturned { .. }
+        | Command::Recover
+        | Command::Retry
+        | Command::Tick => return Ok(None),
+    };
+    if key.is_empty() {
+        return Ok(None);
+    }
+    match run.keys.used(&principal.id, key) {
+        Some(used) if used.content == deed.content() => Ok(Some(used.version - 1)),
+        Some(_) => Err(Refusal::KeyReused(key.clone())),
+        None if answered_with(run, principal, key) => Err(Refusal::KeyReused(key.clone())),
+        None => Ok(None),
+    }
+}
+
+/// Whether an answer was given with the key.
+fn answered_with(run: &Run, principal: &Principal, key: &str) -> bool {
+    run.endings.iter().flatten().any(|ending| match ending {
+        Ending::Answered { by, key: used, .. } => used == key && *by == principal.id,
+        Ending::Closed(_) => false,
+    })
+}
+
+/// What a caller asked for, who, and with which key, where the event came of that.
+fn deed_of(event: &Event) -> Option<(Deed<'_>, &str, &str)> {
+    let (deed, by, key) = if let Event::Closed { ordinal, by, key, .. } = event {
+        (Deed::Withdraw(*ordinal), by, key)
+    } else if let Event::Revoked { tool, by, key } = event {
+        (Deed::Revoke(tool), by, key)
+    } else if let Event::Cancelled { by, reason, key } = event {
+        (Deed::Cancel(reason), by, key)
+    } else if let Event::Signalled { name, value, by, key } = event {
+        (Deed::Signal(name, value), by, key)
+    } else {
+        return None;
+    };
+    (!key.is_empty()).then_some((deed, by, key))
+}
+
+/// The event as another run takes it over: a key belongs to a call, and the call was to the first.
+pub fn unkeyed(mut event: Event) -> Event {
+    if let Event::Closed { key, .. }
+    | Event::Revoked { key, .. }
+    | Event::Cancelled { key, .. }
+    | Event::Signalled { key, .. } = &mut event
+    {
+        key.clear();
+    }
+    event
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_very_many_keys_the_newest_are_remembered() {
+        let mut keys = Keys::default();
+        let signal = |key: usize| Event::Signalled {
+            name: "go".into(),
+            value: Value::Null,
+            by: "ann".into(),
+            key: key.to_string(),
+        };
+        for number in 0..=KEYS_MAX {
+            keys.learn(&signal(number), 2);
+        }
+        assert_eq!(keys.0.as_ref().map(|all| all.used.len()), Some(KEYS_MAX));
+        assert!(keys.used("ann", "0").is_none(), "the oldest has made room");
+        assert!(keys.used("ann", "1").is_some() && keys.used("bob", "1").is_none());
+    }
+
+    #[test]
+    fn what_another_run_takes_over_has_no_key() {
+        let event = Event::Cancelled { by: "ann".into(), reason: String::new(), key: "k".into() };
+        assert!(deed_of(&event).is_some() && deed_of(&unkeyed(event)).is_none());
+    }
+}
