@@ -1,5 +1,5 @@
-//! Front: where a request goes first: to the orchestrator at once, or to the routes of the other doors;
-//! either way within the trace that its headers name, so that a run that it starts, and an answer that
+//! Front: where a request goes first: past the guard of all doors, then to the orchestrator at once, or to
+//! the routes of the other doors; either way within the trace that its headers name, so that a run that it starts, and an answer that
 //! it brings, know where they came from.
 //!
 //! Most calls are the orchestrator's: routing each through the table of all doors took a twentieth of
@@ -17,6 +17,7 @@ use tower::Service as _;
 
 use crate::api::envelope::Envelope;
 use crate::api::grpc::Service;
+use crate::api::host::Guard;
 use crate::kernel::Trace;
 use crate::ports::trace;
 use crate::wire::v1::orchestrator_server::{OrchestratorServer, SERVICE_NAME};
@@ -24,6 +25,7 @@ use crate::wire::v1::orchestrator_server::{OrchestratorServer, SERVICE_NAME};
 /// Every door.
 #[derive(Debug, Clone)]
 pub(super) struct Front {
+    pub(super) guard: Guard,
     pub(super) orchestrator: Envelope<OrchestratorServer<Service>>,
     pub(super) doors: Router,
 }
@@ -37,6 +39,8 @@ impl Front {
 
 /// A response that is under way.
 pub(super) enum Answering {
+    /// Turned away: at hand at once, and taken once.
+    No(Option<Response<Body>>),
     Orchestrator(Under<tonic::body::Body>),
     Door(Under<Body>),
 }
@@ -48,6 +52,7 @@ impl Future for Answering {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match self.get_mut() {
+            Self::No(no) => Poll::Ready(Ok(no.take().unwrap_or_default())),
             Self::Orchestrator(call) => {
                 call.as_mut().poll(context).map_ok(|response| response.map(Body::new))
             }
@@ -62,6 +67,9 @@ impl hyper::service::Service<Request<Incoming>> for Front {
     type Future = Answering;
 
     fn call(&self, request: Request<Incoming>) -> Answering {
+        if let Some(no) = self.guard.turned_away(&request) {
+            return Answering::No(Some(no));
+        }
         let trace = named(request.headers());
         if is_orchestrators(request.uri().path()) {
             // Always ready: neither it nor its envelope ever holds anybody up.

@@ -158,7 +158,7 @@ pub async fn connect(config: &Config) -> Result<Connection, AppError> {
         async move { Ok::<_, std::io::Error>(TokioIo::new(near)) }
     });
     let channel =
-        Endpoint::from_static("http://embedded").connect_with_connector(connector).await.map_err(
+        Endpoint::from_static("http://localhost").connect_with_connector(connector).await.map_err(
             |source| AppError::Unreachable { server: "embedded".into(), source: Box::new(source) },
         )?;
     Ok(Connection { client: client::over(channel, bearer), embedded: true, world: Some(world) })

@@ -51,7 +51,7 @@ pub(super) async fn doors(
     render: pages::Render,
     (a2a, bridge): (a2a::Settings, bridge::Settings),
 ) -> Result<Front, AppError> {
-    let names = host::Names::new(doorkeeper.wants_key(), a2a.public_url.as_deref());
+    let guard = host::Guard::new(Arc::clone(&doorkeeper), a2a.public_url.as_deref());
     let a2a = A2a::new(engine.clone(), Arc::clone(&doorkeeper), a2a);
     let bridge = Bridge::new(engine.clone(), Arc::clone(&doorkeeper), draw, bridge);
     let agent = a2a.service().max_decoding_message_size(MESSAGE_BYTES_MAX);
@@ -84,9 +84,10 @@ pub(super) async fn doors(
     let doors = routes
         .into_axum_router()
         .merge(pages)
-        .merge(host::guarded(a2a.router().merge(bridge.router()), names))
+        .merge(a2a.router())
+        .merge(bridge.router())
         .fallback(pages::nothing);
-    Ok(Front { orchestrator, doors })
+    Ok(Front { guard, orchestrator, doors })
 }
 
 /// Takes connections until `shutdown`, then lets those that are open finish.

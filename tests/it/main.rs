@@ -72,3 +72,4 @@ mod tools_mcp;
 mod transfer;
 mod twins;
 mod walkthroughs;
+mod web_pages;
