@@ -63,7 +63,7 @@ pub async fn serve(
         .store
         .announce(&address.to_string())
         .map_err(|source| AppError::Bind { listen: address, source })?;
-    let a2a = agents(&config, &world)?;
+    let a2a = agents(&config, &world, Some(address))?;
     let sources = std::mem::take(&mut world.sources);
     let console = Console::new(world.engine.clone(), Arc::clone(&doorkeeper), sources);
     let doors = (a2a, bridge::Settings { sticky: config.http_sticky });
@@ -83,7 +83,11 @@ pub async fn serve(
 }
 
 /// How the A2A door is set up; the agent that was chosen for its root must be there.
-fn agents(config: &Config, world: &World) -> Result<a2a::Settings, AppError> {
+fn agents(
+    config: &Config,
+    world: &World,
+    listen: Option<SocketAddr>,
+) -> Result<a2a::Settings, AppError> {
     if let Some(root) = &config.a2a_root
         && world.engine.library().get(root).is_none()
     {
@@ -92,6 +96,7 @@ fn agents(config: &Config, world: &World) -> Result<a2a::Settings, AppError> {
     Ok(a2a::Settings {
         root: config.a2a_root.clone(),
         public_url: config.public_url.clone(),
+        listen,
         v03: config.a2a_v03,
         push: config.a2a_push,
         no_resume: config.a2a_no_resume.clone(),
@@ -147,7 +152,7 @@ pub async fn connect(config: &Config) -> Result<Connection, AppError> {
         }
         Err(error) => return Err(error),
     };
-    let a2a = agents(config, &world)?;
+    let a2a = agents(config, &world, None)?;
     let doors = (a2a, bridge::Settings::default());
     let draw = definition::draw::mermaid;
     let front = server::doors(&world.engine, Arc::new(Open), draw, render(), doors).await?;

@@ -33,6 +33,9 @@ const PAGES: [&str; 9] = [
     "/nothing/here",
 ];
 
+/// A key that signs nothing but the cards of these tests.
+const CARD_KEY: &str = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEII/EbeCJddRuBHFX7eHcaO/QgV+F0WKX6p/NXYdj/N2t\n-----END PRIVATE KEY-----\n";
+
 /// A message as gRPC frames it.
 fn framed(message: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0];
@@ -204,4 +207,51 @@ async fn with_keys_any_name_will_do_and_grpc_is_still_grpc() {
         "Content-Type: application/grpc",
     ];
     assert_eq!(http(&server, "POST", LIST, &heads, &framed(b"")).0, 415);
+}
+
+#[test]
+fn m7_no_card_points_at_a_name_that_the_server_was_not_given() {
+    let root = TempDir::new().unwrap();
+    let keys = root.path().join("keys.toml");
+    let role = holdpoint::kernel::Role::Admin;
+    holdpoint::app::keys::Keys::add(&keys, "ada", role, "").unwrap();
+    let key = root.path().join("card.pem");
+    std::fs::write(&key, CARD_KEY).unwrap();
+    let setup = Setup::new(root.path()).arg("--keys=keys.toml").arg("--a2a-card-key=card.pem");
+    let card = |server: &Server, host: &str| {
+        let host = format!("Host: {host}");
+        http(server, "GET", "/a2a/approve_and_send/.well-known/agent-card.json", &[&host], b"")
+    };
+    {
+        let server = setup.start();
+        let own = format!("http://{}/a2a/", server.address());
+        for foreign in ["evil.example", "evil.example:4653", "10.0.0.1"] {
+            let (status, told) = card(&server, foreign);
+            assert!(status == 200 && told.contains(&own), "{foreign}: {told}");
+            let is_signed = told.contains("\"signatures\"");
+            assert!(is_signed && !told.contains(foreign), "{foreign}: {told}");
+        }
+        let port = server.address().rsplit(':').next().unwrap();
+        let (_, told) = card(&server, &format!("localhost:{port}"));
+        assert!(told.contains(&format!("http://localhost:{port}/a2a/")), "{told}");
+    }
+    let named = setup.arg("--public-url=https://hold.example").start();
+    let (_, told) = card(&named, "evil.example");
+    assert!(told.contains("https://hold.example/a2a/") && !told.contains("evil"), "{told}");
+}
+
+#[test]
+fn m7_a_server_on_all_addresses_makes_no_card_for_a_name_of_the_callers_choice() {
+    let root = TempDir::new().unwrap();
+    let keys = root.path().join("keys.toml");
+    let role = holdpoint::kernel::Role::Admin;
+    holdpoint::app::keys::Keys::add(&keys, "ada", role, "").unwrap();
+    let setup = Setup::new(root.path()).listen("0.0.0.0:0").arg("--keys=keys.toml");
+    let server = setup.start();
+    let path = "/a2a/approve_and_send/.well-known/agent-card.json";
+    let (status, told) = http(&server, "GET", path, &["Host: evil.example"], b"");
+    assert_eq!(status, 400, "{told}");
+    assert!(told.contains("--public-url"), "{told}");
+    let (status, told) = http(&server, "GET", path, &["Host: 127.0.0.1:1"], b"");
+    assert!(status == 200 && told.contains("http://127.0.0.1:1/a2a/"), "{told}");
 }
