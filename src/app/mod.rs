@@ -86,6 +86,9 @@ pub enum AppError {
         /// Why.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// The webhook's calls could not be signed.
+    #[error("webhook_secret: `webhook_url` is set, and there is nothing to sign its calls with")]
+    NoWebhookSecret,
     /// The recording cannot be written.
     #[error("record_inputs: cannot write `{}`", .path.display())]
     Record {
@@ -150,6 +153,11 @@ impl AppError {
             Self::Store(crate::store::OpenError::Held { .. }) => {
                 Some("this command wants the directory for itself; stop the server first".into())
             }
+            Self::NoWebhookSecret => Some(
+                "set HOLDPOINT_WEBHOOK_SECRET (`openssl rand -hex 32` makes one) here and at the \
+                 listener, or unset `webhook_url`"
+                    .into(),
+            ),
             Self::CardKey { .. } => {
                 Some("`openssl genpkey -algorithm ed25519 -out card.pem` makes one".into())
             }

@@ -34,6 +34,7 @@ impl World {
     /// Opens the data directory, loads the workflows, and sets the engine going.
     pub(super) async fn open(config: &Config) -> Result<Self, AppError> {
         let traces = otlp::from_environment()?.map(Arc::new);
+        let courier = Arc::new(Post::new(config)?);
         let store = store::open(&StoreConfig::new(&config.data)).await?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let registry = Registry::new(Arc::clone(&clock));
@@ -48,7 +49,6 @@ impl World {
         let (library, sources) = library(config, &*journal, &registry).await?;
         let agents: Arc<dyn Agents> = Arc::clone(&registry) as Arc<dyn Agents>;
         let tools: Arc<dyn Tools> = registry;
-        let courier = Arc::new(Post::new(config));
         let engine = Engine::with_courier(journal, clock, (agents, tools), library, courier);
         if let Some(traces) = &traces {
             engine.trace_with(Arc::clone(traces) as Arc<dyn Tracer>);
