@@ -45,6 +45,11 @@ impl Guard {
         Self { doorkeeper, public: authority.map(Arc::from) }
     }
 
+    /// Who admits callers here, where those who are admitted may be sent away later.
+    pub fn leave(&self) -> Option<&Arc<dyn Doorkeeper>> {
+        (!self.doorkeeper.is_constant()).then_some(&self.doorkeeper)
+    }
+
     /// The answer to a request that goes no further. Nothing is made for one that does.
     pub fn turned_away<B>(&self, request: &http::Request<B>) -> Option<Response<Body>> {
         let (uri, headers) = (request.uri(), request.headers());

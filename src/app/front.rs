@@ -18,6 +18,7 @@ use tower::Service as _;
 use crate::api::envelope::Envelope;
 use crate::api::grpc::Service;
 use crate::api::host::Guard;
+use crate::app::leave::Leave;
 use crate::kernel::Trace;
 use crate::ports::trace;
 use crate::wire::v1::orchestrator_server::{OrchestratorServer, SERVICE_NAME};
@@ -41,8 +42,8 @@ impl Front {
 pub(super) enum Answering {
     /// Turned away: at hand at once, and taken once.
     No(Option<Response<Body>>),
-    Orchestrator(Under<tonic::body::Body>),
-    Door(Under<Body>),
+    Orchestrator(Under<tonic::body::Body>, Option<Leave>),
+    Door(Under<Body>, Option<Leave>),
 }
 
 type Under<B> = Pin<Box<dyn Future<Output = Result<Response<B>, Infallible>> + Send>>;
@@ -53,11 +54,25 @@ impl Future for Answering {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match self.get_mut() {
             Self::No(no) => Poll::Ready(Ok(no.take().unwrap_or_default())),
-            Self::Orchestrator(call) => {
-                call.as_mut().poll(context).map_ok(|response| response.map(Body::new))
+            Self::Orchestrator(call, leave) => {
+                call.as_mut().poll(context).map_ok(|response| bounded(response, leave.take()))
             }
-            Self::Door(call) => call.as_mut().poll(context),
+            Self::Door(call, leave) => {
+                call.as_mut().poll(context).map_ok(|response| bounded(response, leave.take()))
+            }
         }
+    }
+}
+
+/// A response that lasts as long as its caller's leave, where that can end.
+fn bounded<B>(response: Response<B>, leave: Option<Leave>) -> Response<Body>
+where
+    B: hyper::body::Body<Data = axum::body::Bytes> + Send + Unpin + 'static,
+    B::Error: Into<axum::BoxError>,
+{
+    match leave {
+        Some(leave) => leave.while_admitted(response),
+        None => response.map(Body::new),
     }
 }
 
@@ -70,16 +85,19 @@ impl hyper::service::Service<Request<Incoming>> for Front {
         if let Some(no) = self.guard.turned_away(&request) {
             return Answering::No(Some(no));
         }
+        let leave = self.guard.leave().map(|doorkeeper| Leave::of(doorkeeper, &request));
         let trace = named(request.headers());
         if is_orchestrators(request.uri().path()) {
             // Always ready: neither it nor its envelope ever holds anybody up.
             let call = self.orchestrator.clone().call(request);
-            return Answering::Orchestrator(match trace {
+            let call = match trace {
                 Some(trace) => Box::pin(trace::scoped(trace, call)),
                 None => call,
-            });
+            };
+            return Answering::Orchestrator(call, leave);
         }
-        Answering::Door(Box::pin(trace::within(trace, self.doors.clone().call(request))))
+        let call = trace::within(trace, self.doors.clone().call(request));
+        Answering::Door(Box::pin(call), leave)
     }
 }
 

@@ -9,13 +9,16 @@ mod door;
 mod front;
 pub mod keys;
 mod layers;
+mod leave;
 pub mod offline;
 mod otlp;
 mod patience;
+mod reload;
 mod run;
 mod server;
 pub mod telemetry;
 mod together;
+mod void;
 mod world;
 
 use std::net::SocketAddr;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
+use tokio_util::task::AbortOnDropHandle;
 use tonic::transport::{Endpoint, Uri};
 use tower::service_fn;
 
@@ -18,7 +19,7 @@ use crate::app::door::{Keyed, Open};
 use crate::app::keys::Keys;
 use crate::app::server::{self, Connections};
 use crate::app::world::{World, render};
-use crate::app::{AppError, Config, SystemClock};
+use crate::app::{AppError, Config, SystemClock, reload};
 use crate::definition;
 use crate::ports::Clock as _;
 use crate::store;
@@ -40,13 +41,12 @@ pub async fn serve(
     }
     let render = render();
     let mut world = World::open(&config).await?;
-    let doorkeeper: Arc<dyn Doorkeeper> = match keys {
-        Some(keys) => Arc::new(
-            Keyed::open(keys, &config.data)
-                .map_err(|source| AppError::Passes { data: config.data.clone(), source })?,
-        ),
-        None => Arc::new(Open),
-    };
+    let keyed = Keyed::open(keys, &config.data)
+        .map_err(|source| AppError::Passes { data: config.data.clone(), source })?;
+    let keyed = Arc::new(keyed);
+    let _watching =
+        AbortOnDropHandle::new(tokio::spawn(reload::watch(Arc::clone(&keyed), config.keys_path())));
+    let doorkeeper: Arc<dyn Doorkeeper> = keyed;
     let bound = async {
         let listener = TcpListener::bind(config.listen).await?;
         let address = listener.local_addr()?;

@@ -57,6 +57,7 @@ pub(super) async fn doors(
     let agent = a2a.service().max_decoding_message_size(MESSAGE_BYTES_MAX);
     let older = a2a.older_service();
     let older = older.map(|older| older.max_decoding_message_size(MESSAGE_BYTES_MAX));
+    let pages_keeper = Arc::clone(&doorkeeper);
     let service = Service::new(engine.clone(), doorkeeper, draw);
     let orchestrator = OrchestratorServer::new(service)
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
@@ -80,7 +81,7 @@ pub(super) async fn doors(
     if let Some(older) = older {
         routes = routes.add_service(tower::Layer::layer(&EnvelopeLayer, older));
     }
-    let pages = pages::router(engine.clone(), render);
+    let pages = pages::router(engine.clone(), pages_keeper, render);
     let doors = routes
         .into_axum_router()
         .merge(pages)

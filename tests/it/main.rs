@@ -48,6 +48,7 @@ mod graph_engine;
 mod graph_wide;
 mod inbox;
 mod judged;
+mod keys_served;
 mod kill;
 mod kit;
 mod listener;

@@ -73,6 +73,8 @@ impl Fields {
 pub(super) struct Visit {
     pub(super) console: Console,
     pub(super) who: Principal,
+    /// What the browser showed in place of a key.
+    pub(super) pass: Option<String>,
     pub(super) is_post: bool,
     /// The path below `/console`.
     pub(super) path: Vec<String>,
@@ -131,7 +133,8 @@ pub(super) async fn read(
     let Ok(who) = admitted else {
         return Err(Box::new(sign_in::wanted(&parts, &uri)));
     };
-    Ok(Visit { console: console.clone(), who, is_post, path, query, fields, now })
+    let pass = cookie.map(str::to_owned);
+    Ok(Visit { console: console.clone(), who, pass, is_post, path, query, fields, now })
 }
 
 /// Why a request goes no further, if it does not.
