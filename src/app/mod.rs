@@ -13,6 +13,7 @@ mod leave;
 pub mod offline;
 mod otlp;
 mod patience;
+pub mod private;
 mod reload;
 mod run;
 mod server;

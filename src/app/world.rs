@@ -12,7 +12,7 @@ use crate::app::clock::SystemClock;
 use crate::app::config::Origin;
 use crate::app::courier::Post;
 use crate::app::otlp::{self, Traces};
-use crate::app::{AppError, Config, discovery};
+use crate::app::{AppError, Config, discovery, private};
 use crate::definition;
 use crate::engine::{Engine, Library};
 use crate::ports::trace::Tracer;
@@ -35,6 +35,7 @@ impl World {
     pub(super) async fn open(config: &Config) -> Result<Self, AppError> {
         let traces = otlp::from_environment()?.map(Arc::new);
         let courier = Arc::new(Post::new(config)?);
+        private::mend(&config.data);
         let store = store::open(&StoreConfig::new(&config.data)).await?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let registry = Registry::new(Arc::clone(&clock));

@@ -106,6 +106,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn run(cli: Cli, term: Term) -> Result<Exit, Trouble> {
     check_environment()?;
+    app::private::mask();
     let config =
         Config::resolve(&cli.settings, &|name| env::var(name).ok(), cli.config.as_deref())?;
     if cli.dump_config {

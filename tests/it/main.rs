@@ -57,6 +57,7 @@ mod memory_doors;
 mod memory_served;
 mod models;
 mod outbox_served;
+mod private_files;
 mod raw;
 mod refusals;
 mod refusals_stage;
