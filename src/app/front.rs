@@ -7,7 +7,9 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -18,7 +20,9 @@ use tower::Service as _;
 use crate::api::envelope::Envelope;
 use crate::api::grpc::Service;
 use crate::api::host::Guard;
+use crate::app::crowd::Seat;
 use crate::app::leave::Leave;
+use crate::app::patience::Awaited;
 use crate::kernel::Trace;
 use crate::ports::trace;
 use crate::wire::v1::orchestrator_server::{OrchestratorServer, SERVICE_NAME};
@@ -29,6 +33,10 @@ pub(super) struct Front {
     pub(super) guard: Guard,
     pub(super) orchestrator: Envelope<OrchestratorServer<Service>>,
     pub(super) doors: Router,
+    /// How long the rest of a body may be waited for.
+    pub(super) silence: Duration,
+    /// The place of the connection that this stands for, where places are counted.
+    pub(super) seat: Option<Arc<Seat>>,
 }
 
 impl Front {
@@ -82,9 +90,13 @@ impl hyper::service::Service<Request<Incoming>> for Front {
     type Future = Answering;
 
     fn call(&self, request: Request<Incoming>) -> Answering {
+        if let Some(seat) = &self.seat {
+            seat.speaks();
+        }
         if let Some(no) = self.guard.turned_away(&request) {
             return Answering::No(Some(no));
         }
+        let request = request.map(|body| Awaited::new(body, self.silence));
         let leave = self.guard.leave().map(|doorkeeper| Leave::of(doorkeeper, &request));
         let trace = named(request.headers());
         if is_orchestrators(request.uri().path()) {

@@ -4,6 +4,7 @@ pub mod client;
 mod clock;
 pub mod config;
 mod courier;
+mod crowd;
 mod discovery;
 mod door;
 mod front;

@@ -17,7 +17,7 @@ use crate::api::{Doorkeeper, a2a, bridge};
 use crate::app::client::{self, Client};
 use crate::app::door::{Keyed, Open};
 use crate::app::keys::Keys;
-use crate::app::server::{self, Connections};
+use crate::app::server::{self, Bounds, Connections};
 use crate::app::world::{World, render};
 use crate::app::{AppError, Config, SystemClock, reload};
 use crate::definition;
@@ -66,7 +66,11 @@ pub async fn serve(
     let a2a = agents(&config, &world, Some(address))?;
     let sources = std::mem::take(&mut world.sources);
     let console = Console::new(world.engine.clone(), Arc::clone(&doorkeeper), sources);
-    let doors = (a2a, bridge::Settings { sticky: config.http_sticky });
+    let bounds = Bounds {
+        silence: Duration::from_secs(config.silence_seconds),
+        share: config.connections_per_address,
+    };
+    let doors = (a2a, bridge::Settings { sticky: config.http_sticky, silence: bounds.silence });
     let draw = definition::draw::mermaid;
     let front = server::doors(&world.engine, doorkeeper, draw, render, doors).await?;
     let front = front.and(console.router());
@@ -77,7 +81,7 @@ pub async fn serve(
         tracing::info!("draining");
         world.shut_down(patience).await;
     };
-    server::serve(listener, front, shutdown, drain, patience).await;
+    server::serve(listener, front, shutdown, drain, (patience, bounds)).await;
     tracing::info!("stopped");
     Ok(())
 }
@@ -153,7 +157,8 @@ pub async fn connect(config: &Config) -> Result<Connection, AppError> {
         Err(error) => return Err(error),
     };
     let a2a = agents(config, &world, None)?;
-    let doors = (a2a, bridge::Settings::default());
+    let silence = Duration::from_secs(config.silence_seconds);
+    let doors = (a2a, bridge::Settings { sticky: false, silence });
     let draw = definition::draw::mermaid;
     let front = server::doors(&world.engine, Arc::new(Open), draw, render(), doors).await?;
     let connections = Arc::new(Connections::default());

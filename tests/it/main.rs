@@ -65,6 +65,7 @@ mod scenarios;
 mod scenarios_served;
 mod screen;
 mod server;
+mod silence;
 mod slow_reader;
 mod support;
 mod telemetry;

@@ -13,6 +13,7 @@ use axum::response::{IntoResponse as _, Response};
 use futures::stream::{BoxStream, SelectAll, StreamExt as _};
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::api::MESSAGE_BYTES_MAX;
 use crate::api::bridge::errors::{Outcome, Problem};
@@ -83,6 +84,12 @@ fn refuse_foreign_page(headers: &HeaderMap) -> Outcome<()> {
     Err(Problem::new(StatusCode::FORBIDDEN, "origin.foreign", remedy).at("origin"))
 }
 
+/// Notes that something was heard: a client that lives answers pings.
+fn note<T>(heard_at: &mut Instant, heard: T) -> T {
+    *heard_at = Instant::now();
+    heard
+}
+
 /// Returns when who is admitted may have changed.
 async fn changed(changes: &mut Option<watch::Receiver<()>>) {
     let has_changed = match changes {
@@ -118,7 +125,10 @@ impl Live {
     }
 
     async fn serve(mut self) {
-        let mut ping = tokio::time::interval(PING);
+        let silence = self.bridge.settings.silence;
+        // Asked at least twice before it is given up.
+        let mut ping = tokio::time::interval(PING.min(silence / 2));
+        let mut heard_at = Instant::now();
         let mut changes = self.bridge.doorkeeper.changes();
         // It may have changed while the socket was opened.
         if !self.is_admitted() {
@@ -126,7 +136,7 @@ impl Live {
         }
         loop {
             let message = tokio::select! {
-                heard = self.socket.recv() => match heard {
+                heard = self.socket.recv() => match note(&mut heard_at, heard) {
                     Some(Ok(Message::Text(text))) => self.heard(&text).await,
                     Some(Ok(Message::Binary(_))) => {
                         let problem = Problem::invalid("message", "expected JSON in text messages");
@@ -144,7 +154,7 @@ impl Live {
                     continue;
                 }
                 _ = ping.tick() => {
-                    if !self.send(Message::Ping(Vec::new().into())).await {
+                    if heard_at.elapsed() >= silence || !self.send(Message::Ping(Vec::new().into())).await {
                         return;
                     }
                     continue;
