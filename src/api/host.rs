@@ -70,7 +70,8 @@ impl Guard {
         let given = || headers.get_all(header::HOST).iter().map(text);
         let authority = || uri.authority().map(http::uri::Authority::as_str);
         let is_named = authority().is_some() || given().next().is_some();
-        if !(is_named && given().chain(authority()).all(is_ours)) && !PROBES.contains(&uri.path()) {
+        let is_ours = is_named && given().chain(authority()).all(is_ours);
+        if !is_ours && !PROBES.contains(&uri.path()) {
             return Some(No::Host);
         }
         let host = called(uri, headers);

@@ -199,7 +199,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_peer_has_to_say_what_it_speaks() {
-        let (wait, silence) = (Duration::from_secs(60), Duration::from_millis(20));
+        let (wait, silence) = (Duration::from_mins(1), Duration::from_millis(20));
         for said in [&b""[..], b"P", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r"] {
             let (near, mut far) = tokio::io::duplex(64);
             let mut patient = Patient::opened(near, wait, silence);

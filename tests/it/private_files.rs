@@ -27,7 +27,9 @@ fn open_to_others(path: &Path) -> Vec<String> {
 /// Lets everybody read everything below, as the build before did.
 fn expose(path: &Path) {
     if path.is_dir() {
-        fs::read_dir(path).unwrap().for_each(|entry| expose(&entry.unwrap().path()));
+        for entry in fs::read_dir(path).unwrap() {
+            expose(&entry.unwrap().path());
+        }
         fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
     } else {
         fs::set_permissions(path, Permissions::from_mode(0o644)).unwrap();

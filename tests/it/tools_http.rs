@@ -133,7 +133,7 @@ async fn a_secret_is_taken_out_of_answers_however_it_is_spelled() {
     // A path: it has what URLs and JSON spell in other ways.
     let secret = env!("CARGO_MANIFEST_DIR");
     let basic = format!("user:{secret}");
-    let percent: String = secret.bytes().map(|byte| format!("%{byte:02x}")).collect();
+    let percent: Vec<String> = secret.bytes().map(|byte| format!("%{byte:02x}")).collect();
     let echo = json!({
         "plain": secret,
         "base64": STANDARD.encode(secret),
@@ -143,7 +143,7 @@ async fn a_secret_is_taken_out_of_answers_however_it_is_spelled() {
         "within": STANDARD.encode(&basic),
         "form": secret.replace('/', "%2F"),
         "lower": secret.replace('/', "%2f"),
-        "every": percent,
+        "every": percent.concat(),
     });
     let escaped = format!("{{\"{0}\": \"{0}\"}}", secret.replace('/', "\\/"));
     let json_type = vec![("content-type", "application/json".to_owned())];

@@ -47,7 +47,8 @@ fn framed(message: &[u8]) -> Vec<u8> {
 /// Sends a request over HTTP/1.1 as it stands; returns the answer's status, and all of it.
 fn http(server: &Server, verb: &str, path: &str, heads: &[&str], body: &[u8]) -> (u16, String) {
     let mut stream = TcpStream::connect(server.address()).unwrap();
-    let heads: String = heads.iter().map(|head| format!("{head}\r\n")).collect();
+    let heads: Vec<String> = heads.iter().map(|head| format!("{head}\r\n")).collect();
+    let heads = heads.concat();
     let length = body.len();
     let head = format!(
         "{verb} {path} HTTP/1.1\r\n{heads}Connection: close\r\nContent-Length: {length}\r\n\r\n"

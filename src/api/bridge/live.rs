@@ -98,7 +98,7 @@ async fn changed(changes: &mut Option<watch::Receiver<()>>) {
     };
     if !has_changed {
         // Nor ever will.
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 
