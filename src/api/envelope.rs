@@ -13,6 +13,7 @@ use tonic::{Code, Status};
 use tower::{Layer, Service};
 
 use crate::api::{host, status};
+use crate::kernel::Refusal;
 
 /// A deadline further away than this is no deadline; hours are for `WatchRun` to be taken up again.
 const DEADLINE_MAX: Duration = Duration::from_hours(24);
@@ -73,6 +74,15 @@ where
             Ok(detailed(response))
         })
     }
+}
+
+/// How a stream ends whose caller is admitted no more.
+pub fn unauthenticated() -> http::HeaderMap {
+    let refused: Response<Body> = status::refused(&Refusal::Unauthenticated).into_http();
+    let mut trailers = refused.into_parts().0.headers;
+    // The head of the stream has said it.
+    trailers.remove(http::header::CONTENT_TYPE);
+    trailers
 }
 
 fn too_late() -> Response<Body> {

@@ -1,88 +1,178 @@
-//! Host: the name that a caller called this server by, and whether it may.
+//! Host: the name that a caller called this server by, the page that it speaks for, and whether it may.
+//! One rule for all doors, asked before any of them; what a door lets its callers do is the door's own.
 //!
 //! Without keys the server listens on loopback and believes whoever reaches it. A page in a browser
-//! on the same machine reaches it too, under a name of its own that it lets point here: such a name is
-//! turned away, and so is whatever a browser sends for another site's page. Other clients send no
-//! `Origin`, and call the server by its address or by the name that it was given.
+//! on the same machine reaches it too: under a name of its own that it lets point here, or with a
+//! request that a browser sends without asking. Such names are turned away, and so is whatever a browser
+//! sends for another site's page. Other clients send no `Origin`, and call the server by its address or by
+//! the name that it was given. With keys or without, gRPC is HTTP/2 and `application/grpc`: what no page can
+//! send unasked.
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::body::Body;
-use axum::extract::Request;
-use axum::http::{HeaderMap, Method, Response, StatusCode, Uri, header};
-use axum::middleware::{Next, from_fn};
+use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri, Version, header};
 use serde_json::json;
+use tonic::Code;
 
-/// The names that this server answers to.
+use crate::api::{Doorkeeper, status};
+
+/// What probes ask: they call by address, and are told one word.
+const PROBES: [&str; 2] = ["/healthz", "/readyz"];
+
+/// Who stands before all doors.
 #[derive(Debug, Clone)]
-pub struct Names {
-    is_keyed: bool,
+pub struct Guard {
+    doorkeeper: Arc<dyn Doorkeeper>,
     /// The name it was given, as `host[:port]`.
     public: Option<Arc<str>>,
 }
 
-impl Names {
-    /// All of them where keys are wanted; else those of this machine, and that of `public_url`.
-    pub fn new(is_keyed: bool, public_url: Option<&str>) -> Self {
+/// Why a request goes no further.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum No {
+    NotGrpc,
+    Host,
+    Origin,
+}
+
+impl Guard {
+    /// Answers to every name where the doorkeeper wants keys; else to those of this machine, and that
+    /// of `public_url`.
+    pub fn new(doorkeeper: Arc<dyn Doorkeeper>, public_url: Option<&str>) -> Self {
         let authority = public_url.and_then(|url| url.split_once("://")).map(|(_, rest)| rest);
         let authority = authority.and_then(|rest| rest.split('/').next());
-        Self { is_keyed, public: authority.map(Arc::from) }
+        Self { doorkeeper, public: authority.map(Arc::from) }
     }
 
-    /// Why a request goes no further, if it does not.
-    fn turned_away(
-        &self,
-        method: &Method,
-        uri: &Uri,
-        headers: &HeaderMap,
-    ) -> Option<Response<Body>> {
-        if self.is_keyed {
+    /// Who admits callers here, where those who are admitted may be sent away later.
+    pub fn leave(&self) -> Option<&Arc<dyn Doorkeeper>> {
+        (!self.doorkeeper.is_constant()).then_some(&self.doorkeeper)
+    }
+
+    /// The answer to a request that goes no further. Nothing is made for one that does.
+    pub fn turned_away<B>(&self, request: &http::Request<B>) -> Option<Response<Body>> {
+        let (uri, headers) = (request.uri(), request.headers());
+        let is_grpc = is_grpc(uri.path());
+        if is_grpc && !(request.version() == Version::HTTP_2 && has_grpc_type(headers)) {
+            return Some(No::NotGrpc.told(false, headers));
+        }
+        if self.doorkeeper.wants_key() {
             return None;
         }
+        let no = self.foreign(request.method(), uri, headers)?;
+        Some(no.told(is_grpc, headers))
+    }
+
+    fn foreign(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<No> {
+        let is_ours = |name: &str| is_loopback(name) || self.is_public(name);
+        // A request may name its host twice: neither may be a stranger's.
+        let given = || headers.get_all(header::HOST).iter().map(text);
+        let authority = || uri.authority().map(http::uri::Authority::as_str);
+        let is_named = authority().is_some() || given().next().is_some();
+        let is_ours = is_named && given().chain(authority()).all(is_ours);
+        if !is_ours && !PROBES.contains(&uri.path()) {
+            return Some(No::Host);
+        }
         let host = called(uri, headers);
-        let is_public = |name: &str| {
-            self.public.as_deref().is_some_and(|public| public.eq_ignore_ascii_case(name))
+        let is_of_ours = |origin: &str| {
+            let name = origin.split_once("://").map(|(_, name)| name);
+            name.is_some_and(|name| name.eq_ignore_ascii_case(host) || self.is_public(name))
         };
-        if !is_loopback(host) && !is_public(host) {
-            let message = "without API keys this server answers only to this machine's own name: call \
-                           it by 127.0.0.1 or localhost, name it with `--public-url`, or make a key \
-                           with `holdpoint keys add`";
-            return Some(refused(StatusCode::MISDIRECTED_REQUEST, "host.foreign", message));
-        }
-        let origin = headers.get(header::ORIGIN).and_then(|value| value.to_str().ok());
-        let is_of_public = origin
-            .and_then(|origin| origin.split_once("://"))
-            .is_some_and(|(_, name)| is_public(name));
-        // Whoever types an address, or follows a link to it, may read what is there.
-        let is_ours = if method.is_safe() { is_origin_here } else { is_from_here };
-        if !is_of_public && !is_ours(headers, host) {
-            let message = "without API keys this server does nothing for the pages of other sites; \
-                           make a key with `holdpoint keys add`";
-            return Some(refused(StatusCode::FORBIDDEN, "origin.foreign", message));
-        }
-        None
+        let origins = headers.get_all(header::ORIGIN).iter();
+        let is_from_here = origins.map(text).all(is_of_ours);
+        if is_from_here && is_site_here(method, headers) { None } else { Some(No::Origin) }
+    }
+
+    fn is_public(&self, name: &str) -> bool {
+        self.public.as_deref().is_some_and(|public| public.eq_ignore_ascii_case(name))
     }
 }
 
-/// The routes, for callers that use one of the names.
-pub fn guarded(router: Router, names: Names) -> Router {
-    router.layer(from_fn(move |request: Request, next: Next| {
-        let no = names.turned_away(request.method(), request.uri(), request.headers());
-        async move {
-            match no {
-                Some(no) => no,
-                None => next.run(request).await,
+impl No {
+    fn code(self) -> &'static str {
+        match self {
+            Self::NotGrpc => "call.not_grpc",
+            Self::Host => "host.foreign",
+            Self::Origin => "origin.foreign",
+        }
+    }
+
+    fn status(self) -> StatusCode {
+        match self {
+            Self::NotGrpc => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::Host => StatusCode::MISDIRECTED_REQUEST,
+            Self::Origin => StatusCode::FORBIDDEN,
+        }
+    }
+
+    fn message(self) -> &'static str {
+        match self {
+            Self::NotGrpc => {
+                "gRPC is spoken over HTTP/2 with content-type `application/grpc`; for plain HTTP there \
+                 are /v1 and /a2a"
+            }
+            Self::Host => {
+                "without API keys this server answers only to this machine's own name: call it by \
+                 127.0.0.1 or localhost, name it with `--public-url`, or make a key with `holdpoint \
+                 keys add`"
+            }
+            Self::Origin => {
+                "without API keys this server does nothing for the pages of other sites; make a key \
+                 with `holdpoint keys add`"
             }
         }
-    }))
+    }
+
+    /// Each kind of caller is told in its own way.
+    fn told(self, is_grpc: bool, headers: &HeaderMap) -> Response<Body> {
+        if is_grpc {
+            let refused = status::plain(Code::PermissionDenied, self.code(), self.message());
+            return refused.into_http();
+        }
+        let wants_page =
+            headers.get(header::ACCEPT).is_some_and(|kind| text(kind).contains("text/html"));
+        let (kind, body) = if wants_page {
+            ("text/plain; charset=utf-8", format!("{} ({})\n", self.message(), self.code()))
+        } else {
+            let error = json!({"error": {"code": self.code(), "message": self.message()}});
+            ("application/json", error.to_string())
+        };
+        let response = Response::builder().status(self.status()).header(header::CONTENT_TYPE, kind);
+        response.body(Body::from(body)).unwrap_or_default()
+    }
 }
 
-fn refused(status: StatusCode, code: &str, message: &str) -> Response<Body> {
-    let body = json!({"error": {"code": code, "message": message}}).to_string();
-    let response =
-        Response::builder().status(status).header(header::CONTENT_TYPE, "application/json");
-    response.body(Body::from(body)).unwrap_or_default()
+/// Whether a path is `/package.Service/Method`, as every gRPC service has it and no other door.
+fn is_grpc(path: &str) -> bool {
+    let segments = path.strip_prefix('/').and_then(|path| path.split_once('/'));
+    segments.is_some_and(|(service, _)| service.find('.').is_some_and(|dot| dot > 0))
+}
+
+/// Whether the content is gRPC's own: neither a browser's dialect of it nor anything else.
+fn has_grpc_type(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+    let rest = kind.and_then(|kind| kind.strip_prefix(b"application/grpc"));
+    rest.is_some_and(|rest| rest.first().is_none_or(|next| matches!(next, b'+' | b';')))
+}
+
+/// Whether a browser says that the request is ours or a person's. A link from anywhere opens a page
+/// that the page with the link cannot read; nothing else of another site's comes in.
+fn is_site_here(method: &Method, headers: &HeaderMap) -> bool {
+    let is = |name: &str, wanted: &str| headers.get(name).is_some_and(|value| value == wanted);
+    let is_followed =
+        method.is_safe() && is("sec-fetch-mode", "navigate") && is("sec-fetch-dest", "document");
+    let mut sites = headers.get_all("sec-fetch-site").iter().map(text);
+    sites.all(|site| match site {
+        "same-origin" => true,
+        "none" => method.is_safe(),
+        _ => is_followed,
+    })
+}
+
+/// A header's text; what is none equals nothing.
+fn text(value: &HeaderValue) -> &str {
+    value.to_str().unwrap_or("?")
 }
 
 /// The name that a caller called this server by.
@@ -93,12 +183,17 @@ pub(super) fn called<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> &'a str {
 
 /// Whether a name is one that every machine has for itself.
 pub(super) fn is_loopback(host: &str) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => host.split(':').next().unwrap_or_default(),
+    let (name, rest) = match host.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').unwrap_or_default(),
+        None => host.find(':').map_or((host, ""), |colon| host.split_at(colon)),
+    };
+    let is_port = |rest: &str| {
+        rest.strip_prefix(':').is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()))
     };
     let address: Option<std::net::IpAddr> = name.parse().ok();
-    name.eq_ignore_ascii_case("localhost") || address.is_some_and(|address| address.is_loopback())
+    (rest.is_empty() || is_port(rest))
+        && (name.eq_ignore_ascii_case("localhost")
+            || address.is_some_and(|address| address.is_loopback()))
 }
 
 /// Whether the browser says that one of our own pages sent this. All of them say so, in one of two
@@ -148,26 +243,32 @@ mod tests {
         for host in ["localhost:4653", "127.0.0.1", "[::1]:4653", "127.9.9.9:1"] {
             assert!(is_loopback(host), "{host}");
         }
-        for host in ["", "evil.example:4653", "10.0.0.1", "localhost.evil.example", "[::2]"] {
+        for host in [
+            "",
+            "evil.example:4653",
+            "10.0.0.1",
+            "localhost.evil.example",
+            "[::2]",
+            "[::1]x",
+            "localhost:1.x",
+        ] {
             assert!(!is_loopback(host), "{host}");
         }
     }
 
     #[test]
-    fn the_name_that_the_server_was_given_is_its_own() {
-        let uri = Uri::from_static("/a2a");
-        let named = Names::new(false, Some("https://agents.example/below"));
-        let status = |names: &Names, pairs: &[(&'static str, &str)]| {
-            names.turned_away(&Method::POST, &uri, &headers(pairs)).map(|no| no.status().as_u16())
-        };
-        let own = ("host", "Agents.example");
-        assert_eq!(status(&named, &[own, ("origin", "https://agents.example")]), None);
-        assert_eq!(status(&named, &[own, ("origin", "https://evil.example")]), Some(403));
-        assert_eq!(status(&named, &[("host", "evil.example")]), Some(421));
-        let followed = headers(&[own, ("sec-fetch-site", "cross-site")]);
-        assert!(named.turned_away(&Method::GET, &uri, &followed).is_none(), "a link to a card");
-        assert!(named.turned_away(&Method::POST, &uri, &followed).is_some());
-        let keyed = Names::new(true, None);
-        assert_eq!(status(&keyed, &[("host", "evil.example")]), None, "its key speaks for it");
+    fn a_grpc_method_is_known_by_its_path_and_its_content() {
+        for path in ["/holdpoint.v1.Orchestrator/X", "/grpc.health.v1.Health/Check", "/a.b/"] {
+            assert!(is_grpc(path), "{path}");
+        }
+        for path in ["/", "", "/console/a.b/c", "/.well-known/agent-card.json", "/openapi.json"] {
+            assert!(!is_grpc(path), "{path}");
+        }
+        let has = |kind: &str| has_grpc_type(&headers(&[("content-type", kind)]));
+        assert!(["application/grpc", "application/grpc+proto"].into_iter().all(has));
+        for kind in ["application/grpc-web", "application/grpc-web-text", "text/plain", ""] {
+            assert!(!has(kind), "{kind}");
+        }
+        assert!(!has_grpc_type(&HeaderMap::new()));
     }
 }

@@ -17,6 +17,8 @@ pub mod pages;
 mod status;
 pub mod webhook;
 
+use tokio::sync::watch;
+
 use crate::kernel::{Millis, Principal, Refusal};
 
 /// Who a caller is, by the secret that it shows.
@@ -34,6 +36,24 @@ pub trait Doorkeeper: Send + Sync + std::fmt::Debug {
     /// The principal behind a pass at `now`, coming through `door`.
     fn admit_pass(&self, pass: &str, now: Millis, door: &'static str)
     -> Result<Principal, Refusal>;
+
+    /// Makes a pass worth nothing from now on: its person has signed out.
+    fn void_pass(&self, _pass: &str, _now: Millis) {}
+
+    /// Whether it admits for ever whom it admits once: then there are no `changes`.
+    fn is_constant(&self) -> bool {
+        true
+    }
+
+    /// Told whenever somebody who was admitted may no longer be; nothing, where that never happens.
+    fn changes(&self) -> Option<watch::Receiver<()>> {
+        None
+    }
+
+    /// What is wrong with what it knows people by, if anything is.
+    fn trouble(&self) -> Option<String> {
+        None
+    }
 }
 
 /// A message's weight on the wire: an input and its envelope, with room to spare.

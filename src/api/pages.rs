@@ -1,5 +1,7 @@
 //! Pages: what an operator's tools ask over plain HTTP: is it alive, is it ready, how is it doing.
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
@@ -8,30 +10,34 @@ use axum::http::{HeaderMap, Response, StatusCode};
 use axum::response::IntoResponse as _;
 use axum::routing::get;
 
-use crate::api::status;
+use crate::api::{Doorkeeper, status};
 use crate::engine::Engine;
 
 /// Renders the metrics, as Prometheus reads them.
-pub type Render = std::sync::Arc<dyn Fn() -> String + Send + Sync>;
+pub type Render = Arc<dyn Fn() -> String + Send + Sync>;
 
 const FAILED: (StatusCode, &str) = (
     StatusCode::SERVICE_UNAVAILABLE,
     "the store takes no writes: look at the log and the disk, then restart\n",
 );
 
+const KEYS_BROKEN: &str =
+    "ready, but the keys file cannot be read: the keys of before are in force; the log says why\n";
+
 #[derive(Clone)]
 struct Pages {
     engine: Engine,
+    doorkeeper: Arc<dyn Doorkeeper>,
     render: Render,
 }
 
 /// `/healthz`, `/readyz` and `/metrics`.
-pub fn router(engine: Engine, render: Render) -> Router {
+pub fn router(engine: Engine, doorkeeper: Arc<dyn Doorkeeper>, render: Render) -> Router {
     Router::new()
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics_page))
-        .with_state(Pages { engine, render })
+        .with_state(Pages { engine, doorkeeper, render })
 }
 
 /// Whatever else is asked for: each kind of caller is told in its own way that it is not there.
@@ -55,10 +61,13 @@ async fn healthz(State(pages): State<Pages>) -> (StatusCode, &'static str) {
 async fn readyz(State(pages): State<Pages>) -> (StatusCode, &'static str) {
     if pages.engine.is_draining() {
         (StatusCode::SERVICE_UNAVAILABLE, "draining\n")
-    } else if pages.engine.is_healthy() {
-        (StatusCode::OK, "ready\n")
-    } else {
+    } else if !pages.engine.is_healthy() {
         FAILED
+    } else if pages.doorkeeper.trouble().is_some() {
+        // Those whose keys are known are served.
+        (StatusCode::OK, KEYS_BROKEN)
+    } else {
+        (StatusCode::OK, "ready\n")
     }
 }
 

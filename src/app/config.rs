@@ -15,6 +15,7 @@ use serde::Deserialize;
 
 use crate::app::layers::{Layers, place, said};
 use crate::app::people::Person;
+use crate::app::server::CONNECTIONS_MAX;
 
 /// The settings file that is read from the working directory when no other is named.
 pub const FILE: &str = "holdpoint.toml";
@@ -26,6 +27,12 @@ const LISTEN: &str = "127.0.0.1:4653";
 const DRAIN_SECONDS: &str = "20";
 /// A drain longer than an hour is a server that was not told to stop.
 const DRAIN_SECONDS_MAX: u64 = 3600;
+/// Whoever is slower is no client of ours, and keeps a place from one that is.
+const SILENCE_SECONDS: &str = "30";
+/// Silence that is longer than an hour is no bound.
+const SILENCE_SECONDS_MAX: u64 = 3600;
+/// A quarter of all: four addresses are needed to take every place.
+const CONNECTIONS_PER_ADDRESS: &str = "2500";
 const HEADING: &str = "Settings";
 
 /// One layer of settings, all of them optional: what the flags say, or what a file says.
@@ -74,7 +81,7 @@ pub struct Settings {
     #[arg(long, global = true, value_name = "BOOL", help_heading = HEADING, hide_short_help = true)]
     #[serde(default, deserialize_with = "plain_or_text")]
     pub http_sticky: Option<String>,
-    /// Where clients reach this server, as agent cards say it (`HOLDPOINT_PUBLIC_URL`; default: as they called it)
+    /// Where clients reach this server, as agent cards say it (`HOLDPOINT_PUBLIC_URL`; default: where it listens)
     #[arg(long, global = true, value_name = "URL", help_heading = HEADING, hide_short_help = true)]
     pub public_url: Option<String>,
     /// Where what happens to requests and runs is told, signed (`HOLDPOINT_WEBHOOK_URL`)
@@ -119,6 +126,14 @@ pub struct Settings {
     #[arg(long, global = true, value_name = "N", help_heading = HEADING, hide_short_help = true)]
     #[serde(default, deserialize_with = "plain_or_text")]
     pub drain_seconds: Option<String>,
+    /// How long a peer may be silent that owes the rest of a request or the answer to a ping, in seconds (`HOLDPOINT_SILENCE_SECONDS`; default: 30)
+    #[arg(long, global = true, value_name = "N", help_heading = HEADING, hide_short_help = true)]
+    #[serde(default, deserialize_with = "plain_or_text")]
+    pub silence_seconds: Option<String>,
+    /// Connections of one address at once, of 10,000 in all (`HOLDPOINT_CONNECTIONS_PER_ADDRESS`; default: 2500)
+    #[arg(long, global = true, value_name = "N", help_heading = HEADING, hide_short_help = true)]
+    #[serde(default, deserialize_with = "plain_or_text")]
+    pub connections_per_address: Option<String>,
 }
 
 /// How logs are written.
@@ -203,6 +218,10 @@ pub struct Config {
     pub api_key: Option<String>,
     /// How long a stopping server waits for what is under way.
     pub drain_seconds: u64,
+    /// How long a peer may be silent that owes something.
+    pub silence_seconds: u64,
+    /// Connections of one address at once.
+    pub connections_per_address: usize,
     /// The settings file that was read.
     pub file: Option<PathBuf>,
     origins: BTreeMap<&'static str, Origin>,
@@ -307,6 +326,20 @@ impl Config {
                 "a number of seconds from 0 to 3600",
                 |text| text.parse().ok().filter(|seconds| *seconds <= DRAIN_SECONDS_MAX),
             )?,
+            silence_seconds: layers.parsed(
+                "silence_seconds",
+                SILENCE_SECONDS,
+                "a number of seconds from 1 to 3600",
+                |text| {
+                    text.parse().ok().filter(|seconds| (1..=SILENCE_SECONDS_MAX).contains(seconds))
+                },
+            )?,
+            connections_per_address: layers.parsed(
+                "connections_per_address",
+                CONNECTIONS_PER_ADDRESS,
+                "a number from 1 to 10000",
+                |text| text.parse().ok().filter(|share| (1..=CONNECTIONS_MAX).contains(share)),
+            )?,
             file: file.as_ref().map(|(path, _)| path.clone()),
             origins: layers.origins,
         };
@@ -349,6 +382,8 @@ impl Config {
             ("log_format", Some(self.log_format.word().into())),
             ("record_inputs", self.record_inputs.as_deref().and_then(path)),
             ("drain_seconds", Some(self.drain_seconds.to_string())),
+            ("silence_seconds", Some(self.silence_seconds.to_string())),
+            ("connections_per_address", Some(self.connections_per_address.to_string())),
         ];
         let mut lines = vec![match &self.file {
             Some(file) => format!("# settings file: {}", file.display()),
@@ -360,7 +395,13 @@ impl Config {
                 Some(plain)
                     if matches!(
                         name,
-                        "drain_seconds" | "a2a_v03" | "a2a_push" | "http_sticky" | "four_eyes"
+                        "drain_seconds"
+                            | "silence_seconds"
+                            | "connections_per_address"
+                            | "a2a_v03"
+                            | "a2a_push"
+                            | "http_sticky"
+                            | "four_eyes"
                     ) =>
                 {
                     format!("{name} = {plain}  # {place}")
@@ -398,6 +439,8 @@ impl Settings {
             "log_format" => &self.log_format,
             "record_inputs" => &self.record_inputs,
             "drain_seconds" => &self.drain_seconds,
+            "silence_seconds" => &self.silence_seconds,
+            "connections_per_address" => &self.connections_per_address,
             &_ => &None,
         };
         value.clone()

@@ -5,8 +5,8 @@ use async_trait::async_trait;
 
 use crate::agents::Postman;
 use crate::api::{a2a, webhook};
-use crate::app::Config;
 use crate::app::clock::SystemClock;
+use crate::app::{AppError, Config};
 use crate::kernel::Event;
 use crate::ports::{Clock as _, Consignment, Courier, Undelivered};
 
@@ -35,14 +35,19 @@ impl std::fmt::Debug for Webhook {
 }
 
 impl Post {
-    /// A courier for what the operator has set up.
-    pub(super) fn new(config: &Config) -> Self {
-        let webhook = config.webhook_url.as_ref().map(|url| Webhook {
-            url: url.clone(),
-            secret: config.webhook_secret.clone().unwrap_or_default().into_bytes(),
-        });
+    /// A courier for what the operator has set up. A webhook must have a secret: whoever guesses the
+    /// address of a listener that checks no signature can tell it anything (M8).
+    pub(super) fn new(config: &Config) -> Result<Self, AppError> {
+        let secret = config.webhook_secret.as_deref().filter(|secret| !secret.trim().is_empty());
+        let webhook = match (&config.webhook_url, secret) {
+            (None, _) => None,
+            (Some(_), None) => return Err(AppError::NoWebhookSecret),
+            (Some(url), Some(secret)) => {
+                Some(Webhook { url: url.clone(), secret: secret.as_bytes().to_vec() })
+            }
+        };
         let lanes = webhook.iter().map(|_| WEBHOOK.to_owned()).collect();
-        Self { postman: Postman::new(&config.push_allow), webhook, lanes }
+        Ok(Self { postman: Postman::new(&config.push_allow), webhook, lanes })
     }
 }
 

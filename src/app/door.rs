@@ -1,20 +1,24 @@
 //! Door: who is let in. Without keys everybody is the owner of the machine; with keys nobody is
 //! anybody without one.
 //!
-//! A browser keeps a pass in place of a key: `name.until.code`, where the code binds the name, the
+//! A browser keeps a pass in place of a key: `name.chance.until.code`, where the code binds the name, the
 //! time and the key's hash to a secret of this data directory. It opens nothing after its time, nor
-//! once the key is gone or another, and a stolen keys file makes none.
+//! once its person has signed out, nor once the key is gone or another, and a stolen keys file makes none.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
+use tokio::sync::watch;
 
 use crate::api::Doorkeeper;
 use crate::app::keys::{Key, Keys};
+use crate::app::void::Void;
 use crate::kernel::{Millis, Principal, Refusal};
 
 /// The secret that passes are made with, in the data directory. Without it everybody signs in again.
@@ -74,47 +78,109 @@ impl Doorkeeper for Embedded {
     }
 }
 
-/// Lets in whoever shows a key, or a pass that stands for one.
+/// Lets in whoever shows a key, or a pass that stands for one; while there are no keys at all, everybody, as
+/// `local`. The keys may change while it stands there.
 pub(super) struct Keyed {
-    keys: Keys,
-    secret: [u8; 32],
+    /// None while nobody has made any.
+    keys: RwLock<Option<Arc<Keys>>>,
+    /// Whether there are some: asked with every call.
+    wants_key: AtomicBool,
+    /// Made when there are keys.
+    secret: OnceLock<[u8; 32]>,
+    data: PathBuf,
+    void: Void,
+    changes: watch::Sender<()>,
+    trouble: RwLock<Option<String>>,
 }
 
 impl std::fmt::Debug for Keyed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Keyed").field("keys", &self.keys).finish_non_exhaustive()
+        f.debug_struct("Keyed").field("wants_key", &self.wants_key).finish_non_exhaustive()
     }
 }
 
 impl Keyed {
     /// Asks for `keys`; the secret of its passes is kept in `data`.
-    pub(super) fn open(keys: Keys, data: &Path) -> io::Result<Self> {
-        Ok(Self { keys, secret: secret(&data.join(FILE))? })
+    pub(super) fn open(keys: Option<Keys>, data: &Path) -> io::Result<Self> {
+        let door = Self {
+            keys: RwLock::new(None),
+            wants_key: AtomicBool::new(false),
+            secret: OnceLock::new(),
+            data: data.to_path_buf(),
+            void: Void::open(data)?,
+            changes: watch::Sender::new(()),
+            trouble: RwLock::new(None),
+        };
+        if let Some(keys) = keys {
+            door.take(keys)?;
+        }
+        Ok(door)
     }
 
-    fn code(&self, key: &Key, until: Millis) -> Option<Hmac<Sha256>> {
-        let mut code = Hmac::<Sha256>::new_from_slice(&self.secret).ok()?;
-        code.update(format!("{}.{}.{}", key.name, until.0, key.sha256).as_bytes());
+    /// Asks for these keys from now on, and has open streams look again whose they are.
+    pub(super) fn take(&self, keys: Keys) -> io::Result<()> {
+        // Keys are asked for though passes cannot be made: nobody is let in by a full disk.
+        let kept = match self.secret.get() {
+            Some(_) => Ok(()),
+            None => secret(&self.data.join(FILE)).map(|secret| {
+                self.secret.get_or_init(|| secret);
+            }),
+        };
+        *write(&self.keys) = Some(Arc::new(keys));
+        self.wants_key.store(true, Ordering::Release);
+        self.changes.send_replace(());
+        kept
+    }
+
+    /// The keys in force.
+    pub(super) fn keys(&self) -> Option<Arc<Keys>> {
+        read(&self.keys).clone()
+    }
+
+    /// Says what is wrong with the keys file, or that nothing is.
+    pub(super) fn troubled(&self, trouble: Option<String>) {
+        *write(&self.trouble) = trouble;
+    }
+
+    fn code(&self, key: &Key, until: Millis, chance: &str) -> Option<Hmac<Sha256>> {
+        let mut code = Hmac::<Sha256>::new_from_slice(self.secret.get()?).ok()?;
+        code.update(format!("{}.{chance}.{}.{}", key.name, until.0, key.sha256).as_bytes());
         Some(code)
     }
 }
 
+/// Whoever panicked beside it has left it whole: what is kept here is replaced, never changed.
+fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+    lock.write().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Doorkeeper for Keyed {
     fn admit(&self, bearer: Option<&str>, door: &'static str) -> Result<Principal, Refusal> {
-        let known = bearer.and_then(|secret| self.keys.principal(secret));
+        let Some(keys) = self.keys() else { return Ok(Principal::local(door)) };
+        let known = bearer.and_then(|secret| keys.principal(secret));
         let (name, role) = known.ok_or(Refusal::Unauthenticated)?;
         Ok(Principal::new(name, role, door))
     }
 
     fn wants_key(&self) -> bool {
-        true
+        self.wants_key.load(Ordering::Acquire)
     }
 
     fn pass(&self, bearer: &str, until: Millis) -> Result<String, Refusal> {
-        let (name, _) = self.keys.principal(bearer).ok_or(Refusal::Unauthenticated)?;
-        let key = self.keys.list().iter().find(|key| key.name == name);
-        let code = key.and_then(|key| self.code(key, until)).ok_or(Refusal::Unauthenticated)?;
-        Ok(format!("{name}.{}.{}", until.0, hex(&code.finalize().into_bytes())))
+        let keys = self.keys().ok_or(Refusal::Unauthenticated)?;
+        let (name, _) = keys.principal(bearer).ok_or(Refusal::Unauthenticated)?;
+        // Two browsers of one person must not have the same: signing out of one is not of both.
+        let mut chance = [0; 8];
+        getrandom::fill(&mut chance).map_err(|_| Refusal::Unauthenticated)?;
+        let chance = hex(&chance);
+        let key = keys.list().iter().find(|key| key.name == name);
+        let code = key.and_then(|key| self.code(key, until, &chance));
+        let code = code.ok_or(Refusal::Unauthenticated)?;
+        Ok(format!("{name}.{chance}.{}.{}", until.0, hex(&code.finalize().into_bytes())))
     }
 
     fn admit_pass(
@@ -123,17 +189,43 @@ impl Doorkeeper for Keyed {
         now: Millis,
         door: &'static str,
     ) -> Result<Principal, Refusal> {
+        let Some(keys) = self.keys() else { return Ok(Principal::local(door)) };
         let admitted = || {
             // Names may have dots in them; what follows has none.
-            let mut parts = pass.rsplitn(3, '.');
-            let (code, until, name) = (parts.next()?, parts.next()?, parts.next()?);
-            let until = Millis(until.parse().ok()?);
-            let key = self.keys.list().iter().find(|key| key.name == name)?;
-            self.code(key, until)?.verify_slice(&unhex(code)?).ok()?;
+            let mut parts = pass.rsplitn(4, '.');
+            let (code, until) = (parts.next()?, Millis(parts.next()?.parse().ok()?));
+            let (chance, name) = (parts.next()?, parts.next()?);
+            let key = keys.list().iter().find(|key| key.name == name)?;
+            self.code(key, until, chance)?.verify_slice(&unhex(code)?).ok()?;
             let principal = Principal::new(name, key.role, door);
-            (now < until).then_some(principal)
+            (now < until && !self.void.has(code)).then_some(principal)
         };
         admitted().ok_or(Refusal::Unauthenticated)
+    }
+
+    fn void_pass(&self, pass: &str, now: Millis) {
+        // Only one that is good is worth a place on the list.
+        if self.keys().is_none() || self.admit_pass(pass, now, "console").is_err() {
+            return;
+        }
+        let mut parts = pass.rsplitn(3, '.');
+        let until = |part: Option<&str>| part.and_then(|until| until.parse().ok()).map(Millis);
+        if let (Some(code), Some(until)) = (parts.next(), until(parts.next())) {
+            self.void.add(code, until, now);
+            self.changes.send_replace(());
+        }
+    }
+
+    fn is_constant(&self) -> bool {
+        false
+    }
+
+    fn changes(&self) -> Option<watch::Receiver<()>> {
+        Some(self.changes.subscribe())
+    }
+
+    fn trouble(&self) -> Option<String> {
+        read(&self.trouble).clone()
     }
 }
 
@@ -178,7 +270,7 @@ mod tests {
         let path = folder.path().join("keys.toml");
         let ada = Keys::add(&path, "ada.l@x.org", Role::User, "").unwrap();
         let bob = Keys::add(&path, "bob", Role::Admin, "").unwrap();
-        let door = Keyed::open(Keys::load(&path).unwrap(), folder.path()).unwrap();
+        let door = Keyed::open(Some(Keys::load(&path).unwrap()), folder.path()).unwrap();
         let pass = door.pass(&ada, Millis(1_000)).unwrap();
         assert!(!pass.contains(&ada), "the key is not in it");
         let who = door.admit_pass(&pass, Millis(999), "console").unwrap();
@@ -197,12 +289,21 @@ mod tests {
         assert!(door.pass("hp_nothing", Millis(1_000)).is_err());
 
         // After a restart it is still good, unless the key of that name is another by then.
-        let again = || Keyed::open(Keys::load(&path).unwrap(), folder.path()).unwrap();
+        let again = || Keyed::open(Some(Keys::load(&path).unwrap()), folder.path()).unwrap();
         assert!(again().admit_pass(&pass, Millis(1), "console").is_ok());
         Keys::remove(&path, "ada.l@x.org").unwrap();
         assert!(again().admit_pass(&pass, Millis(1), "console").is_err());
         Keys::add(&path, "ada.l@x.org", Role::User, "").unwrap();
         assert!(again().admit_pass(&pass, Millis(1), "console").is_err());
         assert!(again().pass(&bob, Millis(5)).is_ok());
+
+        // Whoever signs out is out, in this browser, and after a restart too.
+        let (one, other) =
+            (door.pass(&bob, Millis(9)).unwrap(), door.pass(&bob, Millis(9)).unwrap());
+        door.void_pass(&one, Millis(1));
+        assert!(door.admit_pass(&one, Millis(1), "console").is_err());
+        assert!(door.admit_pass(&other, Millis(1), "console").is_ok());
+        assert!(again().admit_pass(&one, Millis(1), "console").is_err());
+        assert!(again().admit_pass(&other, Millis(1), "console").is_ok());
     }
 }

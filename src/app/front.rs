@@ -1,5 +1,5 @@
-//! Front: where a request goes first: to the orchestrator at once, or to the routes of the other doors;
-//! either way within the trace that its headers name, so that a run that it starts, and an answer that
+//! Front: where a request goes first: past the guard of all doors, then to the orchestrator at once, or to
+//! the routes of the other doors; either way within the trace that its headers name, so that a run that it starts, and an answer that
 //! it brings, know where they came from.
 //!
 //! Most calls are the orchestrator's: routing each through the table of all doors took a twentieth of
@@ -7,7 +7,9 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -17,6 +19,10 @@ use tower::Service as _;
 
 use crate::api::envelope::Envelope;
 use crate::api::grpc::Service;
+use crate::api::host::Guard;
+use crate::app::crowd::Seat;
+use crate::app::leave::Leave;
+use crate::app::patience::Awaited;
 use crate::kernel::Trace;
 use crate::ports::trace;
 use crate::wire::v1::orchestrator_server::{OrchestratorServer, SERVICE_NAME};
@@ -24,8 +30,13 @@ use crate::wire::v1::orchestrator_server::{OrchestratorServer, SERVICE_NAME};
 /// Every door.
 #[derive(Debug, Clone)]
 pub(super) struct Front {
+    pub(super) guard: Guard,
     pub(super) orchestrator: Envelope<OrchestratorServer<Service>>,
     pub(super) doors: Router,
+    /// How long the rest of a body may be waited for.
+    pub(super) silence: Duration,
+    /// The place of the connection that this stands for, where places are counted.
+    pub(super) seat: Option<Arc<Seat>>,
 }
 
 impl Front {
@@ -37,8 +48,10 @@ impl Front {
 
 /// A response that is under way.
 pub(super) enum Answering {
-    Orchestrator(Under<tonic::body::Body>),
-    Door(Under<Body>),
+    /// Turned away: at hand at once, and taken once.
+    No(Option<Response<Body>>),
+    Orchestrator(Under<tonic::body::Body>, Option<Leave>),
+    Door(Under<Body>, Option<Leave>),
 }
 
 type Under<B> = Pin<Box<dyn Future<Output = Result<Response<B>, Infallible>> + Send>>;
@@ -48,11 +61,26 @@ impl Future for Answering {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match self.get_mut() {
-            Self::Orchestrator(call) => {
-                call.as_mut().poll(context).map_ok(|response| response.map(Body::new))
+            Self::No(no) => Poll::Ready(Ok(no.take().unwrap_or_default())),
+            Self::Orchestrator(call, leave) => {
+                call.as_mut().poll(context).map_ok(|response| bounded(response, leave.take()))
             }
-            Self::Door(call) => call.as_mut().poll(context),
+            Self::Door(call, leave) => {
+                call.as_mut().poll(context).map_ok(|response| bounded(response, leave.take()))
+            }
         }
+    }
+}
+
+/// A response that lasts as long as its caller's leave, where that can end.
+fn bounded<B>(response: Response<B>, leave: Option<Leave>) -> Response<Body>
+where
+    B: hyper::body::Body<Data = axum::body::Bytes> + Send + Unpin + 'static,
+    B::Error: Into<axum::BoxError>,
+{
+    match leave {
+        Some(leave) => leave.while_admitted(response),
+        None => response.map(Body::new),
     }
 }
 
@@ -62,16 +90,26 @@ impl hyper::service::Service<Request<Incoming>> for Front {
     type Future = Answering;
 
     fn call(&self, request: Request<Incoming>) -> Answering {
+        if let Some(seat) = &self.seat {
+            seat.speaks();
+        }
+        if let Some(no) = self.guard.turned_away(&request) {
+            return Answering::No(Some(no));
+        }
+        let request = request.map(|body| Awaited::new(body, self.silence));
+        let leave = self.guard.leave().map(|doorkeeper| Leave::of(doorkeeper, &request));
         let trace = named(request.headers());
         if is_orchestrators(request.uri().path()) {
             // Always ready: neither it nor its envelope ever holds anybody up.
             let call = self.orchestrator.clone().call(request);
-            return Answering::Orchestrator(match trace {
+            let call = match trace {
                 Some(trace) => Box::pin(trace::scoped(trace, call)),
                 None => call,
-            });
+            };
+            return Answering::Orchestrator(call, leave);
         }
-        Answering::Door(Box::pin(trace::within(trace, self.doors.clone().call(request))))
+        let call = trace::within(trace, self.doors.clone().call(request));
+        Answering::Door(Box::pin(call), leave)
     }
 }
 

@@ -4,19 +4,24 @@ pub mod client;
 mod clock;
 pub mod config;
 mod courier;
+mod crowd;
 mod discovery;
 mod door;
 mod front;
 pub mod keys;
 mod layers;
+mod leave;
 pub mod offline;
 mod otlp;
 mod patience;
 mod people;
+pub mod private;
+mod reload;
 mod run;
 mod server;
 pub mod telemetry;
 mod together;
+mod void;
 mod world;
 
 use std::net::SocketAddr;
@@ -88,6 +93,9 @@ pub enum AppError {
         /// Why.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// The webhook's calls could not be signed.
+    #[error("webhook_secret: `webhook_url` is set, and there is nothing to sign its calls with")]
+    NoWebhookSecret,
     /// The recording cannot be written.
     #[error("record_inputs: cannot write `{}`", .path.display())]
     Record {
@@ -160,6 +168,11 @@ impl AppError {
             Self::Store(crate::store::OpenError::Held { .. }) => {
                 Some("this command wants the directory for itself; stop the server first".into())
             }
+            Self::NoWebhookSecret => Some(
+                "set HOLDPOINT_WEBHOOK_SECRET (`openssl rand -hex 32` makes one) here and at the \
+                 listener, or unset `webhook_url`"
+                    .into(),
+            ),
             Self::CardKey { .. } => {
                 Some("`openssl genpkey -algorithm ed25519 -out card.pem` makes one".into())
             }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
+use tokio_util::task::AbortOnDropHandle;
 use tonic::transport::{Endpoint, Uri};
 use tower::service_fn;
 
@@ -14,11 +15,11 @@ use crate::api::a2a::Signer;
 use crate::api::console::Console;
 use crate::api::{Doorkeeper, a2a, bridge};
 use crate::app::client::{self, Client};
-use crate::app::door::{Embedded, Keyed, Open};
+use crate::app::door::{Embedded, Keyed};
 use crate::app::keys::Keys;
-use crate::app::server::{self, Connections};
+use crate::app::server::{self, Bounds, Connections};
 use crate::app::world::{World, render};
-use crate::app::{AppError, Config, SystemClock};
+use crate::app::{AppError, Config, SystemClock, people, reload};
 use crate::definition;
 use crate::engine::{Engine, Reach};
 use crate::kernel::Principal;
@@ -42,13 +43,15 @@ pub async fn serve(
     }
     let render = render();
     let mut world = World::open(&config, Reach::Everything).await?;
-    let doorkeeper: Arc<dyn Doorkeeper> = match keys {
-        Some(keys) => Arc::new(
-            Keyed::open(keys, &config.data)
-                .map_err(|source| AppError::Passes { data: config.data.clone(), source })?,
-        ),
-        None => Arc::new(Open),
-    };
+    let keyed = Keyed::open(keys, &config.data)
+        .map_err(|source| AppError::Passes { data: config.data.clone(), source })?;
+    let keyed = Arc::new(keyed);
+    let (engine, settings) = (world.engine.clone(), config.clone());
+    // Who there is follows the keys: somebody whose key is gone is nobody (K8).
+    let heed = move |keys: Option<&Keys>| engine.operate(people::operator(&settings, keys));
+    let watching = reload::watch(Arc::clone(&keyed), config.keys_path(), heed);
+    let _watching = AbortOnDropHandle::new(tokio::spawn(watching));
+    let doorkeeper: Arc<dyn Doorkeeper> = keyed;
     let bound = async {
         let listener = TcpListener::bind(config.listen).await?;
         let address = listener.local_addr()?;
@@ -65,10 +68,14 @@ pub async fn serve(
         .store
         .announce(&address.to_string())
         .map_err(|source| AppError::Bind { listen: address, source })?;
-    let a2a = agents(&config, &world)?;
+    let a2a = agents(&config, &world, Some(address))?;
     let sources = std::mem::take(&mut world.sources);
     let console = Console::new(world.engine.clone(), Arc::clone(&doorkeeper), sources);
-    let doors = (a2a, bridge::Settings { sticky: config.http_sticky });
+    let bounds = Bounds {
+        silence: Duration::from_secs(config.silence_seconds),
+        share: config.connections_per_address,
+    };
+    let doors = (a2a, bridge::Settings { sticky: config.http_sticky, silence: bounds.silence });
     let draw = definition::draw::mermaid;
     let front = server::doors(&world.engine, doorkeeper, draw, render, doors).await?;
     let front = front.and(console.router());
@@ -79,13 +86,17 @@ pub async fn serve(
         tracing::info!("draining");
         world.shut_down(patience).await;
     };
-    server::serve(listener, front, shutdown, drain, patience).await;
+    server::serve(listener, front, shutdown, drain, (patience, bounds)).await;
     tracing::info!("stopped");
     Ok(())
 }
 
 /// How the A2A door is set up; the agent that was chosen for its root must be there.
-fn agents(config: &Config, world: &World) -> Result<a2a::Settings, AppError> {
+fn agents(
+    config: &Config,
+    world: &World,
+    listen: Option<SocketAddr>,
+) -> Result<a2a::Settings, AppError> {
     if let Some(root) = &config.a2a_root
         && world.engine.library().get(root).is_none()
     {
@@ -94,6 +105,7 @@ fn agents(config: &Config, world: &World) -> Result<a2a::Settings, AppError> {
     Ok(a2a::Settings {
         root: config.a2a_root.clone(),
         public_url: config.public_url.clone(),
+        listen,
         v03: config.a2a_v03,
         push: config.a2a_push,
         no_resume: config.a2a_no_resume.clone(),
@@ -170,8 +182,9 @@ pub async fn connect(config: &Config, reach: Reach) -> Result<Connection, AppErr
         }
         Err(error) => return Err(error),
     };
-    let a2a = agents(config, &world)?;
-    let doors = (a2a, bridge::Settings::default());
+    let a2a = agents(config, &world, None)?;
+    let silence = Duration::from_secs(config.silence_seconds);
+    let doors = (a2a, bridge::Settings { sticky: false, silence });
     let draw = definition::draw::mermaid;
     let front = server::doors(&world.engine, Arc::new(Embedded), draw, render(), doors).await?;
     let connections = Arc::new(Connections::default());
@@ -181,7 +194,7 @@ pub async fn connect(config: &Config, reach: Reach) -> Result<Connection, AppErr
         async move { Ok::<_, std::io::Error>(TokioIo::new(near)) }
     });
     let channel =
-        Endpoint::from_static("http://embedded").connect_with_connector(connector).await.map_err(
+        Endpoint::from_static("http://localhost").connect_with_connector(connector).await.map_err(
             |source| AppError::Unreachable { server: "embedded".into(), source: Box::new(source) },
         )?;
     let (client, place) = (client::over(channel, bearer), config.data.display().to_string());

@@ -19,6 +19,7 @@ use crate::api::envelope::EnvelopeLayer;
 use crate::api::grpc::{Draw, Service};
 use crate::api::{Doorkeeper, MESSAGE_BYTES_MAX, host, pages};
 use crate::app::AppError;
+use crate::app::crowd::Crowd;
 use crate::app::front::Front;
 use crate::app::patience::Patient;
 use crate::app::together::Together;
@@ -34,14 +35,20 @@ const STREAMS_MAX: u32 = 1_024;
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 /// The same for all streams of a connection: one large request leaves room for others.
 const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
-/// A peer that is gone is noticed within two of these.
-const KEEP_ALIVE: Duration = Duration::from_secs(30);
-/// Time for the head of a request: slower is no client of ours.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a peer may leave unread what it asked for; one that comes back says where it was.
 const WRITE_PATIENCE: Duration = Duration::from_mins(1);
 /// Connections at once: each costs a task and its buffers.
-const CONNECTIONS_MAX: usize = 10_000;
+pub(super) const CONNECTIONS_MAX: usize = 10_000;
+
+/// What peers are held to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    /// How long a peer may be silent that owes something: its first words, the rest of a head or of a body,
+    /// the answer to a ping.
+    pub(super) silence: Duration,
+    /// Connections of one address.
+    pub(super) share: usize,
+}
 
 /// All doors to an engine.
 pub(super) async fn doors(
@@ -51,12 +58,14 @@ pub(super) async fn doors(
     render: pages::Render,
     (a2a, bridge): (a2a::Settings, bridge::Settings),
 ) -> Result<Front, AppError> {
-    let names = host::Names::new(doorkeeper.wants_key(), a2a.public_url.as_deref());
+    let silence = bridge.silence;
+    let guard = host::Guard::new(Arc::clone(&doorkeeper), a2a.public_url.as_deref());
     let a2a = A2a::new(engine.clone(), Arc::clone(&doorkeeper), a2a);
     let bridge = Bridge::new(engine.clone(), Arc::clone(&doorkeeper), draw, bridge);
     let agent = a2a.service().max_decoding_message_size(MESSAGE_BYTES_MAX);
     let older = a2a.older_service();
     let older = older.map(|older| older.max_decoding_message_size(MESSAGE_BYTES_MAX));
+    let pages_keeper = Arc::clone(&doorkeeper);
     let service = Service::new(engine.clone(), doorkeeper, draw);
     let orchestrator = OrchestratorServer::new(service)
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
@@ -80,13 +89,14 @@ pub(super) async fn doors(
     if let Some(older) = older {
         routes = routes.add_service(tower::Layer::layer(&EnvelopeLayer, older));
     }
-    let pages = pages::router(engine.clone(), render);
+    let pages = pages::router(engine.clone(), pages_keeper, render);
     let doors = routes
         .into_axum_router()
         .merge(pages)
-        .merge(host::guarded(a2a.router().merge(bridge.router()), names))
+        .merge(a2a.router())
+        .merge(bridge.router())
         .fallback(pages::nothing);
-    Ok(Front { orchestrator, doors })
+    Ok(Front { guard, orchestrator, doors, silence, seat: None })
 }
 
 /// Takes connections until `shutdown`, then lets those that are open finish.
@@ -95,33 +105,37 @@ pub(super) async fn serve(
     front: Front,
     shutdown: impl Future<Output = ()> + Send,
     drain: impl Future<Output = ()> + Send,
-    patience: Duration,
+    (patience, bounds): (Duration, Bounds),
 ) {
     let connections = Connections::default();
-    let permits = Arc::new(tokio::sync::Semaphore::new(CONNECTIONS_MAX));
+    let crowd = Crowd::new(CONNECTIONS_MAX, bounds.share);
     let mut shutdown = std::pin::pin!(shutdown);
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             () = &mut shutdown => break,
         };
-        let Ok((stream, _)) = accepted else {
+        let Ok((stream, from)) = accepted else {
             // Out of file descriptors, most likely: give others a moment to close theirs.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
-        let Ok(permit) = Arc::clone(&permits).try_acquire_owned() else {
-            tracing::warn!(most = CONNECTIONS_MAX, "too many connections; one was closed");
+        let Some(place) = crowd.place(from.ip()) else {
+            let share = bounds.share;
+            tracing::warn!(most = CONNECTIONS_MAX, share, %from, "too many connections; one was closed");
             continue;
         };
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "connection without TCP_NODELAY");
         }
-        let connection = connections
-            .connection(Together::new(Patient::new(stream, WRITE_PATIENCE)), front.clone());
+        let stream = Patient::opened(stream, WRITE_PATIENCE, bounds.silence);
+        let front = Front { seat: Some(Arc::clone(&place.seat)), ..front.clone() };
+        let connection = connections.connection(Together::new(stream), front);
         tokio::spawn(async move {
-            connection.await;
-            drop(permit);
+            tokio::select! {
+                () = connection => {}
+                () = place.seat.has_to_go() => {}
+            }
         });
     }
     drop(listener);
@@ -154,12 +168,14 @@ impl Connections {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let mut builder = Builder::new(TokioExecutor::new());
-        builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(front.silence);
         builder
             .http2()
             .timer(TokioTimer::new())
             .max_concurrent_streams(STREAMS_MAX)
-            .keep_alive_interval(KEEP_ALIVE)
+            // Half of it until a ping, half of it for the answer.
+            .keep_alive_interval(front.silence / 2)
+            .keep_alive_timeout(front.silence / 2)
             .initial_stream_window_size(STREAM_WINDOW_BYTES)
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
         let watcher = self.graceful.watcher();

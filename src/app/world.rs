@@ -14,7 +14,7 @@ use crate::app::config::Origin;
 use crate::app::courier::Post;
 use crate::app::keys::Keys;
 use crate::app::otlp::{self, Traces};
-use crate::app::{AppError, Config, discovery, people};
+use crate::app::{AppError, Config, discovery, people, private};
 use crate::definition;
 use crate::engine::{Engine, Library, Reach};
 use crate::ports::trace::Tracer;
@@ -37,10 +37,14 @@ impl World {
     /// says: where one only looks, nothing (E8).
     pub(super) async fn open(config: &Config, reach: Reach) -> Result<Self, AppError> {
         let traces = otlp::from_environment()?.map(Arc::new);
-        // Whoever looks makes no directory: where there is none there is nothing to see.
+        let courier = Arc::new(Post::new(config)?);
+        // Whoever looks makes no directory, and changes none: where there is none there is nothing to see.
         let store = if reach == Reach::Nothing && !store::is_there(&config.data) {
             store::memory()
         } else {
+            if reach != Reach::Nothing {
+                private::mend(&config.data);
+            }
             store::open(&StoreConfig::new(&config.data)).await?
         };
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -56,7 +60,6 @@ impl World {
         let (library, sources) = library(config, &*journal, &registry, reach).await?;
         let agents: Arc<dyn Agents> = Arc::clone(&registry) as Arc<dyn Agents>;
         let tools: Arc<dyn Tools> = registry;
-        let courier = Arc::new(Post::new(config));
         let engine = Engine::with_courier(journal, clock, (agents, tools), library, courier);
         let keys = Keys::for_server(config)?.filter(|keys| !keys.list().is_empty());
         engine.operate(people::operator(config, keys.as_ref()));

@@ -87,6 +87,17 @@ pub(super) enum Command {
     ExitCodes(exit_codes::Args),
 }
 
+/// How far a command reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// The server that is named, or the orchestrator in this process.
+    Server,
+    /// The data directory of this machine.
+    Data,
+    /// Files and settings of this machine; it does nothing to what is stored.
+    Here,
+}
+
 impl Command {
     /// Performs the command. Those that are left with Ctrl-C on their own terms say so themselves.
     pub(super) async fn perform(self, ctx: &Ctx) -> Result<Exit, Trouble> {
@@ -123,6 +134,42 @@ impl Command {
                 ended = Box::pin(self.perform_plainly(ctx)) => ended,
                 _ = tokio::signal::ctrl_c() => Ok(Exit::Interrupted),
             },
+        }
+    }
+
+    /// Whether the command is about this machine: the data directory, or files alone. All others
+    /// speak to the server that is named.
+    pub(super) fn reach(&self) -> Reach {
+        match self {
+            Self::Export(_)
+            | Self::Import(_)
+            | Self::Prune(_)
+            | Self::Doctor(_)
+            | Self::Keys(_) => Reach::Data,
+            Self::Serve(_)
+            | Self::Check(_)
+            | Self::Graph(_)
+            | Self::Schema(_)
+            | Self::Bench(_)
+            | Self::BenchEcho(_)
+            | Self::Completions(_)
+            | Self::ExitCodes(_) => Reach::Here,
+            Self::Run(_)
+            | Self::Chat(_)
+            | Self::Resume(_)
+            | Self::Respond(_)
+            | Self::Inbox(_)
+            | Self::Watch(_)
+            | Self::Sessions(_)
+            | Self::Runs(_)
+            | Self::Journal(_)
+            | Self::Audit(_)
+            | Self::Checkpoint(_)
+            | Self::Cancel(_)
+            | Self::Revoke(_)
+            | Self::Signal(_)
+            | Self::Fork(_)
+            | Self::Workflows(_) => Reach::Server,
         }
     }
 

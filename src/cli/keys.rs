@@ -18,7 +18,7 @@ use crate::kernel::Role;
 
 Only hashes are kept, in the file that --keys names, else in keys.toml in the data directory.
 A key goes with each call as `authorization: Bearer <key>`; commands take it from HOLDPOINT_API_KEY.
-A running server takes changes at its next start.")]
+A running server takes changes within two seconds, for streams that are open, too.")]
 pub(super) struct Args {
     #[command(subcommand)]
     pub action: Action,
@@ -62,7 +62,9 @@ pub(super) fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
             let text = if ctx.json {
                 json!({"removed": name}).to_string()
             } else {
-                format!("the key `{name}` is removed; restart the server to shut it out")
+                format!(
+                    "the key `{name}` is removed; a running server refuses it within two seconds"
+                )
             };
             ctx.term.line(&text)?;
         }

@@ -50,7 +50,7 @@ use clap::Parser as _;
 use crate::app::config::Origin;
 use crate::app::{self, Config, Connection, Reach};
 
-use args::Cli;
+use args::{Cli, Reach};
 use exit::{Exit, Trouble};
 use term::{Term, line};
 
@@ -121,6 +121,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn run(cli: Cli, term: Term) -> Result<Exit, Trouble> {
     check_environment()?;
+    app::private::mask();
     let config =
         Config::resolve(&cli.settings, &|name| env::var(name).ok(), cli.config.as_deref())?;
     if cli.dump_config {
@@ -132,11 +133,37 @@ fn run(cli: Cli, term: Term) -> Result<Exit, Trouble> {
         term.write(&args::welcome(term.paint))?;
         return Ok(Exit::Done);
     };
+    check_reach(&command, &ctx.config)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let ended = runtime.block_on(command.perform(&ctx));
     // Whatever still runs is safe to drop: what counts is in the journal.
     runtime.shutdown_background();
     ended
+}
+
+/// A command that reaches no server must not do something else because one was named: whoever prunes over
+/// there does not mean this directory. A setting that was meant for other commands stands in the way of no
+/// command that leaves the data alone.
+fn check_reach(command: &args::Command, config: &Config) -> Result<(), Trouble> {
+    let origin = config.origin("server");
+    let is_meant = match command.reach() {
+        Reach::Server => return Ok(()),
+        Reach::Data => config.server.is_some(),
+        Reach::Here => origin == Origin::Flag,
+    };
+    if !is_meant {
+        return Ok(());
+    }
+    let named = match origin {
+        Origin::Flag | Origin::Default => "--server",
+        Origin::Env => "HOLDPOINT_SERVER",
+        Origin::File => "`server` in the settings file",
+    };
+    let text =
+        format!("{named}: this command works on this machine alone, and speaks to no server");
+    let hint =
+        format!("run it where the server's data is, and name that with --data; leave {named} out");
+    Err(Trouble::new(Exit::Usage, text).hint(hint))
 }
 
 /// A variable that cannot be read must not silently count as unset: it may name the data directory.

@@ -12,10 +12,13 @@ use crate::bridge_calls::Caller;
 use crate::server::{Server, Setup};
 
 /// One end of a socket.
-struct Socket(WebSocketStream<MaybeTlsStream<TcpStream>>);
+pub(crate) struct Socket(WebSocketStream<MaybeTlsStream<TcpStream>>);
 
 impl Socket {
-    async fn open(server: &Server, headers: &[(&'static str, &str)]) -> Result<Self, u16> {
+    pub(crate) async fn open(
+        server: &Server,
+        headers: &[(&'static str, &str)],
+    ) -> Result<Self, u16> {
         let url = format!("ws://{}/v1/ws", server.address());
         let mut request = url.into_client_request().unwrap();
         for (name, value) in headers {
@@ -33,7 +36,7 @@ impl Socket {
     }
 
     /// The next message that is one; none when the socket is closed or broken.
-    async fn hear(&mut self) -> Option<Value> {
+    pub(crate) async fn hear(&mut self) -> Option<Value> {
         loop {
             match self.0.next().await? {
                 Ok(Message::Text(text)) => return Some(serde_json::from_str(&text).unwrap()),

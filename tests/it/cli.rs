@@ -212,3 +212,39 @@ fn keys_go_where_the_settings_say() {
     assert!(here.path().join("mine.toml").exists());
     assert!(!here.path().join("holdpoint-data").exists());
 }
+
+#[test]
+fn no_command_acts_on_this_machine_while_a_server_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = |arguments: &[&str]| holdpoint(folder.path(), arguments, "");
+    assert_eq!(here(&["keys", "add", "ada"]).code, 0);
+    let exported = folder.path().join("out.jsonl");
+    let key_file = folder.path().join("holdpoint-data/keys.toml");
+    let before = fs::read_to_string(&key_file).unwrap();
+    let local: [&[&str]; 7] = [
+        &["prune", "--older-than", "1m"],
+        &["export", "out.jsonl"],
+        &["import", "in.jsonl"],
+        &["doctor"],
+        &["keys", "add", "bob"],
+        &["keys", "list"],
+        &["keys", "remove", "ada"],
+    ];
+    for arguments in local {
+        let flagged = [arguments, &["--server", "127.0.0.1:1"]].concat();
+        let by_flag = here(&flagged);
+        let env = [("HOLDPOINT_SERVER", "127.0.0.1:1")];
+        let by_variable = with_env(folder.path(), arguments, "", &env);
+        for (ended, named) in [(by_flag, "--server"), (by_variable, "HOLDPOINT_SERVER")] {
+            assert_eq!(ended.code, 2, "{arguments:?}: {}{}", ended.out, ended.err);
+            assert!(ended.err.contains(named), "{arguments:?}: {}", ended.err);
+            assert!(ended.err.contains("--data"), "the remedy, {arguments:?}: {}", ended.err);
+        }
+    }
+    assert!(!exported.exists());
+    assert_eq!(fs::read_to_string(&key_file).unwrap(), before);
+    for arguments in [&["check"][..], &["schema"], &["serve"], &["exit-codes"]] {
+        let ended = here(&[arguments, &["--server", "127.0.0.1:1"]].concat());
+        assert_eq!(ended.code, 2, "{arguments:?}: {}", ended.err);
+    }
+}

@@ -95,6 +95,15 @@ pub(crate) const CODES: &[Row] = &[
         ),
     ),
     shown_in(
+        "web_pages.rs",
+        row(
+            "call.not_grpc",
+            Code::Unknown,
+            "A path of gRPC was called in another way: HTTP 415 and JSON, for there is no gRPC to answer in.",
+            "Call it over HTTP/2 with content-type `application/grpc`; for plain HTTP there are `/v1` and `/a2a`.",
+        ),
+    ),
+    shown_in(
         "the framework alone makes it",
         row(
             "call.refused",
@@ -127,6 +136,15 @@ pub(crate) const CODES: &[Row] = &[
         "The tool is not allowed for the rest of that run.",
         "`GetRun` lists what is allowed.",
     ),
+    shown_in(
+        "web_pages.rs",
+        row(
+            "host.foreign",
+            Code::PermissionDenied,
+            "A server without API keys was called by a name that is not its own (HTTP 421).",
+            "Call it by 127.0.0.1 or localhost, name it with `--public-url`, or make a key with `holdpoint keys add`.",
+        ),
+    ),
     row(
         "idempotency_key.reused",
         Code::AlreadyExists,
@@ -150,6 +168,15 @@ pub(crate) const CODES: &[Row] = &[
         Code::Unimplemented,
         "There is no such method.",
         "Reflection lists the ones there are.",
+    ),
+    shown_in(
+        "web_pages.rs",
+        row(
+            "origin.foreign",
+            Code::PermissionDenied,
+            "A browser sent this for the page of another site, to a server without API keys (HTTP 403).",
+            "Make a key with `holdpoint keys add`, or have the page served from here.",
+        ),
     ),
     row(
         "request.already_answered",

@@ -65,11 +65,31 @@ async fn the_operators_webhook_is_told_in_order_and_signed_after_a_kill_too() {
     assert_eq!(listener.next().json()["type"], "run.completed");
 }
 
+#[test]
+fn m8_a_webhook_without_a_secret_is_refused_before_the_server_listens() {
+    let root = TempDir::new().unwrap();
+    for (number, secret) in [None, Some(""), Some(" ")].into_iter().enumerate() {
+        let here = root.path().join(number.to_string());
+        std::fs::create_dir(&here).unwrap();
+        let setup = Setup::new(&here).arg("--webhook-url=http://127.0.0.1:9/hook");
+        let setup = match secret {
+            None => setup,
+            Some(secret) => setup.arg("--webhook-secret").arg(secret),
+        };
+        let ended = setup.try_start().err();
+        assert!(ended.is_some_and(|status| !status.success()), "{secret:?} was taken");
+        let told = setup.told();
+        assert!(told.contains("webhook_secret"), "{told}");
+        assert!(told.contains("HOLDPOINT_WEBHOOK_SECRET"), "the remedy: {told}");
+    }
+}
+
 #[tokio::test]
 async fn a_server_that_dies_between_telling_and_noting_it_tells_it_again() {
     let root = TempDir::new().unwrap();
     let listener = Listener::start(|_| (200, String::new()));
     let setup = Setup::new(root.path()).arg("--webhook-url").arg(&listener.url());
+    let setup = setup.env("HOLDPOINT_WEBHOOK_SECRET", SECRET);
     let mut server = setup.clone().failpoint("outbox.before_settle", 1).start();
     let mut client = server.client().await;
     drop(client.run_workflow(start_of("approve_and_send", "", "Tell Ada.", "k0")).await);

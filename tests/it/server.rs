@@ -68,6 +68,11 @@ impl Setup {
         }
     }
 
+    pub(crate) fn listen(mut self, address: &str) -> Self {
+        self.listen = address.into();
+        self
+    }
+
     pub(crate) fn flows(mut self, folder: &Path) -> Self {
         self.flows = folder.to_path_buf();
         self

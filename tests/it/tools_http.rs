@@ -93,7 +93,78 @@ async fn an_argument_cannot_climb_out_of_its_place() {
     assert_eq!(fault.failure.code, "tool.arguments");
     call(&header, json!({"order": "${ENV:HOME}"})).await.unwrap();
     assert_eq!(server.seen().len(), 1, "nothing else was sent");
-    assert_eq!(server.seen()[0].header("x"), "$ {ENV:HOME}", "a model reads no environment");
+    assert_eq!(server.seen()[0].header("x"), "${ENV:HOME}", "a model reads no environment");
+}
+
+#[tokio::test]
+async fn what_an_argument_brings_in_is_never_read_as_a_template() {
+    let server = ToolServer::start([("/", Answer::Json(json!("seen")))]).await;
+    let settings = json!({
+        "method": "POST",
+        "url": server.url("/?q={{order}}{{amount}}"),
+        "headers": {"x": "{{order}}{{amount}}", "y": "${ENV:CARGO_PKG_NAME}{{order}}{{amount}}"},
+        "body": {"all": "{{order}}{{amount}}"},
+        "allow_private": true,
+    });
+    for (order, amount) in [
+        ("$", "{ENV:CARGO_PKG_VERSION}"),
+        ("${", "ENV:CARGO_PKG_VERSION}"),
+        ("${ENV:", "CARGO_PKG_VERSION}"),
+        ("{{amount", "}}"),
+        ("{", "{amount}}"),
+    ] {
+        call(&settings, json!({"order": order, "amount": amount})).await.unwrap();
+        let seen = server.seen().pop().unwrap();
+        let sent = format!("{order}{amount}");
+        assert_eq!(seen.header("x"), sent, "as it is");
+        assert_eq!(seen.header("y"), format!("holdpoint{sent}"));
+        assert_eq!(seen.json(), json!({"all": sent}));
+        assert!(!seen.path.contains(env!("CARGO_PKG_VERSION")), "{}", seen.path);
+    }
+    let own = json!({"order": "${ENV:CARGO_PKG_VERSION}", "amount": 1});
+    call(&settings, own).await.unwrap();
+    assert_eq!(server.seen().pop().unwrap().header("x"), "${ENV:CARGO_PKG_VERSION}1");
+}
+
+#[tokio::test]
+async fn a_secret_is_taken_out_of_answers_however_it_is_spelled() {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
+    // A path: it has what URLs and JSON spell in other ways.
+    let secret = env!("CARGO_MANIFEST_DIR");
+    let basic = format!("user:{secret}");
+    let percent: Vec<String> = secret.bytes().map(|byte| format!("%{byte:02x}")).collect();
+    let echo = json!({
+        "plain": secret,
+        "base64": STANDARD.encode(secret),
+        "bare": STANDARD_NO_PAD.encode(secret),
+        "url": URL_SAFE.encode(secret),
+        "url_bare": URL_SAFE_NO_PAD.encode(secret),
+        "within": STANDARD.encode(&basic),
+        "form": secret.replace('/', "%2F"),
+        "lower": secret.replace('/', "%2f"),
+        "every": percent.concat(),
+    });
+    let escaped = format!("{{\"{0}\": \"{0}\"}}", secret.replace('/', "\\/"));
+    let json_type = vec![("content-type", "application/json".to_owned())];
+    let server = ToolServer::start([
+        ("/", Answer::Json(echo)),
+        ("/escaped", Answer::Raw(200, json_type, escaped.into_bytes())),
+    ])
+    .await;
+    let settings = |path: &str| {
+        json!({
+            "url": server.url(path),
+            "headers": {"authorization": "Bearer ${ENV:CARGO_MANIFEST_DIR}"},
+            "allow_private": true,
+        })
+    };
+    let told = call(&settings("/"), json!({})).await.unwrap();
+    for (name, value) in told.as_object().unwrap() {
+        assert!(value.as_str().unwrap().contains("[secret]"), "{name}: {value}");
+    }
+    let told = call(&settings("/escaped"), json!({})).await.unwrap();
+    assert_eq!(told, json!({"[secret]": "[secret]"}));
 }
 
 #[tokio::test]

@@ -230,11 +230,10 @@ fn headers(
     let mut headers = HeaderMap::new();
     let mut secrets = Vec::new();
     for (name, pattern) in named {
-        // Arguments first: what a model writes is never looked up in the environment.
-        let is_ours = |value: &str| value.replace("${", "$ {");
-        let text = template::fill(pattern, arguments, is_ours)
-            .map_err(|argument| format!("the header `{name}` needs the argument `{argument}`"))?;
-        let filled = secret::fill(&text)?;
+        let filled = secret::fill_with(pattern, |text| {
+            template::fill(text, arguments, str::to_owned)
+                .map_err(|argument| format!("the header `{name}` needs the argument `{argument}`"))
+        })?;
         let mut value = header(filled.reveal())?;
         value.set_sensitive(true);
         let name = HeaderName::try_from(name.as_str()).map_err(|error| error.to_string())?;
@@ -249,8 +248,10 @@ fn header(text: &str) -> Result<HeaderValue, String> {
 }
 
 fn outcome(settings: &Settings, answer: &Incoming, secrets: &[String]) -> Result<Value, ToolFault> {
-    let text = secret::scrub(&String::from_utf8_lossy(&answer.body), secrets);
+    let scrub = secret::Scrub::new(secrets);
+    let text = String::from_utf8_lossy(&answer.body);
     if !answer.status.is_success() {
+        let text = scrub.text(&text);
         let mut shown: String = text.chars().take(SHOWN_CHARS_MAX).collect();
         if shown.len() < text.len() {
             shown.push('…');
@@ -262,15 +263,17 @@ fn outcome(settings: &Settings, answer: &Incoming, secrets: &[String]) -> Result
         return Err(fault("tool.status", message, may_have_happened));
     }
     let value = if answer.is_json && !text.trim().is_empty() {
-        serde_json::from_str(&text).map_err(|error| {
+        let value = serde_json::from_str(&text).map_err(|error| {
             fault(
                 "tool.bad_json",
                 format!("the answer is not the JSON it claims to be: {error}"),
                 false,
             )
-        })?
+        })?;
+        // Only when it is read: JSON has more than one way to spell a text.
+        scrub.value(value)
     } else {
-        Value::String(text)
+        Value::String(scrub.text(&text))
     };
     let Some(pointer) = &settings.result else { return Ok(value) };
     value.pointer(pointer).cloned().ok_or_else(|| {

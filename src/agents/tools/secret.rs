@@ -1,6 +1,12 @@
 //! Secret: values that a file names by environment variable (`${ENV:NAME}`) and that are looked up
 //! when they are needed, never kept, never shown.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
+use serde_json::Value;
+
+use crate::agents::tools::template;
+
 /// What stands for a value of the environment.
 const OPEN: &str = "${ENV:";
 /// Shorter values are words that an honest answer may contain.
@@ -57,24 +63,111 @@ pub(super) fn check(text: &str) -> Result<(), String> {
 
 /// Fills the variables of a text in.
 pub(super) fn fill(text: &str) -> Result<Filled, String> {
+    fill_with(text, |plain| Ok(plain.to_owned()))
+}
+
+/// The same, with `write` for what lies between the variables. Only the text itself is ever read for
+/// variables: neither what `write` makes of its pieces nor the values are.
+pub(super) fn fill_with(
+    text: &str,
+    write: impl Fn(&str) -> Result<String, String>,
+) -> Result<Filled, String> {
     let mut filled = String::new();
     let mut values = Vec::new();
     let mut parts = text.split(OPEN);
-    filled.push_str(parts.next().unwrap_or_default());
+    filled.push_str(&write(parts.next().unwrap_or_default())?);
     for part in parts {
         let (name, rest) = part.split_once('}').ok_or("a variable has no end")?;
         let value = lookup(name)?;
         filled.push_str(&value);
-        filled.push_str(rest);
+        filled.push_str(&write(rest)?);
         values.push(value);
     }
     Ok(Filled { text: filled, values })
 }
 
-/// Takes secrets out of what came back: a server may repeat what it was sent.
-pub(super) fn scrub(text: &str, values: &[String]) -> String {
-    let secrets = values.iter().filter(|value| value.len() >= SCRUBBED_CHARS_MIN);
-    secrets.fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "[secret]"))
+/// Takes secrets out of what came back: a server may repeat what it was sent, in one of the spellings
+/// that secrets travel in: as they are, in base64, alone or within something longer, and as in URLs.
+pub(super) struct Scrub {
+    /// The longest first: a spelling may lie within another.
+    spellings: Vec<String>,
+}
+
+impl std::fmt::Debug for Scrub {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Scrub(…)")
+    }
+}
+
+impl Scrub {
+    pub(super) fn new(values: &[String]) -> Self {
+        let secrets = values.iter().filter(|value| value.len() >= SCRUBBED_CHARS_MIN);
+        let mut spellings: Vec<String> = secrets.flat_map(|secret| spellings(secret)).collect();
+        spellings.retain(|spelling| spelling.len() >= SCRUBBED_CHARS_MIN);
+        spellings.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
+        spellings.dedup();
+        Self { spellings }
+    }
+
+    /// A text without them.
+    pub(super) fn text(&self, text: &str) -> String {
+        let spellings = self.spellings.iter().filter(|spelling| text.contains(spelling.as_str()));
+        spellings.fold(text.to_owned(), |text, spelling| text.replace(spelling, "[secret]"))
+    }
+
+    /// A value without them, in its names and in its texts.
+    pub(super) fn value(&self, value: Value) -> Value {
+        match value {
+            Value::String(text) => Value::String(self.text(&text)),
+            Value::Array(items) => items.into_iter().map(|item| self.value(item)).collect(),
+            Value::Object(fields) => {
+                let fields = fields.into_iter();
+                fields.map(|(name, value)| (self.text(&name), self.value(value))).collect()
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => value,
+        }
+    }
+}
+
+/// The ways in which a secret is written.
+fn spellings(secret: &str) -> Vec<String> {
+    let hex = |write: &dyn Fn(u8) -> String| secret.bytes().map(write).collect::<String>();
+    let piece = template::encode(secret);
+    let mut all = vec![
+        secret.to_owned(),
+        lower_hex(&piece),
+        piece,
+        url::form_urlencoded::byte_serialize(secret.as_bytes()).collect(),
+        hex(&|byte| format!("%{byte:02X}")),
+        hex(&|byte| format!("%{byte:02x}")),
+        STANDARD.encode(secret),
+        URL_SAFE.encode(secret),
+    ];
+    // Within something longer it begins at one of three places of a group, and the characters at its ends
+    // are shared with what is around it. Without padding it is the first of these.
+    for before in 0..3 {
+        let mut bytes = vec![0; before];
+        bytes.extend(secret.as_bytes());
+        let (from, whole) = ((before * 4).div_ceil(3), bytes.len() * 4 / 3);
+        for engine in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
+            all.extend(engine.encode(&bytes).get(from..whole).map(str::to_owned));
+        }
+    }
+    all.extend([STANDARD_NO_PAD.encode(secret), URL_SAFE_NO_PAD.encode(secret)]);
+    all
+}
+
+/// The same text with the digits of its percent-encoding in lower case.
+fn lower_hex(encoded: &str) -> String {
+    let mut parts = encoded.split('%');
+    let mut lower = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (digits, rest) = part.split_at_checked(2).unwrap_or((part, ""));
+        lower.push('%');
+        lower.push_str(&digits.to_ascii_lowercase());
+        lower.push_str(rest);
+    }
+    lower
 }
 
 fn lookup(name: &str) -> Result<String, String> {
@@ -105,6 +198,20 @@ mod tests {
         assert_eq!(filled.reveal(), format!("in {}", env!("CARGO_MANIFEST_DIR")));
         assert_eq!(format!("{filled:?}"), "Filled(…)");
         let told = format!("you sent {}", env!("CARGO_MANIFEST_DIR"));
-        assert_eq!(scrub(&told, &filled.into_values()), "you sent [secret]");
+        assert_eq!(Scrub::new(&filled.into_values()).text(&told), "you sent [secret]");
+    }
+
+    #[test]
+    fn a_secret_is_found_wherever_it_lies_in_what_is_encoded() {
+        let scrub = Scrub::new(&["s3cr?t~~".into()]);
+        for before in ["", "u", "us", "user:", "longer name:"] {
+            for after in ["", "x", "xy", "xyz"] {
+                let told = format!("{before}s3cr?t~~{after}");
+                for encoded in [STANDARD.encode(&told), URL_SAFE_NO_PAD.encode(&told)] {
+                    assert!(scrub.text(&encoded).contains("[secret]"), "{told}: {encoded}");
+                }
+            }
+        }
+        assert_eq!(scrub.text("nothing of it"), "nothing of it");
     }
 }

@@ -170,7 +170,7 @@ pub(super) fn page(a2a: &A2a, card: &AgentCard, asked: &HeaderMap) -> Response<B
         .header(header::ETAG, etag)
         .header(header::LAST_MODIFIED, modified)
         .header(header::CACHE_CONTROL, CACHE)
-        // Its URLs are built on the name that the server was called by.
+        // Its URLs are built on the name that the server was called by, where that is its own.
         .header(header::VARY, "Host");
     let response = if is_known {
         builder.status(StatusCode::NOT_MODIFIED).body(Body::empty())

@@ -136,11 +136,24 @@ fn card_page(a2a: &A2a, call: &Call) -> Response<Body> {
     page().unwrap_or_else(|problem| rest::refused(&problem))
 }
 
-/// Where clients reach this server, as a URL without a path.
+/// Where clients reach this server, as a URL without a path: as it was told, as this machine calls
+/// itself, or where it listens. Never by a name of the caller's choice: a card may be signed, and whoever
+/// has one that points at them could show it around (M7).
 pub(super) fn base(a2a: &A2a, host: Option<&str>) -> Outcome<String> {
-    match &a2a.settings.public_url {
-        Some(url) => Ok(url.trim_end_matches('/').to_owned()),
-        None => Ok(format!("http://{}", plain(host)?)),
+    if let Some(url) = &a2a.settings.public_url {
+        return Ok(url.trim_end_matches('/').to_owned());
+    }
+    let host = plain(host)?;
+    if host::is_loopback(host) {
+        return Ok(format!("http://{host}"));
+    }
+    match a2a.settings.listen.filter(|listen| !listen.ip().is_unspecified()) {
+        Some(listen) => Ok(format!("http://{listen}")),
+        None => Err(Problem::invalid(
+            "host",
+            "a card names this server as it was told to, not as its caller calls it; start it with \
+             `--public-url`",
+        )),
     }
 }
 

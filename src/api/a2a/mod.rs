@@ -17,6 +17,7 @@ mod rest;
 mod signature;
 mod v03;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
@@ -38,8 +39,10 @@ pub use v03::OlderService;
 pub struct Settings {
     /// The workflow that is the root's agent; the first by name if none was chosen.
     pub root: Option<String>,
-    /// Where clients reach this server, as a URL; what they called it if unset.
+    /// Where clients reach this server, as a URL, if it was told.
     pub public_url: Option<String>,
+    /// Where it listens, if it does.
+    pub listen: Option<SocketAddr>,
     /// Whether protocol 0.3 is spoken as well.
     pub v03: bool,
     /// Whether tasks may have webhooks.

@@ -7,15 +7,17 @@ use std::time::Duration;
 
 use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
-use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
+use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use futures::stream::{BoxStream, SelectAll, StreamExt as _};
 use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::api::MESSAGE_BYTES_MAX;
 use crate::api::bridge::errors::{Outcome, Problem};
-use crate::api::bridge::{Bridge, ask, http, reading};
+use crate::api::bridge::{Bridge, ask, reading};
 use crate::engine::{
     AnswerRequest, Begun, InboxChange, InboxFilter, InboxWatch, Published, StartRequest, Until,
     Watch,
@@ -33,6 +35,9 @@ const PING: Duration = Duration::from_secs(20);
 /// What a client that can set no headers says to speak this, and to show its key.
 const PROTOCOL: &str = "holdpoint.v1";
 const BEARER: &str = "bearer.";
+/// What a client is told whose key has been taken away.
+const NO_KEY: CloseFrame =
+    CloseFrame { code: close_code::POLICY, reason: Utf8Bytes::from_static("auth.missing") };
 
 /// `GET /v1/ws`
 pub(super) async fn open(
@@ -40,7 +45,8 @@ pub(super) async fn open(
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
     headers: HeaderMap,
 ) -> Outcome<Response> {
-    let who = admitted(&bridge, &headers)?;
+    let shown = shown(&headers).map(str::to_owned);
+    let who = bridge.doorkeeper.admit(shown.as_deref(), "http")?;
     refuse_foreign_page(&headers)?;
     let upgrade = upgrade.map_err(|_| {
         let remedy = "expected a WebSocket's handshake";
@@ -53,19 +59,17 @@ pub(super) async fn open(
     // What is started over it belongs to the trace of whoever opened it.
     let from = trace::current();
     let serve = move |socket| {
-        trace::within(from, async move { Live::new(bridge, who, socket).serve().await })
+        trace::within(from, async move { Live::new(bridge, (who, shown), socket).serve().await })
     };
     Ok(upgrade.on_upgrade(serve).into_response())
 }
 
-/// The caller, by header, or by one of the protocols that a browser may name.
-fn admitted(bridge: &Bridge, headers: &HeaderMap) -> Outcome<Principal> {
-    let named = headers.get(header::SEC_WEBSOCKET_PROTOCOL).and_then(|value| value.to_str().ok());
-    let mut named = named.unwrap_or_default().split(',').map(str::trim);
-    match named.find_map(|name| name.strip_prefix(BEARER)) {
-        Some(bearer) => Ok(bridge.doorkeeper.admit(Some(bearer), "http")?),
-        None => http::admit(bridge, headers),
-    }
+/// The caller's key, by one of the protocols that a browser may name, or by header.
+fn shown(headers: &HeaderMap) -> Option<&str> {
+    let text = |name: header::HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    let named = text(header::SEC_WEBSOCKET_PROTOCOL).unwrap_or_default();
+    let by_protocol = named.split(',').find_map(|name| name.trim().strip_prefix(BEARER));
+    by_protocol.or_else(|| text(header::AUTHORIZATION)?.strip_prefix("Bearer "))
 }
 
 /// A browser lets any page open a socket to anywhere: one from another origin is nobody's wish.
@@ -80,26 +84,59 @@ fn refuse_foreign_page(headers: &HeaderMap) -> Outcome<()> {
     Err(Problem::new(StatusCode::FORBIDDEN, "origin.foreign", remedy).at("origin"))
 }
 
+/// Notes that something was heard: a client that lives answers pings.
+fn note<T>(heard_at: &mut Instant, heard: T) -> T {
+    *heard_at = Instant::now();
+    heard
+}
+
+/// Returns when who is admitted may have changed.
+async fn changed(changes: &mut Option<watch::Receiver<()>>) {
+    let has_changed = match changes {
+        Some(changes) => changes.changed().await.is_ok(),
+        None => false,
+    };
+    if !has_changed {
+        // Nor ever will.
+        std::future::pending::<()>().await;
+    }
+}
+
 /// What one socket follows.
 type Told = BoxStream<'static, Value>;
 
 struct Live {
     bridge: Bridge,
     who: Principal,
+    /// The key that the caller came with, if any.
+    shown: Option<String>,
     socket: WebSocket,
     told: SelectAll<Told>,
 }
 
 impl Live {
-    fn new(bridge: Bridge, who: Principal, socket: WebSocket) -> Self {
-        Self { bridge, who, socket, told: SelectAll::new() }
+    fn new(bridge: Bridge, caller: (Principal, Option<String>), socket: WebSocket) -> Self {
+        let (who, shown) = caller;
+        Self { bridge, who, shown, socket, told: SelectAll::new() }
+    }
+
+    fn is_admitted(&self) -> bool {
+        self.bridge.doorkeeper.admit(self.shown.as_deref(), "http").is_ok()
     }
 
     async fn serve(mut self) {
-        let mut ping = tokio::time::interval(PING);
+        let silence = self.bridge.settings.silence;
+        // Asked at least twice before it is given up.
+        let mut ping = tokio::time::interval(PING.min(silence / 2));
+        let mut heard_at = Instant::now();
+        let mut changes = self.bridge.doorkeeper.changes();
+        // It may have changed while the socket was opened.
+        if !self.is_admitted() {
+            return;
+        }
         loop {
             let message = tokio::select! {
-                heard = self.socket.recv() => match heard {
+                heard = self.socket.recv() => match note(&mut heard_at, heard) {
                     Some(Ok(Message::Text(text))) => self.heard(&text).await,
                     Some(Ok(Message::Binary(_))) => {
                         let problem = Problem::invalid("message", "expected JSON in text messages");
@@ -109,8 +146,15 @@ impl Live {
                     Some(Ok(Message::Close(_)) | Err(_)) | None => return,
                 },
                 Some(told) = self.told.next(), if !self.told.is_empty() => told,
+                () = changed(&mut changes) => {
+                    if !self.is_admitted() {
+                        self.send(Message::Close(Some(NO_KEY))).await;
+                        return;
+                    }
+                    continue;
+                }
                 _ = ping.tick() => {
-                    if !self.send(Message::Ping(Vec::new().into())).await {
+                    if heard_at.elapsed() >= silence || !self.send(Message::Ping(Vec::new().into())).await {
                         return;
                     }
                     continue;

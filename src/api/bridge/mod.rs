@@ -26,6 +26,7 @@ mod teller;
 mod workflows;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 
@@ -34,11 +35,13 @@ use crate::api::grpc::Draw;
 use crate::engine::Engine;
 
 /// How the door is set up.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct Settings {
     /// Whether a plain message without a conversation answers its caller's single waiting run, for
     /// clients such as qlaw-cli that know no conversations.
     pub sticky: bool,
+    /// How long a peer may be silent that owes something.
+    pub silence: Duration,
 }
 
 /// The door over an engine.

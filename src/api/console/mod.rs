@@ -40,6 +40,7 @@ use axum::routing::any;
 use crate::api::Doorkeeper;
 use crate::engine::Engine;
 use page::Trouble;
+pub use sign_in::pass;
 use visit::Visit;
 
 /// The console over an engine.
@@ -98,7 +99,7 @@ async fn answer(visit: &Visit) -> Result<Response<Body>, Trouble> {
             ["runs", id, "fork"] => forks::fork(visit, id).await,
             ["runs", id, "revoke"] => run::revoke(visit, id).await,
             ["runs", id, "signal"] => run::signal(visit, id).await,
-            ["sign-out"] => Ok(sign_in::sign_out()),
+            ["sign-out"] => Ok(sign_in::sign_out(visit)),
             _ => Err(Trouble::Nothing),
         };
     }

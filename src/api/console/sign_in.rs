@@ -6,7 +6,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Response, StatusCode, header};
 use maud::{Markup, html};
 
-use crate::api::console::visit::Fields;
+use crate::api::console::visit::{Fields, Visit};
 use crate::api::console::{Inner, page};
 
 /// The cookie's name.
@@ -15,7 +15,7 @@ const COOKIE: &str = "holdpoint_console";
 const PASS_SECONDS: u64 = 12 * 3_600;
 
 /// The pass that a browser shows.
-pub(super) fn pass(headers: &HeaderMap) -> Option<&str> {
+pub fn pass(headers: &HeaderMap) -> Option<&str> {
     let cookies = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
     cookies
         .flat_map(|line| line.split(';'))
@@ -48,8 +48,11 @@ pub(super) fn page(
     with_cookie(page::redirect(&next), &cookie)
 }
 
-/// Takes the pass away from the browser.
-pub(super) fn sign_out() -> Response<Body> {
+/// Makes the pass void, and takes it away from the browser.
+pub(super) fn sign_out(visit: &Visit) -> Response<Body> {
+    if let Some(pass) = &visit.pass {
+        visit.console.inner.doorkeeper.void_pass(pass, visit.now);
+    }
     let gone = format!("{COOKIE}=; Path=/console; Max-Age=0; HttpOnly; SameSite=Strict");
     with_cookie(page::redirect("/console/sign-in"), &gone)
 }

@@ -1,8 +1,8 @@
 //! Visit: one request to the console, read and vetted: who asks, for what, with which fields.
 //!
 //! A browser sends forms on behalf of any page that it shows, so a form that changes something is
-//! taken only where the browser itself says that it comes from our own pages, and only under a name
-//! that is ours: on loopback without keys, a foreign name for this machine is turned away.
+//! taken only where the browser itself says that it comes from our own pages. Foreign names for this
+//! machine have been turned away before (`host`).
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use percent_encoding::percent_decode_str;
 
-use crate::api::console::{Console, Inner, page, sign_in};
+use crate::api::console::{Console, page, sign_in};
 use crate::api::{MESSAGE_BYTES_MAX, host};
 use crate::engine::Engine;
 use crate::kernel::{Millis, Principal};
@@ -73,6 +73,8 @@ impl Fields {
 pub(super) struct Visit {
     pub(super) console: Console,
     pub(super) who: Principal,
+    /// What the browser showed in place of a key.
+    pub(super) pass: Option<String>,
     pub(super) is_post: bool,
     /// The path below `/console`.
     pub(super) path: Vec<String>,
@@ -108,7 +110,7 @@ pub(super) async fn read(
         return Err(Box::new(page::asset(name)));
     }
     let is_post = parts.method == Method::POST;
-    if let Some(no) = turned_away(&console.inner, &parts, is_post) {
+    if let Some(no) = turned_away(&parts, is_post) {
         return Err(Box::new(no));
     }
     let bytes = axum::body::to_bytes(body, if is_post { MESSAGE_BYTES_MAX } else { 0 }).await;
@@ -131,21 +133,17 @@ pub(super) async fn read(
     let Ok(who) = admitted else {
         return Err(Box::new(sign_in::wanted(&parts, &uri)));
     };
-    Ok(Visit { console: console.clone(), who, is_post, path, query, fields, now })
+    let pass = cookie.map(str::to_owned);
+    Ok(Visit { console: console.clone(), who, pass, is_post, path, query, fields, now })
 }
 
 /// Why a request goes no further, if it does not.
-fn turned_away(inner: &Inner, parts: &Parts, is_post: bool) -> Option<Response<Body>> {
+fn turned_away(parts: &Parts, is_post: bool) -> Option<Response<Body>> {
     if !is_post && parts.method != Method::GET && parts.method != Method::HEAD {
         let words = "Pages are read with GET and forms are sent with POST.";
         return Some(page::plain(StatusCode::METHOD_NOT_ALLOWED, "Not this way", words));
     }
     let host = host::called(&parts.uri, &parts.headers);
-    if !inner.doorkeeper.wants_key() && !host::is_loopback(host) {
-        let words = "Without API keys the console answers only to this machine's own name: open it \
-                     at 127.0.0.1 or localhost, or make a key with `holdpoint keys add`.";
-        return Some(page::plain(StatusCode::MISDIRECTED_REQUEST, "Another name", words));
-    }
     if is_post && !host::is_from_here(&parts.headers, host) {
         let words = "This form was not sent from the console's own pages, so nothing was done.";
         return Some(page::plain(StatusCode::FORBIDDEN, "Not from here", words));

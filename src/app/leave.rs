@@ -1,0 +1,159 @@
+//! Leave: a stream that is open ends when whoever opened it is admitted no more: its key was removed, its
+//! person has signed out, or keys have come to a server that had none. Calls that are answered at once
+//! are over before they could notice, and pay next to nothing.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::body::{Body, Bytes};
+use http::{HeaderMap, HeaderValue, Request, Response, header};
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use tokio::sync::watch;
+
+use crate::api::{Doorkeeper, console, envelope};
+use crate::app::SystemClock;
+use crate::ports::Clock as _;
+
+/// What a caller showed, to be shown again.
+#[derive(Debug, Clone)]
+enum Shown {
+    Bearer(Option<HeaderValue>),
+    Pass(String),
+}
+
+/// What one call was admitted by.
+#[derive(Debug, Clone)]
+pub(super) struct Leave {
+    doorkeeper: Arc<dyn Doorkeeper>,
+    shown: Shown,
+}
+
+impl Leave {
+    /// That of a request.
+    pub(super) fn of<B>(doorkeeper: &Arc<dyn Doorkeeper>, request: &Request<B>) -> Self {
+        let headers = request.headers();
+        let pass = if request.uri().path().starts_with("/console") {
+            console::pass(headers)
+        } else {
+            None
+        };
+        let shown = match pass {
+            Some(pass) => Shown::Pass(pass.to_owned()),
+            None => Shown::Bearer(headers.get(header::AUTHORIZATION).cloned()),
+        };
+        Self { doorkeeper: Arc::clone(doorkeeper), shown }
+    }
+
+    /// The response, for as long as its caller is admitted. One that is whole already goes as it is.
+    pub(super) fn while_admitted<B>(self, response: Response<B>) -> Response<Body>
+    where
+        B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
+        B::Error: Into<axum::BoxError>,
+    {
+        if response.body().is_end_stream() || response.body().size_hint().exact().is_some() {
+            return response.map(Body::new);
+        }
+        let is_grpc = response
+            .headers()
+            .get(header::CONTENT_TYPE)
+            .is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"));
+        response.map(|body| {
+            Body::new(Leaving { body, leave: self, is_grpc, changed: None, is_over: false })
+        })
+    }
+
+    fn is_admitted(&self) -> bool {
+        match &self.shown {
+            Shown::Bearer(given) => {
+                let given = given.as_ref().and_then(|value| value.to_str().ok());
+                let bearer = given.and_then(|value| value.strip_prefix("Bearer "));
+                self.doorkeeper.admit(bearer, "open").is_ok()
+            }
+            Shown::Pass(pass) => {
+                self.doorkeeper.admit_pass(pass, SystemClock.now(), "open").is_ok()
+            }
+        }
+    }
+}
+
+type Changed = Pin<Box<dyn Future<Output = Option<watch::Receiver<()>>> + Send>>;
+
+/// A body that ends with its caller's leave.
+struct Leaving<B> {
+    body: B,
+    leave: Leave,
+    is_grpc: bool,
+    /// The next change of who is admitted; made when the body first has nothing to say.
+    changed: Option<Changed>,
+    is_over: bool,
+}
+
+impl<B> Leaving<B> {
+    /// Whether the caller's leave has ended; wakes whoever polls when that may be.
+    fn has_to_go(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.changed.is_none() {
+            let Some(changes) = self.leave.doorkeeper.changes() else { return false };
+            self.changed = Some(next(changes));
+            // It may have changed before it was listened to.
+            if !self.leave.is_admitted() {
+                return true;
+            }
+        }
+        while let Some(changed) = &mut self.changed {
+            match changed.as_mut().poll(cx) {
+                Poll::Pending | Poll::Ready(None) => return false,
+                Poll::Ready(Some(changes)) => {
+                    self.changed = Some(next(changes));
+                    if !self.leave.is_admitted() {
+                        return true;
+                    }
+                }
+            }
+        }
+        false
+    }
+}
+
+/// The next change; none, when there will be no more.
+fn next(mut changes: watch::Receiver<()>) -> Changed {
+    Box::pin(async move { changes.changed().await.is_ok().then_some(changes) })
+}
+
+impl<B> HttpBody for Leaving<B>
+where
+    B: HttpBody<Data = Bytes> + Unpin,
+{
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        if self.is_over {
+            return Poll::Ready(None);
+        }
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        if polled.is_ready() && self.changed.is_none() {
+            return polled;
+        }
+        if !self.has_to_go(cx) {
+            return polled;
+        }
+        self.is_over = true;
+        if !self.is_grpc {
+            return Poll::Ready(None);
+        }
+        let trailers: HeaderMap = envelope::unauthenticated();
+        Poll::Ready(Some(Ok(Frame::trailers(trailers))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.is_over || self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

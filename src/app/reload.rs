@@ -1,0 +1,105 @@
+//! Reload: looks at the keys file while the server runs, and has the door ask for what is there. What it
+//! cannot read changes nothing: the keys that were there stay in force, and it is said loudly.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use crate::app::door::Keyed;
+use crate::app::keys::{Keys, KeysError};
+
+/// How often it looks: a change counts within two seconds, with room for a machine that is busy.
+const EVERY: Duration = Duration::from_millis(500);
+/// A file that changed so lately may change again in the same tick of the file system's clock.
+const FRESH: Duration = Duration::from_secs(2);
+
+/// What tells one state of a file from another.
+type Stamp = (u64, u64, i64, i64, u64);
+
+/// Looks at `path` for as long as the server runs; `heed` is told of the keys that are in force.
+pub(super) async fn watch(
+    door: Arc<Keyed>,
+    path: PathBuf,
+    heed: impl Fn(Option<&Keys>) + Send + 'static,
+) {
+    let mut seen = None;
+    let mut known = door.keys();
+    let mut every = tokio::time::interval(EVERY);
+    loop {
+        every.tick().await;
+        let (beside, path) = (Arc::clone(&door), path.clone());
+        let looked = tokio::task::spawn_blocking(move || look(&beside, &path, seen)).await;
+        seen = looked.unwrap_or_default();
+        let now = door.keys();
+        if now != known {
+            heed(now.as_deref().filter(|keys| !keys.list().is_empty()));
+            known = now;
+        }
+    }
+}
+
+/// Looks once; returns what was seen, if it need not be looked at again.
+fn look(door: &Keyed, path: &Path, seen: Option<Stamp>) -> Option<Stamp> {
+    let (stamp, is_fresh) = match fs::metadata(path) {
+        Ok(about) => {
+            let stamp = (about.dev(), about.ino(), about.ctime(), about.ctime_nsec(), about.size());
+            let changed = SystemTime::UNIX_EPOCH
+                .checked_add(Duration::from_secs(u64::try_from(about.ctime()).unwrap_or_default()));
+            let age = changed.and_then(|changed| changed.elapsed().ok());
+            (stamp, age.is_none_or(|age| age < FRESH))
+        }
+        // Nobody has made keys, and nobody need.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && door.keys().is_none() => {
+            return None;
+        }
+        Err(source) => {
+            complain(door, &KeysError::Io { deed: "read", path: path.into(), source });
+            return None;
+        }
+    };
+    if seen == Some(stamp) {
+        return seen;
+    }
+    match Keys::load(path) {
+        Ok(keys) => take(door, keys),
+        Err(error) => complain(door, &error),
+    }
+    (!is_fresh).then_some(stamp)
+}
+
+fn take(door: &Keyed, keys: Keys) {
+    use crate::api::Doorkeeper as _;
+    if door.trouble().is_some() {
+        tracing::info!("the keys file can be read again");
+        door.troubled(None);
+    }
+    let is_same = match door.keys() {
+        // A file without keys asks nobody for one; once there were some, it lets nobody in.
+        None => keys.list().is_empty(),
+        Some(known) => *known == keys,
+    };
+    if is_same {
+        return;
+    }
+    let count = keys.list().len();
+    if let Err(error) = door.take(keys) {
+        tracing::error!(%error, "the console's passes cannot be made");
+    }
+    tracing::info!(count, "the keys have changed");
+}
+
+fn complain(door: &Keyed, error: &KeysError) {
+    use crate::api::Doorkeeper as _;
+    let why = error.to_string();
+    if door.trouble().as_ref() == Some(&why) {
+        return;
+    }
+    tracing::error!(
+        why,
+        "the keys file cannot be used: the keys of before are in force, and no others"
+    );
+    door.troubled(Some(why));
+}
