@@ -24,33 +24,6 @@ use crate::kernel::{Millis, Principal, Refusal};
 /// The secret that passes are made with, in the data directory. Without it everybody signs in again.
 const FILE: &str = "console.key";
 
-/// Lets everybody in as `local`: the server listens on loopback, or is embedded.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Open;
-
-impl Doorkeeper for Open {
-    fn admit(&self, _bearer: Option<&str>, door: &'static str) -> Result<Principal, Refusal> {
-        Ok(Principal::local(door))
-    }
-
-    fn wants_key(&self) -> bool {
-        false
-    }
-
-    fn pass(&self, _bearer: &str, _until: Millis) -> Result<String, Refusal> {
-        Err(Refusal::Unauthenticated)
-    }
-
-    fn admit_pass(
-        &self,
-        _pass: &str,
-        _now: Millis,
-        door: &'static str,
-    ) -> Result<Principal, Refusal> {
-        Ok(Principal::local(door))
-    }
-}
-
 /// Lets in the command that this process runs, whatever it says of itself: it is the terminal's.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Embedded;

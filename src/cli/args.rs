@@ -87,9 +87,9 @@ pub(super) enum Command {
     ExitCodes(exit_codes::Args),
 }
 
-/// How far a command reaches.
+/// What a command acts on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reach {
+pub(super) enum Acts {
     /// The server that is named, or the orchestrator in this process.
     Server,
     /// The data directory of this machine.
@@ -139,13 +139,13 @@ impl Command {
 
     /// Whether the command is about this machine: the data directory, or files alone. All others
     /// speak to the server that is named.
-    pub(super) fn reach(&self) -> Reach {
+    pub(super) fn acts_on(&self) -> Acts {
         match self {
             Self::Export(_)
             | Self::Import(_)
             | Self::Prune(_)
             | Self::Doctor(_)
-            | Self::Keys(_) => Reach::Data,
+            | Self::Keys(_) => Acts::Data,
             Self::Serve(_)
             | Self::Check(_)
             | Self::Graph(_)
@@ -153,7 +153,7 @@ impl Command {
             | Self::Bench(_)
             | Self::BenchEcho(_)
             | Self::Completions(_)
-            | Self::ExitCodes(_) => Reach::Here,
+            | Self::ExitCodes(_) => Acts::Here,
             Self::Run(_)
             | Self::Chat(_)
             | Self::Resume(_)
@@ -169,7 +169,7 @@ impl Command {
             | Self::Revoke(_)
             | Self::Signal(_)
             | Self::Fork(_)
-            | Self::Workflows(_) => Reach::Server,
+            | Self::Workflows(_) => Acts::Server,
         }
     }
 

@@ -50,7 +50,7 @@ use clap::Parser as _;
 use crate::app::config::Origin;
 use crate::app::{self, Config, Connection, Reach};
 
-use args::{Cli, Reach};
+use args::{Acts, Cli};
 use exit::{Exit, Trouble};
 use term::{Term, line};
 
@@ -146,10 +146,10 @@ fn run(cli: Cli, term: Term) -> Result<Exit, Trouble> {
 /// command that leaves the data alone.
 fn check_reach(command: &args::Command, config: &Config) -> Result<(), Trouble> {
     let origin = config.origin("server");
-    let is_meant = match command.reach() {
-        Reach::Server => return Ok(()),
-        Reach::Data => config.server.is_some(),
-        Reach::Here => origin == Origin::Flag,
+    let is_meant = match command.acts_on() {
+        Acts::Server => return Ok(()),
+        Acts::Data => config.server.is_some(),
+        Acts::Here => origin == Origin::Flag,
     };
     if !is_meant {
         return Ok(());

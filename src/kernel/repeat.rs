@@ -11,7 +11,7 @@ use crate::kernel::command::{Command, Refusal};
 use crate::kernel::digest;
 use crate::kernel::event::{Event, Version};
 use crate::kernel::principal::Principal;
-use crate::kernel::run::{Ending, Run};
+use crate::kernel::run::Run;
 
 /// Keys that a run remembers, the newest: a caller repeats within minutes what it got no answer to,
 /// and no run is told a thousand other things meanwhile. One takes about 200 bytes.
@@ -118,10 +118,7 @@ pub(super) fn before(run: &Run, command: &Command) -> Result<Option<Version>, Re
 
 /// Whether an answer was given with the key.
 fn answered_with(run: &Run, principal: &Principal, key: &str) -> bool {
-    run.endings.iter().flatten().any(|ending| match ending {
-        Ending::Answered { by, key: used, .. } => used == key && *by == principal.id,
-        Ending::Closed(_) => false,
-    })
+    run.said_by(&principal.id).any(|said| said.key == key)
 }
 
 /// What a caller asked for, who, and with which key, where the event came of that.

@@ -82,6 +82,7 @@ fn follows(event: &Event) -> bool {
         | Event::StepFailed { .. }
         | Event::Asked(_)
         | Event::Answered { .. }
+        | Event::Voted { .. }
         | Event::Closed { .. }
         | Event::Reminded { .. }
         | Event::Escalated { .. }

@@ -11,9 +11,9 @@ use crate::engine::commands::{Begun, ForkRequest};
 use crate::engine::drive::{Batch, Extras};
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
-    Command, Decision, Event, Millis, Principal, Question, Recorded, Refusal, Run, RunId, SessionId,
-    Status, Version, Workflow, admits, apply, digest, evolve, parse_checkpoint, replay, retry_point,
-    unkeyed, waits_for,
+    Command, Decision, Event, Millis, Principal, Question, Recorded, Refusal, Run, RunId,
+    SessionId, Status, Version, Workflow, admits, apply, digest, evolve, parse_checkpoint, replay,
+    retry_point, unkeyed, waits_for,
 };
 use crate::ports::{Fault, trace};
 
