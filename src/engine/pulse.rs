@@ -72,7 +72,7 @@ impl Engine {
         who: &Principal,
     ) -> Result<(Run, Vec<Recorded>), EngineError> {
         let unknown = Refusal::UnknownRequest(request.to_string());
-        let (cell, _) = self.known(&request.run, &unknown).await?;
+        let (cell, ..) = self.known(&request.run, who, &unknown).await?;
         let run = {
             let state = self.read(&cell).await?;
             let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };

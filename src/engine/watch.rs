@@ -38,6 +38,8 @@ pub struct Watch {
     ready: VecDeque<Published>,
     replay: Option<Replay>,
     is_done: bool,
+    /// For whoever was asked and does not know the run: what became of these questions, and no more.
+    only: Option<Vec<u32>>,
 }
 
 /// A run folded up to where a watcher stands, so that it can be told what it missed.
@@ -64,6 +66,7 @@ impl Watch {
             ready: VecDeque::new(),
             replay: None,
             is_done: false,
+            only: None,
         }
     }
 
@@ -78,6 +81,14 @@ impl Watch {
     #[must_use]
     pub fn until(mut self, until: Until) -> Self {
         self.until = until;
+        self
+    }
+
+    /// The same, of what was said to these questions alone: seeing a question gives no right to
+    /// anything else in its session (K8).
+    #[must_use]
+    pub(super) fn confined(mut self, questions: Vec<u32>) -> Self {
+        self.only = Some(questions);
         self
     }
 
@@ -109,6 +120,10 @@ impl Watch {
                 if ends {
                     self.is_done = true;
                     self.ready.clear();
+                }
+                let is_theirs = self.only.as_ref().is_none_or(|only| is_said(&published, only));
+                if !is_theirs {
+                    continue;
                 }
                 return Ok(Some(published));
             }
@@ -186,6 +201,11 @@ impl Watch {
         }
         Ok(())
     }
+}
+
+/// Whether an event is somebody's word on one of these questions.
+fn is_said(published: &Published, questions: &[u32]) -> bool {
+    matches!(&*published.event, Event::Answered { ordinal, .. } | Event::Voted { ordinal, .. } if questions.contains(ordinal))
 }
 
 fn is_rest(event: &Event) -> bool {

@@ -372,7 +372,7 @@ fn step_started(run: &mut Run, begun: Turn, attempt: u32, at: Millis) -> Result<
     if let Some(judging) = &begun.judges {
         judging::asked(run, number, judging)?;
     } else if matches!(run.workflow.pattern, Pattern::Graph(_)) {
-        begun.unseen = graph::unseen(run, &begun.step);
+        begun.unseen = run.graph.unseen(&begun.step);
         graph::working(run, &begun.step, number, at)?;
     }
     run.turns.insert(number, begun);

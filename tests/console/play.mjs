@@ -93,7 +93,7 @@ const scenes = {
     const [ada, bob] = [await browser.person(server), await browser.person(server)];
     await signIn(ada, server, keys.ada);
     await signIn(bob, server, keys.bob);
-    await startRun(ada, server, "approve_and_send", say("Tell Bob."));
+    await startRun(ada, server, "shared_approval", say("Tell Bob."));
     await ada.getByRole("link", { name: "Answer it" }).click();
     await bob.goto(`${server.url}/console/inbox`);
     await bob.getByRole("link", { name: "Send this message?" }).click();

@@ -141,6 +141,7 @@ async fn k8_whoever_is_asked_passes_it_over_http() {
     let body = json!({"model": "bills", "input": [output(&id, "allow_once")]});
     let reply = stage.http("cfo").post("/v1/responses", &body);
     assert_eq!(stage.deeds("clerk", &request.run_id).await.len(), 1, "{reply:?}");
+    assert_eq!(reply.status, 200, "what was taken is not called unknown: {reply:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -38,6 +38,7 @@ mod consent_responses;
 mod consent_shown;
 mod consent_stage;
 mod consent_trail;
+mod consent_votes;
 mod console;
 mod contract;
 mod contract_outbox;

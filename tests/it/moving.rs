@@ -31,8 +31,8 @@ async fn an_attempt_that_nobody_waits_for_is_stopped_while_its_run_goes_on() {
     let mut begun = engine.start(request, &someone()).await.unwrap();
     let asked = loop {
         let told = begun.watch.next().await.unwrap().unwrap();
-        if let Event::Asked(question) = &*told.event {
-            break question.id(&begun.run).to_string();
+        if let (Event::Asked(_), Some(request)) = (&*told.event, &told.request) {
+            break request.to_string();
         }
     };
     ground.actors.asked().await;

@@ -124,6 +124,8 @@ async fn a_tasks_webhook_is_told_where_it_stands_in_the_version_of_its_caller() 
     let status = first.json()["statusUpdate"].clone();
     assert_eq!(status["taskId"], task.as_str());
     assert_eq!(status["status"]["state"], "TASK_STATE_INPUT_REQUIRED");
+    let code = coded(&sent, "approve").replace("approve ", "");
+    assert!(!status.to_string().contains(&code), "K9: a code is in no webhook: {status}");
 
     let older = json!({"taskId": task, "pushNotificationConfig": {"id": "older",
         "url": format!("{}/older", listener.url())}});

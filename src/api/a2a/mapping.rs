@@ -248,6 +248,29 @@ pub(super) fn pause(
     Message { extensions: vec![REQUESTS_EXTENSION.into()], ..utterance(run, context, id, parts) }
 }
 
+/// Takes the codes out of what a pause says: whoever a webhook reaches is nobody who was asked (K9).
+pub(super) fn withhold_codes(status: &mut TaskStatus, head: &Head) {
+    for part in status.message.iter_mut().flat_map(|message| &mut message.parts) {
+        match &mut part.content {
+            Content::Text(text) => {
+                let codes = head.questions.iter().map(|question| question.code());
+                for code in codes.filter(|code| !code.is_empty()) {
+                    *text = text.replace(&format!(" {code}`"), " CODE`");
+                }
+            }
+            Content::Data(data) => {
+                let requests = data.get_mut("requests").and_then(Value::as_array_mut);
+                for request in requests.into_iter().flatten() {
+                    if let Some(fields) = request.as_object_mut() {
+                        fields.remove("code");
+                    }
+                }
+            }
+            Content::Raw(_) | Content::Url(_) => {}
+        }
+    }
+}
+
 /// A question in data: what `workflow_waiting` says of it.
 fn request(run: &RunId, question: &Question) -> Value {
     let options = question.options.iter().map(|option| {

@@ -52,6 +52,7 @@ pub fn body(hook: &Hook, run: &Run, event: &Event) -> Value {
         // There a notification is the task as it stands.
         let mut task = mapping::task(&head, None);
         task.artifacts = run.output.as_ref().map(mapping::artifact).into_iter().collect();
+        mapping::withhold_codes(&mut task.status, &head);
         return v03::event(StreamResponse::Task(Box::new(task)), true);
     }
     let (task_id, context_id) = (run.id.to_string(), run.session.to_string());
@@ -65,7 +66,8 @@ pub fn body(hook: &Hook, run: &Run, event: &Event) -> Value {
             metadata: None,
         }))
     } else {
-        let status = mapping::status(&head, None);
+        let mut status = mapping::status(&head, None);
+        mapping::withhold_codes(&mut status, &head);
         let metadata = None;
         StreamResponse::StatusUpdate(Box::new(StatusUpdate {
             task_id,

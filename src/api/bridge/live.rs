@@ -19,10 +19,10 @@ use crate::api::MESSAGE_BYTES_MAX;
 use crate::api::bridge::errors::{Outcome, Problem};
 use crate::api::bridge::{Bridge, ask, reading};
 use crate::engine::{
-    AnswerRequest, Begun, InboxChange, InboxFilter, InboxWatch, Published, StartRequest, Until,
-    Watch,
+    AnswerRequest, Begun, EngineError, InboxChange, InboxFilter, InboxWatch, Published,
+    StartRequest, Until, Watch,
 };
-use crate::kernel::{Event, Principal, RunId, SessionId};
+use crate::kernel::{Event, Principal, Refusal, RunId, SessionId};
 use crate::ports::trace;
 
 /// Runs that one socket follows at once; a page shows a few.
@@ -261,7 +261,13 @@ impl Live {
 
     /// Says which run it is; who wants to see more of it watches it.
     async fn follow(&mut self, begun: Begun) -> Outcome<Value> {
-        let head = self.bridge.engine.head(begun.run.as_str(), &self.who).await?;
+        let head = match self.bridge.engine.head(begun.run.as_str(), &self.who).await {
+            // Somebody who was asked, and does not know the run (K8).
+            Err(EngineError::Refused(Refusal::UnknownRun(_))) => {
+                return Ok(json!({"run_id": begun.run.to_string()}));
+            }
+            head => head?,
+        };
         Ok(json!({
             "run_id": begun.run.to_string(),
             "conversation": head.session.to_string(),

@@ -304,7 +304,18 @@ impl Bridge {
         who: &Principal,
     ) -> Outcome<Reply> {
         let Begun { run, mut watch } = begun;
-        let view = self.engine.run(run.as_str(), who).await?;
+        let view = match self.engine.run(run.as_str(), who).await {
+            // Somebody who was asked, and does not know the run: their answer was taken, and that is
+            // all that is theirs to see (K8).
+            Err(EngineError::Refused(Refusal::UnknownRun(_))) => {
+                let id = ResponseId { run, after: watch.after(), dialect };
+                return Ok(Reply::Json(json!({
+                    "id": id.to_string(), "object": "response", "status": "completed",
+                    "error": null, "output": [],
+                })));
+            }
+            view => view?,
+        };
         let id = ResponseId { run, after: watch.after(), dialect };
         let mut teller = Teller::new(id, &view);
         failpoint::hit("api.before_ack");

@@ -125,13 +125,18 @@ impl Engine {
         }
         // Whom a question admits is the kernel's to say: not only whoever knows the run (K8).
         let unknown = Refusal::UnknownRequest(answers[0].request.to_string());
-        let (cell, session) = self.known(&run, &unknown).await?;
+        let (cell, session, knows_run) = self.known(&run, who, &unknown).await?;
         if !request.session.is_empty() && request.session != session.as_str() {
             return Err(unknown.into());
         }
+        let questions = answers.iter().map(|answer| answer.request.ordinal).collect();
         let command = Command::Answer { answers, key: request.key, principal: who.clone() };
         let done = self.submit(&cell, command, Extras::default()).await?;
-        Ok(self.begun(cell, session, done.after))
+        let begun = self.begun(cell, session, done.after);
+        if knows_run {
+            return Ok(begun);
+        }
+        Ok(Begun { watch: begun.watch.confined(questions), ..begun })
     }
 
     /// The request that an answer names: by its id, or in its session by its digest or its code (K9).
@@ -275,12 +280,14 @@ impl Engine {
         Ok((cell, session))
     }
 
-    /// The cell of a run, whoever asks.
+    /// The cell of a run, whoever asks, and whether they know the run and not only what they are asked
+    /// in it.
     pub(super) async fn known(
         &self,
         run: &RunId,
+        who: &Principal,
         unknown: &Refusal,
-    ) -> Result<(Arc<Cell>, SessionId), EngineError> {
+    ) -> Result<(Arc<Cell>, SessionId, bool), EngineError> {
         let cell = self.inner.cells.get(run);
         let state = match self.read(&cell).await {
             Ok(state) => state,
@@ -290,9 +297,9 @@ impl Engine {
             Err(error) => return Err(error),
         };
         let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
-        let session = hot.run.session.clone();
+        let (session, knows) = (hot.run.session.clone(), who.may_see(&hot.run.owner));
         drop(state);
-        Ok((cell, session))
+        Ok((cell, session, knows))
     }
 
     fn begun(&self, cell: Arc<Cell>, session: SessionId, after: Version) -> Begun {

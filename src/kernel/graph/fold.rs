@@ -326,27 +326,6 @@ fn with_subject(question: &Question, value: &Value) -> Value {
     value
 }
 
-/// What the agent of a step that a person let be done is not given: what was said between the asking
-/// and the yes.
-pub(in crate::kernel) fn unseen(run: &Run, path: &str) -> Option<(usize, usize)> {
-    match &run.graph.frame(path)?.phase {
-        Phase::Cleared(Some(released)) => {
-            Some(released.unseen).filter(|(from, until)| from < until)
-        }
-        Phase::Cleared(None)
-        | Phase::Fresh
-        | Phase::Again
-        | Phase::Working(_)
-        | Phase::Asking(..)
-        | Phase::Open(_)
-        | Phase::Waiting { .. }
-        | Phase::Worked(_)
-        | Phase::Failed(_)
-        | Phase::Ended(_)
-        | Phase::Aborted(_) => None,
-    }
-}
-
 /// A step's work came to something of itself: a value, a timer, a failure of what is within it.
 pub(in crate::kernel) fn came(run: &mut Run, path: &str, outcome: &Outcome, at: Millis) -> Folded {
     let number = run.graph.number(path).ok_or("no such step is under way")?;

@@ -23,7 +23,5 @@ pub use program::{
 };
 pub use state::State;
 
-pub(super) use fold::{
-    asked, begin, came, heard, opened, settled, signal, turned, unseen, working,
-};
+pub(super) use fold::{asked, begin, came, heard, opened, settled, signal, turned, working};
 pub(super) use moves::{due, next};

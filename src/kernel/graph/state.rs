@@ -152,6 +152,13 @@ impl State {
         self.signals.len() >= Self::SIGNALS_MAX
     }
 
+    /// What the agent of a step that a person let be done is not given: what was said between the
+    /// asking and the yes.
+    pub(in crate::kernel) fn unseen(&self, path: &str) -> Option<(usize, usize)> {
+        let Phase::Cleared(Some(released)) = &self.frame(path)?.phase else { return None };
+        Some(released.unseen).filter(|(from, until)| from < until)
+    }
+
     /// Whether something is under way that a person let begin.
     pub(in crate::kernel) fn works_on_a_yes(&self) -> bool {
         self.frames.values().any(|frame| match &frame.is {

@@ -6,7 +6,7 @@ use crate::api::console::request::{Case, Draft, Ended, form};
 use crate::api::console::visit::Visit;
 use crate::api::console::{conversation, listing, outlook, sessions, text};
 use crate::engine::InboxFilter;
-use crate::kernel::{Closing, Origin, Question, Subject};
+use crate::kernel::{Closing, Origin, Question, Subject, admits, waits_for};
 
 /// Messages before the question that are shown with it.
 const RECENT: usize = 6;
@@ -39,11 +39,22 @@ pub(super) async fn body(visit: &Visit, case: &Case, draft: &Draft) -> Markup {
                 (outlook::panel(case, draft.editing.is_some()))
                 div.beside { (before(case)) (fine_print(visit, case)) }
                 @if case.ended.is_none() {
-                    section.panel.form aria-label="Your answer" { (form::form(visit, case, draft)) }
+                    @if is_asked(visit, case) {
+                        section.panel.form aria-label="Your answer" { (form::form(visit, case, draft)) }
+                    } @else {
+                        section.panel aria-label="Who decides" {
+                            p { "This is for " strong { (waits_for(question, case.run.asker())) } " to decide." }
+                        }
+                    }
                 }
             }
         }
     }
+}
+
+/// Whether the question admits whoever looks at it (K8).
+fn is_asked(visit: &Visit, case: &Case) -> bool {
+    admits(&case.question, case.run.asker(), &visit.who.id, &visit.engine().operator())
 }
 
 /// What is decided, before anything else: exactly this is gone on with after a yes (K3). What a gate's
