@@ -13,7 +13,7 @@ use std::{
 
 use serde::Deserialize;
 
-use crate::app::layers::{Layers, place, said};
+use crate::app::layers::{Layers, names, place, said};
 use crate::app::people::Person;
 use crate::app::server::CONNECTIONS_MAX;
 
@@ -467,11 +467,6 @@ fn read_file(named: Option<&Path>) -> Result<Option<(PathBuf, Settings)>, Config
 
 fn log_format(text: &str) -> Option<LogFormat> {
     [LogFormat::Text, LogFormat::Json].into_iter().find(|format| format.word() == text)
-}
-
-fn names(text: &str) -> Vec<String> {
-    let listed = text.split(',').map(str::trim).filter(|name| !name.is_empty());
-    listed.map(str::to_owned).collect()
 }
 
 /// An address alone is meant as plain HTTP; whatever else is wrong shows when it is dialled.

@@ -82,3 +82,9 @@ pub(super) fn place(name: &str, origin: Origin, file: Option<&Path>) -> String {
         Origin::Default => "default".into(),
     }
 }
+
+/// Names by commas.
+pub(super) fn names(text: &str) -> Vec<String> {
+    let listed = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+    listed.map(str::to_owned).collect()
+}
