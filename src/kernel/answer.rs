@@ -20,7 +20,7 @@ use crate::kernel::message::readable;
 use crate::kernel::principal::Principal;
 use crate::kernel::question::{Origin, Question};
 use crate::kernel::run::{CONVERSATION_BYTES_MAX, Run};
-use crate::kernel::schema;
+use crate::kernel::schema::{self, Mismatch};
 use crate::kernel::time::Millis;
 use crate::kernel::verb::Verb;
 
@@ -51,6 +51,12 @@ pub(super) fn decide(
             return Err(Refusal::TooLarge { field, remedy });
         }
         let verb = if question.decides() { Verb::of(&value) } else { None };
+        if let Some(said) = verb.and_then(|verb| approvers::disagrees(question, verb)) {
+            let expected = format!("`{said}`, as those who were asked before have said, or a no");
+            let mismatch = Mismatch { at: String::new(), expected };
+            let request = answer.request.to_string();
+            return Err(Refusal::WrongAnswer { request, mismatch });
+        }
         let next = verb.and_then(|verb| {
             approvers::after(question, run.asker(), (&principal.id, verb), &run.operator)
         });

@@ -121,7 +121,8 @@ pub(super) fn after(
     (who, verb): (&str, Verb),
     operator: &Operator,
 ) -> Option<u32> {
-    if verb.is_no() {
+    // An edit is another action: what is asked now is closed, and that one is asked (K10).
+    if verb.is_no() || verb == Verb::Edit {
         return None;
     }
     // K8: a vote counts only if whoever gave it would be let in now.
@@ -139,6 +140,17 @@ pub(super) fn after(
         next += 1;
     }
     None
+}
+
+/// What those of the stages before have said, where `verb` is not the same: words add up only where
+/// they are one. A yes for once and a yes for longer are a yes for once.
+pub(super) fn disagrees(question: &Question, verb: Verb) -> Option<&str> {
+    let passes = |word: &str| Verb::parse(word).is_some_and(Verb::lets_pass);
+    let before = question.votes.iter().filter(|vote| vote.stage < question.stage);
+    let differs =
+        |vote: &&Vote| vote.verb != verb.word() && !(passes(&vote.verb) && verb.lets_pass());
+    let is_free = verb.is_no() || verb == Verb::Edit;
+    before.filter(|_| !is_free).find(differs).map(|vote| vote.verb.as_str())
 }
 
 /// Whom a question waits for, in words.

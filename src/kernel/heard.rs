@@ -276,8 +276,12 @@ fn at_gate(
         }
         Ruling::AllowOnce | Ruling::Edit(_) => Ok(()),
         Ruling::AllowForRun => {
-            let granted = gate::grants(run, question, call, by);
-            run.grants.extend(granted);
+            // K8: what one list grants does not open another's gate. All of them must have said so.
+            let lasting = Verb::AllowForRun.word();
+            if question.votes.iter().all(|vote| vote.verb == lasting) {
+                let granted = gate::grants(run, question, call, by);
+                run.grants.extend(granted);
+            }
             Ok(())
         }
     }

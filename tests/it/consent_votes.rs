@@ -1,7 +1,7 @@
 //! More than one person (K8): votes that add up, stages that follow one another, and a server that is
 //! killed between any two of them.
 
-use holdpoint::wire::v1::{Request, SendResponsesRequest};
+use holdpoint::wire::v1::{ForkRunRequest, Request, SendResponsesRequest};
 use serde_json::json;
 use tonic::Code;
 
@@ -95,4 +95,65 @@ async fn k8_whoever_is_asked_is_told_of_their_answer_and_of_nothing_else() {
     assert_eq!(names(&say("bob").await), ["vote_received"]);
     assert_eq!(names(&say("cfo").await), ["response_received"]);
     assert_eq!(stage.deeds("clerk", &request.run_id).await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn k11_a_fork_carries_no_vote_and_nobody_elses_yes_is_spent_twice() {
+    let (stage, request) = staged().await;
+    stage.answer("ann", &request, json!("approve")).await.unwrap();
+    let fork = |who: &'static str| {
+        let (stage, run_id) = (&stage, request.run_id.clone());
+        async move {
+            let request = ForkRunRequest { run_id, ..ForkRunRequest::default() };
+            drained(stage.client(who).await.fork_run(request).await?.into_inner()).await
+        }
+    };
+    let forked = fork("clerk").await.unwrap();
+    let asked = stage.inbox("bob").await;
+    let anew = asked.iter().find(|one| one.run_id == forked[0].run_id).unwrap();
+    assert!(anew.votes.is_empty(), "nobody has said anything to this question: {anew:?}");
+    assert_ne!(anew.digest, request.digest);
+    // Where it was refused, whoever it excludes cannot take it up again.
+    stage.answer("bob", &request, json!("reject")).await.unwrap();
+    let refused = refusal(fork("clerk").await);
+    assert_eq!(refused, (Code::PermissionDenied, "answer.not_admitted".into()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn k10_an_edit_in_an_earlier_stage_is_another_action_and_no_yes_to_this_one() {
+    let over = |name: &str, who: &str, most: u32| {
+        format!(
+            "{{name: {name}, tools: [pay], to: [{who}], when: [{{argument: {{pointer: /amount, over: {most}}}}}]}}"
+        )
+    };
+    let flow = format!(
+        "
+name: bills
+models:
+  default: {{provider: scripted, script: [{{say: Done.}}]}}
+tools:{TOOL}
+gates: [{}, {}]
+agents:
+  idle: {{human_input: false}}
+pattern: graph
+graph:
+  steps:
+    - {{id: act, tool: pay, arguments: {{amount: 2000}}}}
+    - {{id: end, agent: idle}}
+",
+        over("small", "ann", 10),
+        over("big", "cfo", 1000)
+    );
+    let stage = Stage::with_people(&flow, &PEOPLE).await;
+    let run_id = stage.start("clerk", "", "Bill 7.").await[0].run_id.clone();
+    let asked = stage.inbox("ann").await.remove(0);
+    let less = json!({"decision": "edit", "arguments": {"amount": 20}});
+    stage.answer("ann", &asked, less).await.unwrap();
+    let deeds = stage.deeds("clerk", &run_id).await;
+    assert_eq!(deeds.len(), 1, "{deeds:?}");
+    assert!(
+        deeds[0].to_string().contains("20") && !deeds[0].to_string().contains("2000"),
+        "{deeds:?}"
+    );
+    assert!(stage.inbox("cfo").await.is_empty(), "nothing is left that needs the CFO");
 }

@@ -241,7 +241,8 @@ impl Bridge {
             let unknown = || Problem::unknown("request.unknown", "request", id, &field);
             let request = RequestId::parse(id).map_err(|_| unknown())?;
             let head = self.engine.head(request.run.as_str(), &call.who).await;
-            if !head.is_ok_and(|head| head.workflow == workflow) {
+            // Somebody who is asked need not know the run: whether they may answer is said below (K8).
+            if head.is_ok_and(|head| head.workflow != workflow) {
                 return Err(unknown());
             }
         }

@@ -12,8 +12,8 @@ use crate::engine::drive::{Batch, Extras};
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
     Command, Decision, Event, Millis, Principal, Question, Recorded, Refusal, Run, RunId,
-    SessionId, Status, Version, Workflow, admits, apply, digest, evolve, parse_checkpoint, replay,
-    retry_point, unkeyed, waits_for,
+    SessionId, Status, Verb, Version, Workflow, admits, apply, digest, evolve, parse_checkpoint,
+    replay, retry_point, unkeyed, waits_for,
 };
 use crate::ports::{Fault, trace};
 
@@ -62,6 +62,8 @@ impl Engine {
         };
         let forked: Vec<Recorded> = old
             .into_iter()
+            // A vote was one for the other question: nobody has said anything to this one (K11).
+            .filter(|recorded| !matches!(recorded.event, Event::Voted { .. }))
             .map(|recorded| Recorded { at: now, event: founding.of(recorded), version: 0 })
             .zip(1..)
             .map(|(recorded, version)| Recorded { version, ..recorded })
@@ -192,6 +194,7 @@ impl Founding<'_> {
 impl Engine {
     /// A no is not forked around (K11): what was rejected, expired or withdrawn, in the run itself or
     /// in one that it was forked from, is taken up again only by somebody whom the question admits.
+    /// Nor is a yes of others spent once more.
     async fn refuse_after_no(
         &self,
         id: &RunId,
@@ -203,21 +206,28 @@ impl Engine {
         let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
         let run = &hot.run;
         let mut open: BTreeMap<u32, Question> = BTreeMap::new();
+        let mut said: Vec<Question> = Vec::new();
         for recorded in journal {
             if let Event::Asked(question) = &recorded.event {
                 open.insert(question.ordinal, (**question).clone());
-            } else if let Event::Answered { ordinal, .. } | Event::Closed { ordinal, .. } =
-                &recorded.event
-            {
+            } else if let Event::Answered { ordinal, value, .. } = &recorded.event {
+                let is_yes = !Verb::of(value).is_none_or(Verb::is_no);
+                said.extend(open.remove(ordinal).filter(|_| is_yes));
+            } else if let Event::Closed { ordinal, .. } = &recorded.event {
                 open.remove(ordinal);
             }
         }
+        // What others have allowed in the copied history is theirs to allow once more: a fork by
+        // somebody else would spend their one yes again (K10).
+        let spent = said.into_iter().filter(|question| !question.stages.is_empty());
+        let refused = open.into_values().filter(|question| run.was_refused(question.ordinal));
         let operator = self.operator();
-        for question in open.values().filter(|question| question.decides()) {
-            let is_no = run.was_refused(question.ordinal);
-            if is_no && !admits(question, run.asker(), &who.id, &operator) {
+        for question in spent.chain(refused).filter(Question::decides) {
+            let is_barred = question.stages.iter().any(|stage| !stage.not.is_empty())
+                && (run.requesters.contains(&who.id) || run.participants.contains(&who.id));
+            if is_barred || !admits(&question, run.asker(), &who.id, &operator) {
                 let request = run.request(question.ordinal).to_string();
-                let waits_for = waits_for(question, run.asker());
+                let waits_for = waits_for(&question, run.asker());
                 return Err(Refusal::NotAdmitted { request, waits_for, who: who.id.clone() }.into());
             }
         }

@@ -333,7 +333,9 @@ impl Engine {
                 own.collect()
             };
             if let Some(said) = own.into_iter().find(is_it) {
-                if said.given != given && !request.key.is_empty() {
+                // A key that a door has drawn from the call tells the call already.
+                let is_callers = !["resp:", "a2a:"].iter().any(|of| request.key.starts_with(of));
+                if said.given != given && is_callers && !request.key.is_empty() {
                     return Err(Refusal::KeyReused(request.key.clone()).into());
                 }
                 return Ok(Some((head.run, said.version - 1)));
