@@ -263,20 +263,10 @@ impl Engine {
         who: &Principal,
         unknown: &Refusal,
     ) -> Result<(Arc<Cell>, SessionId), EngineError> {
-        let cell = self.inner.cells.get(run);
-        let state = match self.read(&cell).await {
-            Ok(state) => state,
-            Err(EngineError::Refused(Refusal::UnknownRun(_))) => {
-                return Err(unknown.clone().into());
-            }
-            Err(error) => return Err(error),
-        };
-        let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
-        if !who.may_see(&hot.run.owner) {
+        let (cell, session, knows) = self.known(run, who, unknown).await?;
+        if !knows {
             return Err(unknown.clone().into());
         }
-        let session = hot.run.session.clone();
-        drop(state);
         Ok((cell, session))
     }
 
