@@ -23,7 +23,7 @@ use crate::agents::models::{Environment, Models, scripted};
 use crate::agents::record::Record;
 use crate::agents::tools::Toolbox;
 use crate::kernel::workflow::Model;
-use crate::kernel::{AgentInput, AttemptFault, Reply, ToolFault, Workflow};
+use crate::kernel::{AgentInput, AttemptFault, Reply, ToolCall, ToolFault, Workflow};
 use crate::ports::{Agents, Clock, DeltaSink, Tools};
 
 pub use models::MODEL_PROVIDERS;
@@ -143,15 +143,14 @@ impl Tools for Registry {
     async fn call(
         &self,
         workflow: &Workflow,
-        tool: &str,
-        arguments: &Value,
+        call: &ToolCall,
         key: &str,
     ) -> Result<Value, ToolFault> {
-        let Some(tool) = workflow.tools.get(tool) else {
-            let message = format!("there is no tool `{tool}`");
+        let Some(tool) = workflow.tools.get(&call.tool) else {
+            let message = format!("there is no tool `{}`", call.tool);
             return Err(tools::fault("tool.unknown", message, false));
         };
-        self.toolbox.call(tool, arguments, key).await
+        self.toolbox.call(tool, call, key).await
     }
 }
 

@@ -78,6 +78,7 @@ impl Postman {
             headers: named,
             travelling: HeaderMap::new(),
             body: Some(body),
+            stays: false,
         };
         let any = AllowPrivate::All(true);
         let allow = if is_ours { &any } else { &self.allow };

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::agents::tools::fault;
-use crate::kernel::{ToolFault, duration_ms};
+use crate::kernel::{ToolFault, duration_ms, placeholder};
 use crate::ports::Clock;
 
 /// When a call is like this, and what comes of it then.
@@ -21,7 +21,7 @@ struct Rule {
     /// The arguments that must be given like this; others do not matter.
     #[serde(default)]
     when: Map<String, Value>,
-    /// What comes back; `{{key}}` in a text stands for the idempotency key.
+    /// What comes back; `{{name}}` in a text stands for an argument, `{{key}}` for the idempotency key.
     #[serde(default)]
     returns: Value,
     #[serde(default)]
@@ -59,7 +59,7 @@ pub(super) async fn call(
     }
     match &rule.fail {
         Some(message) => Err(fault("tool.fails", message.clone(), rule.lost)),
-        None => Ok(with_key(&rule.returns, key)),
+        None => Ok(returned(&rule.returns, arguments, key)),
     }
 }
 
@@ -82,13 +82,9 @@ fn rules(settings: &Value) -> Result<Vec<Rule>, (String, String)> {
     }
 }
 
-fn with_key(value: &Value, key: &str) -> Value {
-    match value {
-        Value::String(text) => Value::String(text.replace("{{key}}", key)),
-        Value::Array(items) => items.iter().map(|item| with_key(item, key)).collect(),
-        Value::Object(map) => {
-            map.iter().map(|(name, item)| (name.clone(), with_key(item, key))).collect()
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
-    }
+/// What comes back, with what the call brought.
+fn returned(value: &Value, arguments: &Value, key: &str) -> Value {
+    let mut known = arguments.as_object().cloned().unwrap_or_default();
+    known.insert("key".into(), key.into());
+    placeholder::fill_value(value, &known).unwrap_or_default()
 }

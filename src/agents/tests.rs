@@ -186,7 +186,7 @@ fn call_ids_follow_from_the_conversation_and_never_repeat() {
     assert_eq!(ids(&input), ["venue-1", "venue-2"]);
     let mut called = said("venue", "");
     for id in ["venue-1", "venue-2"] {
-        called.calls.push(ToolCall { id: id.into(), tool: "a".into(), arguments: Value::Null });
+        called.calls.push(ToolCall::new(id, "a", Value::Null));
     }
     input.messages.push(Arc::new(called));
     assert_eq!(ids(&input), ["venue-3", "venue-4"]);
@@ -247,7 +247,10 @@ async fn a_scripted_tool_answers_by_its_arguments() {
     assert_eq!(registry.check(&workflow), Ok(()));
     let call = |order: &'static str| {
         let (registry, workflow) = (&registry, &workflow);
-        async move { registry.call(workflow, "t", &json!({"order": order}), "k1").await }
+        async move {
+            let call = ToolCall::new("c1", "t", json!({"order": order}));
+            registry.call(workflow, &call, "k1").await
+        }
     };
     assert_eq!(call("1").await, Ok(json!({"status": "sent", "key": "k1"})));
     let fault = call("2").await.unwrap_err();

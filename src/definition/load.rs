@@ -122,7 +122,7 @@ fn load(
     }
     let mut workflow = compile(&file, &settings, program(&places, &file, &subs));
     sub::adopt(&mut workflow, &subs);
-    let digest = digest::short_of(&serde_json::to_value(&workflow).unwrap_or_default());
+    let digest = digest::of(&serde_json::to_value(&workflow).unwrap_or_default());
     let source = text.to_owned();
     Ok(Loaded { workflow: Arc::new(workflow), digest, source, path: None, places })
 }

@@ -145,7 +145,7 @@ impl Engine {
     ) -> Command {
         let (tools, workflow) = (Arc::clone(&self.inner.tools), Arc::clone(workflow));
         let call_id = call.id.clone();
-        let called = async move { tools.call(&workflow, &call.tool, &call.arguments, &key).await };
+        let called = async move { tools.call(&workflow, &call, &key).await };
         let task = tokio::spawn(trace::within(carried, called));
         let guard = AbortOnDrop(task.abort_handle());
         let outcome = task.await.unwrap_or_else(|error| {

@@ -229,7 +229,7 @@ fn allowed_call(
     match gate::ruling(value) {
         Ruling::AllowOnce | Ruling::AllowForRun => {}
         Ruling::Edit(arguments) => {
-            call.arguments = arguments;
+            (call.arguments, call.deed) = (arguments, None);
             return Some(gate::edited(run, (question, &call), by, next, now));
         }
         Ruling::Deny => return None,

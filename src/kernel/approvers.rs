@@ -176,6 +176,16 @@ impl Question {
         })
     }
 
+    /// Takes it back to where nobody has said anything to it: what an editor's word had passed before it was
+    /// asked is not passed in another run (K11).
+    pub fn ask_anew(&mut self, at: Millis) {
+        let has_begun = self.stage > 0 || !self.votes.is_empty();
+        self.votes.clear();
+        if has_begun {
+            self.enter(0, at);
+        }
+    }
+
     /// Puts it into a stage that begins at `at`.
     pub(super) fn enter(&mut self, stage: u32, at: Millis) {
         self.stage = stage;

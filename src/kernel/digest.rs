@@ -17,14 +17,6 @@ pub fn canonical(value: &Value) -> Vec<u8> {
     text.0
 }
 
-/// The first 128 bits of a digest: the version of a definition, which is kept with every run. Nobody
-/// gains by making two files of their own collide.
-pub fn short_of(value: &Value) -> String {
-    let mut digest = of(value);
-    digest.truncate(32);
-    digest
-}
-
 /// The digest of bytes.
 pub fn of_bytes(bytes: &[u8]) -> String {
     const HEX: &[u8; 16] = b"0123456789abcdef";

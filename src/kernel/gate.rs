@@ -12,6 +12,7 @@
 use serde_json::{Value, json};
 
 use crate::kernel::approvers::{self, Excluded, Stage, Vote};
+use crate::kernel::deed::Deed;
 use crate::kernel::event::Event;
 use crate::kernel::judging::{self, Judge};
 use crate::kernel::message::{ToolCall, readable};
@@ -88,15 +89,18 @@ impl Next {
 /// What becomes of a call now: the intent to make it, the question whether it may be made, or the
 /// turn of somebody who says whether that must be asked (E2, K4).
 pub(super) fn passed(run: &Run, wish: Wish<'_>, next: Next, now: Millis) -> Event {
-    let (turn, call) = (wish.turn, wish.call);
-    let tool = run.workflow.tools.get(&call.tool);
+    let turn = wish.turn;
+    let tool = run.workflow.tools.get(&wish.call.tool);
+    let mut call = wish.call.clone();
     if let Some(tool) = tool {
-        let gates: Vec<&Gate> = run
-            .workflow
-            .gates
-            .iter()
-            .filter(|gate| concerns(gate, &call.tool, tool) && !is_granted(gate, run, call, now))
-            .collect();
+        let gates: Vec<&Gate> =
+            run.workflow.gates.iter().filter(|gate| concerns(gate, &call.tool, tool)).collect();
+        if !gates.is_empty() && call.deed.is_none() {
+            call.deed = Some(Box::new(Deed::of(&call.tool, tool, &call.arguments)));
+        }
+        let gates: Vec<&Gate> =
+            gates.into_iter().filter(|gate| !is_granted(gate, run, &call, now)).collect();
+        let wish = Wish { call: &call, ..wish };
         if let Some(draft) = stopped(run, wish, tool, &gates) {
             return Event::Asked(Box::new(reply::ask(draft, next.question, now)));
         }
@@ -105,7 +109,7 @@ pub(super) fn passed(run: &Run, wish: Wish<'_>, next: Next, now: Millis) -> Even
         }
     }
     let safety = tool.map(|tool| tool.safety).unwrap_or_default();
-    Event::ToolCalled { turn: turn.number, call: call.clone(), safety }
+    Event::ToolCalled { turn: turn.number, call, safety }
 }
 
 /// What becomes of a call whose arguments a person changed at a gate (K10): it is a new action, and
@@ -130,6 +134,7 @@ pub(super) fn edited(
     let wish = Wish { turn, call, said: &turn.said, judged: &[] };
     let event = passed(run, wish, next, now);
     let Event::Asked(mut asked) = event else { return event };
+    let Origin::Gate(call) = asked.origin.clone() else { return Event::Asked(asked) };
     let known = question.rules();
     let stands = |stage: &Stage| {
         let was_asked = stage.rules.iter().all(|rule| known.contains(rule.as_str()));
@@ -142,7 +147,7 @@ pub(super) fn edited(
     let stages: &[Stage] = if asked.stages.is_empty() { &unwritten } else { &asked.stages };
     let passed = stages.iter().take_while(|stage| stage.need <= 1 && stands(stage)).count();
     if passed == stages.len() {
-        return Event::ToolCalled { turn: turn.number, call: call.clone(), safety: tool.safety };
+        return Event::ToolCalled { turn: turn.number, call: *call, safety: tool.safety };
     }
     let standing = stages.get(passed).is_some_and(stands);
     let passed = u32::try_from(passed).unwrap_or(u32::MAX);
@@ -187,6 +192,9 @@ fn stopped(run: &Run, wish: Wish<'_>, tool: &Tool, gates: &[&Gate]) -> Option<Dr
         "gates": names,
         "reasons": why,
     });
+    if let Some(deed) = call.deed.as_ref().filter(|deed| deed.is_outside()) {
+        context["destination"] = deed.destination.clone().into();
+    }
     if let Some(lasting) = lasting {
         // What *allow for this run* would let through, in words: part of what is decided (K10).
         context["allow_for_run"] = lasting.into();

@@ -44,11 +44,7 @@ pub(super) fn asked(run: &mut Run, question: &Question, at: Millis) -> Result<()
         Origin::ToolCall(call) => {
             let number = question.turn.ok_or("a tool call's question belongs to a turn")?;
             let waits = CallWaits::Person(question.ordinal);
-            let call = ToolCall {
-                id: call.clone(),
-                tool: crate::kernel::plan::ASK_TOOL.into(),
-                arguments: Value::Null,
-            };
+            let call = ToolCall::new(call.clone(), crate::kernel::plan::ASK_TOOL, Value::Null);
             let (judged, released) = (Vec::new(), Vec::new());
             turn_of(run, number)?.calls.push(OpenCall { call, waits, judged, released });
             say(run, spoken.to(Audience::Except(agent)));

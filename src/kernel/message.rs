@@ -7,6 +7,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::kernel::deed::Deed;
+
 /// Who a message speaks as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -43,6 +45,16 @@ pub struct ToolCall {
     /// The arguments, as given.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub arguments: Value,
+    /// What a gate has looked at, where one has: nothing else is sent (K3).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deed: Option<Box<Deed>>,
+}
+
+impl ToolCall {
+    /// A call that no gate has looked at yet.
+    pub fn new(id: impl Into<String>, tool: impl Into<String>, arguments: Value) -> Self {
+        Self { id: id.into(), tool: tool.into(), arguments, deed: None }
+    }
 }
 
 /// Who gets to see a message.
@@ -181,11 +193,7 @@ mod tests {
     #[test]
     fn k5_others_see_the_words_but_not_the_tool_traffic() {
         let mut message = Message::text(Speaker::Assistant, "venue", "Let me look.");
-        message.calls.push(ToolCall {
-            id: "c1".into(),
-            tool: "search".into(),
-            arguments: Value::Null,
-        });
+        message.calls.push(ToolCall::new("c1", "search", Value::Null));
         assert_eq!(message.seen_by("venue"), Some(message.clone()));
         let seen = message.seen_by("budget").expect("the words are for everybody");
         assert_eq!((seen.text.as_str(), seen.calls.len()), ("Let me look.", 0));

@@ -18,8 +18,9 @@ use serde_json::{Value, json};
 
 use crate::kernel::approvers::{Stage, Vote};
 use crate::kernel::canonical;
+use crate::kernel::deed::Deed;
 use crate::kernel::digest;
-use crate::kernel::graph::{Frozen, Point};
+use crate::kernel::graph::{Frozen, Point, called};
 use crate::kernel::id::{RequestId, RunId, Tail};
 use crate::kernel::message::ToolCall;
 use crate::kernel::time::Millis;
@@ -386,7 +387,7 @@ impl Question {
         match (self.subject.as_deref(), &self.origin) {
             (Some(Subject::Shown(value)), _) => value.clone(),
             (Some(Subject::Task(frozen)), _) => frozen.shown(),
-            (None, Origin::Gate(call)) => json!({"tool": call.tool, "arguments": call.arguments}),
+            (None, Origin::Gate(call)) => called(&call.tool, &call.arguments, call.deed.as_deref()),
             (None, Origin::Phase(_)) => {
                 let facts = ["plan", "output", "failure", "task"];
                 let found = facts.iter().find_map(|name| self.context.get(*name));
@@ -398,6 +399,15 @@ impl Question {
                 Origin::UserTurn | Origin::Directive | Origin::ToolCall(_) | Origin::HumanStep,
             ) => Value::Null,
         }
+    }
+
+    /// What its yes releases, to be compared before it is sent.
+    fn deed(&self) -> Option<&Deed> {
+        if let Some(Subject::Task(Frozen::Tool { deed, .. })) = self.subject.as_deref() {
+            return deed.as_deref();
+        }
+        let Origin::Gate(call) = &self.origin else { return None };
+        call.deed.as_deref()
     }
 
     /// Sets what cannot be guessed of it, and the digest of everything it is (K3).
@@ -417,6 +427,7 @@ impl Question {
             ("approvers", &approvers),
             ("context", &self.context),
             ("decides", &Value::Bool(self.decides())),
+            ("deed", &self.deed().map_or(Value::Null, |deed| deed.digest.as_str().into())),
             ("definition", &Value::from(of.definition)),
             ("kind", &Value::from(self.kind.word())),
             ("nonce", &Value::from(self.nonce.as_str())),
@@ -430,8 +441,10 @@ impl Question {
             ("subject", &self.shown()),
             ("verbs", &Value::Array(verbs.collect())),
         ];
-        // Their names are in order already, as the form wants it.
-        for (index, (name, part)) in parts.into_iter().enumerate() {
+        // Their names are in order already, as the form wants it. What releases no call has no deed, and is
+        // known by the same digest as in the builds before there were any.
+        let parts = parts.into_iter().filter(|(name, part)| *name != "deed" || !part.is_null());
+        for (index, (name, part)) in parts.enumerate() {
             out.push(if index == 0 { b'{' } else { b',' });
             canonical::write_text(name, &mut out);
             out.push(b':');

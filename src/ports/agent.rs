@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use serde_json::Value;
 
-use crate::kernel::{AgentInput, AttemptFault, Reply, ToolFault, Workflow};
+use crate::kernel::{AgentInput, AttemptFault, Reply, ToolCall, ToolFault, Workflow};
 
 /// Takes what an agent has to say before it is done. `push` takes its text while it is still speaking. `push` waits while earlier pieces are being
 /// made durable, so a fast model cannot run ahead of the disk (E6).
@@ -61,11 +61,13 @@ pub trait Agents: Send + Sync + std::fmt::Debug {
 pub trait Tools: Send + Sync + std::fmt::Debug {
     /// One try of one call. `key` is the same for every try of the same call (E2). A fault says
     /// whether the deed may have been done all the same; where that is not known, it may.
+    ///
+    /// A call with a `deed` is compared with it right before it is sent: where what would go out, or
+    /// where to, is not that, nothing is sent (`consent.broken`), and it goes nowhere else (K3).
     async fn call(
         &self,
         workflow: &Workflow,
-        tool: &str,
-        arguments: &Value,
+        call: &ToolCall,
         key: &str,
     ) -> Result<Value, ToolFault>;
 }

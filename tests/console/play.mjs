@@ -27,7 +27,7 @@ const scenes = {
     // Whoever cannot see it arrive hears it.
     await reader.locator("#announce[role=status]", { hasText: "One request waits." }).waitFor({ state: "attached" });
     await reader.getByRole("link", { name: "Send this message?" }).click();
-    await reader.getByText("done by the agent sender").waitFor();
+    await reader.getByText("where the tool send is called").waitFor();
     await reader.getByLabel("Note").fill("Looks good.");
     await reader.getByRole("button", { name: "Approve" }).click();
     await reader.getByText("You answered this").waitFor();

@@ -35,7 +35,7 @@ fn a_paused_task_is_answered_by_another_process_after_a_kill() {
     let asked = agent(&server, APPROVE).send(&text("m1", "Tell Ada."));
     assert_eq!(state(&asked), "INPUT_REQUIRED");
     let (yes, no) = (coded(&asked, "approve"), coded(&asked, "reject"));
-    let told = format!("Send this message?\n\nDraft: Tell Ada.\n\nAnswer `{yes}` or `{no}`.");
+    let told = format!("Send this message?\n\nTell Ada.\n\nAnswer `{yes}` or `{no}`.");
     assert_eq!(words(&asked), told);
 
     server.restart();
@@ -154,7 +154,7 @@ fn a_stream_ends_at_a_pause_and_a_subscription_stays_through_it() {
         .stream("SendStreamingMessage", &json!({"message": text("m1", "Tell Ada.")}));
     let told: Vec<_> = told.map(|(_, told)| told).collect();
     let said: Vec<_> = told.iter().map(word).collect();
-    let draft = "WORKING: Draft: Tell Ada.";
+    let draft = "WORKING: Tell Ada.";
     assert_eq!(said, ["task SUBMITTED", "WORKING", draft, "INPUT_REQUIRED"]);
     let task = &told[0]["task"];
 

@@ -98,7 +98,7 @@ fn qlaw_s_stream_is_these_events_and_no_others() {
             "response.completed",
         ]
     );
-    assert_eq!(printed(&events), "Draft: Tell Ada.", "every word once");
+    assert_eq!(printed(&events), "Tell Ada.", "every word once");
 }
 
 #[test]

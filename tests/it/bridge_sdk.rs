@@ -142,7 +142,7 @@ fn a_stream_is_gathered_by_the_sdk_and_taken_up_again_after_a_kill() {
         let first = told.pop().unwrap();
         let names: Vec<_> = told.iter().map(|event| text(event, "event")).collect();
         assert_eq!(names, STREAMED, "{sdk:?}");
-        assert_eq!(text(&first, "text"), "Draft: Tell Ada.");
+        assert_eq!(text(&first, "text"), "Tell Ada.");
         assert_eq!(sdk.told(&server, &["get", text(&first, "id")]), first, "{sdk:?}");
 
         server.restart();

@@ -86,7 +86,7 @@ fn another_persons_answer_closes_the_overlay() {
     let respond =
         holdpoint(here.path(), &["respond", id, "approve", "--server", &server.url()], "");
     assert_eq!(respond.code, 0, "{}", respond.err);
-    screen.sees(&["sender: Sent: Tell Ada.", "The run is completed."]);
+    screen.sees(&["Sent: Tell Ada.", "The run is completed."]);
     screen.loses(OVERLAY);
 }
 

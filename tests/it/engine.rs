@@ -312,7 +312,7 @@ fn payer(input: &holdpoint::kernel::AgentInput) -> Reply {
     if has_paid {
         return Reply { text: "Paid.".into(), ..Reply::default() };
     }
-    let call = ToolCall { id: "pay-1".into(), tool: "pay".into(), arguments: json!({}) };
+    let call = ToolCall::new("pay-1", "pay", json!({}));
     Reply { calls: vec![call], ..Reply::default() }
 }
 

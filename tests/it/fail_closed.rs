@@ -140,8 +140,7 @@ fn cast(judge: Judge) -> Actors {
         let mut reply = Reply { text: "This may do harm.".into(), ..Reply::default() };
         let is_over = input.messages.iter().any(|message| message.call_id.is_some());
         if !is_over {
-            let (id, tool) = ("c1".into(), "act".into());
-            reply.calls = vec![ToolCall { id, tool, arguments: json!({}) }];
+            reply.calls = vec![ToolCall::new("c1", "act", json!({}))];
         }
         reply
     };

@@ -93,7 +93,7 @@ fn message() -> Message {
 }
 
 fn call() -> ToolCall {
-    ToolCall { id: "c1".into(), tool: "search".into(), arguments: json!({"q": "venue"}) }
+    ToolCall::new("c1", "search", json!({"q": "venue"}))
 }
 
 fn started() -> Started {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use holdpoint::agents::Registry;
 use holdpoint::app::SystemClock;
 use holdpoint::definition::load_text;
-use holdpoint::kernel::{ToolFault, Workflow};
+use holdpoint::kernel::{Deed, ToolCall, ToolFault, Workflow};
 use holdpoint::ports::{Agents as _, Tools as _};
 use serde_json::{Value, json};
 
@@ -33,7 +33,15 @@ fn workflow(safety: &str, settings: &Value) -> Workflow {
 }
 
 async fn call(settings: &Value, arguments: Value) -> Result<Value, ToolFault> {
-    registry().call(&workflow("unsafe", settings), "t", &arguments, "run_1/1/c1").await
+    let call = ToolCall::new("c1", "t", arguments);
+    registry().call(&workflow("unsafe", settings), &call, "run_1/1/c1").await
+}
+
+/// A call that somebody approved of the tool as these settings describe it.
+fn approved(settings: &Value, arguments: Value) -> ToolCall {
+    let tool = &workflow("unsafe", settings).tools["t"];
+    let deed = Deed::of("t", tool, &arguments);
+    ToolCall { deed: Some(Box::new(deed)), ..ToolCall::new("c1", "t", arguments) }
 }
 
 async fn faulted(settings: &Value) -> (String, String, bool) {
@@ -218,6 +226,49 @@ async fn a_redirect_to_a_private_address_is_refused_and_never_reached() {
 }
 
 #[tokio::test]
+async fn k3_an_approved_call_is_sent_as_it_was_approved_and_nowhere_else() {
+    let other = ToolServer::start([("/orders/7", Answer::Json(json!("taken")))]).await;
+    let to = |place: String| Answer::Raw(307, vec![("location", place)], Vec::new());
+    let server = ToolServer::start([
+        ("/orders/7", Answer::Json(json!("sent"))),
+        ("/away", to(other.url("/orders/7"))),
+        ("/home", to("/orders/7".into())),
+    ])
+    .await;
+    let at = |server: &ToolServer, path: &str| json!({"method": "POST", "url": server.url(path), "allow_private": true});
+    let registry = registry();
+    let send = async |settings: &Value, call: &ToolCall| {
+        let sent = registry.call(&workflow("unsafe", settings), call, "run_1/1/c1").await;
+        sent.map_err(|fault| (fault.failure.code, fault.may_have_happened))
+    };
+    let place = at(&server, "/orders/{{order}}");
+    let call = approved(&place, json!({"order": "7", "amount": 10}));
+    assert_eq!(send(&place, &call).await, Ok(json!("sent")));
+
+    let broken = Err(("consent.broken".to_owned(), false));
+    let dearer = ToolCall { arguments: json!({"order": "7", "amount": 1000}), ..call.clone() };
+    assert_eq!(send(&place, &dearer).await, broken, "other arguments");
+    assert_eq!(send(&at(&other, "/orders/{{order}}"), &call).await, broken, "another host");
+    assert_eq!(send(&at(&server, "/orders/7"), &call).await, broken, "the order in the body");
+    let mut put = place.clone();
+    put["method"] = json!("PUT");
+    assert_eq!(send(&put, &call).await, broken, "another method");
+    assert_eq!((server.seen().len(), other.seen().len()), (1, 0), "nothing else was sent");
+
+    let (away, home) = (at(&server, "/away"), at(&server, "/home"));
+    let nothing = json!({"amount": 1});
+    let refused = send(&away, &approved(&away, nothing.clone())).await;
+    assert_eq!(refused, Err(("tool.redirect".to_owned(), false)), "a redirect to another host");
+    assert_eq!(other.seen().len(), 0);
+    assert_eq!(send(&home, &approved(&home, nothing.clone())).await, Ok(json!("sent")));
+    assert_eq!(call_of(&away, nothing).await, Ok(json!("taken")), "nobody was shown where");
+}
+
+async fn call_of(settings: &Value, arguments: Value) -> Result<Value, String> {
+    call(settings, arguments).await.map_err(|fault| fault.failure.code)
+}
+
+#[tokio::test]
 async fn whatever_comes_back_is_bounded_and_named() {
     let raw = |status, kind: &str, body: &[u8]| {
         Answer::Raw(status, vec![("content-type", kind.to_owned())], body.to_vec())
@@ -273,8 +324,8 @@ async fn a_lost_answer_is_asked_for_again_only_where_that_is_safe() {
     assert_eq!((code.as_str(), happened), ("tool.timeout", true));
     assert_eq!(server.seen().len(), 1, "an unsafe tool is called once");
     let idempotent = workflow("idempotent", &settings);
-    let (registry, nothing) = (registry(), json!({}));
-    let again = registry.call(&idempotent, "t", &nothing, "run_1/1/c2");
+    let (registry, nothing) = (registry(), ToolCall::new("c1", "t", json!({})));
+    let again = registry.call(&idempotent, &nothing, "run_1/1/c2");
     let opened = async {
         for _ in 0..3 {
             server.asked().await;

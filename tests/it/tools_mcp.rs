@@ -9,7 +9,7 @@ use std::sync::Arc;
 use holdpoint::agents::Registry;
 use holdpoint::app::SystemClock;
 use holdpoint::definition::load_text;
-use holdpoint::kernel::{ToolFault, Workflow, schema};
+use holdpoint::kernel::{ToolCall, ToolFault, Workflow, schema};
 use holdpoint::ports::{Agents as _, Tools as _};
 use serde_json::{Value, json};
 
@@ -68,7 +68,7 @@ impl Bad {
 }
 
 async fn act(registry: &Registry, workflow: &Workflow) -> Result<Value, ToolFault> {
-    registry.call(workflow, "s__act", &json!({"n": 1}), "run_1/1/c1").await
+    registry.call(workflow, &ToolCall::new("c1", "s__act", json!({"n": 1})), "run_1/1/c1").await
 }
 
 #[tokio::test]
@@ -86,12 +86,18 @@ async fn a_real_server_from_pypi_is_discovered_and_called_over_stdio() {
     assert!(schema::check(parameters, &json!({"timezone": "Europe/Paris"})).is_ok());
     assert!(schema::check(parameters, &json!({})).is_err(), "its schema is known: {parameters}");
     let arguments = json!({"timezone": "Europe/Paris"});
-    let told = registry.call(&found, "s__get_current_time", &arguments, "k").await.unwrap();
+    let told = registry
+        .call(&found, &ToolCall::new("c", "s__get_current_time", arguments), "k")
+        .await
+        .unwrap();
     // Some releases answer with structure, some with the same as text.
     let told = told.as_str().map_or(told.clone(), |text| serde_json::from_str(text).unwrap());
     assert_eq!(told["timezone"], "Europe/Paris");
     let wrong = json!({"timezone": "Middle/Earth"});
-    let fault = registry.call(&found, "s__get_current_time", &wrong, "k").await.unwrap_err();
+    let fault = registry
+        .call(&found, &ToolCall::new("c", "s__get_current_time", wrong), "k")
+        .await
+        .unwrap_err();
     assert_eq!((fault.failure.code.as_str(), fault.may_have_happened), ("tool.failed", false));
 }
 
@@ -105,7 +111,7 @@ async fn everything_works(server: &Value) {
     let found = registry.discover(&asked).await.unwrap_or_else(|wrong| panic!("{wrong:?}"));
     let call = async |tool: &str, arguments: Value| {
         registry
-            .call(&found, tool, &arguments, "k")
+            .call(&found, &ToolCall::new("c", tool, arguments), "k")
             .await
             .unwrap_or_else(|wrong| panic!("{wrong:?}"))
     };

@@ -126,11 +126,8 @@ pub(super) fn question(agent: &str, task: &Task) -> Result<Reply, RemoteFault> {
         let context = json!({"agent": agent, "task": task.id});
         calls.push(json!({"prompt": prompt, "context": context}));
     }
-    let calls = calls.into_iter().map(|arguments| ToolCall {
-        id: format!("{}-ask", task.id),
-        tool: ASK_TOOL.into(),
-        arguments,
-    });
+    let call = |arguments| ToolCall::new(format!("{}-ask", task.id), ASK_TOOL, arguments);
+    let calls = calls.into_iter().map(call);
     Ok(Reply { calls: calls.collect(), ..Reply::default() })
 }
 

@@ -101,7 +101,7 @@ impl Gathered {
                 output = Some(arguments);
             } else {
                 let tool = names::meant(&self.offers, &call.tool);
-                calls.push(ToolCall { id: call.id.clone(), tool, arguments });
+                calls.push(ToolCall::new(call.id.clone(), tool, arguments));
             }
         }
         if self.text.trim().is_empty() && calls.is_empty() && output.is_none() {

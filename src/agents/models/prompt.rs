@@ -136,8 +136,7 @@ mod tests {
 
     fn own(text: &str, calls: &[&str]) -> Message {
         let mut message = Message::text(Speaker::Assistant, "venue", text);
-        let call =
-            |id: &&str| ToolCall { id: (*id).into(), tool: "find".into(), arguments: json!({}) };
+        let call = |id: &&str| ToolCall::new(*id, "find", json!({}));
         message.calls = calls.iter().map(call).collect();
         message
     }

@@ -82,10 +82,9 @@ fn play(rule: &Rule<'_>, input: &AgentInput) -> Result<Reply, AttemptFault> {
     // An id is unique in its run because it counts all calls that this agent ever made there.
     let own = input.messages.iter().filter(|message| message.author == input.agent);
     let earlier: usize = own.map(|message| message.calls.len()).sum();
-    let call = |(index, call): (usize, &script::Call)| ToolCall {
-        id: format!("{}-{}", input.agent, earlier + index + 1),
-        tool: call.tool.clone(),
-        arguments: script::fill_value(&call.arguments, input),
+    let call = |(index, call): (usize, &script::Call)| {
+        let id = format!("{}-{}", input.agent, earlier + index + 1);
+        ToolCall::new(id, call.tool.clone(), script::fill_value(&call.arguments, input))
     };
     Ok(Reply {
         text: rule.say.map(|text| script::fill(text, input)).unwrap_or_default(),

@@ -21,10 +21,11 @@ use serde_json::{Map, Value};
 use url::Url;
 
 use crate::agents::tools::guard::AllowPrivate;
+use crate::agents::tools::released::Released;
 use crate::agents::tools::web::{Incoming, Outgoing, Trouble, Web};
-use crate::agents::tools::{Wrong, fault, secret, template};
+use crate::agents::tools::{Wrong, fault, secret};
 use crate::agents::trace;
-use crate::kernel::{REPLY_BYTES_MAX, ToolFault, workflow::Tool};
+use crate::kernel::{REPLY_BYTES_MAX, ToolFault, deed, placeholder, workflow::Tool};
 
 /// The header by which a server knows a call that it has seen before.
 const KEY_HEADER: &str = "idempotency-key";
@@ -84,16 +85,16 @@ fn check_names(settings: &Settings, tool: &Tool) -> Result<(), Wrong> {
     let properties = tool.parameters.as_ref().and_then(|schema| schema.get("properties"));
     let Some(Value::Object(properties)) = properties else { return Ok(()) };
     let mut used: Vec<(String, &str)> = Vec::new();
-    used.extend(template::names(&settings.url).into_iter().map(|name| ("/url".into(), name)));
+    used.extend(placeholder::names(&settings.url).into_iter().map(|name| ("/url".into(), name)));
     for (field, value) in &settings.query {
-        let names = template::names_in(value).into_iter();
+        let names = placeholder::names_in(value).into_iter();
         used.extend(names.map(|name| (format!("/query/{field}"), name)));
     }
     for (field, value) in &settings.headers {
-        let names = template::names(value).into_iter();
+        let names = placeholder::names(value).into_iter();
         used.extend(names.map(|name| (format!("/headers/{field}"), name)));
     }
-    let body = settings.body.iter().flat_map(template::names_in);
+    let body = settings.body.iter().flat_map(placeholder::names_in);
     used.extend(body.map(|name| ("/body".into(), name)));
     match used.into_iter().find(|(_, name)| !properties.contains_key(*name)) {
         Some((at, name)) => Err((at, format!("`{name}` is not among the tool's `parameters`"))),
@@ -132,17 +133,14 @@ fn check_url(template: &str) -> Result<(), String> {
 }
 
 /// One try of one call.
-pub(super) async fn call(
-    web: &Web,
-    tool: &Tool,
-    arguments: &Value,
-    key: &str,
-) -> Result<Value, ToolFault> {
-    let settings = read(tool).map_err(|(at, wrong)| {
+pub(super) async fn call(web: &Web, released: Released<'_>, key: &str) -> Result<Value, ToolFault> {
+    let settings = read(released.tool).map_err(|(at, wrong)| {
         fault("tool.settings", format!("the tool's settings{at}: {wrong}"), false)
     })?;
-    let (request, secrets) = outgoing(&settings, arguments, key)
+    let (mut request, secrets) = outgoing(&settings, &released.call.arguments, key)
         .map_err(|wrong| fault("tool.arguments", wrong, false))?;
+    released.check(&deed::http(request.method.as_str(), &request.url))?;
+    request.stays = released.is_bound();
     let answer = web.exchange(request, &settings.allow_private, ANSWER_BYTES_MAX).await;
     let answer = answer.map_err(|(trouble, may_have_happened)| {
         fault(code_of(&trouble), trouble.to_string(), may_have_happened)
@@ -175,19 +173,20 @@ fn outgoing(
     {
         let mut query = url.query_pairs_mut();
         for (name, value) in &settings.query {
-            if let Some(value) = template::fill_value(value, arguments).filter(|v| !v.is_null()) {
-                query.append_pair(name, &template::plain(&value));
+            if let Some(value) = placeholder::fill_value(value, arguments).filter(|v| !v.is_null())
+            {
+                query.append_pair(name, &placeholder::plain(&value));
             }
         }
         for (name, value) in rest.iter().filter(|_| !has_body) {
-            query.append_pair(name, &template::plain(value));
+            query.append_pair(name, &placeholder::plain(value));
         }
     }
     if url.query() == Some("") {
         url.set_query(None);
     }
     let body = match &settings.body {
-        Some(body) => template::fill_value(body, arguments),
+        Some(body) => placeholder::fill_value(body, arguments),
         None => has_body.then_some(Value::Object(rest)),
     };
     let mut travelling = HeaderMap::new();
@@ -198,20 +197,20 @@ fn outgoing(
     }
     let (headers, secrets) = headers(&settings.headers, arguments)?;
     let body = body.map(|body| body.to_string().into_bytes());
-    Ok((Outgoing { method, url, headers, travelling, body }, secrets))
+    Ok((Outgoing { method, url, headers, travelling, body, stays: false }, secrets))
 }
 
 /// Arguments that neither the URL nor the query names.
 fn unused(settings: &Settings, arguments: &Map<String, Value>) -> Map<String, Value> {
-    let mut used: BTreeSet<&str> = template::names(&settings.url).into_iter().collect();
-    used.extend(settings.query.values().flat_map(template::names_in));
-    used.extend(settings.headers.values().flat_map(|value| template::names(value)));
+    let mut used: BTreeSet<&str> = placeholder::names(&settings.url).into_iter().collect();
+    used.extend(settings.query.values().flat_map(placeholder::names_in));
+    used.extend(settings.headers.values().flat_map(|value| placeholder::names(value)));
     let rest = arguments.iter().filter(|(name, _)| !used.contains(name.as_str()));
     rest.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 fn located(pattern: &str, arguments: &Map<String, Value>) -> Result<Url, String> {
-    let filled = template::fill(pattern, arguments, template::encode)
+    let filled = placeholder::fill(pattern, arguments, placeholder::encode)
         .map_err(|name| format!("the URL needs the argument `{name}`"))?;
     let url = Url::parse(&filled).map_err(|error| format!("the URL is wrong: {error}"))?;
     // `..` would climb out of the path that the file names.
@@ -231,7 +230,7 @@ fn headers(
     let mut secrets = Vec::new();
     for (name, pattern) in named {
         let filled = secret::fill_with(pattern, |text| {
-            template::fill(text, arguments, str::to_owned)
+            placeholder::fill(text, arguments, str::to_owned)
                 .map_err(|argument| format!("the header `{name}` needs the argument `{argument}`"))
         })?;
         let mut value = header(filled.reveal())?;

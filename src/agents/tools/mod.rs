@@ -6,8 +6,8 @@
 pub(super) mod guard;
 mod http;
 pub(super) mod mcp;
+mod released;
 mod secret;
-mod template;
 pub(super) mod web;
 
 use std::sync::Arc;
@@ -16,9 +16,10 @@ use serde_json::Value;
 
 use crate::agents::scripted_tool;
 use crate::agents::tools::mcp::Servers;
+use crate::agents::tools::released::Released;
 use crate::agents::tools::web::Web;
 use crate::kernel::workflow::{Safety, Tool};
-use crate::kernel::{Failure, ToolFault, Workflow, duration_ms};
+use crate::kernel::{Failure, ToolCall, ToolFault, Workflow, deed, duration_ms};
 use crate::ports::Clock;
 
 /// Providers of tools, as files name them.
@@ -71,12 +72,12 @@ impl Toolbox {
     pub(super) async fn call(
         &self,
         tool: &Tool,
-        arguments: &Value,
+        call: &ToolCall,
         key: &str,
     ) -> Result<Value, ToolFault> {
         let mut tries = 1;
         loop {
-            let outcome = self.call_once(tool, arguments, key).await;
+            let outcome = self.call_once(Released { tool, call }, key).await;
             let may_repeat = match tool.safety {
                 Safety::Pure | Safety::Idempotent => true,
                 Safety::Unsafe => false,
@@ -93,23 +94,22 @@ impl Toolbox {
         }
     }
 
-    async fn call_once(
-        &self,
-        tool: &Tool,
-        arguments: &Value,
-        key: &str,
-    ) -> Result<Value, ToolFault> {
+    async fn call_once(&self, released: Released<'_>, key: &str) -> Result<Value, ToolFault> {
         let clock = self.clock.as_ref();
+        let Released { tool, call } = released;
         match tool.provider.as_str() {
-            "scripted" => scripted_tool::call(&tool.settings, arguments, key, clock).await,
+            "scripted" => {
+                released.check(&deed::destination(tool, &call.arguments))?;
+                scripted_tool::call(&tool.settings, &call.arguments, key, clock).await
+            }
             "http" => {
                 let web = self.web().map_err(|(_, wrong)| fault("tool.settings", wrong, false))?;
                 let timeout = tool.settings.get("timeout").and_then(Value::as_str);
-                within(clock, timeout, http::call(web, tool, arguments, key)).await
+                within(clock, timeout, http::call(web, released, key)).await
             }
             "mcp" => {
                 let web = self.web().map_err(|(_, wrong)| fault("tool.settings", wrong, false))?;
-                mcp::call(&self.servers, web, tool, arguments, key).await
+                mcp::call(&self.servers, web, released, key).await
             }
             other => {
                 let message = format!("this server has no provider `{other}`");

@@ -5,7 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
 use serde_json::Value;
 
-use crate::agents::tools::template;
+use crate::kernel::placeholder;
 
 /// What stands for a value of the environment.
 const OPEN: &str = "${ENV:";
@@ -132,7 +132,7 @@ impl Scrub {
 /// The ways in which a secret is written.
 fn spellings(secret: &str) -> Vec<String> {
     let hex = |write: &dyn Fn(u8) -> String| secret.bytes().map(write).collect::<String>();
-    let piece = template::encode(secret);
+    let piece = placeholder::encode(secret);
     let mut all = vec![
         secret.to_owned(),
         lower_hex(&piece),

@@ -26,6 +26,8 @@ pub(in crate::agents) struct Outgoing {
     /// Headers for whoever it is redirected to, too.
     pub(in crate::agents) travelling: HeaderMap,
     pub(in crate::agents) body: Option<Vec<u8>>,
+    /// Whether no other host may have it: a person was shown where it goes (K3).
+    pub(in crate::agents) stays: bool,
 }
 
 /// What came back.
@@ -161,6 +163,10 @@ fn redirected(request: &Outgoing, response: &Response) -> Result<Option<Outgoing
     }
     if request.url.scheme() == "https" && url.scheme() == "http" {
         return refused("it leads from HTTPS to HTTP".into());
+    }
+    if request.stays && request.url.origin() != url.origin() {
+        let host = url.host_str().unwrap_or_default();
+        return refused(format!("it leads to `{host}`, and the call was approved for one host"));
     }
     let mut next = request.clone();
     if request.url.origin() != url.origin() {

@@ -1,12 +1,14 @@
 //! Outlook: what exactly will happen on an answer, drawn from the stored action and never from what
 //! an agent says about it.
 
+use std::sync::Arc;
+
 use maud::{Markup, html};
 use serde_json::Value;
 
 use crate::api::console::request::Case;
 use crate::api::console::text;
-use crate::kernel::graph::Point;
+use crate::kernel::graph::{Point, Step as GraphStep, Task};
 use crate::kernel::workflow::{Pattern, Safety, Step, Work};
 use crate::kernel::{Event, OnTimeout, Origin, Question, ToolCall};
 
@@ -112,16 +114,66 @@ fn consequences(case: &Case) -> Markup {
     if let Some(agent) = agent {
         return html! { p { "Your answer goes to the agent " strong { (agent) } ", who goes on with it." } };
     }
-    let Pattern::Sequential { steps } = &case.run.workflow.pattern else {
-        return html! { p { "The run goes on with your answer." } };
+    let (after, no): (Vec<Markup>, &str) = match &case.run.workflow.pattern {
+        Pattern::Sequential { steps } => {
+            let after = steps.iter().skip_while(|step| step.id != question.step).skip(1);
+            (after.map(named).collect(), RUN_FAILS)
+        }
+        Pattern::Graph(program) => match in_graph(&program.steps, &question.step) {
+            Some((after, stops)) => (
+                after.into_iter().map(planned).collect(),
+                if stops { RUN_FAILS } else { STEP_FAILS },
+            ),
+            // It is a step of a step: what comes after it is the other's to say.
+            None => return within(question),
+        },
+        Pattern::Coordinator { .. } | Pattern::Handoff(_) => {
+            return html! { p { "The run goes on with your answer." } };
+        }
     };
-    let after = steps.iter().skip_while(|step| step.id != question.step).skip(1);
-    let after: Vec<_> = after.collect();
     let yes = if question.is_verdict() { "If you approve, " } else { "With your answer, " };
     html! {
         p { (yes) @if after.is_empty() { "the run is complete." } @else { "the run goes on with:" } }
-        @if !after.is_empty() { ol.steps { @for step in after { li { (named(step)) } } } }
-        @if question.is_verdict() { p { "If you reject, none of it happens: the run ends as failed and says who rejected it." } }
+        @if !after.is_empty() { ol.steps { @for step in after { li { (step) } } } }
+        @if question.is_verdict() { p { (no) } }
+    }
+}
+
+const RUN_FAILS: &str =
+    "If you reject, none of it happens: the run ends as failed and says who rejected it.";
+const STEP_FAILS: &str = "If you reject, this step ends as failed and says who rejected it; the file lets the others go on.";
+
+/// The steps after one of a graph's own, and whether a no to it stops the run.
+fn in_graph<'a>(steps: &'a [Arc<GraphStep>], id: &str) -> Option<(Vec<&'a GraphStep>, bool)> {
+    let place = steps.iter().position(|step| step.id == id)?;
+    let (own, after) = (steps.get(place)?, steps.get(place + 1..)?);
+    Some((after.iter().map(AsRef::as_ref).collect(), own.critical))
+}
+
+/// What follows an answer within a branch, a loop or a group.
+fn within(question: &Question) -> Markup {
+    html! {
+        p { @if question.is_verdict() { "If you approve, " } @else { "With your answer, " }
+            "the run goes on with what follows this step, as the graph shows it." }
+        @if question.is_verdict() { p { "If you reject, this step ends as failed, and what it is part of stops." } }
+    }
+}
+
+/// A step that is still to come, and what it does.
+fn planned(step: &GraphStep) -> Markup {
+    html! {
+        strong { (step.id) }
+        @match &step.task {
+            Task::Agent { agent, .. } => { ", done by the agent " (agent) }
+            Task::Tool { tool, .. } => { ", where the tool " code.name { (text::shown(tool)) } " is called" }
+            Task::Human(_) => { ", where a person is asked" }
+            Task::If { .. } | Task::Switch { .. } => { ", one way or another" }
+            Task::Parallel { .. } | Task::ForEach { .. } | Task::Loop { .. } | Task::Group { .. } => { ", several steps" }
+            Task::Wait { .. } => { ", a wait" }
+            Task::Extract { .. } => { ", which only keeps values" }
+            Task::Sub { workflow, .. } => { ", the workflow " (text::shown(workflow)) }
+        }
+        @if step.gate.is_some() { " (a person looks at it)" }
     }
 }
 
@@ -160,11 +212,19 @@ fn facts(question: &Question) -> Markup {
     }
 }
 
+/// Who is asked as well when the time of those who are asked now is up.
+fn next_level(question: &Question) -> Option<String> {
+    let level = usize::try_from(question.level).ok()?;
+    let next = question.current_stage()?.escalate.get(level)?;
+    Some(next.to.join(", "))
+}
+
 fn silence(question: &Question) -> Markup {
     html! {
         @if let Some(at) = question.deadline {
             p.quiet { "If nobody answers by " (text::time(at)) ", "
                 @match &question.on_timeout {
+                    _ if next_level(question).is_some() => { "these are asked as well: " (text::shown(&next_level(question).unwrap_or_default())) "." }
                     OnTimeout::Reject => { "that is a no." }
                     OnTimeout::Continue => { "the run goes on without an answer." }
                     OnTimeout::EscalateTo { to, .. } => { "these are asked: " (text::shown(&to.join(", "))) "." }

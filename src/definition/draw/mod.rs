@@ -71,6 +71,20 @@ mod tests {
         std::sync::Arc::clone(&found.workflow)
     }
 
+    fn sequence() -> std::sync::Arc<Workflow> {
+        let file = "\
+name: approve
+models: {default: {provider: scripted, script: [{say: x}]}}
+agents: {writer: {human_input: false}, sender: {human_input: false}}
+pattern: sequential
+steps:
+  - {id: draft, agent: writer}
+  - {id: approve, human: {kind: approval, prompt: Send this message?}}
+  - {id: send, agent: sender}
+";
+        load_text("approve.yaml", file, &|_| Err(String::new())).unwrap().workflow
+    }
+
     #[test]
     fn a_sequence_is_drawn_step_by_step_with_its_human_point() {
         let expected = "\
@@ -87,12 +101,12 @@ flowchart TD
     classDef person fill:#fff4d6,stroke:#b7791f,color:#1f2328
     class n2 person
 ";
-        assert_eq!(mermaid(&workflow("approve_and_send")), expected);
+        assert_eq!(mermaid(&sequence()), expected);
     }
 
     #[test]
     fn an_outline_has_everybody_and_begins_somewhere() {
-        let outline = outline(&workflow("approve_and_send"));
+        let outline = outline(&sequence());
         let parts = [("draft", false), ("approve", true), ("send", false)];
         assert_eq!(outline.parts, parts.map(|(name, is_person)| (name.to_owned(), is_person)));
         assert_eq!(outline.first.as_deref(), Some("draft"));

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use crate::kernel::deed::Deed;
 use crate::kernel::event::{Event, Failure, Purpose};
 use crate::kernel::gate::{self, Next, Wish};
 use crate::kernel::graph::frozen::Frozen;
@@ -42,7 +43,11 @@ pub(super) fn frozen(place: &Place<'_>) -> Result<Frozen, Failure> {
             let filled = arguments.fill(&place.view()).map_err(fill("arguments"))?;
             let arguments = if filled.is_null() { json!({}) } else { filled };
             check_arguments(place, tool, &arguments)?;
-            Frozen::Tool { tool: tool.clone(), arguments }
+            // Only what somebody is shown is held to it.
+            let is_shown = place.step.gate.as_ref().is_some_and(|gate| gate.before);
+            let known = place.run.workflow.tools.get(tool).filter(|_| is_shown);
+            let deed = known.map(|known| Box::new(Deed::of(tool, known, &arguments)));
+            Frozen::Tool { tool: tool.clone(), arguments, deed }
         }
         Task::If { when, .. } => {
             let holds = when.holds(&place.view()).map_err(fill("if"))?;
@@ -86,7 +91,7 @@ pub(super) fn begin(place: &Place<'_>, frozen: Frozen) -> Begun {
         |label: &str| Event::Opened { path: under(&path, label), opening: Opening::Branch };
     match (frozen, &place.step.task) {
         (Frozen::Agent { agent, prompt }, _) => Ok(vec![started(place, &agent, prompt)?]),
-        (Frozen::Tool { tool, arguments }, _) => tool_called(place, tool, arguments),
+        (Frozen::Tool { tool, arguments, deed }, _) => tool_called(place, tool, (arguments, deed)),
         (Frozen::Branch { branch: label, .. }, _) => Ok(vec![branch(&label)]),
         (Frozen::Items { items, .. }, _) => {
             Ok(vec![Event::Opened { path, opening: Opening::Items(items) }])
@@ -144,11 +149,15 @@ fn check_arguments(place: &Place<'_>, tool: &str, arguments: &Value) -> Result<(
     }
 }
 
-fn tool_called(place: &Place<'_>, tool: String, arguments: Value) -> Begun {
+fn tool_called(
+    place: &Place<'_>,
+    tool: String,
+    (arguments, deed): (Value, Option<Box<Deed>>),
+) -> Begun {
     let begun = started(place, "", None)?;
     let turn = Turn::new(place.run.turns_taken + 1, place.path(), String::new(), Purpose::Work);
     let id = format!("{}#{}", place.frame.path, turn.number);
-    let call = ToolCall { id, tool, arguments };
+    let call = ToolCall { id, tool, arguments, deed };
     let next = Next::of(place.run).after(&begun);
     let wish = Wish { turn: &turn, call: &call, said: "", judged: &[] };
     let called = gate::passed(place.run, wish, next, place.now);

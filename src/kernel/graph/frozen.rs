@@ -5,6 +5,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::kernel::deed::Deed;
+
 /// What a step will do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -23,6 +25,9 @@ pub enum Frozen {
         tool: String,
         /// With what.
         arguments: Value,
+        /// What that is, to be compared before it is sent; none in what earlier builds froze.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        deed: Option<Box<Deed>>,
     },
     /// Another workflow's program.
     Sub {
@@ -62,7 +67,7 @@ impl Frozen {
     pub(in crate::kernel) fn shown(&self) -> Value {
         match self {
             Self::Agent { agent, prompt } => json!({"agent": agent, "prompt": prompt}),
-            Self::Tool { tool, arguments } => json!({"tool": tool, "arguments": arguments}),
+            Self::Tool { tool, arguments, deed } => called(tool, arguments, deed.as_deref()),
             Self::Sub { workflow, input } => json!({"workflow": workflow, "input": input}),
             Self::Branch { branch, steps } => json!({"branch": branch, "steps": steps}),
             Self::Items { items, steps } => json!({"items": items, "steps": steps}),
@@ -71,4 +76,13 @@ impl Frozen {
             Self::Steps(steps) => json!({"steps": steps}),
         }
     }
+}
+
+/// A call, as a person is shown it: what, with what, and where it goes if that is outside.
+pub(in crate::kernel) fn called(tool: &str, arguments: &Value, deed: Option<&Deed>) -> Value {
+    let mut shown = json!({"tool": tool, "arguments": arguments});
+    if let Some(deed) = deed.filter(|deed| deed.is_outside()) {
+        shown["destination"] = deed.destination.clone().into();
+    }
+    shown
 }

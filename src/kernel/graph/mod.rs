@@ -16,6 +16,7 @@ mod scope;
 mod state;
 
 pub use frozen::Frozen;
+pub(super) use frozen::called;
 pub use outcome::{Opening, Outcome, Point};
 pub use program::{
     ATTEMPTS_DEFAULT, After, Ask, Branch, Case, ITEMS_DEFAULT, OptionsFrom, PhaseGate, Program,

@@ -68,11 +68,7 @@ fn call() -> impl Strategy<Value = ToolCall> {
         Just(json!({"id": "one"})),
         Just(json!(null)),
     ];
-    (id, tool, arguments).prop_map(|(id, tool, arguments)| ToolCall {
-        id: id.into(),
-        tool: tool.into(),
-        arguments,
-    })
+    (id, tool, arguments).prop_map(|(id, tool, arguments)| ToolCall::new(id, tool, arguments))
 }
 
 fn whim() -> impl Strategy<Value = Whim> {

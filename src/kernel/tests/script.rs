@@ -46,11 +46,7 @@ pub(super) fn directs(summary: &str, next: Option<&str>, ask: Option<&str>) -> A
 }
 
 pub(super) fn calls<const N: usize>(text: &str, calls: [(&str, &str, Value); N]) -> Act {
-    let call = |(id, tool, arguments): (&str, &str, Value)| ToolCall {
-        id: id.into(),
-        tool: tool.into(),
-        arguments,
-    };
+    let call = |(id, tool, arguments): (&str, &str, Value)| ToolCall::new(id, tool, arguments);
     Act::Calls(text.into(), calls.into_iter().map(call).collect())
 }
 

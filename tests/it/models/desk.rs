@@ -143,12 +143,8 @@ pub(crate) fn hello() -> AgentInput {
 pub(crate) fn everything() -> AgentInput {
     let mut called = Message::text(Speaker::Assistant, "venue", "I look.");
     called.calls = vec![
-        ToolCall {
-            id: "c1".into(),
-            tool: "find.venues".into(),
-            arguments: json!({"city": "Bonn"}),
-        },
-        ToolCall { id: "c2".into(), tool: "weather".into(), arguments: json!({}) },
+        ToolCall::new("c1", "find.venues", json!({"city": "Bonn"})),
+        ToolCall::new("c2", "weather", json!({})),
     ];
     let outcome = |id: &str, text: &str| Message {
         call_id: Some(id.into()),

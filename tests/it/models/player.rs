@@ -134,11 +134,8 @@ fn returned(id: &Value, text: &Value) -> Message {
 }
 
 fn call(id: &Value, function: &Value) -> ToolCall {
-    ToolCall {
-        id: id.as_str().unwrap().to_owned(),
-        tool: function["name"].as_str().unwrap().to_owned(),
-        arguments: serde_json::from_str(function["arguments"].as_str().unwrap()).unwrap(),
-    }
+    let arguments = serde_json::from_str(function["arguments"].as_str().unwrap()).unwrap();
+    ToolCall::new(id.as_str().unwrap(), function["name"].as_str().unwrap(), arguments)
 }
 
 /// What is said: words, or the structured reply as the text that it is on the wire.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use holdpoint::kernel::{AgentInput, AttemptFault, Failure, Reply, ToolFault, Workflow};
+use holdpoint::kernel::{AgentInput, AttemptFault, Failure, Reply, ToolCall, ToolFault, Workflow};
 use holdpoint::ports::{Agents, DeltaSink, Tools};
 use serde_json::Value;
 use tokio::sync::Semaphore;
@@ -154,13 +154,12 @@ impl Tools for Actors {
     async fn call(
         &self,
         _workflow: &Workflow,
-        tool: &str,
-        _arguments: &Value,
+        call: &ToolCall,
         key: &str,
     ) -> Result<Value, ToolFault> {
-        self.calls.lock().unwrap().push((tool.to_owned(), key.to_owned()));
+        self.calls.lock().unwrap().push((call.tool.clone(), key.to_owned()));
         self.called.0.add_permits(1);
-        if let Some(gate) = self.tools.get(tool) {
+        if let Some(gate) = self.tools.get(&call.tool) {
             gate.acquire().await.unwrap().forget();
         }
         Ok(Value::String("done".into()))

@@ -15,10 +15,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::agents::tools::guard::AllowPrivate;
+use crate::agents::tools::released::Released;
 use crate::agents::tools::web::Web;
 use crate::agents::tools::{Wrong, fault, secret, timeout_ms};
 use crate::kernel::workflow::Tool;
-use crate::kernel::{ToolFault, Workflow, digest, schema};
+use crate::kernel::{ToolFault, Workflow, deed, digest, schema};
 
 pub(super) use connection::Servers;
 use connection::{Known, Lost};
@@ -191,18 +192,22 @@ fn pinned(tool: &Tool, name: &str, said: &Known) -> Result<Tool, String> {
 pub(super) async fn call(
     servers: &Servers,
     web: &Web,
-    tool: &Tool,
-    arguments: &Value,
+    released: Released<'_>,
     key: &str,
 ) -> Result<Value, ToolFault> {
+    let Released { tool, call } = released;
     let settings = read(tool).map_err(|wrong| fault("tool.settings", wrong, false))?;
     let place = &tool.settings["server"];
     let connection =
         servers.ready(place, &settings.server, web).await.map_err(|lost| faulted(&lost))?;
     let said = connection.said(&settings.tool);
     unchanged(tool, &settings, said.as_ref())?;
-    let result =
-        connection.call(&settings.tool, arguments, key).await.map_err(|lost| faulted(&lost))?;
+    let command: Vec<_> = settings.server.command.iter().map(String::as_str).collect();
+    released.check(&deed::mcp(settings.server.url.as_deref(), &command, &settings.tool))?;
+    let result = connection
+        .call(&settings.tool, &call.arguments, key)
+        .await
+        .map_err(|lost| faulted(&lost))?;
     outcome::read(&result, said.as_ref().and_then(|said| said.output.as_ref()))
 }
 

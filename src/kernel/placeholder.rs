@@ -1,17 +1,20 @@
-//! Template: arguments put into texts and bodies. `{{name}}` stands for an argument.
+//! Placeholder: arguments put into a tool's texts and bodies. `{{name}}` stands for an argument. What
+//! `${…}` stands for is `expression`'s.
 //!
 //! In a URL a value is one piece, whatever is in it: it cannot open a new path, query or host.
+//! It is pure, and here, because a person is told where a call goes before it is made (`deed`), and the
+//! adapter that makes it must come to the same.
 
 use serde_json::{Map, Value};
 
 /// The arguments that a text names.
-pub(super) fn names(text: &str) -> Vec<&str> {
+pub fn names(text: &str) -> Vec<&str> {
     let parts = text.split("{{").skip(1);
     parts.filter_map(|part| part.split_once("}}").map(|(name, _)| name.trim())).collect()
 }
 
 /// The arguments that any text in a value names.
-pub(super) fn names_in(value: &Value) -> Vec<&str> {
+pub fn names_in(value: &Value) -> Vec<&str> {
     match value {
         Value::String(text) => names(text),
         Value::Array(items) => items.iter().flat_map(names_in).collect(),
@@ -21,7 +24,7 @@ pub(super) fn names_in(value: &Value) -> Vec<&str> {
 }
 
 /// A text with its arguments, each passed through `write`. An argument that is not there is named.
-pub(super) fn fill(
+pub fn fill(
     text: &str,
     arguments: &Map<String, Value>,
     write: impl Fn(&str) -> String,
@@ -43,7 +46,7 @@ pub(super) fn fill(
 
 /// A body with its arguments. A text that is one argument and nothing else becomes that argument,
 /// of whatever type; a field whose argument is not there is left out.
-pub(super) fn fill_value(value: &Value, arguments: &Map<String, Value>) -> Option<Value> {
+pub fn fill_value(value: &Value, arguments: &Map<String, Value>) -> Option<Value> {
     match value {
         Value::String(text) => {
             let only = text.strip_prefix("{{").and_then(|rest| rest.strip_suffix("}}"));
@@ -66,7 +69,7 @@ pub(super) fn fill_value(value: &Value, arguments: &Map<String, Value>) -> Optio
 }
 
 /// A value as text: a text as it is, anything else as JSON.
-pub(super) fn plain(value: &Value) -> String {
+pub fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
@@ -75,7 +78,7 @@ fn percent(byte: u8) -> String {
 }
 
 /// One piece of a URL, every character that could end the piece encoded.
-pub(super) fn encode(text: &str) -> String {
+pub fn encode(text: &str) -> String {
     let mut encoded = String::new();
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
