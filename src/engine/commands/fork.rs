@@ -186,6 +186,7 @@ impl Founding<'_> {
         if let Event::Asked(question) = &mut event {
             let left = question.deadline.map(|deadline| deadline.since(recorded.at));
             question.deadline = left.map(|ms| self.now.plus(ms));
+            question.ask_anew(self.now);
         }
         unkeyed(event)
     }
