@@ -21,6 +21,11 @@ const FAILED: (StatusCode, &str) = (
     "the store takes no writes: look at the log and the disk, then restart\n",
 );
 
+const NO_ROOM: (StatusCode, &str) = (
+    StatusCode::SERVICE_UNAVAILABLE,
+    "the disk is nearly full: nothing new is taken; free some space, and it goes on by itself\n",
+);
+
 const KEYS_BROKEN: &str =
     "ready, but the keys file cannot be read: the keys of before are in force; the log says why\n";
 
@@ -57,12 +62,14 @@ async fn healthz(State(pages): State<Pages>) -> (StatusCode, &'static str) {
     if pages.engine.is_healthy() { (StatusCode::OK, "ok\n") } else { FAILED }
 }
 
-/// Ready while it is well and no shutdown has begun.
+/// Ready while it is well, has room, and no shutdown has begun.
 async fn readyz(State(pages): State<Pages>) -> (StatusCode, &'static str) {
     if pages.engine.is_draining() {
         (StatusCode::SERVICE_UNAVAILABLE, "draining\n")
     } else if !pages.engine.is_healthy() {
         FAILED
+    } else if !pages.engine.has_room() {
+        NO_ROOM
     } else if pages.doorkeeper.trouble().is_some() {
         // Those whose keys are known are served.
         (StatusCode::OK, KEYS_BROKEN)
@@ -74,6 +81,7 @@ async fn readyz(State(pages): State<Pages>) -> (StatusCode, &'static str) {
 async fn metrics_page(State(pages): State<Pages>) -> String {
     #[expect(clippy::cast_precision_loss, reason = "a gauge of a few thousand")]
     metrics::gauge!("holdpoint_runs_in_memory").set(pages.engine.runs_in_memory() as f64);
-    metrics::gauge!("holdpoint_ready").set(if pages.engine.is_healthy() { 1.0 } else { 0.0 });
+    let is_ready = pages.engine.is_healthy() && pages.engine.has_room();
+    metrics::gauge!("holdpoint_ready").set(if is_ready { 1.0 } else { 0.0 });
     (pages.render)()
 }

@@ -11,6 +11,7 @@ use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
+use tonic::server::NamedService;
 use tonic::service::Routes;
 
 use crate::api::a2a::{self, A2a, A2aService};
@@ -50,6 +51,10 @@ pub(super) struct Bounds {
     pub(super) share: usize,
 }
 
+fn name_of<T: NamedService>(_: &T) -> &'static str {
+    T::NAME
+}
+
 /// All doors to an engine.
 pub(super) async fn doors(
     engine: &Engine,
@@ -73,10 +78,18 @@ pub(super) async fn doors(
     let (health_reporter, health) = tonic_health::server::health_reporter();
     health_reporter.set_serving::<OrchestratorServer<Service>>().await;
     health_reporter.set_serving::<A2aServiceServer<A2aService>>().await;
+    let mut served = vec![
+        OrchestratorServer::<Service>::NAME,
+        A2aServiceServer::<A2aService>::NAME,
+        tonic_health::pb::health_server::SERVICE_NAME,
+    ];
+    served.extend(older.as_ref().map(name_of));
     let reflection = || {
-        tonic_reflection::server::Builder::configure()
+        let builder = tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(DESCRIPTORS)
-            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET);
+        // What is not served is not listed.
+        served.iter().fold(builder, |builder, name| builder.with_service_name(*name))
     };
     let v1 = reflection().build_v1().map_err(|error| AppError::Internal(error.to_string()))?;
     let v1alpha =

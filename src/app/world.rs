@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::agents::Registry;
 use crate::api::pages::Render;
@@ -20,6 +21,9 @@ use crate::engine::{Engine, Library, Reach};
 use crate::ports::trace::Tracer;
 use crate::ports::{Agents, Clock, Journal, Tools};
 use crate::store::{self, Store, StoreConfig};
+
+/// "File size limit exceeded", on Linux and macOS.
+const SIGXFSZ: i32 = 25;
 
 /// Everything that runs, without a door.
 #[derive(Debug)]
@@ -44,6 +48,7 @@ impl World {
         } else {
             if reach != Reach::Nothing {
                 private::mend(&config.data);
+                heed_file_sizes();
             }
             store::open(&StoreConfig::new(&config.data)).await?
         };
@@ -89,6 +94,15 @@ impl World {
         if let Some(traces) = self.traces.clone() {
             traces.close().await;
         }
+    }
+}
+
+/// A write past a limit on the size of files fails, as on a full disk. Unheeded, the signal that comes with
+/// it would end the process without a word.
+fn heed_file_sizes() {
+    // The handler stays when the stream of signals goes.
+    if let Err(error) = signal(SignalKind::from_raw(SIGXFSZ)) {
+        tracing::warn!(%error, "a limit on the size of files would end this process");
     }
 }
 

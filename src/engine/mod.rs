@@ -199,6 +199,11 @@ impl Engine {
         self.inner.journal.is_healthy()
     }
 
+    /// Whether the store has room for more; without it nothing new is taken until there is some.
+    pub fn has_room(&self) -> bool {
+        self.inner.journal.has_room()
+    }
+
     /// Whether a shutdown has begun.
     pub fn is_draining(&self) -> bool {
         self.inner.draining.load(Ordering::Acquire)

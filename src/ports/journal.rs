@@ -422,6 +422,11 @@ pub trait Journal: Send + Sync + std::fmt::Debug {
     /// Whether it still takes writes.
     fn is_healthy(&self) -> bool;
 
+    /// Whether there is room for more. Where there is none it goes on by itself once there is again.
+    fn has_room(&self) -> bool {
+        true
+    }
+
     /// Ends all writing; everything acknowledged is on disk when it returns.
     async fn close(&self);
 }

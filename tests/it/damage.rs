@@ -192,6 +192,7 @@ async fn j6_a_byte_that_rots_in_the_log_never_loses_anything_silently() {
         // The doctor may see more than the runs do, never less.
         let told = command(root.path(), &["doctor"]);
         assert!(is_whole || told.code == 1, "{file}, part {part}: {}", told.out);
+        assert!(!told.err.contains("panicked at"), "{file}, part {part}: {}", told.err);
     }
     // Much of it is healed: the write-ahead log still has what rotted in sled's.
     println!("{refused} refused, {passed_over} passed over, of 48");

@@ -246,7 +246,7 @@ async fn a_disk_that_is_nearly_full_takes_no_appends_but_can_be_read_and_pruned(
     let reserve_bytes = room.f_bavail * room.f_frsize * 2;
     let journal = open_with(&StoreConfig { reserve_bytes, ..config(bed.path()) }).await;
     let journal = journal.unwrap().journal();
-    assert!(!journal.is_healthy());
+    assert!(journal.is_healthy() && !journal.has_room(), "it is well, and waits for room");
     let refused = journal.append(Play::begin(50, "u", "ann", 10).1).await;
     match refused {
         Err(AppendError::Fault(Fault::Retriable(what))) => {

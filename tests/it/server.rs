@@ -105,8 +105,7 @@ impl Setup {
             None => Command::new(binary),
             Some(kib) => {
                 let mut shell = Command::new("bash");
-                // The signal ignored, a write past the limit fails with EFBIG instead.
-                let limit = format!("ulimit -f {kib}; trap '' XFSZ; exec \"$0\" \"$@\"");
+                let limit = format!("ulimit -f {kib}; exec \"$0\" \"$@\"");
                 shell.args(["-c", &limit, binary]);
                 shell
             }

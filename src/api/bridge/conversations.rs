@@ -60,7 +60,7 @@ pub(super) async fn retrieve(
     Path(id): Path<String>,
     call: Call,
 ) -> Outcome<Reply> {
-    let view = bridge.session_view(&id, &call.who).await?;
+    let view = bridge.session_view(&reading::session(&id), &call.who).await?;
     Ok(Reply::Json(conversation(&view.row, Some(&view))))
 }
 
@@ -70,7 +70,7 @@ pub(super) async fn update(
     Path(id): Path<String>,
     call: Call,
 ) -> Outcome<Reply> {
-    let metadata = reading::metadata(&call.json()?)?;
+    let (id, metadata) = (reading::session(&id), reading::metadata(&call.json()?)?);
     bridge.session_view(&id, &call.who).await?;
     let change = |row: &mut SessionRow| row.metadata.clone_from(&metadata);
     bridge.engine.change_session(&id, &call.who, change).await?;
@@ -84,10 +84,11 @@ pub(super) async fn delete(
     Path(id): Path<String>,
     call: Call,
 ) -> Outcome<Reply> {
-    bridge.session_view(&id, &call.who).await?;
-    let own = id.clone();
+    let own = reading::session(&id);
+    bridge.session_view(&own, &call.who).await?;
+    let session = own.clone();
     let change = |row: &mut SessionRow| row.hidden.extend([own.clone()]);
-    bridge.engine.change_session(&id, &call.who, change).await?;
+    bridge.engine.change_session(&session, &call.who, change).await?;
     Ok(Reply::Json(json!({"id": id, "object": "conversation.deleted", "deleted": true})))
 }
 
@@ -97,7 +98,7 @@ pub(super) async fn items(
     Path(id): Path<String>,
     call: Call,
 ) -> Outcome<Reply> {
-    let mut items = bridge.items_of(&id, &call.who).await?;
+    let mut items = bridge.items_of(&reading::session(&id), &call.who).await?;
     // Newest first where the caller does not say, as OpenAI has it; DevUI's page says.
     match call.asked("order") {
         Some("asc") => {}
@@ -115,13 +116,19 @@ pub(super) async fn items(
     Ok(Reply::Json(listing(&items, has_more)))
 }
 
+/// `POST /v1/conversations/{id}/items`: what is said is said to a workflow, which answers.
+pub(super) async fn add_items(Path(_): Path<String>, _: Call) -> Problem {
+    let remedy = "nothing is put into a conversation unsaid; say it with `POST /v1/responses`";
+    Problem::invalid("items", remedy)
+}
+
 /// `GET /v1/conversations/{id}/items/{item_id}`
 pub(super) async fn item(
     State(bridge): State<Bridge>,
     Path((id, wanted)): Path<(String, String)>,
     call: Call,
 ) -> Outcome<Reply> {
-    let items = bridge.items_of(&id, &call.who).await?;
+    let items = bridge.items_of(&reading::session(&id), &call.who).await?;
     let found = items.into_iter().find(|item| item["id"] == wanted.as_str());
     let unknown = || Problem::unknown("item.unknown", "item", &wanted, "item_id");
     Ok(Reply::Json(found.ok_or_else(unknown)?))

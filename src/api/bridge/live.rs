@@ -35,6 +35,8 @@ const PING: Duration = Duration::from_secs(20);
 /// What a client that can set no headers says to speak this, and to show its key.
 const PROTOCOL: &str = "holdpoint.v1";
 const BEARER: &str = "bearer.";
+/// The door, as the trail names it.
+const DOOR: &str = "websocket";
 /// What a client is told whose key has been taken away.
 const NO_KEY: CloseFrame =
     CloseFrame { code: close_code::POLICY, reason: Utf8Bytes::from_static("auth.missing") };
@@ -46,7 +48,7 @@ pub(super) async fn open(
     headers: HeaderMap,
 ) -> Outcome<Response> {
     let shown = shown(&headers).map(str::to_owned);
-    let who = bridge.doorkeeper.admit(shown.as_deref(), "http")?;
+    let who = bridge.doorkeeper.admit(shown.as_deref(), DOOR)?;
     refuse_foreign_page(&headers)?;
     let upgrade = upgrade.map_err(|_| {
         let remedy = "expected a WebSocket's handshake";
@@ -121,7 +123,7 @@ impl Live {
     }
 
     fn is_admitted(&self) -> bool {
-        self.bridge.doorkeeper.admit(self.shown.as_deref(), "http").is_ok()
+        self.bridge.doorkeeper.admit(self.shown.as_deref(), DOOR).is_ok()
     }
 
     async fn serve(mut self) {
@@ -209,7 +211,7 @@ impl Live {
                 self.check_room()?;
                 let given = |field: &str| call[field].as_str().map(str::to_owned);
                 let filter = InboxFilter {
-                    session: given("conversation"),
+                    session: given("conversation").as_deref().map(reading::session),
                     workflow: given("workflow_id"),
                     kind: None,
                     ..InboxFilter::default()
@@ -220,7 +222,7 @@ impl Live {
             "start" => {
                 let start = StartRequest {
                     workflow: text("workflow_id"),
-                    session: text("conversation"),
+                    session: reading::session(&text("conversation")),
                     input: call["input"].clone(),
                     key: text("idempotency_key"),
                     metadata: reading::metadata(call)?,
@@ -235,7 +237,7 @@ impl Live {
                     *digest = call["digests"][id.as_str()].as_str().map(str::to_owned);
                 }
                 let answer = AnswerRequest {
-                    session: text("conversation"),
+                    session: reading::session(&text("conversation")),
                     run: String::new(),
                     answers,
                     key: text("idempotency_key"),

@@ -10,6 +10,7 @@ mod conversations;
 mod devui;
 mod entities;
 mod errors;
+mod executors;
 mod http;
 mod id;
 mod item;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::api::bridge::ask;
-use crate::api::bridge::id::ResponseId;
+use crate::api::bridge::id::{Dialect, ResponseId};
+use crate::api::bridge::{ask, reading};
 use crate::kernel::{Failure, Millis, SessionId, Usage};
 
 /// Where a leg stands.
@@ -47,6 +47,15 @@ pub(super) struct Response {
 }
 
 impl Response {
+    /// The session by the name that the caller's client knows such things by: some of OpenAI's take none
+    /// that does not begin so. Both names are taken.
+    fn conversation(&self) -> String {
+        match self.id.dialect {
+            Dialect::OpenAi => reading::conversation_id(self.session.as_str()),
+            Dialect::DevUi | Dialect::Qlaw => self.session.to_string(),
+        }
+    }
+
     /// The whole object.
     pub(super) fn to_json(&self) -> Value {
         let total = self.usage.input_tokens.saturating_add(self.usage.output_tokens);
@@ -63,7 +72,7 @@ impl Response {
             "instructions": null,
             "max_output_tokens": null,
             "model": self.model,
-            "output": self.output,
+            "output": self.output.iter().filter(|item| item["void"] != true).collect::<Vec<_>>(),
             "parallel_tool_calls": true,
             "previous_response_id": self.previous,
             "reasoning": {"effort": null, "summary": null},
@@ -83,7 +92,7 @@ impl Response {
             },
             "user": null,
             "metadata": self.metadata,
-            "conversation": {"id": self.session.to_string()},
+            "conversation": {"id": self.conversation()},
             "run_id": self.id.run.to_string(),
             "workflow_waiting": self.waiting,
         })

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::api::bridge::errors::{Outcome, Problem};
+use crate::kernel::RunId;
 
 /// Items of one input: a conversation sent whole, not a file system.
 const ITEMS_MAX: usize = 10_000;
@@ -51,15 +52,92 @@ pub(super) fn entity(body: &Value) -> Option<&str> {
     named.and_then(Value::as_str)
 }
 
-/// The conversation that a body names: by its id, or as an object with one.
-pub(super) fn conversation(body: &Value) -> Outcome<Option<&str>> {
+/// What some of OpenAI's clients want before the id of a conversation: they take no other. Ids that callers
+/// chose themselves are left as they are.
+const CONVERSATION: &str = "conv_";
+const OURS: &str = "ses_";
+
+/// The session that a caller means: `conv_ses_…` is `ses_…`.
+pub(super) fn session(named: &str) -> String {
+    let bare = named.strip_prefix(CONVERSATION).filter(|bare| bare.starts_with(OURS));
+    bare.unwrap_or(named).to_owned()
+}
+
+/// A session's id as OpenAI's clients take it.
+pub(super) fn conversation_id(session: &str) -> String {
+    let prefix = if session.starts_with(OURS) { CONVERSATION } else { "" };
+    format!("{prefix}{session}")
+}
+
+/// The id of the session that a body names: by its id, or as an object with one.
+pub(super) fn conversation(body: &Value) -> Outcome<Option<String>> {
     let named = match body.get("conversation") {
         None | Some(Value::Null) => return Ok(None),
         Some(Value::String(id)) => Some(id.as_str()),
         Some(other) => other.get("id").and_then(Value::as_str),
     };
     let remedy = "expected a conversation's id, or an object with its `id`";
-    named.map(Some).ok_or_else(|| Problem::invalid("conversation", remedy))
+    let named = named.ok_or_else(|| Problem::invalid("conversation", remedy))?;
+    Ok(Some(session(named)))
+}
+
+/// What a caller asks for that a workflow does not take from it: refused by name, not passed over.
+pub(super) fn refuse_unheard(body: &Value) -> Outcome<()> {
+    let is_there = |value: &Value| match value {
+        Value::Null => false,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        Value::Bool(_) | Value::Number(_) | Value::Object(_) => true,
+    };
+    for (field, remedy) in [
+        (
+            "instructions",
+            "a workflow's agents have their own; put it into the file, or say it in `input`",
+        ),
+        ("tools", "a workflow has its own tools; name them in the file"),
+    ] {
+        if body.get(field).is_some_and(is_there) {
+            return Err(Problem::invalid(field, remedy));
+        }
+    }
+    let format = body.pointer("/text/format/type").and_then(Value::as_str).unwrap_or("text");
+    if format != "text" {
+        let remedy = "the shape of a result is the file's (`output:` of an agent); leave this out";
+        return Err(Problem::invalid("text.format", remedy));
+    }
+    Ok(())
+}
+
+/// What the items that a caller sends of a conversation tell of where it was had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum History {
+    /// Nothing in it is ours.
+    None,
+    /// The newest thing of ours is of this run.
+    Of(RunId),
+    /// Something was said by an assistant, and nothing tells where.
+    Unknown,
+}
+
+/// Where the conversation was had of which a caller sends everything.
+pub(super) fn history(body: &Value) -> History {
+    let items = body.get("input").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let named = |item: &Value| {
+        let ids = ["id", "call_id", "approval_request_id"].map(|field| item[field].as_str());
+        ids.into_iter().flatten().find_map(run_in)
+    };
+    if let Some(run) = items.iter().rev().find_map(named) {
+        return History::Of(run);
+    }
+    let is_ours = |item: &Value| item["role"] == "assistant" || kind(item) == "function_call";
+    if items.iter().any(is_ours) { History::Unknown } else { History::None }
+}
+
+/// The run in an id of ours: `msg_…-0001`, `fc_…-000007-1`, `req_…-0001-80x5jdy6`.
+fn run_in(id: &str) -> Option<RunId> {
+    let (_, rest) = id.split_once('_')?;
+    let stem = rest.split('-').next()?;
+    RunId::parse(&format!("run_{stem}")).ok()
 }
 
 /// What the caller wants to find again. Values that are no texts are kept as JSON.
@@ -128,7 +206,11 @@ fn of_items(items: &[Value]) -> Outcome<Said> {
                 answers.extend(found);
                 texts.extend(text);
             }
-            // Instructions of the caller's: the workflow has its own.
+            "message" => {
+                let remedy = "a workflow's agents have their own instructions; put it into the file, or \
+                              say it as `user`";
+                return Err(Problem::invalid(&format!("{place}.role"), remedy));
+            }
             _ => {}
         }
     }

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use axum::extract::{Path, State};
+use axum::http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::api::bridge::Bridge;
 use crate::api::bridge::errors::{Outcome, Problem};
 use crate::api::bridge::http::{Call, Reply};
 use crate::api::bridge::id::{Dialect, ResponseId};
-use crate::api::bridge::reading::{self, Said};
+use crate::api::bridge::reading::{self, History, Said};
 use crate::api::bridge::stream::Lines;
 use crate::api::bridge::teller::Teller;
 use crate::engine::{
@@ -161,6 +162,7 @@ pub(super) struct Leg {
 impl Bridge {
     /// Takes what a body says: answers, or an input.
     async fn take(&self, call: &Call, body: &Value, dialect: Dialect) -> Outcome<Begun> {
+        reading::refuse_unheard(body)?;
         let said = reading::said(body)?;
         if let Some(checkpoint) = checkpoint(body) {
             return self.resume(call, checkpoint, said).await;
@@ -173,6 +175,10 @@ impl Bridge {
                 return Ok(self.engine.answer(request, &call.who).await?);
             }
             Said::Input(input) => input,
+        };
+        let session = match previous {
+            None if session.is_empty() => self.remembered(body, &call.who).await?,
+            Some(_) | None => session,
         };
         let key = match (call.key(), &previous) {
             // The same words to the same response are the same call again: clients repeat by
@@ -262,9 +268,9 @@ impl Bridge {
         let Some(previous) = body.get("previous_response_id").and_then(Value::as_str) else {
             let named = named.unwrap_or_default();
             if !named.is_empty() {
-                self.refuse_hidden(named, who).await?;
+                self.refuse_hidden(&named, who).await?;
             }
-            return Ok((named.to_owned(), None));
+            return Ok((named, None));
         };
         let unknown =
             || Problem::unknown("response.unknown", "response", previous, "previous_response_id");
@@ -274,11 +280,36 @@ impl Bridge {
             .head(id.run.as_str(), who)
             .await
             .map_err(|error| Problem::or_unknown(error, unknown))?;
-        if named.is_some_and(|named| named != head.session.as_str()) {
+        if named.as_deref().is_some_and(|named| named != head.session.as_str()) {
             let remedy = "the previous response is of another conversation; name one of them";
             return Err(Problem::invalid("conversation", remedy));
         }
         Ok((head.session.to_string(), Some(id)))
+    }
+
+    /// The session of a caller that names none and sends everything that was said: the ids of what we said
+    /// tell. A conversation that cannot be told is refused: it would be forgotten in silence, and a "yes" in
+    /// it would begin something new.
+    async fn remembered(&self, body: &Value, who: &Principal) -> Outcome<String> {
+        let run = match reading::history(body) {
+            History::None => return Ok(String::new()),
+            History::Of(run) => Some(run),
+            History::Unknown => None,
+        };
+        let head = match &run {
+            Some(run) => self.engine.head(run.as_str(), who).await.ok(),
+            None => None,
+        };
+        let session = head.map(|head| head.session.to_string());
+        if let Some(session) = &session {
+            self.refuse_hidden(session, who).await?;
+        }
+        session.ok_or_else(|| {
+            let remedy = "it holds an earlier conversation, and no id in it is known here; keep the ids of \
+                          our items, or name `conversation` or `previous_response_id`, or send only what \
+                          is new";
+            Problem::new(StatusCode::BAD_REQUEST, "history.unknown", remedy).at("input")
+        })
     }
 
     /// A text, where the workflow wants something else that the text can be read as.

@@ -34,6 +34,7 @@ routes! {
     post "/v1/conversations/{conversation_id}" => conversations::update;
     delete "/v1/conversations/{conversation_id}" => conversations::delete;
     get "/v1/conversations/{conversation_id}/items" => conversations::items;
+    post "/v1/conversations/{conversation_id}/items" => conversations::add_items;
     get "/v1/conversations/{conversation_id}/items/{item_id}" => conversations::item;
     get "/v1/models" => entities::models;
     get "/v1/models/{workflow_id}" => entities::model;

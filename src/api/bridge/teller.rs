@@ -29,7 +29,7 @@ pub(super) struct Teller {
     /// Who speaks in a turn, where its words are text for people as they come.
     speakers: BTreeMap<u32, Option<String>>,
     /// The items of executors that are at work, by turn.
-    executors: BTreeMap<u32, usize>,
+    pub(super) executors: BTreeMap<u32, usize>,
     /// Questions that were told.
     asked: BTreeSet<u32>,
     last_text: String,
@@ -41,7 +41,11 @@ pub(super) struct Teller {
 struct Speech {
     attempt: u32,
     index: usize,
+    /// What was told of it.
     text: String,
+    /// What a later attempt has said so far, while that is no more than was told of the one before:
+    /// nobody is told the same twice.
+    again: String,
 }
 
 impl Teller {
@@ -113,14 +117,13 @@ impl Teller {
         })
     }
 
-    fn is(&self, dialect: Dialect) -> bool {
+    pub(super) fn is(&self, dialect: Dialect) -> bool {
         self.response.id.dialect == dialect
     }
 
     fn translate(&mut self, published: &Published, told: &mut Vec<Value>) {
         match &*published.event {
             Event::StepStarted { turn, step, agent, purpose, .. } => {
-                self.hush(*turn, told);
                 self.speakers.insert(*turn, self.plain_speaker(agent, *purpose));
                 self.executor_begins(*turn, step, told);
             }
@@ -138,8 +141,11 @@ impl Teller {
                 self.last_step = published.step.clone().unwrap_or_default();
                 self.executor_ends(*turn, published, ("completed", output, &Value::Null), told);
             }
-            Event::StepFailed { turn, failure, .. } => {
-                self.hush(*turn, told);
+            Event::StepFailed { turn, failure, retry_at, .. } => {
+                // What is tried again is likely to begin with the same words.
+                if retry_at.is_none() {
+                    self.hush(*turn, told);
+                }
                 let error = json!({"code": failure.code, "message": failure.message});
                 self.executor_ends(*turn, published, ("failed", &Value::Null, &error), told);
             }
@@ -154,6 +160,7 @@ impl Teller {
                     }
                     self.response.waiting = ask::waiting(waiting);
                 }
+                self.executors_rest(told);
                 self.end(Standing::Completed, "response.completed", told);
             }
             Event::Output { value } => self.result(value, told),
@@ -202,17 +209,40 @@ impl Teller {
         let by_step = || self.plain_speaker(step, Purpose::Work);
         let speaker = self.speakers.get(&turn).cloned().unwrap_or_else(by_step);
         let Some(agent) = speaker.filter(|_| !text.is_empty()) else { return };
-        if self.speaking.get(&turn).is_some_and(|speech| speech.attempt != attempt) {
-            self.hush(turn, told);
+        let (mut speech, text) = match self.speaking.remove(&turn) {
+            None => (self.begins(attempt, &agent, told), text.to_owned()),
+            Some(mut speech) => {
+                if speech.attempt != attempt {
+                    (speech.attempt, speech.again) = (attempt, text.to_owned());
+                } else if speech.again.is_empty() {
+                    speech.again = format!("{}{text}", speech.text);
+                } else {
+                    speech.again.push_str(text);
+                }
+                let again = std::mem::take(&mut speech.again);
+                if let Some(rest) = again.strip_prefix(speech.text.as_str()) {
+                    let rest = rest.to_owned();
+                    (speech, rest)
+                } else if speech.text.starts_with(&again) {
+                    self.speaking.insert(turn, Speech { again, ..speech });
+                    return;
+                } else {
+                    // Other words than were told: those are void.
+                    self.tear(speech.index, &speech.text, told);
+                    (self.begins(attempt, &agent, told), again)
+                }
+            }
+        };
+        speech.text.push_str(&text);
+        if !text.is_empty() {
+            told.push(self.delta(speech.index, &text));
         }
-        if !self.speaking.contains_key(&turn) {
-            let index = self.open(&agent, told);
-            self.speaking.insert(turn, Speech { attempt, index, text: String::new() });
-        }
-        let Some(speech) = self.speaking.get_mut(&turn) else { return };
-        speech.text.push_str(text);
-        let index = speech.index;
-        told.push(self.delta(index, text));
+        self.speaking.insert(turn, speech);
+    }
+
+    fn begins(&mut self, attempt: u32, agent: &str, told: &mut Vec<Value>) -> Speech {
+        let index = self.open(agent, told);
+        Speech { attempt, index, text: String::new(), again: String::new() }
     }
 
     /// A whole message, of which pieces may have been told.
@@ -227,7 +257,7 @@ impl Teller {
                 (speech.index, message.text.strip_prefix(&speech.text).map(str::to_owned))
             }
             Some(speech) => {
-                self.close(speech.index, &speech.text, "incomplete", told);
+                self.tear(speech.index, &speech.text, told);
                 (self.open(&message.author, told), Some(message.text.clone()))
             }
             None => (self.open(&message.author, told), Some(message.text.clone())),
@@ -252,7 +282,14 @@ impl Teller {
             told.extend(added_and_done(index, &item));
             return;
         }
-        if text == self.last_text || value.is_null() || is_conversation(value) {
+        let text = match conversation(value) {
+            // Every word of it was told, unless nobody said any in this leg: then the last ones are what
+            // the caller is left with.
+            Some(messages) if self.last_text.is_empty() => last_words(messages),
+            Some(_) => return,
+            None => text,
+        };
+        if text.is_empty() || text == self.last_text || value.is_null() {
             return;
         }
         let index = self.open("", told);
@@ -323,6 +360,15 @@ impl Teller {
         }));
     }
 
+    /// Ends a message that was begun, broke off, and came otherwise: what was told of it is void, and it
+    /// is not in the response.
+    fn tear(&mut self, index: usize, text: &str, told: &mut Vec<Value>) {
+        if let Some(item) = self.response.output.get_mut(index) {
+            item["void"] = json!(true);
+        }
+        self.close(index, text, "incomplete", told);
+    }
+
     /// Ends what a turn was saying before it broke off.
     fn hush(&mut self, turn: u32, told: &mut Vec<Value>) {
         if let Some(speech) = self.speaking.remove(&turn) {
@@ -369,43 +415,6 @@ impl Teller {
         }
     }
 
-    fn executor_begins(&mut self, turn: u32, step: &str, told: &mut Vec<Value>) {
-        if !self.is(Dialect::DevUi) {
-            return;
-        }
-        let index = self.response.output.len();
-        let item = devui::executor(&self.response.id.item("exec", index), step, turn);
-        told.push(json!({
-            "type": "response.output_item.added", "output_index": index, "item": item,
-        }));
-        self.response.output.push(item);
-        self.executors.insert(turn, index);
-    }
-
-    fn executor_ends(
-        &mut self,
-        turn: u32,
-        published: &Published,
-        (status, result, error): (&str, &Value, &Value),
-        told: &mut Vec<Value>,
-    ) {
-        if !self.is(Dialect::DevUi) {
-            return;
-        }
-        if !self.executors.contains_key(&turn) {
-            // It was at work when this leg began.
-            self.executor_begins(turn, published.step.as_deref().unwrap_or_default(), told);
-        }
-        let Some(index) = self.executors.remove(&turn) else { return };
-        let Some(item) = self.response.output.get_mut(index) else { return };
-        item["status"] = json!(status);
-        item["result"] = result.clone();
-        item["error"] = error.clone();
-        told.push(json!({
-            "type": "response.output_item.done", "output_index": index, "item": item,
-        }));
-    }
-
     fn fail(&mut self, failure: &Failure, told: &mut Vec<Value>) {
         self.response.failure = Some(failure.clone());
         if self.is(Dialect::Qlaw) {
@@ -440,8 +449,15 @@ fn added_and_done(index: usize, item: &Value) -> [Value; 2] {
         .map(|name| json!({"type": name, "output_index": index, "item": item}))
 }
 
-/// Whether a result is nothing but the conversation, every word of which was told.
-fn is_conversation(value: &Value) -> bool {
+/// A result that is nothing but the conversation.
+fn conversation(value: &Value) -> Option<&[Value]> {
     let is_message = |item: &Value| item["role"].is_string() && item["text"].is_string();
-    value.as_array().is_some_and(|items| !items.is_empty() && items.iter().all(is_message))
+    let items = value.as_array().map(Vec::as_slice);
+    items.filter(|items| !items.is_empty() && items.iter().all(is_message))
+}
+
+/// What an agent said last in a conversation.
+fn last_words(messages: &[Value]) -> String {
+    let last = messages.iter().rev().find(|message| message["role"] == "assistant");
+    last.and_then(|message| message["text"].as_str()).unwrap_or_default().to_owned()
 }

@@ -32,7 +32,7 @@ pub(super) async fn send_responses(
     call: Call,
 ) -> Outcome<Reply> {
     let body = call.json()?;
-    let session = reading::conversation(&body)?.unwrap_or_default().to_owned();
+    let session = reading::conversation(&body)?.unwrap_or_default();
     bridge.entry(&workflow)?;
     failpoint::hit("api.before_command");
     let begun = if body.get("responses").is_some() {
@@ -60,7 +60,7 @@ pub(super) async fn respond(
     call: Call,
 ) -> Outcome<Reply> {
     let body = call.json()?;
-    let session = reading::conversation(&body)?.unwrap_or_default().to_owned();
+    let session = reading::conversation(&body)?.unwrap_or_default();
     let value = ["response", "value", "input", "text"].iter().find_map(|name| body.get(name));
     let value = value.ok_or_else(|| Problem::invalid("response", "expected the answer"))?.clone();
     bridge.entry(&workflow)?;

@@ -8,6 +8,7 @@ mod committer;
 mod directory;
 mod group;
 mod health;
+mod hush;
 mod prepared;
 mod reader;
 mod recent;
@@ -356,7 +357,11 @@ impl Journal for SledJournal {
     }
 
     fn is_healthy(&self) -> bool {
-        self.health.check().is_ok() && !self.queue.is_closed() && self.shelf.has_room().is_ok()
+        self.health.check().is_ok() && !self.queue.is_closed()
+    }
+
+    fn has_room(&self) -> bool {
+        self.shelf.has_room().is_ok()
     }
 
     async fn close(&self) {

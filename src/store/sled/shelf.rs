@@ -4,6 +4,7 @@
 use std::fs::{File, OpenOptions};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
@@ -16,6 +17,7 @@ use crate::store::codec;
 use crate::store::config::{OpenError, StoreConfig};
 use crate::store::keys;
 use crate::store::sled::directory::Directory;
+use crate::store::sled::hush;
 use crate::store::sled::records::Write;
 use crate::store::sled::view::{self, Fresh, View};
 
@@ -37,6 +39,8 @@ pub(super) struct Shelf {
     /// Our own handle of sled's log: `flush` writes it but does not make it durable.
     log: File,
     config: StoreConfig,
+    /// Whether the disk was nearly full when it was last looked at: the change is logged, not the state.
+    is_full: AtomicBool,
     /// Last, so that the lock is the last thing to go.
     pub(super) directory: Directory,
 }
@@ -56,7 +60,8 @@ impl Shelf {
         let log = OpenOptions::new().write(true).open(&path);
         let log = log.map_err(|source| OpenError::of(&path, source))?;
         let open = Open { db, fresh: Fresh::default() };
-        Ok(Self { open: RwLock::new(Some(open)), log, config: config.clone(), directory })
+        let (open, is_full) = (RwLock::new(Some(open)), AtomicBool::new(false));
+        Ok(Self { open, log, config: config.clone(), is_full, directory })
     }
 
     /// Asks the store something.
@@ -160,15 +165,27 @@ impl Shelf {
     pub(super) fn has_room(&self) -> Result<(), Fault> {
         let reserve = self.config.reserve_bytes;
         let path = self.directory.path();
-        match super::directory::free_bytes(path) {
-            Ok(free) if free < reserve => Err(Fault::Retriable(format!(
-                "the disk is nearly full: {} MiB left, {} MiB kept in reserve; free some space",
-                free >> 20,
-                reserve >> 20
-            ))),
-            // Not being told is no reason to stop: the write itself will say.
-            Ok(_) | Err(_) => Ok(()),
+        let free = super::directory::free_bytes(path);
+        // Not being told is no reason to stop: the write itself will say.
+        let Ok(free) = free else { return Ok(()) };
+        let is_full = free < reserve;
+        let was_full = self.is_full.swap(is_full, Ordering::AcqRel);
+        let (free_mib, reserve_mib) = (free >> 20, reserve >> 20);
+        match (was_full, is_full) {
+            (false, true) => tracing::error!(
+                free_mib,
+                reserve_mib,
+                "the disk is nearly full: nothing new is taken; free some space, and it goes on by itself"
+            ),
+            (true, false) => tracing::info!(free_mib, "there is room on the disk again"),
+            (true, true) | (false, false) => {}
         }
+        if !is_full {
+            return Ok(());
+        }
+        Err(Fault::Retriable(format!(
+            "the disk is nearly full: {free_mib} MiB left, {reserve_mib} MiB kept in reserve; free some space"
+        )))
     }
 
     /// How much may be written before the page table is saved anew.
@@ -211,8 +228,10 @@ fn let_go(db: Db, patience: Duration) -> Result<(), Fault> {
 
 fn open(directory: &Directory, config: &StoreConfig) -> Result<Db, OpenError> {
     let path = directory.store();
-    // sled panics on some damage; that is an answer too.
+    // sled panics on some damage; that is an answer too, and told in our words.
+    let hushed = hush::while_opening();
     let opened = catch_unwind(AssertUnwindSafe(|| open_patiently(&path, config.cache_bytes)));
+    drop(hushed);
     let damaged = |what: String| OpenError::Damaged { dir: directory.path().to_path_buf(), what };
     match opened {
         Ok(Ok(db)) => Ok(db),

@@ -172,6 +172,10 @@ impl Journal for Held {
         self.inner.is_healthy()
     }
 
+    fn has_room(&self) -> bool {
+        self.inner.has_room()
+    }
+
     async fn close(&self) {
         self.inner.close().await;
     }

@@ -72,9 +72,17 @@ impl Core {
             )));
         }
         let after = last.unwrap_or(view.head.version);
-        let watch = self.engine.watch(&call.id, after, Until::Over, &caller.who).await?;
-        let first = last.is_none().then(|| whole(&view, None));
+        let mut watch = self.engine.watch(&call.id, after, Until::Over, &caller.who).await?;
+        let mut first = last.is_none().then(|| whole(&view, None));
         let mut translator = Translator::at(&watch, &view);
+        if !translator.results.is_empty() {
+            // Its result is being spoken: what was said of it so far belongs to what it is now.
+            watch = self.engine.watch(&call.id, 0, Until::Over, &caller.who).await?;
+            let so_far = translator.heard_until(after, &mut watch).await?;
+            if let Some(task) = first.as_mut().filter(|_| !so_far.is_empty()) {
+                task.artifacts = vec![mapping::chunk(vec![Part::of(Content::Text(so_far))])];
+            }
+        }
         if last.is_some() {
             translator.state = TaskState::Unspecified;
         }
@@ -128,6 +136,23 @@ impl Translator {
             translator.turn_began(turn.number, (&turn.step, &turn.agent), turn.purpose);
         }
         translator
+    }
+
+    /// Takes in what was told before `after`, without telling it again; what the attempt under way has
+    /// said of the result by then.
+    async fn heard_until(&mut self, after: Version, watch: &mut Watch) -> Outcome<String> {
+        let mut so_far = String::new();
+        while watch.after() < after {
+            let Some(published) = watch.next().await? else { break };
+            let Event::Delta { turn, attempt, text } = &*published.event else { continue };
+            let Some(streaming) = self.results.get_mut(turn) else { continue };
+            if *streaming != Some(*attempt) {
+                so_far.clear();
+            }
+            *streaming = Some(*attempt);
+            so_far.push_str(text);
+        }
+        Ok(so_far)
     }
 
     /// For a stream that ends with its snapshot.
