@@ -31,6 +31,7 @@ mod clients;
 mod collector;
 mod consent_forks;
 mod consent_gates;
+mod consent_keys;
 mod consent_late;
 mod consent_people;
 mod consent_repeat;

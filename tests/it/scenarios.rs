@@ -66,6 +66,7 @@ impl Play {
             follows: None,
             seed: "5eed".into(),
             requesters: Vec::new(),
+            known: None,
         };
         let id = RunId::fresh(STEM);
         let (run, _) = start(
