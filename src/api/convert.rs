@@ -10,8 +10,8 @@ use crate::engine::{
 use crate::kernel::graph::{Opening, Outcome};
 use crate::kernel::workflow::Pattern;
 use crate::kernel::{
-    Closing, Event, Excluded, Failure, Grant, Kind, Message, Millis, Question, RunId, SessionId,
-    Stage, ToolCall, Usage, Vote,
+    Closing, Event, Excluded, Failure, Grant, Kind, Known, Message, Millis, Question, RunId,
+    SessionId, Stage, ToolCall, Usage, Vote,
 };
 use crate::ports::{Head, HeadStatus};
 use crate::wire::json::Json;
@@ -45,7 +45,17 @@ pub(super) fn audit_entry(entry: &AuditEntry) -> pb::AuditEntry {
         request: entry.question.as_ref().map(asked),
         value: entry.value.as_ref().map(Json::from),
         note: entry.note.clone(),
+        assurance: assurance(entry.known.as_ref()),
+        known_by: known_by(entry.known.as_ref()),
     }
+}
+
+fn assurance(known: Option<&Known>) -> String {
+    known.map(|known| known.assurance.word().to_owned()).unwrap_or_default()
+}
+
+fn known_by(known: Option<&Known>) -> String {
+    known.map(|known| known.credential.to_string()).unwrap_or_default()
 }
 
 pub(super) fn event(run: &RunId, session: &SessionId, published: Published) -> pb::WorkflowEvent {
@@ -123,20 +133,26 @@ fn body(run: &RunId, session: &SessionId, published: Published) -> Wire {
                 ..request(run, session, &asked.workflow, &asked.question)
             })
         }
-        Event::Answered { ordinal, value, by, door, .. } => {
+        Event::Answered { ordinal, value, by, door, known, .. } => {
             Wire::ResponseReceived(pb::ResponseReceived {
                 request_id: request_id(*ordinal),
                 value: Some(Json::from(value)),
                 principal: by.clone(),
                 door: door.clone(),
+                assurance: assurance(known.as_deref()),
+                known_by: known_by(known.as_deref()),
             })
         }
-        Event::Voted { ordinal, value, by, door, .. } => Wire::VoteReceived(pb::VoteReceived {
-            request_id: request_id(*ordinal),
-            value: Some(Json::from(value)),
-            principal: by.clone(),
-            door: door.clone(),
-        }),
+        Event::Voted { ordinal, value, by, door, known, .. } => {
+            Wire::VoteReceived(pb::VoteReceived {
+                request_id: request_id(*ordinal),
+                value: Some(Json::from(value)),
+                principal: by.clone(),
+                door: door.clone(),
+                assurance: assurance(known.as_deref()),
+                known_by: known_by(known.as_deref()),
+            })
+        }
         Event::Closed { ordinal, closing, by, .. } => Wire::RequestClosed(pb::RequestClosed {
             request_id: request_id(*ordinal),
             how: match closing {

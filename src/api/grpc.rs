@@ -7,7 +7,7 @@ use futures::Stream;
 use tonic::metadata::AsciiMetadataValue;
 use tonic::{Request, Response, Status};
 
-use crate::api::{Doorkeeper, convert, status};
+use crate::api::{Doorkeeper, Shown, convert, status};
 use crate::engine::{
     AnswerRequest, AuditFilter, Begun, Engine, ForkRequest, InboxFilter, StartRequest, Until, Watch,
 };
@@ -36,9 +36,8 @@ impl Service {
     }
 
     fn who<T>(&self, request: &Request<T>) -> Result<Principal, Status> {
-        let bearer = request.metadata().get("authorization").and_then(|value| value.to_str().ok());
-        let bearer = bearer.and_then(|value| value.strip_prefix("Bearer "));
-        self.doorkeeper.admit(bearer, "grpc").map_err(|refusal| status::refused(&refusal))
+        let shown = Shown::of(request.metadata().as_ref());
+        self.doorkeeper.admit(shown, "grpc").map_err(|refusal| status::refused(&refusal))
     }
 
     /// The run of a change that is done, as it stands.
@@ -349,7 +348,8 @@ impl Orchestrator for Service {
         let (run, key) = (&request.run_id, &request.idempotency_key);
         let signalled = self.engine.signal(run, (&request.name, payload), key, &who).await;
         let id = signalled.map_err(status::of)?;
-        let run = Some(self.run_of(id.as_str(), &who).await?);
+        // Whoever only sends the signal sees nothing of the run.
+        let run = self.run_of(id.as_str(), &who).await.ok();
         Ok(Response::new(pb::SignalRunResponse { run }))
     }
 
@@ -357,8 +357,8 @@ impl Orchestrator for Service {
         &self,
         request: Request<pb::ListWorkflowsRequest>,
     ) -> Reply<pb::ListWorkflowsResponse> {
-        self.who(&request)?;
-        let workflows = self.engine.library().all().iter().map(convert::workflow).collect();
+        let who = self.who(&request)?;
+        let workflows = self.engine.workflows(&who).iter().map(convert::workflow).collect();
         Ok(Response::new(pb::ListWorkflowsResponse { workflows }))
     }
 
@@ -366,9 +366,9 @@ impl Orchestrator for Service {
         &self,
         request: Request<pb::GetWorkflowRequest>,
     ) -> Reply<pb::GetWorkflowResponse> {
-        self.who(&request)?;
+        let who = self.who(&request)?;
         let name = request.into_inner().workflow_id;
-        let entry = self.engine.workflow(&name).map_err(status::of)?;
+        let entry = self.engine.workflow(&name, &who).map_err(status::of)?;
         Ok(Response::new(pb::GetWorkflowResponse {
             workflow: Some(convert::workflow(&entry)),
             definition_json: serde_json::to_string(&*entry.workflow).unwrap_or_default(),

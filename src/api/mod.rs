@@ -17,15 +17,41 @@ pub mod pages;
 mod status;
 pub mod webhook;
 
+use http::{HeaderMap, HeaderValue, header};
 use tokio::sync::watch;
 
 use crate::kernel::{Millis, Principal, Refusal};
 
+/// The header, and the metadata, by which a service says for whom it speaks.
+pub const ON_BEHALF_OF: &str = "x-holdpoint-on-behalf-of";
+
+/// What a caller shows of who it is.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Shown<'a> {
+    /// Its secret.
+    pub bearer: Option<&'a str>,
+    /// The person it speaks for, if it says so. One that cannot be read is nobody's name, never none.
+    pub on_behalf_of: Option<&'a str>,
+}
+
+impl<'a> Shown<'a> {
+    /// What the headers of a request show.
+    pub fn of(headers: &'a HeaderMap) -> Self {
+        let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let mut named = headers.get_all(ON_BEHALF_OF).iter();
+        let first = named.next();
+        let text = |value: &'a HeaderValue| value.to_str().unwrap_or_default().trim();
+        // Two of them are nobody: nobody could say which is meant (K7).
+        let on_behalf_of = if named.next().is_some() { Some("") } else { first.map(text) };
+        Self { bearer: bearer.and_then(|value| value.strip_prefix("Bearer ")), on_behalf_of }
+    }
+}
+
 /// Who a caller is, by the secret that it shows.
 pub trait Doorkeeper: Send + Sync + std::fmt::Debug {
-    /// The principal behind `bearer`, coming through `door`; a refusal where a key is wanted and
+    /// The principal behind what is `shown`, coming through `door`; a refusal where a key is wanted and
     /// none, or an unknown one, is shown.
-    fn admit(&self, bearer: Option<&str>, door: &'static str) -> Result<Principal, Refusal>;
+    fn admit(&self, shown: Shown<'_>, door: &'static str) -> Result<Principal, Refusal>;
 
     /// Whether nobody is admitted without a key.
     fn wants_key(&self) -> bool;

@@ -118,8 +118,13 @@ fn code_of(refusal: &Refusal) -> Code {
         | Refusal::Unbound { .. }
         | Refusal::StalePause
         | Refusal::SessionFull { .. } => Code::FailedPrecondition,
-        Refusal::Unauthenticated => Code::Unauthenticated,
-        Refusal::Forbidden(_) | Refusal::NotAdmitted { .. } => Code::PermissionDenied,
+        Refusal::Unauthenticated | Refusal::KeyExpired(_) => Code::Unauthenticated,
+        Refusal::Forbidden(_)
+        | Refusal::Role { .. }
+        | Refusal::UnknownPerson(_)
+        | Refusal::NotSender { .. }
+        | Refusal::NotAssured { .. }
+        | Refusal::NotAdmitted { .. } => Code::PermissionDenied,
         Refusal::Stale => Code::Aborted,
     }
 }
@@ -148,8 +153,13 @@ pub(super) fn a2a_kind_of(refusal: &Refusal) -> Kind {
         | Refusal::SessionFull { .. }
         | Refusal::Invalid { .. }
         | Refusal::TooLarge { .. } => Kind::InvalidParams,
-        Refusal::Unauthenticated => Kind::Unauthenticated,
-        Refusal::Forbidden(_) | Refusal::NotAdmitted { .. } => Kind::Forbidden,
+        Refusal::Unauthenticated | Refusal::KeyExpired(_) => Kind::Unauthenticated,
+        Refusal::Forbidden(_)
+        | Refusal::Role { .. }
+        | Refusal::UnknownPerson(_)
+        | Refusal::NotSender { .. }
+        | Refusal::NotAssured { .. }
+        | Refusal::NotAdmitted { .. } => Kind::Forbidden,
         Refusal::Stale => Kind::Internal,
     }
 }
@@ -175,6 +185,11 @@ pub(super) fn metadata_of(refusal: &Refusal) -> std::collections::HashMap<String
             metadata.insert("request_id".into(), request.clone());
             metadata.insert("waits_for".into(), waits_for.clone());
         }
+        Refusal::NotAssured { request, known, wants, .. } => {
+            metadata.insert("request_id".into(), request.clone());
+            metadata.insert("assurance".into(), known.assurance.word().into());
+            metadata.insert("wants".into(), wants.word().into());
+        }
         Refusal::WrongAnswer { request, mismatch } => {
             metadata.insert("request_id".into(), request.clone());
             metadata.insert("expected".into(), mismatch.expected.clone());
@@ -197,7 +212,11 @@ pub(super) fn metadata_of(refusal: &Refusal) -> std::collections::HashMap<String
         | Refusal::Invalid { .. }
         | Refusal::TooLarge { .. }
         | Refusal::Unauthenticated
+        | Refusal::KeyExpired(_)
         | Refusal::Forbidden(_)
+        | Refusal::Role { .. }
+        | Refusal::UnknownPerson(_)
+        | Refusal::NotSender { .. }
         | Refusal::Stale => {}
     }
     metadata

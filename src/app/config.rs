@@ -13,9 +13,10 @@ use std::{
 
 use serde::Deserialize;
 
-use crate::app::layers::{Layers, names, place, said};
+use crate::app::layers::{Layers, names, place, plain_or_text, said, server_url};
 use crate::app::people::Person;
 use crate::app::server::CONNECTIONS_MAX;
+use crate::kernel::Assurance;
 
 /// The settings file that is read from the working directory when no other is named.
 pub const FILE: &str = "holdpoint.toml";
@@ -33,6 +34,8 @@ const SILENCE_SECONDS: &str = "30";
 const SILENCE_SECONDS_MAX: u64 = 3600;
 /// A quarter of all: four addresses are needed to take every place.
 const CONNECTIONS_PER_ADDRESS: &str = "2500";
+/// What an operator may ask of whoever decides.
+const ASSURANCES: &str = "`proven` or `vouched`";
 const HEADING: &str = "Settings";
 
 /// One layer of settings, all of them optional: what the flags say, or what a file says.
@@ -107,6 +110,9 @@ pub struct Settings {
     #[arg(long, global = true, value_name = "BOOL", help_heading = HEADING, hide_short_help = true)]
     #[serde(default, deserialize_with = "plain_or_text")]
     pub four_eyes: Option<String>,
+    /// How well whoever decides must be known: `proven`, by a key of their own or at the console, or `vouched`, by a service's word (`HOLDPOINT_ASSURANCE`; default: proven)
+    #[arg(long, global = true, value_name = "WORD", help_heading = HEADING, hide_short_help = true)]
+    pub assurance: Option<String>,
     /// Who belongs to which groups, and is what in the house; in the settings file only.
     #[arg(skip)]
     #[serde(default)]
@@ -204,6 +210,8 @@ pub struct Config {
     pub environment: Option<String>,
     /// Whether nobody may decide what they asked for themselves.
     pub four_eyes: bool,
+    /// How well whoever decides must be known, where the file does not say.
+    pub assurance: Assurance,
     /// Who belongs to which groups, and is what in the house.
     pub people: BTreeMap<String, Person>,
     /// The tracing filter. Commands other than `serve` log only if somebody set it.
@@ -314,6 +322,7 @@ impl Config {
             environment: layers.text("environment"),
             four_eyes: layers
                 .parsed("four_eyes", "false", "`true` or `false`", |it| it.parse().ok())?,
+            assurance: layers.parsed("assurance", "proven", ASSURANCES, Assurance::parse)?,
             people: file.as_ref().map(|(_, file)| file.people.clone()).unwrap_or_default(),
             log: layers.text("log").unwrap_or_else(|| "info".into()),
             log_format: layers.parsed("log_format", "text", "`text` or `json`", log_format)?,
@@ -378,6 +387,7 @@ impl Config {
             ("keys", self.keys.as_deref().and_then(path)),
             ("environment", self.environment.clone()),
             ("four_eyes", Some(self.four_eyes.to_string())),
+            ("assurance", Some(self.assurance.word().into())),
             ("log", Some(self.log.clone())),
             ("log_format", Some(self.log_format.word().into())),
             ("record_inputs", self.record_inputs.as_deref().and_then(path)),
@@ -435,6 +445,7 @@ impl Settings {
             "keys" => &self.keys,
             "environment" => &self.environment,
             "four_eyes" => &self.four_eyes,
+            "assurance" => &self.assurance,
             "log" => &self.log,
             "log_format" => &self.log_format,
             "record_inputs" => &self.record_inputs,
@@ -467,29 +478,6 @@ fn read_file(named: Option<&Path>) -> Result<Option<(PathBuf, Settings)>, Config
 
 fn log_format(text: &str) -> Option<LogFormat> {
     [LogFormat::Text, LogFormat::Json].into_iter().find(|format| format.word() == text)
-}
-
-/// An address alone is meant as plain HTTP; whatever else is wrong shows when it is dialled.
-fn server_url(text: &str) -> Option<String> {
-    let url = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
-    let uri: http::Uri = url.parse().ok()?;
-    let known = matches!(uri.scheme_str(), Some("http" | "https"));
-    (known && uri.host().is_some_and(|host| !host.is_empty())).then_some(url)
-}
-
-fn plain_or_text<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Either {
-        Number(u64),
-        Switch(bool),
-        Text(String),
-    }
-    Ok(Some(match Either::deserialize(from)? {
-        Either::Number(number) => number.to_string(),
-        Either::Switch(switch) => switch.to_string(),
-        Either::Text(text) => text,
-    }))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! time and the key's hash to a secret of this data directory. It opens nothing after its time, nor
 //! once its person has signed out, nor once the key is gone or another, and a stolen keys file makes none.
 
+use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -16,20 +17,25 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 use tokio::sync::watch;
 
-use crate::api::Doorkeeper;
-use crate::app::keys::{Key, Keys};
+use crate::api::{Doorkeeper, Shown};
+use crate::app::SystemClock;
+use crate::app::keys::{Key, KeyKind, Keys};
 use crate::app::void::Void;
-use crate::kernel::{Millis, Principal, Refusal};
+use crate::kernel::{Assurance, Credential, Known, Millis, Principal, Refusal};
+use crate::ports::Clock as _;
 
 /// The secret that passes are made with, in the data directory. Without it everybody signs in again.
 const FILE: &str = "console.key";
+/// What whoever speaks for others is told where nobody has a key.
+const NO_SERVICES: &str =
+    "x-holdpoint-on-behalf-of: this server has no keys, and so knows no services; leave it out";
 
 /// Lets in the command that this process runs, whatever it says of itself: it is the terminal's.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Embedded;
 
 impl Doorkeeper for Embedded {
-    fn admit(&self, _bearer: Option<&str>, _door: &'static str) -> Result<Principal, Refusal> {
+    fn admit(&self, _shown: Shown<'_>, _door: &'static str) -> Result<Principal, Refusal> {
         Ok(Principal::local("cli"))
     }
 
@@ -60,6 +66,8 @@ pub(super) struct Keyed {
     wants_key: AtomicBool,
     /// Made when there are keys.
     secret: OnceLock<[u8; 32]>,
+    /// The people whom the settings name.
+    people: BTreeSet<String>,
     data: PathBuf,
     void: Void,
     changes: watch::Sender<()>,
@@ -73,12 +81,18 @@ impl std::fmt::Debug for Keyed {
 }
 
 impl Keyed {
-    /// Asks for `keys`; the secret of its passes is kept in `data`.
-    pub(super) fn open(keys: Option<Keys>, data: &Path) -> io::Result<Self> {
+    /// Asks for `keys`; the secret of its passes is kept in `data`. `people` are those whom the settings
+    /// name.
+    pub(super) fn open(
+        keys: Option<Keys>,
+        people: BTreeSet<String>,
+        data: &Path,
+    ) -> io::Result<Self> {
         let door = Self {
             keys: RwLock::new(None),
             wants_key: AtomicBool::new(false),
             secret: OnceLock::new(),
+            people,
             data: data.to_path_buf(),
             void: Void::open(data)?,
             changes: watch::Sender::new(()),
@@ -110,6 +124,11 @@ impl Keyed {
         read(&self.keys).clone()
     }
 
+    /// Has open streams look again whose they are: the time of a key has come.
+    pub(super) fn look_again(&self) {
+        self.changes.send_replace(());
+    }
+
     /// Says what is wrong with the keys file, or that nothing is.
     pub(super) fn troubled(&self, trouble: Option<String>) {
         *write(&self.trouble) = trouble;
@@ -132,11 +151,15 @@ fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
 }
 
 impl Doorkeeper for Keyed {
-    fn admit(&self, bearer: Option<&str>, door: &'static str) -> Result<Principal, Refusal> {
-        let Some(keys) = self.keys() else { return Ok(Principal::local(door)) };
-        let known = bearer.and_then(|secret| keys.principal(secret));
-        let (name, role) = known.ok_or(Refusal::Unauthenticated)?;
-        Ok(Principal::new(name, role, door))
+    fn admit(&self, shown: Shown<'_>, door: &'static str) -> Result<Principal, Refusal> {
+        let Some(keys) = self.keys() else {
+            return match shown.on_behalf_of {
+                None => Ok(Principal::local(door)),
+                // What is not heeded is not passed over either: it would be `local` who has said it.
+                Some(_) => Err(Refusal::Forbidden(NO_SERVICES)),
+            };
+        };
+        keys.principal(shown, &self.people, SystemClock.now(), door)
     }
 
     fn wants_key(&self) -> bool {
@@ -145,14 +168,17 @@ impl Doorkeeper for Keyed {
 
     fn pass(&self, bearer: &str, until: Millis) -> Result<String, Refusal> {
         let keys = self.keys().ok_or(Refusal::Unauthenticated)?;
-        let (name, _) = keys.principal(bearer).ok_or(Refusal::Unauthenticated)?;
+        let key = keys.find(bearer).ok_or(Refusal::Unauthenticated)?;
+        // A pass is a person's who sits before a browser: a service has none.
+        if key.kind == KeyKind::Service || key.is_over(SystemClock.now()) {
+            return Err(Refusal::Unauthenticated);
+        }
         // Two browsers of one person must not have the same: signing out of one is not of both.
         let mut chance = [0; 8];
         getrandom::fill(&mut chance).map_err(|_| Refusal::Unauthenticated)?;
         let chance = hex(&chance);
-        let key = keys.list().iter().find(|key| key.name == name);
-        let code = key.and_then(|key| self.code(key, until, &chance));
-        let code = code.ok_or(Refusal::Unauthenticated)?;
+        let code = self.code(key, until, &chance).ok_or(Refusal::Unauthenticated)?;
+        let name = &key.name;
         Ok(format!("{name}.{chance}.{}.{}", until.0, hex(&code.finalize().into_bytes())))
     }
 
@@ -170,8 +196,12 @@ impl Doorkeeper for Keyed {
             let (chance, name) = (parts.next()?, parts.next()?);
             let key = keys.list().iter().find(|key| key.name == name)?;
             self.code(key, until, chance)?.verify_slice(&unhex(code)?).ok()?;
-            let principal = Principal::new(name, key.role, door);
-            (now < until && !self.void.has(code)).then_some(principal)
+            let credential = Credential::Pass(key.name.clone());
+            let known = Known { assurance: Assurance::Proven, credential };
+            let workflows = key.workflows.clone();
+            let who = Principal::new(key.identity(), key.roles, door);
+            let is_good = key.kind == KeyKind::Person && !key.is_over(now) && now < until;
+            (is_good && !self.void.has(code)).then_some(Principal { workflows, known, ..who })
         };
         admitted().ok_or(Refusal::Unauthenticated)
     }
@@ -235,6 +265,7 @@ fn secret(path: &Path) -> io::Result<[u8; 32]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::app::keys::NewKey;
     use crate::kernel::Role;
 
     #[test]
@@ -243,11 +274,16 @@ mod tests {
         let path = folder.path().join("keys.toml");
         let ada = Keys::add(&path, "ada.l@x.org", Role::User, "").unwrap();
         let bob = Keys::add(&path, "bob", Role::Admin, "").unwrap();
-        let door = Keyed::open(Some(Keys::load(&path).unwrap()), folder.path()).unwrap();
+        let open = || {
+            let keys = Keys::load(&path).unwrap();
+            Keyed::open(Some(keys), BTreeSet::new(), folder.path()).unwrap()
+        };
+        let door = open();
         let pass = door.pass(&ada, Millis(1_000)).unwrap();
         assert!(!pass.contains(&ada), "the key is not in it");
         let who = door.admit_pass(&pass, Millis(999), "console").unwrap();
-        assert_eq!((who.id.as_str(), who.role), ("ada.l@x.org", Role::User));
+        assert_eq!((who.id.as_str(), who.roles), ("ada.l@x.org", Role::User.into()));
+        assert_eq!(who.known.credential, Credential::Pass("ada.l@x.org".into()));
         assert!(door.admit_pass(&pass, Millis(1_000), "console").is_err(), "its time is over");
         for forged in [
             pass.replace(".1000.", ".2000."),
@@ -262,11 +298,12 @@ mod tests {
         assert!(door.pass("hp_nothing", Millis(1_000)).is_err());
 
         // After a restart it is still good, unless the key of that name is another by then.
-        let again = || Keyed::open(Some(Keys::load(&path).unwrap()), folder.path()).unwrap();
+        let again = open;
         assert!(again().admit_pass(&pass, Millis(1), "console").is_ok());
-        Keys::remove(&path, "ada.l@x.org").unwrap();
+        Keys::remove(&path, "ada.l@x.org", "").unwrap();
         assert!(again().admit_pass(&pass, Millis(1), "console").is_err());
-        Keys::add(&path, "ada.l@x.org", Role::User, "").unwrap();
+        let same = NewKey { again: true, ..NewKey::of("ada.l@x.org", Role::User) };
+        Keys::make(&path, &same, &BTreeSet::new(), "").unwrap();
         assert!(again().admit_pass(&pass, Millis(1), "console").is_err());
         assert!(again().pass(&bob, Millis(5)).is_ok());
 

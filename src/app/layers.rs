@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize;
+
 use crate::app::config::{ConfigError, FILE, Origin, Settings};
 
 /// Everything that was said, the first before the last.
@@ -87,4 +89,30 @@ pub(super) fn place(name: &str, origin: Origin, file: Option<&Path>) -> String {
 pub(super) fn names(text: &str) -> Vec<String> {
     let listed = text.split(',').map(str::trim).filter(|name| !name.is_empty());
     listed.map(str::to_owned).collect()
+}
+
+/// An address alone is meant as plain HTTP; whatever else is wrong shows when it is dialled.
+pub(super) fn server_url(text: &str) -> Option<String> {
+    let url = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
+    let uri: http::Uri = url.parse().ok()?;
+    let known = matches!(uri.scheme_str(), Some("http" | "https"));
+    (known && uri.host().is_some_and(|host| !host.is_empty())).then_some(url)
+}
+
+/// A setting that files may also have as a number or a switch.
+pub(super) fn plain_or_text<'de, D: serde::Deserializer<'de>>(
+    from: D,
+) -> Result<Option<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Either {
+        Number(u64),
+        Switch(bool),
+        Text(String),
+    }
+    Ok(Some(match Either::deserialize(from)? {
+        Either::Number(number) => number.to_string(),
+        Either::Switch(switch) => switch.to_string(),
+        Either::Text(text) => text,
+    }))
 }

@@ -7,18 +7,19 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use axum::body::{Body, Bytes};
-use http::{HeaderMap, HeaderValue, Request, Response, header};
+use http::{HeaderMap, HeaderName, Request, Response, header};
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use tokio::sync::watch;
 
-use crate::api::{Doorkeeper, console, envelope};
+use crate::api::{Doorkeeper, ON_BEHALF_OF, Shown, console, envelope};
 use crate::app::SystemClock;
 use crate::ports::Clock as _;
 
 /// What a caller showed, to be shown again.
 #[derive(Debug, Clone)]
-enum Shown {
-    Bearer(Option<HeaderValue>),
+enum Given {
+    /// A key, and the person it speaks for.
+    Headers(HeaderMap),
     Pass(String),
 }
 
@@ -26,7 +27,7 @@ enum Shown {
 #[derive(Debug, Clone)]
 pub(super) struct Leave {
     doorkeeper: Arc<dyn Doorkeeper>,
-    shown: Shown,
+    shown: Given,
 }
 
 impl Leave {
@@ -39,8 +40,8 @@ impl Leave {
             None
         };
         let shown = match pass {
-            Some(pass) => Shown::Pass(pass.to_owned()),
-            None => Shown::Bearer(headers.get(header::AUTHORIZATION).cloned()),
+            Some(pass) => Given::Pass(pass.to_owned()),
+            None => Given::Headers(credentials(headers)),
         };
         Self { doorkeeper: Arc::clone(doorkeeper), shown }
     }
@@ -65,16 +66,23 @@ impl Leave {
 
     fn is_admitted(&self) -> bool {
         match &self.shown {
-            Shown::Bearer(given) => {
-                let given = given.as_ref().and_then(|value| value.to_str().ok());
-                let bearer = given.and_then(|value| value.strip_prefix("Bearer "));
-                self.doorkeeper.admit(bearer, "open").is_ok()
-            }
-            Shown::Pass(pass) => {
+            Given::Headers(headers) => self.doorkeeper.admit(Shown::of(headers), "open").is_ok(),
+            Given::Pass(pass) => {
                 self.doorkeeper.admit_pass(pass, SystemClock.now(), "open").is_ok()
             }
         }
     }
+}
+
+/// The headers that say who calls, and no others: they are kept for as long as the stream.
+fn credentials(headers: &HeaderMap) -> HeaderMap {
+    let mut kept = HeaderMap::new();
+    for name in [header::AUTHORIZATION, HeaderName::from_static(ON_BEHALF_OF)] {
+        for value in headers.get_all(&name) {
+            kept.append(name.clone(), value.clone());
+        }
+    }
+    kept
 }
 
 type Changed = Pin<Box<dyn Future<Output = Option<watch::Receiver<()>>> + Send>>;

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::app::Config;
 use crate::app::keys::Keys;
-use crate::kernel::{Environment, Membership, Operator};
+use crate::app::{Config, SystemClock};
+use crate::kernel::{Environment, Membership, Millis, Operator};
+use crate::ports::Clock as _;
 
 /// Where a server works that asks for no keys, unless the operator says otherwise.
 const DEVELOPMENT: &str = "development";
@@ -26,6 +27,17 @@ pub struct Person {
     pub roles: Vec<String>,
 }
 
+/// Warns of names that nobody can tell apart.
+pub(super) fn warn(config: &Config, keys: &Keys) {
+    for (one, other) in keys.look_alikes(&config.people.keys().cloned().collect()) {
+        tracing::warn!(
+            one,
+            other,
+            "these names differ only in case: they are two people here, and each has a vote"
+        );
+    }
+}
+
 /// What the operator says, with these keys in force.
 pub(super) fn operator(config: &Config, keys: Option<&Keys>) -> Operator {
     let environment = match (&config.environment, keys) {
@@ -35,13 +47,19 @@ pub(super) fn operator(config: &Config, keys: Option<&Keys>) -> Operator {
         // says which this is.
         (None, Some(_)) => Environment::Unsaid,
     };
-    Operator { environment, people: people(&config.people, keys), four_eyes: config.four_eyes }
+    Operator {
+        environment,
+        people: people(&config.people, keys, SystemClock.now()),
+        four_eyes: config.four_eyes,
+        assurance: config.assurance,
+    }
 }
 
 /// Everybody with a credential, and what the settings say of them. Without keys everybody is known.
 fn people(
     settings: &BTreeMap<String, Person>,
     keys: Option<&Keys>,
+    now: Millis,
 ) -> BTreeMap<String, Membership> {
     let member = |person: &Person| Membership {
         groups: person.groups.clone(),
@@ -51,12 +69,15 @@ fn people(
         settings.iter().map(|(name, person)| (name.clone(), member(person))).collect();
     if let Some(keys) = keys {
         // Somebody whose key is gone is nobody, whatever the settings still say.
-        people.retain(|name, _| keys.list().iter().any(|key| key.name == *name));
-        for key in keys.list() {
-            people.entry(key.name.clone()).or_default();
+        let good = || keys.list().iter().filter(|key| !key.is_over(now));
+        people.retain(|name, _| {
+            keys.knows(name, true, now) || good().any(|key| key.identity() == name)
+        });
+        for key in good() {
+            people.entry(key.identity().to_owned()).or_default();
         }
     }
-    if !people.is_empty() {
+    if keys.is_some() || !people.is_empty() {
         people.entry(LOCAL.into()).or_default();
     }
     people

@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use crate::app::SystemClock;
 use crate::app::door::Keyed;
 use crate::app::keys::{Keys, KeysError};
+use crate::ports::Clock as _;
 
 /// How often it looks: a change counts within two seconds, with room for a machine that is busy.
 const EVERY: Duration = Duration::from_millis(500);
@@ -27,6 +29,7 @@ pub(super) async fn watch(
 ) {
     let mut seen = None;
     let mut known = door.keys();
+    let mut looked_at = SystemClock.now();
     let mut every = tokio::time::interval(EVERY);
     loop {
         every.tick().await;
@@ -34,8 +37,16 @@ pub(super) async fn watch(
         let looked = tokio::task::spawn_blocking(move || look(&beside, &path, seen)).await;
         seen = looked.unwrap_or_default();
         let now = door.keys();
-        if now != known {
-            heed(now.as_deref().filter(|keys| !keys.list().is_empty()));
+        let (before, at) = (looked_at, SystemClock.now());
+        looked_at = at.max(before);
+        let has_ended = now.as_ref().is_some_and(|keys| keys.has_ended(before, looked_at));
+        if has_ended {
+            tracing::info!("the time of a key has come");
+            door.look_again();
+        }
+        if now != known || has_ended {
+            // Keys that are all gone are not none: the server still asks for them.
+            heed(now.as_deref());
             known = now;
         }
     }

@@ -41,14 +41,23 @@ pub async fn serve(
     if keys.is_none() && !config.listen.ip().is_loopback() {
         return Err(AppError::NoKeys { listen: config.listen });
     }
+    if let Some(keys) = &keys {
+        people::warn(&config, keys);
+    }
     let render = render();
     let mut world = World::open(&config, Reach::Everything).await?;
-    let keyed = Keyed::open(keys, &config.data)
+    let named = config.people.keys().cloned().collect();
+    let keyed = Keyed::open(keys, named, &config.data)
         .map_err(|source| AppError::Passes { data: config.data.clone(), source })?;
     let keyed = Arc::new(keyed);
     let (engine, settings) = (world.engine.clone(), config.clone());
     // Who there is follows the keys: somebody whose key is gone is nobody (K8).
-    let heed = move |keys: Option<&Keys>| engine.operate(people::operator(&settings, keys));
+    let heed = move |keys: Option<&Keys>| {
+        if let Some(keys) = keys {
+            people::warn(&settings, keys);
+        }
+        engine.operate(people::operator(&settings, keys));
+    };
     let watching = reload::watch(Arc::clone(&keyed), config.keys_path(), heed);
     let _watching = AbortOnDropHandle::new(tokio::spawn(watching));
     let doorkeeper: Arc<dyn Doorkeeper> = keyed;

@@ -68,6 +68,11 @@ async fn show(args: Args, ctx: &Ctx, client: &mut Client) -> Result<(), Trouble>
 fn in_words(entry: &AuditEntry) -> String {
     let who = if entry.principal.is_empty() { "-" } else { entry.principal.as_str() };
     let door = if entry.door.is_empty() { String::new() } else { format!(" by {}", entry.door) };
+    let known = if entry.assurance.is_empty() {
+        String::new()
+    } else {
+        format!(" [{}, {}]", entry.assurance, entry.known_by)
+    };
     let asked = entry.request.as_ref();
     let about = asked.map_or_else(String::new, |it| format!(" {}: {}", it.request_id, it.prompt));
     let said =
@@ -76,5 +81,5 @@ fn in_words(entry: &AuditEntry) -> String {
     let time = json::time(entry.time.as_ref());
     let time = time.as_str().unwrap_or_default();
     let (run, action) = (&entry.run_id, &entry.action);
-    line(&format!("{time} {run} {who}{door} {action}{about}{said}{note}"), CHARS_MAX)
+    line(&format!("{time} {run} {who}{door}{known} {action}{about}{said}{note}"), CHARS_MAX)
 }

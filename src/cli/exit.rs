@@ -238,8 +238,15 @@ impl From<KeysError> for Trouble {
     fn from(error: KeysError) -> Self {
         let exit = match &error {
             KeysError::Unknown(_) => Exit::NotFound,
-            KeysError::BadName(_) => Exit::Usage,
-            KeysError::Taken(_) | KeysError::Full | KeysError::Reserved => Exit::Refused,
+            KeysError::BadName { .. } | KeysError::ServiceOfPerson | KeysError::BadTerms(_) => {
+                Exit::Usage
+            }
+            KeysError::Taken(_)
+            | KeysError::LooksLike { .. }
+            | KeysError::Belongs { .. }
+            | KeysError::Retired { .. }
+            | KeysError::Full
+            | KeysError::Reserved(_) => Exit::Refused,
             KeysError::Io { .. }
             | KeysError::NotKeys { .. }
             | KeysError::Unusable { .. }

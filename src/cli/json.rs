@@ -205,6 +205,8 @@ pub(super) fn audit_entry(entry: &AuditEntry) -> Value {
         request: asked,
         value,
         note,
+        assurance,
+        known_by,
     } = entry;
     json!({
         "time": time(at.as_ref()),
@@ -218,6 +220,8 @@ pub(super) fn audit_entry(entry: &AuditEntry) -> Value {
         "request": asked.as_ref().map(request),
         "value": optional(value.as_ref()),
         "note": note,
+        "assurance": assurance,
+        "known_by": known_by,
     })
 }
 
@@ -352,9 +356,12 @@ pub(super) fn body(event: &Event) -> (&'static str, Value) {
 }
 
 fn vote_received(vote: &VoteReceived) -> Value {
-    let VoteReceived { request_id, value, principal, door } = vote;
+    let VoteReceived { request_id, value, principal, door, assurance, known_by } = vote;
     let value = optional(value.as_ref());
-    json!({"request_id": request_id, "value": value, "principal": principal, "door": door})
+    json!({
+        "request_id": request_id, "value": value, "principal": principal, "door": door,
+        "assurance": assurance, "known_by": known_by,
+    })
 }
 
 /// The end of a question without an answer.
@@ -439,9 +446,12 @@ fn handoff(handoff: &Handoff) -> Value {
 }
 
 fn response_received(received: &ResponseReceived) -> Value {
-    let ResponseReceived { request_id, value, principal, door } = received;
+    let ResponseReceived { request_id, value, principal, door, assurance, known_by } = received;
     let value = optional(value.as_ref());
-    json!({"request_id": request_id, "value": value, "principal": principal, "door": door})
+    json!({
+        "request_id": request_id, "value": value, "principal": principal, "door": door,
+        "assurance": assurance, "known_by": known_by,
+    })
 }
 
 fn failure(failure: &Failure) -> Value {

@@ -1,20 +1,20 @@
-//! `holdpoint keys`: who may speak to a server.
+//! `holdpoint keys`: who may speak to a server, as whom, and for what.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::app::keys::Keys;
+use crate::app::keys::{Key, KeyKind, Keys, NewKey};
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::term::{line, table};
-use crate::kernel::Role;
+use crate::kernel::{Role, Roles, duration_ms};
 
 /// Make, list and remove the API keys of a server
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  holdpoint keys add laptop
-  holdpoint keys add ops --role admin --json | jq -r .secret
+  holdpoint keys add ada
+  holdpoint keys add adas-phone --person ada --role approver
   holdpoint keys list
-  holdpoint keys remove laptop
+  holdpoint keys remove ada
 
 Only hashes are kept, in the file that --keys names, else in keys.toml in the data directory.
 A key goes with each call as `authorization: Bearer <key>`; commands take it from HOLDPOINT_API_KEY.
@@ -28,37 +28,84 @@ pub(super) struct Args {
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Action {
     /// Make a key, and print its secret, once
-    Add {
-        /// Whose it is: the name under which sessions are owned and answers are kept
-        name: String,
-        /// What it may do: `user` sees its own sessions, `admin` sees all
-        #[arg(long, value_name = "ROLE", default_value = "user", value_parser = role)]
-        role: Role,
-    },
+    #[command(after_help = "Examples:
+  holdpoint keys add ada                                     # Ada's own: starts, answers, sees what is hers
+  holdpoint keys add adas-phone --person ada --role approver # the same Ada, with one vote in all
+  holdpoint keys add helpdesk --kind service --workflow tickets --expires 90d
+  holdpoint keys add ops --role operator --json | jq -r .secret
+  holdpoint keys add checker --role auditor --expires 2027-01-01
+
+Roles: user      looks at, starts, cancels, forks and signals what is its own; answers what it is asked
+       viewer    reads what it may see
+       starter   starts runs, and goes on with its own sessions
+       approver  answers what it is asked
+       operator  cancels, forks, signals and revokes; sees everything
+       auditor   sees everything, and changes nothing
+       admin     keys and policy; sees everything, and may decide nothing by that
+
+A service's key says for whom it speaks with `x-holdpoint-on-behalf-of: ada`. Alone it decides nothing.")]
+    Add(Add),
     /// List the keys, without their secrets
     List,
-    /// Remove a key
+    /// Remove a key; whose it was is remembered
     Remove {
-        /// Whose it is
+        /// What it is called
         name: String,
     },
+}
+
+/// The terms of a new key.
+#[derive(Debug, clap::Args)]
+pub(super) struct Add {
+    /// What it is called; without --person also whose it is
+    pub name: String,
+    /// Whose it is: the name under which sessions are owned and answers are kept
+    #[arg(long, value_name = "WHO")]
+    pub person: Option<String>,
+    /// In whose hand it is: `person` or `service`
+    #[arg(long, value_name = "KIND", default_value = "person", value_parser = kind)]
+    pub kind: KeyKind,
+    /// What it is good for; may be given several times (default: user)
+    #[arg(long = "role", value_name = "ROLE", value_parser = role)]
+    pub roles: Vec<Role>,
+    /// Confine it to this workflow; may be given several times (default: all)
+    #[arg(long = "workflow", value_name = "NAME")]
+    pub confined_to: Vec<String>,
+    /// When it is good no more: `90d`, `2027-01-01` (UTC) or `2027-01-01T12:00:00Z` (default: never)
+    #[arg(long, value_name = "WHEN")]
+    pub expires: Option<String>,
+    /// It is the same person who had a key before
+    #[arg(long)]
+    pub again: bool,
 }
 
 /// Does it.
 pub(super) fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     let path = ctx.config.keys_path();
+    let now = jiff::Timestamp::now().round(jiff::Unit::Second).unwrap_or_default();
     match args.action {
-        Action::Add { name, role } => {
-            let created = jiff::Timestamp::now().round(jiff::Unit::Second).unwrap_or_default();
-            let secret = Keys::add(&path, &name, role, &created.to_string())?;
-            added(ctx, &name, role, &secret)?;
+        Action::Add(wish) => {
+            let roles: Roles = wish.roles.iter().copied().collect();
+            let expires = wish.expires.as_deref().map(|text| when(text, now)).transpose()?;
+            let key = NewKey {
+                name: wish.name,
+                person: wish.person,
+                kind: wish.kind,
+                roles: if roles.is_empty() { Role::User.into() } else { roles },
+                workflows: wish.confined_to,
+                expires: expires.map(|at| at.to_string()),
+                again: wish.again,
+            };
+            let people = ctx.config.people.keys().cloned().collect();
+            let secret = Keys::make(&path, &key, &people, &now.to_string())?;
+            added(ctx, &key, &secret)?;
         }
         Action::List => {
             let keys = if path.exists() { Keys::load(&path)? } else { Keys::default() };
-            list(ctx, &keys)?;
+            list(ctx, &keys, now)?;
         }
         Action::Remove { name } => {
-            Keys::remove(&path, &name)?;
+            Keys::remove(&path, &name, &now.to_string())?;
             let text = if ctx.json {
                 json!({"removed": name}).to_string()
             } else {
@@ -73,47 +120,98 @@ pub(super) fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
 }
 
 /// The secret alone goes to stdout, so that it can be piped; the rest is for eyes.
-fn added(ctx: &Ctx, name: &str, role: Role, secret: &str) -> Result<(), Trouble> {
+fn added(ctx: &Ctx, key: &NewKey, secret: &str) -> Result<(), Trouble> {
+    let person = key.person.as_deref().unwrap_or(&key.name);
     if ctx.json {
-        let shown = json!({"name": name, "role": word(role), "secret": secret});
+        let shown = json!({
+            "name": key.name, "person": person, "kind": key.kind.word(), "roles": key.roles,
+            "workflows": key.workflows, "expires": key.expires, "secret": secret,
+        });
         return ctx.term.line(&shown.to_string());
     }
-    ctx.term.note(&format!("the key of `{name}` ({}), shown this once:", word(role)));
+    let whose = match key.kind {
+        KeyKind::Person if person == key.name => format!("the key of `{person}`"),
+        KeyKind::Person => format!("the key `{}` of `{person}`", key.name),
+        KeyKind::Service => format!("the key of the service `{person}`"),
+    };
+    ctx.term.note(&format!("{whose} ({}), shown this once:", key.roles.words()));
     ctx.term.line(secret)?;
     ctx.term.note("use it with: export HOLDPOINT_API_KEY=…");
     Ok(())
 }
 
-fn list(ctx: &Ctx, keys: &Keys) -> Result<(), Trouble> {
+fn list(ctx: &Ctx, keys: &Keys, now: jiff::Timestamp) -> Result<(), Trouble> {
     if ctx.json {
-        let all = keys
-            .list()
-            .iter()
-            .map(|key| json!({"name": key.name, "role": word(key.role), "created": key.created}));
-        return ctx.term.line(&json!({"keys": all.collect::<Vec<_>>()}).to_string());
+        let all: Vec<Value> = keys.list().iter().map(in_json).collect();
+        return ctx.term.line(&json!({"keys": all}).to_string());
     }
     if keys.list().is_empty() {
         return ctx.term.line("there are no keys; `holdpoint keys add NAME` makes one");
     }
-    let mut rows = vec![["NAME", "ROLE", "CREATED"].map(str::to_owned).to_vec()];
-    rows.extend(
-        keys.list().iter().map(|key| {
-            vec![line(&key.name, 64), word(key.role).to_owned(), line(&key.created, 32)]
-        }),
-    );
+    let head = ["NAME", "PERSON", "KIND", "ROLES", "WORKFLOWS", "EXPIRES", "CREATED"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    rows.extend(keys.list().iter().map(|key| {
+        let person = match key.kind {
+            KeyKind::Person => line(key.identity(), 64),
+            KeyKind::Service => "-".into(),
+        };
+        let workflows = match key.workflows.as_slice() {
+            [] => "all".into(),
+            some => line(&some.join(","), 64),
+        };
+        vec![
+            line(&key.name, 64),
+            person,
+            key.kind.word().to_owned(),
+            key.roles.words(),
+            workflows,
+            ends(key, now),
+            line(&key.created, 32),
+        ]
+    }));
     ctx.term.write(&table(ctx.term.paint, &rows))
 }
 
-fn word(role: Role) -> &'static str {
-    match role {
-        Role::User => "user",
-        Role::Admin => "admin",
-    }
+fn in_json(key: &Key) -> Value {
+    let person = (key.kind == KeyKind::Person).then(|| key.identity());
+    json!({
+        "name": key.name, "person": person, "kind": key.kind.word(), "roles": key.roles,
+        "workflows": key.workflows, "expires": key.expires, "created": key.created,
+    })
+}
+
+/// When a key is good no more, and whether it is so already.
+fn ends(key: &Key, now: jiff::Timestamp) -> String {
+    let Some(text) = &key.expires else { return "never".into() };
+    let is_over = text.parse::<jiff::Timestamp>().is_ok_and(|at| at <= now);
+    let text = line(text, 32);
+    if is_over { format!("{text} (over)") } else { text }
+}
+
+fn kind(text: &str) -> Result<KeyKind, String> {
+    KeyKind::parse(text).ok_or_else(|| "person or service".into())
 }
 
 fn role(text: &str) -> Result<Role, String> {
-    [Role::User, Role::Admin]
-        .into_iter()
-        .find(|role| word(*role) == text)
-        .ok_or_else(|| "user or admin".into())
+    Role::parse(text).ok_or_else(|| Role::ALL.map(Role::word).join(", "))
+}
+
+/// A point in time that has not come yet, as people write it.
+fn when(text: &str, now: jiff::Timestamp) -> Result<jiff::Timestamp, Trouble> {
+    let wrong = |why: &str| Trouble::new(Exit::Usage, format!("expires: `{text}` {why}"));
+    let later = |ms: u64| {
+        let ms = i64::try_from(ms).ok()?;
+        now.checked_add(jiff::SignedDuration::from_millis(ms)).ok()
+    };
+    let day = || {
+        let date: jiff::civil::Date = text.parse().ok()?;
+        Some(date.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp())
+    };
+    let at = match duration_ms(text) {
+        Some(ms) => later(ms),
+        None => text.parse().ok().or_else(day),
+    };
+    let remedy = "is no time: say `90d`, `2027-01-01` or `2027-01-01T12:00:00Z`";
+    let at = at.ok_or_else(|| wrong(remedy))?;
+    if at <= now { Err(wrong("is over; say a time that is to come")) } else { Ok(at) }
 }

@@ -10,7 +10,7 @@ use crate::definition::file::{
     OptionFile, PatternName, RetryFile, ReturnToFile, SafetyFile, StepFile, ToolFile, WorkflowFile,
 };
 use crate::definition::mcp;
-use crate::definition::people::{ApproversFile, ExcludedFile};
+use crate::definition::people::{ApproversFile, AssuranceFile, ExcludedFile};
 use crate::kernel::graph::Program;
 use crate::kernel::workflow::{
     Agent, Ends, Handoff, Human, HumanInput, Limits, Model, Patience, Pattern, Retry, ReturnTo,
@@ -122,7 +122,8 @@ impl HumanFile {
             remind_ms: self.remind.as_ref().and_then(|time| duration_ms(&time.0)),
             to: self.to.clone(),
             not: ExcludedFile::compile(&self.not),
-            approvers: ApproversFile::compile(self.approvers.as_ref()),
+            assurance: self.assurance.map(AssuranceFile::compile),
+            approvers: ApproversFile::compile(self.approvers.as_ref(), self.assurance),
             ..patience(self.deadline.as_ref(), self.on_timeout.as_ref())
         }
     }

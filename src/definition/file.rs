@@ -15,7 +15,7 @@ use crate::definition::gates::GateFile;
 use crate::definition::graph::{GraphFile, OptionsFromFile};
 use crate::definition::models::ModelFile;
 use crate::definition::patterns::{ConcurrentFile, GroupChatFile, PlanExecuteFile};
-use crate::definition::people::{ApproversFile, ExcludedFile};
+use crate::definition::people::{ApproversFile, AssuranceFile, ExcludedFile};
 
 /// A Holdpoint workflow.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -324,6 +324,9 @@ pub(super) struct HumanFile {
     pub(super) not: Vec<ExcludedFile>,
     /// Who is asked, stage by stage, and how many must agree; in place of `to`.
     pub(super) approvers: Option<ApproversFile>,
+    /// How well whoever decides must be known: `proven` (a key of their own, the console) or `vouched`
+    /// (a service's word); as the operator says unless given.
+    pub(super) assurance: Option<AssuranceFile>,
 }
 
 /// What kind of decision a person is asked for.

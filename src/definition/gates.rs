@@ -6,7 +6,7 @@ use serde::Deserialize;
 use crate::definition::compile::patience;
 use crate::definition::file::{LengthOfTime, OnTimeoutFile, WorkflowFile};
 use crate::definition::mcp;
-use crate::definition::people::{ApproversFile, ExcludedFile};
+use crate::definition::people::{ApproversFile, AssuranceFile, ExcludedFile};
 use crate::kernel::workflow::{Condition, Gate, Patience};
 use crate::kernel::{JUDGE_MS_DEFAULT, duration_ms};
 
@@ -44,6 +44,9 @@ pub(super) struct GateFile {
     pub(super) not: Vec<ExcludedFile>,
     /// Who is asked, stage by stage, and how many must agree; in place of `to`.
     pub(super) approvers: Option<ApproversFile>,
+    /// How well whoever decides must be known: `proven` (a key of their own, the console) or `vouched`
+    /// (a service's word); as the operator says unless given.
+    pub(super) assurance: Option<AssuranceFile>,
     /// How long *allow for this run* lasts; to the end of the run unless given.
     pub(super) allow_for: Option<LengthOfTime>,
 }
@@ -141,7 +144,8 @@ impl GateFile {
                 remind_ms: self.remind.as_ref().and_then(ms),
                 to: self.to.clone(),
                 not: ExcludedFile::compile(&self.not),
-                approvers: ApproversFile::compile(self.approvers.as_ref()),
+                assurance: self.assurance.map(AssuranceFile::compile),
+                approvers: ApproversFile::compile(self.approvers.as_ref(), self.assurance),
                 ..patience(self.deadline.as_ref(), self.on_timeout.as_ref())
             },
             allow_ms: self.allow_for.as_ref().and_then(ms),

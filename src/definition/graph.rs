@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::definition::file::{HumanFile, LengthOfTime, OnTimeoutFile, RetryFile};
-use crate::definition::people::{ApproversFile, ExcludedFile};
+use crate::definition::people::{ApproversFile, AssuranceFile, ExcludedFile};
 
 /// Steps of every kind, and what they come to.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -124,6 +124,11 @@ pub(super) struct WaitFile {
     pub(super) timer: Option<String>,
     /// An external event's name (`holdpoint signal`).
     pub(super) signal: Option<String>,
+    /// Who sends it, beside operators: people and services by name, `group:NAME`, `role:NAME`; whoever
+    /// owns the run unless given.
+    #[serde(default)]
+    #[schemars(length(max = 32))]
+    pub(super) from: Vec<String>,
 }
 
 /// Options that are found in the run. An item is called `option` in the texts.
@@ -182,6 +187,9 @@ pub(super) struct PhaseGateFile {
     pub(super) not: Vec<ExcludedFile>,
     /// Who is asked, stage by stage, and how many must agree; in place of `to`.
     pub(super) approvers: Option<ApproversFile>,
+    /// How well whoever decides must be known: `proven` (a key of their own, the console) or `vouched`
+    /// (a service's word); as the operator says unless given.
+    pub(super) assurance: Option<AssuranceFile>,
 }
 
 impl PhaseGateFile {
@@ -198,6 +206,7 @@ impl PhaseGateFile {
             to: Vec::new(),
             not: Vec::new(),
             approvers: None,
+            assurance: None,
         }
     }
 }

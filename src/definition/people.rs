@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::definition::file::LengthOfTime;
-use crate::kernel::{Excluded, Level, Stage, duration_ms};
+use crate::kernel::{Assurance, Excluded, Level, Stage, duration_ms};
 
 /// One stage, or several that follow one another.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -36,6 +36,27 @@ pub(super) struct StageFile {
     #[serde(default)]
     #[schemars(length(max = 8))]
     pub(super) escalate: Vec<LevelFile>,
+    /// How well they must be known; as the whole question says, or else the operator, unless given.
+    pub(super) assurance: Option<AssuranceFile>,
+}
+
+/// How well whoever decides must be known. A service or a model by itself never decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum AssuranceFile {
+    /// By a key of their own, or signed in at the console.
+    Proven,
+    /// A service's word for them is enough.
+    Vouched,
+}
+
+impl AssuranceFile {
+    pub(super) fn compile(self) -> Assurance {
+        match self {
+            Self::Proven => Assurance::Proven,
+            Self::Vouched => Assurance::Vouched,
+        }
+    }
 }
 
 /// Who is asked as well, and how long all of them then have.
@@ -81,9 +102,13 @@ impl ApproversFile {
         }
     }
 
-    /// The stages that a checked file means; none where it has none.
-    pub(super) fn compile(given: Option<&Self>) -> Vec<Stage> {
-        given.map(Self::stages).unwrap_or_default().iter().map(StageFile::compile).collect()
+    /// The stages that a checked file means; none where it has none. What is said of the whole
+    /// question holds where a stage says nothing.
+    pub(super) fn compile(given: Option<&Self>, assurance: Option<AssuranceFile>) -> Vec<Stage> {
+        let stages = given.map(Self::stages).unwrap_or_default().iter();
+        let whole = assurance.map(AssuranceFile::compile);
+        let stages = stages.map(StageFile::compile);
+        stages.map(|stage| Stage { assurance: stage.assurance.or(whole), ..stage }).collect()
     }
 }
 
@@ -99,6 +124,7 @@ impl StageFile {
             need: self.need.unwrap_or(1),
             within_ms: ms(&self.within),
             escalate: self.escalate.iter().map(level).collect(),
+            assurance: self.assurance.map(AssuranceFile::compile),
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::definition::load::{Loaded, load_text};
 use crate::definition::problem::Problem;
+use crate::kernel::Assurance;
 use crate::kernel::graph::Task;
 use crate::kernel::workflow::Pattern;
 
@@ -230,4 +231,28 @@ fn agents_at_the_same_time_and_in_a_chat_are_graphs_in_short() {
         let problems = crew(rest).expect_err(rest);
         assert!(problems.iter().any(|problem| problem.code == code), "{rest}: {problems:?}");
     }
+}
+
+#[test]
+fn a_wait_says_who_sends_its_signal_and_a_gate_how_well_they_are_known() {
+    let code = |steps: &str| load(steps).expect_err(steps)[0].code;
+    assert_eq!(code("    - {id: w, wait: {for: 2h, from: [bank]}}\n"), "step.work");
+    assert_eq!(
+        code("    - {id: w, wait: {signal: s, from: ['${input.who}']}}\n"),
+        "approvers.name"
+    );
+    let model = "    - {id: h, human: {kind: approval, prompt: ok, assurance: model}}\n";
+    assert!(load(model).is_err(), "a model never decides");
+    let loaded = load(
+        "    - {id: w, wait: {signal: s, from: [bank, 'group:treasury']}}
+    - {id: h, human: {kind: approval, prompt: ok, assurance: vouched, approvers: [{to: [b]}, {to: [c], assurance: proven}]}}\n",
+    )
+    .unwrap();
+    let Pattern::Graph(program) = &loaded.workflow.pattern else { panic!("a graph") };
+    assert_eq!(program.senders("s"), [["bank", "group:treasury"]]);
+    assert_eq!(program.senders("t"), Vec::<&[String]>::new());
+    let steps = program.all();
+    let Task::Human(ask) = &steps.last().unwrap().task else { panic!("a person") };
+    let said: Vec<_> = ask.patience.approvers.iter().map(|stage| stage.assurance).collect();
+    assert_eq!(said, [Some(Assurance::Vouched), Some(Assurance::Proven)]);
 }

@@ -8,8 +8,8 @@ use serde_json::Value;
 use crate::engine::views::{page_size, token};
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
-    Closing, Event, Millis, Principal, Question, Recorded, RunId, SessionId, Started, ToolCall,
-    Version, readable,
+    Closing, Event, Known, Millis, Principal, Question, Recorded, RunId, SessionId, Started,
+    ToolCall, Version, readable,
 };
 use crate::ports::{Head, Page, RunFilter};
 
@@ -52,6 +52,8 @@ pub struct AuditEntry {
     pub principal: String,
     /// Through which door, where that is kept.
     pub door: String,
+    /// How they were known, where that is kept.
+    pub known: Option<Known>,
     /// The question, word for word.
     pub question: Option<Question>,
     /// What was said: the input, the answer.
@@ -83,7 +85,7 @@ impl Engine {
                 .as_deref()
                 .map(crate::engine::commands::parse_session)
                 .transpose()?,
-            owner: (!who.is_admin()).then(|| who.id.clone()),
+            owner: (!who.sees_all()).then(|| who.id.clone()),
             workflow: filter.workflow.clone(),
             status: None,
         };
@@ -91,7 +93,7 @@ impl Engine {
         let mut rows = Vec::new();
         for _ in 0..RUNS_PER_PAGE {
             let page = self.inner.journal.heads(&heads, cursor.as_deref(), 1).await?;
-            for head in &page.rows {
+            for head in page.rows.iter().filter(|head| who.covers(&head.workflow)) {
                 rows.extend(self.entries_of(head, filter).await?);
             }
             cursor = page.next;
@@ -166,6 +168,7 @@ fn entry(head: &Head, recorded: &Recorded, open: &mut Open) -> Option<AuditEntry
         action: "",
         principal: String::new(),
         door: String::new(),
+        known: None,
         question: None,
         value: None,
         note: String::new(),
@@ -176,6 +179,7 @@ fn entry(head: &Head, recorded: &Recorded, open: &mut Open) -> Option<AuditEntry
             entry.action = "started";
             entry.principal.clone_from(&started.owner);
             entry.door.clone_from(&started.door);
+            entry.known = started.known.as_deref().cloned();
             entry.value = Some(started.input.clone());
         }
         Event::Asked(question) => {
@@ -185,17 +189,19 @@ fn entry(head: &Head, recorded: &Recorded, open: &mut Open) -> Option<AuditEntry
             entry.action = "asked";
             entry.question = Some(question);
         }
-        Event::Answered { ordinal, value, by, door, .. } => {
+        Event::Answered { ordinal, value, by, door, known, .. } => {
             entry.action = "answered";
             entry.principal.clone_from(by);
             entry.door.clone_from(door);
+            entry.known = known.as_deref().cloned();
             entry.value = Some(value.clone());
             entry.question = questions.remove(ordinal);
         }
-        Event::Voted { ordinal, value, by, door, .. } => {
+        Event::Voted { ordinal, value, by, door, known, .. } => {
             entry.action = "voted";
             entry.principal.clone_from(by);
             entry.door.clone_from(door);
+            entry.known = known.as_deref().cloned();
             entry.value = Some(value.clone());
             entry.question = questions.get(ordinal).cloned();
         }

@@ -88,7 +88,7 @@ impl Engine {
         let admits = |question: &Arc<Question>| {
             admits(question, run.asker(), &who.id, &operator) || answered()
         };
-        if !who.may_see(&run.owner) && !asked.map_or_else(answered, admits) {
+        if !who.may_see(&run.owner, &run.workflow.name) && !asked.map_or_else(answered, admits) {
             return Err(unknown.into());
         }
         let journal = self.newest(&request.run, run.version, limit).await?;

@@ -92,7 +92,8 @@ impl OpenRequest {
 
     /// Whether `who` may know of it: whoever it admits, and whoever knows the run.
     pub fn is_known_to(&self, who: &Principal, operator: &Operator) -> bool {
-        who.may_see(&self.owner) || self.admits(who, operator)
+        let is_theirs = who.reaches(&self.owner) || self.admits(who, operator);
+        who.covers(&self.workflow) && is_theirs
     }
 
     /// Its id.
@@ -163,11 +164,21 @@ impl Engine {
         limit: i32,
         who: &Principal,
     ) -> Result<Page<Head>, EngineError> {
-        if !who.is_admin() {
+        if !who.sees_all() {
             filter.owner = Some(who.id.clone());
         }
-        let cursor = token(cursor, |token| RunId::parse(token).is_ok())?;
-        Ok(self.inner.journal.heads(&filter, cursor, page_size(limit)?).await?)
+        let mut cursor = token(cursor, |token| RunId::parse(token).is_ok())?.map(str::to_owned);
+        loop {
+            let page =
+                self.inner.journal.heads(&filter, cursor.as_deref(), page_size(limit)?).await?;
+            let rows: Vec<_> =
+                page.rows.into_iter().filter(|head| who.covers(&head.workflow)).collect();
+            // A page may be short, and is empty only at the end.
+            if !rows.is_empty() || page.next.is_none() {
+                return Ok(Page { rows, next: page.next });
+            }
+            cursor = page.next;
+        }
     }
 
     /// A session.
@@ -181,26 +192,25 @@ impl Engine {
             return Err(Refusal::invalid("session_id", remedy).into());
         }
         let id = parse_session(session)?;
-        let row = self.inner.journal.session(&id).await?;
-        let row = row
-            .filter(|row| who.may_see(&row.owner))
-            .ok_or_else(|| Refusal::UnknownSession(session.to_owned()))?;
+        let row = self.session_row(id.as_str(), who).await?;
         self.session_view(row).await
     }
 
-    /// The sessions of a principal; of everybody, for an admin.
+    /// The sessions of a principal; of everybody, for whoever sees all.
     pub async fn sessions(
         &self,
         cursor: &str,
         limit: i32,
         who: &Principal,
     ) -> Result<Page<SessionView>, EngineError> {
-        let owner = (!who.is_admin()).then_some(who.id.as_str());
+        let owner = (!who.sees_all()).then_some(who.id.as_str());
         let cursor = token(cursor, |token| SessionId::parse(token).is_ok())?;
         let page = self.inner.journal.sessions(owner, cursor, page_size(limit)?).await?;
         let mut rows = Vec::with_capacity(page.rows.len());
         for row in page.rows {
-            rows.push(self.session_view(row).await?);
+            if self.knows_session(&row, who).await? {
+                rows.push(self.session_view(row).await?);
+            }
         }
         Ok(Page { rows, next: page.next })
     }
@@ -222,7 +232,7 @@ impl Engine {
         let mut rows = Vec::new();
         let mut cursor = cursor.map(str::to_owned);
         loop {
-            let page = if who.is_admin() {
+            let page = if who.sees_all() {
                 self.inner.journal.waiting(cursor.as_deref(), limit.min(SCAN)).await?
             } else {
                 self.waiting_of(&who.id, cursor.as_deref(), limit.min(SCAN)).await?

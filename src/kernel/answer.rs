@@ -17,6 +17,7 @@ use crate::kernel::event::{Event, Failure, Version};
 use crate::kernel::gate::{self, Next, Ruling};
 use crate::kernel::id::RequestId;
 use crate::kernel::message::readable;
+use crate::kernel::permission;
 use crate::kernel::principal::Principal;
 use crate::kernel::question::{Origin, Question};
 use crate::kernel::run::{CONVERSATION_BYTES_MAX, Run};
@@ -58,7 +59,8 @@ pub(super) fn decide(
             return Err(Refusal::WrongAnswer { request, mismatch });
         }
         let next = verb.and_then(|verb| {
-            approvers::after(question, run.asker(), (&principal.id, verb), &run.operator)
+            let said = (principal.id.as_str(), principal.known.assurance, verb);
+            approvers::after(question, run.asker(), said, &run.operator)
         });
         let shown = if question.decides() { question.digest.clone() } else { String::new() };
         if let Some(stage) = next {
@@ -72,10 +74,11 @@ pub(super) fn decide(
                 key: key.to_owned(),
                 shown,
                 stage,
+                known: Some(Box::new(principal.known.clone())),
             });
             continue;
         }
-        let allowed = allowed_call(run, question, &value, (&principal.id, asked), now);
+        let allowed = allowed_call(run, question, &value, (principal, asked), now);
         if aborts(question, &value) {
             let by = format!("{} ended the run at step `{}`", principal.id, question.step);
             abort = Some(Event::Failed(Failure::new("outcome.aborted", by)));
@@ -90,6 +93,7 @@ pub(super) fn decide(
             given,
             from: principal.from.clone(),
             shown,
+            known: Some(Box::new(principal.known.clone())),
         });
         // The intent, recorded before the deed (E2): exactly what was allowed. What was edited is
         // another action, and may be asked about in its turn (K10).
@@ -111,12 +115,17 @@ pub(super) fn open_question<'a>(
     let request = id.to_string();
     // K9: whoever names it has been shown it. One from before there were tails is known to those who
     // know the run.
-    let knows_it = id.tail.is_some() || principal.may_see(&run.owner);
+    let knows_run = principal.may_see(&run.owner, &run.workflow.name);
+    let knows_it = id.tail.is_some() || knows_run;
     if *id != run.request(id.ordinal) || !knows_it {
         return Err(Refusal::UnknownRequest(request));
     }
     if let Some(question) = run.questions.get(&id.ordinal) {
         return Ok(question);
+    }
+    // Whoever was never asked does not learn that there was anything, nor how it ended (D2).
+    if !knows_run && !run.concerned(id.ordinal, &principal.id, &run.operator) {
+        return Err(Refusal::UnknownRequest(request));
     }
     let index = usize::try_from(id.ordinal).ok().and_then(|ordinal| ordinal.checked_sub(1));
     match index.and_then(|index| run.endings.get(index)?.as_ref()) {
@@ -133,10 +142,11 @@ pub(super) fn open_question<'a>(
 fn refuse_unasked(run: &Run, question: &Question, who: &Principal) -> Result<(), Refusal> {
     let (by, operator) = (run.asker(), &run.operator);
     if approvers::admits(question, by, &who.id, operator) {
-        return Ok(());
+        return permission::refuse_answer(run, question, who);
     }
     let request = question.id(&run.id).to_string();
-    if !who.may_see(&run.owner) && !approvers::concerns(question, by, &who.id, operator) {
+    let knows_run = who.may_see(&run.owner, &run.workflow.name);
+    if !knows_run && !approvers::concerns(question, by, &who.id, operator) {
         return Err(Refusal::UnknownRequest(request));
     }
     let waits_for = approvers::waits_for(question, by);
@@ -221,7 +231,7 @@ fn allowed_call(
     run: &Run,
     question: &Question,
     value: &Value,
-    (by, next): (&str, Next),
+    (by, next): (&Principal, Next),
     now: Millis,
 ) -> Option<Event> {
     let (Origin::Gate(call), Some(turn)) = (&question.origin, question.turn) else { return None };
@@ -230,6 +240,7 @@ fn allowed_call(
         Ruling::AllowOnce | Ruling::AllowForRun => {}
         Ruling::Edit(arguments) => {
             (call.arguments, call.deed) = (arguments, None);
+            let by = (by.id.as_str(), by.known.assurance);
             return Some(gate::edited(run, (question, &call), by, next, now));
         }
         Ruling::Deny => return None,

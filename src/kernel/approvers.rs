@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::kernel::operator::Operator;
+use crate::kernel::principal::Assurance;
 use crate::kernel::question::Question;
 use crate::kernel::time::Millis;
 use crate::kernel::verb::Verb;
@@ -44,6 +45,9 @@ pub struct Stage {
     /// Who is asked as well when that time is up, level by level.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub escalate: Vec<Level>,
+    /// How well they must be known; as the operator says, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assurance: Option<Assurance>,
 }
 
 /// Who is asked as well, and how long all of them then have.
@@ -74,6 +78,20 @@ pub struct Vote {
     pub verb: String,
     /// In which stage, counted from 0.
     pub stage: u32,
+    /// How well they were known. All were proven before it was written down.
+    #[serde(default, skip_serializing_if = "is_proven")]
+    pub assurance: Assurance,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn is_proven(assurance: &Assurance) -> bool {
+    *assurance == Assurance::Proven
+}
+
+/// How well whoever decides in `stage` must be known: never less than a person.
+pub fn wants(stage: Option<&Stage>, operator: &Operator) -> Assurance {
+    let said = stage.and_then(|stage| stage.assurance).unwrap_or(operator.assurance);
+    said.max(Assurance::Vouched)
 }
 
 /// Whose run asks, as far as admission needs it.
@@ -118,7 +136,7 @@ pub(super) fn concerns(question: &Question, by: Asker<'_>, who: &str, operator: 
 pub(super) fn after(
     question: &Question,
     by: Asker<'_>,
-    (who, verb): (&str, Verb),
+    (who, assurance, verb): (&str, Assurance, Verb),
     operator: &Operator,
 ) -> Option<u32> {
     // An edit is another action: what is asked now is closed, and that one is asked (K10).
@@ -126,7 +144,9 @@ pub(super) fn after(
         return None;
     }
     // K8: a vote counts only if whoever gave it would be let in now.
-    let counts = |vote: &&Vote| admits(question, by, &vote.by, operator);
+    let wanted = wants(question.current_stage(), operator);
+    let counts =
+        |vote: &&Vote| vote.assurance >= wanted && admits(question, by, &vote.by, operator);
     let agree = question.said(verb, who).filter(counts).count();
     let need = usize::try_from(question.need()).unwrap_or(usize::MAX);
     if agree + 1 < need {
@@ -134,7 +154,8 @@ pub(super) fn after(
     }
     let mut next = question.stage + 1;
     while let Some(stage) = question.stages.get(usize::try_from(next).unwrap_or(usize::MAX)) {
-        if stage.need > 1 || !is_among(&stage.to, by, who, operator) {
+        let is_known = assurance >= wants(Some(stage), operator);
+        if stage.need > 1 || !is_known || !is_among(&stage.to, by, who, operator) {
             return Some(next);
         }
         next += 1;

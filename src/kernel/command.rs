@@ -8,8 +8,7 @@ use crate::kernel::ending::Closed;
 use crate::kernel::event::{Failure, Usage};
 use crate::kernel::id::RequestId;
 use crate::kernel::message::ToolCall;
-use crate::kernel::principal::Principal;
-
+use crate::kernel::principal::{Assurance, Known, Principal};
 use crate::kernel::schema::Mismatch;
 use crate::kernel::verb::Verb;
 
@@ -248,6 +247,28 @@ pub enum Refusal {
         /// Who tried.
         who: String,
     },
+    /// It is not known well enough that a person decides (K8).
+    #[error("{}", unassured(.request, .who, .known, *.wants))]
+    NotAssured {
+        /// The request.
+        request: String,
+        /// Who tried.
+        who: String,
+        /// How they are known.
+        known: Box<Known>,
+        /// How well they would have to be.
+        wants: Assurance,
+    },
+    /// Somebody whom the file does not have send that signal (K9).
+    #[error("the signal `{name}` comes from {from}, or from an operator; {who} is not among them")]
+    NotSender {
+        /// The signal.
+        name: String,
+        /// Who sends it.
+        from: String,
+        /// Who tried.
+        who: String,
+    },
     /// The same idempotency key with another content.
     #[error("idempotency key `{0}` was used before with another content; take a new key")]
     KeyReused(String),
@@ -310,7 +331,27 @@ pub enum Refusal {
     /// No key, or an unknown one.
     #[error("this server wants an API key: send `authorization: Bearer <key>`")]
     Unauthenticated,
-    /// The key is good, but its role is not enough.
+    /// The key is good, but not for this.
+    #[error(
+        "{who} may not {act}: that takes a key with one of the roles `{wanted}`; `holdpoint keys add` makes one"
+    )]
+    Role {
+        /// Who tried, and by what they are known.
+        who: String,
+        /// What they tried.
+        act: &'static str,
+        /// The roles that may.
+        wanted: String,
+    },
+    /// The key was good, and is so no more.
+    #[error("the key `{0}` has expired; `holdpoint keys add` makes another")]
+    KeyExpired(String),
+    /// A service speaks for somebody whom nobody knows.
+    #[error(
+        "x-holdpoint-on-behalf-of: `{0}` is nobody here; name a person who has a key, or whom `[people]` in holdpoint.toml names"
+    )]
+    UnknownPerson(String),
+    /// The key is good, but this is not for its holder to do.
     #[error("{0}")]
     Forbidden(&'static str),
     /// A report about work that is no longer wanted; the engine drops it.
@@ -343,6 +384,25 @@ fn unbound(open: &[Naming]) -> String {
     )
 }
 
+fn unassured(request: &str, who: &str, known: &Known, wants: Assurance) -> String {
+    let credential = &known.credential;
+    let is = match known.assurance {
+        Assurance::Model => format!("{who} ({credential}) is no person"),
+        Assurance::Vouched | Assurance::Proven => {
+            format!("{who} is only vouched for ({credential})")
+        }
+    };
+    let remedy = match wants {
+        Assurance::Vouched | Assurance::Model => {
+            "name the person with `x-holdpoint-on-behalf-of`, or have them answer with a key of their own"
+        }
+        Assurance::Proven => {
+            "have a person answer with a key of their own, or at the console; `assurance: vouched` in the workflow or in holdpoint.toml would take a service's word for them"
+        }
+    };
+    format!("request `{request}` is a decision, and {is}: {remedy}")
+}
+
 fn at(pointer: &str) -> String {
     if pointer.is_empty() { String::new() } else { format!(" at `{pointer}`") }
 }
@@ -370,6 +430,8 @@ impl Refusal {
             Self::UnknownCode { .. } => "answer.code_unknown",
             Self::StalePause => "answer.stale",
             Self::NotAdmitted { .. } => "answer.not_admitted",
+            Self::NotAssured { .. } => "answer.assurance",
+            Self::NotSender { .. } => "signal.not_admitted",
             Self::KeyReused(_) => "idempotency_key.reused",
             Self::RunOver { .. } => "run.over",
             Self::NotListening { .. } => "run.not_listening",
@@ -379,6 +441,9 @@ impl Refusal {
             Self::Invalid { .. } => "field.invalid",
             Self::TooLarge { .. } => "field.too_large",
             Self::Unauthenticated => "auth.missing",
+            Self::Role { .. } => "auth.role",
+            Self::KeyExpired(_) => "auth.expired",
+            Self::UnknownPerson(_) => "auth.person_unknown",
             Self::Forbidden(_) => "auth.forbidden",
             Self::Stale => "work.stale",
         }
@@ -397,7 +462,8 @@ impl Refusal {
             Self::ForeignRequest { request, .. }
             | Self::AlreadyAnswered { request, .. }
             | Self::RequestClosed { request, .. }
-            | Self::NotAdmitted { request, .. } => Some(format!("responses[{request}]")),
+            | Self::NotAdmitted { request, .. }
+            | Self::NotAssured { request, .. } => Some(format!("responses[{request}]")),
             Self::Unbound { .. } | Self::UnknownCode { .. } | Self::StalePause => {
                 Some("input".into())
             }
@@ -406,10 +472,14 @@ impl Refusal {
             }
             Self::StaleDigest { request } => Some(format!("digests[{request}]")),
             Self::KeyReused(_) => Some("idempotency_key".into()),
-            Self::NotListening { .. } => Some("name".into()),
+            Self::NotListening { .. } | Self::NotSender { .. } => Some("name".into()),
             Self::NotGranted { .. } => Some("tool".into()),
             Self::Invalid { field, .. } | Self::TooLarge { field, .. } => Some(field.clone()),
-            Self::Unauthenticated | Self::Forbidden(_) => Some("authorization".into()),
+            Self::Unauthenticated
+            | Self::KeyExpired(_)
+            | Self::Forbidden(_)
+            | Self::Role { .. } => Some("authorization".into()),
+            Self::UnknownPerson(_) => Some("x-holdpoint-on-behalf-of".into()),
             Self::Stale => None,
         }
     }

@@ -19,6 +19,7 @@ use crate::kernel::graph;
 use crate::kernel::judging;
 use crate::kernel::message::{ToolCall, readable};
 use crate::kernel::pattern::Draft;
+use crate::kernel::permission;
 use crate::kernel::plan::may_repeat;
 use crate::kernel::principal::Principal;
 use crate::kernel::question::{Kind, OnTimeout, Origin, Question};
@@ -46,6 +47,7 @@ pub fn decide(run: &Run, command: &Command, now: Millis) -> Result<Decision, Ref
     if let Some(after) = repeat::before(run, command)? {
         return Ok(Decision::Repeat { after });
     }
+    permission::refuse(run, command)?;
     match command {
         Command::Answer { answers, key, principal } => {
             answer::decide(run, answers, key, principal, now)
@@ -384,8 +386,8 @@ fn silence(run: &Run, question: &Question, now: Millis) -> Event {
             Err(_) => closed(Closing::Rejected),
             Ok(value) => {
                 let (door, key) = (by.clone(), String::new());
-                let (given, from, shown) = (None, None, String::new());
-                Event::Answered { ordinal, value, by, door, key, given, from, shown }
+                let (given, from, shown, known) = (None, None, String::new(), None);
+                Event::Answered { ordinal, value, by, door, key, given, from, shown, known }
             }
         },
     }

@@ -4,6 +4,8 @@
 //! - **K4** Whoever was told no, or does not know, is not asked again by trying.
 
 use crate::kernel::event::{Failure, Version};
+use crate::kernel::operator::Operator;
+use crate::kernel::principal::Assurance;
 use crate::kernel::run::{Run, Status};
 
 /// How a question ended.
@@ -28,6 +30,8 @@ pub struct Said {
     pub version: Version,
     /// Whether it refuses what was asked.
     pub is_no: bool,
+    /// How well they were known.
+    pub assurance: Assurance,
 }
 
 /// How a question ended without an answer.
@@ -109,6 +113,20 @@ impl Run {
         });
         let who = who.to_owned();
         ended.chain(self.voted.iter().map(|(_, said)| said)).filter(move |said| said.by == who)
+    }
+
+    /// Whether its `ordinal`-th question was ever asked of `who`, or `who` said something to it: they
+    /// may know how it ended (K8).
+    pub(super) fn concerned(&self, ordinal: u32, who: &str, operator: &Operator) -> bool {
+        let index = usize::try_from(ordinal).ok().and_then(|ordinal| ordinal.checked_sub(1));
+        let Some(index) = index else { return false };
+        let asked = self.asked_of.get(index).into_iter().flatten();
+        let answered = match self.endings.get(index) {
+            Some(Some(Ending::Answered(said))) => said.by == who,
+            Some(Some(Ending::Closed(_)) | None) | None => false,
+        };
+        let voted = self.voted.iter().any(|(one, said)| *one == ordinal && said.by == who);
+        answered || voted || asked.into_iter().any(|named| operator.means(named, who))
     }
 
     /// Whether somebody said no to its `ordinal`-th question, or nobody said yes while they could.

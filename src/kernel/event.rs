@@ -14,6 +14,7 @@ use crate::kernel::graph::{Opening, Outcome};
 use crate::kernel::id::{RunId, SessionId};
 use crate::kernel::judging::Judging;
 use crate::kernel::message::{Message, ToolCall};
+use crate::kernel::principal::Known;
 use crate::kernel::question::{Belongs, Question};
 use crate::kernel::time::Millis;
 use crate::kernel::trace::Trace;
@@ -95,6 +96,9 @@ pub struct Started {
     /// Who asked for what it does, beside its owner: those of the runs that it was forked from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requesters: Vec<String>,
+    /// How whoever began it was known; absent before it was written down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known: Option<Box<Known>>,
 }
 
 /// Why an agent is given a turn.
@@ -268,6 +272,9 @@ pub enum Event {
         /// The digest of what they decided (K3).
         #[serde(default, skip_serializing_if = "String::is_empty")]
         shown: String,
+        /// How they were known; absent where nobody spoke, and before it was written down.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        known: Option<Box<Known>>,
     },
     /// A person said their word on a question that needs more than theirs.
     Voted {
@@ -289,6 +296,9 @@ pub enum Event {
         /// The stage that the question is in from here on.
         #[serde(default)]
         stage: u32,
+        /// How they were known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        known: Option<Box<Known>>,
     },
     /// A question ended without an answer.
     Closed {

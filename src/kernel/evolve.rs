@@ -18,6 +18,7 @@ use crate::kernel::id::RunId;
 use crate::kernel::judging;
 use crate::kernel::listing::Listing;
 use crate::kernel::message::{Audience, Message, Speaker, ToolCall, readable};
+use crate::kernel::principal::{Assurance, Known};
 use crate::kernel::question::{Leg, Question};
 use crate::kernel::reading::Verdict;
 use crate::kernel::repeat::Keys;
@@ -102,6 +103,7 @@ pub fn begin(id: RunId, workflow: Arc<Workflow>, started: &Started, at: Millis) 
         judgements: 0,
         questions: std::collections::BTreeMap::new(),
         endings: Vec::new(),
+        asked_of: Vec::new(),
         voted: Vec::new(),
         listing: Listing::default(),
         last: Last::Started,
@@ -212,18 +214,20 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
         Event::Settled { path, outcome } => graph::settled(run, path, outcome, at)?,
         Event::Signalled { name, value, .. } => graph::signal(run, name, value, at),
         Event::Asked(question) => asked(run, question, at)?,
-        Event::Answered { ordinal, value, by, key, given, door, .. } => {
+        Event::Answered { ordinal, value, by, key, given, door, known, .. } => {
             let given = given.clone().unwrap_or_else(|| digest::of(value));
             let (by, key) = (by.clone(), key.clone());
             let is_no = Verb::of(value).is_some_and(Verb::is_no);
-            let said = Said { by: by.clone(), key, given, version, is_no };
+            let assurance = assurance_of(known.as_deref());
+            let said = Said { by: by.clone(), key, given, version, is_no, assurance };
             let ending = Ending::Answered(said);
             run.leg = Leg { by: by.clone(), door: door.clone() };
             answered(run, *ordinal, value, by, (ending, at))?;
         }
-        Event::Voted { ordinal, value, by, key, given, stage, .. } => {
+        Event::Voted { ordinal, value, by, key, given, stage, known, .. } => {
             let (by, key, given) = (by.clone(), key.clone(), given.clone());
-            let said = Said { by, key, given, version, is_no: false };
+            let assurance = assurance_of(known.as_deref());
+            let said = Said { by, key, given, version, is_no: false, assurance };
             voted(run, (*ordinal, *stage), value, said, at)?;
         }
         Event::Closed { ordinal, closing, by, .. } => closed(run, *ordinal, (*closing, by), at)?,
@@ -248,6 +252,11 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
         Event::Cancelled { by, .. } => finish(run, Status::Cancelled { by: by.clone() }),
     }
     Ok(())
+}
+
+/// How well somebody was known; whoever spoke before it was written down had a key of their own.
+fn assurance_of(known: Option<&Known>) -> Assurance {
+    known.map(|known| known.assurance).unwrap_or_default()
 }
 
 /// An attempt is over. In a graph a step that is not tried again has failed, and nothing else has.

@@ -18,6 +18,7 @@ use crate::kernel::judging::{self, Judge};
 use crate::kernel::message::{ToolCall, readable};
 use crate::kernel::operator::Environment;
 use crate::kernel::pattern::Draft;
+use crate::kernel::principal::Assurance;
 use crate::kernel::question::{Kind, Origin, Question};
 use crate::kernel::reply;
 use crate::kernel::run::{Grant, Judgement, Run, Turn};
@@ -118,7 +119,7 @@ pub(super) fn passed(run: &Run, wish: Wish<'_>, next: Next, now: Millis) -> Even
 pub(super) fn edited(
     run: &Run,
     (question, call): (&Question, &ToolCall),
-    editor: &str,
+    (editor, assurance): (&str, Assurance),
     next: Next,
     now: Millis,
 ) -> Event {
@@ -139,7 +140,8 @@ pub(super) fn edited(
     let stands = |stage: &Stage| {
         let was_asked = stage.rules.iter().all(|rule| known.contains(rule.as_str()));
         let admits = approvers::is_among(&stage.to, run.asker(), editor, &run.operator);
-        was_asked && admits && !stage.not.contains(&Excluded::Editor)
+        let is_known = assurance >= approvers::wants(Some(stage), &run.operator);
+        was_asked && admits && is_known && !stage.not.contains(&Excluded::Editor)
     };
     // Where the rules name nobody there is one stage, which nobody wrote down.
     let rules = asked.rules().into_iter().map(str::to_owned).collect();
@@ -156,7 +158,7 @@ pub(super) fn edited(
     }
     if standing {
         let (by, verb) = (editor.to_owned(), Verb::AllowOnce.word().to_owned());
-        asked.votes.push(Vote { by, verb, stage: passed });
+        asked.votes.push(Vote { by, verb, stage: passed, assurance });
     }
     editor.clone_into(&mut asked.editor);
     Event::Asked(asked)
@@ -243,7 +245,9 @@ fn terms<'a>(gates: impl Iterator<Item = &'a &'a Gate> + Clone) -> Patience {
         }
     }
     let is_plain = stages.iter().all(|stage| {
-        stage.to.is_empty() && stage.not.is_empty() && stage.need <= 1 && stage.escalate.is_empty()
+        let names_nobody = stage.to.is_empty() && stage.not.is_empty();
+        let is_said = stage.assurance.is_some();
+        names_nobody && !is_said && stage.need <= 1 && stage.escalate.is_empty()
     });
     // Whoever is asked first has as long as the strictest of the rules gives anybody.
     if let (Some(stage), Some(patience)) = (stages.first_mut(), first) {
@@ -255,6 +259,7 @@ fn terms<'a>(gates: impl Iterator<Item = &'a &'a Gate> + Clone) -> Patience {
         remind_ms: all.filter_map(|patience| patience.remind_ms).min(),
         to: Vec::new(),
         not: Vec::new(),
+        assurance: None,
         approvers: if is_plain { Vec::new() } else { stages },
     }
 }
@@ -271,6 +276,7 @@ fn own_stages(gate: &Gate) -> Vec<Stage> {
             need: 1,
             within_ms: patience.deadline_ms,
             escalate: Vec::new(),
+            assurance: patience.assurance,
         }];
     }
     let with_rules = |stage: &Stage| Stage { rules: rules.clone(), ..stage.clone() };

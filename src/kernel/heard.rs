@@ -69,6 +69,9 @@ pub(super) fn asked(run: &mut Run, question: &Question, at: Millis) -> Result<()
     question.messages = run.conversation.len();
     question.seal(run.belongs());
     run.endings.push(None);
+    let stages = question.stages.iter().flat_map(|stage| &stage.to);
+    let asked: BTreeSet<&String> = stages.chain(&question.to).collect();
+    run.asked_of.push(asked.into_iter().cloned().collect());
     run.questions.insert(question.ordinal, Arc::new(question));
     Ok(())
 }
@@ -115,7 +118,8 @@ pub(super) fn voted(
     let question = question_of(run, ordinal)?;
     question.votes.retain(|vote| vote.by != said.by || vote.stage != question.stage);
     let (by, verb) = (said.by.clone(), verb.word().to_owned());
-    question.votes.push(Vote { by, verb, stage: question.stage });
+    let (stage_now, assurance) = (question.stage, said.assurance);
+    question.votes.push(Vote { by, verb, stage: stage_now, assurance });
     if stage != question.stage {
         question.enter(stage, at);
     }
@@ -132,6 +136,11 @@ pub(super) fn escalated(
     to: &[String],
     deadline: Option<Millis>,
 ) -> Result<(), &'static str> {
+    let index = usize::try_from(ordinal).map_err(|_| "no such question")?;
+    if let Some(known) = index.checked_sub(1).and_then(|index| run.asked_of.get_mut(index)) {
+        let more: Vec<_> = to.iter().filter(|name| !known.contains(name)).cloned().collect();
+        known.extend(more);
+    }
     let question = question_of(run, ordinal)?;
     question.to = to.to_vec();
     question.deadline = deadline;

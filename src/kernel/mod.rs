@@ -52,6 +52,7 @@ mod loose;
 mod message;
 mod operator;
 pub mod pattern;
+mod permission;
 pub mod placeholder;
 mod plan;
 mod principal;
@@ -71,7 +72,7 @@ mod wording;
 pub mod workflow;
 
 pub use advance::{Declined, apply, start};
-pub use approvers::{Asker, Excluded, Level, Stage, Vote, admits, waits_for};
+pub use approvers::{Asker, Excluded, Level, Stage, Vote, admits, waits_for, wants};
 pub use bound::{Bound, WhenFull};
 pub use budget::{Budget, Budgets, Extensions, OnExceeded, Spent};
 pub use command::{Answer, AttemptFault, Command, Naming, Refusal, Reply, ToolFault};
@@ -87,11 +88,12 @@ pub use judging::{JUDGE_MS_DEFAULT, Judging};
 pub use listing::{LISTED_MAX, Listing};
 pub use message::{Audience, Message, Speaker, ToolCall, readable};
 pub use operator::{Environment, Membership, Operator};
+pub use permission::Act;
 pub use plan::{
     ASK_TOOL, AgentInput, Effect, HANDOFF_PREFIX, ToolOffer, first_reply, input_of, may_repeat,
     plan,
 };
-pub use principal::{Principal, Role};
+pub use principal::{Assurance, Credential, Known, Principal, Role, Roles};
 pub use question::{Belongs, Choice, Kind, Leg, OnTimeout, Origin, Question, Subject};
 pub use reading::Verdict;
 pub use repeat::{KEYS_MAX, Keys, unkeyed};

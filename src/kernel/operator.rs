@@ -1,9 +1,12 @@
 //! Operator: what whoever runs the server has said, and no requester can choose (K12): the
-//! environment, who belongs to which group, whether four eyes are wanted.
+//! environment, who belongs to which group, whether four eyes are wanted, how well somebody who decides
+//! must be known.
 //!
 //! It is read at each decision and pinned in no run; what came of reading it is in the journal.
 
 use std::collections::BTreeMap;
+
+use crate::kernel::principal::Assurance;
 
 /// Where the server works.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -34,6 +37,8 @@ pub struct Operator {
     pub people: BTreeMap<String, Membership>,
     /// Whether nobody decides what they asked for themselves, in any workflow.
     pub four_eyes: bool,
+    /// How well whoever decides must be known, where the file does not say.
+    pub assurance: Assurance,
 }
 
 impl Operator {

@@ -405,7 +405,7 @@ fn stages(patience: &Patience) -> Vec<Stage> {
     if !patience.approvers.is_empty() {
         return patience.approvers.clone();
     }
-    if patience.to.is_empty() && patience.not.is_empty() {
+    if patience.to.is_empty() && patience.not.is_empty() && patience.assurance.is_none() {
         return Vec::new();
     }
     vec![Stage {
@@ -415,5 +415,6 @@ fn stages(patience: &Patience) -> Vec<Stage> {
         need: 1,
         within_ms: patience.deadline_ms,
         escalate: Vec::new(),
+        assurance: patience.assurance,
     }]
 }

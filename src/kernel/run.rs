@@ -83,6 +83,8 @@ pub struct Run {
     pub questions: BTreeMap<u32, Arc<Question>>,
     /// How every question ended, by ordinal from 1; open ones are `None`.
     pub endings: Vec<Option<Ending>>,
+    /// Whom every question was ever addressed to, by ordinal from 1.
+    pub asked_of: Vec<Vec<String>>,
     /// Words that did not end their question, by its ordinal.
     pub voted: Vec<(u32, Said)>,
     /// What its last pause told of.

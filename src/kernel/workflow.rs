@@ -13,6 +13,7 @@ use crate::kernel::bound::Bound;
 use crate::kernel::budget::Budgets;
 use crate::kernel::earlier::Remembers;
 use crate::kernel::graph::Program;
+use crate::kernel::principal::Assurance;
 use crate::kernel::question::{Choice, Kind, OnTimeout};
 
 /// A run takes at most this many steps unless its file says otherwise: a loop must end some day.
@@ -236,6 +237,9 @@ pub struct Patience {
     /// Whom it never admits.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not: Vec<Excluded>,
+    /// How well whoever decides must be known; as the operator says, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assurance: Option<Assurance>,
     /// Who is asked, stage by stage, in place of `to`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub approvers: Vec<Stage>,

@@ -193,7 +193,11 @@ fn a_key_is_made_listed_and_removed() {
 
     let listed = holdpoint(here.path(), &["keys", "list", "--json"], "").json();
     assert_eq!(listed["keys"][0]["name"], "ada");
-    assert_eq!(listed["keys"][0]["role"], "admin");
+    assert_eq!(listed["keys"][0]["roles"], serde_json::json!(["admin"]));
+    assert_eq!(
+        (&listed["keys"][0]["person"], &listed["keys"][0]["kind"]),
+        (&"ada".into(), &"person".into())
+    );
 
     let again = holdpoint(here.path(), &["keys", "add", "ada"], "");
     assert_eq!((again.code, again.out.as_str()), (6, ""));

@@ -50,13 +50,23 @@ impl Stage {
         Self::with_people(flow, &[]).await
     }
 
-    /// A server whose people have keys: a name and a role each.
+    /// A server whose people have keys: a name and a role, or terms such as `--person ada`, each.
     pub(crate) async fn with_people(flow: &str, people: &[(&str, &str)]) -> Self {
         Self::set(flow, people, &[]).await
     }
 
     /// The same, told something more at its start.
     pub(crate) async fn set(flow: &str, people: &[(&str, &str)], arguments: &[&str]) -> Self {
+        Self::settled(flow, people, arguments, "").await
+    }
+
+    /// The same, with this as its settings file.
+    pub(crate) async fn settled(
+        flow: &str,
+        people: &[(&str, &str)],
+        arguments: &[&str],
+        settings: &str,
+    ) -> Self {
         let tools = ToolServer::start([("/pay", Answer::Json(json!("paid")))]).await;
         let root = TempDir::new().unwrap();
         let flow = flow.replace("TOOLS", &tools.url(""));
@@ -70,8 +80,10 @@ impl Stage {
             fs::write(root.path().join(format!("flows/{name}.yaml")), text).unwrap();
         }
         let workflow = name.to_owned();
+        fs::write(root.path().join("holdpoint.toml"), settings).unwrap();
         let add = |name: &str, role: &str| {
-            let words = ["keys", "add", name, "--role", role, "--json", "--keys", "keys.toml"];
+            let words = ["keys", "add", name, "--json", "--keys", "keys.toml"];
+            let words = [&words[..], &terms_of(role)].concat();
             let told = holdpoint(root.path(), &words, "").json();
             told["secret"].as_str().unwrap().to_owned()
         };
@@ -83,6 +95,11 @@ impl Stage {
         }
         let setup = arguments.iter().fold(setup, |setup, argument| setup.arg(argument));
         Self { server: setup.start(), root, tools, keys, workflow }
+    }
+
+    /// The secret of somebody's key.
+    pub(crate) fn key(&self, who: &str) -> &str {
+        &self.keys[who]
     }
 
     fn bearer(&self, who: &str) -> Option<String> {
@@ -253,6 +270,15 @@ impl Stage {
     /// Asserts that nothing was done and that the question is still open.
     pub(crate) async fn assert_untouched(&self, who: &str, request: &Request, how: &str) {
         assert_eq!(self.touched(who, request).await, None, "{how}");
+    }
+}
+
+/// The terms of a key in words. An `admin` of these stages works with what they see, too.
+pub(crate) fn terms_of(role: &str) -> Vec<&str> {
+    match role {
+        "admin" => vec!["--role", "user", "--role", "operator", "--role", "admin"],
+        terms if terms.starts_with("--") => terms.split_whitespace().collect(),
+        role => vec!["--role", role],
     }
 }
 

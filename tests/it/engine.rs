@@ -434,8 +434,8 @@ async fn a_fork_repeats_nothing_and_goes_its_own_way() {
 async fn d2_anothers_run_is_unknown() {
     let ground = Ground::new(writers());
     let engine = ground.boot(&[approval(Patience::default())]).await;
-    let role = holdpoint::kernel::Role::User;
-    let mine = Principal { id: "ann".into(), role, ..Principal::local("grpc") };
+    let roles = holdpoint::kernel::Role::User.into();
+    let mine = Principal { id: "ann".into(), roles, ..Principal::local("grpc") };
     let yours = Principal { id: "ben".into(), ..mine.clone() };
     let begun = engine.start(start("approval", "shared", ""), &mine).await.unwrap();
     let run = begun.run.to_string();

@@ -73,6 +73,24 @@ pub(crate) const CODES: &[Row] = &[
             "Have one of them answer.",
         ),
     ),
+    shown_in(
+        "consent_keys.rs",
+        row(
+            "answer.assurance",
+            Code::PermissionDenied,
+            "The request is a decision, and it is not known well enough that a person decides: a service spoke by itself, or for somebody (`assurance` and `wants` in the metadata).",
+            "Have the person answer with a key of their own, or at the console. `assurance: vouched` in the workflow or in `holdpoint.toml` takes a service's word for a person; nothing takes a service's own.",
+        ),
+    ),
+    shown_in(
+        "consent_keys.rs",
+        row(
+            "auth.expired",
+            Code::Unauthenticated,
+            "The key was good until a time that has come.",
+            "`holdpoint keys add` makes another.",
+        ),
+    ),
     row(
         "auth.missing",
         Code::Unauthenticated,
@@ -84,6 +102,24 @@ pub(crate) const CODES: &[Row] = &[
         Code::PermissionDenied,
         "The key is good, but this is not for its holder to do; the message says what is.",
         "Do what the message names, or use another key.",
+    ),
+    shown_in(
+        "consent_keys.rs",
+        row(
+            "auth.person_unknown",
+            Code::PermissionDenied,
+            "A service speaks, by `x-holdpoint-on-behalf-of`, for somebody who is nobody here.",
+            "Name a person who has a key, or whom `[people]` in `holdpoint.toml` names.",
+        ),
+    ),
+    shown_in(
+        "consent_keys.rs",
+        row(
+            "auth.role",
+            Code::PermissionDenied,
+            "The key is good, but has none of the roles that this takes; the message names them.",
+            "Use a key that has one; `holdpoint keys add --role` makes one.",
+        ),
     ),
     shown_in(
         "nothing answers late enough for a test",
@@ -267,6 +303,15 @@ pub(crate) const CODES: &[Row] = &[
         Code::NotFound,
         "There is no such session, or it is not yours.",
         "`ListSessions` names yours; take another id for a new one.",
+    ),
+    shown_in(
+        "consent_keys.rs",
+        row(
+            "signal.not_admitted",
+            Code::PermissionDenied,
+            "The workflow says who sends that signal (`wait.from`), and you are not among them.",
+            "Have one of them send it, or an operator.",
+        ),
     ),
     shown_in(
         "damage.rs",

@@ -112,12 +112,23 @@ fn started() -> Started {
         follows: None,
         seed: String::new(),
         requesters: Vec::new(),
+        known: None,
     }
 }
 
 fn answered(ordinal: u32, door: &str, key: &str, from: Option<String>) -> Event {
     let (value, by, door, key) = (json!("a"), "ann".into(), door.into(), key.into());
-    Event::Answered { ordinal, value, by, door, key, given: None, from, shown: String::new() }
+    Event::Answered {
+        ordinal,
+        value,
+        by,
+        door,
+        key,
+        given: None,
+        from,
+        shown: String::new(),
+        known: None,
+    }
 }
 
 fn closed(closing: Closing, by: &str) -> Event {

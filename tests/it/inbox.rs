@@ -9,7 +9,7 @@ use crate::support::workflows::approval;
 use crate::support::{Actors, Ground, all, request_of, someone};
 
 fn user(id: &str) -> Principal {
-    Principal { id: id.into(), role: Role::User, ..someone() }
+    Principal { id: id.into(), roles: Role::User.into(), ..someone() }
 }
 
 async fn ask(engine: &Engine, who: &Principal) -> String {

@@ -1,13 +1,14 @@
 //! Keys of a server that runs: what is changed in their file counts within two seconds, for calls and for
 //! streams that are open; and what a browser keeps is void when its person signs out.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
 use std::time::Duration;
 
-use holdpoint::app::keys::Keys;
+use holdpoint::app::keys::{Keys, NewKey};
 use holdpoint::kernel::Role;
 use holdpoint::wire::v1::{ListRunsRequest, WatchRequestsRequest};
 use tempfile::TempDir;
@@ -68,7 +69,7 @@ async fn a_key_that_is_removed_is_refused_at_once_on_open_streams_too() {
     let mut his = clients.1.watch_requests(watch()).await.unwrap().into_inner();
     hers.message().await.unwrap();
     his.message().await.unwrap();
-    Keys::remove(&path, "ada").unwrap();
+    Keys::remove(&path, "ada", "").unwrap();
     assert_eq!(ends(&mut hers).await, Code::Unauthenticated);
     assert_eq!(called(&mut clients.0).await, Code::Unauthenticated);
     assert_eq!(called(&mut clients.1).await, Code::Ok, "the others go on");
@@ -76,8 +77,9 @@ async fn a_key_that_is_removed_is_refused_at_once_on_open_streams_too() {
     let eve = add(&path, "eve");
     comes_to(&mut server.client_with(&eve).await, Code::Ok).await;
     // The same name is not the same key.
-    Keys::remove(&path, "bob").unwrap();
-    add(&path, "bob");
+    Keys::remove(&path, "bob", "").unwrap();
+    let same = NewKey { again: true, ..NewKey::of("bob", Role::User) };
+    Keys::make(&path, &same, &BTreeSet::new(), "").unwrap();
     assert_eq!(ends(&mut his).await, Code::Unauthenticated);
     comes_to(&mut clients.1, Code::Unauthenticated).await;
 }
@@ -143,7 +145,7 @@ async fn streams_over_http_and_sockets_end_with_their_key() {
     assert_eq!(&head, b"HTTP/1.0 200");
     let bearer = format!("holdpoint.v1, bearer.{ada}");
     let mut socket = Socket::open(&server, &[("sec-websocket-protocol", &bearer)]).await.unwrap();
-    Keys::remove(&path, "ada").unwrap();
+    Keys::remove(&path, "ada", "").unwrap();
     live.read_to_end(&mut Vec::new()).expect("the stream stays open");
     let over = async { while socket.hear().await.is_some() {} };
     timeout(SOON, over).await.expect("the socket stays open");

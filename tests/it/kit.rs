@@ -156,6 +156,7 @@ impl Play {
             follows: None,
             seed: "5eed".into(),
             requesters: Vec::new(),
+            known: None,
         };
         let id = run_id(number);
         let (nothing, at_once) = (Earlier::default(), Millis(at));

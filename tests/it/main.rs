@@ -32,6 +32,7 @@ mod collector;
 mod consent_drawn;
 mod consent_forks;
 mod consent_gates;
+mod consent_keys;
 mod consent_late;
 mod consent_people;
 mod consent_properties;

@@ -239,7 +239,8 @@ async fn the_session_of_another_is_remembered_by_nobody() {
     let engine = ground.boot(&[brief()]).await;
     said(&engine, "chat", "I am Ada.").await;
     let asked = ground.actors.inputs.lock().unwrap().len();
-    let bob = Principal { id: "bob".into(), role: holdpoint::kernel::Role::User, ..someone() };
+    let bob =
+        Principal { id: "bob".into(), roles: holdpoint::kernel::Role::User.into(), ..someone() };
     let refused = engine.start(start("chat", "Who is Ada?"), &bob).await;
     let unknown = matches!(refused, Err(EngineError::Refused(Refusal::UnknownSession(_))));
     assert!(unknown, "{refused:?}");

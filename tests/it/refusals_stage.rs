@@ -4,6 +4,7 @@ use holdpoint::wire::v1::{ListRunsRequest, ListSessionsRequest, WatchRunRequest,
 use tempfile::TempDir;
 
 use crate::cli::holdpoint;
+use crate::consent_stage::terms_of;
 use crate::server::{Client, Server, answer_to, asked, drained, run, send, start_of};
 
 /// Who calls.
@@ -44,8 +45,8 @@ impl Stage {
         let root = TempDir::new().unwrap();
         let data = root.path().join("data");
         let add = |name: &str, role: &str| {
-            let add = ["keys", "add", name, "--role", role, "--json", "--data"];
-            let told = holdpoint(root.path(), &[&add[..], &[data.to_str().unwrap()]].concat(), "");
+            let add = ["keys", "add", name, "--json", "--data", data.to_str().unwrap()];
+            let told = holdpoint(root.path(), &[&add[..], &terms_of(role)].concat(), "");
             told.json()["secret"].as_str().unwrap().to_owned()
         };
         let keys = [add("ada", "user"), add("bob", "user"), add("ops", "admin")];

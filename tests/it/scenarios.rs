@@ -68,6 +68,7 @@ impl Play {
             follows: None,
             seed: "5eed".into(),
             requesters: Vec::new(),
+            known: None,
         };
         let id = RunId::fresh(STEM);
         let (run, _) = start(

@@ -4,6 +4,7 @@ use std::pin::Pin;
 
 use tonic::{Request, Response, Status};
 
+use crate::api::Shown;
 use crate::api::a2a::core::{Caller, Core, TaskStream};
 use crate::api::a2a::errors::{Outcome, Problem};
 use crate::api::a2a::{A2a, card, http, proto};
@@ -40,8 +41,7 @@ impl A2aService {
 
 /// Who calls which agent.
 pub(super) fn caller<T>(core: &Core, request: &Request<T>, tenant: &str) -> Outcome<Caller> {
-    let bearer = given(request, "authorization").and_then(|value| value.strip_prefix("Bearer "));
-    let who = core.admit(bearer)?;
+    let who = core.admit(Shown::of(request.metadata().as_ref()))?;
     let key = given(request, "idempotency-key").unwrap_or_default().to_owned();
     let agent = core.agent(None, tenant)?;
     Ok(Caller { who, agent, key, tenant: tenant.to_owned(), is_older: false })

@@ -20,6 +20,7 @@ use percent_encoding::percent_decode_str;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::api::Shown;
 use crate::api::a2a::card::PROTOCOL;
 use crate::api::a2a::core::{Caller, TaskStream};
 use crate::api::a2a::errors::{Kind, Outcome, Problem};
@@ -188,8 +189,7 @@ impl Call {
 
     /// Who calls which agent, in a version that is spoken here.
     pub(super) fn caller(&self, a2a: &A2a, tenant: &str) -> Outcome<Caller> {
-        let bearer = self.header(header::AUTHORIZATION.as_str());
-        let who = a2a.core.admit(bearer.and_then(|value| value.strip_prefix("Bearer ")))?;
+        let who = a2a.core.admit(Shown::of(&self.headers))?;
         let agent = a2a.core.agent(self.agent.as_deref(), tenant)?;
         let key = self.header("idempotency-key").unwrap_or_default().to_owned();
         let tenant = tenant.to_owned();

@@ -43,8 +43,8 @@ pub(super) async fn meta(State(bridge): State<Bridge>) -> Reply {
 }
 
 /// `GET /v1/entities`
-pub(super) async fn all(State(bridge): State<Bridge>, _call: Call) -> Reply {
-    let entities: Vec<_> = bridge.engine.library().all().iter().map(entity).collect();
+pub(super) async fn all(State(bridge): State<Bridge>, call: Call) -> Reply {
+    let entities: Vec<_> = bridge.engine.workflows(&call.who).iter().map(entity).collect();
     Reply::Json(json!({"entities": entities}))
 }
 
@@ -52,9 +52,9 @@ pub(super) async fn all(State(bridge): State<Bridge>, _call: Call) -> Reply {
 pub(super) async fn info(
     State(bridge): State<Bridge>,
     Path(id): Path<String>,
-    _call: Call,
+    call: Call,
 ) -> Outcome<Reply> {
-    let entry = bridge.entry(&id)?;
+    let entry = bridge.entry(&id, &call.who)?;
     let workflow = &entry.workflow;
     let mut info = entity(&entry);
     info["input_schema"] = input_schema(&entry);
@@ -93,8 +93,8 @@ fn dump(workflow: &Workflow) -> Value {
 }
 
 /// `GET /v1/models`
-pub(super) async fn models(State(bridge): State<Bridge>, _call: Call) -> Reply {
-    let models: Vec<_> = bridge.engine.library().all().iter().map(model_of).collect();
+pub(super) async fn models(State(bridge): State<Bridge>, call: Call) -> Reply {
+    let models: Vec<_> = bridge.engine.workflows(&call.who).iter().map(model_of).collect();
     Reply::Json(json!({"object": "list", "data": models}))
 }
 
@@ -102,9 +102,9 @@ pub(super) async fn models(State(bridge): State<Bridge>, _call: Call) -> Reply {
 pub(super) async fn model(
     State(bridge): State<Bridge>,
     Path(id): Path<String>,
-    _call: Call,
+    call: Call,
 ) -> Outcome<Reply> {
-    Ok(Reply::Json(model_of(&bridge.entry(&id)?)))
+    Ok(Reply::Json(model_of(&bridge.entry(&id, &call.who)?)))
 }
 
 fn model_of(entry: &Entry) -> Value {

@@ -195,7 +195,12 @@ fn http_of(refusal: &Refusal) -> StatusCode {
         | Refusal::AmbiguousAnswer { .. }
         | Refusal::SessionFull { .. }
         | Refusal::Stale => StatusCode::CONFLICT,
-        Refusal::Unauthenticated => StatusCode::UNAUTHORIZED,
-        Refusal::Forbidden(_) | Refusal::NotAdmitted { .. } => StatusCode::FORBIDDEN,
+        Refusal::Unauthenticated | Refusal::KeyExpired(_) => StatusCode::UNAUTHORIZED,
+        Refusal::Forbidden(_)
+        | Refusal::Role { .. }
+        | Refusal::UnknownPerson(_)
+        | Refusal::NotSender { .. }
+        | Refusal::NotAssured { .. }
+        | Refusal::NotAdmitted { .. } => StatusCode::FORBIDDEN,
     }
 }

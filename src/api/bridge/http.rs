@@ -10,11 +10,11 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response as Answered};
 use serde_json::Value;
 
-use crate::api::MESSAGE_BYTES_MAX;
 use crate::api::bridge::Bridge;
 use crate::api::bridge::errors::{Outcome, Problem};
 use crate::api::bridge::id::Dialect;
 use crate::api::bridge::stream::{Line, Lines};
+use crate::api::{MESSAGE_BYTES_MAX, Shown};
 use crate::kernel::Principal;
 
 /// A stream that says nothing is kept open by a comment; proxies cut silence after a minute or so.
@@ -62,9 +62,7 @@ impl FromRequest<Bridge> for Call {
 
 /// The caller, by the key that it shows.
 pub(super) fn admit(bridge: &Bridge, headers: &HeaderMap) -> Outcome<Principal> {
-    let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let bearer = bearer.and_then(|value| value.strip_prefix("Bearer "));
-    Ok(bridge.doorkeeper.admit(bearer, "http")?)
+    Ok(bridge.doorkeeper.admit(Shown::of(headers), "http")?)
 }
 
 impl Call {

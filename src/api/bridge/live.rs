@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::api::MESSAGE_BYTES_MAX;
+use crate::api::Shown;
 use crate::api::bridge::errors::{Outcome, Problem};
 use crate::api::bridge::{Bridge, ask, reading};
 use crate::engine::{
@@ -47,8 +48,7 @@ pub(super) async fn open(
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
     headers: HeaderMap,
 ) -> Outcome<Response> {
-    let shown = shown(&headers).map(str::to_owned);
-    let who = bridge.doorkeeper.admit(shown.as_deref(), DOOR)?;
+    let who = bridge.doorkeeper.admit(shown(&headers), DOOR)?;
     refuse_foreign_page(&headers)?;
     let upgrade = upgrade.map_err(|_| {
         let remedy = "expected a WebSocket's handshake";
@@ -61,17 +61,18 @@ pub(super) async fn open(
     // What is started over it belongs to the trace of whoever opened it.
     let from = trace::current();
     let serve = move |socket| {
-        trace::within(from, async move { Live::new(bridge, (who, shown), socket).serve().await })
+        trace::within(from, async move { Live::new(bridge, (who, headers), socket).serve().await })
     };
     Ok(upgrade.on_upgrade(serve).into_response())
 }
 
-/// The caller's key, by one of the protocols that a browser may name, or by header.
-fn shown(headers: &HeaderMap) -> Option<&str> {
+/// Who calls: its key is shown by one of the protocols that a browser may name, or by header.
+fn shown(headers: &HeaderMap) -> Shown<'_> {
     let text = |name: header::HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     let named = text(header::SEC_WEBSOCKET_PROTOCOL).unwrap_or_default();
     let by_protocol = named.split(',').find_map(|name| name.trim().strip_prefix(BEARER));
-    by_protocol.or_else(|| text(header::AUTHORIZATION)?.strip_prefix("Bearer "))
+    let shown = Shown::of(headers);
+    Shown { bearer: by_protocol.or(shown.bearer), ..shown }
 }
 
 /// A browser lets any page open a socket to anywhere: one from another origin is nobody's wish.
@@ -110,20 +111,19 @@ type Told = BoxStream<'static, Value>;
 struct Live {
     bridge: Bridge,
     who: Principal,
-    /// The key that the caller came with, if any.
-    shown: Option<String>,
+    /// What the caller came with.
+    headers: HeaderMap,
     socket: WebSocket,
     told: SelectAll<Told>,
 }
 
 impl Live {
-    fn new(bridge: Bridge, caller: (Principal, Option<String>), socket: WebSocket) -> Self {
-        let (who, shown) = caller;
-        Self { bridge, who, shown, socket, told: SelectAll::new() }
+    fn new(bridge: Bridge, (who, headers): (Principal, HeaderMap), socket: WebSocket) -> Self {
+        Self { bridge, who, headers, socket, told: SelectAll::new() }
     }
 
     fn is_admitted(&self) -> bool {
-        self.bridge.doorkeeper.admit(self.shown.as_deref(), DOOR).is_ok()
+        self.bridge.doorkeeper.admit(shown(&self.headers), DOOR).is_ok()
     }
 
     async fn serve(mut self) {

@@ -33,7 +33,7 @@ pub(super) async fn send_responses(
 ) -> Outcome<Reply> {
     let body = call.json()?;
     let session = reading::conversation(&body)?.unwrap_or_default();
-    bridge.entry(&workflow)?;
+    bridge.entry(&workflow, &call.who)?;
     failpoint::hit("api.before_command");
     let begun = if body.get("responses").is_some() {
         let answers = reading::responses(&body["responses"], "body")?;
@@ -63,15 +63,15 @@ pub(super) async fn respond(
     let session = reading::conversation(&body)?.unwrap_or_default();
     let value = ["response", "value", "input", "text"].iter().find_map(|name| body.get(name));
     let value = value.ok_or_else(|| Problem::invalid("response", "expected the answer"))?.clone();
-    bridge.entry(&workflow)?;
+    bridge.entry(&workflow, &call.who)?;
     let answers = vec![(request, value, None)];
     let begun = bridge.answer_of(&workflow, session, answers, &call).await?;
     bridge.tell_qlaw(begun, &body, &call).await
 }
 
 /// `GET /v1/agents`
-pub(super) async fn agents(State(bridge): State<Bridge>, _call: Call) -> Reply {
-    let agents = bridge.engine.library().all().into_iter().map(|entry| {
+pub(super) async fn agents(State(bridge): State<Bridge>, call: Call) -> Reply {
+    let agents = bridge.engine.workflows(&call.who).into_iter().map(|entry| {
         let workflow = &entry.workflow;
         json!({
             "id": workflow.name,
@@ -84,17 +84,17 @@ pub(super) async fn agents(State(bridge): State<Bridge>, _call: Call) -> Reply {
 }
 
 /// `GET /v1/workflows`
-pub(super) async fn all(State(bridge): State<Bridge>, _call: Call) -> Reply {
-    Reply::Json(bridge.engine.library().all().iter().map(summary).collect())
+pub(super) async fn all(State(bridge): State<Bridge>, call: Call) -> Reply {
+    Reply::Json(bridge.engine.workflows(&call.who).iter().map(summary).collect())
 }
 
 /// `GET /v1/workflows/{id}`
 pub(super) async fn one(
     State(bridge): State<Bridge>,
     Path(workflow): Path<String>,
-    _call: Call,
+    call: Call,
 ) -> Outcome<Reply> {
-    let entry = bridge.entry(&workflow)?;
+    let entry = bridge.entry(&workflow, &call.who)?;
     let mut page = summary(&entry);
     page["mermaid"] = json!((bridge.draw)(&entry.workflow));
     Ok(Reply::Json(page))
@@ -185,9 +185,9 @@ pub(super) fn run(head: &Head) -> Value {
 }
 
 impl Bridge {
-    /// The workflow of that name.
-    pub(super) fn entry(&self, name: &str) -> Outcome<Entry> {
-        let entry = self.engine.library().get(name);
+    /// The workflow of that name, for those whose credential is good for it.
+    pub(super) fn entry(&self, name: &str, who: &Principal) -> Outcome<Entry> {
+        let entry = self.engine.library().get(name).filter(|_| who.covers(name));
         entry.ok_or_else(|| Problem::unknown("workflow.unknown", "workflow", name, "workflow_id"))
     }
 

@@ -28,6 +28,8 @@ struct Deed {
     asked: Option<(RequestId, Question)>,
     by: String,
     door: String,
+    /// How they were known, where that is kept.
+    known: String,
     what: What,
 }
 
@@ -103,10 +105,19 @@ fn of_run(head: &Head, journal: &[Recorded]) -> Vec<Deed> {
             asked: question.map(|(_, question)| (question.id(&head.run), question.clone())),
             by: by.to_owned(),
             door: door.to_owned(),
+            known: known_of(&recorded.event),
             what,
         });
     }
     deeds
+}
+
+/// How whoever answered was known, in words.
+fn known_of(event: &Event) -> String {
+    if let Event::Answered { known: Some(known), .. } = event {
+        return format!("{}, {}", known.assurance.word(), known.credential);
+    }
+    String::new()
 }
 
 fn decided(event: &Event) -> Option<(Option<u32>, &str, &str, What)> {
@@ -135,7 +146,7 @@ fn table(deeds: &[Deed]) -> Markup {
             tbody { @for deed in deeds {
                 tr {
                     td { (text::time(deed.at)) }
-                    td { (text::shown(&deed.by)) @if !deed.door.is_empty() { div.quiet { "by " (deed.door) } } }
+                    td { (text::shown(&deed.by)) @if !deed.door.is_empty() { div.quiet { "by " (deed.door) } } @if !deed.known.is_empty() { div.quiet { (text::shown(&deed.known)) } } }
                     td.wide { @match &deed.asked {
                         Some((id, question)) => { a href={ "/console/requests/" (id) } { (text::shown(&text::first_words(&question.prompt, 140))) } }
                         None => { span.quiet { "no question" } }

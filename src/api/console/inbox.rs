@@ -95,7 +95,7 @@ fn speaks_of(row: &OpenRequest, wanted: &str) -> bool {
 
 fn filters(visit: &Visit) -> Markup {
     let query = &visit.query;
-    let workflows: Vec<_> = visit.engine().library().all();
+    let workflows: Vec<_> = visit.engine().workflows(&visit.who);
     let workflows: Vec<_> = workflows
         .iter()
         .map(|one| (one.workflow.name.clone(), one.workflow.name.clone()))

@@ -122,7 +122,7 @@ fn menu(here: &str, open: usize) -> Markup {
 fn account(visit: &Visit) -> Markup {
     html! {
         div.account {
-            span.quiet { (visit.who.id) @if visit.who.is_admin() { " · admin" } }
+            span.quiet { (visit.who.id) @if visit.who.sees_all() { " · " (visit.who.roles.words()) } }
             @if visit.is_keyed() {
                 form method="post" action="/console/sign-out" {
                     button.link type="submit" { "Sign out" }
@@ -208,9 +208,14 @@ pub(super) fn told(trouble: &Trouble) -> (StatusCode, &'static str, String) {
         Trouble::Engine(EngineError::Refused(refusal)) if is_unknown(refusal) => {
             (StatusCode::NOT_FOUND, "Nothing here", nothing.into())
         }
-        Trouble::Engine(EngineError::Refused(refusal @ Refusal::NotAdmitted { .. })) => {
+        Trouble::Engine(EngineError::Refused(
+            refusal @ (Refusal::NotAdmitted { .. } | Refusal::NotAssured { .. }),
+        )) => {
             (StatusCode::FORBIDDEN, "This is for others to decide", sentence(&refusal.to_string()))
         }
+        Trouble::Engine(EngineError::Refused(
+            refusal @ (Refusal::Role { .. } | Refusal::NotSender { .. }),
+        )) => (StatusCode::FORBIDDEN, "This is for others to do", sentence(&refusal.to_string())),
         Trouble::Engine(EngineError::Refused(refusal)) => {
             (StatusCode::CONFLICT, "This cannot be done", sentence(&refusal.to_string()))
         }

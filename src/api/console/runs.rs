@@ -94,7 +94,7 @@ fn counts(newest: &[Head], is_cut: bool, chosen: Option<&str>) -> Markup {
 
 fn filters(visit: &Visit) -> Markup {
     let query = &visit.query;
-    let workflows = visit.engine().library().all();
+    let workflows = visit.engine().workflows(&visit.who);
     let workflows: Vec<_> = workflows
         .iter()
         .map(|one| (one.workflow.name.clone(), one.workflow.name.clone()))

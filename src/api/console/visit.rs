@@ -11,6 +11,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use percent_encoding::percent_decode_str;
 
+use crate::api::Shown;
 use crate::api::console::{Console, page, sign_in};
 use crate::api::{MESSAGE_BYTES_MAX, host};
 use crate::engine::Engine;
@@ -128,7 +129,7 @@ pub(super) async fn read(
     let cookie = sign_in::pass(&parts.headers);
     let admitted = match cookie {
         Some(pass) => console.inner.doorkeeper.admit_pass(pass, now, "console"),
-        None => console.inner.doorkeeper.admit(None, "console"),
+        None => console.inner.doorkeeper.admit(Shown::default(), "console"),
     };
     let Ok(who) = admitted else {
         return Err(Box::new(sign_in::wanted(&parts, &uri)));

@@ -14,7 +14,7 @@ use crate::kernel::Refusal;
 
 /// The list of workflows.
 pub(super) async fn list(visit: &Visit) -> Result<Response<Body>, Trouble> {
-    let all = visit.engine().library().all();
+    let all = visit.engine().workflows(&visit.who);
     let body = html! {
         div.head { h1 { "Workflows" } p.quiet { "What can be started here." } }
         ul.cards data-arrows { @for entry in &all {
@@ -45,7 +45,7 @@ struct Draft {
 
 /// The page of a workflow.
 pub(super) async fn one(visit: &Visit, name: &str) -> Result<Response<Body>, Trouble> {
-    let entry = visit.engine().library().get(name).ok_or(Trouble::Nothing)?;
+    let entry = known(visit, name)?;
     let session = visit.query.given("session").unwrap_or_default().to_owned();
     let draft = Draft { session, ..Draft::default() };
     Ok(shown(visit, &entry, &draft, StatusCode::OK).await)
@@ -109,7 +109,7 @@ fn start_form(visit: &Visit, entry: &Entry, draft: &Draft) -> Markup {
 
 /// Starts a run; its page comes next.
 pub(super) async fn start(visit: &Visit, name: &str) -> Result<Response<Body>, Trouble> {
-    let entry = visit.engine().library().get(name).ok_or(Trouble::Nothing)?;
+    let entry = known(visit, name)?;
     let fields = &visit.fields;
     let schema = schema(&entry);
     let value = form::read(fields, &schema, ROOT);
@@ -143,4 +143,10 @@ pub(super) async fn start(visit: &Visit, name: &str) -> Result<Response<Body>, T
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// The workflow of that name, for those whose credential is good for it.
+fn known(visit: &Visit, name: &str) -> Result<Entry, Trouble> {
+    let entry = visit.engine().library().get(name);
+    entry.filter(|_| visit.who.covers(name)).ok_or(Trouble::Nothing)
 }

@@ -80,7 +80,7 @@ impl Check<'_> {
 
     /// Whether each is a person's name, `group:NAME` or `role:NAME`. None is filled in from what a
     /// requester can choose.
-    fn named(&mut self, pointer: &str, names: &[String]) {
+    pub(super) fn named(&mut self, pointer: &str, names: &[String]) {
         for (index, name) in names.iter().enumerate() {
             let bare = match name.split_once(':') {
                 Some(("group" | "role", bare)) => Some(bare),

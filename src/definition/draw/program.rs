@@ -145,7 +145,7 @@ fn note(task: &Task) -> String {
         Task::Parallel { .. } => "at the same time".into(),
         Task::ForEach { items, .. } => short(&format!("for each of {}", items.text())),
         Task::Loop { max_rounds, .. } => format!("at most {max_rounds} rounds"),
-        Task::Wait { timer, signal } => match (timer, signal) {
+        Task::Wait { timer, signal, .. } => match (timer, signal) {
             (Some(timer), Some(signal)) => {
                 short(&format!("waits for {signal}, or {}", timer.text()))
             }

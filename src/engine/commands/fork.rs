@@ -11,9 +11,9 @@ use crate::engine::commands::{Begun, ForkRequest};
 use crate::engine::drive::{Batch, Extras};
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
-    Command, Decision, Event, Millis, Principal, Question, Recorded, Refusal, Run, RunId,
-    SessionId, Status, Verb, Version, Workflow, admits, apply, digest, evolve, parse_checkpoint,
-    replay, retry_point, unkeyed, waits_for,
+    Act, Command, Decision, Event, Millis, Principal, Question, Recorded, Refusal, Run, RunId,
+    SessionId, Stage, Status, Verb, Version, Workflow, admits, apply, digest, evolve,
+    parse_checkpoint, replay, retry_point, unkeyed, waits_for, wants,
 };
 use crate::ports::{Fault, trace};
 
@@ -31,8 +31,8 @@ impl Engine {
             let state = self.read(&cell).await?;
             let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
             let run = &hot.run;
-            let (session, marks) = (run.session.clone(), run.checkpoints.clone());
-            (session, marks, Failed::of(run), run.requesters.clone())
+            who.may(Act::Fork, &run.owner)?;
+            (run.session.clone(), run.checkpoints.clone(), Failed::of(run), run.requesters.clone())
         };
         let retry = match failed {
             None => None,
@@ -181,6 +181,7 @@ impl Founding<'_> {
             started.from.clone_from(&self.who.from);
             started.seed.clone_from(&self.seed);
             started.requesters.clone_from(&self.requesters);
+            started.known = Some(Box::new(self.who.known.clone()));
         }
         // Whoever is asked has as long as they had the first time.
         if let Event::Asked(question) = &mut event {
@@ -226,7 +227,15 @@ impl Engine {
         for question in spent.chain(refused).filter(Question::decides) {
             let is_barred = question.stages.iter().any(|stage| !stage.not.is_empty())
                 && (run.requesters.contains(&who.id) || run.participants.contains(&who.id));
-            if is_barred || !admits(&question, run.asker(), &who.id, &operator) {
+            // To take it up again is to decide it again: by somebody who is known as well as that takes.
+            let is_known = |stage: Option<&Stage>| who.known.assurance >= wants(stage, &operator);
+            let mut stages = question.stages.iter();
+            let is_assured = match question.stages.as_slice() {
+                [] => is_known(None),
+                _ => stages.all(|stage| is_known(Some(stage))),
+            };
+            let admits = admits(&question, run.asker(), &who.id, &operator);
+            if is_barred || !is_assured || !admits {
                 let request = run.request(question.ordinal).to_string();
                 let waits_for = waits_for(&question, run.asker());
                 return Err(Refusal::NotAdmitted { request, waits_for, who: who.id.clone() }.into());

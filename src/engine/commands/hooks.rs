@@ -2,7 +2,7 @@
 
 use crate::engine::cell::State;
 use crate::engine::{Engine, EngineError};
-use crate::kernel::{Principal, Refusal, RunId};
+use crate::kernel::{Act, Principal, Refusal, RunId};
 use crate::ports::{HOOKS_MAX, Hook, HookRow};
 
 impl Engine {
@@ -14,6 +14,7 @@ impl Engine {
         who: &Principal,
     ) -> Result<HookRow, EngineError> {
         let known = self.hooks(run, who).await?;
+        self.refuse_listening(run, who).await?;
         self.check_hook(&hook)?;
         let is_new = !known.iter().any(|row| row.hook.id == hook.id);
         if is_new && known.len() >= HOOKS_MAX {
@@ -40,10 +41,17 @@ impl Engine {
     /// The hooks of a run that this principal may see.
     pub async fn hooks(&self, run: &RunId, who: &Principal) -> Result<Vec<HookRow>, EngineError> {
         let head = self.inner.journal.head(run).await?;
-        let Some(_) = head.filter(|head| who.may_see(&head.owner)) else {
+        let Some(_) = head.filter(|head| who.may_see(&head.owner, &head.workflow)) else {
             return Err(Refusal::UnknownRun(run.to_string()).into());
         };
         Ok(self.inner.journal.hooks(run).await?)
+    }
+
+    /// Refuses whoever may see the run, and not set up who is told of it.
+    async fn refuse_listening(&self, run: &RunId, who: &Principal) -> Result<(), EngineError> {
+        let head = self.inner.journal.head(run).await?;
+        let owner = head.map(|head| head.owner).unwrap_or_default();
+        Ok(who.may(Act::Listen, &owner)?)
     }
 
     /// Takes a hook away; one that is not there is no matter.
@@ -54,6 +62,7 @@ impl Engine {
         who: &Principal,
     ) -> Result<(), EngineError> {
         self.hooks(run, who).await?;
+        self.refuse_listening(run, who).await?;
         let cell = self.inner.cells.get(run);
         let mut state = self.read(&cell).await?;
         self.inner.journal.remove_hook(run, id).await?;

@@ -226,7 +226,9 @@ impl Engine {
             return Err(Refusal::invalid("name", "expected the signal's name").into());
         }
         check_value("payload", &value)?;
-        let (id, cell) = self.seen_run(run, who).await?;
+        // Who may send it is the kernel's to say: not only whoever knows the run (K9).
+        let id = parse_run(run)?;
+        let (cell, ..) = self.known(&id, who, &Refusal::UnknownRun(run.to_owned())).await?;
         let (name, principal, key) = (name.to_owned(), who.clone(), key.to_owned());
         let command = Command::Signal { name, value, principal, key };
         self.submit(&cell, command, Extras::default()).await?;
@@ -287,7 +289,12 @@ impl Engine {
             Err(error) => return Err(error),
         };
         let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
-        let (session, knows) = (hot.run.session.clone(), who.may_see(&hot.run.owner));
+        let (session, workflow) = (hot.run.session.clone(), hot.run.workflow.name.as_str());
+        // Whatever somebody is asked there: this credential of theirs knows nothing of it.
+        if !who.covers(workflow) {
+            return Err(unknown.clone().into());
+        }
+        let knows = who.may_see(&hot.run.owner, workflow);
         drop(state);
         Ok((cell, session, knows))
     }

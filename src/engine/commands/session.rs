@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::engine::commands::check::{check_metadata, parse_session};
+use crate::engine::commands::start::SESSION_RUNS_MAX;
 use crate::engine::{Engine, EngineError};
-use crate::kernel::{Principal, Refusal, SessionId};
-use crate::ports::{AppendError, Fault, SessionRow};
+use crate::kernel::{Act, Principal, Refusal, SessionId};
+use crate::ports::{AppendError, Fault, RunFilter, SessionRow};
 
 /// Ids that one session hides: each is kept with it and read with it. Past it, hide all of it.
 const HIDDEN_MAX: usize = 1_000;
@@ -20,6 +21,7 @@ impl Engine {
         who: &Principal,
     ) -> Result<SessionRow, EngineError> {
         self.refuse_if_draining()?;
+        who.may(Act::Keep, &who.id)?;
         check_metadata(&metadata)?;
         let session = SessionId::fresh(&self.inner.clock.fresh_stem());
         let row = SessionRow::new(session, who.id.clone(), self.inner.clock.now());
@@ -41,6 +43,7 @@ impl Engine {
         self.refuse_if_draining()?;
         for _ in 0..CHANGE_TRIES {
             let knew = self.session_row(session, who).await?;
+            who.may(Act::Keep, &knew.owner)?;
             let mut row = knew.clone();
             change(&mut row);
             check_metadata(&row.metadata)?;
@@ -64,8 +67,29 @@ impl Engine {
         who: &Principal,
     ) -> Result<SessionRow, EngineError> {
         let row = self.inner.journal.session(&parse_session(session)?).await?;
-        let row = row.filter(|row| who.may_see(&row.owner));
-        row.ok_or_else(|| Refusal::UnknownSession(session.to_owned()).into())
+        if let Some(row) = row
+            && self.knows_session(&row, who).await?
+        {
+            return Ok(row);
+        }
+        Err(Refusal::UnknownSession(session.to_owned()).into())
+    }
+
+    /// Whether a session is known to this principal (D2). One that has runs of another workflow than its
+    /// credential is good for is not: what was said there would be told in what it starts.
+    pub(in crate::engine) async fn knows_session(
+        &self,
+        row: &SessionRow,
+        who: &Principal,
+    ) -> Result<bool, EngineError> {
+        if who.workflows.is_empty() || !who.reaches(&row.owner) {
+            return Ok(who.reaches(&row.owner));
+        }
+        let filter = RunFilter { session: Some(row.session.clone()), ..RunFilter::default() };
+        let heads = self.all_heads(&filter).await?;
+        // K7: of more than are looked at nobody can say so.
+        let is_whole = heads.len() < SESSION_RUNS_MAX;
+        Ok(is_whole && heads.iter().all(|head| who.covers(&head.workflow)))
     }
 
     /// Whether it was kept; not, if it is no longer as it was known.

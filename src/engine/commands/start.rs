@@ -15,8 +15,8 @@ use crate::engine::steadfast::Steadfast;
 use crate::engine::trace::Scribe;
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
-    Answer, Command, Earlier, Principal, Refusal, RequestId, Run, RunId, Said, SessionId, Spent,
-    Started, Version, binding, digest, start,
+    Act, Answer, Command, Earlier, Principal, Refusal, RequestId, Run, RunId, Said, SessionId,
+    Spent, Started, Version, binding, digest, start,
 };
 use crate::ports::{Head, HookRow, KeyRow, RunFilter, SessionRow, trace};
 
@@ -31,7 +31,7 @@ enum Awaited {
 }
 
 /// Runs of a session that a message is weighed against, newest first; older ones have long ended.
-const SESSION_RUNS_MAX: usize = 1_000;
+pub(super) const SESSION_RUNS_MAX: usize = 1_000;
 
 impl Engine {
     /// Starts a workflow, or answers the session's one open request with the input.
@@ -72,7 +72,8 @@ impl Engine {
                 }
             }
         };
-        let entry = self.workflow(&request.workflow)?;
+        who.may(Act::Start, &who.id)?;
+        let entry = self.workflow(&request.workflow, who)?;
         let spent_before = self.spent_before(&request.session, &entry).await?;
         // Nothing was said before in a session that begins here.
         let (follows, earlier) = match request.session.as_str() {
@@ -95,6 +96,7 @@ impl Engine {
             follows: follows.map(Box::new),
             seed: self.inner.clock.fresh_secret(),
             requesters: Vec::new(),
+            known: Some(Box::new(who.known.clone())),
         };
         let now = self.inner.clock.now();
         let id = RunId::fresh(&self.inner.clock.fresh_stem());
@@ -257,7 +259,7 @@ impl Engine {
                 let begun = self.begun_before(&key, &digest, who).await?;
                 begun.ok_or_else(|| Refusal::KeyReused(key).into())
             }
-            Err(EngineError::Refused(Refusal::UnknownSession(_))) if who.is_admin() => {
+            Err(EngineError::Refused(Refusal::UnknownSession(_))) if who.sees_all() => {
                 let why = "the session belongs to another principal: leave session_id out, or \
                            answer what it waits for with SendResponses";
                 Err(Refusal::Forbidden(why).into())
@@ -372,20 +374,26 @@ impl Engine {
         who: &Principal,
     ) -> Result<(), EngineError> {
         match self.inner.journal.session(session).await? {
-            Some(row) if !who.may_see(&row.owner) => {
+            Some(row) if !self.knows_session(&row, who).await? => {
                 Err(Refusal::UnknownSession(session.to_string()).into())
             }
             Some(_) | None => Ok(()),
         }
     }
 
-    /// The workflow of that name.
-    pub fn workflow(&self, name: &str) -> Result<Entry, EngineError> {
+    /// The workflow of that name, for those whose credential is good for it.
+    pub fn workflow(&self, name: &str, who: &Principal) -> Result<Entry, EngineError> {
         if name.is_empty() {
             let remedy = "expected a workflow's name; ListWorkflows names the ones there are";
             return Err(Refusal::invalid("workflow_id", remedy).into());
         }
-        let entry = self.inner.library.get(name);
+        let entry = self.inner.library.get(name).filter(|_| who.covers(name));
         entry.ok_or_else(|| Refusal::UnknownWorkflow(shortened(name)).into())
+    }
+
+    /// The workflows that can be started, of those that this principal's credential is good for.
+    pub fn workflows(&self, who: &Principal) -> Vec<Entry> {
+        let all = self.inner.library.all();
+        all.into_iter().filter(|entry| who.covers(&entry.workflow.name)).collect()
     }
 }

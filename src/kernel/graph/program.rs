@@ -154,6 +154,9 @@ pub enum Task {
         /// An external event's name.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         signal: Option<String>,
+        /// Who sends it: names, `group:…`, `role:…`; whoever owns the run, if empty.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        from: Vec<String>,
     },
     /// A person's decision.
     Human(Box<Ask>),
@@ -356,7 +359,19 @@ impl Program {
 
     /// Whether anything in it ever waits for that external event.
     pub fn listens(&self, name: &str) -> bool {
-        let waits = |step: &&Arc<Step>| matches!(&step.task, Task::Wait { signal: Some(known), .. } if known == name);
-        self.all().iter().any(waits)
+        !self.senders(name).is_empty()
+    }
+
+    /// Who sends that external event, by each wait for it: an empty list is whoever owns the run.
+    pub fn senders(&self, name: &str) -> Vec<&[String]> {
+        let mut senders = Vec::new();
+        for step in self.all() {
+            if let Task::Wait { signal: Some(known), from, .. } = &step.task
+                && known == name
+            {
+                senders.push(from.as_slice());
+            }
+        }
+        senders
     }
 }

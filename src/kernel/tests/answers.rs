@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::cast::{forever, human, sequence, step};
 use super::stage::{Act, Stage, ann, answers, calls, play, says};
 use crate::kernel::{
-    Answer, Command, Kind, Principal, Refusal, RequestId, RunId, Workflow, decide,
+    Answer, Command, Kind, Principal, Refusal, RequestId, Role, RunId, Workflow, decide,
 };
 
 fn two_questions() -> Act {
@@ -163,6 +163,12 @@ fn k2_a_key_is_its_principals_own() {
     };
     let bob = Principal { id: "bob".into(), ..ann() };
     let again = Command::Answer { answers, key, principal: bob };
+    assert_eq!(stage.command_by(&again), Err("request.unknown"), "nor is he told how it ended");
+    let Command::Answer { answers, key, .. } = stage.answer(&[(1, json!("yes"))], "k") else {
+        panic!("an answer")
+    };
+    let ops = Principal { id: "ops".into(), roles: Role::Operator.into(), ..ann() };
+    let again = Command::Answer { answers, key, principal: ops };
     assert_eq!(stage.command_by(&again), Err("request.already_answered"));
 }
 

@@ -51,6 +51,7 @@ pub(super) fn started(input: Value) -> Started {
         follows: None,
         seed: "5eed".into(),
         requesters: Vec::new(),
+        known: None,
     }
 }
 

@@ -10,9 +10,9 @@ mod tasks;
 
 use std::sync::Arc;
 
-use crate::api::Doorkeeper;
 use crate::api::a2a::errors::{Kind, Outcome, Problem};
 use crate::api::a2a::mapping::{self, HISTORY_DEFAULT};
+use crate::api::{Doorkeeper, Shown};
 use crate::engine::{Engine, Entry, RunView};
 use crate::kernel::Principal;
 use crate::wire::a2a::Task;
@@ -52,9 +52,9 @@ impl Caller {
 }
 
 impl Core {
-    /// The caller behind `bearer`.
-    pub(super) fn admit(&self, bearer: Option<&str>) -> Outcome<Principal> {
-        Ok(self.doorkeeper.admit(bearer, "a2a")?)
+    /// The caller behind what is `shown`.
+    pub(super) fn admit(&self, shown: Shown<'_>) -> Outcome<Principal> {
+        Ok(self.doorkeeper.admit(shown, "a2a")?)
     }
 
     /// The agent that a path or a tenant names; the root's where neither does.

@@ -186,6 +186,8 @@ impl Core {
                 | Refusal::StaleDigest { .. }
                 | Refusal::UnknownRequest(_)
                 | Refusal::NotAdmitted { .. }
+                | Refusal::NotAssured { .. }
+                | Refusal::Role { .. }
                 | Refusal::ForeignRequest { .. }),
             )) => Ok(standing(&view, Some(&refusal.into()))),
             Err(error) => Err(error.into()),

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::definition::check::{Asked, Check};
 use crate::definition::compile::patience;
 use crate::definition::graph::{Mode, PhaseGateFile};
-use crate::definition::people::{ApproversFile, ExcludedFile};
+use crate::definition::people::{ApproversFile, AssuranceFile, ExcludedFile};
 use crate::definition::source::under;
 use crate::kernel::expression::{Expression, Form, Known, Template, Type, Wrong};
 use crate::kernel::graph::{ATTEMPTS_DEFAULT, After, PhaseGate, REDO_DEFAULT, REVISE_DEFAULT};
@@ -143,7 +143,8 @@ impl Check<'_> {
                 remind_ms: gate.remind.as_ref().and_then(|time| duration_ms(&time.0)),
                 to: gate.to.clone(),
                 not: ExcludedFile::compile(&gate.not),
-                approvers: ApproversFile::compile(gate.approvers.as_ref()),
+                assurance: gate.assurance.map(AssuranceFile::compile),
+                approvers: ApproversFile::compile(gate.approvers.as_ref(), gate.assurance),
                 ..patience(gate.deadline.as_ref(), gate.on_timeout.as_ref())
             },
         })

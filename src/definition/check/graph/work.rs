@@ -231,7 +231,12 @@ impl<'a> Check<'a> {
             self.name(&under(pointer, "signal"), signal, true);
         }
         let came = Type::object([("by".to_owned(), Type::Text), ("value".to_owned(), Type::Any)]);
-        (Task::Wait { timer, signal: terms.signal.clone() }, came)
+        if !terms.from.is_empty() && terms.signal.is_none() {
+            let message = "`from` says who sends the `signal`; say which that is";
+            self.at_key(&under(pointer, "from"), "step.work", message);
+        }
+        self.named(&under(pointer, "from"), &terms.from);
+        (Task::Wait { timer, signal: terms.signal.clone(), from: terms.from.clone() }, came)
     }
 
     fn other_workflow(&mut self, pointer: &str, terms: &SubFile, known: &Known) -> Found {
