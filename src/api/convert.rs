@@ -13,7 +13,7 @@ use crate::kernel::{
     Closing, Event, Excluded, Failure, Grant, Kind, Message, Millis, Question, RunId, SessionId,
     Stage, ToolCall, Usage, Vote,
 };
-use crate::ports::{Head, HeadStatus};
+use crate::ports::{Head, HeadStatus, Logged};
 use crate::wire::json::Json;
 use crate::wire::v1 as pb;
 use pb::workflow_event::Event as Wire;
@@ -45,6 +45,27 @@ pub(super) fn audit_entry(entry: &AuditEntry) -> pb::AuditEntry {
         request: entry.question.as_ref().map(asked),
         value: entry.value.as_ref().map(Json::from),
         note: entry.note.clone(),
+        count: entry.count,
+        last_time: Some(time(entry.last)),
+    }
+}
+
+/// An entry of the store's own log.
+pub(super) fn logged(entry: &Logged) -> pb::AuditEntry {
+    let (who, door) = entry.note.who();
+    // What it says, field by field, for programs.
+    let value = serde_json::to_value(&entry.note).unwrap_or_default();
+    pb::AuditEntry {
+        time: Some(time(entry.first)),
+        sequence: entry.sequence,
+        action: entry.note.action().into(),
+        principal: who.into(),
+        door: door.into(),
+        value: Some(Json::from(&value)),
+        note: entry.note.words(),
+        count: entry.count,
+        last_time: Some(time(entry.last)),
+        ..pb::AuditEntry::default()
     }
 }
 

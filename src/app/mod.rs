@@ -15,6 +15,7 @@ pub mod offline;
 mod otlp;
 mod patience;
 mod people;
+mod posture;
 pub mod private;
 mod reload;
 mod run;
@@ -22,6 +23,7 @@ mod server;
 pub mod telemetry;
 mod together;
 mod void;
+mod watchman;
 mod world;
 
 use std::net::SocketAddr;

@@ -14,7 +14,7 @@ use crate::app::keys::Keys;
 use crate::app::{AppError, Config, counted};
 use crate::definition::{self, Loaded};
 use crate::kernel::Millis;
-use crate::ports::{Agents as _, Clock as _, Journal, StoreReport};
+use crate::ports::{Agents as _, Clock as _, Journal, Note, Noting, StoreReport};
 use crate::store::transfer::{self, Counts};
 use crate::store::{self, StoreConfig};
 
@@ -179,6 +179,8 @@ pub async fn export(
 ) -> Result<Transferred, AppError> {
     let journal = existing(config).await?;
     let mut tell = |counts: Counts| progress(counts.runs);
+    // Before the first byte: an export that is cut off was one, too.
+    note(&*journal, Note::Exported).await;
     let outcome = transfer::export(&*journal, &mut to, &mut tell).await;
     journal.close().await;
     Ok(transferred(outcome?))
@@ -194,6 +196,9 @@ pub async fn import(
     let journal = store::open(&StoreConfig::new(&config.data)).await?.journal();
     let mut tell = |counts: Counts| progress(counts.runs);
     let outcome = transfer::import(&*journal, &mut BufReader::new(from), &mut tell).await;
+    if let Ok(counts) = &outcome {
+        note(&*journal, Note::Imported { runs: counts.runs, events: counts.events }).await;
+    }
     journal.close().await;
     Ok(transferred(outcome?))
 }
@@ -214,8 +219,16 @@ pub async fn prune(config: &Config, older_than_ms: u64) -> Result<u64, AppError>
             Err(fault) => break Err(fault),
         }
     };
+    note(&*journal, Note::Pruned { runs: pruned, before }).await;
     journal.close().await;
     Ok(outcome?)
+}
+
+/// Notes what a command did to the whole store. A full disk is no reason not to move out of it.
+async fn note(journal: &dyn Journal, note: Note) {
+    if let Err(fault) = journal.note(Noting::once(SystemClock.now(), note)).await {
+        tracing::warn!(%fault, "this could not be noted in the store's own log");
+    }
 }
 
 /// Looks at everything: settings, workflows, keys, store.

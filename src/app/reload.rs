@@ -20,10 +20,10 @@ const FRESH: Duration = Duration::from_secs(2);
 type Stamp = (u64, u64, i64, i64, u64);
 
 /// Looks at `path` for as long as the server runs; `heed` is told of the keys that are in force.
-pub(super) async fn watch(
+pub(super) async fn watch<Heeded: Future<Output = ()> + Send>(
     door: Arc<Keyed>,
     path: PathBuf,
-    heed: impl Fn(Option<&Keys>) + Send + 'static,
+    heed: impl Fn(Option<&Keys>) -> Heeded + Send + 'static,
 ) {
     let mut seen = None;
     let mut known = door.keys();
@@ -35,7 +35,7 @@ pub(super) async fn watch(
         seen = looked.unwrap_or_default();
         let now = door.keys();
         if now != known {
-            heed(now.as_deref().filter(|keys| !keys.list().is_empty()));
+            heed(now.as_deref().filter(|keys| !keys.list().is_empty())).await;
             known = now;
         }
     }

@@ -17,13 +17,15 @@ use crate::api::{Doorkeeper, a2a, bridge};
 use crate::app::client::{self, Client};
 use crate::app::door::{Embedded, Keyed};
 use crate::app::keys::Keys;
+use crate::app::posture::Posture;
 use crate::app::server::{self, Bounds, Connections};
+use crate::app::watchman::Watchman;
 use crate::app::world::{World, render};
 use crate::app::{AppError, Config, SystemClock, people, reload};
 use crate::definition;
 use crate::engine::{Engine, Reach};
 use crate::kernel::Principal;
-use crate::ports::Clock as _;
+use crate::ports::{Clock as _, Note};
 use crate::store;
 
 /// What may be on its way between an embedded server and its client.
@@ -43,15 +45,22 @@ pub async fn serve(
     }
     let render = render();
     let mut world = World::open(&config, Reach::Everything).await?;
+    let posture = Posture::of(&world.engine.operator(), keys.as_ref());
     let keyed = Keyed::open(keys, &config.data)
         .map_err(|source| AppError::Passes { data: config.data.clone(), source })?;
     let keyed = Arc::new(keyed);
     let (engine, settings) = (world.engine.clone(), config.clone());
     // Who there is follows the keys: somebody whose key is gone is nobody (K8).
-    let heed = move |keys: Option<&Keys>| engine.operate(people::operator(&settings, keys));
+    let heed = move |keys: Option<&Keys>| {
+        let operator = people::operator(&settings, keys);
+        let posture = Posture::of(&operator, keys);
+        engine.operate(operator);
+        let engine = engine.clone();
+        async move { keep(posture, &engine).await }
+    };
     let watching = reload::watch(Arc::clone(&keyed), config.keys_path(), heed);
     let _watching = AbortOnDropHandle::new(tokio::spawn(watching));
-    let doorkeeper: Arc<dyn Doorkeeper> = keyed;
+    let doorkeeper: Arc<dyn Doorkeeper> = Arc::new(Watchman::beside(keyed, world.engine.clone()));
     let bound = async {
         let listener = TcpListener::bind(config.listen).await?;
         let address = listener.local_addr()?;
@@ -79,16 +88,30 @@ pub async fn serve(
     let draw = definition::draw::mermaid;
     let front = server::doors(&world.engine, doorkeeper, draw, render, doors).await?;
     let front = front.and(console.router());
+    let (keys, environment, four_eyes) = posture.summary();
+    keep(posture, &world.engine).await;
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    let at = address.to_string();
+    let started = Note::ServerStarted { address: at, version, environment, four_eyes, keys };
+    world.engine.note(started).await;
     tracing::info!(%address, data = %config.data.display(), "serving");
     on_ready(address);
     let patience = Duration::from_secs(config.drain_seconds);
     let drain = async {
         tracing::info!("draining");
+        world.engine.note(Note::ServerStopped).await;
         world.shut_down(patience).await;
     };
     server::serve(listener, front, shutdown, drain, (patience, bounds)).await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Notes what the operator has changed. A store that cannot keep it has said so elsewhere.
+async fn keep(posture: Posture, engine: &Engine) {
+    if let Err(error) = posture.keep(engine).await {
+        tracing::warn!(%error, "what the operator changed could not be noted");
+    }
 }
 
 /// How the A2A door is set up; the agent that was chosen for its root must be there.

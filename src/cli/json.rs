@@ -205,6 +205,8 @@ pub(super) fn audit_entry(entry: &AuditEntry) -> Value {
         request: asked,
         value,
         note,
+        count,
+        last_time,
     } = entry;
     json!({
         "time": time(at.as_ref()),
@@ -218,6 +220,8 @@ pub(super) fn audit_entry(entry: &AuditEntry) -> Value {
         "request": asked.as_ref().map(request),
         "value": optional(value.as_ref()),
         "note": note,
+        "count": count,
+        "last_time": time(last_time.as_ref()),
     })
 }
 

@@ -19,6 +19,7 @@ mod desks;
 mod drive;
 mod earlier;
 mod inbox;
+mod ledger;
 mod library;
 mod narrate;
 mod outbox;
@@ -28,6 +29,7 @@ mod recovery;
 mod steadfast;
 mod timers;
 mod trace;
+mod trail;
 mod views;
 mod watch;
 mod work;
@@ -105,6 +107,8 @@ struct Inner {
     /// Who is told of work that is over, if somebody is.
     tracer: OnceLock<Arc<dyn Tracer>>,
     outbox: Outbox,
+    /// What is on its way into the store's own log.
+    ledger: ledger::Ledger,
     /// Which runs are driven here.
     domain: reach::Domain,
     library: Library,
@@ -156,6 +160,7 @@ impl Engine {
             courier,
             tracer: OnceLock::new(),
             outbox: Outbox::default(),
+            ledger: ledger::Ledger::default(),
             domain: reach::Domain::default(),
             library,
             cells: Cells::default(),
@@ -232,6 +237,7 @@ impl Engine {
         }
         self.inner.stop.cancel();
         self.inner.tasks.wait().await;
+        self.write_all().await;
         self.inner.journal.close().await;
     }
 }

@@ -58,7 +58,10 @@ pub(super) async fn page(visit: &Visit) -> Result<Response<Body>, Trouble> {
     deeds.sort_by_key(|deed| std::cmp::Reverse(deed.at));
     let kept = [("by", by)];
     let body = html! {
-        div.head { h1 { "Audit" } p.quiet { "Who decided what. Read from the journals, the newest runs first." } }
+        div.head { h1 { "Audit" } p.quiet {
+            "Who decided what. Read from the journals, the newest runs first."
+            @if visit.who.is_admin() { " " a href="/console/audit/store" { "The store's own log" } }
+        } }
         (filters(visit))
         div #audit data-swap {
             @if deeds.is_empty() {

@@ -15,7 +15,7 @@ use crate::kernel::{
     SessionId, Status, Verb, Version, Workflow, admits, apply, digest, evolve, parse_checkpoint,
     replay, retry_point, unkeyed, waits_for,
 };
-use crate::ports::{Fault, trace};
+use crate::ports::{Fault, Note, trace};
 
 impl Engine {
     /// Starts a new run from a checkpoint of another. What was done up to there is copied as
@@ -50,7 +50,12 @@ impl Engine {
             }
         };
         let old = self.read_all(&id, version).await?;
-        self.refuse_after_no(&id, &old, who).await?;
+        if let Err(error) = self.refuse_after_no(&id, &old, who).await {
+            if let EngineError::Refused(refusal) = &error {
+                self.note_refused("", refusal, who).await;
+            }
+            return Err(error);
+        }
         let now = self.inner.clock.now();
         let founding = Founding {
             session: &session,
@@ -91,7 +96,14 @@ impl Engine {
             events.extend(more);
         }
         let batch = Batch { expected: 0, events, now, extras: Extras::default() };
+        let forked = run.id.clone();
         let begun = self.begin(run, batch, (request.key, digest), who).await?;
+        // The same call twice at once makes one fork.
+        if begun.run == forked {
+            let (who, door) = (who.id.clone(), who.door.into());
+            self.note(Note::Forked { who, door, from: id, version: version - 1, run: forked })
+                .await;
+        }
         Ok(Begun { watch: begun.watch.past(told), ..begun })
     }
 }

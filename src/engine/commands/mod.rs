@@ -88,8 +88,21 @@ pub struct Begun {
 }
 
 impl Engine {
-    /// Answers open requests, all of them or none.
+    /// Answers open requests, all of them or none. What is refused changes nothing, and is noted (K1).
     pub async fn answer(
+        &self,
+        request: AnswerRequest,
+        who: &Principal,
+    ) -> Result<Begun, EngineError> {
+        let named = request.answers.first().map(|(id, ..)| id.clone()).unwrap_or_default();
+        let outcome = self.answered(request, who).await;
+        if let Err(EngineError::Refused(refusal)) = &outcome {
+            self.note_refused(&named, refusal, who).await;
+        }
+        outcome
+    }
+
+    async fn answered(
         &self,
         request: AnswerRequest,
         who: &Principal,

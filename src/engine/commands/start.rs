@@ -59,10 +59,12 @@ impl Engine {
             given => {
                 let session = parse_session(given)?;
                 self.refuse_foreign(&session, who).await?;
-                match self.awaited(&session, &request, who).await? {
+                let awaited = self.awaited(&session, &request, who).await;
+                match self.unless_refused(awaited, who).await? {
                     Awaited::Nothing => session,
                     Awaited::Answer(id, value) => {
-                        return self.answer_with_input(request.key, (id, value), who).await;
+                        let begun = self.answer_with_input(request.key, (id, value), who).await;
+                        return self.unless_refused(begun, who).await;
                     }
                     Awaited::Repeat(run, after) => {
                         let unknown = Refusal::UnknownRun(run.to_string());
@@ -135,6 +137,18 @@ impl Engine {
         let open: Vec<_> = heads.iter().filter(is_meant).flat_map(Head::open).collect();
         let said = binding::resolve(&request.input, &open, who, session.as_str())?;
         Ok(said.map_or(Awaited::Nothing, |(id, value)| Awaited::Answer(id, value)))
+    }
+
+    /// What came of words that were meant as an answer; where they were not taken, that is noted (K1).
+    async fn unless_refused<T>(
+        &self,
+        outcome: Result<T, EngineError>,
+        who: &Principal,
+    ) -> Result<T, EngineError> {
+        if let Err(EngineError::Refused(refusal)) = &outcome {
+            self.note_refused("", refusal, who).await;
+        }
+        outcome
     }
 
     /// Refuses words that were said to a pause which is over: whatever is asked now, they were not
