@@ -79,6 +79,12 @@ pub(super) fn event(run: &RunId, session: &SessionId, published: Published) -> p
     }
 }
 
+/// What listeners are told of a store that is another.
+fn renewed() -> Failure {
+    let what = "the store was put back from a backup, or moved: what is open was asked anew";
+    Failure::new("store.renewed", what)
+}
+
 #[expect(clippy::too_many_lines, reason = "one arm for each event, and no logic")]
 fn body(run: &RunId, session: &SessionId, published: Published) -> Wire {
     let executor_id = published.step.unwrap_or_default();
@@ -184,6 +190,7 @@ fn body(run: &RunId, session: &SessionId, published: Published) -> Wire {
                 deadline: deadline.map(time),
             })
         }
+        Event::Renewed { .. } => Wire::Warning(failure(&renewed())),
         Event::Revoked { tool, by, .. } => {
             Wire::GrantRevoked(pb::GrantRevoked { tool: tool.clone(), principal: by.clone() })
         }

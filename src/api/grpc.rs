@@ -324,6 +324,15 @@ impl Orchestrator for Service {
         }))
     }
 
+    async fn release_store(
+        &self,
+        request: Request<pb::ReleaseStoreRequest>,
+    ) -> Reply<pb::ReleaseStoreResponse> {
+        let who = self.who(&request)?;
+        let was_held = self.engine.release_store(&who).await.map_err(status::of)?;
+        Ok(Response::new(pb::ReleaseStoreResponse { was_held }))
+    }
+
     async fn cancel_request(
         &self,
         request: Request<pb::CancelRequestRequest>,

@@ -58,6 +58,9 @@ pub enum AppError {
     /// The store does not open.
     #[error(transparent)]
     Store(#[from] crate::store::OpenError),
+    /// The store opened, but what it is cannot be found out, or its runs cannot be told.
+    #[error("the store cannot be settled in: {0}")]
+    Unsettled(#[source] crate::engine::EngineError),
     /// The store opened, but does not work.
     #[error("the store does not work")]
     Fault(#[from] crate::ports::Fault),
@@ -182,6 +185,7 @@ impl AppError {
                 Some("`holdpoint check` shows the same, but for keys that are not set".into())
             }
             Self::Stuck { .. } => Some("`holdpoint doctor` looks at the whole store".into()),
+            Self::Unsettled(_) => Some("`holdpoint doctor` looks at the whole store".into()),
             Self::Keys(_)
             | Self::NotWired(_)
             | Self::Store(_)

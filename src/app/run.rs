@@ -95,6 +95,11 @@ pub async fn serve(
     let started = Note::ServerStarted { address: at, version, environment, four_eyes, keys };
     world.engine.note(started).await;
     tracing::info!(%address, data = %config.data.display(), "serving");
+    if world.engine.is_held() {
+        tracing::warn!(
+            "the store was put back from a backup, or imported: nothing is done until `holdpoint release`"
+        );
+    }
     on_ready(address);
     let patience = Duration::from_secs(config.drain_seconds);
     let drain = async {

@@ -260,6 +260,13 @@ fn entry(head: &Head, recorded: &Recorded, open: &mut Open) -> Option<AuditEntry
             entry.note = to.join(", ");
             entry.question = questions.get(ordinal).cloned();
         }
+        Event::Renewed { .. } => {
+            if let Some(started) = founded {
+                started.renew(&recorded.event);
+            }
+            entry.action = "renewed";
+            entry.note = "the store was put back from a backup, or moved".into();
+        }
         Event::Revoked { tool, by, .. } => {
             entry.action = "grant_revoked";
             entry.principal.clone_from(by);

@@ -255,6 +255,7 @@ fn told(named: &str, refusal: &Refusal) -> (String, Option<RunId>) {
         | Refusal::AlreadyAnswered { request, .. }
         | Refusal::RequestClosed { request, .. }
         | Refusal::StaleDigest { request }
+        | Refusal::AskedAnew { request }
         | Refusal::NotAdmitted { request, .. } => Some(request.as_str()),
         Refusal::Unbound { open } => open.first().map(|one| one.request.as_str()),
         Refusal::AmbiguousAnswer { requests, .. } => requests.first().map(String::as_str),
@@ -273,6 +274,7 @@ fn told(named: &str, refusal: &Refusal) -> (String, Option<RunId>) {
         | Refusal::TooLarge { .. }
         | Refusal::Unauthenticated
         | Refusal::Forbidden(_)
+        | Refusal::Held
         | Refusal::Stale => None,
     };
     let request = request.unwrap_or(named);

@@ -26,6 +26,7 @@ mod outbox;
 mod pulse;
 mod reach;
 mod recovery;
+mod renewal;
 mod steadfast;
 mod timers;
 mod trace;
@@ -109,6 +110,8 @@ struct Inner {
     outbox: Outbox,
     /// What is on its way into the store's own log.
     ledger: ledger::Ledger,
+    /// Which store this is.
+    standing: renewal::Standing,
     /// Which runs are driven here.
     domain: reach::Domain,
     library: Library,
@@ -161,6 +164,7 @@ impl Engine {
             tracer: OnceLock::new(),
             outbox: Outbox::default(),
             ledger: ledger::Ledger::default(),
+            standing: renewal::Standing::default(),
             domain: reach::Domain::default(),
             library,
             cells: Cells::default(),

@@ -113,6 +113,9 @@ pub(super) fn open_question<'a>(
     // know the run.
     let knows_it = id.tail.is_some() || principal.may_see(&run.owner);
     if *id != run.request(id.ordinal) || !knows_it {
+        if knows_it && run.was_asked_anew(id) {
+            return Err(Refusal::AskedAnew { request });
+        }
         return Err(Refusal::UnknownRequest(request));
     }
     if let Some(question) = run.questions.get(&id.ordinal) {

@@ -281,6 +281,8 @@ pub struct Belongs<'a> {
     pub requesters: &'a [String],
     /// What the run's nonces are drawn from.
     pub seed: &'a str,
+    /// The epoch of the store that it is asked in; empty before stores had one.
+    pub epoch: &'a str,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
@@ -418,6 +420,7 @@ impl Question {
             ("context", &self.context),
             ("decides", &Value::Bool(self.decides())),
             ("definition", &Value::from(of.definition)),
+            ("epoch", &Value::from(of.epoch)),
             ("kind", &Value::from(self.kind.word())),
             ("nonce", &Value::from(self.nonce.as_str())),
             ("options", &Value::Array(options.collect())),
@@ -431,7 +434,9 @@ impl Question {
             ("verbs", &Value::Array(verbs.collect())),
         ];
         // Their names are in order already, as the form wants it.
-        for (index, (name, part)) in parts.into_iter().enumerate() {
+        // What was asked before stores had an epoch is what it was.
+        let parts = parts.into_iter().filter(|(name, _)| *name != "epoch" || !of.epoch.is_empty());
+        for (index, (name, part)) in parts.enumerate() {
             out.push(if index == 0 { b'{' } else { b',' });
             canonical::write_text(name, &mut out);
             out.push(b':');

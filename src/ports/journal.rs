@@ -136,7 +136,7 @@ impl Head {
         for question in &mut self.questions {
             if question.digest.is_empty() {
                 let (run, definition) = (&self.run, self.definition.as_str());
-                let of = Belongs { run, definition, requesters: &requesters, seed: "" };
+                let of = Belongs { run, definition, requesters: &requesters, seed: "", epoch: "" };
                 Arc::make_mut(question).seal(of);
             }
         }

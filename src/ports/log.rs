@@ -107,6 +107,22 @@ pub enum Note {
         /// The difference, in words.
         why: String,
     },
+    /// The store was put back from a backup, or made from an export, and its runs were told.
+    Renewed {
+        /// The store's epoch from now on.
+        epoch: String,
+        /// Runs that were not over.
+        runs: u64,
+    },
+    /// Somebody let the store go on after that.
+    Released {
+        /// Who.
+        who: String,
+        /// Where.
+        door: String,
+    },
+    /// Somebody said that the data directory was put back from a backup.
+    Restored,
     /// A server began to serve.
     ServerStarted {
         /// Where.
@@ -186,6 +202,9 @@ impl Note {
             | Self::Exported
             | Self::Imported { .. }
             | Self::Pruned { .. }
+            | Self::Renewed { .. }
+            | Self::Released { .. }
+            | Self::Restored
             | Self::ServerStarted { .. }
             | Self::ServerStopped
             | Self::Lost
@@ -206,6 +225,9 @@ impl Note {
             | Self::Imported { .. }
             | Self::Pruned { .. }
             | Self::ConsentBroken { .. }
+            | Self::Renewed { .. }
+            | Self::Released { .. }
+            | Self::Restored
             | Self::ServerStarted { .. }
             | Self::ServerStopped
             | Self::Lost
@@ -227,6 +249,9 @@ impl Note {
             Self::Imported { .. } => "imported",
             Self::Pruned { .. } => "pruned",
             Self::ConsentBroken { .. } => "consent_broken",
+            Self::Renewed { .. } => "renewed",
+            Self::Released { .. } => "released",
+            Self::Restored => "restored",
             Self::ServerStarted { .. } => "server_started",
             Self::ServerStopped => "server_stopped",
             Self::Lost => "lost",
@@ -238,7 +263,9 @@ impl Note {
     /// Who did it, and at which door; empty where nobody is known.
     pub fn who(&self) -> (&str, &str) {
         match self {
-            Self::AnswerRefused { who, door, .. } | Self::Forked { who, door, .. } => (who, door),
+            Self::AnswerRefused { who, door, .. }
+            | Self::Forked { who, door, .. }
+            | Self::Released { who, door } => (who, door),
             Self::KeyRefused { door, .. } => ("", door),
             Self::Crowded
             | Self::KeysChanged { .. }
@@ -247,6 +274,8 @@ impl Note {
             | Self::Imported { .. }
             | Self::Pruned { .. }
             | Self::ConsentBroken { .. }
+            | Self::Renewed { .. }
+            | Self::Restored
             | Self::ServerStarted { .. }
             | Self::ServerStopped
             | Self::Lost
@@ -268,6 +297,9 @@ impl Note {
             | Self::Exported
             | Self::Imported { .. }
             | Self::Pruned { .. }
+            | Self::Renewed { .. }
+            | Self::Released { .. }
+            | Self::Restored
             | Self::ServerStarted { .. }
             | Self::ServerStopped
             | Self::Lost
@@ -309,7 +341,8 @@ impl Note {
                 let eyes = if *four_eyes { ", four eyes" } else { "" };
                 format!("{address}, build {version}, environment {environment}, keys: {keys}{eyes}")
             }
-            Self::ServerStopped => String::new(),
+            Self::Renewed { epoch, runs } => format!("{runs} runs, epoch {epoch}"),
+            Self::Released { .. } | Self::Restored | Self::ServerStopped => String::new(),
             Self::Lost => "could not be noted while the store took no writes".into(),
             Self::Forgotten => "older entries are kept no more".into(),
             Self::Unknown => "noted by a later build".into(),

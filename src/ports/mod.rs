@@ -3,6 +3,7 @@
 mod agent;
 mod clock;
 mod courier;
+pub mod identity;
 mod journal;
 pub mod log;
 mod outbox;

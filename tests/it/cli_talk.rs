@@ -245,6 +245,13 @@ impl Orchestrator for Fake {
         nothing()
     }
 
+    async fn release_store(
+        &self,
+        _: tonic::Request<holdpoint::wire::v1::ReleaseStoreRequest>,
+    ) -> Result<Response<holdpoint::wire::v1::ReleaseStoreResponse>, Status> {
+        nothing()
+    }
+
     async fn list_audit(
         &self,
         _: tonic::Request<ListAuditRequest>,

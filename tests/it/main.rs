@@ -36,6 +36,7 @@ mod consent_log;
 mod consent_people;
 mod consent_repeat;
 mod consent_responses;
+mod consent_restored;
 mod consent_shown;
 mod consent_stage;
 mod consent_trail;

@@ -65,6 +65,7 @@ impl Play {
             from: None,
             follows: None,
             seed: "5eed".into(),
+            epoch: String::new(),
             requesters: Vec::new(),
         };
         let id = RunId::fresh(STEM);

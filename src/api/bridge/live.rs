@@ -380,6 +380,7 @@ fn name(event: &Event) -> &'static str {
         Event::Asked(_) => "request_info",
         Event::Answered { .. } => "response_received",
         Event::Closed { .. } => "request_closed",
+        Event::Renewed { .. } => "warning",
         Event::Revoked { .. } => "grant_revoked",
         Event::Opened { .. } => "step_opened",
         Event::Came { .. } => "step_worked",

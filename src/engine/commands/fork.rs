@@ -63,12 +63,14 @@ impl Engine {
             from: (&id, version),
             requesters,
             seed: self.inner.clock.fresh_secret(),
+            epoch: self.epoch(),
             now,
         };
+        let mut asked = 0;
         let forked: Vec<Recorded> = old
             .into_iter()
             // A vote was one for the other question: nobody has said anything to this one (K11).
-            .filter(|recorded| !matches!(recorded.event, Event::Voted { .. }))
+            .filter(|recorded| is_inherited(&recorded.event, &mut asked))
             .map(|recorded| Recorded { at: now, event: founding.of(recorded), version: 0 })
             .zip(1..)
             .map(|(recorded, version)| Recorded { version, ..recorded })
@@ -166,6 +168,16 @@ fn checkpoint_of(
     version.map(|version| version + 1).ok_or_else(unknown)
 }
 
+/// Whether a fork takes an event over. What was asked anew is asked once: all of it is asked anew there.
+fn is_inherited(event: &Event, asked: &mut u32) -> bool {
+    if let Event::Asked(question) = event {
+        let is_new = question.ordinal > *asked;
+        *asked = question.ordinal.max(*asked);
+        return is_new;
+    }
+    !matches!(event, Event::Voted { .. } | Event::Renewed { .. })
+}
+
 /// Who takes back, in a fork, what was granted in its original.
 const FORK: &str = "fork";
 
@@ -177,6 +189,7 @@ struct Founding<'a> {
     /// Those who asked for what the original does.
     requesters: Vec<String>,
     seed: String,
+    epoch: String,
     now: Millis,
 }
 
@@ -192,6 +205,7 @@ impl Founding<'_> {
             started.trace = trace::current();
             started.from.clone_from(&self.who.from);
             started.seed.clone_from(&self.seed);
+            started.epoch.clone_from(&self.epoch);
             started.requesters.clone_from(&self.requesters);
         }
         // Whoever is asked has as long as they had the first time.

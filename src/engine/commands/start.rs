@@ -96,6 +96,7 @@ impl Engine {
             from: who.from.clone(),
             follows: follows.map(Box::new),
             seed: self.inner.clock.fresh_secret(),
+            epoch: self.epoch(),
             requesters: Vec::new(),
         };
         let now = self.inner.clock.now();
@@ -239,6 +240,7 @@ impl Engine {
     ) -> Result<Begun, EngineError> {
         self.refuse_if_draining()?;
         self.refuse_if_looking()?;
+        self.refuse_if_held(None)?;
         let (id, session) = (run.id.clone(), run.session.clone());
         let row = SessionRow::new(session.clone(), who.id.clone(), batch.now);
         let key_row = (!key.is_empty())

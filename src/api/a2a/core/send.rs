@@ -193,6 +193,7 @@ impl Core {
             Err(EngineError::Refused(
                 refusal @ (Refusal::WrongAnswer { .. }
                 | Refusal::StaleDigest { .. }
+                | Refusal::AskedAnew { .. }
                 | Refusal::UnknownRequest(_)
                 | Refusal::NotAdmitted { .. }
                 | Refusal::ForeignRequest { .. }),
