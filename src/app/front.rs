@@ -63,7 +63,7 @@ pub(super) struct Answering {
     peer: Option<IpAddr>,
     engine: Engine,
     /// The response that waits until what was noticed is written.
-    held: Option<(Pin<Box<dyn Future<Output = ()> + Send>>, Response<Body>)>,
+    held: Option<(Writing, Response<Body>)>,
 }
 
 /// Who answers.
@@ -74,6 +74,7 @@ enum Call {
     Door(Under<Body>, Option<Leave>),
 }
 
+type Writing = Pin<Box<dyn Future<Output = ()> + Send>>;
 type Under<B> = Pin<Box<dyn Future<Output = Result<Response<B>, Infallible>> + Send>>;
 
 impl Future for Answering {

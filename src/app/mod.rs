@@ -184,8 +184,9 @@ impl AppError {
             Self::Workflows(_) => {
                 Some("`holdpoint check` shows the same, but for keys that are not set".into())
             }
-            Self::Stuck { .. } => Some("`holdpoint doctor` looks at the whole store".into()),
-            Self::Unsettled(_) => Some("`holdpoint doctor` looks at the whole store".into()),
+            Self::Stuck { .. } | Self::Unsettled(_) => {
+                Some("`holdpoint doctor` looks at the whole store".into())
+            }
             Self::Keys(_)
             | Self::NotWired(_)
             | Self::Store(_)

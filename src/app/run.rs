@@ -46,6 +46,9 @@ pub async fn serve(
     let render = render();
     let mut world = World::open(&config, Reach::Everything).await?;
     let posture = Posture::of(&world.engine.operator(), keys.as_ref());
+    let summary = posture.summary();
+    // Before anybody looks at the keys again: what is in force now is kept first.
+    keep(posture, &world.engine).await;
     let keyed = Keyed::open(keys, &config.data)
         .map_err(|source| AppError::Passes { data: config.data.clone(), source })?;
     let keyed = Arc::new(keyed);
@@ -88,18 +91,8 @@ pub async fn serve(
     let draw = definition::draw::mermaid;
     let front = server::doors(&world.engine, doorkeeper, draw, render, doors).await?;
     let front = front.and(console.router());
-    let (keys, environment, four_eyes) = posture.summary();
-    keep(posture, &world.engine).await;
-    let version = env!("CARGO_PKG_VERSION").to_owned();
-    let at = address.to_string();
-    let started = Note::ServerStarted { address: at, version, environment, four_eyes, keys };
-    world.engine.note(started).await;
+    begins(&world.engine, address, summary).await;
     tracing::info!(%address, data = %config.data.display(), "serving");
-    if world.engine.is_held() {
-        tracing::warn!(
-            "the store was put back from a backup, or imported: nothing is done until `holdpoint release`"
-        );
-    }
     on_ready(address);
     let patience = Duration::from_secs(config.drain_seconds);
     let drain = async {
@@ -110,6 +103,21 @@ pub async fn serve(
     server::serve(listener, front, shutdown, drain, (patience, bounds)).await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Notes that a server begins to serve, and says so if its store waits for somebody.
+async fn begins(
+    engine: &Engine,
+    address: SocketAddr,
+    (keys, environment, four_eyes): (u64, Option<String>, bool),
+) {
+    let (address, version) = (address.to_string(), env!("CARGO_PKG_VERSION").to_owned());
+    engine.note(Note::ServerStarted { address, version, environment, four_eyes, keys }).await;
+    if engine.is_held() {
+        tracing::warn!(
+            "the store was put back from a backup, or imported: nothing is done until `holdpoint release`"
+        );
+    }
 }
 
 /// Notes what the operator has changed. A store that cannot keep it has said so elsewhere.

@@ -67,7 +67,7 @@ impl Book {
     /// Takes a note; whether something is to be written now.
     fn take(&mut self, note: Note, now: Millis) -> bool {
         match note.lane() {
-            Lane::Refusals => self.count(note, now),
+            Lane::Refusals => self.count(&note, now),
             Lane::Deeds => {
                 self.wait(Noting::once(now, note));
                 true
@@ -75,24 +75,24 @@ impl Book {
         }
     }
 
-    fn count(&mut self, note: Note, now: Millis) -> bool {
-        if let Some(tally) = self.refusals.get_mut(&note)
+    fn count(&mut self, note: &Note, now: Millis) -> bool {
+        if let Some(tally) = self.refusals.get_mut(note)
             && !tally.is_over(now)
         {
             tally.count += 1;
             tally.last = now;
             return tally.count.is_power_of_two();
         }
-        if !self.refusals.contains_key(&note) && self.refusals.len() >= APART_MAX {
+        if !self.refusals.contains_key(note) && self.refusals.len() >= APART_MAX {
             self.sweep(now);
             // Room for one is always left.
-            if self.refusals.len() >= APART_MAX && note != Note::Crowded {
-                return self.count(Note::Crowded, now);
+            if self.refusals.len() >= APART_MAX && *note != Note::Crowded {
+                return self.count(&Note::Crowded, now);
             }
         }
         let fresh = Tally { place: None, first: now, last: now, count: 1, written: 0 };
         if let Some(old) = self.refusals.insert(note.clone(), fresh) {
-            self.settle(&note, old);
+            self.settle(note, old);
         }
         true
     }

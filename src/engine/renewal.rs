@@ -20,17 +20,18 @@ const PAGE: usize = 256;
 /// Which store this is, as the engine goes by it.
 #[derive(Debug, Default)]
 pub(super) struct Standing {
-    identity: RwLock<Identity>,
+    /// Looked at with every command, and replaced next to never.
+    identity: RwLock<Arc<Identity>>,
     released: CancellationToken,
 }
 
 impl Standing {
     fn set(&self, identity: Identity) {
-        *self.identity.write().unwrap_or_else(PoisonError::into_inner) = identity;
+        *self.identity.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(identity);
     }
 
-    fn get(&self) -> Identity {
-        self.identity.read().unwrap_or_else(PoisonError::into_inner).clone()
+    fn get(&self) -> Arc<Identity> {
+        Arc::clone(&self.identity.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -44,12 +45,17 @@ impl Engine {
             self.inner.standing.set(known.unwrap_or_default());
             return Ok(());
         }
-        let mut identity = match known {
-            Some(known) => known,
-            None => {
-                let fresh = Identity::fresh(self.inner.clock.fresh_secret());
-                fresh.keep(journal).await?;
-                fresh
+        let mut identity = if let Some(known) = known {
+            known
+        } else {
+            let fresh = Identity::fresh(self.inner.clock.fresh_secret());
+            match fresh.keep(journal).await {
+                Ok(()) => fresh,
+                // A store that takes no writes can still be looked at; it begins nothing either.
+                Err(fault) => {
+                    tracing::warn!(%fault, "the store has no epoch yet, and could not be given one");
+                    Identity::default()
+                }
             }
         };
         self.inner.standing.set(identity.clone());
@@ -115,7 +121,7 @@ impl Engine {
 
     /// The store's epoch; empty before it is known.
     pub(super) fn epoch(&self) -> String {
-        self.inner.standing.get().epoch
+        self.inner.standing.get().epoch.clone()
     }
 
     /// Whether nothing is done before an operator says so.
@@ -146,7 +152,7 @@ impl Engine {
         }
         self.refuse_if_draining()?;
         self.refuse_if_looking()?;
-        let mut identity = self.inner.standing.get();
+        let mut identity = Identity::clone(&self.inner.standing.get());
         if !identity.is_held {
             return Ok(false);
         }

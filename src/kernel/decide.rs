@@ -105,19 +105,21 @@ pub fn decide(run: &Run, command: &Command, now: Millis) -> Result<Decision, Ref
         }
         Command::Recover => Ok(Decision::Events(recover(run, &RESTARTED, now))),
         Command::Retry => Ok(Decision::Events(recover(run, &FORKED, now))),
-        Command::Renew { epoch, .. } if run.epoch == *epoch => {
-            Ok(Decision::Repeat { after: run.version })
-        }
-        Command::Renew { epoch, seed } => {
-            refuse_if_over(run)?;
-            let renewed = Event::Renewed { epoch: epoch.clone(), seed: seed.clone() };
-            let mut events = vec![renewed];
-            events.extend(renewal::asked_anew(run, now));
-            events.extend(recover(run, &RENEWED, now));
-            Ok(Decision::Events(events))
-        }
+        Command::Renew { epoch, seed } => renew(run, epoch, seed, now),
         Command::Tick => Ok(Decision::Events(due(run, now))),
     }
+}
+
+/// The store has another epoch; a run is told once.
+fn renew(run: &Run, epoch: &str, seed: &str, now: Millis) -> Result<Decision, Refusal> {
+    if run.epoch == epoch {
+        return Ok(Decision::Repeat { after: run.version });
+    }
+    refuse_if_over(run)?;
+    let mut events = vec![Event::Renewed { epoch: epoch.to_owned(), seed: seed.to_owned() }];
+    events.extend(renewal::asked_anew(run, now));
+    events.extend(recover(run, &RENEWED, now));
+    Ok(Decision::Events(events))
 }
 
 fn refuse_if_over(run: &Run) -> Result<(), Refusal> {

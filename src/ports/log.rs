@@ -327,7 +327,6 @@ impl Note {
             Self::Forked { from, version, run, .. } => {
                 format!("{from} up to version {version}, as {run}")
             }
-            Self::Exported => String::new(),
             Self::Imported { runs, events } => {
                 format!("{runs} runs, {events} events")
             }
@@ -342,7 +341,9 @@ impl Note {
                 format!("{address}, build {version}, environment {environment}, keys: {keys}{eyes}")
             }
             Self::Renewed { epoch, runs } => format!("{runs} runs, epoch {epoch}"),
-            Self::Released { .. } | Self::Restored | Self::ServerStopped => String::new(),
+            Self::Exported | Self::Released { .. } | Self::Restored | Self::ServerStopped => {
+                String::new()
+            }
             Self::Lost => "could not be noted while the store took no writes".into(),
             Self::Forgotten => "older entries are kept no more".into(),
             Self::Unknown => "noted by a later build".into(),

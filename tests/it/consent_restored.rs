@@ -167,7 +167,7 @@ async fn a_deed_that_was_released_and_not_finished_is_asked_about_and_not_done()
         assert_eq!(open[0].kind(), RequestKind::OutcomeCheck, "{safety}");
         assert!(release(&stage).await);
         assert_eq!(stage.deeds(LOCAL, &old.run_id).await.len(), 0, "{safety}: nobody knows");
-        stage.answer(LOCAL, &open[0], json!("redo")).await.unwrap();
+        stage.answer(LOCAL, &open[0], json!({"verb": "redo"})).await.unwrap();
         assert_eq!(stage.deeds(LOCAL, &old.run_id).await.len(), 1, "{safety}");
     }
 }

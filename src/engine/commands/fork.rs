@@ -30,9 +30,8 @@ impl Engine {
         let (session, marks, failed, requesters) = {
             let state = self.read(&cell).await?;
             let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
-            let run = &hot.run;
-            let (session, marks) = (run.session.clone(), run.checkpoints.clone());
-            (session, marks, Failed::of(run), run.requesters.clone())
+            let Run { session, checkpoints, requesters, .. } = &hot.run;
+            (session.clone(), checkpoints.clone(), Failed::of(&hot.run), requesters.clone())
         };
         let retry = match failed {
             None => None,
@@ -50,12 +49,8 @@ impl Engine {
             }
         };
         let old = self.read_all(&id, version).await?;
-        if let Err(error) = self.refuse_after_no(&id, &old, who).await {
-            if let EngineError::Refused(refusal) = &error {
-                self.note_refused("", refusal, who).await;
-            }
-            return Err(error);
-        }
+        let may_fork = self.refuse_after_no(&id, &old, who).await;
+        self.unless_refused(may_fork, who).await?;
         let now = self.inner.clock.now();
         let founding = Founding {
             session: &session,
@@ -66,15 +61,7 @@ impl Engine {
             epoch: self.epoch(),
             now,
         };
-        let mut asked = 0;
-        let forked: Vec<Recorded> = old
-            .into_iter()
-            // A vote was one for the other question: nobody has said anything to this one (K11).
-            .filter(|recorded| is_inherited(&recorded.event, &mut asked))
-            .map(|recorded| Recorded { at: now, event: founding.of(recorded), version: 0 })
-            .zip(1..)
-            .map(|(recorded, version)| Recorded { version, ..recorded })
-            .collect();
+        let forked = founding.taken_over(old);
         let Some(Event::Started(started)) = forked.first().map(|first| &first.event) else {
             return Err(Fault::Corrupt(format!("the journal of `{id}` has no beginning")).into());
         };
@@ -102,11 +89,16 @@ impl Engine {
         let begun = self.begin(run, batch, (request.key, digest), who).await?;
         // The same call twice at once makes one fork.
         if begun.run == forked {
-            let (who, door) = (who.id.clone(), who.door.into());
-            self.note(Note::Forked { who, door, from: id, version: version - 1, run: forked })
-                .await;
+            self.note_fork((id, version - 1), forked, who).await;
         }
         Ok(Begun { watch: begun.watch.past(told), ..begun })
+    }
+}
+
+impl Engine {
+    async fn note_fork(&self, (from, version): (RunId, Version), run: RunId, who: &Principal) {
+        let (who, door) = (who.id.clone(), who.door.into());
+        self.note(Note::Forked { who, door, from, version, run }).await;
     }
 }
 
@@ -168,8 +160,9 @@ fn checkpoint_of(
     version.map(|version| version + 1).ok_or_else(unknown)
 }
 
-/// Whether a fork takes an event over. What was asked anew is asked once: all of it is asked anew there.
-fn is_inherited(event: &Event, asked: &mut u32) -> bool {
+/// Whether a fork takes an event over. A vote was one for the other question: nobody has said anything
+/// to this one (K11). What was asked anew is asked once: all of it is asked anew there.
+pub(in crate::engine) fn is_inherited(event: &Event, asked: &mut u32) -> bool {
     if let Event::Asked(question) = event {
         let is_new = question.ordinal > *asked;
         *asked = question.ordinal.max(*asked);
@@ -194,6 +187,19 @@ struct Founding<'a> {
 }
 
 impl Founding<'_> {
+    /// What the new run begins with.
+    fn taken_over(&self, old: Vec<Recorded>) -> Vec<Recorded> {
+        let mut asked = 0;
+        let inherited = old.into_iter().filter(|it| is_inherited(&it.event, &mut asked));
+        let numbered = inherited.zip(1..);
+        let taken_over = numbered.map(|(recorded, version)| Recorded {
+            version,
+            at: self.now,
+            event: self.of(recorded),
+        });
+        taken_over.collect()
+    }
+
     fn of(&self, recorded: Recorded) -> Event {
         let mut event = recorded.event;
         // Its journal begins as the old one did, but under its own name.

@@ -24,7 +24,7 @@ use crate::ports::{Head, Hook};
 
 pub(super) use check::parse_session;
 use check::{check_key, check_reason, check_value, parse_request, parse_run};
-pub(super) use fork::Failed;
+pub(super) use fork::{Failed, is_inherited};
 
 /// Answers in one call; more is no person's doing.
 const ANSWERS_MAX: usize = 1_000;

@@ -63,8 +63,7 @@ impl Engine {
                 match self.unless_refused(awaited, who).await? {
                     Awaited::Nothing => session,
                     Awaited::Answer(id, value) => {
-                        let begun = self.answer_with_input(request.key, (id, value), who).await;
-                        return self.unless_refused(begun, who).await;
+                        return self.answer_with_input(request.key, (id, value), who).await;
                     }
                     Awaited::Repeat(run, after) => {
                         let unknown = Refusal::UnknownRun(run.to_string());
@@ -140,8 +139,9 @@ impl Engine {
         Ok(said.map_or(Awaited::Nothing, |(id, value)| Awaited::Answer(id, value)))
     }
 
-    /// What came of words that were meant as an answer; where they were not taken, that is noted (K1).
-    async fn unless_refused<T>(
+    /// What came of words that were meant as an answer, or of a fork that would go round one; where they were
+    /// not taken, that is noted (K1).
+    pub(super) async fn unless_refused<T>(
         &self,
         outcome: Result<T, EngineError>,
         who: &Principal,
@@ -316,7 +316,8 @@ impl Engine {
         let (cell, session) = self.seen(&id.run, who, &unknown).await?;
         let answer = Answer { request: id, value, digest: None };
         let command = Command::Answer { answers: vec![answer], key, principal: who.clone() };
-        let done = self.submit(&cell, command, Extras::default()).await?;
+        let done = self.submit(&cell, command, Extras::default()).await;
+        let done = self.unless_refused(done, who).await?;
         Ok(self.begun(cell, session, done.after))
     }
 
