@@ -247,8 +247,8 @@ impl Orchestrator for Fake {
 
     async fn release_store(
         &self,
-        _: tonic::Request<holdpoint::wire::v1::ReleaseStoreRequest>,
-    ) -> Result<Response<holdpoint::wire::v1::ReleaseStoreResponse>, Status> {
+        _: tonic::Request<ReleaseStoreRequest>,
+    ) -> Result<Response<ReleaseStoreResponse>, Status> {
         nothing()
     }
 
