@@ -13,7 +13,7 @@ use crate::kernel::{
     Closing, Event, Excluded, Failure, Grant, Kind, Known, Message, Millis, Question, RunId,
     SessionId, Stage, ToolCall, Usage, Vote,
 };
-use crate::ports::{Head, HeadStatus};
+use crate::ports::{Head, HeadStatus, Logged};
 use crate::wire::json::Json;
 use crate::wire::v1 as pb;
 use pb::workflow_event::Event as Wire;
@@ -47,6 +47,27 @@ pub(super) fn audit_entry(entry: &AuditEntry) -> pb::AuditEntry {
         note: entry.note.clone(),
         assurance: assurance(entry.known.as_ref()),
         known_by: known_by(entry.known.as_ref()),
+        count: entry.count,
+        last_time: Some(time(entry.last)),
+    }
+}
+
+/// An entry of the store's own log.
+pub(super) fn logged(entry: &Logged) -> pb::AuditEntry {
+    let (who, door) = entry.note.who();
+    // What it says, field by field, for programs.
+    let value = serde_json::to_value(&entry.note).unwrap_or_default();
+    pb::AuditEntry {
+        time: Some(time(entry.first)),
+        sequence: entry.sequence,
+        action: entry.note.action().into(),
+        principal: who.into(),
+        door: door.into(),
+        value: Some(Json::from(&value)),
+        note: entry.note.words(),
+        count: entry.count,
+        last_time: Some(time(entry.last)),
+        ..pb::AuditEntry::default()
     }
 }
 
@@ -66,6 +87,12 @@ pub(super) fn event(run: &RunId, session: &SessionId, published: Published) -> p
         time: Some(time(published.at)),
         event: Some(body(run, session, published)),
     }
+}
+
+/// What listeners are told of a store that is another.
+fn renewed() -> Failure {
+    let what = "the store was put back from a backup, or moved: what is open was asked anew";
+    Failure::new("store.renewed", what)
 }
 
 #[expect(clippy::too_many_lines, reason = "one arm for each event, and no logic")]
@@ -179,6 +206,7 @@ fn body(run: &RunId, session: &SessionId, published: Published) -> Wire {
                 deadline: deadline.map(time),
             })
         }
+        Event::Renewed { .. } => Wire::Warning(failure(&renewed())),
         Event::Revoked { tool, by, .. } => {
             Wire::GrantRevoked(pb::GrantRevoked { tool: tool.clone(), principal: by.clone() })
         }

@@ -302,12 +302,34 @@ impl Orchestrator for Service {
             since: request.since.map(convert::millis),
             until: request.until.map(convert::millis),
         };
-        let page = self.engine.audit(&filter, &request.page_token, request.page_size, &who).await;
+        let (token, size) = (&request.page_token, request.page_size);
+        if request.store {
+            if filter.run.is_some() || filter.session.is_some() || filter.workflow.is_some() {
+                let remedy = "the store's own log is of no run: leave run_id, session_id and \
+                              workflow_id out";
+                return Err(status::refused(&crate::kernel::Refusal::invalid("store", remedy)));
+            }
+            let page = self.engine.log(&filter, token, size, &who).await.map_err(status::of)?;
+            return Ok(Response::new(pb::ListAuditResponse {
+                entries: page.rows.iter().map(convert::logged).collect(),
+                next_page_token: page.next.unwrap_or_default(),
+            }));
+        }
+        let page = self.engine.audit(&filter, token, size, &who).await;
         let page = page.map_err(status::of)?;
         Ok(Response::new(pb::ListAuditResponse {
             entries: page.rows.iter().map(convert::audit_entry).collect(),
             next_page_token: page.next.unwrap_or_default(),
         }))
+    }
+
+    async fn release_store(
+        &self,
+        request: Request<pb::ReleaseStoreRequest>,
+    ) -> Reply<pb::ReleaseStoreResponse> {
+        let who = self.who(&request)?;
+        let was_held = self.engine.release_store(&who).await.map_err(status::of)?;
+        Ok(Response::new(pb::ReleaseStoreResponse { was_held }))
     }
 
     async fn cancel_request(

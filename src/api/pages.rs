@@ -29,6 +29,8 @@ const NO_ROOM: (StatusCode, &str) = (
 const KEYS_BROKEN: &str =
     "ready, but the keys file cannot be read: the keys of before are in force; the log says why\n";
 
+const HELD: &str = "ready, but held: the store was put back or imported, and does nothing until `holdpoint release`\n";
+
 #[derive(Clone)]
 struct Pages {
     engine: Engine,
@@ -73,6 +75,8 @@ async fn readyz(State(pages): State<Pages>) -> (StatusCode, &'static str) {
     } else if pages.doorkeeper.trouble().is_some() {
         // Those whose keys are known are served.
         (StatusCode::OK, KEYS_BROKEN)
+    } else if pages.engine.is_held() {
+        (StatusCode::OK, HELD)
     } else {
         (StatusCode::OK, "ready\n")
     }

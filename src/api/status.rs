@@ -112,6 +112,8 @@ fn code_of(refusal: &Refusal) -> Code {
         Refusal::AlreadyAnswered { .. } | Refusal::KeyReused(_) => Code::AlreadyExists,
         Refusal::RequestClosed { .. }
         | Refusal::StaleDigest { .. }
+        | Refusal::AskedAnew { .. }
+        | Refusal::Held
         | Refusal::RunOver { .. }
         | Refusal::NotListening { .. }
         | Refusal::AmbiguousAnswer { .. }
@@ -137,6 +139,7 @@ pub(super) fn a2a_kind_of(refusal: &Refusal) -> Kind {
         | Refusal::AlreadyAnswered { .. }
         | Refusal::RequestClosed { .. }
         | Refusal::NotListening { .. }
+        | Refusal::Held
         | Refusal::NotGranted { .. } => Kind::UnsupportedOperation,
         Refusal::UnknownWorkflow(_) => Kind::NotFound,
         Refusal::UnknownSession(_)
@@ -145,6 +148,7 @@ pub(super) fn a2a_kind_of(refusal: &Refusal) -> Kind {
         | Refusal::ForeignRequest { .. }
         | Refusal::WrongAnswer { .. }
         | Refusal::StaleDigest { .. }
+        | Refusal::AskedAnew { .. }
         | Refusal::KeyReused(_)
         | Refusal::AmbiguousAnswer { .. }
         | Refusal::Unbound { .. }
@@ -202,6 +206,8 @@ pub(super) fn metadata_of(refusal: &Refusal) -> std::collections::HashMap<String
         | Refusal::ForeignRequest { .. }
         | Refusal::RequestClosed { .. }
         | Refusal::StaleDigest { .. }
+        | Refusal::AskedAnew { .. }
+        | Refusal::Held
         | Refusal::UnknownCode { .. }
         | Refusal::StalePause
         | Refusal::KeyReused(_)

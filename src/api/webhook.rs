@@ -45,6 +45,7 @@ fn kind(event: &Event) -> Option<&'static str> {
         | Event::Came { .. }
         | Event::Voted { .. }
         | Event::Revoked { .. }
+        | Event::Renewed { .. }
         | Event::CheckpointSaved
         | Event::Parked
         | Event::Output { .. }
@@ -107,6 +108,7 @@ pub fn body(run: &Run, version: Version, at: Millis, event: &Event) -> Value {
         | Event::Settled { .. }
         | Event::Came { .. }
         | Event::Revoked { .. }
+        | Event::Renewed { .. }
         | Event::CheckpointSaved
         | Event::Parked
         | Event::Output { .. }

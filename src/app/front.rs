@@ -6,9 +6,10 @@
 //! what a pause and resume costs.
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::Router;
@@ -23,6 +24,8 @@ use crate::api::host::Guard;
 use crate::app::crowd::Seat;
 use crate::app::leave::Leave;
 use crate::app::patience::Awaited;
+use crate::app::watchman::PEER;
+use crate::engine::Engine;
 use crate::kernel::Trace;
 use crate::ports::trace;
 use crate::wire::v1::orchestrator_server::{OrchestratorServer, SERVICE_NAME};
@@ -35,8 +38,12 @@ pub(super) struct Front {
     pub(super) doors: Router,
     /// How long the rest of a body may be waited for.
     pub(super) silence: Duration,
+    /// Has what was noticed on the way, and writes it down before the response goes out.
+    pub(super) engine: Engine,
     /// The place of the connection that this stands for, where places are counted.
     pub(super) seat: Option<Arc<Seat>>,
+    /// Whom that connection is with.
+    pub(super) peer: Option<IpAddr>,
 }
 
 impl Front {
@@ -44,23 +51,62 @@ impl Front {
     pub(super) fn and(self, door: Router) -> Self {
         Self { doors: self.doors.merge(door), ..self }
     }
+
+    fn answering(&self, call: Call) -> Answering {
+        Answering { call, peer: self.peer, engine: self.engine.clone(), held: None }
+    }
 }
 
 /// A response that is under way.
-pub(super) enum Answering {
+pub(super) struct Answering {
+    call: Call,
+    peer: Option<IpAddr>,
+    engine: Engine,
+    /// The response that waits until what was noticed is written.
+    held: Option<(Writing, Response<Body>)>,
+}
+
+/// Who answers.
+enum Call {
     /// Turned away: at hand at once, and taken once.
     No(Option<Response<Body>>),
     Orchestrator(Under<tonic::body::Body>, Option<Leave>),
     Door(Under<Body>, Option<Leave>),
 }
 
+type Writing = Pin<Box<dyn Future<Output = ()> + Send>>;
 type Under<B> = Pin<Box<dyn Future<Output = Result<Response<B>, Infallible>> + Send>>;
 
 impl Future for Answering {
     type Output = Result<Response<Body>, Infallible>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.get_mut() {
+        let this = self.get_mut();
+        if this.held.is_none() {
+            let call = &mut this.call;
+            let polled = match this.peer {
+                Some(peer) => PEER.sync_scope(peer, || call.poll(context)),
+                None => call.poll(context),
+            };
+            let response = ready!(polled)?;
+            // Next to nobody: whoever shows a key that is none.
+            if !this.engine.has_unwritten() {
+                return Poll::Ready(Ok(response));
+            }
+            let engine = this.engine.clone();
+            this.held = Some((Box::pin(async move { engine.write_down().await }), response));
+        }
+        if let Some((writing, _)) = &mut this.held {
+            ready!(writing.as_mut().poll(context));
+        }
+        let response = this.held.take().map(|(_, response)| response);
+        Poll::Ready(Ok(response.unwrap_or_default()))
+    }
+}
+
+impl Call {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Response<Body>, Infallible>> {
+        match self {
             Self::No(no) => Poll::Ready(Ok(no.take().unwrap_or_default())),
             Self::Orchestrator(call, leave) => {
                 call.as_mut().poll(context).map_ok(|response| bounded(response, leave.take()))
@@ -94,7 +140,7 @@ impl hyper::service::Service<Request<Incoming>> for Front {
             seat.speaks();
         }
         if let Some(no) = self.guard.turned_away(&request) {
-            return Answering::No(Some(no));
+            return self.answering(Call::No(Some(no)));
         }
         let request = request.map(|body| Awaited::new(body, self.silence));
         let leave = self.guard.leave().map(|doorkeeper| Leave::of(doorkeeper, &request));
@@ -106,10 +152,10 @@ impl hyper::service::Service<Request<Incoming>> for Front {
                 Some(trace) => Box::pin(trace::scoped(trace, call)),
                 None => call,
             };
-            return Answering::Orchestrator(call, leave);
+            return self.answering(Call::Orchestrator(call, leave));
         }
         let call = trace::within(trace, self.doors.clone().call(request));
-        Answering::Door(Box::pin(call), leave)
+        self.answering(Call::Door(Box::pin(call), leave))
     }
 }
 

@@ -15,6 +15,7 @@ pub mod offline;
 mod otlp;
 mod patience;
 mod people;
+mod posture;
 pub mod private;
 mod reload;
 mod run;
@@ -22,6 +23,7 @@ mod server;
 pub mod telemetry;
 mod together;
 mod void;
+mod watchman;
 mod world;
 
 use std::net::SocketAddr;
@@ -56,6 +58,9 @@ pub enum AppError {
     /// The store does not open.
     #[error(transparent)]
     Store(#[from] crate::store::OpenError),
+    /// The store opened, but what it is cannot be found out, or its runs cannot be told.
+    #[error("the store cannot be settled in: {0}")]
+    Unsettled(#[source] crate::engine::EngineError),
     /// The store opened, but does not work.
     #[error("the store does not work")]
     Fault(#[from] crate::ports::Fault),
@@ -179,7 +184,9 @@ impl AppError {
             Self::Workflows(_) => {
                 Some("`holdpoint check` shows the same, but for keys that are not set".into())
             }
-            Self::Stuck { .. } => Some("`holdpoint doctor` looks at the whole store".into()),
+            Self::Stuck { .. } | Self::Unsettled(_) => {
+                Some("`holdpoint doctor` looks at the whole store".into())
+            }
             Self::Keys(_)
             | Self::NotWired(_)
             | Self::Store(_)

@@ -14,12 +14,15 @@ use crate::app::keys::Keys;
 use crate::app::{AppError, Config, counted};
 use crate::definition::{self, Loaded};
 use crate::kernel::Millis;
-use crate::ports::{Agents as _, Clock as _, Journal, StoreReport};
+use crate::ports::identity::Identity;
+use crate::ports::{Agents as _, Clock as _, Fault, Journal, Note, Noting, RunFilter, StoreReport};
 use crate::store::transfer::{self, Counts};
 use crate::store::{self, StoreConfig};
 
 /// Runs forgotten in one step, for each of which all that stay are looked through once.
 const PRUNE_RUNS: usize = 100_000;
+/// Runs counted at a time.
+const LISTED_AT_ONCE: usize = 500;
 
 /// One file that was checked.
 #[derive(Debug, Clone)]
@@ -179,6 +182,8 @@ pub async fn export(
 ) -> Result<Transferred, AppError> {
     let journal = existing(config).await?;
     let mut tell = |counts: Counts| progress(counts.runs);
+    // Before the first byte: an export that is cut off was one, too.
+    note(&*journal, Note::Exported).await;
     let outcome = transfer::export(&*journal, &mut to, &mut tell).await;
     journal.close().await;
     Ok(transferred(outcome?))
@@ -193,7 +198,12 @@ pub async fn import(
 ) -> Result<Transferred, AppError> {
     let journal = store::open(&StoreConfig::new(&config.data)).await?.journal();
     let mut tell = |counts: Counts| progress(counts.runs);
-    let outcome = transfer::import(&*journal, &mut BufReader::new(from), &mut tell).await;
+    let another = Identity::renewed(SystemClock.fresh_secret());
+    let source = &mut BufReader::new(from);
+    let outcome = transfer::import(&*journal, source, &another, &mut tell).await;
+    if let Ok(counts) = &outcome {
+        note(&*journal, Note::Imported { runs: counts.runs, events: counts.events }).await;
+    }
     journal.close().await;
     Ok(transferred(outcome?))
 }
@@ -214,8 +224,41 @@ pub async fn prune(config: &Config, older_than_ms: u64) -> Result<u64, AppError>
             Err(fault) => break Err(fault),
         }
     };
+    note(&*journal, Note::Pruned { runs: pruned, before }).await;
     journal.close().await;
     Ok(outcome?)
+}
+
+/// Says that the data directory was put back from a backup; returns how many runs are not over.
+pub async fn restored(config: &Config) -> Result<u64, AppError> {
+    let journal = existing(config).await?;
+    note(&*journal, Note::Restored).await;
+    let outcome = match Identity::renewed(SystemClock.fresh_secret()).keep(&*journal).await {
+        Ok(()) => unfinished(&*journal).await,
+        Err(fault) => Err(fault),
+    };
+    journal.close().await;
+    Ok(outcome?)
+}
+
+/// How many runs are not over.
+async fn unfinished(journal: &dyn Journal) -> Result<u64, Fault> {
+    let (mut runs, mut cursor) = (0, None);
+    loop {
+        let page = journal.heads(&RunFilter::default(), cursor.as_deref(), LISTED_AT_ONCE).await?;
+        runs += page.rows.iter().filter(|head| !head.status.is_over()).count() as u64;
+        cursor = page.next;
+        if cursor.is_none() {
+            return Ok(runs);
+        }
+    }
+}
+
+/// Notes what a command did to the whole store. A full disk is no reason not to move out of it.
+async fn note(journal: &dyn Journal, note: Note) {
+    if let Err(fault) = journal.note(Noting::once(SystemClock.now(), note)).await {
+        tracing::warn!(%fault, "this could not be noted in the store's own log");
+    }
 }
 
 /// Looks at everything: settings, workflows, keys, store.

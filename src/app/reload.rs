@@ -22,10 +22,10 @@ const FRESH: Duration = Duration::from_secs(2);
 type Stamp = (u64, u64, i64, i64, u64);
 
 /// Looks at `path` for as long as the server runs; `heed` is told of the keys that are in force.
-pub(super) async fn watch(
+pub(super) async fn watch<Heeded: Future<Output = ()> + Send>(
     door: Arc<Keyed>,
     path: PathBuf,
-    heed: impl Fn(Option<&Keys>) + Send + 'static,
+    heed: impl Fn(Option<&Keys>) -> Heeded + Send + 'static,
 ) {
     let mut seen = None;
     let mut known = door.keys();
@@ -46,7 +46,7 @@ pub(super) async fn watch(
         }
         if now != known || has_ended {
             // Keys that are all gone are not none: the server still asks for them.
-            heed(now.as_deref());
+            heed(now.as_deref()).await;
             known = now;
         }
     }

@@ -17,13 +17,15 @@ use crate::api::{Doorkeeper, a2a, bridge};
 use crate::app::client::{self, Client};
 use crate::app::door::{Embedded, Keyed};
 use crate::app::keys::Keys;
+use crate::app::posture::Posture;
 use crate::app::server::{self, Bounds, Connections};
+use crate::app::watchman::Watchman;
 use crate::app::world::{World, render};
 use crate::app::{AppError, Config, SystemClock, people, reload};
 use crate::definition;
 use crate::engine::{Engine, Reach};
 use crate::kernel::Principal;
-use crate::ports::Clock as _;
+use crate::ports::{Clock as _, Note};
 use crate::store;
 
 /// What may be on its way between an embedded server and its client.
@@ -47,6 +49,10 @@ pub async fn serve(
     let render = render();
     let mut world = World::open(&config, Reach::Everything).await?;
     let named = config.people.keys().cloned().collect();
+    let posture = Posture::of(&world.engine.operator(), keys.as_ref());
+    let summary = posture.summary();
+    // Before anybody looks at the keys again: what is in force now is kept first.
+    keep(posture, &world.engine).await;
     let keyed = Keyed::open(keys, named, &config.data)
         .map_err(|source| AppError::Passes { data: config.data.clone(), source })?;
     let keyed = Arc::new(keyed);
@@ -56,11 +62,15 @@ pub async fn serve(
         if let Some(keys) = keys {
             people::warn(&settings, keys);
         }
-        engine.operate(people::operator(&settings, keys));
+        let operator = people::operator(&settings, keys);
+        let posture = Posture::of(&operator, keys);
+        engine.operate(operator);
+        let engine = engine.clone();
+        async move { keep(posture, &engine).await }
     };
     let watching = reload::watch(Arc::clone(&keyed), config.keys_path(), heed);
     let _watching = AbortOnDropHandle::new(tokio::spawn(watching));
-    let doorkeeper: Arc<dyn Doorkeeper> = keyed;
+    let doorkeeper: Arc<dyn Doorkeeper> = Arc::new(Watchman::beside(keyed, world.engine.clone()));
     let bound = async {
         let listener = TcpListener::bind(config.listen).await?;
         let address = listener.local_addr()?;
@@ -88,16 +98,40 @@ pub async fn serve(
     let draw = definition::draw::mermaid;
     let front = server::doors(&world.engine, doorkeeper, draw, render, doors).await?;
     let front = front.and(console.router());
+    begins(&world.engine, address, summary).await;
     tracing::info!(%address, data = %config.data.display(), "serving");
     on_ready(address);
     let patience = Duration::from_secs(config.drain_seconds);
     let drain = async {
         tracing::info!("draining");
+        world.engine.note(Note::ServerStopped).await;
         world.shut_down(patience).await;
     };
     server::serve(listener, front, shutdown, drain, (patience, bounds)).await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Notes that a server begins to serve, and says so if its store waits for somebody.
+async fn begins(
+    engine: &Engine,
+    address: SocketAddr,
+    (keys, environment, four_eyes): (u64, Option<String>, bool),
+) {
+    let (address, version) = (address.to_string(), env!("CARGO_PKG_VERSION").to_owned());
+    engine.note(Note::ServerStarted { address, version, environment, four_eyes, keys }).await;
+    if engine.is_held() {
+        tracing::warn!(
+            "the store was put back from a backup, or imported: nothing is done until `holdpoint release`"
+        );
+    }
+}
+
+/// Notes what the operator has changed. A store that cannot keep it has said so elsewhere.
+async fn keep(posture: Posture, engine: &Engine) {
+    if let Err(error) = posture.keep(engine).await {
+        tracing::warn!(%error, "what the operator changed could not be noted");
+    }
 }
 
 /// How the A2A door is set up; the agent that was chosen for its root must be there.

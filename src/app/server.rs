@@ -109,7 +109,8 @@ pub(super) async fn doors(
         .merge(a2a.router())
         .merge(bridge.router())
         .fallback(pages::nothing);
-    Ok(Front { guard, orchestrator, doors, silence, seat: None })
+    let engine = engine.clone();
+    Ok(Front { guard, orchestrator, doors, silence, engine, seat: None, peer: None })
 }
 
 /// Takes connections until `shutdown`, then lets those that are open finish.
@@ -142,7 +143,8 @@ pub(super) async fn serve(
             tracing::debug!(%error, "connection without TCP_NODELAY");
         }
         let stream = Patient::opened(stream, WRITE_PATIENCE, bounds.silence);
-        let front = Front { seat: Some(Arc::clone(&place.seat)), ..front.clone() };
+        let front =
+            Front { seat: Some(Arc::clone(&place.seat)), peer: Some(from.ip()), ..front.clone() };
         let connection = connections.connection(Together::new(stream), front);
         tokio::spawn(async move {
             tokio::select! {

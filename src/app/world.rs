@@ -72,10 +72,12 @@ impl World {
         if let Some(traces) = &traces {
             engine.trace_with(Arc::clone(traces) as Arc<dyn Tracer>);
         }
+        engine.settle_in().await.map_err(AppError::Unsettled)?;
         match reach {
             Reach::Everything => {
                 let recovering = engine.clone();
                 tokio::spawn(async move {
+                    recovering.released().await;
                     if let Err(error) = recovering.recover().await {
                         tracing::error!(%error, "runs could not be taken up again");
                     }
@@ -109,8 +111,14 @@ fn heed_file_sizes() {
 /// Sets the clock and the post of an engine going.
 fn go(engine: &Engine) {
     let (timing, carrying) = (engine.clone(), engine.clone());
-    tokio::spawn(async move { timing.run_timers().await });
-    tokio::spawn(async move { carrying.run_outbox().await });
+    tokio::spawn(async move {
+        timing.released().await;
+        timing.run_timers().await;
+    });
+    tokio::spawn(async move {
+        carrying.released().await;
+        carrying.run_outbox().await;
+    });
 }
 
 /// The shipped workflows and those of the folder; a file of one's own goes before a shipped one

@@ -9,8 +9,8 @@ use crate::cli::exit::{Exit, Trouble};
 use crate::cli::term::{ColorChoice, Paint};
 use crate::cli::{
     Ctx, audit, bench, bench_echo, cancel, chat, check, checkpoint, completions, doctor,
-    exit_codes, export, fork, graph, import, inbox, journal, keys, prune, respond, resume, revoke,
-    run, runs, schema, serve, sessions, signal, watch, workflows,
+    exit_codes, export, fork, graph, import, inbox, journal, keys, prune, release, respond,
+    restored, resume, revoke, run, runs, schema, serve, sessions, signal, watch, workflows,
 };
 
 /// Runs agent workflows that wait for people, and survives whatever happens to the machine.
@@ -78,6 +78,8 @@ pub(super) enum Command {
     Export(export::Args),
     Import(import::Args),
     Prune(prune::Args),
+    Restored(restored::Args),
+    Release(release::Args),
     Doctor(doctor::Args),
     Keys(keys::Args),
     Bench(bench::Args),
@@ -125,6 +127,8 @@ impl Command {
             | Self::Export(_)
             | Self::Import(_)
             | Self::Prune(_)
+            | Self::Restored(_)
+            | Self::Release(_)
             | Self::Doctor(_)
             | Self::Keys(_)
             | Self::Bench(_)
@@ -144,6 +148,7 @@ impl Command {
             Self::Export(_)
             | Self::Import(_)
             | Self::Prune(_)
+            | Self::Restored(_)
             | Self::Doctor(_)
             | Self::Keys(_) => Acts::Data,
             Self::Serve(_)
@@ -169,6 +174,7 @@ impl Command {
             | Self::Revoke(_)
             | Self::Signal(_)
             | Self::Fork(_)
+            | Self::Release(_)
             | Self::Workflows(_) => Acts::Server,
         }
     }
@@ -191,6 +197,8 @@ impl Command {
             Self::Export(args) => export::perform(args, ctx).await,
             Self::Import(args) => import::perform(args, ctx).await,
             Self::Prune(args) => prune::perform(args, ctx).await,
+            Self::Restored(args) => restored::perform(args, ctx).await,
+            Self::Release(args) => release::perform(args, ctx).await,
             Self::Doctor(args) => doctor::perform(args, ctx).await,
             Self::Keys(args) => keys::perform(args, ctx),
             Self::Bench(args) => bench::perform(args, ctx).await,

@@ -1,4 +1,5 @@
-//! `holdpoint audit`: who was asked what, who answered what, when and through which door.
+//! `holdpoint audit`: who was asked what, who answered what, when and through which door; with `--store`,
+//! what the store has noted that belongs to no run.
 
 use crate::app::Client;
 use crate::cli::Ctx;
@@ -18,6 +19,7 @@ const CHARS_MAX: usize = 400;
 #[command(after_help = "Examples:
   holdpoint audit --run run_01k9zq…
   holdpoint audit --principal ann
+  holdpoint audit --store                     # refused answers and keys, changed keys, exports, starts …
   holdpoint audit --json > trail.jsonl        # one entry a line, complete")]
 pub(super) struct Args {
     /// Only of this run
@@ -29,6 +31,9 @@ pub(super) struct Args {
     /// Only of this workflow
     #[arg(long, value_name = "NAME")]
     pub workflow: Option<String>,
+    /// The store's own log instead: what belongs to no run, newest first
+    #[arg(long, conflicts_with_all = ["run", "session", "workflow"])]
+    pub store: bool,
     /// Only what this person did, or was asked
     #[arg(long, value_name = "NAME")]
     pub principal: Option<String>,
@@ -49,6 +54,7 @@ async fn show(args: Args, ctx: &Ctx, client: &mut Client) -> Result<(), Trouble>
         workflow_id: args.workflow.unwrap_or_default(),
         principal: args.principal.unwrap_or_default(),
         page_size: PAGE,
+        store: args.store,
         ..ListAuditRequest::default()
     };
     loop {
@@ -80,6 +86,11 @@ fn in_words(entry: &AuditEntry) -> String {
     let note = if entry.note.is_empty() { String::new() } else { format!(" ({})", entry.note) };
     let time = json::time(entry.time.as_ref());
     let time = time.as_str().unwrap_or_default();
+    let often = if entry.count > 1 { format!(" {} times", entry.count) } else { String::new() };
     let (run, action) = (&entry.run_id, &entry.action);
-    line(&format!("{time} {run} {who}{door}{known} {action}{about}{said}{note}"), CHARS_MAX)
+    if run.is_empty() {
+        // What the value says field by field, the note says in words.
+        return line(&format!("{time} {who}{door} {action}{often}{note}"), CHARS_MAX);
+    }
+    line(&format!("{time} {run} {who}{door}{known} {action}{often}{about}{said}{note}"), CHARS_MAX)
 }

@@ -207,6 +207,8 @@ pub(super) fn audit_entry(entry: &AuditEntry) -> Value {
         note,
         assurance,
         known_by,
+        count,
+        last_time,
     } = entry;
     json!({
         "time": time(at.as_ref()),
@@ -222,6 +224,8 @@ pub(super) fn audit_entry(entry: &AuditEntry) -> Value {
         "note": note,
         "assurance": assurance,
         "known_by": known_by,
+        "count": count,
+        "last_time": time(last_time.as_ref()),
     })
 }
 

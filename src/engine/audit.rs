@@ -1,15 +1,17 @@
-//! Audit: who was asked what, who answered what, when and through which door, word for word. Read
-//! from the journals, which are the only truth; nothing is kept for it beside them.
+//! Audit: who was asked what, who answered what, when and through which door, word for word; what was
+//! called on the strength of it, and what came of that. Read from the journals, which are the only
+//! truth; what was refused, and so is in no journal, comes from the store's own log (`trail`).
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::engine::trail::Noted;
 use crate::engine::views::{page_size, token};
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
-    Closing, Event, Known, Millis, Principal, Question, Recorded, RunId, SessionId, Started,
-    ToolCall, Version, readable,
+    Closing, Event, Known, Millis, Origin, Principal, Question, Recorded, RunId, SessionId,
+    Started, ToolCall, Version, readable,
 };
 use crate::ports::{Head, Page, RunFilter};
 
@@ -60,6 +62,10 @@ pub struct AuditEntry {
     pub value: Option<Value>,
     /// Why, or to whom.
     pub note: String,
+    /// How often, where the same is told once.
+    pub count: u64,
+    /// When it last happened.
+    pub last: Millis,
 }
 
 impl Engine {
@@ -75,7 +81,7 @@ impl Engine {
         let limit = page_size(limit)?;
         if let Some(run) = &filter.run {
             let head = self.head(run, who).await?;
-            let entries = self.entries_of(&head, filter).await?;
+            let entries = self.entries_of(&head, filter, &self.noted().await?).await?;
             // A run's trail is one page: whoever wants it wants it whole.
             return Ok(Page { rows: entries, next: None });
         }
@@ -90,11 +96,11 @@ impl Engine {
             status: None,
         };
         let mut cursor = token(cursor, |token| RunId::parse(token).is_ok())?.map(str::to_owned);
-        let mut rows = Vec::new();
+        let (mut rows, noted) = (Vec::new(), self.noted().await?);
         for _ in 0..RUNS_PER_PAGE {
             let page = self.inner.journal.heads(&heads, cursor.as_deref(), 1).await?;
             for head in page.rows.iter().filter(|head| who.covers(&head.workflow)) {
-                rows.extend(self.entries_of(head, filter).await?);
+                rows.extend(self.entries_of(head, filter, &noted).await?);
             }
             cursor = page.next;
             if cursor.is_none() || rows.len() >= limit {
@@ -108,9 +114,11 @@ impl Engine {
         &self,
         head: &Head,
         filter: &AuditFilter,
+        noted: &Noted,
     ) -> Result<Vec<AuditEntry>, EngineError> {
         // A run that did nothing in the time that is asked for need not be read.
-        let is_early = filter.since.is_some_and(|since| head.updated_at < since);
+        let touched = noted.last_of(&head.run).max(head.updated_at);
+        let is_early = filter.since.is_some_and(|since| touched < since);
         let is_late = filter.until.is_some_and(|until| head.started_at >= until);
         if is_early || is_late {
             return Ok(Vec::new());
@@ -131,7 +139,30 @@ impl Engine {
             }
             Some(entry)
         });
-        Ok(entries.filter(|entry| filter.accepts(entry)).collect())
+        let entries = noted.among(head, entries.collect());
+        Ok(entries.into_iter().filter(|entry| filter.accepts(entry)).collect())
+    }
+}
+
+impl AuditEntry {
+    /// Something that happened to a run, of which nothing else is said yet.
+    pub(super) fn bare(head: &Head, at: Millis, sequence: Version) -> Self {
+        Self {
+            at,
+            run: head.run.clone(),
+            session: head.session.clone(),
+            workflow: head.workflow.clone(),
+            sequence,
+            action: "",
+            principal: String::new(),
+            door: String::new(),
+            known: None,
+            question: None,
+            value: None,
+            note: String::new(),
+            count: 1,
+            last: at,
+        }
     }
 }
 
@@ -153,26 +184,31 @@ struct Open {
     started: Option<Box<Started>>,
     questions: BTreeMap<u32, Question>,
     judges: BTreeMap<u32, (String, ToolCall)>,
+    /// Requests that were decided, by the call that they are about.
+    decided: BTreeMap<String, String>,
+    /// Calls that a person had to do with, and what they call.
+    calls: BTreeMap<String, String>,
+}
+
+impl Open {
+    /// Remembers which call a decision was about.
+    fn decide(&mut self, run: &RunId, question: Option<&Question>) {
+        let Some(question) = question else { return };
+        if let Origin::Gate(call) = &question.origin {
+            self.decided.insert(call.id.clone(), question.id(run).to_string());
+        }
+    }
 }
 
 /// What an event says about people, or about who decides whether they are asked, if it does.
 #[expect(clippy::too_many_lines, reason = "one arm for each event, and no logic")]
 fn entry(head: &Head, recorded: &Recorded, open: &mut Open) -> Option<AuditEntry> {
-    let Open { started: founded, questions, judges } = open;
-    let mut entry = AuditEntry {
-        at: recorded.at,
-        run: head.run.clone(),
-        session: head.session.clone(),
-        workflow: head.workflow.clone(),
-        sequence: recorded.version,
-        action: "",
-        principal: String::new(),
-        door: String::new(),
-        known: None,
-        question: None,
-        value: None,
-        note: String::new(),
-    };
+    if let Event::Answered { ordinal, .. } = &recorded.event {
+        let question = open.questions.get(ordinal).cloned();
+        open.decide(&head.run, question.as_ref());
+    }
+    let Open { started: founded, questions, judges, decided, calls } = open;
+    let mut entry = AuditEntry::bare(head, recorded.at, recorded.version);
     match &recorded.event {
         Event::Started(started) => {
             *founded = Some(started.clone());
@@ -181,6 +217,9 @@ fn entry(head: &Head, recorded: &Recorded, open: &mut Open) -> Option<AuditEntry
             entry.door.clone_from(&started.door);
             entry.known = started.known.as_deref().cloned();
             entry.value = Some(started.input.clone());
+            if let Some((origin, version)) = &started.forked_from {
+                entry.note = format!("forked from {origin} up to version {version}");
+            }
         }
         Event::Asked(question) => {
             let sealed = |started: &Started| started.sealed(&head.run, question, recorded.at);
@@ -227,6 +266,13 @@ fn entry(head: &Head, recorded: &Recorded, open: &mut Open) -> Option<AuditEntry
             entry.note = to.join(", ");
             entry.question = questions.get(ordinal).cloned();
         }
+        Event::Renewed { .. } => {
+            if let Some(started) = founded {
+                started.renew(&recorded.event);
+            }
+            entry.action = "renewed";
+            entry.note = "the store was put back from a backup, or moved".into();
+        }
         Event::Revoked { tool, by, .. } => {
             entry.action = "grant_revoked";
             entry.principal.clone_from(by);
@@ -253,6 +299,21 @@ fn entry(head: &Head, recorded: &Recorded, open: &mut Open) -> Option<AuditEntry
             entry.note.clone_from(&failure.message);
         }
         Event::Completed => entry.action = "completed",
+        // The deed, beside the yes that released it.
+        Event::ToolCalled { call, .. } => {
+            entry.action = "called";
+            entry.value = Some(call.arguments.clone());
+            entry.note = match decided.get(&call.id) {
+                Some(request) => format!("{}, allowed by {request}", call.tool),
+                None => call.tool.clone(),
+            };
+            calls.insert(call.id.clone(), call.tool.clone());
+        }
+        Event::ToolReturned { call_id, value, failed, .. } => {
+            entry.note = calls.remove(call_id)?;
+            entry.action = if *failed { "call_failed" } else { "returned" };
+            entry.value = Some(value.clone());
+        }
         Event::StepStarted { turn, agent, judges: Some(judging), .. } => {
             judges.insert(*turn, (agent.clone(), judging.call.clone()));
             return None;
@@ -270,8 +331,6 @@ fn entry(head: &Head, recorded: &Recorded, open: &mut Open) -> Option<AuditEntry
         | Event::Delta { .. }
         | Event::Noted { .. }
         | Event::MessageAdded { .. }
-        | Event::ToolCalled { .. }
-        | Event::ToolReturned { .. }
         | Event::HandedOff { .. }
         | Event::StepFailed { .. }
         | Event::Opened { .. }

@@ -204,6 +204,7 @@ fn weight(event: &Event) -> usize {
         | Event::Reminded { .. }
         | Event::Escalated { .. }
         | Event::Revoked { .. }
+        | Event::Renewed { .. }
         | Event::Opened { .. }
         | Event::Came { .. }
         | Event::Settled { .. }

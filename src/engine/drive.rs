@@ -88,13 +88,21 @@ impl Engine {
         loop {
             let state = cell.state.lock().await;
             match &*state {
-                State::Hot(hot) if aim == Aim::Look || !hot.is_adrift => return Ok(state),
+                State::Hot(hot) if aim == Aim::Look || !self.is_owed_a_look(hot) => {
+                    return Ok(state);
+                }
                 State::Hot(_) | State::Cold => drop(state),
             }
             // In a task of its own: a caller that leaves must not stop it between append and telling.
             let (engine, cell) = (self.clone(), Arc::clone(cell));
             joined(self.inner.tasks.spawn(async move { engine.warm(&cell, aim).await }).await)?;
         }
+    }
+
+    /// Whether something must be seen to before a run is driven.
+    fn is_owed_a_look(&self, hot: &Hot) -> bool {
+        // What is held is seen to once somebody says so.
+        hot.is_adrift && !self.is_held() || self.is_of_before(&hot.run)
     }
 
     async fn warm(&self, cell: &Arc<Cell>, aim: Aim) -> Result<(), EngineError> {
@@ -112,10 +120,14 @@ impl Engine {
         }
         // A run that was moving when it was last written lost whatever was under way: its own
         // journal says what to do about that, before anything else is done with it.
-        if let (Aim::Drive, State::Hot(hot)) = (aim, &mut *state)
-            && std::mem::take(&mut hot.is_adrift)
-        {
-            self.command(cell, &mut state, &Command::Recover, Extras::default()).await?;
+        if let (Aim::Drive, State::Hot(hot)) = (aim, &mut *state) {
+            if self.is_of_before(&hot.run) {
+                hot.is_adrift = false;
+                self.renew(cell, &mut state).await?;
+            } else if hot.is_adrift && !self.is_held() {
+                hot.is_adrift = false;
+                self.command(cell, &mut state, &Command::Recover, Extras::default()).await?;
+            }
         }
         Ok(())
     }
@@ -161,6 +173,7 @@ impl Engine {
         extras: Extras,
     ) -> Result<Done, EngineError> {
         self.refuse_if_draining()?;
+        self.refuse_if_held(Some(&command))?;
         let (engine, cell) = (self.clone(), Arc::clone(cell));
         let work = async move {
             let mut state = engine.hot(&cell).await?;
@@ -208,7 +221,10 @@ impl Engine {
     ) -> Result<(), EngineError> {
         loop {
             let State::Hot(hot) = &mut **state else { return Err(EngineError::Draining) };
-            let gathered = self.reply_at_once(&mut hot.run, &mut batch);
+            // Where nobody has looked yet, nothing is done.
+            let is_held = self.is_held();
+            let gathered =
+                if is_held { Ok(false) } else { self.reply_at_once(&mut hot.run, &mut batch) };
             let outcome = match gathered {
                 Ok(more) if batch.events.is_empty() => Ok(more),
                 Ok(more) => self.append(cell, hot, &mut batch).await.map(|()| more),
@@ -216,6 +232,7 @@ impl Engine {
             };
             match outcome {
                 Ok(true) => batch.now = self.inner.clock.now(),
+                Ok(false) if is_held => return Ok(()),
                 Ok(false) => return self.set_going(cell, hot).await,
                 Err(error) => {
                     // What is in memory is ahead of what is durable: forget it, and load again.

@@ -107,6 +107,7 @@ fn changes(run: &Run, published: &Published) -> Vec<InboxChange> {
         | Event::Noted { .. }
         | Event::Reminded { .. }
         | Event::Revoked { .. }
+        | Event::Renewed { .. }
         | Event::Opened { .. }
         | Event::Came { .. }
         | Event::Settled { .. }

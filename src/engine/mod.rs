@@ -19,15 +19,18 @@ mod desks;
 mod drive;
 mod earlier;
 mod inbox;
+mod ledger;
 mod library;
 mod narrate;
 mod outbox;
 mod pulse;
 mod reach;
 mod recovery;
+mod renewal;
 mod steadfast;
 mod timers;
 mod trace;
+mod trail;
 mod views;
 mod watch;
 mod work;
@@ -105,6 +108,10 @@ struct Inner {
     /// Who is told of work that is over, if somebody is.
     tracer: OnceLock<Arc<dyn Tracer>>,
     outbox: Outbox,
+    /// What is on its way into the store's own log.
+    ledger: ledger::Ledger,
+    /// Which store this is.
+    standing: renewal::Standing,
     /// Which runs are driven here.
     domain: reach::Domain,
     library: Library,
@@ -156,6 +163,8 @@ impl Engine {
             courier,
             tracer: OnceLock::new(),
             outbox: Outbox::default(),
+            ledger: ledger::Ledger::default(),
+            standing: renewal::Standing::default(),
             domain: reach::Domain::default(),
             library,
             cells: Cells::default(),
@@ -237,6 +246,7 @@ impl Engine {
         }
         self.inner.stop.cancel();
         self.inner.tasks.wait().await;
+        self.write_all().await;
         self.inner.journal.close().await;
     }
 }

@@ -157,6 +157,7 @@ impl Narrator {
             | Event::Reminded { .. }
             | Event::Escalated { .. }
             | Event::Revoked { .. }
+            | Event::Renewed { .. }
             | Event::Opened { .. }
             | Event::Came { .. }
             | Event::Settled { .. }

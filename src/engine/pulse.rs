@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio::sync::broadcast;
 
 use crate::engine::cell::State;
+use crate::engine::commands::is_inherited;
 use crate::engine::inbox::InboxChange;
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
@@ -123,8 +124,10 @@ impl Engine {
             let Some(head) = self.inner.journal.head(&origin).await? else { break };
             // A fork begins right after the pause that its checkpoint was saved for.
             let copied = (saved + 1).min(head.version);
-            for old in self.read_all(&origin, copied).await? {
-                let same = journal.iter_mut().find(|recorded| recorded.version == old.version);
+            let (old, mut asked) = (self.read_all(&origin, copied).await?, 0);
+            let taken_over = old.iter().filter(|it| is_inherited(&it.event, &mut asked));
+            for (version, old) in (1..).zip(taken_over) {
+                let same = journal.iter_mut().find(|recorded| recorded.version == version);
                 if let Some(same) = same {
                     same.at = old.at;
                 }

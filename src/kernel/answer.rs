@@ -118,6 +118,9 @@ pub(super) fn open_question<'a>(
     let knows_run = principal.may_see(&run.owner, &run.workflow.name);
     let knows_it = id.tail.is_some() || knows_run;
     if *id != run.request(id.ordinal) || !knows_it {
+        if knows_it && run.was_asked_anew(id) {
+            return Err(Refusal::AskedAnew { request });
+        }
         return Err(Refusal::UnknownRequest(request));
     }
     if let Some(question) = run.questions.get(&id.ordinal) {

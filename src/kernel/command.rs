@@ -156,6 +156,13 @@ pub enum Command {
     /// A failed run was forked where it failed: go on from there. Whatever it had called and is not
     /// known to touch nothing is asked about first.
     Retry,
+    /// The store was put back from a backup, or made from an export.
+    Renew {
+        /// Its epoch from now on.
+        epoch: String,
+        /// What nonces are drawn from, from now on.
+        seed: String,
+    },
     /// Look at the clock: deadlines and pauses may be over.
     Tick,
 }
@@ -218,6 +225,21 @@ pub enum Refusal {
         /// The request.
         request: String,
     },
+    /// What was answered has been asked anew since: the store was put back from a backup, or moved.
+    #[error(
+        "request `{request}` was asked anew since: the store was put back from a backup, or moved; \
+         look at what is asked now, and answer that"
+    )]
+    AskedAnew {
+        /// The request.
+        request: String,
+    },
+    /// The store was put back from a backup, or made from an export, and nobody has looked yet.
+    #[error(
+        "the store was put back from a backup, or imported, and does nothing yet: an operator looks at \
+         what is open and says `holdpoint release`"
+    )]
+    Held,
     /// Words alone, where a decision is open (K9).
     #[error("{}", unbound(.open))]
     Unbound {
@@ -426,6 +448,8 @@ impl Refusal {
             Self::AlreadyAnswered { .. } => "request.already_answered",
             Self::RequestClosed { .. } => "request.closed",
             Self::StaleDigest { .. } => "answer.stale_digest",
+            Self::AskedAnew { .. } => "request.asked_anew",
+            Self::Held => "store.held",
             Self::Unbound { .. } => "answer.unbound",
             Self::UnknownCode { .. } => "answer.code_unknown",
             Self::StalePause => "answer.stale",
@@ -462,6 +486,7 @@ impl Refusal {
             Self::ForeignRequest { request, .. }
             | Self::AlreadyAnswered { request, .. }
             | Self::RequestClosed { request, .. }
+            | Self::AskedAnew { request }
             | Self::NotAdmitted { request, .. }
             | Self::NotAssured { request, .. } => Some(format!("responses[{request}]")),
             Self::Unbound { .. } | Self::UnknownCode { .. } | Self::StalePause => {
@@ -480,7 +505,7 @@ impl Refusal {
             | Self::Forbidden(_)
             | Self::Role { .. } => Some("authorization".into()),
             Self::UnknownPerson(_) => Some("x-holdpoint-on-behalf-of".into()),
-            Self::Stale => None,
+            Self::Stale | Self::Held => None,
         }
     }
 }

@@ -23,6 +23,7 @@ use crate::kernel::permission;
 use crate::kernel::plan::may_repeat;
 use crate::kernel::principal::Principal;
 use crate::kernel::question::{Kind, OnTimeout, Origin, Question};
+use crate::kernel::renewal;
 use crate::kernel::repeat;
 use crate::kernel::reply::{self, REPLY_BYTES_MAX};
 use crate::kernel::run::{CallWaits, OpenCall, Run, Status, Turn};
@@ -106,8 +107,21 @@ pub fn decide(run: &Run, command: &Command, now: Millis) -> Result<Decision, Ref
         }
         Command::Recover => Ok(Decision::Events(recover(run, &RESTARTED, now))),
         Command::Retry => Ok(Decision::Events(recover(run, &FORKED, now))),
+        Command::Renew { epoch, seed } => renew(run, epoch, seed, now),
         Command::Tick => Ok(Decision::Events(due(run, now))),
     }
+}
+
+/// The store has another epoch; a run is told once.
+fn renew(run: &Run, epoch: &str, seed: &str, now: Millis) -> Result<Decision, Refusal> {
+    if run.epoch == epoch {
+        return Ok(Decision::Repeat { after: run.version });
+    }
+    refuse_if_over(run)?;
+    let mut events = vec![Event::Renewed { epoch: epoch.to_owned(), seed: seed.to_owned() }];
+    events.extend(renewal::asked_anew(run, now));
+    events.extend(recover(run, &RENEWED, now));
+    Ok(Decision::Events(events))
 }
 
 fn refuse_if_over(run: &Run) -> Result<(), Refusal> {
@@ -278,11 +292,25 @@ const RESTARTED: CutOff = CutOff {
 const FORKED: CutOff = CutOff {
     failure: ("step.retried", "the run failed here, and is taken up again"),
     why: |tool| format!("The run before this one called `{tool}`, and that failed or was cut off."),
-    may_repeat: |safety| match safety {
+    may_repeat: touches_nothing,
+};
+
+/// The store was put back from a backup, or made from an export: what was under way may have been done
+/// since, and more than it.
+const RENEWED: CutOff = CutOff {
+    failure: ("step.interrupted", "the store was put back or moved meanwhile"),
+    why: |tool| {
+        format!("The store was put back from a backup, or moved, while `{tool}` was being called.")
+    },
+    may_repeat: touches_nothing,
+};
+
+fn touches_nothing(safety: Safety) -> bool {
+    match safety {
         Safety::Pure => true,
         Safety::Idempotent | Safety::Unsafe => false,
-    },
-};
+    }
+}
 
 /// After a crash: a reply is asked for again, a repeatable call is made again with its key, and
 /// any other call becomes a question to a person (E2).

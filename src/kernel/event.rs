@@ -93,6 +93,9 @@ pub struct Started {
     /// What the nonces of its questions are drawn from: a secret of the journal's.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub seed: String,
+    /// The epoch of the store that it began in; empty before stores had one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub epoch: String,
     /// Who asked for what it does, beside its owner: those of the runs that it was forked from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requesters: Vec<String>,
@@ -330,6 +333,14 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         deadline: Option<Millis>,
     },
+    /// The store was put back from a backup, or made from an export: what is open and decides is asked
+    /// anew by what follows, and what was granted is granted no more.
+    Renewed {
+        /// The store's epoch from now on.
+        epoch: String,
+        /// What the nonces of questions are drawn from, from now on.
+        seed: String,
+    },
     /// A tool that was allowed for the rest of the run is so no longer.
     Revoked {
         /// The tool.
@@ -418,8 +429,17 @@ impl Started {
         let mut question = Question { asked_at: at, ..question.clone() };
         let requesters = self.requesters();
         let (definition, seed) = (self.definition.as_str(), self.seed.as_str());
-        question.seal(Belongs { run, definition, requesters: &requesters, seed });
+        let epoch = self.epoch.as_str();
+        question.seal(Belongs { run, definition, requesters: &requesters, seed, epoch });
         question
+    }
+
+    /// What questions are known by after a renewal, where `event` is one.
+    pub fn renew(&mut self, event: &Event) {
+        if let Event::Renewed { epoch, seed } = event {
+            self.epoch.clone_from(epoch);
+            self.seed.clone_from(seed);
+        }
     }
 }
 
@@ -444,6 +464,7 @@ impl Event {
             | Self::StepCompleted { .. }
             | Self::StepFailed { .. }
             | Self::Revoked { .. }
+            | Self::Renewed { .. }
             | Self::Opened { .. }
             | Self::Came { .. }
             | Self::Settled { .. }

@@ -21,6 +21,7 @@ use crate::kernel::message::{Audience, Message, Speaker, ToolCall, readable};
 use crate::kernel::principal::{Assurance, Known};
 use crate::kernel::question::{Leg, Question};
 use crate::kernel::reading::Verdict;
+use crate::kernel::renewal;
 use crate::kernel::repeat::Keys;
 use crate::kernel::run::{CallWaits, Heard, Last, OpenCall, Run, Status, Turn};
 use crate::kernel::time::Millis;
@@ -94,6 +95,8 @@ pub fn begin(id: RunId, workflow: Arc<Workflow>, started: &Started, at: Millis) 
         requesters: started.requesters(),
         participants: std::collections::BTreeSet::new(),
         seed: started.seed.clone(),
+        epoch: started.epoch.clone(),
+        renewals: Vec::new(),
         leg: Leg { by: started.owner.clone(), door: started.door.clone() },
         operator: Arc::default(),
         conversation_bytes: first.bytes(),
@@ -233,6 +236,7 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
         Event::Closed { ordinal, closing, by, .. } => closed(run, *ordinal, (*closing, by), at)?,
         Event::Reminded { ordinal, next } => question_of(run, *ordinal)?.remind_at = *next,
         Event::Escalated { ordinal, to, deadline } => escalated(run, *ordinal, to, *deadline)?,
+        Event::Renewed { epoch, seed } => renewal::renewed(run, epoch, seed)?,
         Event::Revoked { tool, .. } => run.grants.retain(|grant| grant.tool != *tool),
         Event::CheckpointSaved => {
             run.checkpoints.push((version, at));

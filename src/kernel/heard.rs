@@ -14,12 +14,16 @@ use crate::kernel::gate::{self, Ruling};
 use crate::kernel::graph;
 use crate::kernel::message::{Audience, Message, Speaker, ToolCall};
 use crate::kernel::question::{OnTimeout, Origin, Question};
+use crate::kernel::renewal;
 use crate::kernel::run::{CallWaits, Heard, Last, OpenCall, Run, Status};
 use crate::kernel::time::Millis;
 use crate::kernel::verb::Verb;
 use crate::kernel::workflow::Pattern;
 
 pub(super) fn asked(run: &mut Run, question: &Question, at: Millis) -> Result<(), &'static str> {
+    if renewal::is_due(run, question.ordinal) {
+        return renewal::reasked(run, question, at);
+    }
     if usize::try_from(question.ordinal) != Ok(run.endings.len() + 1) {
         return Err("questions are counted one by one");
     }

@@ -31,6 +31,7 @@ pub(super) fn before(run: &Run, event: &Event) -> Vec<Event> {
         | Event::Reminded { .. }
         | Event::Escalated { .. }
         | Event::Revoked { .. }
+        | Event::Renewed { .. }
         | Event::Opened { .. }
         | Event::Signalled { .. }
         | Event::CheckpointSaved

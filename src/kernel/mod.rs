@@ -58,6 +58,7 @@ mod plan;
 mod principal;
 mod question;
 mod reading;
+mod renewal;
 mod repeat;
 mod reply;
 mod retry;
@@ -96,6 +97,7 @@ pub use plan::{
 pub use principal::{Assurance, Credential, Known, Principal, Role, Roles};
 pub use question::{Belongs, Choice, Kind, Leg, OnTimeout, Origin, Question, Subject};
 pub use reading::Verdict;
+pub use renewal::Renewal;
 pub use repeat::{KEYS_MAX, Keys, unkeyed};
 pub use reply::REPLY_BYTES_MAX;
 pub use retry::retry_point;

@@ -121,6 +121,7 @@ pub(super) fn refuse(run: &Run, command: &Command) -> Result<(), Refusal> {
         | Command::AttemptFailed { .. }
         | Command::ToolReturned { .. }
         | Command::Recover
+        | Command::Renew { .. }
         | Command::Retry
         | Command::Tick => Ok(()),
     }

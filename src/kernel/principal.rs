@@ -232,6 +232,16 @@ impl Principal {
         self.roles.has_any(&[Role::Operator, Role::Auditor, Role::Admin])
     }
 
+    /// Whether it is shown what belongs to no run: the store's own log.
+    pub fn sees_store(&self) -> bool {
+        self.sees_all() && self.workflows.is_empty()
+    }
+
+    /// Whether it says what becomes of the store as a whole.
+    pub fn operates_all(&self) -> bool {
+        self.roles.has_any(&[Role::Operator, Role::Admin]) && self.workflows.is_empty()
+    }
+
     /// Whether its credential is good for that workflow.
     pub fn covers(&self, workflow: &str) -> bool {
         self.workflows.is_empty() || self.workflows.iter().any(|known| known == workflow)

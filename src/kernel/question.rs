@@ -282,6 +282,8 @@ pub struct Belongs<'a> {
     pub requesters: &'a [String],
     /// What the run's nonces are drawn from.
     pub seed: &'a str,
+    /// The epoch of the store that it is asked in; empty before stores had one.
+    pub epoch: &'a str,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
@@ -429,6 +431,7 @@ impl Question {
             ("decides", &Value::Bool(self.decides())),
             ("deed", &self.deed().map_or(Value::Null, |deed| deed.digest.as_str().into())),
             ("definition", &Value::from(of.definition)),
+            ("epoch", &Value::from(of.epoch)),
             ("kind", &Value::from(self.kind.word())),
             ("nonce", &Value::from(self.nonce.as_str())),
             ("options", &Value::Array(options.collect())),
@@ -441,9 +444,14 @@ impl Question {
             ("subject", &self.shown()),
             ("verbs", &Value::Array(verbs.collect())),
         ];
-        // Their names are in order already, as the form wants it. What releases no call has no deed, and is
-        // known by the same digest as in the builds before there were any.
-        let parts = parts.into_iter().filter(|(name, part)| *name != "deed" || !part.is_null());
+        // Their names are in order already, as the form wants it. What releases no call has no deed, and what
+        // was asked before stores had an epoch has none: both are known by the digests that they had.
+        let is_kept = |name: &str, part: &Value| match name {
+            "deed" => !part.is_null(),
+            "epoch" => !of.epoch.is_empty(),
+            _name => true,
+        };
+        let parts = parts.into_iter().filter(|(name, part)| is_kept(name, part));
         for (index, (name, part)) in parts.enumerate() {
             out.push(if index == 0 { b'{' } else { b',' });
             canonical::write_text(name, &mut out);

@@ -71,7 +71,7 @@ fn digest_of(shown: &Question, seed: &str) -> String {
     let run = RunId::fresh("01k9zq3v7m8n4p5r6s7t8v9w0x");
     let mut sealed = shown.clone();
     let requesters = ["ann".to_owned()];
-    sealed.seal(Belongs { run: &run, definition: "d", requesters: &requesters, seed });
+    sealed.seal(Belongs { run: &run, definition: "d", requesters: &requesters, seed, epoch: "" });
     sealed.digest
 }
 

@@ -103,6 +103,7 @@ pub(super) fn before(run: &Run, command: &Command) -> Result<Option<Version>, Re
         | Command::ToolReturned { .. }
         | Command::Recover
         | Command::Retry
+        | Command::Renew { .. }
         | Command::Tick => return Ok(None),
     };
     if key.is_empty() {

@@ -87,6 +87,7 @@ fn follows(event: &Event) -> bool {
         | Event::Reminded { .. }
         | Event::Escalated { .. }
         | Event::Revoked { .. }
+        | Event::Renewed { .. }
         | Event::Opened { .. }
         | Event::Came { .. }
         | Event::Settled { .. }

@@ -21,6 +21,7 @@ use crate::kernel::listing::Listing;
 use crate::kernel::message::{Message, Speaker, ToolCall};
 use crate::kernel::operator::Operator;
 use crate::kernel::question::{self, Belongs, Leg, Origin, Question};
+use crate::kernel::renewal::Renewal;
 use crate::kernel::repeat::Keys;
 use crate::kernel::time::Millis;
 use crate::kernel::trace::Trace;
@@ -65,6 +66,10 @@ pub struct Run {
     pub participants: BTreeSet<String>,
     /// What the nonces of its questions are drawn from.
     pub seed: String,
+    /// The epoch of the store that it was last told of.
+    pub epoch: String,
+    /// How often, and over what, that became another.
+    pub renewals: Vec<Renewal>,
     /// Who began the leg that it is in, and where.
     pub leg: Leg,
     /// What the operator says now; handed in, never folded.
@@ -394,7 +399,8 @@ pub enum Heard {
 impl Run {
     /// The id of the run's `ordinal`-th question.
     pub fn request(&self, ordinal: u32) -> RequestId {
-        RequestId { run: self.id.clone(), ordinal, tail: question::tail_of(&self.seed, ordinal) }
+        let tail = question::tail_of(self.seed_of(ordinal), ordinal);
+        RequestId { run: self.id.clone(), ordinal, tail }
     }
 
     /// What its questions' digests tell of it.
@@ -404,6 +410,7 @@ impl Run {
             definition: &self.definition,
             requesters: &self.requesters,
             seed: &self.seed,
+            epoch: &self.epoch,
         }
     }
 

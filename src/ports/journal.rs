@@ -23,6 +23,7 @@ use crate::kernel::{
     Version,
 };
 use crate::ports::Fault;
+use crate::ports::log::{Logged, Noting};
 use crate::ports::outbox::{HookRow, Parcel, Settlement};
 
 /// A number that grows with every claim of a run; an older one can write nothing (J4).
@@ -135,7 +136,7 @@ impl Head {
         for question in &mut self.questions {
             if question.digest.is_empty() {
                 let (run, definition) = (&self.run, self.definition.as_str());
-                let of = Belongs { run, definition, requesters: &requesters, seed: "" };
+                let of = Belongs { run, definition, requesters: &requesters, seed: "", epoch: "" };
                 Arc::make_mut(question).seal(of);
             }
         }
@@ -415,6 +416,19 @@ pub trait Journal: Send + Sync + std::fmt::Debug {
     /// `limit` a call. Returns how many. Sessions go with their last run; one in which a run still
     /// goes or waits is left alone, because that run may remember what was said in the others.
     async fn prune(&self, before: Millis, limit: usize) -> Result<usize, Fault>;
+
+    /// Takes an entry into the store's own log, durable when it returns (L1), and says where it lies
+    /// in its lane. Forgets the oldest of the lane where that is full (L2).
+    async fn note(&self, noting: Noting) -> Result<u64, Fault>;
+
+    /// The store's own log, newest entry first; behind the oldest, how many were forgotten.
+    async fn notes(&self, cursor: Option<&str>, limit: usize) -> Result<Page<Logged>, Fault>;
+
+    /// Keeps something of the store's own under a name, in place of what was there.
+    async fn remember(&self, name: &str, text: &str) -> Result<(), Fault>;
+
+    /// What is kept under that name.
+    async fn remembered(&self, name: &str) -> Result<Option<String>, Fault>;
 
     /// Reads everything, checks everything, and says what it found.
     async fn verify(&self) -> Result<StoreReport, Fault>;

@@ -3,7 +3,9 @@
 mod agent;
 mod clock;
 mod courier;
+pub mod identity;
 mod journal;
+pub mod log;
 mod outbox;
 pub mod trace;
 
@@ -14,6 +16,7 @@ pub use journal::{
     Append, AppendError, Cursor, Fence, Head, HeadStatus, Journal, KeyRow, Lease, Page, RunFilter,
     SessionRow, StoreReport,
 };
+pub use log::{Logged, Note, Noting};
 pub use outbox::{HOOKS_MAX, Hook, HookRow, Parcel, Settlement};
 
 /// The world's no: a store, a network or a disk that did not do what it was asked.

@@ -14,6 +14,7 @@
 //! p run lane                     parcel: what a listener is owed
 //! q due run lane                 due parcels                 empty
 //! n run hook                     hook: who wants to be told
+//! l lane index                   the store's own log, lane by lane
 //! c key n                        the n-th piece of a value too large for one place
 //! m name                         the store's own
 //! ```
@@ -24,6 +25,7 @@
 use sha2::{Digest as _, Sha256};
 
 use crate::kernel::{Millis, RunId, SessionId, Version};
+use crate::ports::log::Lane;
 use crate::store::places::Waiting;
 
 /// Bytes of a packed run id.
@@ -57,6 +59,8 @@ pub const PARCEL: u8 = b'p';
 pub const PARCEL_DUE: u8 = b'q';
 /// Hooks.
 pub const HOOK: u8 = b'n';
+/// The store's own log.
+pub const LOG: u8 = b'l';
 /// Pieces of large values.
 pub const PIECE: u8 = b'c';
 /// How many times the store was opened.
@@ -65,6 +69,11 @@ pub const EPOCH: &[u8] = b"mepoch";
 pub const SETTLED: &[u8] = b"msettled";
 /// How many runs and events the store must hold.
 pub const TALLY: &[u8] = b"mtally";
+
+/// Where the lanes of the log begin and end.
+pub const LOG_ENDS: &[u8] = b"mlog";
+/// What the things have in common that are kept under names.
+pub const KEEPSAKE: &[u8] = b"mown.";
 
 const DIGITS: u128 = 36;
 const TAIL: usize = 2;
@@ -241,6 +250,28 @@ pub fn hook(run: &Packed, id: &str) -> Vec<u8> {
 /// What the questions (`QUESTION`), parcels (`PARCEL`) or hooks (`HOOK`) of a run have in common.
 pub fn of_run(prefix: u8, run: &Packed) -> Vec<u8> {
     key(prefix, &[run])
+}
+
+/// Where the `index`-th entry of a lane of the log lies.
+pub fn log(lane: Lane, index: u64) -> Vec<u8> {
+    key(LOG, &[&[lane_byte(lane)], &index.to_be_bytes()])
+}
+
+/// What the entries of a lane have in common.
+pub fn log_lane(lane: Lane) -> Vec<u8> {
+    key(LOG, &[&[lane_byte(lane)]])
+}
+
+fn lane_byte(lane: Lane) -> u8 {
+    match lane {
+        Lane::Refusals => 0,
+        Lane::Deeds => 1,
+    }
+}
+
+/// Where something of the store's own is kept under a name.
+pub fn keepsake(name: &str) -> Vec<u8> {
+    [KEEPSAKE, name.as_bytes()].concat()
 }
 
 /// Where the `index`-th piece of the value at `of` lies.

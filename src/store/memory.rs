@@ -9,12 +9,14 @@ use async_trait::async_trait;
 
 use crate::kernel::{Millis, Recorded, RunId, SessionId, Version};
 use crate::ports::{
-    Append, AppendError, Fault, Head, HookRow, Journal, KeyRow, Lease, Page, Parcel, RunFilter,
-    SessionRow, Settlement, StoreReport,
+    Append, AppendError, Fault, Head, HookRow, Journal, KeyRow, Lease, Logged, Noting, Page,
+    Parcel, RunFilter, SessionRow, Settlement, StoreReport,
 };
 use crate::store::audit;
 use crate::store::codec;
+use crate::store::keys;
 use crate::store::leases::Leases;
+use crate::store::log::Ends;
 use crate::store::parcels;
 use crate::store::places::{self, Places, Waiting};
 
@@ -38,6 +40,9 @@ struct State {
     definitions: BTreeMap<String, String>,
     parcels: BTreeMap<(RunId, String), Parcel>,
     hooks: BTreeMap<(RunId, String), HookRow>,
+    log_ends: Ends,
+    log: BTreeMap<Vec<u8>, Logged>,
+    keepsakes: BTreeMap<String, String>,
 }
 
 #[derive(Debug)]
@@ -390,6 +395,37 @@ impl Journal for MemoryJournal {
             state.forget(run);
         }
         Ok(runs.len())
+    }
+
+    async fn note(&self, noting: Noting) -> Result<u64, Fault> {
+        let mut state = self.lock();
+        if state.is_closed {
+            return Err(Fault::Retriable("the store is closed".into()));
+        }
+        let mut ends = state.log_ends;
+        let placed =
+            ends.place(noting, |lane, at| Ok(state.log.get(&keys::log(lane, at)).cloned()))?;
+        state.log_ends = ends;
+        if let Some(gone) = placed.gone {
+            state.log.remove(&keys::log(placed.lane, gone));
+        }
+        state.log.insert(keys::log(placed.lane, placed.index), placed.entry);
+        Ok(placed.index)
+    }
+
+    async fn notes(&self, cursor: Option<&str>, limit: usize) -> Result<Page<Logged>, Fault> {
+        let state = self.lock();
+        let read = |lane, at| Ok(state.log.get(&keys::log(lane, at)).cloned());
+        state.log_ends.page(cursor, limit, read)
+    }
+
+    async fn remember(&self, name: &str, text: &str) -> Result<(), Fault> {
+        self.lock().keepsakes.insert(name.to_owned(), text.to_owned());
+        Ok(())
+    }
+
+    async fn remembered(&self, name: &str) -> Result<Option<String>, Fault> {
+        Ok(self.lock().keepsakes.get(name).cloned())
     }
 
     async fn verify(&self) -> Result<StoreReport, Fault> {

@@ -5,6 +5,7 @@ pub mod codec;
 mod config;
 pub mod keys;
 mod leases;
+mod log;
 mod memory;
 mod parcels;
 mod places;

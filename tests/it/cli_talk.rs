@@ -245,6 +245,13 @@ impl Orchestrator for Fake {
         nothing()
     }
 
+    async fn release_store(
+        &self,
+        _: tonic::Request<ReleaseStoreRequest>,
+    ) -> Result<Response<ReleaseStoreResponse>, Status> {
+        nothing()
+    }
+
     async fn list_audit(
         &self,
         _: tonic::Request<ListAuditRequest>,

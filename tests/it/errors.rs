@@ -220,6 +220,15 @@ pub(crate) const CODES: &[Row] = &[
         "Somebody has answered already; `answered_by` in the metadata says who. Their answer stands.",
         "Nothing is left to do. With the same key, a repeat of the first answer streams what came of it.",
     ),
+    shown_in(
+        "the tests of what was restored show it",
+        row(
+            "request.asked_anew",
+            Code::FailedPrecondition,
+            "The store was put back from a backup, or moved, since this was asked: it has been asked anew, under another id.",
+            "Look at what is asked now, and answer that.",
+        ),
+    ),
     row(
         "request.closed",
         Code::FailedPrecondition,
@@ -329,6 +338,15 @@ pub(crate) const CODES: &[Row] = &[
             Code::Unavailable,
             "The store takes no writes any more; nothing acknowledged is lost.",
             "See to the disk and restart the server, then repeat the call with the same idempotency key.",
+        ),
+    ),
+    shown_in(
+        "the tests of what was restored show it",
+        row(
+            "store.held",
+            Code::FailedPrecondition,
+            "The store was put back from a backup, or imported, and does nothing yet; looking and cancelling are possible (HTTP 503).",
+            "Have an operator look at what is open and say `holdpoint release`.",
         ),
     ),
     row(

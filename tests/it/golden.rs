@@ -111,6 +111,7 @@ fn started() -> Started {
         from: None,
         follows: None,
         seed: String::new(),
+        epoch: String::new(),
         requesters: Vec::new(),
         known: None,
     }
@@ -315,6 +316,20 @@ fn what_a_run_follows_is_written_as_it_always_was() {
     ];
     let record = codec::seal_events(&key, Millis(1_700_000_000_000), &events).unwrap();
     let stored = golden("v1-entry-follows.bin", &record);
+    let read = codec::unseal_events(&key, &stored, 1).unwrap();
+    assert_eq!(read.iter().map(|recorded| recorded.event.clone()).collect::<Vec<_>>(), events);
+}
+
+#[test]
+fn an_epoch_is_written_as_it_always_was() {
+    let key = keys::entry(&keys::pack(&run()).unwrap(), 1);
+    let (epoch, seed) = ("0e90c4".to_owned(), "5eed".to_owned());
+    let events = vec![
+        Event::Started(Box::new(Started { epoch: epoch.clone(), ..started() })),
+        Event::Renewed { epoch, seed },
+    ];
+    let record = codec::seal_events(&key, Millis(1_700_000_000_000), &events).unwrap();
+    let stored = golden("v1-entry-epoch.bin", &record);
     let read = codec::unseal_events(&key, &stored, 1).unwrap();
     assert_eq!(read.iter().map(|recorded| recorded.event.clone()).collect::<Vec<_>>(), events);
 }

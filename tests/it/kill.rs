@@ -38,12 +38,13 @@ const STORE: &[(&str, &[u32])] = &[
     ("store.before_format", &[1]),
     ("store.after_format", &[1]),
     // The first passages define the workflows at the first boot, one each.
-    ("store.before_record", &[1, 9, 10, 12]),
-    ("store.after_record", &[2, 9, 10, 13]),
-    ("store.after_sync", &[3, 9, 11, 14]),
-    ("store.after_write", &[4, 9, 12, 15]),
-    ("store.before_ack", &[5, 9, 10, 16]),
-    ("store.after_ack", &[6, 9, 11, 17]),
+    // Three more say which store this is, what is in force, and that it serves.
+    ("store.before_record", &[1, 9, 11, 12, 13, 15]),
+    ("store.after_record", &[2, 10, 12, 13, 16]),
+    ("store.after_sync", &[3, 11, 12, 14, 17]),
+    ("store.after_write", &[4, 9, 12, 15, 18]),
+    ("store.before_ack", &[5, 10, 12, 13, 19]),
+    ("store.after_ack", &[6, 11, 12, 14, 20]),
 ];
 /// What is passed at a boot after a death, when the write-ahead log is given to sled again.
 const REPLAY: &[(&str, &[u32])] = &[
@@ -245,6 +246,9 @@ fn every_failpoint_there_is_has_its_kills() {
     collect(Path::new("src"), &mut found);
     // Killed in outbox_served.rs, where somebody listens.
     assert!(found.remove("outbox.before_settle"));
+    // Killed in consent_restored.rs, where there is something to renew.
+    assert!(found.remove("engine.before_renewal"));
+    assert!(found.remove("engine.after_renewal"));
     let killed: BTreeSet<_> =
         [STORE, REPLAY, ENGINE, API].concat().iter().map(|(name, _)| (*name).to_owned()).collect();
     assert_eq!(found, killed);

@@ -155,6 +155,7 @@ impl Play {
             from: None,
             follows: None,
             seed: "5eed".into(),
+            epoch: String::new(),
             requesters: Vec::new(),
             known: None,
         };

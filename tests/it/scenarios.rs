@@ -67,6 +67,7 @@ impl Play {
             from: None,
             follows: None,
             seed: "5eed".into(),
+            epoch: String::new(),
             requesters: Vec::new(),
             known: None,
         };

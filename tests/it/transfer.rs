@@ -2,6 +2,7 @@
 
 use std::io::Cursor;
 
+use holdpoint::ports::identity::Identity;
 use holdpoint::ports::{Journal, RunFilter};
 use holdpoint::store::transfer::{Counts, TransferError, export, import};
 
@@ -31,7 +32,8 @@ async fn exported(journal: &dyn Journal) -> (Vec<u8>, Counts) {
 }
 
 async fn imported(journal: &dyn Journal, bytes: &[u8]) -> Result<Counts, TransferError> {
-    import(journal, &mut Cursor::new(bytes), &mut |_| {}).await
+    let another = Identity::renewed("e".into());
+    import(journal, &mut Cursor::new(bytes), &another, &mut |_| {}).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

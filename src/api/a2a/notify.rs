@@ -40,6 +40,7 @@ pub fn carries(event: &Event) -> bool {
         | Event::Settled { .. }
         | Event::Came { .. }
         | Event::Revoked { .. }
+        | Event::Renewed { .. }
         | Event::CheckpointSaved
         | Event::Warned(_) => false,
     }

@@ -123,6 +123,7 @@ pub(super) fn fact(run: &RunId, published: &Published) -> Option<Value> {
         | Event::Reminded { .. }
         | Event::Escalated { .. }
         | Event::Revoked { .. }
+        | Event::Renewed { .. }
         | Event::Output { .. } => None,
     }
 }

@@ -190,11 +190,13 @@ fn http_of(refusal: &Refusal) -> StatusCode {
         | Refusal::KeyReused(_)
         | Refusal::RequestClosed { .. }
         | Refusal::StaleDigest { .. }
+        | Refusal::AskedAnew { .. }
         | Refusal::RunOver { .. }
         | Refusal::NotListening { .. }
         | Refusal::AmbiguousAnswer { .. }
         | Refusal::SessionFull { .. }
         | Refusal::Stale => StatusCode::CONFLICT,
+        Refusal::Held => StatusCode::SERVICE_UNAVAILABLE,
         Refusal::Unauthenticated | Refusal::KeyExpired(_) => StatusCode::UNAUTHORIZED,
         Refusal::Forbidden(_)
         | Refusal::Role { .. }

@@ -394,7 +394,7 @@ fn name(event: &Event) -> &'static str {
         Event::CheckpointSaved => "checkpoint_saved",
         Event::Parked => "status",
         Event::Output { .. } => "output",
-        Event::Warned(_) => "warning",
+        Event::Warned(_) | Event::Renewed { .. } => "warning",
         Event::Completed => "completed",
         Event::Failed(_) => "failed",
         Event::Cancelled { .. } => "cancelled",

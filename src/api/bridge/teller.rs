@@ -181,6 +181,7 @@ impl Teller {
             | Event::Reminded { .. }
             | Event::Escalated { .. }
             | Event::Revoked { .. }
+            | Event::Renewed { .. }
             | Event::Opened { .. }
             | Event::Came { .. }
             | Event::Settled { .. }

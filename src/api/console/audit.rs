@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::api::console::page::{Trouble, View};
 use crate::api::console::visit::Visit;
 use crate::api::console::{listing, text};
-use crate::kernel::{Closing, Event, Millis, Question, Recorded, RequestId, RunId};
+use crate::kernel::{Closing, Event, Millis, Question, Recorded, RequestId, RunId, Started};
 use crate::ports::{Head, RunFilter};
 
 /// Runs whose journals one page reads.
@@ -60,7 +60,10 @@ pub(super) async fn page(visit: &Visit) -> Result<Response<Body>, Trouble> {
     deeds.sort_by_key(|deed| std::cmp::Reverse(deed.at));
     let kept = [("by", by)];
     let body = html! {
-        div.head { h1 { "Audit" } p.quiet { "Who decided what. Read from the journals, the newest runs first." } }
+        div.head { h1 { "Audit" } p.quiet {
+            "Who decided what. Read from the journals, the newest runs first."
+            @if visit.who.sees_store() { " " a href="/console/audit/store" { "The store's own log" } }
+        } }
         (filters(visit))
         div #audit data-swap {
             @if deeds.is_empty() {
@@ -85,11 +88,14 @@ fn filters(visit: &Visit) -> Markup {
 
 fn of_run(head: &Head, journal: &[Recorded]) -> Vec<Deed> {
     let mut asked: BTreeMap<u32, Question> = BTreeMap::new();
-    let mut founded = None;
+    let mut founded: Option<Box<Started>> = None;
     let mut deeds = Vec::new();
     for recorded in journal {
+        if let Some(started) = &mut founded {
+            started.renew(&recorded.event);
+        }
         match (&recorded.event, &founded) {
-            (Event::Started(started), _) => founded = Some(started),
+            (Event::Started(started), _) => founded = Some(started.clone()),
             (Event::Asked(question), Some(started)) => {
                 let sealed = started.sealed(&head.run, question, recorded.at);
                 asked.insert(question.ordinal, sealed);

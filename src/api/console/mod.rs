@@ -16,6 +16,7 @@ mod graph;
 mod inbox;
 mod listing;
 mod live;
+mod log;
 mod outlook;
 mod page;
 mod request;
@@ -115,6 +116,7 @@ async fn answer(visit: &Visit) -> Result<Response<Body>, Trouble> {
         ["workflows"] => workflows::list(visit).await,
         ["workflows", name] => workflows::one(visit, name).await,
         ["audit"] => audit::page(visit).await,
+        ["audit", "store"] => log::page(visit).await,
         ["live"] => Ok(live::inbox(visit)),
         _ => Err(Trouble::Nothing),
     }

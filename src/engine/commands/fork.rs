@@ -15,7 +15,7 @@ use crate::kernel::{
     SessionId, Stage, Status, Verb, Version, Workflow, admits, apply, digest, evolve,
     parse_checkpoint, replay, retry_point, unkeyed, waits_for, wants,
 };
-use crate::ports::{Fault, trace};
+use crate::ports::{Fault, Note, trace};
 
 impl Engine {
     /// Starts a new run from a checkpoint of another. What was done up to there is copied as
@@ -30,9 +30,9 @@ impl Engine {
         let (session, marks, failed, requesters) = {
             let state = self.read(&cell).await?;
             let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
-            let run = &hot.run;
-            who.may(Act::Fork, &run.owner)?;
-            (run.session.clone(), run.checkpoints.clone(), Failed::of(run), run.requesters.clone())
+            let Run { session, checkpoints, requesters, .. } = &hot.run;
+            who.may(Act::Fork, &hot.run.owner)?;
+            (session.clone(), checkpoints.clone(), Failed::of(&hot.run), requesters.clone())
         };
         let retry = match failed {
             None => None,
@@ -50,7 +50,8 @@ impl Engine {
             }
         };
         let old = self.read_all(&id, version).await?;
-        self.refuse_after_no(&id, &old, who).await?;
+        let may_fork = self.refuse_after_no(&id, &old, who).await;
+        self.unless_refused(may_fork, who).await?;
         let now = self.inner.clock.now();
         let founding = Founding {
             session: &session,
@@ -58,16 +59,10 @@ impl Engine {
             from: (&id, version),
             requesters,
             seed: self.inner.clock.fresh_secret(),
+            epoch: self.epoch(),
             now,
         };
-        let forked: Vec<Recorded> = old
-            .into_iter()
-            // A vote was one for the other question: nobody has said anything to this one (K11).
-            .filter(|recorded| !matches!(recorded.event, Event::Voted { .. }))
-            .map(|recorded| Recorded { at: now, event: founding.of(recorded), version: 0 })
-            .zip(1..)
-            .map(|(recorded, version)| Recorded { version, ..recorded })
-            .collect();
+        let forked = founding.taken_over(old);
         let Some(Event::Started(started)) = forked.first().map(|first| &first.event) else {
             return Err(Fault::Corrupt(format!("the journal of `{id}` has no beginning")).into());
         };
@@ -91,8 +86,20 @@ impl Engine {
             events.extend(more);
         }
         let batch = Batch { expected: 0, events, now, extras: Extras::default() };
+        let forked = run.id.clone();
         let begun = self.begin(run, batch, (request.key, digest), who).await?;
+        // The same call twice at once makes one fork.
+        if begun.run == forked {
+            self.note_fork((id, version - 1), forked, who).await;
+        }
         Ok(Begun { watch: begun.watch.past(told), ..begun })
+    }
+}
+
+impl Engine {
+    async fn note_fork(&self, (from, version): (RunId, Version), run: RunId, who: &Principal) {
+        let (who, door) = (who.id.clone(), who.door.into());
+        self.note(Note::Forked { who, door, from, version, run }).await;
     }
 }
 
@@ -154,6 +161,17 @@ fn checkpoint_of(
     version.map(|version| version + 1).ok_or_else(unknown)
 }
 
+/// Whether a fork takes an event over. A vote was one for the other question: nobody has said anything
+/// to this one (K11). What was asked anew is asked once: all of it is asked anew there.
+pub(in crate::engine) fn is_inherited(event: &Event, asked: &mut u32) -> bool {
+    if let Event::Asked(question) = event {
+        let is_new = question.ordinal > *asked;
+        *asked = question.ordinal.max(*asked);
+        return is_new;
+    }
+    !matches!(event, Event::Voted { .. } | Event::Renewed { .. })
+}
+
 /// Who takes back, in a fork, what was granted in its original.
 const FORK: &str = "fork";
 
@@ -165,10 +183,24 @@ struct Founding<'a> {
     /// Those who asked for what the original does.
     requesters: Vec<String>,
     seed: String,
+    epoch: String,
     now: Millis,
 }
 
 impl Founding<'_> {
+    /// What the new run begins with.
+    fn taken_over(&self, old: Vec<Recorded>) -> Vec<Recorded> {
+        let mut asked = 0;
+        let inherited = old.into_iter().filter(|it| is_inherited(&it.event, &mut asked));
+        let numbered = inherited.zip(1..);
+        let taken_over = numbered.map(|(recorded, version)| Recorded {
+            version,
+            at: self.now,
+            event: self.of(recorded),
+        });
+        taken_over.collect()
+    }
+
     fn of(&self, recorded: Recorded) -> Event {
         let mut event = recorded.event;
         // Its journal begins as the old one did, but under its own name.
@@ -180,6 +212,7 @@ impl Founding<'_> {
             started.trace = trace::current();
             started.from.clone_from(&self.who.from);
             started.seed.clone_from(&self.seed);
+            started.epoch.clone_from(&self.epoch);
             started.requesters.clone_from(&self.requesters);
             started.known = Some(Box::new(self.who.known.clone()));
         }

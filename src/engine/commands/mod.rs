@@ -24,7 +24,7 @@ use crate::ports::{Head, Hook};
 
 pub(super) use check::parse_session;
 use check::{check_key, check_reason, check_value, parse_request, parse_run};
-pub(super) use fork::Failed;
+pub(super) use fork::{Failed, is_inherited};
 
 /// Answers in one call; more is no person's doing.
 const ANSWERS_MAX: usize = 1_000;
@@ -88,8 +88,21 @@ pub struct Begun {
 }
 
 impl Engine {
-    /// Answers open requests, all of them or none.
+    /// Answers open requests, all of them or none. What is refused changes nothing, and is noted (K1).
     pub async fn answer(
+        &self,
+        request: AnswerRequest,
+        who: &Principal,
+    ) -> Result<Begun, EngineError> {
+        let named = request.answers.first().map(|(id, ..)| id.clone()).unwrap_or_default();
+        let outcome = self.answered(request, who).await;
+        if let Err(EngineError::Refused(refusal)) = &outcome {
+            self.note_refused(&named, refusal, who).await;
+        }
+        outcome
+    }
+
+    async fn answered(
         &self,
         request: AnswerRequest,
         who: &Principal,

@@ -59,7 +59,8 @@ impl Engine {
             given => {
                 let session = parse_session(given)?;
                 self.refuse_foreign(&session, who).await?;
-                match self.awaited(&session, &request, who).await? {
+                let awaited = self.awaited(&session, &request, who).await;
+                match self.unless_refused(awaited, who).await? {
                     Awaited::Nothing => session,
                     Awaited::Answer(id, value) => {
                         return self.answer_with_input(request.key, (id, value), who).await;
@@ -95,6 +96,7 @@ impl Engine {
             from: who.from.clone(),
             follows: follows.map(Box::new),
             seed: self.inner.clock.fresh_secret(),
+            epoch: self.epoch(),
             requesters: Vec::new(),
             known: Some(Box::new(who.known.clone())),
         };
@@ -137,6 +139,19 @@ impl Engine {
         let open: Vec<_> = heads.iter().filter(is_meant).flat_map(Head::open).collect();
         let said = binding::resolve(&request.input, &open, who, session.as_str())?;
         Ok(said.map_or(Awaited::Nothing, |(id, value)| Awaited::Answer(id, value)))
+    }
+
+    /// What came of words that were meant as an answer, or of a fork that would go round one; where they were
+    /// not taken, that is noted (K1).
+    pub(super) async fn unless_refused<T>(
+        &self,
+        outcome: Result<T, EngineError>,
+        who: &Principal,
+    ) -> Result<T, EngineError> {
+        if let Err(EngineError::Refused(refusal)) = &outcome {
+            self.note_refused("", refusal, who).await;
+        }
+        outcome
     }
 
     /// Refuses words that were said to a pause which is over: whatever is asked now, they were not
@@ -227,6 +242,7 @@ impl Engine {
     ) -> Result<Begun, EngineError> {
         self.refuse_if_draining()?;
         self.refuse_if_looking()?;
+        self.refuse_if_held(None)?;
         let (id, session) = (run.id.clone(), run.session.clone());
         let row = SessionRow::new(session.clone(), who.id.clone(), batch.now);
         let key_row = (!key.is_empty())
@@ -302,7 +318,8 @@ impl Engine {
         let (cell, session) = self.seen(&id.run, who, &unknown).await?;
         let answer = Answer { request: id, value, digest: None };
         let command = Command::Answer { answers: vec![answer], key, principal: who.clone() };
-        let done = self.submit(&cell, command, Extras::default()).await?;
+        let done = self.submit(&cell, command, Extras::default()).await;
+        let done = self.unless_refused(done, who).await?;
         Ok(self.begun(cell, session, done.after))
     }
 

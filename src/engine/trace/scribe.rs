@@ -122,6 +122,7 @@ impl Scribe {
             | Event::Reminded { .. }
             | Event::Escalated { .. }
             | Event::Revoked { .. }
+            | Event::Renewed { .. }
             | Event::Opened { .. }
             | Event::Came { .. }
             | Event::Settled { .. }

@@ -69,6 +69,7 @@ impl Around {
             }
             Command::Answer { .. }
             | Command::Retry
+            | Command::Renew { .. }
             | Command::Withdraw { .. }
             | Command::Revoke { .. }
             | Command::Cancel { .. }

@@ -101,6 +101,7 @@ fn k4_a_no_is_the_end(journal: &[Recorded]) {
             | Event::Reminded { .. }
             | Event::Escalated { .. }
             | Event::Revoked { .. }
+            | Event::Renewed { .. }
             | Event::Opened { .. }
             | Event::Came { .. }
             | Event::Settled { .. }

@@ -22,6 +22,7 @@ mod loose;
 mod patience;
 mod properties;
 mod recovery;
+mod renewal;
 mod script;
 mod sequential;
 mod stage;

@@ -50,6 +50,7 @@ pub(super) fn started(input: Value) -> Started {
         from: None,
         follows: None,
         seed: "5eed".into(),
+        epoch: String::new(),
         requesters: Vec::new(),
         known: None,
     }

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use crate::kernel::{Recorded, RunId};
-use crate::ports::{Fault, Head, StoreReport};
+use crate::ports::log::Lane;
+use crate::ports::{Fault, Head, Logged, StoreReport};
 use crate::store::audit::{Audit, count};
 use crate::store::codec::{self, StoredHead};
 use crate::store::keys;
@@ -29,6 +30,7 @@ pub(super) fn verify(view: View<'_>, store: &Path) -> Result<StoreReport, Fault>
     indexes(view, &mut audit)?;
     sessions(view, &mut audit)?;
     parcels(view, &mut audit)?;
+    log(view, &mut audit)?;
     if let Ok(blobs) = bytes_below(&store.join("blobs"))
         && blobs > 0
     {
@@ -212,6 +214,30 @@ fn parcels(view: View<'_>, audit: &mut Audit) -> Result<(), Fault> {
         if !is_there && view.has(&place)? {
             audit.damage("a due parcel is not there".into());
         }
+    }
+    Ok(())
+}
+
+/// As many entries of the log are there as its ends say, and each can be read.
+fn log(view: View<'_>, audit: &mut Audit) -> Result<(), Fault> {
+    let before = reader::log_ends(view)?;
+    let mut missing = 0;
+    for lane in Lane::ALL {
+        let end = before.of(lane);
+        let mut found = 0;
+        for row in reader::span(view, &keys::log_lane(lane), None) {
+            let (key, _) = row?;
+            let Some(record) = reader::record(view, &key)? else { continue };
+            if let Err(what) = codec::unseal_json::<Logged>(&key, &record) {
+                audit.damage(format!("an entry of the store's own log: {what}"));
+            }
+            found += 1;
+        }
+        missing += (end.next - end.first).abs_diff(found);
+    }
+    // A log that is written to meanwhile has no one length.
+    if missing > 0 && before == reader::log_ends(view)? {
+        audit.damage(format!("{missing} entries of the store's own log are missing, or too many"));
     }
     Ok(())
 }

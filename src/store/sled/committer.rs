@@ -49,7 +49,7 @@ const PRUNE_MAX: usize = 64;
 pub(super) enum Job {
     Append(Box<Prepared>, oneshot::Sender<Result<Version, AppendError>>),
     Define(Sealed, oneshot::Sender<Result<(), AppendError>>),
-    Errand(Errand, oneshot::Sender<Result<(), AppendError>>),
+    Errand(Errand, oneshot::Sender<Result<Version, AppendError>>),
     Seat(Box<Seat>, oneshot::Sender<Result<(), AppendError>>),
     Prune { before: Millis, limit: usize, reply: oneshot::Sender<Result<usize, Fault>> },
     Close(oneshot::Sender<()>),
@@ -110,7 +110,7 @@ impl Committer {
                 answers.push(match job {
                     Job::Append(append, _) => group.append(append),
                     Job::Define(sealed, _) => group.define(sealed).map(|()| 0).map_err(Into::into),
-                    Job::Errand(errand, _) => group.errand(errand).map(|()| 0).map_err(Into::into),
+                    Job::Errand(errand, _) => group.errand(errand).map_err(Into::into),
                     Job::Seat(seat, _) => group.seat(seat).map(|()| 0),
                     Job::Prune { .. } | Job::Close(_) => Ok(0),
                 });
@@ -126,8 +126,8 @@ impl Committer {
         self.mark_tide(jobs, &answers);
         for (job, answer) in jobs.drain(..).zip(answers) {
             match job {
-                Job::Append(_, reply) => tell(reply, answer),
-                Job::Define(_, reply) | Job::Seat(_, reply) | Job::Errand(_, reply) => {
+                Job::Append(_, reply) | Job::Errand(_, reply) => tell(reply, answer),
+                Job::Define(_, reply) | Job::Seat(_, reply) => {
                     tell(reply, answer.map(|_| ()));
                 }
                 Job::Prune { .. } | Job::Close(_) => {}

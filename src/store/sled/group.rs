@@ -6,10 +6,11 @@ use std::collections::HashMap;
 use ::sled::IVec;
 
 use crate::kernel::{Millis, RunId, SessionId, Version};
-use crate::ports::{AppendError, Fault, KeyRow, Parcel, Settlement};
+use crate::ports::{AppendError, Fault, KeyRow, Logged, Noting, Parcel, Settlement};
 use crate::store::codec::{self, StoredHead, StoredSession};
 use crate::store::keys::{self, Packed};
 use crate::store::leases::Leases;
+use crate::store::log::Ends;
 use crate::store::parcels;
 use crate::store::places::Places;
 use crate::store::sled::apart::Changes;
@@ -22,12 +23,14 @@ use crate::store::sled::tally::Tally;
 use crate::store::sled::values;
 use crate::store::sled::view::View;
 
-/// A change to the outbox alone.
+/// A change beside the journals: to the outbox, or to what is the store's own.
 #[derive(Debug)]
 pub(super) enum Errand {
     Settle { packed: Packed, lane: String, outcome: Settlement },
     PutHook(Sealed),
     RemoveHook { packed: Packed, id: String },
+    Note(Box<Noting>),
+    Keep(Sealed),
 }
 
 /// What a group comes to.
@@ -142,35 +145,58 @@ impl<'a> Group<'a> {
         Ok(())
     }
 
-    /// Makes a change to the outbox.
-    pub(super) fn errand(&mut self, errand: &Errand) -> Result<(), Fault> {
+    /// Makes a change beside the journals. Says where an entry of the log lies; of others, nothing.
+    pub(super) fn errand(&mut self, errand: &Errand) -> Result<u64, Fault> {
         match errand {
             Errand::Settle { packed, lane, outcome } => {
                 let key = keys::parcel(packed, lane);
-                let Some(parcel) = self.parcel(&key)? else { return Ok(()) };
+                let Some(parcel) = self.parcel(&key)? else { return Ok(0) };
                 let Some(left) = parcel.clone().settled(outcome) else {
-                    return self.take_parcel(packed, &parcel);
+                    self.take_parcel(packed, &parcel)?;
+                    return Ok(0);
                 };
                 let (due, sealed, old) = self.placed(packed, &left)?;
                 self.mark(keys::parcel_due(parcel.due, packed, lane), false);
                 self.mark(due, true);
                 self.put(sealed, old.as_deref());
-                Ok(())
             }
-            Errand::PutHook(sealed) => {
+            Errand::PutHook(sealed) | Errand::Keep(sealed) => {
                 let old = self.place(&sealed.key)?;
                 self.put(sealed.clone(), old.as_deref());
-                Ok(())
             }
             Errand::RemoveHook { packed, id } => {
                 self.remove(keys::hook(packed, id))?;
                 let key = keys::parcel(packed, &parcels::lane_of(id));
-                match self.parcel(&key)? {
-                    Some(parcel) => self.take_parcel(packed, &parcel),
-                    None => Ok(()),
+                if let Some(parcel) = self.parcel(&key)? {
+                    self.take_parcel(packed, &parcel)?;
                 }
             }
+            Errand::Note(noting) => return self.note((**noting).clone()),
         }
+        Ok(0)
+    }
+
+    /// Takes an entry into the log, in place of the oldest where its lane is full.
+    fn note(&mut self, noting: Noting) -> Result<u64, Fault> {
+        let read = |key: &[u8]| -> Result<Option<Logged>, Fault> {
+            let Some(record) = self.value(key)? else { return Ok(None) };
+            Ok(Some(codec::unseal_json(key, &record)?))
+        };
+        let mut ends: Ends = match self.value(keys::LOG_ENDS)? {
+            Some(record) => codec::unseal_json(keys::LOG_ENDS, &record)?,
+            None => Ends::default(),
+        };
+        let placed = ends.place(noting, |lane, at| read(&keys::log(lane, at)))?;
+        let key = keys::log(placed.lane, placed.index);
+        let record = codec::seal_json(&key, &placed.entry)?;
+        let ended = codec::seal_json(keys::LOG_ENDS, &ends)?;
+        let old = self.place(&key)?;
+        self.put(Sealed { key, record }, old.as_deref());
+        self.put(Sealed { key: keys::LOG_ENDS.to_vec(), record: ended }, None);
+        if let Some(gone) = placed.gone {
+            self.remove(keys::log(placed.lane, gone))?;
+        }
+        Ok(placed.index)
     }
 
     /// The writes for questions that lie apart.

@@ -30,8 +30,8 @@ use tokio::task::spawn_blocking;
 use crate::failpoint;
 use crate::kernel::{Millis, Recorded, RunId, SessionId, Version};
 use crate::ports::{
-    Append, AppendError, Fault, Head, HookRow, Journal, KeyRow, Lease, Page, Parcel, RunFilter,
-    SessionRow, Settlement, StoreReport,
+    Append, AppendError, Fault, Head, HookRow, Journal, KeyRow, Lease, Logged, Noting, Page,
+    Parcel, RunFilter, SessionRow, Settlement, StoreReport,
 };
 use crate::store::codec;
 use crate::store::config::{OpenError, StoreConfig};
@@ -130,8 +130,8 @@ impl SledJournal {
         answer.await.map_err(|_| gone())
     }
 
-    /// A change to the outbox, durable when it returns.
-    async fn errand(&self, errand: Errand) -> Result<(), Fault> {
+    /// A change beside the journals, durable when it returns.
+    async fn errand(&self, errand: Errand) -> Result<u64, Fault> {
         self.order(|reply| Job::Errand(errand, reply)).await?.map_err(plain)
     }
 }
@@ -330,11 +330,11 @@ impl Journal for SledJournal {
 
     async fn settle(&self, run: &RunId, lane: &str, outcome: Settlement) -> Result<(), Fault> {
         let Some(packed) = keys::pack(run) else { return Ok(()) };
-        self.errand(Errand::Settle { packed, lane: lane.to_owned(), outcome }).await
+        self.errand(Errand::Settle { packed, lane: lane.to_owned(), outcome }).await.map(drop)
     }
 
     async fn put_hook(&self, hook: &HookRow) -> Result<(), Fault> {
-        self.errand(Errand::PutHook(prepared::sealed_hook(hook)?)).await
+        self.errand(Errand::PutHook(prepared::sealed_hook(hook)?)).await.map(drop)
     }
 
     async fn hooks(&self, run: &RunId) -> Result<Vec<HookRow>, Fault> {
@@ -344,11 +344,32 @@ impl Journal for SledJournal {
 
     async fn remove_hook(&self, run: &RunId, id: &str) -> Result<(), Fault> {
         let Some(packed) = keys::pack(run) else { return Ok(()) };
-        self.errand(Errand::RemoveHook { packed, id: id.to_owned() }).await
+        self.errand(Errand::RemoveHook { packed, id: id.to_owned() }).await.map(drop)
     }
 
     async fn prune(&self, before: Millis, limit: usize) -> Result<usize, Fault> {
         self.order(|reply| Job::Prune { before, limit, reply }).await?
+    }
+
+    async fn note(&self, noting: Noting) -> Result<u64, Fault> {
+        self.errand(Errand::Note(Box::new(noting))).await
+    }
+
+    async fn notes(&self, cursor: Option<&str>, limit: usize) -> Result<Page<Logged>, Fault> {
+        let cursor = cursor.map(str::to_owned);
+        self.ask(move |view| reader::notes(view, cursor.as_deref(), limit)).await
+    }
+
+    async fn remember(&self, name: &str, text: &str) -> Result<(), Fault> {
+        values::check(text.len())?;
+        let key = keys::keepsake(name);
+        let record = codec::seal(&key, text.as_bytes());
+        self.errand(Errand::Keep(Sealed { key, record })).await.map(drop)
+    }
+
+    async fn remembered(&self, name: &str) -> Result<Option<String>, Fault> {
+        let key = keys::keepsake(name);
+        self.ask(move |view| reader::text(view, &key)).await
     }
 
     async fn verify(&self) -> Result<StoreReport, Fault> {

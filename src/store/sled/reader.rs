@@ -6,9 +6,10 @@ use std::ops::Bound;
 use ::sled::IVec;
 
 use crate::kernel::{Millis, Recorded, RunId, SessionId, Version};
-use crate::ports::{Fault, Head, HookRow, KeyRow, Page, Parcel, RunFilter, SessionRow};
+use crate::ports::{Fault, Head, HookRow, KeyRow, Logged, Page, Parcel, RunFilter, SessionRow};
 use crate::store::codec::{self, StoredHead, StoredSession};
 use crate::store::keys::{self, Packed};
+use crate::store::log::Ends;
 use crate::store::places::{self, Places, Waiting};
 use crate::store::sled::values;
 use crate::store::sled::view::{Row, View};
@@ -325,6 +326,34 @@ pub(super) fn hooks(view: View<'_>, run: &RunId) -> Result<Vec<HookRow>, Fault> 
         hooks.push(codec::unseal_json(&key, &record)?);
     }
     Ok(hooks)
+}
+
+/// A text that is kept under a key.
+pub(super) fn text(view: View<'_>, key: &[u8]) -> Result<Option<String>, Fault> {
+    let Some(record) = record(view, key)? else { return Ok(None) };
+    let text = String::from_utf8(codec::unseal(key, &record)?.to_vec());
+    text.map(Some).map_err(|_| Fault::Corrupt("what was kept as a text is none".into()))
+}
+
+/// Where the lanes of the log begin and end.
+pub(super) fn log_ends(view: View<'_>) -> Result<Ends, Fault> {
+    match record(view, keys::LOG_ENDS)? {
+        Some(record) => Ok(codec::unseal_json(keys::LOG_ENDS, &record)?),
+        None => Ok(Ends::default()),
+    }
+}
+
+/// A page of the store's own log.
+pub(super) fn notes(
+    view: View<'_>,
+    cursor: Option<&str>,
+    limit: usize,
+) -> Result<Page<Logged>, Fault> {
+    log_ends(view)?.page(cursor, limit, |lane, at| {
+        let key = keys::log(lane, at);
+        let Some(record) = record(view, &key)? else { return Ok(None) };
+        Ok(Some(codec::unseal_json(&key, &record)?))
+    })
 }
 
 /// The run at the end of a row's key.

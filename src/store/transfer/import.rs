@@ -12,6 +12,7 @@ use sha2::{Digest as _, Sha256};
 use crate::kernel::{
     Corruption, Event, Millis, Recorded, Run, RunId, Workflow, begin, evolve, replay,
 };
+use crate::ports::identity::Identity;
 use crate::ports::{Append, Head, Journal, KeyRow, RunFilter};
 use crate::store::audit::count;
 use crate::store::transfer::{Counts, End, FORMAT, Line, RunLine, TransferError, VERSION, hex};
@@ -21,10 +22,13 @@ const LINE_BYTES_MAX: u64 = 256 << 20;
 /// Runs written at a time, so that they share the disk's syncs.
 const AT_ONCE: usize = 64;
 
-/// Reads everything in `source` into `journal`, which must be empty. `progress` is told now and then.
+/// Reads everything in `source` into `journal`, which must be empty, and is `another` store from then on:
+/// said before the first run is there, so that no part of it is ever taken for the first. `progress` is told
+/// now and then.
 pub async fn import(
     journal: &dyn Journal,
     source: &mut (impl BufRead + Seek + Send),
+    another: &Identity,
     progress: &mut (dyn FnMut(Counts) + Send),
 ) -> Result<Counts, TransferError> {
     let runs = journal.heads(&RunFilter::default(), None, 1).await?;
@@ -33,6 +37,7 @@ pub async fn import(
     }
     let checked = check(source)?;
     source.seek(SeekFrom::Start(0))?;
+    another.keep(journal).await?;
     write(journal, source, progress).await?;
     Ok(checked)
 }

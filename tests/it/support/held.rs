@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use holdpoint::kernel::{Event, Millis, Recorded, RunId, SessionId, Version};
 use holdpoint::ports::{
-    Append, AppendError, Fault, Head, HookRow, Journal, KeyRow, Lease, Page, Parcel, RunFilter,
-    SessionRow, Settlement, StoreReport,
+    Append, AppendError, Fault, Head, HookRow, Journal, KeyRow, Lease, Logged, Noting, Page,
+    Parcel, RunFilter, SessionRow, Settlement, StoreReport,
 };
 use tokio::sync::Semaphore;
 
@@ -162,6 +162,22 @@ impl Journal for Held {
 
     async fn prune(&self, before: Millis, limit: usize) -> Result<usize, Fault> {
         self.inner.prune(before, limit).await
+    }
+
+    async fn note(&self, noting: Noting) -> Result<u64, Fault> {
+        self.inner.note(noting).await
+    }
+
+    async fn notes(&self, cursor: Option<&str>, limit: usize) -> Result<Page<Logged>, Fault> {
+        self.inner.notes(cursor, limit).await
+    }
+
+    async fn remember(&self, name: &str, text: &str) -> Result<(), Fault> {
+        self.inner.remember(name, text).await
+    }
+
+    async fn remembered(&self, name: &str) -> Result<Option<String>, Fault> {
+        self.inner.remembered(name).await
     }
 
     async fn verify(&self) -> Result<StoreReport, Fault> {

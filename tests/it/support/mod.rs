@@ -94,6 +94,7 @@ pub(crate) fn name(event: &Event) -> &'static str {
         Event::Noted { .. } => "noted",
         Event::Reminded { .. } => "reminded",
         Event::Escalated { .. } => "escalated",
+        Event::Renewed { .. } => "renewed",
         Event::Revoked { .. } => "revoked",
         Event::Opened { .. } => "opened",
         Event::Came { .. } => "came",

@@ -89,7 +89,8 @@ impl Core {
         failpoint::hit("api.before_command");
         let message = &call.message;
         if !message.task_id.is_empty() {
-            let view = self.view(caller, &message.task_id).await?;
+            let view = self.view(caller, &message.task_id).await;
+            let view = self.noting(view, &message.task_id, caller).await?;
             if !message.context_id.is_empty() && message.context_id != view.head.session.as_str() {
                 let remedy = "the task belongs to another context; leave it out or name its own";
                 return Err(Problem::invalid("message.contextId", remedy));
@@ -105,7 +106,10 @@ impl Core {
         let resumes = !self.no_resume.iter().any(|name| name == caller.workflow());
         if resumes
             && !message.context_id.is_empty()
-            && let Some(view) = self.waiting_in_context(caller, message).await?
+            && let Some(view) = {
+                let waiting = self.waiting_in_context(caller, message).await;
+                self.noting(waiting, "", caller).await?
+            }
         {
             self.hook_on(caller, call, &view).await?;
             return self.answer(caller, view, message).await;
@@ -168,7 +172,12 @@ impl Core {
         let (head, workflow) = (&view.head, &view.run.workflow);
         let answers = match reading::answers(head, workflow, message, &caller.who) {
             Ok(answers) => answers,
-            Err(problem) => return Ok(standing(&view, Some(&problem))),
+            Err(problem) => {
+                let run = Some(view.head.run.clone());
+                let code = problem.code();
+                self.engine.note_refused_as("", run, code, &caller.who).await;
+                return Ok(standing(&view, Some(&problem)));
+            }
         };
         let request = AnswerRequest { session: String::new(), run: id.clone(), answers, key };
         match self.engine.answer(request, &caller.who).await {
@@ -184,6 +193,7 @@ impl Core {
             Err(EngineError::Refused(
                 refusal @ (Refusal::WrongAnswer { .. }
                 | Refusal::StaleDigest { .. }
+                | Refusal::AskedAnew { .. }
                 | Refusal::UnknownRequest(_)
                 | Refusal::NotAdmitted { .. }
                 | Refusal::NotAssured { .. }
@@ -192,6 +202,14 @@ impl Core {
             )) => Ok(standing(&view, Some(&refusal.into()))),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// What a message to a task comes to; where it is not taken, that is noted with what it named (K1).
+    async fn noting<T>(&self, outcome: Outcome<T>, task: &str, caller: &Caller) -> Outcome<T> {
+        if let Err(problem) = &outcome {
+            self.engine.note_refused_as(task, None, problem.code(), &caller.who).await;
+        }
+        outcome
     }
 
     /// The same message again: the task as it stands, and what follows if it moves.

@@ -243,6 +243,7 @@ impl Translator {
             | Event::Reminded { .. }
             | Event::Escalated { .. }
             | Event::Revoked { .. }
+            | Event::Renewed { .. }
             | Event::Opened { .. }
             | Event::Came { .. }
             | Event::Settled { .. }

@@ -74,8 +74,15 @@ pub(super) async fn page(visit: &Visit, id: &str) -> Result<Response<Body>, Trou
 
 /// Takes an answer.
 pub(super) async fn answer(visit: &Visit, id: &str) -> Result<Response<Body>, Trouble> {
-    let case = load(visit, id).await?;
+    let case = match load(visit, id).await {
+        Ok(case) => case,
+        Err(trouble) => {
+            visit.engine().note_refused_as(id, None, "request.unknown", &visit.who).await;
+            return Err(trouble);
+        }
+    };
     if case.ended.is_some() {
+        visit.engine().note_refused_as(id, None, "request.closed", &visit.who).await;
         let notice = Some("What you sent came too late and was not taken.".to_owned());
         let draft = Draft { notice, ..Draft::default() };
         return Ok(shown(visit, &case, &draft, StatusCode::CONFLICT).await);

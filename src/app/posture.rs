@@ -1,0 +1,153 @@
+//! Posture: what the operator's settings and keys come to, in a form that can be kept and compared, so
+//! that a change is noted whether the server ran while it was made or not. Knows no secrets: of a key it
+//! keeps a fingerprint.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::app::keys::Keys;
+use crate::engine::{Engine, EngineError};
+use crate::kernel::{Environment, Operator, digest};
+use crate::ports::Note;
+
+/// Under which name the store keeps it.
+const NAME: &str = "posture";
+/// Hexadecimal digits of a fingerprint: enough to tell a key from the one before it.
+const FINGERPRINT_CHARS: usize = 16;
+
+/// What was in force.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Posture {
+    environment: Option<String>,
+    four_eyes: bool,
+    /// Whoever is part of something, and of what.
+    people: BTreeMap<String, Vec<String>>,
+    /// Fingerprints by name.
+    keys: BTreeMap<String, String>,
+}
+
+impl Posture {
+    /// What is in force now.
+    pub(super) fn of(operator: &Operator, keys: Option<&Keys>) -> Self {
+        let environment = match &operator.environment {
+            Environment::Named(name) => Some(name.clone()),
+            Environment::Unsaid => None,
+        };
+        let people = operator.people.iter().map(|(name, member)| {
+            let groups = member.groups.iter().map(|group| format!("group:{group}"));
+            let titles = member.titles.iter().map(|title| format!("role:{title}"));
+            (name.clone(), groups.chain(titles).collect::<Vec<_>>())
+        });
+        let mut fingerprints: BTreeMap<String, String> = BTreeMap::new();
+        for key in keys.iter().flat_map(|keys| keys.list()) {
+            // Everything that is kept of it counts, its rights too.
+            let mut print = digest::of_bytes(&serde_json::to_vec(key).unwrap_or_default());
+            print.truncate(FINGERPRINT_CHARS);
+            fingerprints.entry(key.name.clone()).or_default().push_str(&print);
+        }
+        Self {
+            environment,
+            four_eyes: operator.four_eyes,
+            people: people.filter(|(_, parts)| !parts.is_empty()).collect(),
+            keys: fingerprints,
+        }
+    }
+
+    /// How many names have keys, what the environment is, and whether four eyes are wanted.
+    pub(super) fn summary(&self) -> (u64, Option<String>, bool) {
+        (self.keys.len() as u64, self.environment.clone(), self.four_eyes)
+    }
+
+    /// What is not as it was.
+    fn since(&self, before: &Self) -> Vec<Note> {
+        let mut notes = Vec::new();
+        let (came, went, changed) = differences(&before.keys, &self.keys);
+        if before.keys != self.keys {
+            notes.push(Note::KeysChanged { came, went, changed });
+        }
+        let mut what = Vec::new();
+        if before.environment != self.environment {
+            let word = |named: &Option<String>| named.clone().unwrap_or_else(|| "not said".into());
+            let (was, is) = (word(&before.environment), word(&self.environment));
+            what.push(format!("environment: {was} -> {is}"));
+        }
+        if before.four_eyes != self.four_eyes {
+            what.push(format!("four_eyes: {} -> {}", before.four_eyes, self.four_eyes));
+        }
+        let (came, went, changed) = differences(&before.people, &self.people);
+        for name in went {
+            what.push(format!("people.{name}: gone"));
+        }
+        for name in came.into_iter().chain(changed) {
+            let parts = self.people.get(&name).map(|parts| parts.join(" ")).unwrap_or_default();
+            what.push(format!("people.{name}: {parts}"));
+        }
+        if !what.is_empty() {
+            notes.push(Note::PolicyChanged { what });
+        }
+        notes
+    }
+
+    /// Notes what is not as it was when somebody last looked, and keeps how it is now.
+    pub(super) async fn keep(self, engine: &Engine) -> Result<(), EngineError> {
+        let before = engine.remembered(NAME).await?;
+        let before = before.and_then(|text| serde_json::from_str::<Self>(&text).ok());
+        if before.as_ref() == Some(&self) {
+            return Ok(());
+        }
+        for note in before.iter().flat_map(|before| self.since(before)) {
+            engine.note(note).await;
+        }
+        let text = serde_json::to_string(&self).unwrap_or_default();
+        engine.remember(NAME, &text).await
+    }
+}
+
+/// Names that came, names that went, and names that stand for something else.
+fn differences<T: PartialEq>(
+    before: &BTreeMap<String, T>,
+    now: &BTreeMap<String, T>,
+) -> (Vec<String>, Vec<String>, Vec<String>) {
+    let came = now.keys().filter(|name| !before.contains_key(*name)).cloned().collect();
+    let went = before.keys().filter(|name| !now.contains_key(*name)).cloned().collect();
+    let is_other = |(name, is): &(&String, &T)| before.get(*name).is_some_and(|was| was != *is);
+    let changed = now.iter().filter(is_other).map(|(name, _)| name.clone()).collect();
+    (came, went, changed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(rows: &[(&str, &str)]) -> BTreeMap<String, String> {
+        rows.iter().map(|(name, print)| ((*name).into(), (*print).into())).collect()
+    }
+
+    #[test]
+    fn what_changed_is_told_by_name() {
+        let before = Posture {
+            environment: Some("production".into()),
+            four_eyes: true,
+            people: [("ada".to_owned(), vec!["group:finance".to_owned()])].into(),
+            keys: map(&[("ada", "1"), ("bob", "2")]),
+        };
+        let now = Posture {
+            environment: None,
+            four_eyes: false,
+            people: [("ada".to_owned(), vec!["role:director".to_owned()])].into(),
+            keys: map(&[("ada", "9"), ("eve", "3")]),
+        };
+        let told: Vec<_> = now.since(&before).iter().map(Note::words).collect();
+        assert_eq!(
+            told,
+            [
+                "came: eve; went: bob; changed: ada",
+                "environment: production -> not said; four_eyes: true -> false; \
+                 people.ada: role:director",
+            ]
+        );
+        assert_eq!(now.since(&now), []);
+    }
+}

@@ -1,0 +1,168 @@
+//! Renewal: a store that was put back from a backup, or made from an export, is another one. Every run that
+//! is not over is told so once, whatever happens meanwhile; and nothing is done before an operator has
+//! looked and says so. What a run makes of it is the kernel's.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::engine::cell::{Cell, State};
+use crate::engine::drive::Extras;
+use crate::engine::{Engine, EngineError, Reach};
+use crate::failpoint;
+use crate::kernel::{Command, Principal, Refusal, Run, Status};
+use crate::ports::identity::Identity;
+use crate::ports::{Note, RunFilter};
+
+/// Runs listed at a time.
+const PAGE: usize = 256;
+
+/// Which store this is, as the engine goes by it.
+#[derive(Debug, Default)]
+pub(super) struct Standing {
+    /// Looked at with every command, and replaced next to never.
+    identity: RwLock<Arc<Identity>>,
+    released: CancellationToken,
+}
+
+impl Standing {
+    fn set(&self, identity: Identity) {
+        *self.identity.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(identity);
+    }
+
+    fn get(&self) -> Arc<Identity> {
+        Arc::clone(&self.identity.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Engine {
+    /// Finds out which store this is, and has every run told that does not know. To be called before
+    /// anything runs; where it was cut off it goes on.
+    pub async fn settle_in(&self) -> Result<(), EngineError> {
+        let journal = &*self.inner.journal;
+        let known = Identity::of(journal).await?;
+        if self.reach() == Reach::Nothing {
+            self.inner.standing.set(known.unwrap_or_default());
+            return Ok(());
+        }
+        let mut identity = if let Some(known) = known {
+            known
+        } else {
+            let fresh = Identity::fresh(self.inner.clock.fresh_secret());
+            match fresh.keep(journal).await {
+                Ok(()) => fresh,
+                // A store that takes no writes can still be looked at; it begins nothing either.
+                Err(fault) => {
+                    tracing::warn!(%fault, "the store has no epoch yet, and could not be given one");
+                    Identity::default()
+                }
+            }
+        };
+        self.inner.standing.set(identity.clone());
+        if !identity.is_renewing {
+            return Ok(());
+        }
+        let runs = self.renew_all().await?;
+        identity.is_renewing = false;
+        // Where nothing was open there is nothing that could be set going.
+        identity.is_held &= runs > 0;
+        // First: better twice in the log than not at all.
+        self.note(Note::Renewed { epoch: identity.epoch.clone(), runs }).await;
+        failpoint::hit("engine.after_renewal");
+        identity.keep(journal).await?;
+        self.inner.standing.set(identity);
+        Ok(())
+    }
+
+    /// Tells every run that is not over; how many there are.
+    async fn renew_all(&self) -> Result<u64, EngineError> {
+        let (mut runs, mut cursor) = (0, None);
+        loop {
+            let journal = &self.inner.journal;
+            let page = journal.heads(&RunFilter::default(), cursor.as_deref(), PAGE).await?;
+            for head in page.rows.iter().filter(|head| !head.status.is_over()) {
+                failpoint::hit("engine.before_renewal");
+                let cell = self.inner.cells.get(&head.run);
+                // One that cannot be read stands still, and is told when it can be.
+                if let Err(error) = self.hot(&cell).await.map(drop) {
+                    tracing::error!(run.id = %head.run, %error, "run could not be told of the new epoch");
+                }
+                runs += 1;
+            }
+            cursor = page.next;
+            if cursor.is_none() {
+                return Ok(runs);
+            }
+        }
+    }
+
+    /// Whether a run began, or was last told, in another epoch of the store.
+    pub(super) fn is_of_before(&self, run: &Run) -> bool {
+        let identity = self.inner.standing.get();
+        identity.is_renewed && run.epoch != identity.epoch && !run.status.is_over()
+    }
+
+    /// Tells a run that is held of the store's epoch, before anything else is done with it.
+    pub(super) async fn renew(
+        &self,
+        cell: &Arc<Cell>,
+        state: &mut tokio::sync::MutexGuard<'_, State>,
+    ) -> Result<(), EngineError> {
+        let (epoch, seed) = (self.epoch(), self.inner.clock.fresh_secret());
+        self.command(cell, state, &Command::Renew { epoch, seed }, Extras::default()).await?;
+        if let State::Hot(hot) = &mut **state
+            && self.is_held()
+        {
+            // What it owes is set going once somebody says so, as after a restart.
+            hot.is_adrift = hot.run.status == Status::Running;
+        }
+        Ok(())
+    }
+
+    /// The store's epoch; empty before it is known.
+    pub(super) fn epoch(&self) -> String {
+        self.inner.standing.get().epoch.clone()
+    }
+
+    /// Whether nothing is done before an operator says so.
+    pub fn is_held(&self) -> bool {
+        self.inner.standing.get().is_held
+    }
+
+    /// The no of a store that waits for its operator. What stops a run is always taken.
+    pub(super) fn refuse_if_held(&self, command: Option<&Command>) -> Result<(), EngineError> {
+        if !self.is_held() || matches!(command, Some(Command::Cancel { .. })) {
+            return Ok(());
+        }
+        Err(Refusal::Held.into())
+    }
+
+    /// Returns when the store is held no more.
+    pub async fn released(&self) {
+        if self.is_held() {
+            self.inner.standing.released.cancelled().await;
+        }
+    }
+
+    /// Lets what waits go on; whether it was held.
+    pub async fn release_store(&self, who: &Principal) -> Result<bool, EngineError> {
+        if !who.operates_all() {
+            let why = "a store that is held is released by whoever operates it: use a key with the role \
+                       `operator` or `admin`";
+            return Err(Refusal::Forbidden(why).into());
+        }
+        self.refuse_if_draining()?;
+        self.refuse_if_looking()?;
+        let mut identity = Identity::clone(&self.inner.standing.get());
+        if !identity.is_held {
+            return Ok(false);
+        }
+        identity.is_held = false;
+        // Said before it is so: whoever lets it go on stands in the log.
+        self.note(Note::Released { who: who.id.clone(), door: who.door.into() }).await;
+        identity.keep(&*self.inner.journal).await?;
+        self.inner.standing.set(identity);
+        self.inner.standing.released.cancel();
+        Ok(true)
+    }
+}

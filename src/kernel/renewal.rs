@@ -1,0 +1,124 @@
+//! Renewal: what a run is in a store that was put back from a backup, or made from an export. The store has
+//! a new epoch then, and nobody knows what was said and done in the time that is missing.
+//!
+//! - What decides and is open is asked anew, under an id, a digest and a code that nobody has seen: an
+//!   answer to the question of before is told so. No vote stands. Words that were asked for still are.
+//! - What was released and is not finished is asked about, unless it touches nothing (E2).
+//! - What was granted is granted no more.
+//!
+//! When a store has a new epoch, and what is done while nobody has looked, is not decided here.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::kernel::event::Event;
+use crate::kernel::id::RequestId;
+use crate::kernel::question::{self, Question};
+use crate::kernel::run::{Run, Status};
+use crate::kernel::time::Millis;
+
+/// One renewal of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Renewal {
+    /// What nonces were drawn from before it.
+    before: String,
+    /// Questions that had been asked by then.
+    asked: u32,
+    /// Those of them that were asked anew.
+    anew: BTreeSet<u32>,
+}
+
+/// What is asked anew: exactly what was, from its first stage on, with as much time as there was at first.
+pub(super) fn asked_anew(run: &Run, now: Millis) -> impl Iterator<Item = Event> {
+    let open = run.questions.values().filter(|question| question.decides());
+    open.map(move |question| Event::Asked(Box::new(anew(question, now))))
+}
+
+fn anew(question: &Question, now: Millis) -> Question {
+    let left = question.deadline.map(|deadline| deadline.since(question.asked_at));
+    let (to, within_ms) = match question.stages.first() {
+        Some(first) => (first.to.clone(), first.within_ms),
+        None => (question.to.clone(), left),
+    };
+    Question {
+        to,
+        deadline: within_ms.map(|ms| now.plus(ms)),
+        // What is set when the event is folded in is not the event's to say.
+        remind_at: None,
+        asked_at: Millis(0),
+        messages: 0,
+        stage: 0,
+        level: 0,
+        votes: Vec::new(),
+        barred: Vec::new(),
+        leg: None,
+        nonce: String::new(),
+        digest: String::new(),
+        ..question.clone()
+    }
+}
+
+/// The store has a new epoch.
+pub(super) fn renewed(run: &mut Run, epoch: &str, seed: &str) -> Result<(), &'static str> {
+    if run.epoch == epoch || run.seed == seed {
+        return Err("a run is renewed once for each epoch of its store");
+    }
+    let open = run.questions.values().filter(|question| question.decides());
+    let anew: BTreeSet<u32> = open.map(|question| question.ordinal).collect();
+    run.voted.retain(|(ordinal, _)| !anew.contains(ordinal));
+    let asked = u32::try_from(run.endings.len()).unwrap_or(u32::MAX);
+    let before = std::mem::replace(&mut run.seed, seed.to_owned());
+    run.renewals.push(Renewal { before, asked, anew });
+    epoch.clone_into(&mut run.epoch);
+    run.grants.clear();
+    // A pause is told anew, with what is asked now.
+    if matches!(run.status, Status::Waiting { .. }) {
+        run.status = Status::Running;
+    }
+    Ok(())
+}
+
+/// Whether this question is open, and to be asked anew: not yet known by what nonces are now drawn from.
+pub(super) fn is_due(run: &Run, ordinal: u32) -> bool {
+    let is_renewed = run.renewals.last().is_some_and(|last| last.anew.contains(&ordinal));
+    let open = run.questions.get(&ordinal);
+    is_renewed && open.is_some_and(|open| open.id(&run.id) != run.request(ordinal))
+}
+
+/// It was asked anew.
+pub(super) fn reasked(run: &mut Run, question: &Question, at: Millis) -> Result<(), &'static str> {
+    let old = run.questions.get(&question.ordinal).ok_or("no such question is open")?;
+    let mut question = Question {
+        asked_at: at,
+        remind_at: question.remind_ms.map(|ms| at.plus(ms)),
+        messages: old.messages,
+        leg: old.leg.clone(),
+        // Nobody has less to do with it than before.
+        barred: old.barred.clone(),
+        ..question.clone()
+    };
+    question.seal(run.belongs());
+    run.questions.insert(question.ordinal, Arc::new(question));
+    Ok(())
+}
+
+impl Run {
+    /// What the nonce of a question was drawn from.
+    pub(super) fn seed_of(&self, ordinal: u32) -> &str {
+        let mut seed = self.seed.as_str();
+        for renewal in self.renewals.iter().rev() {
+            if ordinal > renewal.asked || renewal.anew.contains(&ordinal) {
+                return seed;
+            }
+            seed = &renewal.before;
+        }
+        seed
+    }
+
+    /// Whether this is the id under which something was asked that has been asked anew since.
+    pub fn was_asked_anew(&self, id: &RequestId) -> bool {
+        let is_it = |renewal: &&Renewal| renewal.anew.contains(&id.ordinal);
+        let mut before = self.renewals.iter().filter(is_it).map(|renewal| renewal.before.as_str());
+        before.any(|seed| question::tail_of(seed, id.ordinal) == id.tail) && id.run == self.id
+    }
+}

@@ -1,0 +1,462 @@
+//! Log: what a store notes beside the journals: whatever belongs to no run, or changes none. Refused
+//! answers and keys, changes of keys and policy, forks, exports, servers that came and went.
+//!
+//! It is evidence, and nothing is decided by it: no run is folded from it. It has two lanes, so that
+//! whoever knocks a million times pushes nothing out but other knocks.
+//!
+//! - **L1** An entry is durable when `note` returns; entries are told apart by sequence numbers that
+//!   grow and are never given again.
+//! - **L2** A lane keeps the newest entries, as many as its bound says; how many were forgotten is told
+//!   behind the oldest.
+//! - **L3** What was said by an entry is never changed: only how often, and until when.
+
+use serde::{Deserialize, Serialize};
+
+use crate::kernel::{Millis, RunId, Version};
+
+/// Entries kept of what was refused: some weeks of mistakes, or the last hours of an attack.
+pub const REFUSALS_MAX: u64 = 10_000;
+/// Entries kept of everything else: years of starts, exports and changed keys.
+pub const DEEDS_MAX: u64 = 10_000;
+/// What an entry keeps of a text that others chose.
+const CHARS_MAX: usize = 120;
+/// Names that one entry lists; of more, the rest is counted.
+const NAMES_MAX: usize = 50;
+
+/// What is noted.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "action")]
+pub enum Note {
+    /// An answer was not taken.
+    AnswerRefused {
+        /// Who gave it.
+        who: String,
+        /// Where.
+        door: String,
+        /// What it named: a request, a digest, a code, or nothing.
+        request: String,
+        /// The run of what it named, where that can be told.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        run: Option<RunId>,
+        /// Why not: the stable code.
+        code: String,
+    },
+    /// Somebody showed a key that is none. The key itself is noted nowhere.
+    KeyRefused {
+        /// From which address.
+        peer: String,
+        /// At which door.
+        door: String,
+    },
+    /// More refusals at once than are told apart.
+    Crowded,
+    /// The keys are others.
+    KeysChanged {
+        /// Names that were not there.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        came: Vec<String>,
+        /// Names that are there no more.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        went: Vec<String>,
+        /// Names whose key or rights are others.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        changed: Vec<String>,
+    },
+    /// What the operator says is something else.
+    PolicyChanged {
+        /// What is, setting by setting, in words.
+        what: Vec<String>,
+    },
+    /// A run was forked.
+    Forked {
+        /// By whom.
+        who: String,
+        /// Where.
+        door: String,
+        /// Which run.
+        from: RunId,
+        /// Up to which version.
+        version: Version,
+        /// The new run.
+        run: RunId,
+    },
+    /// Somebody began to export the store: noted before the first byte is out.
+    Exported,
+    /// The store was made from an export.
+    Imported {
+        /// Runs that were read.
+        runs: u64,
+        /// Events that were read.
+        events: u64,
+    },
+    /// Runs were forgotten.
+    Pruned {
+        /// How many.
+        runs: u64,
+        /// They were over before this.
+        before: Millis,
+    },
+    /// What was about to be done was not what had been approved, and was not done (K3).
+    ConsentBroken {
+        /// The run.
+        run: RunId,
+        /// The request that released it; empty where none is known.
+        request: String,
+        /// The tool, or the step.
+        what: String,
+        /// The difference, in words.
+        why: String,
+    },
+    /// The store was put back from a backup, or made from an export, and its runs were told.
+    Renewed {
+        /// The store's epoch from now on.
+        epoch: String,
+        /// Runs that were not over.
+        runs: u64,
+    },
+    /// Somebody let the store go on after that.
+    Released {
+        /// Who.
+        who: String,
+        /// Where.
+        door: String,
+    },
+    /// Somebody said that the data directory was put back from a backup.
+    Restored,
+    /// A server began to serve.
+    ServerStarted {
+        /// Where.
+        address: String,
+        /// Which build.
+        version: String,
+        /// The environment; none where nobody said.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        environment: Option<String>,
+        /// Whether nobody decides what they asked for themselves.
+        four_eyes: bool,
+        /// Keys in force.
+        keys: u64,
+    },
+    /// A server stopped, in good order.
+    ServerStopped,
+    /// Entries that were to be noted while the store took none.
+    Lost,
+    /// Older entries, which are kept no more (L2). Stored nowhere: told behind the oldest.
+    Forgotten,
+    /// Something that a later build notes.
+    #[serde(other)]
+    Unknown,
+}
+
+/// The lane an entry is kept in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lane {
+    /// What was refused.
+    Refusals,
+    /// Everything else.
+    Deeds,
+}
+
+impl Lane {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Refusals, Self::Deeds];
+
+    /// Entries that it keeps.
+    pub fn most(self) -> u64 {
+        match self {
+            Self::Refusals => REFUSALS_MAX,
+            Self::Deeds => DEEDS_MAX,
+        }
+    }
+}
+
+impl Note {
+    /// An answer that was not taken. What it named is the caller's own text, and is cut.
+    pub fn answer_refused(
+        (who, door): (&str, &str),
+        named: &str,
+        run: Option<RunId>,
+        code: &str,
+    ) -> Self {
+        let (who, request) = (cut(who), cut(named));
+        Self::AnswerRefused { who, door: door.into(), request, run, code: code.into() }
+    }
+
+    /// The same with no more names and words than an entry is made for.
+    #[must_use]
+    pub fn bounded(mut self) -> Self {
+        match &mut self {
+            Self::KeysChanged { came, went, changed } => {
+                [came, went, changed].into_iter().for_each(few);
+            }
+            Self::PolicyChanged { what } => few(what),
+            Self::ConsentBroken { request, what, why, .. } => {
+                for text in [request, what, why] {
+                    *text = cut(text);
+                }
+            }
+            Self::AnswerRefused { .. }
+            | Self::KeyRefused { .. }
+            | Self::Crowded
+            | Self::Forked { .. }
+            | Self::Exported
+            | Self::Imported { .. }
+            | Self::Pruned { .. }
+            | Self::Renewed { .. }
+            | Self::Released { .. }
+            | Self::Restored
+            | Self::ServerStarted { .. }
+            | Self::ServerStopped
+            | Self::Lost
+            | Self::Forgotten
+            | Self::Unknown => {}
+        }
+        self
+    }
+
+    /// Where it is kept.
+    pub fn lane(&self) -> Lane {
+        match self {
+            Self::AnswerRefused { .. } | Self::KeyRefused { .. } | Self::Crowded => Lane::Refusals,
+            Self::KeysChanged { .. }
+            | Self::PolicyChanged { .. }
+            | Self::Forked { .. }
+            | Self::Exported
+            | Self::Imported { .. }
+            | Self::Pruned { .. }
+            | Self::ConsentBroken { .. }
+            | Self::Renewed { .. }
+            | Self::Released { .. }
+            | Self::Restored
+            | Self::ServerStarted { .. }
+            | Self::ServerStopped
+            | Self::Lost
+            | Self::Forgotten
+            | Self::Unknown => Lane::Deeds,
+        }
+    }
+
+    /// What happened, in one word.
+    pub fn action(&self) -> &'static str {
+        match self {
+            Self::AnswerRefused { .. } => "answer_refused",
+            Self::KeyRefused { .. } => "key_refused",
+            Self::Crowded => "crowded",
+            Self::KeysChanged { .. } => "keys_changed",
+            Self::PolicyChanged { .. } => "policy_changed",
+            Self::Forked { .. } => "forked",
+            Self::Exported => "exported",
+            Self::Imported { .. } => "imported",
+            Self::Pruned { .. } => "pruned",
+            Self::ConsentBroken { .. } => "consent_broken",
+            Self::Renewed { .. } => "renewed",
+            Self::Released { .. } => "released",
+            Self::Restored => "restored",
+            Self::ServerStarted { .. } => "server_started",
+            Self::ServerStopped => "server_stopped",
+            Self::Lost => "lost",
+            Self::Forgotten => "forgotten",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// Who did it, and at which door; empty where nobody is known.
+    pub fn who(&self) -> (&str, &str) {
+        match self {
+            Self::AnswerRefused { who, door, .. }
+            | Self::Forked { who, door, .. }
+            | Self::Released { who, door } => (who, door),
+            Self::KeyRefused { door, .. } => ("", door),
+            Self::Crowded
+            | Self::KeysChanged { .. }
+            | Self::PolicyChanged { .. }
+            | Self::Exported
+            | Self::Imported { .. }
+            | Self::Pruned { .. }
+            | Self::ConsentBroken { .. }
+            | Self::Renewed { .. }
+            | Self::Restored
+            | Self::ServerStarted { .. }
+            | Self::ServerStopped
+            | Self::Lost
+            | Self::Forgotten
+            | Self::Unknown => ("", ""),
+        }
+    }
+
+    /// The runs that it is about: their trails tell of it, too.
+    pub fn runs(&self) -> impl Iterator<Item = &RunId> {
+        let (one, other) = match self {
+            Self::AnswerRefused { run, .. } => (run.as_ref(), None),
+            Self::Forked { from, run, .. } => (Some(from), Some(run)),
+            Self::ConsentBroken { run, .. } => (Some(run), None),
+            Self::KeyRefused { .. }
+            | Self::Crowded
+            | Self::KeysChanged { .. }
+            | Self::PolicyChanged { .. }
+            | Self::Exported
+            | Self::Imported { .. }
+            | Self::Pruned { .. }
+            | Self::Renewed { .. }
+            | Self::Released { .. }
+            | Self::Restored
+            | Self::ServerStarted { .. }
+            | Self::ServerStopped
+            | Self::Lost
+            | Self::Forgotten
+            | Self::Unknown => (None, None),
+        };
+        one.into_iter().chain(other)
+    }
+
+    /// The rest of it, in words.
+    pub fn words(&self) -> String {
+        match self {
+            Self::AnswerRefused { request, code, .. } if request.is_empty() => code.clone(),
+            Self::AnswerRefused { request, code, .. } => format!("{request}: {code}"),
+            Self::KeyRefused { peer, .. } => format!("from {peer}"),
+            Self::Crowded => "more refusals at once than are told apart".into(),
+            Self::KeysChanged { came, went, changed } => {
+                let told = [("came", came), ("went", went), ("changed", changed)];
+                let told = told.iter().filter(|(_, names)| !names.is_empty());
+                let told: Vec<_> =
+                    told.map(|(how, names)| format!("{how}: {}", names.join(", "))).collect();
+                told.join("; ")
+            }
+            Self::PolicyChanged { what } => what.join("; "),
+            Self::Forked { from, version, run, .. } => {
+                format!("{from} up to version {version}, as {run}")
+            }
+            Self::Imported { runs, events } => {
+                format!("{runs} runs, {events} events")
+            }
+            Self::Pruned { runs, .. } => format!("{runs} runs"),
+            Self::ConsentBroken { request, what, why, .. } if request.is_empty() => {
+                format!("{what}: {why}")
+            }
+            Self::ConsentBroken { request, what, why, .. } => format!("{request} {what}: {why}"),
+            Self::ServerStarted { address, version, environment, four_eyes, keys } => {
+                let environment = environment.as_deref().unwrap_or("not said");
+                let eyes = if *four_eyes { ", four eyes" } else { "" };
+                format!("{address}, build {version}, environment {environment}, keys: {keys}{eyes}")
+            }
+            Self::Renewed { epoch, runs } => format!("{runs} runs, epoch {epoch}"),
+            Self::Exported | Self::Released { .. } | Self::Restored | Self::ServerStopped => {
+                String::new()
+            }
+            Self::Lost => "could not be noted while the store took no writes".into(),
+            Self::Forgotten => "older entries are kept no more".into(),
+            Self::Unknown => "noted by a later build".into(),
+        }
+    }
+}
+
+fn cut(text: &str) -> String {
+    text.chars().filter(|char| !char.is_control()).take(CHARS_MAX).collect()
+}
+
+fn few(names: &mut Vec<String>) {
+    let more = names.len().saturating_sub(NAMES_MAX);
+    names.truncate(NAMES_MAX);
+    for name in names.iter_mut() {
+        *name = cut(name);
+    }
+    if more > 0 {
+        names.push(format!("and {more} more"));
+    }
+}
+
+/// An entry on its way into the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Noting {
+    /// The place of the entry that this is more of (L3); none for a new one. Where that is forgotten,
+    /// this is a new one.
+    pub place: Option<u64>,
+    /// When it first happened.
+    pub first: Millis,
+    /// When it last did.
+    pub last: Millis,
+    /// How often.
+    pub count: u64,
+    /// What.
+    pub note: Note,
+}
+
+impl Noting {
+    /// Something that happened once.
+    pub fn once(at: Millis, note: Note) -> Self {
+        Self { place: None, first: at, last: at, count: 1, note: note.bounded() }
+    }
+}
+
+/// An entry of the log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Logged {
+    /// Its number; none has it twice.
+    pub sequence: u64,
+    /// When it first happened.
+    pub first: Millis,
+    /// When it last did.
+    pub last: Millis,
+    /// How often.
+    pub count: u64,
+    /// What.
+    pub note: Note,
+}
+
+/// Where a listing of the log goes on, lane by lane; none if the text is no cursor of one.
+pub fn read_cursor(text: &str) -> Option<[u64; 2]> {
+    let (refusals, deeds) = text.split_once('.')?;
+    Some([refusals.parse().ok()?, deeds.parse().ok()?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_later_build_notes_is_read_as_unknown() {
+        let note: Note = serde_json::from_str(r#"{"action":"from_the_future","x":1}"#).unwrap();
+        assert_eq!(note, Note::Unknown);
+        let started = Note::ServerStopped;
+        let json = serde_json::to_string(&started).unwrap();
+        assert_eq!(json, r#"{"action":"server_stopped"}"#);
+        assert_eq!(serde_json::from_str::<Note>(&json).unwrap(), started);
+    }
+
+    #[test]
+    fn the_word_of_a_note_is_the_one_it_is_stored_under() {
+        let run = RunId::fresh(&"0".repeat(26));
+        for note in [
+            Note::answer_refused(("ann", "grpc"), "req_1", Some(run.clone()), "answer.invalid"),
+            Note::KeyRefused { peer: "::1".into(), door: "grpc".into() },
+            Note::Crowded,
+            Note::Imported { runs: 1, events: 2 },
+            Note::Forked {
+                who: "ann".into(),
+                door: "grpc".into(),
+                from: run.clone(),
+                version: 3,
+                run,
+            },
+            Note::Lost,
+        ] {
+            let stored = serde_json::to_value(&note).unwrap();
+            assert_eq!(stored["action"], note.action());
+        }
+    }
+
+    #[test]
+    fn an_entry_keeps_little_of_what_others_wrote() {
+        let long = "x".repeat(5_000) + "\n\u{1b}[31m";
+        let Note::AnswerRefused { request, .. } =
+            Note::answer_refused(("a", "grpc"), &long, None, "c")
+        else {
+            panic!("another note");
+        };
+        assert_eq!(request.len(), CHARS_MAX);
+        let came: Vec<_> = (0..1_000).map(|number| format!("name-{number}")).collect();
+        let note = Note::KeysChanged { came, went: Vec::new(), changed: Vec::new() }.bounded();
+        assert!(note.words().ends_with("and 950 more"), "{}", note.words());
+    }
+}
