@@ -104,6 +104,8 @@ fn code_of(refusal: &Refusal) -> Code {
         | Refusal::UnknownRequest(_)
         | Refusal::UnknownCheckpoint(_)
         | Refusal::UnknownCode { .. }
+        | Refusal::NotDelegated { .. }
+        | Refusal::NotClaimed { .. }
         | Refusal::NotGranted { .. } => Code::NotFound,
         Refusal::ForeignRequest { .. }
         | Refusal::WrongAnswer { .. }
@@ -117,6 +119,8 @@ fn code_of(refusal: &Refusal) -> Code {
         | Refusal::AmbiguousAnswer { .. }
         | Refusal::Unbound { .. }
         | Refusal::StalePause
+        | Refusal::HandedOver { .. }
+        | Refusal::NotDelegable { .. }
         | Refusal::SessionFull { .. } => Code::FailedPrecondition,
         Refusal::Unauthenticated => Code::Unauthenticated,
         Refusal::Forbidden(_) | Refusal::NotAdmitted { .. } => Code::PermissionDenied,
@@ -132,6 +136,10 @@ pub(super) fn a2a_kind_of(refusal: &Refusal) -> Kind {
         | Refusal::AlreadyAnswered { .. }
         | Refusal::RequestClosed { .. }
         | Refusal::NotListening { .. }
+        | Refusal::HandedOver { .. }
+        | Refusal::NotDelegable { .. }
+        | Refusal::NotDelegated { .. }
+        | Refusal::NotClaimed { .. }
         | Refusal::NotGranted { .. } => Kind::UnsupportedOperation,
         Refusal::UnknownWorkflow(_) => Kind::NotFound,
         Refusal::UnknownSession(_)
@@ -175,6 +183,10 @@ pub(super) fn metadata_of(refusal: &Refusal) -> std::collections::HashMap<String
             metadata.insert("request_id".into(), request.clone());
             metadata.insert("waits_for".into(), waits_for.clone());
         }
+        Refusal::HandedOver { request, to, .. } => {
+            metadata.insert("request_id".into(), request.clone());
+            metadata.insert("held_by".into(), to.clone());
+        }
         Refusal::WrongAnswer { request, mismatch } => {
             metadata.insert("request_id".into(), request.clone());
             metadata.insert("expected".into(), mismatch.expected.clone());
@@ -192,6 +204,9 @@ pub(super) fn metadata_of(refusal: &Refusal) -> std::collections::HashMap<String
         | Refusal::KeyReused(_)
         | Refusal::RunOver { .. }
         | Refusal::NotListening { .. }
+        | Refusal::NotDelegable { .. }
+        | Refusal::NotDelegated { .. }
+        | Refusal::NotClaimed { .. }
         | Refusal::NotGranted { .. }
         | Refusal::SessionFull { .. }
         | Refusal::Invalid { .. }

@@ -51,6 +51,7 @@ mod loose;
 mod message;
 mod operator;
 pub mod pattern;
+mod places;
 mod plan;
 mod principal;
 mod question;
@@ -69,7 +70,7 @@ mod wording;
 pub mod workflow;
 
 pub use advance::{Declined, apply, start};
-pub use approvers::{Asker, Excluded, Level, Stage, Vote, admits, waits_for};
+pub use approvers::{Admission, Asker, Excluded, Level, Stage, Standing, Vote, waits_for};
 pub use bound::{Bound, WhenFull};
 pub use budget::{Budget, Budgets, Extensions, OnExceeded, Spent};
 pub use command::{Answer, AttemptFault, Command, Naming, Refusal, Reply, ToolFault};
@@ -84,6 +85,9 @@ pub use judging::{JUDGE_MS_DEFAULT, Judging};
 pub use listing::{LISTED_MAX, Listing};
 pub use message::{Audience, Message, Speaker, ToolCall, readable};
 pub use operator::{Environment, Membership, Operator};
+pub use places::{
+    CLAIM_MS_MAX, Claim, Claimed, DELEGATION_MS_MAX, Delegated, Delegation, Holder, Span,
+};
 pub use plan::{
     ASK_TOOL, AgentInput, Effect, HANDOFF_PREFIX, ToolOffer, first_reply, input_of, may_repeat,
     plan,

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use holdpoint::kernel::graph::{Opening, Outcome, Point};
 use holdpoint::kernel::workflow::Safety;
 use holdpoint::kernel::{
-    Audience, Choice, Closing, Event, Failure, Follows, Judging, Kind, Message, Millis, OnTimeout,
-    Origin, Purpose, Question, RunId, Speaker, Spent, Started, ToolCall, Trace, Usage,
+    Audience, Choice, Claimed, Closing, Delegated, Event, Failure, Follows, Holder, Judging, Kind,
+    Message, Millis, OnTimeout, Origin, Purpose, Question, RunId, Span, Speaker, Spent, Started,
+    ToolCall, Trace, Usage,
 };
 use holdpoint::ports::{Head, HeadStatus, KeyRow, SessionRow};
 use holdpoint::store::codec::{self, StoredHead, StoredSession};
@@ -117,7 +118,8 @@ fn started() -> Started {
 
 fn answered(ordinal: u32, door: &str, key: &str, from: Option<String>) -> Event {
     let (value, by, door, key) = (json!("a"), "ann".into(), door.into(), key.into());
-    Event::Answered { ordinal, value, by, door, key, given: None, from, shown: String::new() }
+    let (given, shown, instead_of) = (None, String::new(), None);
+    Event::Answered { ordinal, value, by, door, key, given, from, shown, instead_of }
 }
 
 fn closed(closing: Closing, by: &str) -> Event {
@@ -247,6 +249,47 @@ fn graph_events() -> Vec<Event> {
             ..plain_question()
         })),
     ]
+}
+
+/// What more than one person adds: claims, places, votes in them, work that is given back.
+fn crowd_events() -> Vec<Event> {
+    let claimed = |span| {
+        let (by, door, key) = ("ann".into(), "console".into(), String::new());
+        Event::Claimed(Claimed { ordinal: 3, by, door, span, key })
+    };
+    let delegated = |to| {
+        let (by, door, key) = ("ann".into(), "grpc".into(), "k".into());
+        Event::Delegated(Delegated { ordinal: 3, by, door, to, key })
+    };
+    vec![
+        claimed(Some(Span::ForMs(600_000))),
+        claimed(None),
+        delegated(Some(Holder { who: "dan".into(), span: Span::Until(Millis(9)) })),
+        delegated(None),
+        Event::Voted {
+            ordinal: 3,
+            value: json!({"decision": "approve"}),
+            by: "dan".into(),
+            door: "cli".into(),
+            key: String::new(),
+            given: "g".into(),
+            shown: "d".into(),
+            stage: 1,
+            instead_of: Some("ann".into()),
+        },
+        Event::Settled { path: "ok".into(), outcome: Outcome::Returned("by ann: shorter".into()) },
+        Event::Asked(Box::new(Question { returns: true, ..plain_question() })),
+    ]
+}
+
+#[test]
+fn what_more_than_one_person_adds_is_written_as_it_always_was() {
+    let key = keys::entry(&keys::pack(&run()).unwrap(), 1);
+    let events = crowd_events();
+    let record = codec::seal_events(&key, Millis(1_700_000_000_000), &events).unwrap();
+    let stored = golden("v1-entry-crowd.bin", &record);
+    let read = codec::unseal_events(&key, &stored, 1).unwrap();
+    assert_eq!(read.iter().map(|recorded| recorded.event.clone()).collect::<Vec<_>>(), events);
 }
 
 #[test]

@@ -179,12 +179,17 @@ fn http_of(refusal: &Refusal) -> StatusCode {
         | Refusal::UnknownRequest(_)
         | Refusal::UnknownCheckpoint(_)
         | Refusal::UnknownCode { .. }
+        | Refusal::NotDelegated { .. }
+        | Refusal::NotClaimed { .. }
         | Refusal::NotGranted { .. } => StatusCode::NOT_FOUND,
         Refusal::ForeignRequest { .. } | Refusal::WrongAnswer { .. } | Refusal::Invalid { .. } => {
             StatusCode::BAD_REQUEST
         }
         // Not a conflict: OpenAI's clients send those again by themselves.
-        Refusal::Unbound { .. } | Refusal::StalePause => StatusCode::BAD_REQUEST,
+        Refusal::Unbound { .. }
+        | Refusal::StalePause
+        | Refusal::HandedOver { .. }
+        | Refusal::NotDelegable { .. } => StatusCode::BAD_REQUEST,
         Refusal::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
         Refusal::AlreadyAnswered { .. }
         | Refusal::KeyReused(_)

@@ -11,8 +11,8 @@ use crate::engine::commands::{Begun, ForkRequest};
 use crate::engine::drive::{Batch, Extras};
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
-    Command, Decision, Event, Millis, Principal, Question, Recorded, Refusal, Run, RunId,
-    SessionId, Status, Verb, Version, Workflow, admits, apply, digest, evolve, parse_checkpoint,
+    Admission, Command, Decision, Event, Millis, Principal, Question, Recorded, Refusal, Run,
+    RunId, SessionId, Status, Verb, Version, Workflow, apply, digest, evolve, parse_checkpoint,
     replay, retry_point, unkeyed, waits_for,
 };
 use crate::ports::{Fault, trace};
@@ -62,8 +62,12 @@ impl Engine {
         };
         let forked: Vec<Recorded> = old
             .into_iter()
-            // A vote was one for the other question: nobody has said anything to this one (K11).
-            .filter(|recorded| !matches!(recorded.event, Event::Voted { .. }))
+            // A vote was one for the other question: nobody has said anything to this one, and
+            // nobody has handed anything over in it (K11).
+            .filter(|recorded| {
+                let event = &recorded.event;
+                !matches!(event, Event::Voted { .. } | Event::Claimed(_) | Event::Delegated(_))
+            })
             .map(|recorded| Recorded { at: now, event: founding.of(recorded), version: 0 })
             .zip(1..)
             .map(|(recorded, version)| Recorded { version, ..recorded })
@@ -225,7 +229,9 @@ impl Engine {
         for question in spent.chain(refused).filter(Question::decides) {
             let is_barred = question.stages.iter().any(|stage| !stage.not.is_empty())
                 && (run.requesters.contains(&who.id) || run.participants.contains(&who.id));
-            if is_barred || !admits(&question, run.asker(), &who.id, &operator) {
+            let by = run.asker();
+            let admission = Admission { by, operator: &operator, now: self.inner.clock.now() };
+            if is_barred || !admission.admits(&question, &who.id) {
                 let request = run.request(question.ordinal).to_string();
                 let waits_for = waits_for(&question, run.asker());
                 return Err(Refusal::NotAdmitted { request, waits_for, who: who.id.clone() }.into());

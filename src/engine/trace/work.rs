@@ -70,6 +70,8 @@ impl Around {
             Command::Answer { .. }
             | Command::Retry
             | Command::Withdraw { .. }
+            | Command::Claim { .. }
+            | Command::Delegate { .. }
             | Command::Revoke { .. }
             | Command::Cancel { .. }
             | Command::Signal { .. }

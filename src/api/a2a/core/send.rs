@@ -186,6 +186,7 @@ impl Core {
                 | Refusal::StaleDigest { .. }
                 | Refusal::UnknownRequest(_)
                 | Refusal::NotAdmitted { .. }
+                | Refusal::HandedOver { .. }
                 | Refusal::ForeignRequest { .. }),
             )) => Ok(standing(&view, Some(&refusal.into()))),
             Err(error) => Err(error.into()),
