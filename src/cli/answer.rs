@@ -106,7 +106,8 @@ pub(super) fn usage(request: &Request) -> String {
 pub(super) fn takes(request: &Request) -> String {
     let schema = json::optional(request.response_schema.as_ref());
     if takes_decision(&schema) {
-        "y or n".to_owned()
+        let may_return = says(&schema["properties"]["decision"], "return");
+        if may_return { "y, n or return".to_owned() } else { "y or n".to_owned() }
     } else if takes_gate(&schema) {
         let is_lasting = says(&schema["properties"]["decision"], "allow_for_run");
         let all = if is_lasting { ", all for the rest of the run" } else { "" };

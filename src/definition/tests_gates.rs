@@ -165,8 +165,9 @@ fn a_stage_that_nobody_can_pass_is_told_with_its_line() {
 #[test]
 fn a_group_that_nobody_is_in_is_told_with_its_line_where_the_operator_names_people() {
     let gate = "  - {name: g, tools: [deploy], approvers: {to: ['group:finance', cfo], need: 3}}\n";
+    let head = HEAD.replace(", officer: {}", "").replace("mcp: {time: {command: [clock]}}\n", "\n");
     let loaded =
-        load_text("g.yaml", &format!("{HEAD}{gate}"), &nowhere).expect("it holds together");
+        load_text("g.yaml", &format!("{head}{gate}"), &nowhere).expect("it holds together");
     let member = |groups: &[&str]| Membership {
         groups: groups.iter().map(|group| (*group).to_owned()).collect(),
         titles: Vec::new(),

@@ -71,6 +71,10 @@ async fn takes_back(stage: &Stage, who: &str, request: &Request) -> Result<(), S
     stage.client(who).await.delegate_request(request).await.map(|_| ())
 }
 
+async fn claims(stage: &Stage, who: &str, wish: ClaimRequestRequest) -> Result<(), Status> {
+    stage.client(who).await.claim_request(wish).await.map(|_| ())
+}
+
 async fn yes(stage: &Stage, who: &str, request: &Request) -> (Code, String) {
     refusal(stage.answer(who, request, json!("approve")).await)
 }
@@ -195,7 +199,7 @@ async fn a_place_is_handed_over_no_longer_than_its_question_waits_and_malformed_
         (wish(&|it| (it.until, it.for_ms) = (Some(past), 0)), "field.invalid"),
         (wish(&|it| it.for_ms = u64::MAX), "field.too_large"),
         (wish(&|it| it.take_back = true), "field.invalid"),
-        (wish(&|it| it.request_id = "req".into()), "field.invalid"),
+        (wish(&|it| it.request_id = "req".into()), "request.unknown"),
     ] {
         let told = refusal(client.delegate_request(wish.clone()).await);
         assert_eq!(told.1, code, "{wish:?}");
@@ -223,10 +227,6 @@ async fn a_claim_is_seen_by_all_refuses_nobody_and_ends_when_it_is_let_go() {
         for_ms,
         release,
         idempotency_key: key.into(),
-    };
-    let claims = |stage: &Stage, who: &'static str, wish| {
-        let client = stage.client(who);
-        async move { client.await.claim_request(wish).await.map(|told| told.into_inner()) }
     };
     let unknown = refusal(claims(&stage, "eve", claim(0, false, "")).await);
     assert_eq!(unknown, (Code::NotFound, "request.unknown".into()), "D2");

@@ -15,9 +15,9 @@ models:
   default:
     provider: scripted
     script:
+      - {{when: {{tool_result_contains: paid}}, say: Done.}}
+      - {{when: {{tool_result_contains: Returned by}}, call: [{{tool: pay, arguments: {{amount: 10}}}}]}}
       - {{call: [{{tool: pay, arguments: {{amount: 100}}}}]}}
-      - {{call: [{{tool: pay, arguments: {{amount: 10}}}}]}}
-      - {{say: Done.}}
 tools:{TOOL}
 gates: [{{name: money, tools: [pay]}}]
 agents:
@@ -52,7 +52,9 @@ async fn a_returned_draft_is_written_again_and_shown_again_in_the_browser() {
     let flow = "
 name: letters
 models:
-  default: {provider: scripted, script: [{say: Long draft.}, {say: Short draft.}, {say: Sent.}]}
+  default:
+    provider: scripted
+    script: [{when: {conversation_contains: 'Returned: Shorter.'}, say: Short draft.}, {say: Long draft.}]
 agents:
   writer: {human_input: false}
 pattern: sequential
@@ -84,7 +86,9 @@ async fn one_return_is_enough_however_many_are_asked() {
     let flow = "
 name: letters
 models:
-  default: {provider: scripted, script: [{say: Long draft.}, {say: Short draft.}, {say: Sent.}]}
+  default:
+    provider: scripted
+    script: [{when: {conversation_contains: 'Returned: Shorter.'}, say: Short draft.}, {say: Long draft.}]
 agents:
   writer: {human_input: false}
 pattern: graph

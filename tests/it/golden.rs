@@ -8,9 +8,8 @@ use std::path::{Path, PathBuf};
 use holdpoint::kernel::graph::{Opening, Outcome, Point};
 use holdpoint::kernel::workflow::Safety;
 use holdpoint::kernel::{
-    Audience, Choice, Claimed, Closing, Delegated, Event, Failure, Follows, Holder, Judging, Kind,
-    Message, Millis, OnTimeout, Origin, Purpose, Question, RunId, Span, Speaker, Spent, Started,
-    ToolCall, Trace, Usage,
+    Audience, Choice, Closing, Event, Failure, Follows, Judging, Kind, Message, Millis, OnTimeout,
+    Origin, Purpose, Question, RunId, Speaker, Spent, Started, ToolCall, Trace, Usage,
 };
 use holdpoint::ports::{Head, HeadStatus, KeyRow, SessionRow};
 use holdpoint::store::codec::{self, StoredHead, StoredSession};
@@ -24,7 +23,7 @@ const RECORD: &str = "HOLDPOINT_RECORD_GOLDEN";
 const RUN: &str = "run_01k9zq3v7m8n4p5r6s7t8v9w0x";
 
 /// The bytes under test are those of the file; returns what the file has.
-fn golden(name: &str, bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn golden(name: &str, bytes: &[u8]) -> Vec<u8> {
     let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/journals").join(name);
     if std::env::var_os(RECORD).is_some() && !path.exists() {
         std::fs::write(&path, bytes).unwrap();
@@ -36,7 +35,7 @@ fn golden(name: &str, bytes: &[u8]) -> Vec<u8> {
     golden
 }
 
-fn run() -> RunId {
+pub(crate) fn run() -> RunId {
     RunId::parse(RUN).unwrap()
 }
 
@@ -67,7 +66,7 @@ fn question() -> Question {
     }
 }
 
-fn plain_question() -> Question {
+pub(crate) fn plain_question() -> Question {
     Question {
         agent: None,
         turn: None,
@@ -249,47 +248,6 @@ fn graph_events() -> Vec<Event> {
             ..plain_question()
         })),
     ]
-}
-
-/// What more than one person adds: claims, places, votes in them, work that is given back.
-fn crowd_events() -> Vec<Event> {
-    let claimed = |span| {
-        let (by, door, key) = ("ann".into(), "console".into(), String::new());
-        Event::Claimed(Claimed { ordinal: 3, by, door, span, key })
-    };
-    let delegated = |to| {
-        let (by, door, key) = ("ann".into(), "grpc".into(), "k".into());
-        Event::Delegated(Delegated { ordinal: 3, by, door, to, key })
-    };
-    vec![
-        claimed(Some(Span::ForMs(600_000))),
-        claimed(None),
-        delegated(Some(Holder { who: "dan".into(), span: Span::Until(Millis(9)) })),
-        delegated(None),
-        Event::Voted {
-            ordinal: 3,
-            value: json!({"decision": "approve"}),
-            by: "dan".into(),
-            door: "cli".into(),
-            key: String::new(),
-            given: "g".into(),
-            shown: "d".into(),
-            stage: 1,
-            instead_of: Some("ann".into()),
-        },
-        Event::Settled { path: "ok".into(), outcome: Outcome::Returned("by ann: shorter".into()) },
-        Event::Asked(Box::new(Question { returns: true, ..plain_question() })),
-    ]
-}
-
-#[test]
-fn what_more_than_one_person_adds_is_written_as_it_always_was() {
-    let key = keys::entry(&keys::pack(&run()).unwrap(), 1);
-    let events = crowd_events();
-    let record = codec::seal_events(&key, Millis(1_700_000_000_000), &events).unwrap();
-    let stored = golden("v1-entry-crowd.bin", &record);
-    let read = codec::unseal_events(&key, &stored, 1).unwrap();
-    assert_eq!(read.iter().map(|recorded| recorded.event.clone()).collect::<Vec<_>>(), events);
 }
 
 #[test]

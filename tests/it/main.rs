@@ -58,6 +58,7 @@ mod errors;
 mod fail_closed;
 mod gates_mcp;
 mod golden;
+mod golden_crowd;
 mod graph;
 mod graph_engine;
 mod graph_wide;
