@@ -133,13 +133,14 @@ fn body(run: &RunId, session: &SessionId, published: Published) -> Wire {
                 instead_of: instead_of.clone().unwrap_or_default(),
             })
         }
-        Event::Voted { ordinal, value, by, door, instead_of, .. } => {
+        Event::Voted { ordinal, value, by, door, instead_of, void, .. } => {
             Wire::VoteReceived(pb::VoteReceived {
                 request_id: request_id(*ordinal),
                 value: Some(Json::from(value)),
                 principal: by.clone(),
                 door: door.clone(),
                 instead_of: instead_of.clone().unwrap_or_default(),
+                void: void.iter().map(|(_, who)| who.clone()).collect(),
             })
         }
         Event::Claimed(claimed) => {

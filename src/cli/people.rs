@@ -31,13 +31,14 @@ pub(super) fn delegation(handed: &Delegation) -> Value {
 }
 
 pub(super) fn vote_received(vote: &VoteReceived) -> Value {
-    let VoteReceived { request_id, value, principal, door, instead_of } = vote;
+    let VoteReceived { request_id, value, principal, door, instead_of, void } = vote;
     json!({
         "request_id": request_id,
         "value": optional(value.as_ref()),
         "principal": principal,
         "door": door,
         "instead_of": instead_of,
+        "void": void,
     })
 }
 

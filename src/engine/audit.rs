@@ -193,9 +193,11 @@ fn entry(head: &Head, recorded: &Recorded, open: &mut Open) -> Option<AuditEntry
             entry.value = Some(value.clone());
             entry.question = questions.remove(ordinal);
         }
-        Event::Voted { ordinal, value, by, door, instead_of, .. } => {
+        Event::Voted { ordinal, value, by, door, instead_of, void, .. } => {
             entry.action = "voted";
-            entry.note = in_place_of(instead_of.as_deref());
+            let gone = void.iter().map(|(_, who)| format!("the word of {who} no longer counts"));
+            let place = Some(in_place_of(instead_of.as_deref())).filter(|place| !place.is_empty());
+            entry.note = place.into_iter().chain(gone).collect::<Vec<_>>().join("; ");
             entry.principal.clone_from(by);
             entry.door.clone_from(door);
             entry.value = Some(value.clone());

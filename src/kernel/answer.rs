@@ -73,6 +73,7 @@ pub(super) fn decide(
                 shown,
                 stage,
                 instead_of,
+                void: run.admission(now).void(question),
             });
             continue;
         }

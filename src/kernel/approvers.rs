@@ -193,6 +193,14 @@ impl Admission<'_> {
         (0..stages).find(|stage| !self.is_met(question, &votes, *stage, verb))
     }
 
+    /// Whose words no longer count, and in which stage: those of whoever is no longer known, admitted
+    /// or entitled to the place they spoke in.
+    pub(super) fn void(&self, question: &Question) -> Vec<(u32, String)> {
+        let is_void = |vote: &&Vote| self.place(question, vote.stage, &vote.by).is_none();
+        let void = question.votes.iter().filter(is_void);
+        void.map(|vote| (vote.stage, vote.by.clone())).collect()
+    }
+
     /// Whether a stage has all the words that it needs for `verb`.
     fn is_met(&self, question: &Question, votes: &[Vote], stage: u32, verb: Verb) -> bool {
         let need = question.stage_at(stage).map_or(1, |stage| stage.need.max(1));

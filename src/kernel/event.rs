@@ -297,6 +297,9 @@ pub enum Event {
         /// In whose place they spoke, where that was handed to them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         instead_of: Option<String>,
+        /// Whose earlier words no longer counted when it was said, and in which stage.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        void: Vec<(u32, String)>,
     },
     /// Somebody says that they are looking at a question, or no longer. That is advice.
     Claimed(Claimed),

@@ -222,7 +222,8 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
             run.leg = Leg { by: by.clone(), door: door.clone() };
             answered(run, *ordinal, value, by, (ending, at))?;
         }
-        Event::Voted { ordinal, value, by, key, given, stage, instead_of, .. } => {
+        Event::Voted { ordinal, value, by, key, given, stage, instead_of, void, .. } => {
+            heard::voided(run, *ordinal, void)?;
             let (by, key, given) = (by.clone(), key.clone(), given.clone());
             let said = Said { by, key, given, version, is_no: false };
             voted(run, (*ordinal, *stage), value, (said, instead_of.as_deref()), at)?;

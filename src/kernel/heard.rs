@@ -109,6 +109,18 @@ pub(super) fn took_part(run: &mut Run, who: &str) {
     }
 }
 
+/// These words no longer count.
+pub(super) fn voided(
+    run: &mut Run,
+    ordinal: u32,
+    void: &[(u32, String)],
+) -> Result<(), &'static str> {
+    let is_void =
+        |vote: &Vote| void.iter().any(|(stage, by)| *stage == vote.stage && *by == vote.by);
+    question_of(run, ordinal)?.votes.retain(|vote| !is_void(vote));
+    Ok(())
+}
+
 /// Somebody's standing word: it takes the place of their own before it.
 pub(super) fn voted(
     run: &mut Run,

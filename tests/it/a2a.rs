@@ -36,9 +36,8 @@ fn a_paused_task_is_answered_by_another_process_after_a_kill() {
     assert_eq!(state(&asked), "INPUT_REQUIRED");
     let (yes, no) = (coded(&asked, "approve"), coded(&asked, "reject"));
     let back = coded(&asked, "return");
-    let told = format!(
-        "Send this message?\n\nDraft: Tell Ada.\n\nAnswer `{yes}`, `{no}` or `{back}: why`."
-    );
+    let told =
+        format!("Send this message?\n\nDraft: Tell Ada.\n\nAnswer `{yes}`, `{no}` or `{back}`.");
     assert_eq!(words(&asked), told);
 
     server.restart();

@@ -147,9 +147,7 @@ fn a_wrong_call_of_the_older_protocol_is_told_so_by_http() {
     let back = coded(&sent, "return");
     assert_eq!(
         sent["task"]["status"]["message"]["content"][0]["text"],
-        format!(
-            "Send this message?\n\nDraft: Tell Ada.\n\nAnswer `{yes}`, `{no}` or `{back}: why`."
-        )
+        format!("Send this message?\n\nDraft: Tell Ada.\n\nAnswer `{yes}`, `{no}` or `{back}`.")
     );
     let cases = [
         (404, "TASK_NOT_FOUND", "GET", "/v1/tasks/x".to_owned(), Value::Null),

@@ -105,7 +105,10 @@ async fn k8_a_voter_who_is_gone_at_the_last_word_counts_for_nothing_also_after_a
     stage.server.restart();
     let open = stage.inbox("bob").await.remove(0);
     assert_eq!((open.stage, &open.digest), (0, &request.digest), "it is back there");
-    assert_eq!((open.stages[0].missing, open.stages[1].missing), (0, 0), "as far as was said");
+    assert_eq!((open.stages[0].missing, open.stages[1].missing), (1, 0), "ann's word is void");
+    let trail = stage.audit("clerk", &request.run_id).await;
+    let void = "the word of ann no longer counts";
+    assert!(trail.iter().any(|entry| entry.note == void), "{trail:?}");
     assert_eq!(yes(&stage, "bob", &request).await, done());
     assert_eq!(stage.deeds("clerk", &request.run_id).await.len(), 1, "the CFO's word stands");
 }
@@ -273,6 +276,37 @@ async fn claims_and_places_at_the_terminal_in_words() {
     assert!(told.code != 0 && told.err.contains("excludes `clerk`"), "{told:?}");
     let told = stage.command("ann", &["delegate", id, "--to", "dan"]);
     assert_eq!(told.code, 2, "how long is missing: {told:?}");
+}
+
+#[test]
+fn a_group_that_nobody_is_in_is_found_by_check_with_the_settings() {
+    let here = tempfile::TempDir::new().unwrap();
+    let flow = "
+name: bills
+models: {default: {provider: scripted, script: [{say: Done.}]}}
+agents: {idle: {human_input: false}}
+pattern: sequential
+steps:
+  - {agent: idle}
+  - id: ask
+    human: {kind: approval, prompt: Pay?, approvers: {to: ['group:finance'], need: 2}}
+";
+    std::fs::write(here.path().join("bills.yaml"), flow).unwrap();
+    let settings = |groups: &str| {
+        let text = format!("[people.ann]\ngroups = [{groups}]\n");
+        std::fs::write(here.path().join("holdpoint.toml"), text).unwrap();
+        crate::cli::holdpoint(here.path(), &["check", "bills.yaml", "--json"], "")
+    };
+    let codes = |told: &crate::cli::Ended| -> Vec<(String, u64)> {
+        let problems = told.json()["files"][0]["problems"].clone();
+        let one = |it: &serde_json::Value| {
+            (it["code"].as_str().unwrap().to_owned(), it["line"].as_u64().unwrap())
+        };
+        problems.as_array().unwrap().iter().map(one).collect()
+    };
+    let (nobody, impassable) = ("approvers.nobody".to_owned(), "approvers.impassable".to_owned());
+    assert_eq!(codes(&settings("\"sales\"")), [(nobody, 9), (impassable.clone(), 9)]);
+    assert_eq!(codes(&settings("\"finance\"")), [(impassable, 9)], "one is not two");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -34,6 +34,7 @@ fn crowd_events() -> Vec<Event> {
             shown: "d".into(),
             stage: 1,
             instead_of: Some("ann".into()),
+            void: vec![(0, "bob".into())],
         },
         Event::Settled { path: "ok".into(), outcome: Outcome::Returned("by ann: shorter".into()) },
         Event::Asked(Box::new(Question { returns: true, ..plain_question() })),
