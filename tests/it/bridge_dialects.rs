@@ -249,7 +249,7 @@ fn assert_asked<'a>(asked: &'a Value, call: &Value) -> &'a str {
     assert_eq!(asked["request_data"]["prompt"], "Send this message?");
     assert_eq!(
         asked["response_schema"]["properties"]["decision"]["enum"],
-        json!(["approve", "reject"])
+        json!(["approve", "reject", "return"])
     );
     assert_eq!(
         (&asked["item_id"], &asked["output_index"]),
