@@ -18,7 +18,7 @@ fn stage(to: &[&str], need: u32) -> Stage {
 
 fn question(stages: Vec<Stage>) -> Question {
     let to = stages[0].to.clone();
-    Question { stages, to, ..Question::bare(Kind::Approval, Origin::HumanStep) }
+    Question { to, stages, ..Question::bare(Kind::Approval, Origin::HumanStep) }
 }
 
 fn vote(by: &str, stage: u32) -> Vote {

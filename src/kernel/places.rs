@@ -135,14 +135,11 @@ pub(super) fn claim(
     now: Millis,
 ) -> Result<Decision, Refusal> {
     let question = asked_of(run, request, principal, now)?;
-    match span {
-        Some(span) => refuse_span(span, CLAIM_MS_MAX, now)?,
-        None => {
-            let own = |claim: &Claim| claim.by == principal.id && claim.stands(now);
-            if !question.claim.as_ref().is_some_and(own) {
-                return Err(Refusal::NotClaimed { request: request.to_string() });
-            }
-        }
+    let own = |claim: &Claim| claim.by == principal.id && claim.stands(now);
+    if let Some(span) = span {
+        refuse_span(span, CLAIM_MS_MAX, now)?;
+    } else if !question.claim.as_ref().is_some_and(own) {
+        return Err(Refusal::NotClaimed { request: request.to_string() });
     }
     let (by, door, key) = (principal.id.clone(), principal.door.to_owned(), key.to_owned());
     let claimed = Claimed { ordinal: question.ordinal, by, door, span, key };

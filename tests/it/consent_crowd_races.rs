@@ -85,6 +85,20 @@ async fn k2_two_voters_race_for_the_last_word_and_the_run_goes_on_once() {
 const PEOPLE: [(&str, &str); 4] =
     [("clerk", "user"), ("ann", "user"), ("bob", "user"), ("dan", "user")];
 
+/// Two people, and then an agent's last word.
+const FLOW: &str = "
+name: bills
+models:
+  default: {provider: scripted, script: [{say: Done.}]}
+agents:
+  idle: {human_input: false}
+pattern: graph
+graph:
+  steps:
+    - {id: ask, human: {kind: approval, prompt: Pay it?, approvers: {to: [ann, bob], need: 2}}}
+    - {id: end, agent: idle}
+";
+
 /// Whether an answer, a claim or a place was lost on the way: then it is sent again.
 async fn until_taken<T, F: Future<Output = Result<T, Status>>>(
     stage: &mut consent_stage::Stage,
@@ -104,18 +118,6 @@ async fn until_taken<T, F: Future<Output = Result<T, Status>>>(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_at_any_point_votes_claims_and_places_count_once() {
-    let flow = "
-name: bills
-models:
-  default: {provider: scripted, script: [{say: Done.}]}
-agents:
-  idle: {human_input: false}
-pattern: graph
-graph:
-  steps:
-    - {id: ask, human: {kind: approval, prompt: Pay it?, approvers: {to: [ann, bob], need: 2}}}
-    - {id: end, agent: idle}
-";
     for (point, passages) in [
         ("api.before_command", [1, 3]),
         ("engine.before_append", [1, 3]),
@@ -125,7 +127,7 @@ graph:
         ("api.before_ack", [1, 3]),
     ] {
         for passage in passages {
-            let mut stage = consent_stage::Stage::with_people(flow, &PEOPLE).await;
+            let mut stage = consent_stage::Stage::with_people(FLOW, &PEOPLE).await;
             stage.start("clerk", "", "Bill 7.").await;
             let request: Request = stage.inbox("ann").await.remove(0);
             stage.server.restart_at_passage(point, passage);

@@ -62,12 +62,7 @@ impl Engine {
         };
         let forked: Vec<Recorded> = old
             .into_iter()
-            // A vote was one for the other question: nobody has said anything to this one, and
-            // nobody has handed anything over in it (K11).
-            .filter(|recorded| {
-                let event = &recorded.event;
-                !matches!(event, Event::Voted { .. } | Event::Claimed(_) | Event::Delegated(_))
-            })
+            .filter(|recorded| is_history(&recorded.event))
             .map(|recorded| Recorded { at: now, event: founding.of(recorded), version: 0 })
             .zip(1..)
             .map(|(recorded, version)| Recorded { version, ..recorded })
@@ -156,6 +151,12 @@ fn checkpoint_of(
         known.find(|known| of == *id && *known == version)
     };
     version.map(|version| version + 1).ok_or_else(unknown)
+}
+
+/// Whether an event is taken over by a fork. A vote was one for the other question: nobody has said
+/// anything to this one, and nobody has handed anything over in it (K11).
+fn is_history(event: &Event) -> bool {
+    !matches!(event, Event::Voted { .. } | Event::Claimed(_) | Event::Delegated(_))
 }
 
 /// Who takes back, in a fork, what was granted in its original.
