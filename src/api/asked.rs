@@ -1,7 +1,7 @@
 //! Asked: a question in words, for doors at which people talk: what is decided, what is asked, and by
 //! what an answer names it.
 
-use crate::kernel::{Choice, Question, readable};
+use crate::kernel::{Choice, Question, Verb, readable};
 
 /// What a client shows of what is decided; more is no text that anybody reads in a chat.
 const SUBJECT_BYTES_MAX: usize = 16 << 10;
@@ -39,8 +39,11 @@ fn how(question: &Question, fits: bool) -> String {
             .into();
     }
     let code = question.code();
-    let verbs: Vec<_> =
-        question.verbs().iter().map(|verb| format!("`{} {code}`", verb.word())).collect();
+    let told = |verb: &Verb| {
+        let note = if verb.needs_note() { ": why" } else { "" };
+        format!("`{} {code}{note}`", verb.word())
+    };
+    let verbs: Vec<_> = question.verbs().iter().map(told).collect();
     match verbs.split_last() {
         Some((last, rest)) if !rest.is_empty() => {
             format!("Answer {} or {last}.", rest.join(", "))

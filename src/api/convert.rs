@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use prost_types::Timestamp;
 
+use crate::api::people;
 use crate::engine::{
     AuditEntry, CheckpointView, Entry, InboxChange, OpenRequest, Published, SessionView, Waiting,
 };
 use crate::kernel::graph::{Opening, Outcome};
 use crate::kernel::workflow::Pattern;
 use crate::kernel::{
-    Closing, Event, Excluded, Failure, Grant, Kind, Known, Message, Millis, Question, RunId,
-    SessionId, Stage, ToolCall, Usage, Vote,
+    Closing, Event, Failure, Grant, Kind, Known, Message, Millis, Question, RunId, SessionId,
+    ToolCall, Usage,
 };
 use crate::ports::{Head, HeadStatus, Logged};
 use crate::wire::json::Json;
@@ -160,7 +161,7 @@ fn body(run: &RunId, session: &SessionId, published: Published) -> Wire {
                 ..request(run, session, &asked.workflow, &asked.question)
             })
         }
-        Event::Answered { ordinal, value, by, door, known, .. } => {
+        Event::Answered { ordinal, value, by, door, known, instead_of, .. } => {
             Wire::ResponseReceived(pb::ResponseReceived {
                 request_id: request_id(*ordinal),
                 value: Some(Json::from(value)),
@@ -168,9 +169,10 @@ fn body(run: &RunId, session: &SessionId, published: Published) -> Wire {
                 door: door.clone(),
                 assurance: assurance(known.as_deref()),
                 known_by: known_by(known.as_deref()),
+                instead_of: instead_of.clone().unwrap_or_default(),
             })
         }
-        Event::Voted { ordinal, value, by, door, known, .. } => {
+        Event::Voted { ordinal, value, by, door, known, instead_of, void, .. } => {
             Wire::VoteReceived(pb::VoteReceived {
                 request_id: request_id(*ordinal),
                 value: Some(Json::from(value)),
@@ -178,7 +180,15 @@ fn body(run: &RunId, session: &SessionId, published: Published) -> Wire {
                 door: door.clone(),
                 assurance: assurance(known.as_deref()),
                 known_by: known_by(known.as_deref()),
+                instead_of: instead_of.clone().unwrap_or_default(),
+                void: void.iter().map(|(_, who)| who.clone()).collect(),
             })
+        }
+        Event::Claimed(claimed) => {
+            Wire::RequestClaimed(people::claimed(named.clone(), claimed, published.at))
+        }
+        Event::Delegated(delegated) => {
+            Wire::RequestDelegated(people::delegated(named.clone(), delegated, published.at))
         }
         Event::Closed { ordinal, closing, by, .. } => Wire::RequestClosed(pb::RequestClosed {
             request_id: request_id(*ordinal),
@@ -259,6 +269,7 @@ fn settled(executor_id: String, outcome: &Outcome) -> pb::StepSettled {
             pb::StepSettled { output, ..of("done") }
         }
         Outcome::Skipped(reason) => pb::StepSettled { reason: reason.clone(), ..of("skipped") },
+        Outcome::Returned(reason) => pb::StepSettled { reason: reason.clone(), ..of("returned") },
         Outcome::Failed(why) => pb::StepSettled { failure: Some(failure(why)), ..of("failed") },
         Outcome::Tolerated(why) => {
             pb::StepSettled { failure: Some(failure(why)), ..of("tolerated") }
@@ -348,33 +359,18 @@ fn request(run: &RunId, session: &SessionId, workflow: &str, question: &Question
         subject: Some(question.shown()).filter(|shown| !shown.is_null()).map(|it| Json::from(&it)),
         code: question.code(),
         verbs: question.verbs().into_iter().map(|verb| verb.word().to_owned()).collect(),
-        stages: question.stages.iter().map(stage).collect(),
+        stages: people::stages(question),
         stage: question.stage,
-        votes: question.votes.iter().map(vote).collect(),
+        votes: question.votes.iter().map(people::vote).collect(),
         to: question.to.clone(),
         remind_at: question.remind_at.map(time),
+        claimed_by: question.claim.as_ref().map(|claim| claim.by.clone()).unwrap_or_default(),
+        claimed_until: question.claim.as_ref().map(|claim| time(claim.until)),
+        delegations: question.delegations.iter().map(people::delegation).collect(),
         asked_at: Some(time(question.asked_at)),
         conversation: Vec::new(),
         conversation_length: u32::try_from(question.messages).unwrap_or(u32::MAX),
     }
-}
-
-fn stage(stage: &Stage) -> pb::Stage {
-    let not = stage.not.iter().map(|excluded| match excluded {
-        Excluded::Requester => "requester".to_owned(),
-        Excluded::Editor => "editor".to_owned(),
-        Excluded::Participant => "participant".to_owned(),
-    });
-    pb::Stage {
-        rules: stage.rules.clone(),
-        to: stage.to.clone(),
-        not: not.collect(),
-        need: stage.need,
-    }
-}
-
-fn vote(vote: &Vote) -> pb::Vote {
-    pb::Vote { principal: vote.by.clone(), verb: vote.verb.clone(), stage: vote.stage }
 }
 
 pub(super) fn open_request(open: &OpenRequest) -> pb::Request {

@@ -7,7 +7,7 @@ use futures::Stream;
 use tonic::metadata::AsciiMetadataValue;
 use tonic::{Request, Response, Status};
 
-use crate::api::{Doorkeeper, Shown, convert, status};
+use crate::api::{Doorkeeper, Shown, convert, people, status};
 use crate::engine::{
     AnswerRequest, AuditFilter, Begun, Engine, ForkRequest, InboxFilter, StartRequest, Until, Watch,
 };
@@ -345,6 +345,36 @@ impl Orchestrator for Service {
             .map_err(|error| status::of_field(error, "request_id"))?;
         let run = Some(self.run_of(id.as_str(), &who).await?);
         Ok(Response::new(pb::CancelRequestResponse { run }))
+    }
+
+    async fn claim_request(
+        &self,
+        request: Request<pb::ClaimRequestRequest>,
+    ) -> Reply<pb::ClaimRequestResponse> {
+        let who = self.who(&request)?;
+        failpoint::hit("api.before_command");
+        let request = request.into_inner();
+        let span = people::claim(&request).map_err(|refusal| status::refused(&refusal))?;
+        let (id, key) = (&request.request_id, &request.idempotency_key);
+        let claimed = self.engine.claim(id, span, key, &who).await;
+        let open = claimed.map_err(|error| status::of_field(error, "request_id"))?;
+        let request = open.as_ref().map(convert::open_request);
+        Ok(Response::new(pb::ClaimRequestResponse { request }))
+    }
+
+    async fn delegate_request(
+        &self,
+        request: Request<pb::DelegateRequestRequest>,
+    ) -> Reply<pb::DelegateRequestResponse> {
+        let who = self.who(&request)?;
+        failpoint::hit("api.before_command");
+        let request = request.into_inner();
+        let to = people::holder(&request).map_err(|refusal| status::refused(&refusal))?;
+        let (id, key) = (&request.request_id, &request.idempotency_key);
+        let delegated = self.engine.delegate(id, to, key, &who).await;
+        let open = delegated.map_err(|error| status::of_field(error, "request_id"))?;
+        let request = open.as_ref().map(convert::open_request);
+        Ok(Response::new(pb::DelegateRequestResponse { request }))
     }
 
     async fn revoke_grant(

@@ -14,6 +14,7 @@ pub mod envelope;
 pub mod grpc;
 pub mod host;
 pub mod pages;
+mod people;
 mod status;
 pub mod webhook;
 

@@ -104,6 +104,8 @@ fn code_of(refusal: &Refusal) -> Code {
         | Refusal::UnknownRequest(_)
         | Refusal::UnknownCheckpoint(_)
         | Refusal::UnknownCode { .. }
+        | Refusal::NotDelegated { .. }
+        | Refusal::NotClaimed { .. }
         | Refusal::NotGranted { .. } => Code::NotFound,
         Refusal::ForeignRequest { .. }
         | Refusal::WrongAnswer { .. }
@@ -119,6 +121,9 @@ fn code_of(refusal: &Refusal) -> Code {
         | Refusal::AmbiguousAnswer { .. }
         | Refusal::Unbound { .. }
         | Refusal::StalePause
+        | Refusal::Unspent { .. }
+        | Refusal::HandedOver { .. }
+        | Refusal::NotDelegable { .. }
         | Refusal::SessionFull { .. } => Code::FailedPrecondition,
         Refusal::Unauthenticated | Refusal::KeyExpired(_) => Code::Unauthenticated,
         Refusal::Forbidden(_)
@@ -140,6 +145,10 @@ pub(super) fn a2a_kind_of(refusal: &Refusal) -> Kind {
         | Refusal::RequestClosed { .. }
         | Refusal::NotListening { .. }
         | Refusal::Held
+        | Refusal::HandedOver { .. }
+        | Refusal::NotDelegable { .. }
+        | Refusal::NotDelegated { .. }
+        | Refusal::NotClaimed { .. }
         | Refusal::NotGranted { .. } => Kind::UnsupportedOperation,
         Refusal::UnknownWorkflow(_) => Kind::NotFound,
         Refusal::UnknownSession(_)
@@ -154,6 +163,7 @@ pub(super) fn a2a_kind_of(refusal: &Refusal) -> Kind {
         | Refusal::Unbound { .. }
         | Refusal::UnknownCode { .. }
         | Refusal::StalePause
+        | Refusal::Unspent { .. }
         | Refusal::SessionFull { .. }
         | Refusal::Invalid { .. }
         | Refusal::TooLarge { .. } => Kind::InvalidParams,
@@ -194,6 +204,10 @@ pub(super) fn metadata_of(refusal: &Refusal) -> std::collections::HashMap<String
             metadata.insert("assurance".into(), known.assurance.word().into());
             metadata.insert("wants".into(), wants.word().into());
         }
+        Refusal::HandedOver { request, to, .. } => {
+            metadata.insert("request_id".into(), request.clone());
+            metadata.insert("held_by".into(), to.clone());
+        }
         Refusal::WrongAnswer { request, mismatch } => {
             metadata.insert("request_id".into(), request.clone());
             metadata.insert("expected".into(), mismatch.expected.clone());
@@ -210,9 +224,13 @@ pub(super) fn metadata_of(refusal: &Refusal) -> std::collections::HashMap<String
         | Refusal::Held
         | Refusal::UnknownCode { .. }
         | Refusal::StalePause
+        | Refusal::Unspent { .. }
         | Refusal::KeyReused(_)
         | Refusal::RunOver { .. }
         | Refusal::NotListening { .. }
+        | Refusal::NotDelegable { .. }
+        | Refusal::NotDelegated { .. }
+        | Refusal::NotClaimed { .. }
         | Refusal::NotGranted { .. }
         | Refusal::SessionFull { .. }
         | Refusal::Invalid { .. }

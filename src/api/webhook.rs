@@ -44,6 +44,8 @@ fn kind(event: &Event) -> Option<&'static str> {
         | Event::Settled { .. }
         | Event::Came { .. }
         | Event::Voted { .. }
+        | Event::Claimed(_)
+        | Event::Delegated(_)
         | Event::Revoked { .. }
         | Event::Renewed { .. }
         | Event::CheckpointSaved
@@ -107,6 +109,8 @@ pub fn body(run: &Run, version: Version, at: Millis, event: &Event) -> Value {
         | Event::Signalled { .. }
         | Event::Settled { .. }
         | Event::Came { .. }
+        | Event::Claimed(_)
+        | Event::Delegated(_)
         | Event::Revoked { .. }
         | Event::Renewed { .. }
         | Event::CheckpointSaved

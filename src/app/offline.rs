@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::agents::Registry;
 use crate::app::clock::SystemClock;
 use crate::app::keys::Keys;
-use crate::app::{AppError, Config, counted};
+use crate::app::{AppError, Config, counted, people};
 use crate::definition::{self, Loaded};
 use crate::kernel::Millis;
 use crate::ports::identity::Identity;
@@ -98,6 +98,8 @@ pub struct Finding {
 pub fn check(config: &Config, paths: &[PathBuf]) -> Vec<Checked> {
     let configured = [config.workflows.clone()];
     let paths = if paths.is_empty() { &configured } else { paths };
+    // Who has a key is not looked at: whom the settings put into a group is in it.
+    let operator = people::operator(config, None);
     let mut checked = Vec::new();
     for path in paths {
         let (loaded, problems) = if path.is_dir() {
@@ -112,7 +114,11 @@ pub fn check(config: &Config, paths: &[PathBuf]) -> Vec<Checked> {
             checked.push(Checked {
                 path: one.path.clone().unwrap_or_else(|| path.clone()),
                 workflow: Some(one.workflow.name.clone()),
-                problems: provider_problem(&one).iter().map(problem).collect(),
+                problems: provider_problem(&one)
+                    .iter()
+                    .chain(&one.people_problems(&operator))
+                    .map(problem)
+                    .collect(),
             });
         }
         for found in problems {

@@ -106,7 +106,8 @@ pub(super) fn usage(request: &Request) -> String {
 pub(super) fn takes(request: &Request) -> String {
     let schema = json::optional(request.response_schema.as_ref());
     if takes_decision(&schema) {
-        "y or n".to_owned()
+        let may_return = says(&schema["properties"]["decision"], "return");
+        if may_return { "y, n or return".to_owned() } else { "y or n".to_owned() }
     } else if takes_gate(&schema) {
         let is_lasting = says(&schema["properties"]["decision"], "allow_for_run");
         let all = if is_lasting { ", all for the rest of the run" } else { "" };
@@ -132,6 +133,7 @@ fn decision(text: &str) -> Meaning {
     match text.to_lowercase().as_str() {
         "y" | "yes" | "approve" | "approved" => Meaning::Value(approve("")),
         "n" | "no" | "reject" | "rejected" => Meaning::Reject,
+        "return" => Meaning::Reasoned("return".into()),
         &_ => match serde_json::from_str::<Value>(text) {
             Ok(value) if value.is_object() => Meaning::Value(value),
             Ok(_) | Err(_) => Meaning::Unclear("type y to approve or n to reject".into()),
@@ -145,6 +147,7 @@ fn ruling(text: &str) -> Meaning {
         "y" | "yes" | "allow" | "allow_once" => Meaning::Value(json!({"decision": "allow_once"})),
         "all" | "allow_for_run" => Meaning::Value(json!({"decision": "allow_for_run"})),
         "n" | "no" | "deny" => Meaning::Deny,
+        "return" => Meaning::Reasoned("return".into()),
         &_ => match serde_json::from_str::<Value>(text) {
             Ok(value) if value.is_object() => Meaning::Value(value),
             Ok(_) | Err(_) => Meaning::Unclear("type y, all or n".into()),
@@ -181,7 +184,7 @@ fn word(request: &Request, text: &str) -> Meaning {
         (true, "modify", _) => Meaning::Unclear(
             "write your own version: {\"decision\": \"modify\", \"plan\": …}".into(),
         ),
-        (true, "revise", "") => Meaning::Reasoned(word),
+        (true, "revise" | "return", "") => Meaning::Reasoned(word),
         (true, _, note) => Meaning::Value(decided(&word, note)),
         (false, ..) => {
             let offered: Vec<_> = request.options.iter().map(|one| one.id.as_str()).collect();

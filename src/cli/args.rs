@@ -8,8 +8,8 @@ use crate::app::config::Settings;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::term::{ColorChoice, Paint};
 use crate::cli::{
-    Ctx, audit, bench, bench_echo, cancel, chat, check, checkpoint, completions, doctor,
-    exit_codes, export, fork, graph, import, inbox, journal, keys, prune, release, respond,
+    Ctx, audit, bench, bench_echo, cancel, chat, check, checkpoint, claim, completions, delegate,
+    doctor, exit_codes, export, fork, graph, import, inbox, journal, keys, prune, release, respond,
     restored, resume, revoke, run, runs, schema, serve, sessions, signal, watch, workflows,
 };
 
@@ -67,6 +67,8 @@ pub(super) enum Command {
     Journal(journal::Args),
     Audit(audit::Args),
     Checkpoint(checkpoint::Args),
+    Claim(claim::Args),
+    Delegate(delegate::Args),
     Cancel(cancel::Args),
     Revoke(revoke::Args),
     Signal(signal::Args),
@@ -117,6 +119,8 @@ impl Command {
             | Self::Journal(_)
             | Self::Audit(_)
             | Self::Checkpoint(_)
+            | Self::Claim(_)
+            | Self::Delegate(_)
             | Self::Cancel(_)
             | Self::Revoke(_)
             | Self::Signal(_)
@@ -170,6 +174,8 @@ impl Command {
             | Self::Journal(_)
             | Self::Audit(_)
             | Self::Checkpoint(_)
+            | Self::Claim(_)
+            | Self::Delegate(_)
             | Self::Cancel(_)
             | Self::Revoke(_)
             | Self::Signal(_)
@@ -187,6 +193,8 @@ impl Command {
             Self::Journal(args) => journal::perform(args, ctx).await,
             Self::Audit(args) => audit::perform(args, ctx).await,
             Self::Checkpoint(args) => checkpoint::perform(args, ctx).await,
+            Self::Claim(args) => claim::perform(args, ctx).await,
+            Self::Delegate(args) => delegate::perform(args, ctx).await,
             Self::Cancel(args) => cancel::perform(args, ctx).await,
             Self::Revoke(args) => revoke::perform(args, ctx).await,
             Self::Signal(args) => signal::perform(args, ctx).await,

@@ -6,6 +6,7 @@ use crate::app::{Connection, SystemClock};
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::json;
+use crate::cli::people;
 use crate::cli::render::{date, question};
 use crate::cli::term::{line, table};
 use crate::kernel::duration_ms;
@@ -51,7 +52,7 @@ pub(super) struct Args {
     pub limit: usize,
 }
 
-fn length(text: &str) -> Result<u64, String> {
+pub(super) fn length(text: &str) -> Result<u64, String> {
     duration_ms(text).ok_or_else(|| "expected a length of time such as `30m`, `2h`, `1d`".into())
 }
 
@@ -154,12 +155,14 @@ async fn watch(args: Args, ctx: &Ctx, connection: &mut Connection) -> Result<(),
 }
 
 fn row(request: &Request) -> Vec<String> {
+    let standing = people::standing(request, people::now());
+    let asked = [request.prompt.clone()].into_iter().chain(standing).collect::<Vec<_>>();
     vec![
         line(&request.request_id, 64),
         json::kind(request.kind).to_owned(),
         line(&request.workflow_id, 32),
         request.deadline.as_ref().and_then(json::timestamp).map(date).unwrap_or_default(),
-        line(&request.prompt, 72),
+        line(&asked.join(" · "), 160),
     ]
 }
 

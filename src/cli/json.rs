@@ -6,15 +6,15 @@
 use prost_types::Timestamp;
 use serde_json::{Value, json};
 
-use crate::cli::cost;
+use crate::cli::{cost, people};
 use crate::wire::json::Json;
 use crate::wire::v1::workflow_event::Event;
 use crate::wire::v1::{
     AuditEntry, Cancelled, Checkpoint, CheckpointSaved, Completed, Delta, ExecutorCompleted,
     ExecutorFailed, ExecutorInvoked, Failure, Grant, GrantRevoked, Handoff, Message, Noted,
     Option as Choice, Output, Request, RequestClosed, RequestKind, ResponseReceived, Run,
-    RunStatus, Session, Stage, Started, StatusChanged, ToolCall, ToolCalled, ToolResult, Vote,
-    VoteReceived, Workflow, WorkflowEvent, WorkflowWaiting,
+    RunStatus, Session, Started, StatusChanged, ToolCall, ToolCalled, ToolResult, Workflow,
+    WorkflowEvent, WorkflowWaiting,
 };
 
 /// A value that may be absent.
@@ -150,6 +150,9 @@ pub(super) fn request(request: &Request) -> Value {
         stages,
         stage,
         votes,
+        claimed_by,
+        claimed_until,
+        delegations,
     } = request;
     json!({
         "request_id": request_id,
@@ -175,20 +178,13 @@ pub(super) fn request(request: &Request) -> Value {
         "subject": optional(subject.as_ref()),
         "code": code,
         "verbs": verbs,
-        "stages": stages.iter().map(self::stage).collect::<Vec<_>>(),
+        "stages": stages.iter().map(people::stage).collect::<Vec<_>>(),
         "stage": stage,
-        "votes": votes.iter().map(vote).collect::<Vec<_>>(),
+        "votes": votes.iter().map(people::vote).collect::<Vec<_>>(),
+        "claimed_by": claimed_by,
+        "claimed_until": time(claimed_until.as_ref()),
+        "delegations": delegations.iter().map(people::delegation).collect::<Vec<_>>(),
     })
-}
-
-fn stage(stage: &Stage) -> Value {
-    let Stage { rules, to, not, need } = stage;
-    json!({"rules": rules, "to": to, "not": not, "need": need})
-}
-
-fn vote(vote: &Vote) -> Value {
-    let Vote { principal, verb, stage } = vote;
-    json!({"principal": principal, "verb": verb, "stage": stage})
 }
 
 /// An entry of the audit trail.
@@ -302,7 +298,9 @@ pub(super) fn body(event: &Event) -> (&'static str, Value) {
         Event::Handoff(it) => ("handoff", handoff(it)),
         Event::RequestInfo(it) => ("request_info", request(it)),
         Event::ResponseReceived(it) => ("response_received", response_received(it)),
-        Event::VoteReceived(it) => ("vote_received", vote_received(it)),
+        Event::VoteReceived(it) => ("vote_received", people::vote_received(it)),
+        Event::RequestClaimed(it) => ("request_claimed", people::claimed(it)),
+        Event::RequestDelegated(it) => ("request_delegated", people::delegated(it)),
         Event::RequestClosed(it) => ("request_closed", request_closed(it)),
         Event::GrantRevoked(GrantRevoked { tool, principal }) => {
             ("grant_revoked", json!({"tool": tool, "principal": principal}))
@@ -357,15 +355,6 @@ pub(super) fn body(event: &Event) -> (&'static str, Value) {
             ("cancelled", json!({"principal": principal, "reason": reason}))
         }
     }
-}
-
-fn vote_received(vote: &VoteReceived) -> Value {
-    let VoteReceived { request_id, value, principal, door, assurance, known_by } = vote;
-    let value = optional(value.as_ref());
-    json!({
-        "request_id": request_id, "value": value, "principal": principal, "door": door,
-        "assurance": assurance, "known_by": known_by,
-    })
 }
 
 /// The end of a question without an answer.
@@ -450,11 +439,16 @@ fn handoff(handoff: &Handoff) -> Value {
 }
 
 fn response_received(received: &ResponseReceived) -> Value {
-    let ResponseReceived { request_id, value, principal, door, assurance, known_by } = received;
-    let value = optional(value.as_ref());
+    let ResponseReceived { request_id, value, principal, door, assurance, known_by, instead_of } =
+        received;
     json!({
-        "request_id": request_id, "value": value, "principal": principal, "door": door,
-        "assurance": assurance, "known_by": known_by,
+        "request_id": request_id,
+        "value": optional(value.as_ref()),
+        "principal": principal,
+        "door": door,
+        "assurance": assurance,
+        "known_by": known_by,
+        "instead_of": instead_of,
     })
 }
 

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use crate::cli::json;
 use crate::cli::term::{Paint, line, plain};
+use crate::cli::{json, people};
 use crate::wire::v1::workflow_event::Event;
 use crate::wire::v1::{Delta, Failure, Message, Request, ToolCalled, ToolResult, WorkflowEvent};
 
@@ -158,6 +158,14 @@ impl Story {
                 let text = format!("  {} said through {}: {said}", it.principal, it.door);
                 format!("{}\n", line(&text, BODY_CHARS_MAX))
             }
+            Event::RequestClaimed(it) => {
+                let text = format!("  {}", people::told_claim(it));
+                format!("{}\n", paint.dim(&line(&text, BODY_CHARS_MAX)))
+            }
+            Event::RequestDelegated(it) => {
+                let text = format!("  {}", people::told_delegation(it));
+                format!("{}\n", line(&text, BODY_CHARS_MAX))
+            }
             Event::RequestClosed(it) => {
                 let text = format!("  {} closed: {}", it.request_id, it.how);
                 format!("{}\n", paint.warn(&line(&text, BRIEF_CHARS_MAX)))
@@ -267,6 +275,10 @@ pub(super) fn question(paint: Paint, request: &Request) -> String {
     if !request.to.is_empty() {
         let asked = format!("  asked of {}", line(&request.to.join(", "), BODY_CHARS_MAX));
         text.push_str(&paint.dim(&asked));
+        text.push('\n');
+    }
+    for words in people::standing(request, people::now()) {
+        text.push_str(&paint.dim(&format!("  {words}")));
         text.push('\n');
     }
     if let Some(context) = request.context.as_deref()

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use crate::definition::check::{check, check_rules, program};
 use crate::definition::compile::compile;
 use crate::definition::file::WorkflowFile;
+use crate::definition::known;
 use crate::definition::models::{ModelFile, ScriptSource};
 use crate::definition::problem::Problem;
 use crate::definition::schema::{script_schema, workflow_schema};
@@ -25,7 +26,7 @@ use crate::definition::script::{RuleFile, ScriptFile};
 use crate::definition::shape;
 use crate::definition::source::{FILE_BYTES_MAX, Source, under};
 use crate::definition::sub::{self, Subs};
-use crate::kernel::{Workflow, digest};
+use crate::kernel::{Operator, Workflow, digest};
 
 /// A folder with more workflow files than this is not one that somebody wrote.
 const FILES_MAX: usize = 10_000;
@@ -47,6 +48,12 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// What stands against it as the operator knows people: groups that nobody is in, stages that
+    /// nobody can pass.
+    pub fn people_problems(&self, operator: &Operator) -> Vec<Problem> {
+        known::problems(&self.places, operator)
+    }
+
     /// A problem that only a later room can see (an unknown provider, say), at its place in the
     /// file. `pointer` is a JSON pointer such as `/models/default/provider`.
     pub fn problem(

@@ -15,6 +15,7 @@ pub mod draw;
 mod file;
 mod gates;
 mod graph;
+mod known;
 mod load;
 mod mcp;
 mod models;

@@ -2,6 +2,7 @@
 
 use crate::definition::{Problem, load_text};
 use crate::kernel::workflow::{Condition, Pattern};
+use crate::kernel::{Membership, Operator};
 
 const HEAD: &str = "\
 name: g
@@ -149,4 +150,39 @@ fn a_plan_that_is_carried_out_is_a_graph_in_short() {
     let shaped = PLAN.replace("p: {}", "p: {output: {type: object}}");
     let problems = load_text("p.yaml", &format!("{shaped}{good}"), &nowhere).expect_err("no steps");
     assert_eq!((problems[0].code, problems[0].line), ("pattern.planner", 3));
+}
+
+#[test]
+fn a_stage_that_nobody_can_pass_is_told_with_its_line() {
+    let with = |whom: &str| format!("  - {{name: g, tools: [deploy], {whom}}}\n");
+    assert_eq!(problems(&with("to: [ann], not: [requester]")), []);
+    let alone = problems(&with("not: [requester]"));
+    assert_eq!(alone, [("approvers.impassable", 1, 32)], "the one who is asked is excluded");
+    let few = problems(&with("approvers: {to: [ann, ann], need: 2}"));
+    assert_eq!(few, [("approvers.impassable", 1, 66)]);
+}
+
+#[test]
+fn a_group_that_nobody_is_in_is_told_with_its_line_where_the_operator_names_people() {
+    let gate = "  - {name: g, tools: [deploy], approvers: {to: ['group:finance', cfo], need: 3}}\n";
+    let head = HEAD.replace(", officer: {}", "").replace("mcp: {time: {command: [clock]}}\n", "\n");
+    let loaded =
+        load_text("g.yaml", &format!("{head}{gate}"), &nowhere).expect("it holds together");
+    let member = |groups: &[&str]| Membership {
+        groups: groups.iter().map(|group| (*group).to_owned()).collect(),
+        titles: Vec::new(),
+    };
+    let found = |people: &[(&str, &[&str])]| -> Vec<(&'static str, usize)> {
+        let people = people.iter().map(|(name, groups)| ((*name).to_owned(), member(groups)));
+        let operator = Operator { people: people.collect(), ..Operator::default() };
+        let line = |problem: &Problem| problem.line - HEAD.lines().count();
+        let problems = loaded.people_problems(&operator);
+        problems.iter().map(|problem| (problem.code, line(problem))).collect()
+    };
+    assert_eq!(found(&[]), [], "nothing is known of anybody");
+    let finance: &[&str] = &["finance"];
+    assert_eq!(found(&[("ann", finance), ("bob", finance)]), []);
+    assert_eq!(found(&[("ann", finance)]), [("approvers.impassable", 1)]);
+    let nobody = [("approvers.nobody", 1), ("approvers.impassable", 1)];
+    assert_eq!(found(&[("ann", &[])]), nobody);
 }

@@ -10,8 +10,8 @@ use crate::engine::trail::Noted;
 use crate::engine::views::{page_size, token};
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
-    Closing, Event, Known, Millis, Origin, Principal, Question, Recorded, RunId, SessionId,
-    Started, ToolCall, Version, readable,
+    Claimed, Closing, Delegated, Event, Holder, Known, Millis, Origin, Principal, Question,
+    Recorded, RunId, SessionId, Started, ToolCall, Version, readable,
 };
 use crate::ports::{Head, Page, RunFilter};
 
@@ -228,20 +228,40 @@ fn entry(head: &Head, recorded: &Recorded, open: &mut Open) -> Option<AuditEntry
             entry.action = "asked";
             entry.question = Some(question);
         }
-        Event::Answered { ordinal, value, by, door, known, .. } => {
+        Event::Answered { ordinal, value, by, door, known, instead_of, .. } => {
             entry.action = "answered";
+            entry.note = in_place_of(instead_of.as_deref());
             entry.principal.clone_from(by);
             entry.door.clone_from(door);
             entry.known = known.as_deref().cloned();
             entry.value = Some(value.clone());
             entry.question = questions.remove(ordinal);
         }
-        Event::Voted { ordinal, value, by, door, known, .. } => {
+        Event::Voted { ordinal, value, by, door, known, instead_of, void, .. } => {
             entry.action = "voted";
+            let gone = void.iter().map(|(_, who)| format!("the word of {who} no longer counts"));
+            let place = Some(in_place_of(instead_of.as_deref())).filter(|place| !place.is_empty());
+            entry.note = place.into_iter().chain(gone).collect::<Vec<_>>().join("; ");
             entry.principal.clone_from(by);
             entry.door.clone_from(door);
             entry.known = known.as_deref().cloned();
             entry.value = Some(value.clone());
+            entry.question = questions.get(ordinal).cloned();
+        }
+        Event::Claimed(Claimed { ordinal, by, door, span, .. }) => {
+            entry.action = if span.is_some() { "claimed" } else { "released" };
+            entry.principal.clone_from(by);
+            entry.door.clone_from(door);
+            let until = span.map(|span| format!("until {}", span.end(recorded.at)));
+            entry.note = until.unwrap_or_default();
+            entry.question = questions.get(ordinal).cloned();
+        }
+        Event::Delegated(Delegated { ordinal, by, door, to, .. }) => {
+            entry.action = if to.is_some() { "delegated" } else { "taken_back" };
+            entry.principal.clone_from(by);
+            entry.door.clone_from(door);
+            let handed = |to: &Holder| format!("to {} until {}", to.who, to.span.end(recorded.at));
+            entry.note = to.as_ref().map(handed).unwrap_or_default();
             entry.question = questions.get(ordinal).cloned();
         }
         Event::Closed { ordinal, closing, by, .. } => {
@@ -342,6 +362,11 @@ fn entry(head: &Head, recorded: &Recorded, open: &mut Open) -> Option<AuditEntry
         | Event::Warned(_) => return None,
     }
     Some(entry)
+}
+
+/// In whose place somebody spoke, in words.
+fn in_place_of(whose: Option<&str>) -> String {
+    whose.map(|whose| format!("in the place of {whose}")).unwrap_or_default()
 }
 
 /// A judge said, or failed to say, whether a person must look at a call.

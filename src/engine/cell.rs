@@ -201,6 +201,8 @@ fn weight(event: &Event) -> usize {
         | Event::Closed { .. }
         | Event::Noted { .. }
         | Event::Voted { .. }
+        | Event::Claimed(_)
+        | Event::Delegated(_)
         | Event::Reminded { .. }
         | Event::Escalated { .. }
         | Event::Revoked { .. }

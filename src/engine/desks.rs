@@ -111,7 +111,12 @@ fn desks_of<'a>(
     questions: impl Iterator<Item = &'a Arc<Question>>,
 ) -> BTreeSet<String> {
     let mut desks = BTreeSet::from([began(owner)]);
-    desks.extend(questions.flat_map(|question| &question.to).map(|named| asked(named)));
+    for question in questions {
+        // A place that was handed over lies on the desk of whoever holds it; when that is over, they
+        // are no longer admitted.
+        let holders = question.delegations.iter().map(|handed| &handed.to);
+        desks.extend(question.to.iter().chain(holders).map(|named| asked(named)));
+    }
     desks
 }
 

@@ -7,7 +7,7 @@ use tokio::sync::broadcast;
 use crate::engine::narrate::Published;
 use crate::engine::views::{InboxFilter, OpenRequest};
 use crate::engine::{Engine, EngineError};
-use crate::kernel::{Closed, Closing, Ending, Event, Principal, RequestId, Run};
+use crate::kernel::{Closed, Closing, Delegated, Ending, Event, Principal, RequestId, Run};
 use crate::ports::Fault;
 
 /// One change of the inbox.
@@ -75,7 +75,9 @@ fn changes(run: &Run, published: &Published) -> Vec<InboxChange> {
             })
             .collect(),
         // Others may be asked from now on, to whom it is new.
-        Event::Escalated { ordinal, .. } | Event::Voted { ordinal, .. } => {
+        Event::Escalated { ordinal, .. }
+        | Event::Voted { ordinal, .. }
+        | Event::Delegated(Delegated { ordinal, .. }) => {
             let open = run.questions.get(ordinal).cloned();
             let opened = |question| InboxChange::Opened(Box::new(OpenRequest::of(run, question)));
             open.map(opened).into_iter().collect()
@@ -106,6 +108,7 @@ fn changes(run: &Run, published: &Published) -> Vec<InboxChange> {
         | Event::StepFailed { .. }
         | Event::Noted { .. }
         | Event::Reminded { .. }
+        | Event::Claimed(_)
         | Event::Revoked { .. }
         | Event::Renewed { .. }
         | Event::Opened { .. }
@@ -180,7 +183,8 @@ impl InboxWatch {
     fn concerns(&mut self, change: &InboxChange) -> bool {
         match change {
             InboxChange::Opened(request) => {
-                request.is_known_to(&self.principal, &self.engine.operator())
+                let now = self.engine.inner.clock.now();
+                request.is_known_to(&self.principal, &self.engine.operator(), now)
                     && self.filter.accepts(request)
                     && self.known.insert(request.id())
             }

@@ -257,6 +257,11 @@ fn told(named: &str, refusal: &Refusal) -> (String, Option<RunId>) {
         | Refusal::StaleDigest { request }
         | Refusal::AskedAnew { request }
         | Refusal::NotAssured { request, .. }
+        | Refusal::HandedOver { request, .. }
+        | Refusal::NotDelegable { request, .. }
+        | Refusal::NotDelegated { request }
+        | Refusal::NotClaimed { request }
+        | Refusal::Unspent { request, .. }
         | Refusal::NotAdmitted { request, .. } => Some(request.as_str()),
         Refusal::Unbound { open } => open.first().map(|one| one.request.as_str()),
         Refusal::AmbiguousAnswer { requests, .. } => requests.first().map(String::as_str),

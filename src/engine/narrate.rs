@@ -153,6 +153,8 @@ impl Narrator {
             | Event::Asked(_)
             | Event::Answered { .. }
             | Event::Voted { .. }
+            | Event::Claimed(_)
+            | Event::Delegated(_)
             | Event::Closed { .. }
             | Event::Reminded { .. }
             | Event::Escalated { .. }

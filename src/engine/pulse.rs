@@ -10,7 +10,7 @@ use crate::engine::commands::is_inherited;
 use crate::engine::inbox::InboxChange;
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
-    Millis, Principal, Question, Recorded, Refusal, RequestId, Run, RunId, Version, admits,
+    Admission, Millis, Principal, Question, Recorded, Refusal, RequestId, Run, RunId, Version,
 };
 
 /// Hints that something in the inbox has changed.
@@ -32,7 +32,11 @@ impl InboxPulse {
             };
             match change {
                 Ok(InboxChange::Opened(request))
-                    if request.is_known_to(&self.principal, &self.engine.operator()) =>
+                    if request.is_known_to(
+                        &self.principal,
+                        &self.engine.operator(),
+                        self.engine.inner.clock.now(),
+                    ) =>
                 {
                     return Ok(());
                 }
@@ -84,11 +88,11 @@ impl Engine {
         };
         let asked = run.questions.get(&request.ordinal);
         let operator = self.operator();
+        let now = self.inner.clock.now();
+        let admission = Admission { by: run.asker(), operator: &operator, now };
         // Whoever has said something in it may see what came of that.
         let answered = || run.said_by(&who.id).next().is_some();
-        let admits = |question: &Arc<Question>| {
-            admits(question, run.asker(), &who.id, &operator) || answered()
-        };
+        let admits = |question: &Arc<Question>| admission.admits(question, &who.id) || answered();
         if !who.may_see(&run.owner, &run.workflow.name) && !asked.map_or_else(answered, admits) {
             return Err(unknown.into());
         }

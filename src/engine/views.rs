@@ -9,8 +9,8 @@ use crate::engine::commands::{Failed, parse_session};
 use crate::engine::narrate::Waiting;
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
-    Asker, Kind, Millis, Operator, Principal, Question, Refusal, RequestId, Run, RunId, SessionId,
-    Version, admits, evolve, replay,
+    Admission, Asker, Kind, Millis, Operator, Principal, Question, Refusal, RequestId, Run, RunId,
+    SessionId, Version, evolve, replay,
 };
 use crate::ports::{Head, HeadStatus, Page, RunFilter, SessionRow};
 
@@ -73,7 +73,7 @@ pub struct OpenRequest {
 
 impl OpenRequest {
     /// A question of a run.
-    pub(super) fn of(run: &Run, question: Arc<Question>) -> Self {
+    pub(in crate::engine) fn of(run: &Run, question: Arc<Question>) -> Self {
         Self {
             run: run.id.clone(),
             session: run.session.clone(),
@@ -85,14 +85,14 @@ impl OpenRequest {
     }
 
     /// Whether it admits `who` as it stands (K8).
-    pub fn admits(&self, who: &Principal, operator: &Operator) -> bool {
+    pub fn admits(&self, who: &Principal, operator: &Operator, now: Millis) -> bool {
         let by = Asker { owner: &self.owner, requesters: &self.requesters };
-        admits(&self.question, by, &who.id, operator)
+        Admission { by, operator, now }.admits(&self.question, &who.id)
     }
 
     /// Whether `who` may know of it: whoever it admits, and whoever knows the run.
-    pub fn is_known_to(&self, who: &Principal, operator: &Operator) -> bool {
-        let is_theirs = who.reaches(&self.owner) || self.admits(who, operator);
+    pub fn is_known_to(&self, who: &Principal, operator: &Operator, now: Millis) -> bool {
+        let is_theirs = who.reaches(&self.owner) || self.admits(who, operator, now);
         who.covers(&self.workflow) && is_theirs
     }
 
@@ -131,7 +131,9 @@ impl InboxFilter {
 
 impl InboxFilter {
     fn accepts_question(&self, question: &Question) -> bool {
-        let is_asked = |who: &String| question.to.is_empty() || question.to.contains(who);
+        let holds = |who: &String| question.delegations.iter().any(|handed| handed.to == *who);
+        let is_asked =
+            |who: &String| question.to.is_empty() || question.to.contains(who) || holds(who);
         let is_due = |before: Millis| question.deadline.is_some_and(|deadline| deadline < before);
         self.principal.as_ref().is_none_or(is_asked)
             && self.deadline_before.is_none_or(is_due)
@@ -239,7 +241,8 @@ impl Engine {
             };
             let operator = self.operator();
             let open = page.rows.into_iter().flat_map(open_requests);
-            let visible = open.filter(|row| row.is_known_to(who, &operator));
+            let now = self.inner.clock.now();
+            let visible = open.filter(|row| row.is_known_to(who, &operator, now));
             rows.extend(visible.filter(|row| filter.accepts(row)));
             cursor = page.next;
             if cursor.is_none() || rows.len() >= limit {

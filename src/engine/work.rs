@@ -16,9 +16,9 @@ use crate::engine::{Engine, EngineError};
 use crate::failpoint;
 use crate::kernel::{
     AgentInput, AttemptFault, Command, Effect, Failure, Refusal, Run, RunId, Status, ToolCall,
-    ToolFault, Trace, Workflow, plan,
+    ToolFault, Trace, Workflow, deed, plan,
 };
-use crate::ports::{DeltaSink, Fault, trace};
+use crate::ports::{DeltaSink, Fault, Note, trace};
 
 /// How long a lease holds unless it is renewed by the next append's claim.
 const LEASE_MS: u64 = 30_000;
@@ -110,8 +110,20 @@ impl Engine {
             }
         };
         failpoint::hit("engine.after_effect");
+        self.note_broken(cell, &command).await;
         around.ends(&command);
         self.report(cell, command).await;
+    }
+
+    /// What was about to be sent and was not what had been approved stands in the store's own log (K3).
+    async fn note_broken(&self, cell: &Arc<Cell>, command: &Command) {
+        let Command::ToolReturned { call_id, outcome: Err(fault), .. } = command else { return };
+        if fault.failure.code != deed::BROKEN {
+            return;
+        }
+        let (what, why) = (call_id.clone(), fault.failure.message.clone());
+        let request = String::new();
+        self.note(Note::ConsentBroken { run: cell.id.clone(), request, what, why }).await;
     }
 
     async fn perform_reply(

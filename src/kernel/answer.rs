@@ -43,7 +43,9 @@ pub(super) fn decide(
     let mut asked = Next::of(run);
     for answer in answers {
         let question = open_question(run, &answer.request, principal)?;
-        refuse_unasked(run, question, principal)?;
+        let place = refuse_unasked(run, question, principal, now)?;
+        let instead_of = (place != principal.id).then(|| place.to_owned());
+        refuse_handed_over(run, question, principal, now)?;
         let value = accepted(question, answer, now)?;
         bytes += readable(&value).len();
         if bytes > CONVERSATION_BYTES_MAX {
@@ -60,7 +62,7 @@ pub(super) fn decide(
         }
         let next = verb.and_then(|verb| {
             let said = (principal.id.as_str(), principal.known.assurance, verb);
-            approvers::after(question, run.asker(), said, &run.operator)
+            run.admission(now).after(question, said)
         });
         let shown = if question.decides() { question.digest.clone() } else { String::new() };
         if let Some(stage) = next {
@@ -75,6 +77,8 @@ pub(super) fn decide(
                 shown,
                 stage,
                 known: Some(Box::new(principal.known.clone())),
+                instead_of,
+                void: run.admission(now).void(question),
             });
             continue;
         }
@@ -94,6 +98,7 @@ pub(super) fn decide(
             from: principal.from.clone(),
             shown,
             known: Some(Box::new(principal.known.clone())),
+            instead_of,
         });
         // The intent, recorded before the deed (E2): exactly what was allowed. What was edited is
         // another action, and may be asked about in its turn (K10).
@@ -140,12 +145,19 @@ pub(super) fn open_question<'a>(
     }
 }
 
-/// K8: only those whom a question admits answer it. Who knows of the run, or is asked elsewhere in it,
-/// is told whom it waits for; to all others there is no such question (D2).
-fn refuse_unasked(run: &Run, question: &Question, who: &Principal) -> Result<(), Refusal> {
+/// K8: only those whom a question admits answer it, each in a place: their own, or one that was handed
+/// to them. Who knows of the run, or is asked elsewhere in it, is told whom it waits for; to all others
+/// there is no such question (D2).
+pub(super) fn refuse_unasked<'a>(
+    run: &Run,
+    question: &'a Question,
+    who: &'a Principal,
+    now: Millis,
+) -> Result<&'a str, Refusal> {
     let (by, operator) = (run.asker(), &run.operator);
-    if approvers::admits(question, by, &who.id, operator) {
-        return permission::refuse_answer(run, question, who);
+    if let Some(place) = run.admission(now).place(question, question.stage, &who.id) {
+        permission::refuse_answer(run, question, who)?;
+        return Ok(place);
     }
     let request = question.id(&run.id).to_string();
     let knows_run = who.may_see(&run.owner, &run.workflow.name);
@@ -154,6 +166,18 @@ fn refuse_unasked(run: &Run, question: &Question, who: &Principal) -> Result<(),
     }
     let waits_for = approvers::waits_for(question, by);
     Err(Refusal::NotAdmitted { request, waits_for, who: who.id.clone() })
+}
+
+/// A place that was handed over is not spoken in by two.
+fn refuse_handed_over(
+    run: &Run,
+    question: &Question,
+    who: &Principal,
+    now: Millis,
+) -> Result<(), Refusal> {
+    let Some(handed) = question.handed(&who.id, now) else { return Ok(()) };
+    let request = question.id(&run.id).to_string();
+    Err(Refusal::HandedOver { request, to: handed.to.clone(), until: handed.until })
 }
 
 fn refuse_foreign(run: &Run, id: &RequestId) -> Result<(), Refusal> {

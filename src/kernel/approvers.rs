@@ -1,8 +1,14 @@
 //! Approvers: whom a question admits, how many of them it needs, and what their votes add up to.
 //!
+//! Everything here is judged stage by stage, by what the operator says when somebody speaks: whom one
+//! stage excludes, another may need. What came of judging is in the journal; nothing is looked up when
+//! it is read back. Handing one's place over, and claims, are decided in `places`.
+//!
 //! - **K8** Only those whom a question admits can answer it, at every door. Every rule that stops an
 //!   action is satisfied by somebody *that rule* admits: rules with different approvers are stages,
 //!   one after the other, and their lists are never united.
+
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
@@ -79,13 +85,11 @@ pub struct Vote {
     /// In which stage, counted from 0.
     pub stage: u32,
     /// How well they were known. All were proven before it was written down.
-    #[serde(default, skip_serializing_if = "is_proven")]
+    #[serde(default, skip_serializing_if = "Assurance::is_proven")]
     pub assurance: Assurance,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
-fn is_proven(assurance: &Assurance) -> bool {
-    *assurance == Assurance::Proven
+    /// In whose place, where that was handed to them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instead_of: Option<String>,
 }
 
 /// How well whoever decides in `stage` must be known: never less than a person.
@@ -109,16 +113,143 @@ impl Asker<'_> {
     }
 }
 
-/// Whether `question` admits whoever is called `who`, as it stands (K8).
-pub fn admits(question: &Question, by: Asker<'_>, who: &str, operator: &Operator) -> bool {
-    may_decide(question, by, who, operator) && is_among(&question.to, by, who, operator)
+/// By what it is judged whom a question admits: whose run asks, what the operator says, and when.
+#[derive(Debug, Clone, Copy)]
+pub struct Admission<'a> {
+    /// Whose run asks.
+    pub by: Asker<'a>,
+    /// What the operator says.
+    pub operator: &'a Operator,
+    /// When.
+    pub now: Millis,
 }
 
-/// Whether nothing bars `who` from it, in whichever stage.
-fn may_decide(question: &Question, by: Asker<'_>, who: &str, operator: &Operator) -> bool {
-    let is_barred = question.barred.iter().any(|barred| barred == who);
-    let needs_others = question.decides() && operator.four_eyes;
-    operator.knows(who) && !(is_barred || needs_others && by.asked_for_it(who))
+impl Admission<'_> {
+    /// Whether `question` admits whoever is called `who`, as it stands (K8).
+    pub fn admits(&self, question: &Question, who: &str) -> bool {
+        self.place(question, question.stage, who).is_some()
+    }
+
+    /// In whose place `who` speaks in a stage: their own, or one that was handed to them; none where
+    /// the stage does not admit them.
+    pub(super) fn place<'q>(
+        &self,
+        question: &'q Question,
+        stage: u32,
+        who: &'q str,
+    ) -> Option<&'q str> {
+        if self.is_barred(question, stage, who) {
+            return None;
+        }
+        if self.is_asked(question, stage, who) {
+            return Some(who);
+        }
+        let mut standing = question.delegations.iter().filter(|handed| handed.stands(self.now));
+        let holds =
+            |by: &str| self.is_asked(question, stage, by) && !self.is_barred(question, stage, by);
+        let handed = standing.find(|handed| handed.to == who && holds(&handed.by));
+        handed.map(|handed| handed.by.as_str())
+    }
+
+    /// Whether a stage is addressed to `who`; that alone admits nobody.
+    pub(super) fn is_asked(&self, question: &Question, stage: u32, who: &str) -> bool {
+        is_among(question.asked_in(stage), self.by, who, self.operator)
+    }
+
+    /// Whether something bars `who` from a stage, however they are named: what the stage excludes, or
+    /// what the operator wants of every decision.
+    pub(super) fn is_barred(&self, question: &Question, stage: u32, who: &str) -> bool {
+        let is_excluded = |excluded: &Excluded| match excluded {
+            Excluded::Requester => self.by.asked_for_it(who),
+            Excluded::Editor => question.editor == who,
+            Excluded::Participant => question.participants.iter().any(|known| known == who),
+        };
+        let not = question.stage_at(stage).map(|stage| stage.not.as_slice()).unwrap_or_default();
+        let needs_others = question.decides() && self.operator.four_eyes;
+        !self.operator.knows(who)
+            || not.iter().any(is_excluded)
+            || needs_others && self.by.asked_for_it(who)
+    }
+
+    /// The stage that a question is in after `who` has said `verb` to it; none if that was the last
+    /// word that it needed. Whoever is admitted to the next stage too is not asked again.
+    ///
+    /// Once a stage has what it needs, every word of every stage is judged again: whoever is no longer
+    /// known, admitted or entitled to the place they spoke in counts for nothing, and it goes back to
+    /// the first stage that lacks somebody.
+    pub(super) fn after(
+        &self,
+        question: &Question,
+        (who, assurance, verb): (&str, Assurance, Verb),
+    ) -> Option<u32> {
+        // An edit is another action: what is asked now is closed, and that one is asked (K10).
+        if verb.is_no() || verb == Verb::Edit {
+            return None;
+        }
+        let vote = |stage| {
+            let (by, verb) = (who.to_owned(), verb.word().to_owned());
+            Vote { by, verb, stage, assurance, instead_of: None }
+        };
+        let mut votes = question.votes.clone();
+        votes.retain(|vote| vote.by != who || vote.stage != question.stage);
+        votes.push(vote(question.stage));
+        // Within a stage they must say the very same.
+        if self.agreed(question, &votes, question.stage, verb.word()) < question.need() {
+            return Some(question.stage);
+        }
+        let mut next = question.stage + 1;
+        while let Some(stage) = question.stage_at(next) {
+            let is_known = assurance >= wants(Some(stage), self.operator);
+            if stage.need <= 1 && is_known && self.place(question, next, who).is_some() {
+                votes.push(vote(next));
+            } else if !self.is_met(question, &votes, next, verb) {
+                break;
+            }
+            next += 1;
+        }
+        let stages = u32::try_from(question.stages.len()).unwrap_or(u32::MAX).max(1);
+        (0..stages).find(|stage| !self.is_met(question, &votes, *stage, verb))
+    }
+
+    /// Whose words no longer count, and in which stage: those of whoever is no longer known, admitted
+    /// or entitled to the place they spoke in.
+    pub(super) fn void(&self, question: &Question) -> Vec<(u32, String)> {
+        let is_void = |vote: &&Vote| !self.counts(question, vote);
+        let void = question.votes.iter().filter(is_void);
+        void.map(|vote| (vote.stage, vote.by.clone())).collect()
+    }
+
+    /// Whether a stage has all the words that it needs for `verb`.
+    fn is_met(&self, question: &Question, votes: &[Vote], stage: u32, verb: Verb) -> bool {
+        let need = question.stage_at(stage).map_or(1, |stage| stage.need.max(1));
+        let said = votes.iter().filter(|vote| vote.stage == stage && agree(&vote.verb, verb));
+        let words: BTreeSet<&str> = said.map(|vote| vote.verb.as_str()).collect();
+        words.into_iter().any(|word| self.agreed(question, votes, stage, word) >= need)
+    }
+
+    /// How many people have said `word` in a stage, of those whose word counts now. They are counted
+    /// by the places that they speak in: whoever handed theirs over and whoever holds it are one.
+    fn agreed(&self, question: &Question, votes: &[Vote], stage: u32, word: &str) -> u32 {
+        let said = votes.iter().filter(|vote| vote.stage == stage && vote.verb == word);
+        let said = said.filter(|vote| self.counts(question, vote));
+        let places: BTreeSet<&str> =
+            said.filter_map(|vote| self.place(question, stage, &vote.by)).collect();
+        u32::try_from(places.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Whether a word counts now: whoever said it is admitted, and was known as well as its stage wants.
+    fn counts(&self, question: &Question, vote: &Vote) -> bool {
+        let wanted = wants(question.stage_at(vote.stage), self.operator);
+        let is_known = !question.decides() || vote.assurance >= wanted;
+        is_known && self.place(question, vote.stage, &vote.by).is_some()
+    }
+}
+
+/// Whether a word that was said and `verb` add up: words do only where they are one. A yes for once
+/// and a yes for longer are a yes for once.
+fn agree(word: &str, verb: Verb) -> bool {
+    let passes = Verb::parse(word).is_some_and(Verb::lets_pass);
+    word == verb.word() || passes && verb.lets_pass()
 }
 
 pub(super) fn is_among(to: &[String], by: Asker<'_>, who: &str, operator: &Operator) -> bool {
@@ -131,47 +262,12 @@ pub(super) fn concerns(question: &Question, by: Asker<'_>, who: &str, operator: 
     stages.chain([&question.to]).any(|to| !to.is_empty() && is_among(to, by, who, operator))
 }
 
-/// The stage that a question is in after `who` has said `verb` to it; none if that was the last
-/// word that it needed. Whoever is admitted to the next stage too is not asked again.
-pub(super) fn after(
-    question: &Question,
-    by: Asker<'_>,
-    (who, assurance, verb): (&str, Assurance, Verb),
-    operator: &Operator,
-) -> Option<u32> {
-    // An edit is another action: what is asked now is closed, and that one is asked (K10).
-    if verb.is_no() || verb == Verb::Edit {
-        return None;
-    }
-    // K8: a vote counts only if whoever gave it would be let in now.
-    let wanted = wants(question.current_stage(), operator);
-    let counts =
-        |vote: &&Vote| vote.assurance >= wanted && admits(question, by, &vote.by, operator);
-    let agree = question.said(verb, who).filter(counts).count();
-    let need = usize::try_from(question.need()).unwrap_or(usize::MAX);
-    if agree + 1 < need {
-        return Some(question.stage);
-    }
-    let mut next = question.stage + 1;
-    while let Some(stage) = question.stages.get(usize::try_from(next).unwrap_or(usize::MAX)) {
-        let is_known = assurance >= wants(Some(stage), operator);
-        if stage.need > 1 || !is_known || !is_among(&stage.to, by, who, operator) {
-            return Some(next);
-        }
-        next += 1;
-    }
-    None
-}
-
-/// What those of the stages before have said, where `verb` is not the same: words add up only where
-/// they are one. A yes for once and a yes for longer are a yes for once.
+/// What those of the other stages have said, where `verb` does not add up with it.
 pub(super) fn disagrees(question: &Question, verb: Verb) -> Option<&str> {
-    let passes = |word: &str| Verb::parse(word).is_some_and(Verb::lets_pass);
-    let before = question.votes.iter().filter(|vote| vote.stage < question.stage);
-    let differs =
-        |vote: &&Vote| vote.verb != verb.word() && !(passes(&vote.verb) && verb.lets_pass());
+    let mut others = question.votes.iter().filter(|vote| vote.stage != question.stage);
     let is_free = verb.is_no() || verb == Verb::Edit;
-    before.filter(|_| !is_free).find(differs).map(|vote| vote.verb.as_str())
+    let other = others.find(|vote| !is_free && !agree(&vote.verb, verb));
+    other.map(|vote| vote.verb.as_str())
 }
 
 /// Whom a question waits for, in words.
@@ -179,10 +275,25 @@ pub fn waits_for(question: &Question, by: Asker<'_>) -> String {
     if question.to.is_empty() { by.owner.to_owned() } else { question.to.join(", ") }
 }
 
+/// How a stage stands, as far as its question alone can tell: whose word counts is judged when somebody
+/// speaks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    /// How many more people must say the same as most have said.
+    pub missing: u32,
+    /// Of those it is addressed to, who has not spoken: names, `group:…`, `role:…`.
+    pub silent: Vec<String>,
+}
+
 impl Question {
+    /// A stage.
+    pub fn stage_at(&self, stage: u32) -> Option<&Stage> {
+        self.stages.get(usize::try_from(stage).unwrap_or(usize::MAX))
+    }
+
     /// The stage that it is in.
     pub fn current_stage(&self) -> Option<&Stage> {
-        self.stages.get(usize::try_from(self.stage).unwrap_or(usize::MAX))
+        self.stage_at(self.stage)
     }
 
     /// How many people the current stage needs.
@@ -190,30 +301,62 @@ impl Question {
         self.current_stage().map_or(1, |stage| stage.need.max(1))
     }
 
-    /// The votes for `verb` in the current stage, other than that of `but`.
-    pub fn said<'a>(&'a self, verb: Verb, but: &'a str) -> impl Iterator<Item = &'a Vote> {
-        self.votes.iter().filter(move |vote| {
-            vote.stage == self.stage && vote.verb == verb.word() && vote.by != but
-        })
+    /// Whom a stage is addressed to: now, when it was left, or when it will be entered.
+    pub fn asked_in(&self, stage: u32) -> &[String] {
+        if stage == self.stage {
+            return &self.to;
+        }
+        let left = self.reached.iter().find(|(number, _)| *number == stage).map(|(_, to)| to);
+        let written = || self.stage_at(stage).map(|stage| &stage.to);
+        left.or_else(written).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Takes it back to where nobody has said anything to it: what an editor's word had passed before it was
     /// asked is not passed in another run (K11).
     pub fn ask_anew(&mut self, at: Millis) {
-        let has_begun = self.stage > 0 || !self.votes.is_empty();
         self.votes.clear();
-        if has_begun {
-            self.enter(0, at);
+        self.reached.clear();
+        self.delegations.clear();
+        self.claim = None;
+        if self.stage > 0
+            && let Some(first) = self.stages.first()
+        {
+            (self.stage, self.level, self.to) = (0, 0, first.to.clone());
+            self.deadline = first.within_ms.map(|ms| at.plus(ms));
         }
     }
 
-    /// Puts it into a stage that begins at `at`.
+    /// How a stage stands.
+    pub fn standing(&self, stage: u32) -> Standing {
+        let need = self.stage_at(stage).map_or(1, |stage| stage.need.max(1));
+        let of_stage = || self.votes.iter().filter(|vote| vote.stage == stage);
+        let place = |vote: &Vote| vote.instead_of.clone().unwrap_or_else(|| vote.by.clone());
+        let spoken: BTreeSet<String> = of_stage().map(place).collect();
+        let said = |word: &str| {
+            let places: BTreeSet<String> =
+                of_stage().filter(|vote| vote.verb == word).map(place).collect();
+            u32::try_from(places.len()).unwrap_or(u32::MAX)
+        };
+        let most = of_stage().map(|vote| said(&vote.verb)).max().unwrap_or_default();
+        let missing = need.saturating_sub(most);
+        let silent = self.asked_in(stage).iter().filter(|name| !spoken.contains(*name));
+        Standing { missing, silent: silent.filter(|_| missing > 0).cloned().collect() }
+    }
+
+    /// Puts it into a stage that begins at `at`. Whoever was asked in the one that it leaves still was,
+    /// and whoever was asked in this one before still is.
     pub(super) fn enter(&mut self, stage: u32, at: Millis) {
-        self.stage = stage;
-        self.level = 0;
-        if let Some(stage) = self.current_stage().cloned() {
-            self.to = stage.to;
+        let to = self.asked_in(stage).to_vec();
+        let left = (self.stage, std::mem::take(&mut self.to));
+        self.reached.retain(|(number, _)| *number != left.0 && *number != stage);
+        self.reached.push(left);
+        (self.stage, self.level, self.to, self.claim) = (stage, 0, to, None);
+        if let Some(stage) = self.current_stage() {
             self.deadline = stage.within_ms.map(|ms| at.plus(ms));
         }
     }
 }
+
+#[cfg(test)]
+#[path = "approvers_tests.rs"]
+mod tests;

@@ -140,7 +140,13 @@ impl Question {
             }
             Ok(Value::String(word)) if !note.is_empty() => json!({"decision": word, "note": note}),
             Ok(value) => value,
-            Err(_) => Value::from(word),
+            Err(_) => match Verb::parse(&word.to_ascii_lowercase()) {
+                // A word that means nothing without its note.
+                Some(verb) if verb.needs_note() && !note.is_empty() => {
+                    json!({"decision": verb.word(), "note": note})
+                }
+                Some(_) | None => Value::from(word),
+            },
         }
     }
 }

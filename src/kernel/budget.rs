@@ -105,6 +105,8 @@ impl Spent {
             | Event::Closed { .. }
             | Event::Noted { .. }
             | Event::Voted { .. }
+            | Event::Claimed(_)
+            | Event::Delegated(_)
             | Event::Reminded { .. }
             | Event::Escalated { .. }
             | Event::Revoked { .. }
@@ -393,5 +395,6 @@ fn draft(run: &Run, excess: &Excess, amount: &str) -> Draft {
         },
         subject: None,
         decides: true,
+        returns: false,
     }
 }

@@ -8,8 +8,10 @@ use crate::kernel::ending::Closed;
 use crate::kernel::event::{Failure, Usage};
 use crate::kernel::id::RequestId;
 use crate::kernel::message::ToolCall;
+use crate::kernel::places::{Holder, Span};
 use crate::kernel::principal::{Assurance, Known, Principal};
 use crate::kernel::schema::Mismatch;
+use crate::kernel::time::Millis;
 use crate::kernel::verb::Verb;
 
 /// One answer, as it came through a door.
@@ -54,6 +56,9 @@ pub struct ToolFault {
     pub may_have_happened: bool,
 }
 
+/// Who wishes something, and with which idempotency key.
+pub(super) type Wish<'a> = (&'a Principal, &'a str);
+
 /// What may be asked of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
@@ -70,6 +75,28 @@ pub enum Command {
     Withdraw {
         /// The question.
         request: RequestId,
+        /// Who speaks.
+        principal: Principal,
+        /// The caller's idempotency key; empty if it has none.
+        key: String,
+    },
+    /// Say that one is looking at a question, or no longer.
+    Claim {
+        /// The question.
+        request: RequestId,
+        /// For how long; let go, if absent.
+        span: Option<Span>,
+        /// Who speaks.
+        principal: Principal,
+        /// The caller's idempotency key; empty if it has none.
+        key: String,
+    },
+    /// Hand one's own place in a question over, or take it back.
+    Delegate {
+        /// The question.
+        request: RequestId,
+        /// To whom, and for how long; taken back, if absent.
+        to: Option<Holder>,
         /// Who speaks.
         principal: Principal,
         /// The caller's idempotency key; empty if it has none.
@@ -251,6 +278,16 @@ pub enum Refusal {
         "what was asked there is no longer open; look at what is asked now, and answer that by its id"
     )]
     StalePause,
+    /// A checkpoint at which something is allowed and not done yet (K11).
+    #[error(
+        "what `{request}` allowed is not done yet at that checkpoint, and a fork would do it once more; fork from {from}"
+    )]
+    Unspent {
+        /// The request.
+        request: String,
+        /// Where to fork instead.
+        from: String,
+    },
     /// A code that names none of the open questions.
     #[error(
         "no open request of this conversation has the code `{code}`; look at what is open and answer that"
@@ -290,6 +327,40 @@ pub enum Refusal {
         from: String,
         /// Who tried.
         who: String,
+    },
+    /// Somebody who has handed their place in it to another.
+    #[error(
+        "request `{request}`: your place is with {to} until {until}; take it back before you speak in it"
+    )]
+    HandedOver {
+        /// The request.
+        request: String,
+        /// Who holds it.
+        to: String,
+        /// Until when.
+        until: Millis,
+    },
+    /// A place that cannot be handed to that person.
+    #[error("request `{request}`: {why}")]
+    NotDelegable {
+        /// The request.
+        request: String,
+        /// What stands against it, and what to do.
+        why: String,
+    },
+    /// Nothing was handed over that could be taken back.
+    #[error(
+        "request `{request}`: you have handed no place over there; there is nothing to take back"
+    )]
+    NotDelegated {
+        /// The request.
+        request: String,
+    },
+    /// Nothing was claimed that could be let go.
+    #[error("request `{request}`: no claim of yours stands there; there is nothing to let go")]
+    NotClaimed {
+        /// The request.
+        request: String,
     },
     /// The same idempotency key with another content.
     #[error("idempotency key `{0}` was used before with another content; take a new key")]
@@ -453,9 +524,14 @@ impl Refusal {
             Self::Unbound { .. } => "answer.unbound",
             Self::UnknownCode { .. } => "answer.code_unknown",
             Self::StalePause => "answer.stale",
+            Self::Unspent { .. } => "fork.unspent",
             Self::NotAdmitted { .. } => "answer.not_admitted",
             Self::NotAssured { .. } => "answer.assurance",
             Self::NotSender { .. } => "signal.not_admitted",
+            Self::HandedOver { .. } => "answer.handed_over",
+            Self::NotDelegable { .. } => "delegation.refused",
+            Self::NotDelegated { .. } => "delegation.unknown",
+            Self::NotClaimed { .. } => "claim.unknown",
             Self::KeyReused(_) => "idempotency_key.reused",
             Self::RunOver { .. } => "run.over",
             Self::NotListening { .. } => "run.not_listening",
@@ -487,8 +563,12 @@ impl Refusal {
             | Self::AlreadyAnswered { request, .. }
             | Self::RequestClosed { request, .. }
             | Self::AskedAnew { request }
+            | Self::HandedOver { request, .. }
             | Self::NotAdmitted { request, .. }
             | Self::NotAssured { request, .. } => Some(format!("responses[{request}]")),
+            Self::NotDelegable { .. } => Some("to".into()),
+            Self::Unspent { .. } => Some("checkpoint_id".into()),
+            Self::NotDelegated { .. } | Self::NotClaimed { .. } => Some("request_id".into()),
             Self::Unbound { .. } | Self::UnknownCode { .. } | Self::StalePause => {
                 Some("input".into())
             }

@@ -20,6 +20,7 @@ use crate::kernel::judging;
 use crate::kernel::message::{ToolCall, readable};
 use crate::kernel::pattern::Draft;
 use crate::kernel::permission;
+use crate::kernel::places;
 use crate::kernel::plan::may_repeat;
 use crate::kernel::principal::Principal;
 use crate::kernel::question::{Kind, OnTimeout, Origin, Question};
@@ -61,6 +62,12 @@ pub fn decide(run: &Run, command: &Command, now: Millis) -> Result<Decision, Ref
                 by: principal.id.clone(),
                 key: key.clone(),
             }]))
+        }
+        Command::Claim { request, span, principal, key } => {
+            places::claim(run, request, *span, (principal, key), now)
+        }
+        Command::Delegate { request, to, principal, key } => {
+            places::delegate(run, request, to.as_ref(), (principal, key), now)
         }
         Command::Revoke { tool, principal, key } => {
             refuse_if_over(run)?;
@@ -366,6 +373,7 @@ fn lost_outcome(turn: &Turn, open: &OpenCall, ordinal: u32, why: &str) -> Questi
         },
         subject: None,
         decides: true,
+        returns: false,
     };
     reply::ask(draft, usize::try_from(ordinal).unwrap_or(usize::MAX), Millis(0))
 }
@@ -414,8 +422,20 @@ fn silence(run: &Run, question: &Question, now: Millis) -> Event {
             Err(_) => closed(Closing::Rejected),
             Ok(value) => {
                 let (door, key) = (by.clone(), String::new());
-                let (given, from, shown, known) = (None, None, String::new(), None);
-                Event::Answered { ordinal, value, by, door, key, given, from, shown, known }
+                let (given, from, shown) = (None, None, String::new());
+                let (known, instead_of) = (None, None);
+                Event::Answered {
+                    ordinal,
+                    value,
+                    by,
+                    door,
+                    key,
+                    given,
+                    from,
+                    shown,
+                    known,
+                    instead_of,
+                }
             }
         },
     }

@@ -12,6 +12,9 @@ use crate::kernel::placeholder;
 use crate::kernel::workflow::Tool;
 use crate::kernel::{canonical, digest};
 
+/// What is said of a call that is not what was approved: it was not made.
+pub const BROKEN: &str = "consent.broken";
+
 /// Where a call goes that goes nowhere.
 const BUILT_IN: &str = "built in";
 

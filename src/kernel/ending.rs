@@ -90,7 +90,7 @@ impl NotDone {
             Self::Failed => "tool.failed",
             Self::Denied => "tool.denied",
             Self::Unknown => "outcome.unknown",
-            Self::Broken => "consent.broken",
+            Self::Broken => crate::kernel::deed::BROKEN,
         }
     }
 

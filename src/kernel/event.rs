@@ -14,6 +14,7 @@ use crate::kernel::graph::{Opening, Outcome};
 use crate::kernel::id::{RunId, SessionId};
 use crate::kernel::judging::Judging;
 use crate::kernel::message::{Message, ToolCall};
+use crate::kernel::places::{Claimed, Delegated};
 use crate::kernel::principal::Known;
 use crate::kernel::question::{Belongs, Question};
 use crate::kernel::time::Millis;
@@ -278,6 +279,9 @@ pub enum Event {
         /// How they were known; absent where nobody spoke, and before it was written down.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         known: Option<Box<Known>>,
+        /// In whose place they spoke, where that was handed to them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        instead_of: Option<String>,
     },
     /// A person said their word on a question that needs more than theirs.
     Voted {
@@ -296,13 +300,24 @@ pub enum Event {
         given: String,
         /// The digest of what they decided (K3).
         shown: String,
-        /// The stage that the question is in from here on.
+        /// The stage that the question is in from here on: a later one, or an earlier one where
+        /// somebody's word there no longer counts.
         #[serde(default)]
         stage: u32,
         /// How they were known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         known: Option<Box<Known>>,
+        /// In whose place they spoke, where that was handed to them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        instead_of: Option<String>,
+        /// Whose earlier words no longer counted when it was said, and in which stage.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        void: Vec<(u32, String)>,
     },
+    /// Somebody says that they are looking at a question, or no longer. That is advice.
+    Claimed(Claimed),
+    /// Somebody handed their place in a question over, or took it back.
+    Delegated(Delegated),
     /// A question ended without an answer.
     Closed {
         /// Which question.
@@ -452,6 +467,8 @@ impl Event {
             | Self::Closed { ordinal, .. }
             | Self::Voted { ordinal, .. }
             | Self::Reminded { ordinal, .. }
+            | Self::Claimed(Claimed { ordinal, .. })
+            | Self::Delegated(Delegated { ordinal, .. })
             | Self::Escalated { ordinal, .. } => Some(*ordinal),
             Self::Started(_)
             | Self::MessageAdded { .. }

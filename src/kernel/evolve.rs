@@ -18,6 +18,7 @@ use crate::kernel::id::RunId;
 use crate::kernel::judging;
 use crate::kernel::listing::Listing;
 use crate::kernel::message::{Audience, Message, Speaker, ToolCall, readable};
+use crate::kernel::places;
 use crate::kernel::principal::{Assurance, Known};
 use crate::kernel::question::{Leg, Question};
 use crate::kernel::reading::Verdict;
@@ -227,12 +228,15 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
             run.leg = Leg { by: by.clone(), door: door.clone() };
             answered(run, *ordinal, value, by, (ending, at))?;
         }
-        Event::Voted { ordinal, value, by, key, given, stage, known, .. } => {
+        Event::Voted { ordinal, value, by, key, given, stage, known, instead_of, void, .. } => {
+            heard::voided(run, *ordinal, void)?;
             let (by, key, given) = (by.clone(), key.clone(), given.clone());
             let assurance = assurance_of(known.as_deref());
             let said = Said { by, key, given, version, is_no: false, assurance };
-            voted(run, (*ordinal, *stage), value, said, at)?;
+            voted(run, (*ordinal, *stage), value, (said, instead_of.as_deref()), at)?;
         }
+        Event::Claimed(claimed) => places::claimed(run, claimed, at)?,
+        Event::Delegated(delegated) => places::delegated(run, delegated, at)?,
         Event::Closed { ordinal, closing, by, .. } => closed(run, *ordinal, (*closing, by), at)?,
         Event::Reminded { ordinal, next } => question_of(run, *ordinal)?.remind_at = *next,
         Event::Escalated { ordinal, to, deadline } => escalated(run, *ordinal, to, *deadline)?,
@@ -315,6 +319,9 @@ fn answered(
     (ending, at): (Ending, Millis),
 ) -> Result<(), &'static str> {
     let question = close(run, ordinal, ending)?;
+    for vote in &question.votes {
+        heard::took_part(run, &vote.by);
+    }
     heard::took_part(run, &by);
     let is_rejection = question.is_verdict() && Question::verdict(value) == Verdict::Rejected;
     heard(run, &question, Heard::Answer { value: value.clone(), by, is_rejection }, at)?;

@@ -20,6 +20,7 @@ use crate::kernel::operator::Environment;
 use crate::kernel::pattern::Draft;
 use crate::kernel::principal::Assurance;
 use crate::kernel::question::{Kind, Origin, Question};
+use crate::kernel::reading::needs_note;
 use crate::kernel::reply;
 use crate::kernel::run::{Grant, Judgement, Run, Turn};
 use crate::kernel::time::Millis;
@@ -136,31 +137,32 @@ pub(super) fn edited(
     let event = passed(run, wish, next, now);
     let Event::Asked(mut asked) = event else { return event };
     let Origin::Gate(call) = asked.origin.clone() else { return Event::Asked(asked) };
-    let known = question.rules();
-    let stands = |stage: &Stage| {
+    editor.clone_into(&mut asked.editor);
+    asked.editor_assurance = assurance;
+    let (known, admission) = (question.rules(), run.admission(now));
+    // Whoever answered the question before has taken part in the run by that.
+    let stands = |(number, stage): &(u32, &Stage)| {
         let was_asked = stage.rules.iter().all(|rule| known.contains(rule.as_str()));
-        let admits = approvers::is_among(&stage.to, run.asker(), editor, &run.operator);
+        let admits = admission.place(&asked, *number, editor).is_some();
         let is_known = assurance >= approvers::wants(Some(stage), &run.operator);
-        was_asked && admits && is_known && !stage.not.contains(&Excluded::Editor)
+        was_asked && admits && is_known && !stage.not.contains(&Excluded::Participant)
     };
     // Where the rules name nobody there is one stage, which nobody wrote down.
     let rules = asked.rules().into_iter().map(str::to_owned).collect();
     let unwritten = [Stage { rules, need: 1, ..Stage::default() }];
     let stages: &[Stage] = if asked.stages.is_empty() { &unwritten } else { &asked.stages };
-    let passed = stages.iter().take_while(|stage| stage.need <= 1 && stands(stage)).count();
-    if passed == stages.len() {
+    let mut left = (0..).zip(stages).skip_while(|one| one.1.need <= 1 && stands(one));
+    let Some((passed, stage)) = left.next() else {
         return Event::ToolCalled { turn: turn.number, call: *call, safety: tool.safety };
-    }
-    let standing = stages.get(passed).is_some_and(stands);
-    let passed = u32::try_from(passed).unwrap_or(u32::MAX);
+    };
+    let standing = stands(&(passed, stage));
     if passed > 0 {
         asked.enter(passed, now);
     }
     if standing {
         let (by, verb) = (editor.to_owned(), Verb::AllowOnce.word().to_owned());
-        asked.votes.push(Vote { by, verb, stage: passed, assurance });
+        asked.votes.push(Vote { by, verb, stage: passed, assurance, instead_of: None });
     }
-    editor.clone_into(&mut asked.editor);
     Event::Asked(asked)
 }
 
@@ -215,10 +217,11 @@ fn stopped(run: &Run, wish: Wish<'_>, tool: &Tool, gates: &[&Gate]) -> Option<Dr
         prompt: asked.unwrap_or_else(|| format!("May {who} call `{}`?", call.tool)),
         context,
         options: Vec::new(),
-        schema: Some(schema(tool, !always)),
+        schema: Some(schema(tool, !always, !turn.is_tools())),
         patience: terms(stops.iter().map(|(gate, _)| *gate)),
         subject: None,
         decides: true,
+        returns: false,
     })
 }
 
@@ -390,15 +393,19 @@ fn environment(list: &[String], run: &Run) -> Option<String> {
     }
 }
 
-/// The schema of an answer; a gate that always asks cannot be passed for the rest of the run.
-fn schema(tool: &Tool, may_allow_for_run: bool) -> Value {
+/// The schema of an answer; a gate that always asks cannot be passed for the rest of the run, and a
+/// call is returned only to an agent, which can make another.
+fn schema(tool: &Tool, may_allow_for_run: bool, may_return: bool) -> Value {
     let mut verbs = vec![Verb::AllowOnce, Verb::Deny, Verb::Edit];
     if may_allow_for_run {
         verbs.push(Verb::AllowForRun);
     }
+    if may_return {
+        verbs.push(Verb::Return);
+    }
     let decisions: Vec<_> = verbs.into_iter().map(Verb::word).collect();
     let arguments = tool.parameters.clone().unwrap_or_else(|| json!({"type": "object"}));
-    json!({
+    let mut schema = json!({
         "type": "object",
         "properties": {
             "decision": {"enum": decisions},
@@ -409,12 +416,19 @@ fn schema(tool: &Tool, may_allow_for_run: bool) -> Value {
         "additionalProperties": false,
         "if": {"properties": {"decision": {"const": Verb::Edit.word()}}},
         "then": {"required": ["decision", "arguments"]},
-    })
+    });
+    if may_return {
+        schema["allOf"] = json!([needs_note(Verb::Return)]);
+    }
+    schema
 }
 
 /// What a person's no tells the agent.
 pub(super) fn denial(value: &Value, by: &str) -> Value {
     let note = value.get("note").map(readable).unwrap_or_default();
     let because = if note.is_empty() { String::new() } else { format!(": {note}") };
+    if Verb::of(value) == Some(Verb::Return) {
+        return Value::String(format!("Returned by {by}{because}. Change it so, and try again."));
+    }
     Value::String(format!("Denied by {by}{because}. Do not do it."))
 }

@@ -12,7 +12,8 @@ use crate::kernel::ending::{Ending, NotDone, Said};
 use crate::kernel::evolve::{say, tool_outcome, tool_returned, turn_of};
 use crate::kernel::gate::{self, Ruling};
 use crate::kernel::graph;
-use crate::kernel::message::{Audience, Message, Speaker, ToolCall};
+use crate::kernel::message::{Audience, Message, Speaker, ToolCall, readable};
+use crate::kernel::pattern;
 use crate::kernel::question::{OnTimeout, Origin, Question};
 use crate::kernel::renewal;
 use crate::kernel::run::{CallWaits, Heard, Last, OpenCall, Run, Status};
@@ -31,7 +32,12 @@ pub(super) fn asked(run: &mut Run, question: &Question, at: Millis) -> Result<()
     question.asked_at = at;
     question.remind_at = question.remind_ms.map(|ms| at.plus(ms));
     question.leg = Some(run.leg.clone());
-    question.barred = barred(run, &question);
+    question.participants = if bars_participants(&question) {
+        run.participants.iter().cloned().collect()
+    } else {
+        Vec::new()
+    };
+    stand_for_passed(&mut question);
     let agent = question.agent.clone().unwrap_or_default();
     let spoken = Message::text(Speaker::Assistant, agent.clone(), question.prompt.clone());
     let is_graph = matches!(run.workflow.pattern, Pattern::Graph(_));
@@ -80,20 +86,21 @@ pub(super) fn asked(run: &mut Run, question: &Question, at: Millis) -> Result<()
     Ok(())
 }
 
-/// Whom none of its rules admits, by name.
-fn barred(run: &Run, question: &Question) -> Vec<String> {
-    let not = |excluded| question.stages.iter().any(|stage| stage.not.contains(&excluded));
-    let mut barred = BTreeSet::new();
-    if not(Excluded::Requester) {
-        barred.extend(run.requesters.iter().cloned());
+/// Whether any of its stages excludes whoever took part in the run.
+fn bars_participants(question: &Question) -> bool {
+    question.stages.iter().any(|stage| stage.not.contains(&Excluded::Participant))
+}
+
+/// An edited action may be asked about beyond the stages in which the editor's own yes stands: it is
+/// their word there, and is judged again like any other.
+fn stand_for_passed(question: &mut Question) {
+    for stage in 0..question.stage {
+        if !question.votes.iter().any(|vote| vote.stage == stage) {
+            let (by, verb) = (question.editor.clone(), Verb::AllowOnce.word().to_owned());
+            let assurance = question.editor_assurance;
+            question.votes.push(Vote { by, verb, stage, assurance, instead_of: None });
+        }
     }
-    if not(Excluded::Participant) {
-        barred.extend(run.participants.iter().cloned());
-    }
-    if not(Excluded::Editor) && !question.editor.is_empty() {
-        barred.insert(question.editor.clone());
-    }
-    barred.into_iter().collect()
 }
 
 /// Somebody has answered something in the run: where that bars them from what is open, it does so
@@ -102,12 +109,21 @@ pub(super) fn took_part(run: &mut Run, who: &str) {
     if !run.participants.insert(who.to_owned()) {
         return;
     }
-    let bars = |question: &Question| {
-        question.stages.iter().any(|stage| stage.not.contains(&Excluded::Participant))
-    };
-    for question in run.questions.values_mut().filter(|question| bars(question)) {
-        Arc::make_mut(question).barred.push(who.to_owned());
+    for question in run.questions.values_mut().filter(|question| bars_participants(question)) {
+        Arc::make_mut(question).participants.push(who.to_owned());
     }
+}
+
+/// These words no longer count.
+pub(super) fn voided(
+    run: &mut Run,
+    ordinal: u32,
+    void: &[(u32, String)],
+) -> Result<(), &'static str> {
+    let is_void =
+        |vote: &Vote| void.iter().any(|(stage, by)| *stage == vote.stage && *by == vote.by);
+    question_of(run, ordinal)?.votes.retain(|vote| !is_void(vote));
+    Ok(())
 }
 
 /// Somebody's standing word: it takes the place of their own before it.
@@ -115,22 +131,46 @@ pub(super) fn voted(
     run: &mut Run,
     (ordinal, stage): (u32, u32),
     value: &Value,
-    said: Said,
+    (said, instead_of): (Said, Option<&str>),
     at: Millis,
 ) -> Result<(), &'static str> {
     let verb = Verb::of(value).ok_or("a vote says a verb")?;
     let question = question_of(run, ordinal)?;
-    question.votes.retain(|vote| vote.by != said.by || vote.stage != question.stage);
-    let (by, verb) = (said.by.clone(), verb.word().to_owned());
-    let (stage_now, assurance) = (question.stage, said.assurance);
-    question.votes.push(Vote { by, verb, stage: stage_now, assurance });
-    if stage != question.stage {
+    let here = question.stage;
+    question.votes.retain(|vote| vote.by != said.by || vote.stage != here);
+    // Where it went on by more than one stage, they were admitted to those as well, and not asked
+    // again: their word stands there too, unless it has somebody's.
+    let is_free = |one: &u32| {
+        let needs_one = question.stage_at(*one).is_some_and(|stage| stage.need <= 1);
+        needs_one && !question.votes.iter().any(|vote| vote.stage == *one)
+    };
+    let stages: Vec<u32> = [here].into_iter().chain((here + 1..stage).filter(is_free)).collect();
+    question.votes.extend(stages.into_iter().map(|stage| Vote {
+        by: said.by.clone(),
+        verb: verb.word().to_owned(),
+        stage,
+        assurance: said.assurance,
+        instead_of: instead_of.map(str::to_owned),
+    }));
+    // Whoever has spoken is no longer looking.
+    question.claim = question.claim.take().filter(|claim| claim.by != said.by);
+    if stage != here {
         question.enter(stage, at);
     }
     run.voted.push((ordinal, said));
     // Nothing is let pass yet: the run pauses again, and whoever voted is told so.
     run.status = Status::Running;
     Ok(())
+}
+
+impl Run {
+    /// Notes who was asked a question at some time: they may learn how it ended.
+    pub(super) fn also_asked(&mut self, ordinal: u32, who: &[String]) {
+        let index = usize::try_from(ordinal).ok().and_then(|ordinal| ordinal.checked_sub(1));
+        let Some(known) = index.and_then(|index| self.asked_of.get_mut(index)) else { return };
+        let more: Vec<_> = who.iter().filter(|name| !known.contains(name)).cloned().collect();
+        known.extend(more);
+    }
 }
 
 /// Others are asked as well from now on.
@@ -140,11 +180,7 @@ pub(super) fn escalated(
     to: &[String],
     deadline: Option<Millis>,
 ) -> Result<(), &'static str> {
-    let index = usize::try_from(ordinal).map_err(|_| "no such question")?;
-    if let Some(known) = index.checked_sub(1).and_then(|index| run.asked_of.get_mut(index)) {
-        let more: Vec<_> = to.iter().filter(|name| !known.contains(name)).cloned().collect();
-        known.extend(more);
-    }
+    run.also_asked(ordinal, to);
     let question = question_of(run, ordinal)?;
     question.to = to.to_vec();
     question.deadline = deadline;
@@ -201,7 +237,7 @@ pub(super) fn heard(
         (Origin::Phase(_), _) => graph::heard(run, question, &reply, at)?,
         (Origin::HumanStep, _) if is_graph => {
             if let Heard::Answer { value, by, .. } = &reply {
-                say(run, Message::said(by.clone(), value));
+                say(run, spoken_by(by, value));
             }
             graph::heard(run, question, &reply, at)?;
         }
@@ -210,12 +246,17 @@ pub(super) fn heard(
         }
         (Origin::UserTurn | Origin::Directive | Origin::HumanStep, _) => {
             if let Heard::Answer { value, by, .. } = &reply
-                && !crate::kernel::pattern::is_end(&question.origin, value)
+                && !pattern::is_end(&question.origin, value)
             {
-                say(run, Message::said(by.clone(), value));
+                say(run, spoken_by(by, value));
             }
-            match run.workflow.pattern {
-                Pattern::Sequential { .. } => run.count += 1,
+            match &run.workflow.pattern {
+                Pattern::Sequential { steps } => {
+                    let place = usize::try_from(run.count).unwrap_or(usize::MAX);
+                    let author = pattern::author(steps, place).filter(|_| is_returned(&reply));
+                    let author = author.and_then(|author| u32::try_from(author).ok());
+                    run.count = author.unwrap_or(run.count + 1);
+                }
                 Pattern::Handoff(_) => run.count = 0,
                 Pattern::Coordinator { .. } | Pattern::Graph(_) => {}
             }
@@ -228,6 +269,24 @@ pub(super) fn heard(
         }
     }
     Ok(())
+}
+
+/// Whether an agent's work was given back to it.
+fn is_returned(reply: &Heard) -> bool {
+    match reply {
+        Heard::Answer { value, .. } => Verb::of(value) == Some(Verb::Return),
+        Heard::Nothing | Heard::Expired | Heard::Withdrawn(_) => false,
+    }
+}
+
+/// What a person said, as the conversation has it. What was given back is said in words: an agent goes
+/// on from them.
+fn spoken_by(by: &str, value: &Value) -> Message {
+    if Verb::of(value) != Some(Verb::Return) {
+        return Message::said(by.to_owned(), value);
+    }
+    let note = value.get("note").map(readable).unwrap_or_default();
+    Message::text(Speaker::User, by.to_owned(), format!("Returned: {note}"))
 }
 
 /// What an agent is told where silence lets it go on.

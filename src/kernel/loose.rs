@@ -28,6 +28,8 @@ pub(super) fn before(run: &Run, event: &Event) -> Vec<Event> {
         | Event::Answered { .. }
         | Event::Closed { .. }
         | Event::Voted { .. }
+        | Event::Claimed(_)
+        | Event::Delegated(_)
         | Event::Reminded { .. }
         | Event::Escalated { .. }
         | Event::Revoked { .. }

@@ -54,6 +54,7 @@ mod operator;
 pub mod pattern;
 mod permission;
 pub mod placeholder;
+mod places;
 mod plan;
 mod principal;
 mod question;
@@ -64,6 +65,7 @@ mod reply;
 mod retry;
 mod run;
 pub mod schema;
+mod spent;
 #[cfg(test)]
 mod tests;
 mod time;
@@ -73,7 +75,7 @@ mod wording;
 pub mod workflow;
 
 pub use advance::{Declined, apply, start};
-pub use approvers::{Asker, Excluded, Level, Stage, Vote, admits, waits_for, wants};
+pub use approvers::{Admission, Asker, Excluded, Level, Stage, Standing, Vote, waits_for, wants};
 pub use bound::{Bound, WhenFull};
 pub use budget::{Budget, Budgets, Extensions, OnExceeded, Spent};
 pub use command::{Answer, AttemptFault, Command, Naming, Refusal, Reply, ToolFault};
@@ -90,6 +92,9 @@ pub use listing::{LISTED_MAX, Listing};
 pub use message::{Audience, Message, Speaker, ToolCall, readable};
 pub use operator::{Environment, Membership, Operator};
 pub use permission::Act;
+pub use places::{
+    CLAIM_MS_MAX, Claim, Claimed, DELEGATION_MS_MAX, Delegated, Delegation, Holder, Span,
+};
 pub use plan::{
     ASK_TOOL, AgentInput, Effect, HANDOFF_PREFIX, ToolOffer, first_reply, input_of, may_repeat,
     plan,
@@ -105,6 +110,7 @@ pub use run::{
     CONVERSATION_BYTES_MAX, CallWaits, Grant, Heard, Judgement, Last, OpenCall, QUESTIONS_MAX, Run,
     Status, Turn,
 };
+pub use spent::unspent;
 pub use time::{Millis, duration_ms};
 pub use trace::Trace;
 pub use verb::Verb;

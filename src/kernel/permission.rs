@@ -106,7 +106,7 @@ impl Principal {
     }
 }
 
-/// Refuses a command that its principal may not give. Answers are weighed one by one, with their
+/// Refuses a command that its principal may not give. Answers, claims and places are weighed with their
 /// questions; what the world reports has no principal.
 pub(super) fn refuse(run: &Run, command: &Command) -> Result<(), Refusal> {
     match command {
@@ -115,6 +115,8 @@ pub(super) fn refuse(run: &Run, command: &Command) -> Result<(), Refusal> {
         Command::Cancel { principal, .. } => principal.may(Act::Cancel, &run.owner),
         Command::Signal { name, principal, .. } => refuse_signal(run, name, principal),
         Command::Answer { .. }
+        | Command::Claim { .. }
+        | Command::Delegate { .. }
         | Command::Delta { .. }
         | Command::Noted { .. }
         | Command::Replied { .. }

@@ -144,6 +144,12 @@ pub enum Assurance {
 }
 
 impl Assurance {
+    /// Whether it is what was taken for granted before it was written down.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+    pub(super) fn is_proven(&self) -> bool {
+        *self == Self::Proven
+    }
+
     /// The word used in files, in the trail and on the wire.
     pub fn word(self) -> &'static str {
         match self {

@@ -23,6 +23,8 @@ use crate::kernel::digest;
 use crate::kernel::graph::{Frozen, Point, called};
 use crate::kernel::id::{RequestId, RunId, Tail};
 use crate::kernel::message::ToolCall;
+use crate::kernel::places::{Claim, Delegation};
+use crate::kernel::principal::Assurance;
 use crate::kernel::time::Millis;
 use crate::kernel::verb::Verb;
 
@@ -237,9 +239,24 @@ pub struct Question {
     /// Who changed what is now asked; empty if nobody did.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub editor: String,
-    /// Who may not answer it, by name; set when the event is folded in.
+    /// How well they were known.
+    #[serde(default, skip_serializing_if = "Assurance::is_proven")]
+    pub editor_assurance: Assurance,
+    /// Who has taken part in its run, where a stage excludes them; set when events are folded in.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", alias = "barred")]
+    pub participants: Vec<String>,
+    /// Whom the stages that it has left were asked of; changed when events are folded in.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub barred: Vec<String>,
+    pub reached: Vec<(u32, Vec<String>)>,
+    /// Whose place somebody else holds; changed when events are folded in.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub delegations: Vec<Delegation>,
+    /// Who is looking at it, as they say; changed when events are folded in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim: Option<Claim>,
+    /// Whether it may be returned to the agent whose work it is about.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub returns: bool,
     /// By whom, and at which door, the leg of the run was begun that ended in it; set when the event
     /// is folded in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -333,7 +350,12 @@ impl Question {
             level: 0,
             votes: Vec::new(),
             editor: String::new(),
-            barred: Vec::new(),
+            editor_assurance: Assurance::default(),
+            participants: Vec::new(),
+            reached: Vec::new(),
+            delegations: Vec::new(),
+            claim: None,
+            returns: false,
             leg: None,
             nonce: String::new(),
             digest: String::new(),
@@ -376,6 +398,9 @@ impl Question {
                 words.filter_map(|word| Verb::parse(word.as_str()?)).collect()
             }
             (_, Kind::OutcomeCheck) => vec![Verb::Happened, Verb::Redo, Verb::Abort],
+            (_, Kind::Approval | Kind::PlanReview | Kind::ToolApproval) if self.returns => {
+                vec![Verb::Approve, Verb::Reject, Verb::Return]
+            }
             (_, Kind::Approval | Kind::PlanReview | Kind::ToolApproval) => {
                 vec![Verb::Approve, Verb::Reject]
             }

@@ -14,6 +14,7 @@ use crate::kernel::verb::Verb;
 
 /// What answers to most questions must fit: the same for all of them, so it is made once.
 static VERDICT: LazyLock<House> = LazyLock::new(|| House::of(verdict_schema()));
+static RETURNABLE: LazyLock<House> = LazyLock::new(|| House::of(returnable_schema()));
 static USER_TURN: LazyLock<House> = LazyLock::new(|| House::of(user_turn_schema()));
 static OUTCOME: LazyLock<House> = LazyLock::new(|| House::of(outcome_schema()));
 
@@ -62,6 +63,9 @@ impl Question {
     /// The house's own schema for it, if it goes by one.
     fn house(&self) -> Option<&'static House> {
         match (&self.schema, self.kind) {
+            (None, Kind::Approval | Kind::PlanReview | Kind::ToolApproval) if self.returns => {
+                Some(&RETURNABLE)
+            }
             (None, Kind::Approval | Kind::PlanReview | Kind::ToolApproval) => Some(&VERDICT),
             (None, Kind::OutcomeCheck) => Some(&OUTCOME),
             (None, Kind::Clarification) if self.origin == Origin::UserTurn => Some(&USER_TURN),
@@ -172,8 +176,10 @@ impl Question {
     fn explain(&self, mismatch: Mismatch) -> Mismatch {
         let expected = if matches!(self.origin, Origin::Gate(_)) {
             "`allow_once` or `deny`, or {\"decision\": …, \"arguments\": …, \"note\": …} as the \
-             response schema says"
+             response schema says; what is returned needs a note"
                 .into()
+        } else if self.is_verdict() && self.schema.is_none() && self.returns {
+            "`approve` or `reject`, or {\"decision\": …, \"note\": …}; `return` needs a note".into()
         } else if self.is_verdict() && self.schema.is_none() {
             "`approve` or `reject`, or {\"decision\": …, \"note\": …}".into()
         } else if !self.options.is_empty() {
@@ -208,6 +214,22 @@ fn verdict_schema() -> Value {
         },
         "required": ["decision"],
         "additionalProperties": false,
+    })
+}
+
+/// A verdict on an agent's work, which may be given back to it: with what is wrong.
+fn returnable_schema() -> Value {
+    let mut schema = verdict_schema();
+    schema["properties"]["decision"] = json!({"enum": ["approve", "reject", "return"]});
+    schema["allOf"] = json!([needs_note(Verb::Return)]);
+    schema
+}
+
+/// The rule of a schema that a word is said with a note.
+pub(super) fn needs_note(verb: Verb) -> Value {
+    json!({
+        "if": {"properties": {"decision": {"const": verb.word()}}},
+        "then": {"required": ["decision", "note"], "properties": {"note": {"minLength": 1}}},
     })
 }
 

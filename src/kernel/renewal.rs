@@ -50,7 +50,10 @@ fn anew(question: &Question, now: Millis) -> Question {
         stage: 0,
         level: 0,
         votes: Vec::new(),
-        barred: Vec::new(),
+        participants: Vec::new(),
+        reached: Vec::new(),
+        delegations: Vec::new(),
+        claim: None,
         leg: None,
         nonce: String::new(),
         digest: String::new(),
@@ -94,7 +97,7 @@ pub(super) fn reasked(run: &mut Run, question: &Question, at: Millis) -> Result<
         messages: old.messages,
         leg: old.leg.clone(),
         // Nobody has less to do with it than before.
-        barred: old.barred.clone(),
+        participants: old.participants.clone(),
         ..question.clone()
     };
     question.seal(run.belongs());

@@ -1,4 +1,4 @@
-//! Repeat: which signals, cancels, withdrawals and revocations were sent with an idempotency key, so
+//! Repeat: which signals, cancels, withdrawals, revocations, claims and delegations were sent with an idempotency key, so
 //! that the same again changes nothing (K2). Folded from the journal, like everything of a run.
 //!
 //! The keys of answers are not kept here: they lie with how their questions ended.
@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::kernel::command::{Command, Refusal};
 use crate::kernel::digest;
 use crate::kernel::event::{Event, Version};
+use crate::kernel::places::{Claimed, Delegated, Holder, Span};
 use crate::kernel::principal::Principal;
 use crate::kernel::run::Run;
 
@@ -44,6 +45,8 @@ enum Deed<'a> {
     Revoke(&'a str),
     Cancel(&'a str),
     Signal(&'a str, &'a Value),
+    Claim(u32, Option<Span>),
+    Delegate(u32, Option<&'a Holder>),
 }
 
 impl Deed<'_> {
@@ -53,6 +56,8 @@ impl Deed<'_> {
             Self::Revoke(tool) => json!(["revoke", tool]),
             Self::Cancel(reason) => json!(["cancel", reason]),
             Self::Signal(name, value) => json!(["signal", name, value]),
+            Self::Claim(ordinal, span) => json!(["claim", ordinal, span]),
+            Self::Delegate(ordinal, to) => json!(["delegate", ordinal, to]),
         })
     }
 }
@@ -86,6 +91,12 @@ pub(super) fn before(run: &Run, command: &Command) -> Result<Option<Version>, Re
         Command::Withdraw { request, principal, key } if request.run == run.id => {
             (Deed::Withdraw(request.ordinal), principal, key)
         }
+        Command::Claim { request, span, principal, key } if request.run == run.id => {
+            (Deed::Claim(request.ordinal, *span), principal, key)
+        }
+        Command::Delegate { request, to, principal, key } if request.run == run.id => {
+            (Deed::Delegate(request.ordinal, to.as_ref()), principal, key)
+        }
         Command::Revoke { tool, principal, key } => (Deed::Revoke(tool), principal, key),
         Command::Cancel { reason, principal, key } => (Deed::Cancel(reason), principal, key),
         Command::Signal { name, value, principal, key } => {
@@ -96,6 +107,8 @@ pub(super) fn before(run: &Run, command: &Command) -> Result<Option<Version>, Re
             return if is_used { Err(Refusal::KeyReused(key.clone())) } else { Ok(None) };
         }
         Command::Withdraw { .. }
+        | Command::Claim { .. }
+        | Command::Delegate { .. }
         | Command::Delta { .. }
         | Command::Noted { .. }
         | Command::Replied { .. }
@@ -132,6 +145,10 @@ fn deed_of(event: &Event) -> Option<(Deed<'_>, &str, &str)> {
         (Deed::Cancel(reason), by, key)
     } else if let Event::Signalled { name, value, by, key } = event {
         (Deed::Signal(name, value), by, key)
+    } else if let Event::Claimed(Claimed { ordinal, span, by, key, .. }) = event {
+        (Deed::Claim(*ordinal, *span), by, key)
+    } else if let Event::Delegated(Delegated { ordinal, to, by, key, .. }) = event {
+        (Deed::Delegate(*ordinal, to.as_ref()), by, key)
     } else {
         return None;
     };
@@ -143,6 +160,8 @@ pub fn unkeyed(mut event: Event) -> Event {
     if let Event::Closed { key, .. }
     | Event::Revoked { key, .. }
     | Event::Cancelled { key, .. }
+    | Event::Claimed(Claimed { key, .. })
+    | Event::Delegated(Delegated { key, .. })
     | Event::Signalled { key, .. } = &mut event
     {
         key.clear();

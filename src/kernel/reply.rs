@@ -353,6 +353,7 @@ fn asked_by_call(
         patience,
         subject: None,
         decides: false,
+        returns: false,
     })
 }
 
@@ -394,6 +395,7 @@ pub(super) fn ask(draft: Draft, ordinal: usize, now: Millis) -> Question {
         to,
         remind_ms: draft.patience.remind_ms,
         decides: draft.decides,
+        returns: draft.returns,
         subject: draft.subject,
         stages,
         ..Question::bare(draft.kind, draft.origin)

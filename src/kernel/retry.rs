@@ -83,6 +83,8 @@ fn follows(event: &Event) -> bool {
         | Event::Asked(_)
         | Event::Answered { .. }
         | Event::Voted { .. }
+        | Event::Claimed(_)
+        | Event::Delegated(_)
         | Event::Closed { .. }
         | Event::Reminded { .. }
         | Event::Escalated { .. }

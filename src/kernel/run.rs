@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::kernel::approvers::{Asker, Stage};
+use crate::kernel::approvers::{Admission, Asker, Stage};
 use crate::kernel::budget::{self, Extensions, Spent};
 use crate::kernel::earlier::{Earlier, Follows};
 use crate::kernel::ending::{Ending, Said, Undone};
@@ -417,6 +417,11 @@ impl Run {
     /// Whose run asks, as far as admission needs it.
     pub fn asker(&self) -> Asker<'_> {
         Asker { owner: &self.owner, requesters: &self.requesters }
+    }
+
+    /// By what it is judged, at `now`, whom its questions admit.
+    pub fn admission(&self, now: Millis) -> Admission<'_> {
+        Admission { by: self.asker(), operator: &self.operator, now }
     }
 
     /// The run's last words by an agent, for an output. What a human step asks has no author.

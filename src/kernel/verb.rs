@@ -39,11 +39,13 @@ pub enum Verb {
     Abort,
     /// It was done, and this came of it.
     Happened,
+    /// No, and why: whoever made it makes it again.
+    Return,
 }
 
 impl Verb {
     /// Every verb, for lists and checks.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Approve,
         Self::Reject,
         Self::AllowOnce,
@@ -58,6 +60,7 @@ impl Verb {
         Self::Retry,
         Self::Abort,
         Self::Happened,
+        Self::Return,
     ];
 
     /// The word, as it is written in answers, schemas and on buttons' values.
@@ -77,6 +80,7 @@ impl Verb {
             Self::Retry => "retry",
             Self::Abort => "abort",
             Self::Happened => "happened",
+            Self::Return => "return",
         }
     }
 
@@ -100,7 +104,7 @@ impl Verb {
     /// Whether it refuses what was shown. One such word is enough, however many are asked.
     pub fn is_no(self) -> bool {
         match self {
-            Self::Reject | Self::Deny | Self::Abort | Self::Revise => true,
+            Self::Reject | Self::Deny | Self::Abort | Self::Revise | Self::Return => true,
             Self::Approve
             | Self::AllowOnce
             | Self::AllowForRun
@@ -128,8 +132,14 @@ impl Verb {
             | Self::Modify
             | Self::Retry
             | Self::Abort
-            | Self::Happened => false,
+            | Self::Happened
+            | Self::Return => false,
         }
+    }
+
+    /// Whether it says nothing without a note: why it is given back.
+    pub fn needs_note(self) -> bool {
+        matches!(self, Self::Revise | Self::Return)
     }
 
     /// Whether it brings a version of the speaker's own.

@@ -35,7 +35,8 @@ fn a_paused_task_is_answered_by_another_process_after_a_kill() {
     let asked = agent(&server, APPROVE).send(&text("m1", "Tell Ada."));
     assert_eq!(state(&asked), "INPUT_REQUIRED");
     let (yes, no) = (coded(&asked, "approve"), coded(&asked, "reject"));
-    let told = format!("Send this message?\n\nTell Ada.\n\nAnswer `{yes}` or `{no}`.");
+    let back = coded(&asked, "return");
+    let told = format!("Send this message?\n\nTell Ada.\n\nAnswer `{yes}`, `{no}` or `{back}`.");
     assert_eq!(words(&asked), told);
 
     server.restart();

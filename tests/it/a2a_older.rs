@@ -144,9 +144,10 @@ fn a_wrong_call_of_the_older_protocol_is_told_so_by_http() {
     let sent = agent.rest("POST", "/v1/message:send", &message).json();
     let id = sent["task"]["id"].as_str().unwrap();
     let (yes, no) = (coded(&sent, "approve"), coded(&sent, "reject"));
+    let back = coded(&sent, "return");
     assert_eq!(
         sent["task"]["status"]["message"]["content"][0]["text"],
-        format!("Send this message?\n\nTell Ada.\n\nAnswer `{yes}` or `{no}`.")
+        format!("Send this message?\n\nTell Ada.\n\nAnswer `{yes}`, `{no}` or `{back}`.")
     );
     let cases = [
         (404, "TASK_NOT_FOUND", "GET", "/v1/tasks/x".to_owned(), Value::Null),

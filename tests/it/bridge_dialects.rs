@@ -249,7 +249,7 @@ fn assert_asked<'a>(asked: &'a Value, call: &Value) -> &'a str {
     assert_eq!(asked["request_data"]["prompt"], "Send this message?");
     assert_eq!(
         asked["response_schema"]["properties"]["decision"]["enum"],
-        json!(["approve", "reject"])
+        json!(["approve", "reject", "return"])
     );
     assert_eq!(
         (&asked["item_id"], &asked["output_index"]),
@@ -258,7 +258,7 @@ fn assert_asked<'a>(asked: &'a Value, call: &Value) -> &'a str {
     assert!(asked["request_type"].is_string());
     // Its page's form is made from this, and shows the first word before anybody has chosen.
     let words = &asked["request_schema"]["properties"]["decision"]["enum"];
-    assert_eq!(*words, json!(["reject", "approve"]));
+    assert_eq!(*words, json!(["reject", "approve", "return"]));
     assert!(asked["timestamp"].is_string());
     asked["request_id"].as_str().unwrap()
 }

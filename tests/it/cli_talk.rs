@@ -266,6 +266,20 @@ impl Orchestrator for Fake {
         nothing()
     }
 
+    async fn claim_request(
+        &self,
+        _: tonic::Request<ClaimRequestRequest>,
+    ) -> Result<Response<ClaimRequestResponse>, Status> {
+        nothing()
+    }
+
+    async fn delegate_request(
+        &self,
+        _: tonic::Request<DelegateRequestRequest>,
+    ) -> Result<Response<DelegateRequestResponse>, Status> {
+        nothing()
+    }
+
     async fn revoke_grant(
         &self,
         _: tonic::Request<RevokeGrantRequest>,

@@ -191,7 +191,7 @@ async fn changed_keys_and_settings_stand_in_the_log_whether_the_server_ran_or_no
     let ops = Keys::add(&path, "ops", Role::Admin, "").unwrap();
     Keys::add(&path, "bob", Role::User, "").unwrap();
     let mut server = Setup::new(root.path()).arg("--keys=keys.toml").start();
-    Keys::remove(&path, "bob").unwrap();
+    Keys::remove(&path, "bob", "2026-11-16T00:00:00Z").unwrap();
     Keys::add(&path, "eve", Role::User, "").unwrap();
     let changes = async |server: &crate::server::Server| {
         let entries = log(&mut server.client_with(&ops).await).await;

@@ -31,6 +31,9 @@ pub(crate) const TOOL: &str = "
     settings: {method: POST, url: 'TOOLS/pay', allow_private: true}
 ";
 
+/// A client of the server's.
+pub(crate) type Calls = Client;
+
 /// Who calls on a server without keys.
 pub(crate) const LOCAL: &str = "";
 
@@ -106,11 +109,27 @@ impl Stage {
         self.keys.get(who).map(|key| format!("Bearer {key}"))
     }
 
+    /// A command line of somebody's.
+    pub(crate) fn command(&self, who: &str, words: &[&str]) -> crate::cli::Ended {
+        let url = self.server.url();
+        let mut all = vec!["--server", &url];
+        if let Some(key) = self.keys.get(who) {
+            all.extend(["--api-key", key]);
+        }
+        all.extend(words);
+        holdpoint(self.root.path(), &all, "")
+    }
+
     pub(crate) async fn client(&self, who: &str) -> Client {
         match self.keys.get(who) {
             Some(key) => self.server.client_with(key).await,
             None => self.server.client().await,
         }
+    }
+
+    /// A client, if anybody is there.
+    pub(crate) async fn calls(&self, who: &str) -> Result<Calls, tonic::transport::Error> {
+        self.server.try_client(self.keys.get(who).cloned()).await
     }
 
     pub(crate) fn http(&self, who: &str) -> Caller {

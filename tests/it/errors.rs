@@ -91,6 +91,15 @@ pub(crate) const CODES: &[Row] = &[
             "`holdpoint keys add` makes another.",
         ),
     ),
+    shown_in(
+        "consent_crowd.rs",
+        row(
+            "answer.handed_over",
+            Code::FailedPrecondition,
+            "Your place in the request is with somebody else (`held_by` in the metadata says whom): what they say counts as yours.",
+            "Take it back with `DelegateRequest`, or have them answer.",
+        ),
+    ),
     row(
         "auth.missing",
         Code::Unauthenticated,
@@ -146,6 +155,33 @@ pub(crate) const CODES: &[Row] = &[
             Code::Cancelled,
             "The call was refused before it reached a handler. The status is the one the framework gave.",
             "Read the message.",
+        ),
+    ),
+    shown_in(
+        "consent_crowd.rs",
+        row(
+            "claim.unknown",
+            Code::NotFound,
+            "No claim of yours stands at that request: there is nothing to let go.",
+            "None is needed; a claim ends by itself, and when you answer.",
+        ),
+    ),
+    shown_in(
+        "consent_crowd.rs",
+        row(
+            "delegation.refused",
+            Code::FailedPrecondition,
+            "The place cannot go to that person: the request excludes them, asks them already, or nobody knows them; or the place is not yours to hand on.",
+            "Choose somebody else, as the message says.",
+        ),
+    ),
+    shown_in(
+        "consent_crowd.rs",
+        row(
+            "delegation.unknown",
+            Code::NotFound,
+            "You have handed no place over in that request, or its time is up: there is nothing to take back.",
+            "None is needed; answer it yourself.",
         ),
     ),
     row(

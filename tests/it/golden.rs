@@ -23,7 +23,7 @@ const RECORD: &str = "HOLDPOINT_RECORD_GOLDEN";
 const RUN: &str = "run_01k9zq3v7m8n4p5r6s7t8v9w0x";
 
 /// The bytes under test are those of the file; returns what the file has.
-fn golden(name: &str, bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn golden(name: &str, bytes: &[u8]) -> Vec<u8> {
     let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/journals").join(name);
     if std::env::var_os(RECORD).is_some() && !path.exists() {
         std::fs::write(&path, bytes).unwrap();
@@ -35,7 +35,7 @@ fn golden(name: &str, bytes: &[u8]) -> Vec<u8> {
     golden
 }
 
-fn run() -> RunId {
+pub(crate) fn run() -> RunId {
     RunId::parse(RUN).unwrap()
 }
 
@@ -66,7 +66,7 @@ fn question() -> Question {
     }
 }
 
-fn plain_question() -> Question {
+pub(crate) fn plain_question() -> Question {
     Question {
         agent: None,
         turn: None,
@@ -119,17 +119,8 @@ fn started() -> Started {
 
 fn answered(ordinal: u32, door: &str, key: &str, from: Option<String>) -> Event {
     let (value, by, door, key) = (json!("a"), "ann".into(), door.into(), key.into());
-    Event::Answered {
-        ordinal,
-        value,
-        by,
-        door,
-        key,
-        given: None,
-        from,
-        shown: String::new(),
-        known: None,
-    }
+    let (given, shown, known, instead_of) = (None, String::new(), None, None);
+    Event::Answered { ordinal, value, by, door, key, given, from, shown, known, instead_of }
 }
 
 fn closed(closing: Closing, by: &str) -> Event {

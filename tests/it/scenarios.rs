@@ -44,7 +44,7 @@ struct Play {
     /// The tools that were offered with each of them.
     offers: Vec<Vec<String>>,
     /// Tools that were called, and with what.
-    called: Vec<(String, serde_json::Value)>,
+    called: Vec<(String, Value)>,
 }
 
 impl Play {

@@ -201,6 +201,11 @@ impl Server {
         dial(&self.address, Key(Some(api_key.into()))).await.unwrap()
     }
 
+    /// A client, if anybody is there.
+    pub(crate) async fn try_client(&self, api_key: Option<String>) -> Result<Client, Error> {
+        dial(&self.address, Key(api_key)).await
+    }
+
     /// As a power cut would end it.
     pub(crate) fn kill(&mut self) {
         // It may have died on its own already.
@@ -225,6 +230,12 @@ impl Server {
     pub(crate) fn restart_at(&mut self, failpoint: &str) {
         self.kill();
         *self = self.setup.clone().failpoint(failpoint, 1).start();
+    }
+
+    /// The same, at a later passage.
+    pub(crate) fn restart_at_passage(&mut self, failpoint: &str, passage: u32) {
+        self.kill();
+        *self = self.setup.clone().failpoint(failpoint, passage).start();
     }
 
     /// Asks it to stop.
@@ -355,6 +366,8 @@ pub(crate) fn name(event: &Event) -> &'static str {
         Event::RequestInfo(_) => "request_info",
         Event::ResponseReceived(_) => "response_received",
         Event::VoteReceived(_) => "vote_received",
+        Event::RequestClaimed(_) => "request_claimed",
+        Event::RequestDelegated(_) => "request_delegated",
         Event::CheckpointSaved(_) => "checkpoint_saved",
         Event::Output(_) => "output",
         Event::Warning(_) => "warning",

@@ -36,7 +36,7 @@ impl Released<'_> {
              arguments or schema; nothing was sent. Look at the audit, and ask anew",
             call.tool, deed.destination
         );
-        Err(fault("consent.broken", message, false))
+        Err(fault(deed::BROKEN, message, false))
     }
 }
 
@@ -58,7 +58,7 @@ mod tests {
         Released { tool: &tool, call: &call }.check("GET https://a.example/pay").unwrap();
         let elsewhere = Released { tool: &tool, call: &call }.check("GET https://b.example/pay");
         let fault = elsewhere.unwrap_err();
-        assert_eq!(fault.failure.code, "consent.broken");
+        assert_eq!(fault.failure.code, deed::BROKEN);
         assert!(!fault.may_have_happened, "nothing was sent");
         let mut forged = call.clone();
         forged.arguments = json!({"to": "ACCOUNT-2"});

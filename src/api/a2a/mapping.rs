@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::api::asked;
-use crate::kernel::{Failure, Message as Said, Millis, Question, RunId, Speaker, Verb};
+use crate::kernel::{Excluded, Failure, Message as Said, Millis, Question, RunId, Speaker, Verb};
 use crate::ports::{Head, HeadStatus};
 use crate::wire::a2a::{
     Artifact, Content, Fields, Message, Part, Role, Task, TaskState, TaskStatus,
@@ -56,7 +56,14 @@ pub(super) fn state(head: &Head) -> TaskState {
 /// Whether a question is asked of others than the run's owner.
 fn is_anothers(head: &Head, question: &Question) -> bool {
     let is_asked = question.to.is_empty() || question.to.contains(&head.owner);
-    !is_asked || question.barred.contains(&head.owner)
+    // Whoever began it is a requester, whatever else they are.
+    let not = question.current_stage().map(|stage| stage.not.as_slice()).unwrap_or_default();
+    let is_barred = not.iter().any(|excluded| match excluded {
+        Excluded::Requester => true,
+        Excluded::Editor => question.editor == head.owner,
+        Excluded::Participant => question.participants.contains(&head.owner),
+    });
+    !is_asked || is_barred
 }
 
 /// Since when a run stands where it stands.

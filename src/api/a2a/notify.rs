@@ -33,6 +33,8 @@ pub fn carries(event: &Event) -> bool {
         | Event::StepFailed { .. }
         | Event::Asked(_)
         | Event::Voted { .. }
+        | Event::Claimed(_)
+        | Event::Delegated(_)
         | Event::Reminded { .. }
         | Event::Escalated { .. }
         | Event::Opened { .. }

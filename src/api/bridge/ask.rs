@@ -44,6 +44,16 @@ pub(super) fn request(run: &RunId, question: &Question) -> Value {
         "votes": question.votes,
         "code": question.code(),
     });
+    if let Some(claim) = &question.claim {
+        request["claimed_by"] = json!(claim.by);
+        request["claimed_until"] = time(Some(claim.until));
+    }
+    let handed = question.delegations.iter().map(
+        |handed| json!({"principal": handed.by, "to": handed.to, "until": time(Some(handed.until))}),
+    );
+    if !question.delegations.is_empty() {
+        request["delegations"] = handed.collect();
+    }
     // What will be done, exactly, where a tool call waits for its yes.
     if let Origin::Gate(call) = &question.origin {
         request["action"] = json!({"tool": call.tool, "arguments": call.arguments});

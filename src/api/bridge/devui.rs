@@ -120,6 +120,8 @@ pub(super) fn fact(run: &RunId, published: &Published) -> Option<Value> {
         | Event::Asked(_)
         | Event::Noted { .. }
         | Event::Voted { .. }
+        | Event::Claimed(_)
+        | Event::Delegated(_)
         | Event::Reminded { .. }
         | Event::Escalated { .. }
         | Event::Revoked { .. }

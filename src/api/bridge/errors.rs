@@ -179,12 +179,17 @@ fn http_of(refusal: &Refusal) -> StatusCode {
         | Refusal::UnknownRequest(_)
         | Refusal::UnknownCheckpoint(_)
         | Refusal::UnknownCode { .. }
+        | Refusal::NotDelegated { .. }
+        | Refusal::NotClaimed { .. }
         | Refusal::NotGranted { .. } => StatusCode::NOT_FOUND,
         Refusal::ForeignRequest { .. } | Refusal::WrongAnswer { .. } | Refusal::Invalid { .. } => {
             StatusCode::BAD_REQUEST
         }
         // Not a conflict: OpenAI's clients send those again by themselves.
-        Refusal::Unbound { .. } | Refusal::StalePause => StatusCode::BAD_REQUEST,
+        Refusal::Unbound { .. }
+        | Refusal::StalePause
+        | Refusal::HandedOver { .. }
+        | Refusal::NotDelegable { .. } => StatusCode::BAD_REQUEST,
         Refusal::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
         Refusal::AlreadyAnswered { .. }
         | Refusal::KeyReused(_)
@@ -194,6 +199,7 @@ fn http_of(refusal: &Refusal) -> StatusCode {
         | Refusal::RunOver { .. }
         | Refusal::NotListening { .. }
         | Refusal::AmbiguousAnswer { .. }
+        | Refusal::Unspent { .. }
         | Refusal::SessionFull { .. }
         | Refusal::Stale => StatusCode::CONFLICT,
         Refusal::Held => StatusCode::SERVICE_UNAVAILABLE,

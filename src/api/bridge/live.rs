@@ -389,6 +389,8 @@ fn name(event: &Event) -> &'static str {
         Event::Signalled { .. } => "signal_received",
         Event::Noted { .. } => "noted",
         Event::Voted { .. } => "vote_received",
+        Event::Claimed(_) => "request_claimed",
+        Event::Delegated(_) => "request_delegated",
         Event::Reminded { .. } => "request_reminded",
         Event::Escalated { .. } => "request_escalated",
         Event::CheckpointSaved => "checkpoint_saved",

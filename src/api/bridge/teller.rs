@@ -178,6 +178,8 @@ impl Teller {
             | Event::Closed { .. }
             | Event::Noted { .. }
             | Event::Voted { .. }
+            | Event::Claimed(_)
+            | Event::Delegated(_)
             | Event::Reminded { .. }
             | Event::Escalated { .. }
             | Event::Revoked { .. }

@@ -135,6 +135,7 @@ pub(super) fn card(row: &OpenRequest, now: Millis) -> Markup {
                     span { (row.workflow) " · " (text::shown(&question.step)) }
                     span { "asked " (text::ago(question.asked_at, now)) }
                     @if let Some(at) = question.deadline { (text::deadline(at, now)) }
+                    @if let Some(claim) = question.claimed(now) { span.claimed { "claimed by " (claim.by) " until " (text::time(claim.until)) } }
                 }
             }
         }

@@ -95,6 +95,8 @@ async fn answer(visit: &Visit) -> Result<Response<Body>, Trouble> {
         return match path.as_slice() {
             ["requests", id] => request::answer(visit, id).await,
             ["requests", id, "withdraw"] => request::withdraw(visit, id).await,
+            ["requests", id, "claim"] => request::claim(visit, id).await,
+            ["requests", id, "delegate"] => request::delegate(visit, id).await,
             ["workflows", name] => workflows::start(visit, name).await,
             ["runs", id, "cancel"] => run::cancel(visit, id).await,
             ["runs", id, "fork"] => forks::fork(visit, id).await,

@@ -10,7 +10,7 @@ use crate::api::console::request::Case;
 use crate::api::console::text;
 use crate::kernel::graph::{Point, Step as GraphStep, Task};
 use crate::kernel::workflow::{Pattern, Safety, Step, Work};
-use crate::kernel::{Event, OnTimeout, Origin, Question, ToolCall};
+use crate::kernel::{Event, OnTimeout, Origin, Question, ToolCall, Verb};
 
 /// What happens, and the facts to decide by; of a question that has ended, what it was about.
 pub(super) fn panel(case: &Case, is_editing: bool) -> Markup {
@@ -46,6 +46,9 @@ fn call_panel(case: &Case, call: &ToolCall, is_editing: bool) -> Markup {
         h2 { @if is_editing { "What the agent asked for" } @else { "If you allow it, exactly this is done" } }
         (deed(case, call))
         @if !is_editing { p { "If you deny it, nothing is done, and the agent is told so." } }
+        @if !is_editing && case.question.verbs().contains(&Verb::Return) {
+            p { "If you return it, nothing is done: the agent is given your note, and may try again." }
+        }
         @if let Some(reasons) = reasons {
             h3 { "Why a person is asked" }
             ul.plain { @for reason in reasons { li { (text::ticked(reason.as_str().unwrap_or_default())) } } }
@@ -128,7 +131,7 @@ fn consequences(case: &Case) -> Markup {
             None => return within(question),
         },
         Pattern::Coordinator { .. } | Pattern::Handoff(_) => {
-            return html! { p { "The run goes on with your answer." } };
+            return html! { p { "The run goes on with your answer." } (returning(question)) };
         }
     };
     let yes = if question.is_verdict() { "If you approve, " } else { "With your answer, " };
@@ -136,6 +139,16 @@ fn consequences(case: &Case) -> Markup {
         p { (yes) @if after.is_empty() { "the run is complete." } @else { "the run goes on with:" } }
         @if !after.is_empty() { ol.steps { @for step in after { li { (step) } } } }
         @if question.is_verdict() { p { (no) } }
+        (returning(question))
+    }
+}
+
+/// What follows where the work is given back.
+fn returning(question: &Question) -> Markup {
+    html! {
+        @if question.verbs().contains(&Verb::Return) {
+            p { "If you return it, the agent does its step again with your note in front of it, and you are asked again." }
+        }
     }
 }
 
@@ -156,6 +169,7 @@ fn within(question: &Question) -> Markup {
         p { @if question.is_verdict() { "If you approve, " } @else { "With your answer, " }
             "the run goes on with what follows this step, as the graph shows it." }
         @if question.is_verdict() { p { "If you reject, this step ends as failed, and what it is part of stops." } }
+        (returning(question))
     }
 }
 

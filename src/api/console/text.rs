@@ -119,7 +119,7 @@ pub(super) fn answer(answer: &Value) -> Markup {
     let rest = members.iter().filter(|(name, _)| !["decision", "verb"].contains(&name.as_str()));
     let class = match word {
         "approve" | "allow_once" | "allow_for_run" | "edit" => "yes",
-        "reject" | "deny" | "abort" => "no",
+        "reject" | "deny" | "abort" | "return" => "no",
         &_ => "other",
     };
     html! {

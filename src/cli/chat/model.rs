@@ -8,9 +8,9 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use serde_json::Value;
 
 use crate::cli::answer::{self, END, Meaning};
-use crate::cli::json;
 use crate::cli::render::whole;
 use crate::cli::term::plain;
+use crate::cli::{json, people};
 use crate::wire::v1::workflow_event::Event;
 use crate::wire::v1::{Message, Request, RunStatus, WorkflowEvent, WorkflowWaiting};
 
@@ -156,6 +156,8 @@ impl Model {
                 let said = whole(&json::optional(vote.value.as_ref()));
                 self.note(format!("{} said: {said}", vote.principal));
             }
+            Event::RequestClaimed(claimed) => self.note(people::told_claim(&claimed)),
+            Event::RequestDelegated(handed) => self.note(people::told_delegation(&handed)),
             Event::RequestClosed(closed) => {
                 self.settle(&closed.request_id);
                 self.note(format!("the request was {} by {}", closed.how, closed.principal));

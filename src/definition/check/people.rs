@@ -33,6 +33,13 @@ impl Check<'_> {
     /// Whether those who are asked can be asked.
     pub(super) fn whom(&mut self, pointer: &str, whom: &Whom<'_>) {
         self.named(&under(pointer, "to"), whom.to);
+        // Where nobody is named whoever owns the session is asked, and that is who asked for it.
+        let is_theirs = whom.to.is_empty() && whom.approvers.is_none() && !whom.is_timed;
+        if is_theirs && whom.not.contains(&ExcludedFile::Requester) {
+            let message = "nobody can pass this: without `to` it is asked of whoever began the run, \
+                           and `not` excludes them; say `to` whom else";
+            self.at_key(&under(pointer, "not"), "approvers.impassable", message);
+        }
         let Some(approvers) = whom.approvers else { return };
         let at = under(pointer, "approvers");
         if !whom.to.is_empty() || !whom.not.is_empty() {

@@ -11,9 +11,9 @@ use crate::engine::commands::{Begun, ForkRequest};
 use crate::engine::drive::{Batch, Extras};
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
-    Act, Command, Decision, Event, Millis, Principal, Question, Recorded, Refusal, Run, RunId,
-    SessionId, Stage, Status, Verb, Version, Workflow, admits, apply, digest, evolve,
-    parse_checkpoint, replay, retry_point, unkeyed, waits_for, wants,
+    Act, Admission, Command, Decision, Event, Millis, Principal, Question, Recorded, Refusal, Run,
+    RunId, SessionId, Stage, Status, Verb, Version, Workflow, apply, digest, evolve,
+    parse_checkpoint, replay, retry_point, unkeyed, unspent, waits_for, wants,
 };
 use crate::ports::{Fault, Note, trace};
 
@@ -27,12 +27,14 @@ impl Engine {
             return Ok(begun);
         }
         let (id, cell) = self.seen_run(&request.run, who).await?;
-        let (session, marks, failed, requesters) = {
+        let (session, marks, failed, requesters, pinned) = {
             let state = self.read(&cell).await?;
             let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
             let Run { session, checkpoints, requesters, .. } = &hot.run;
             who.may(Act::Fork, &hot.run.owner)?;
-            (session.clone(), checkpoints.clone(), Failed::of(&hot.run), requesters.clone())
+            let (session, marks) = (session.clone(), checkpoints.clone());
+            let pinned = Arc::clone(&hot.run.workflow);
+            (session, marks, Failed::of(&hot.run), requesters.clone(), pinned)
         };
         let retry = match failed {
             None => None,
@@ -49,7 +51,14 @@ impl Engine {
                 session
             }
         };
-        let old = self.read_all(&id, version).await?;
+        let mut old = self.read_all(&id, version).await?;
+        let version = if retry == Some(version) {
+            // What is tried again is asked about where it may have happened.
+            version
+        } else {
+            spendable(&marks, &pinned, (&id, &request.checkpoint), &old)?
+        };
+        old.truncate(usize::try_from(version).unwrap_or(usize::MAX));
         let may_fork = self.refuse_after_no(&id, &old, who).await;
         self.unless_refused(may_fork, who).await?;
         let now = self.inner.clock.now();
@@ -162,14 +171,44 @@ fn checkpoint_of(
 }
 
 /// Whether a fork takes an event over. A vote was one for the other question: nobody has said anything
-/// to this one (K11). What was asked anew is asked once: all of it is asked anew there.
+/// to this one, and nobody has handed anything over in it (K11). What was asked anew is asked once: all of it is asked anew there.
 pub(in crate::engine) fn is_inherited(event: &Event, asked: &mut u32) -> bool {
     if let Event::Asked(question) = event {
         let is_new = question.ordinal > *asked;
         *asked = question.ordinal.max(*asked);
         return is_new;
     }
-    !matches!(event, Event::Voted { .. } | Event::Renewed { .. })
+    !matches!(
+        event,
+        Event::Voted { .. } | Event::Renewed { .. } | Event::Claimed(_) | Event::Delegated(_)
+    )
+}
+
+/// The version to fork at where every yes of the copied history has been carried out (K11): that of the
+/// checkpoint, if one was named; the newest such one, if not.
+fn spendable(
+    marks: &[(Version, Millis)],
+    workflow: &Workflow,
+    (id, checkpoint): (&RunId, &str),
+    journal: &[Recorded],
+) -> Result<Version, Refusal> {
+    let until = |version: Version| {
+        let end = usize::try_from(version).unwrap_or(usize::MAX).min(journal.len());
+        unspent(workflow, journal.get(..end).unwrap_or_default())
+    };
+    let version = Version::try_from(journal.len()).unwrap_or(Version::MAX);
+    let Some(ordinal) = until(version) else { return Ok(version) };
+    let before = marks.iter().rev().map(|(mark, _)| mark + 1).filter(|mark| *mark < version);
+    let found = before.into_iter().find(|mark| until(*mark).is_none());
+    match found {
+        Some(found) if checkpoint.is_empty() => Ok(found),
+        found => {
+            let named = |found: Version| format!("`{}`", id.checkpoint(found - 1));
+            let from = found.map_or_else(|| "a checkpoint before it".into(), named);
+            let request = format!("{id}, question {ordinal}");
+            Err(Refusal::Unspent { request, from })
+        }
+    }
 }
 
 /// Who takes back, in a fork, what was granted in its original.
@@ -267,8 +306,9 @@ impl Engine {
                 [] => is_known(None),
                 _ => stages.all(|stage| is_known(Some(stage))),
             };
-            let admits = admits(&question, run.asker(), &who.id, &operator);
-            if is_barred || !is_assured || !admits {
+            let by = run.asker();
+            let admission = Admission { by, operator: &operator, now: self.inner.clock.now() };
+            if is_barred || !is_assured || !admission.admits(&question, &who.id) {
                 let request = run.request(question.ordinal).to_string();
                 let waits_for = waits_for(&question, run.asker());
                 return Err(Refusal::NotAdmitted { request, waits_for, who: who.id.clone() }.into());

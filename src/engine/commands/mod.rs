@@ -1,11 +1,12 @@
-//! Commands: what callers may ask of the engine: answer, withdraw, cancel, signal, watch; starting
-//! and forking have files of their own.
+//! Commands: what callers may ask of the engine: answer, withdraw, cancel, signal, watch; starting,
+//! forking, claims and delegations have files of their own.
 //!
 //! Every one carries a principal; what is not theirs is unknown to them (D2).
 
 mod check;
 mod fork;
 mod hooks;
+mod places;
 mod session;
 mod start;
 

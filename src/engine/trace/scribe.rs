@@ -119,6 +119,8 @@ impl Scribe {
             | Event::ToolCalled { .. }
             | Event::ToolReturned { .. }
             | Event::Voted { .. }
+            | Event::Claimed(_)
+            | Event::Delegated(_)
             | Event::Reminded { .. }
             | Event::Escalated { .. }
             | Event::Revoked { .. }

@@ -71,6 +71,8 @@ impl Around {
             | Command::Retry
             | Command::Renew { .. }
             | Command::Withdraw { .. }
+            | Command::Claim { .. }
+            | Command::Delegate { .. }
             | Command::Revoke { .. }
             | Command::Cancel { .. }
             | Command::Signal { .. }

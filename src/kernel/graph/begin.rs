@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::kernel::deed::Deed;
+use crate::kernel::deed::{BROKEN, Deed};
 use crate::kernel::event::{Event, Failure, Purpose};
 use crate::kernel::gate::{self, Next, Wish};
 use crate::kernel::graph::frozen::Frozen;
@@ -13,9 +13,10 @@ use crate::kernel::graph::outcome::{Opening, Outcome};
 use crate::kernel::graph::path::{nth, under};
 use crate::kernel::graph::program::{Ask, Case, OptionsFrom, Steps, Task};
 use crate::kernel::graph::scope::View;
+use crate::kernel::graph::state::Is;
 use crate::kernel::message::ToolCall;
 use crate::kernel::pattern::Draft;
-use crate::kernel::question::{Choice, Origin, Subject};
+use crate::kernel::question::{Choice, Kind, Origin, Subject};
 use crate::kernel::run::Turn;
 use crate::kernel::schema;
 use crate::kernel::time::{Millis, duration_ms};
@@ -116,7 +117,7 @@ pub(super) fn begin(place: &Place<'_>, frozen: Frozen) -> Begun {
         }
         (Frozen::Wait { .. } | Frozen::Steps(_), _) => {
             let what = format!("step `{path}`: what was approved is nothing that it does");
-            Err(Failure::new("consent.broken", what))
+            Err(Failure::new(BROKEN, what))
         }
     }
 }
@@ -240,7 +241,20 @@ fn human(place: &Place<'_>, ask: &Ask) -> Begun {
         patience: ask.patience.clone(),
         subject,
         decides: ask.decides,
+        returns: returns(place, ask),
     }))
+}
+
+/// Whether an approval may be returned: where an agent's step comes before it, and the file has no
+/// words of its own for the answer.
+fn returns(place: &Place<'_>, ask: &Ask) -> bool {
+    let parent = place.frame.parent.and_then(|parent| place.run.graph.frames.get(&parent));
+    let author = parent.and_then(|parent| match &parent.is {
+        Is::Sequence(sequence) => sequence.author(),
+        Is::Step(_) => None,
+    });
+    let is_verdict = matches!(ask.kind, Kind::Approval | Kind::PlanReview);
+    is_verdict && ask.response_schema.is_none() && author.is_some()
 }
 
 fn found_options(place: &Place<'_>, from: &OptionsFrom) -> Result<Vec<Choice>, Failure> {

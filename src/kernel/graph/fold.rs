@@ -13,9 +13,7 @@ use crate::kernel::graph::gates;
 use crate::kernel::graph::outcome::{Opening, Outcome, Point};
 use crate::kernel::graph::path::split;
 use crate::kernel::graph::program::{Program, Step, Steps, Task};
-use crate::kernel::graph::state::{
-    Abort, Asking, Block, Frame, Is, Phase, Released, Sequence, State,
-};
+use crate::kernel::graph::state::{Asking, Block, Frame, Is, Phase, Released, Sequence, State};
 use crate::kernel::loose;
 use crate::kernel::message::{Message, Speaker};
 use crate::kernel::question::{Question, Subject};
@@ -262,7 +260,7 @@ pub(in crate::kernel) fn heard(
         return Err("this step has not asked");
     };
     if *asking == Asking::Human {
-        let phase = decided(path, question, reply);
+        let phase = gates::decided(path, question, reply);
         run.graph.set(number, phase, at);
         return Ok(());
     }
@@ -293,39 +291,6 @@ pub(in crate::kernel) fn heard(
     Ok(())
 }
 
-/// K4: what was rejected, expired or withdrawn is the end of the road.
-fn decided(path: &str, question: &Question, reply: &Heard) -> Phase {
-    match reply {
-        Heard::Answer { value, is_rejection: false, .. } => {
-            Phase::Worked(with_subject(question, value))
-        }
-        Heard::Nothing => Phase::Worked(Value::Null),
-        Heard::Answer { value, by, is_rejection: true } => {
-            let note = value.get("note").map(crate::kernel::message::readable).unwrap_or_default();
-            let because = if note.is_empty() { String::new() } else { format!(": {note}") };
-            let why = format!("{by} rejected step `{path}`{because}");
-            Phase::Ended(Outcome::Failed(Failure::new("question.rejected", why)))
-        }
-        Heard::Expired => {
-            let why = format!("nobody answered the question of step `{path}` before its deadline");
-            Phase::Ended(Outcome::Failed(Failure::new("question.expired", why)))
-        }
-        Heard::Withdrawn(by) => Phase::Aborted(Abort::Cancel { by: by.clone() }),
-    }
-}
-
-/// What a person said, and with a decision what they decided: later steps go on from that very text
-/// or value, as `${steps.X.subject}`.
-fn with_subject(question: &Question, value: &Value) -> Value {
-    let mut value = value.clone();
-    if let (Some(Subject::Shown(subject)), Value::Object(fields)) =
-        (question.subject.as_deref(), &mut value)
-    {
-        fields.entry("subject").or_insert_with(|| subject.clone());
-    }
-    value
-}
-
 /// A step's work came to something of itself: a value, a timer, a failure of what is within it.
 pub(in crate::kernel) fn came(run: &mut Run, path: &str, outcome: &Outcome, at: Millis) -> Folded {
     let number = run.graph.number(path).ok_or("no such step is under way")?;
@@ -338,7 +303,9 @@ pub(in crate::kernel) fn came(run: &mut Run, path: &str, outcome: &Outcome, at: 
     let phase = match outcome {
         Outcome::Done(value) => Phase::Worked(value.clone()),
         Outcome::Failed(failure) => Phase::Failed(failure.clone()),
-        Outcome::Skipped(_) | Outcome::Tolerated(_) => Phase::Ended(outcome.clone()),
+        Outcome::Skipped(_) | Outcome::Tolerated(_) | Outcome::Returned(_) => {
+            Phase::Ended(outcome.clone())
+        }
     };
     run.graph.set(number, phase, at);
     run.status = Status::Running;
@@ -362,6 +329,10 @@ pub(in crate::kernel) fn settled(
             run.graph.set(parent, Phase::Failed(failure.clone()), at);
             return Ok(());
         }
+        Outcome::Returned(_) => {
+            run.graph.change(parent, go_back);
+            return Ok(());
+        }
         Outcome::Done(value) => Some(value),
         Outcome::Skipped(_) | Outcome::Tolerated(_) => None,
     };
@@ -371,6 +342,13 @@ pub(in crate::kernel) fn settled(
         run.graph.set(parent, Phase::Worked(value), at);
     }
     Ok(())
+}
+
+/// A sequence whose step was given back is at its author's step again.
+fn go_back(sequence: &mut Frame) {
+    if let Is::Sequence(sequence) = &mut sequence.is {
+        sequence.next = sequence.author().unwrap_or(sequence.next + 1);
+    }
 }
 
 /// Tells a frame what one within it came to; what it came to itself, if that was the last.

@@ -1,5 +1,5 @@
 //! Phase gates: a person looks at a step before it is begun, when its work is done, or when it has
-//! failed; and what their word means.
+//! failed; and what their word means, there and at a step that asks them itself.
 //!
 //! - **K4** A step that was rejected, or that nobody let through in time, is not begun.
 //! - **K7** Only the words that are offered mean anything, and silence is a no.
@@ -12,15 +12,19 @@ use crate::kernel::graph::program::{After, PhaseGate, Step};
 use crate::kernel::graph::state::{Abort, Asking, Frame, Phase, Released};
 use crate::kernel::message::readable;
 use crate::kernel::pattern::Draft;
-use crate::kernel::question::{Choice, Kind, Origin};
+use crate::kernel::question::{Choice, Kind, Origin, Question, Subject};
+use crate::kernel::reading::needs_note;
 use crate::kernel::run::Heard;
 use crate::kernel::verb::Verb;
 use crate::kernel::workflow::Workflow;
 
 /// What a person may say at a point, in the order in which it is offered.
-fn verbs(point: Point, gate: &PhaseGate, frame: &Frame) -> Vec<Verb> {
+fn verbs(point: Point, step: &Step, gate: &PhaseGate, frame: &Frame) -> Vec<Verb> {
     match point {
         Point::Before => vec![Verb::Approve, Verb::Reject, Verb::Skip],
+        Point::After if frame.redone < gate.redo && step.task.agent().is_some() => {
+            vec![Verb::Continue, Verb::Redo, Verb::Return, Verb::Abort]
+        }
         Point::After if frame.redone < gate.redo => vec![Verb::Continue, Verb::Redo, Verb::Abort],
         Point::After => vec![Verb::Continue, Verb::Abort],
         Point::Review => vec![Verb::Approve, Verb::Reject, Verb::Revise, Verb::Modify],
@@ -39,7 +43,7 @@ pub(super) fn question(
     frame: &Frame,
     (shown, prompt): (Value, Option<String>),
 ) -> Draft {
-    let verbs = verbs(point, gate, frame);
+    let verbs = verbs(point, step, gate, frame);
     let path = frame.path.to_string();
     let (kind, asked) = match point {
         Point::Before => (Kind::Approval, format!("May step `{path}` begin?")),
@@ -69,6 +73,7 @@ pub(super) fn question(
         patience: gate.patience.clone(),
         subject: None,
         decides: true,
+        returns: false,
     }
 }
 
@@ -85,6 +90,7 @@ fn meaning(point: Point, verb: Verb) -> &'static str {
         (_, Verb::Skip) => "the step is passed over, and the run goes on",
         (_, Verb::Continue) => "the run goes on",
         (_, Verb::Redo) => "the step is done again, with your note in front of it",
+        (_, Verb::Return) => "no: the agent does the step again, with your note in front of it",
         (_, Verb::Retry) => "the step is tried again",
         (_, Verb::Abort) => "the run ends here",
         (
@@ -112,8 +118,11 @@ fn schema(verbs: &[Verb], step: &Step, workflow: &Workflow) -> Value {
         "additionalProperties": false,
     });
     let mut alone = verbs.to_vec();
+    alone.retain(|verb| *verb != Verb::Modify && !verb.needs_note());
+    if verbs.contains(&Verb::Return) {
+        full["allOf"] = json!([needs_note(Verb::Return)]);
+    }
     if verbs.contains(&Verb::Modify) {
-        alone.retain(|verb| *verb != Verb::Modify && *verb != Verb::Revise);
         properties["plan"] = plan_schema(step, workflow).unwrap_or_else(|| json!({}));
         full["allOf"] = json!([
             {"if": {"properties": {"decision": {"const": Verb::Modify.word()}}},
@@ -186,7 +195,7 @@ pub(super) fn ruling(
         (Asking::Before | Asking::Error(_), Some(Verb::Skip)) => skipped(),
         (Asking::After(work), Some(Verb::Continue))
         | (Asking::Review(work), Some(Verb::Approve)) => Phase::Ended(Outcome::Done(work)),
-        (Asking::After(_), Some(Verb::Redo))
+        (Asking::After(_), Some(Verb::Redo | Verb::Return))
             if gate.is_some_and(|gate| frame.redone < gate.redo) =>
         {
             redone = true;
@@ -222,6 +231,44 @@ pub(super) fn ruling(
         }
     };
     Ruled { phase, redone, retried, said }
+}
+
+/// What came of a step's own question. K4: what was rejected, expired or withdrawn is the end of the
+/// road; what was given back is done again.
+pub(super) fn decided(path: &str, question: &Question, reply: &Heard) -> Phase {
+    match reply {
+        Heard::Answer { value, is_rejection: false, .. } => {
+            Phase::Worked(with_subject(question, value))
+        }
+        Heard::Nothing => Phase::Worked(Value::Null),
+        Heard::Answer { value, by, .. } if Verb::of(value) == Some(Verb::Return) => {
+            let note = value.get("note").map(readable).unwrap_or_default();
+            Phase::Ended(Outcome::Returned(format!("by {by}: {note}")))
+        }
+        Heard::Answer { value, by, is_rejection: true } => {
+            let note = value.get("note").map(readable).unwrap_or_default();
+            let because = if note.is_empty() { String::new() } else { format!(": {note}") };
+            let why = format!("{by} rejected step `{path}`{because}");
+            Phase::Ended(Outcome::Failed(Failure::new("question.rejected", why)))
+        }
+        Heard::Expired => {
+            let why = format!("nobody answered the question of step `{path}` before its deadline");
+            Phase::Ended(Outcome::Failed(Failure::new("question.expired", why)))
+        }
+        Heard::Withdrawn(by) => Phase::Aborted(Abort::Cancel { by: by.clone() }),
+    }
+}
+
+/// What a person said, and with a decision what they decided: later steps go on from that very text
+/// or value, as `${steps.X.subject}`.
+fn with_subject(question: &Question, value: &Value) -> Value {
+    let mut value = value.clone();
+    if let (Some(Subject::Shown(subject)), Value::Object(fields)) =
+        (question.subject.as_deref(), &mut value)
+    {
+        fields.entry("subject").or_insert_with(|| subject.clone());
+    }
+    value
 }
 
 /// Whether, and where, a person looks at work that is done.

@@ -236,7 +236,8 @@ impl<'a> Place<'a> {
             outcome @ (Outcome::Failed(_)
             | Outcome::Done(_)
             | Outcome::Skipped(_)
-            | Outcome::Tolerated(_)) => vec![Event::Settled { path, outcome }],
+            | Outcome::Tolerated(_)
+            | Outcome::Returned(_)) => vec![Event::Settled { path, outcome }],
         }
     }
 

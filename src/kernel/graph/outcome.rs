@@ -18,6 +18,8 @@ pub enum Outcome {
     Failed(Failure),
     /// It failed, and that stops nothing.
     Tolerated(Failure),
+    /// A person gave it back, by whom and why: what the agent did before it is done again.
+    Returned(String),
 }
 
 /// What is begun.

@@ -74,6 +74,16 @@ pub(super) struct Sequence {
     pub(super) last: Value,
 }
 
+impl Sequence {
+    /// The place of the agent's step whose work the next one is about: the one before it, with
+    /// nothing but people's in between.
+    pub(super) fn author(&self) -> Option<usize> {
+        let before = self.steps.get(..self.next)?.iter().enumerate().rev();
+        let mut works = before.skip_while(|(_, step)| matches!(step.task, Task::Human(_)));
+        works.next().filter(|(_, step)| step.task.agent().is_some()).map(|(place, _)| place)
+    }
+}
+
 /// How far a frame is.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Phase {

@@ -121,5 +121,6 @@ fn ask(run: &Run, agent: &str, prompt: String) -> Draft {
         patience: spec.map(|spec| spec.human_input.patience.clone()).unwrap_or_default(),
         subject: None,
         decides: false,
+        returns: false,
     }
 }

@@ -58,6 +58,7 @@ fn after_turn(run: &Run, terms: &Handoff, agent: &str) -> Move {
         patience: terms.patience.clone(),
         subject: None,
         decides: false,
+        returns: false,
     }))
 }
 

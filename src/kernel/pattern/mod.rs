@@ -17,6 +17,7 @@ use crate::kernel::run::{Run, Turn};
 use crate::kernel::workflow::{Patience, Pattern, Workflow};
 
 pub use coordinator::Directive;
+pub(in crate::kernel) use sequential::author;
 
 /// What comes next.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,6 +71,8 @@ pub struct Draft {
     pub subject: Option<Box<Subject>>,
     /// Whether it decides although its kind alone would not.
     pub decides: bool,
+    /// Whether it may be returned to the agent whose work it is about.
+    pub returns: bool,
 }
 
 /// What comes next in a run that is at rest between turns.

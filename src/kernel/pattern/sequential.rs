@@ -5,8 +5,9 @@ use serde_json::Value;
 use crate::kernel::event::{Failure, Purpose};
 use crate::kernel::message::readable;
 use crate::kernel::pattern::{Draft, Move, expired};
-use crate::kernel::question::{Origin, Subject};
+use crate::kernel::question::{Kind, Origin, Subject};
 use crate::kernel::run::{Heard, Last, Run};
+use crate::kernel::verb::Verb;
 use crate::kernel::wording;
 use crate::kernel::workflow::{Human, Step, Work};
 
@@ -38,11 +39,26 @@ pub(super) fn next(run: &Run, steps: &[Step]) -> Move {
                     patience: human.patience.clone(),
                     subject,
                     decides: human.decides,
+                    returns: returns(steps, index, human),
                 })),
             },
             Err(failure) => placed(step, failure),
         },
     }
+}
+
+/// Whether an approval may be returned: where an agent's step comes before it, and the file has no
+/// words of its own for the answer.
+fn returns(steps: &[Step], index: usize, human: &Human) -> bool {
+    let is_verdict = matches!(human.kind, Kind::Approval | Kind::PlanReview);
+    is_verdict && human.response_schema.is_none() && author(steps, index).is_some()
+}
+
+/// The place of the agent's step whose work the step at `index` is about: the one before it, with
+/// nothing but people's in between.
+pub(in crate::kernel) fn author(steps: &[Step], index: usize) -> Option<usize> {
+    let is_agents = |step: &Step| matches!(step.work, Work::Agent { .. });
+    steps.get(..index)?.iter().rposition(is_agents)
 }
 
 fn placed(step: &Step, failure: Failure) -> Move {
@@ -67,6 +83,8 @@ fn stopped(last: &Last) -> Option<Move> {
         Last::Started | Last::Turned { .. } => None,
         Last::Asked { step, reply, .. } => match reply {
             Heard::Answer { is_rejection: false, .. } | Heard::Nothing => None,
+            // It was given back: the agent's step comes next, and then it is asked again.
+            Heard::Answer { value, .. } if Verb::of(value) == Some(Verb::Return) => None,
             Heard::Answer { is_rejection: true, by, value } => {
                 let note = value.get("note").map(readable).unwrap_or_default();
                 let because = if note.is_empty() { String::new() } else { format!(": {note}") };

@@ -194,3 +194,33 @@ fn gates_on_tools_hold_for_tools_own_steps_as_well() {
     stage.perform([answers(1, "deny")]);
     assert_eq!(last(&stage), "failed tool.denied", "and it is not tried again");
 }
+
+#[test]
+fn what_is_returned_in_a_graph_goes_back_to_the_agents_step_before_it() {
+    let flow = graph(&json!([
+        {"id": "write", "task": {"agent": {"agent": "a"}}},
+        {"id": "ok", "task": {"human": {"kind": "approval", "prompt": "Well?"}}},
+        {"id": "end", "task": {"agent": {"agent": "b"}}},
+    ]));
+    let mut stage = Stage::open(&flow, "Hello");
+    stage.perform([says("Draft."), answers(1, json!({"decision": "return", "note": "shorter"}))]);
+    assert!(stage.given().contains("user ann: Returned: shorter\n"), "{}", stage.given());
+    stage.perform([says("D."), answers(2, "approve"), says("Sent.")]);
+    assert!(last(&stage).starts_with("completed"), "{}", stage.told);
+}
+
+#[test]
+fn what_is_returned_after_a_step_is_done_again_as_often_as_it_may_be_redone() {
+    let flow = graph(&json!([{
+        "id": "write",
+        "task": {"agent": {"agent": "a"}},
+        "gate": {"after": "look", "redo": 1, "attempts": 3},
+    }]));
+    let mut stage = Stage::open(&flow, "Hello");
+    let returned = |ordinal| answers(ordinal, json!({"decision": "return", "note": "shorter"}));
+    stage.perform([says("Draft."), answers(1, "return"), returned(1)]);
+    assert!(stage.told.contains("refused answer.invalid"), "it needs the note: {}", stage.told);
+    assert!(stage.given().contains("user ann: shorter\n"), "{}", stage.given());
+    stage.perform([says("D."), returned(2), answers(2, "continue")]);
+    assert!(last(&stage).starts_with("completed"), "{}", stage.told);
+}

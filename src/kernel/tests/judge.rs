@@ -8,7 +8,7 @@ use crate::kernel::graph::{Opening, Outcome, Point};
 use crate::kernel::workflow::Pattern;
 use crate::kernel::{
     AgentInput, Audience, Closing, Effect, Event, Kind, Millis, Origin, Question, Recorded, Run,
-    Speaker, Status, Verdict, plan, readable, replay,
+    Speaker, Status, Verb, Verdict, plan, readable, replay,
 };
 
 /// Panics, naming the law, where one does not hold.
@@ -79,7 +79,8 @@ fn k4_a_no_is_the_end(journal: &[Recorded]) {
                 on_time(asked[ordinal], by, recorded.at);
                 let by_clock = by == "timer" && wants_a_yes(asked[ordinal].kind);
                 assert!(!by_clock, "K7: silence answered an approval");
-                let says_no = Question::verdict(value) == Verdict::Rejected;
+                // What was given back is done again, and asked about again.
+                let says_no = Question::verdict(value) == Verdict::Rejected && !returns(value);
                 stopped |= is_human(ordinal) && wants_a_yes(asked[ordinal].kind) && says_no;
             }
             Event::Closed { ordinal, closing, by, .. } => {
@@ -98,6 +99,8 @@ fn k4_a_no_is_the_end(journal: &[Recorded]) {
             | Event::StepFailed { .. }
             | Event::Noted { .. }
             | Event::Voted { .. }
+            | Event::Claimed(_)
+            | Event::Delegated(_)
             | Event::Reminded { .. }
             | Event::Escalated { .. }
             | Event::Revoked { .. }
@@ -135,7 +138,7 @@ fn k4_a_no_is_the_end_of_its_branch(journal: &[Recorded]) {
                 shut.push(question.step.clone());
             }
             let of_person = question.origin == Origin::HumanStep && wants_a_yes(question.kind);
-            if of_person && says_no {
+            if of_person && says_no && !returns(value) {
                 ended.push(sequence_of(&question.step));
             }
         } else if let Event::Closed { ordinal, closing: Closing::Rejected, by, .. } = event {
@@ -162,6 +165,10 @@ fn k4_a_no_is_the_end_of_its_branch(journal: &[Recorded]) {
             assert!(ended.is_empty(), "K4: completed after a no");
         }
     }
+}
+
+fn returns(value: &serde_json::Value) -> bool {
+    Verb::of(value) == Some(Verb::Return)
 }
 
 fn is_within(path: &str, whole: &str) -> bool {

@@ -39,6 +39,38 @@ says \"Sent.\" -> completed with \"Sent.\"
 }
 
 #[test]
+fn what_is_returned_is_done_again_with_the_note_and_asked_again() {
+    let mut stage = Stage::open(&approved_draft(), "Hello");
+    let returned = |ordinal| answers(ordinal, json!({"decision": "return", "note": "shorter"}));
+    stage.perform([says("Draft."), answers(1, "return"), returned(1)]);
+    assert!(stage.given().contains("user ann: Returned: shorter\n"), "{}", stage.given());
+    let again = [says("Dft."), returned(2), says("D."), answers(3, "yes"), says("Sent.")];
+    stage.perform(again);
+    assert_eq!(
+        stage.told,
+        "\
+a
+says \"Draft.\" -> waiting for #1 approval
+answers #1 \"return\" -> refused answer.invalid
+answers #1 {\"decision\":\"return\",\"note\":\"shorter\"} -> a
+says \"Dft.\" -> waiting for #2 approval
+answers #2 {\"decision\":\"return\",\"note\":\"shorter\"} -> a
+says \"D.\" -> waiting for #3 approval
+answers #3 \"yes\" -> b
+says \"Sent.\" -> completed with \"Sent.\"
+"
+    );
+}
+
+#[test]
+fn nothing_is_returned_where_no_agent_made_it() {
+    let asks = sequence(vec![human("ok", Kind::Approval, forever()), step("b")]);
+    let mut stage = Stage::open(&asks, "Hello");
+    stage.perform([answers(1, json!({"decision": "return", "note": "shorter"}))]);
+    assert!(stage.told.contains("refused answer.invalid"), "{}", stage.told);
+}
+
+#[test]
 fn k4_a_rejected_step_ends_the_run_and_says_who_and_why() {
     let mut stage = Stage::open(&approved_draft(), "Hello");
     stage.perform([

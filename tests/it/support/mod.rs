@@ -90,6 +90,8 @@ pub(crate) fn name(event: &Event) -> &'static str {
         Event::Asked(_) => "asked",
         Event::Answered { .. } => "answered",
         Event::Voted { .. } => "voted",
+        Event::Claimed(_) => "claimed",
+        Event::Delegated(_) => "delegated",
         Event::Closed { .. } => "closed",
         Event::Noted { .. } => "noted",
         Event::Reminded { .. } => "reminded",

@@ -198,6 +198,7 @@ impl Core {
                 | Refusal::NotAdmitted { .. }
                 | Refusal::NotAssured { .. }
                 | Refusal::Role { .. }
+                | Refusal::HandedOver { .. }
                 | Refusal::ForeignRequest { .. }),
             )) => Ok(standing(&view, Some(&refusal.into()))),
             Err(error) => Err(error.into()),

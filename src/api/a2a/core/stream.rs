@@ -240,6 +240,8 @@ impl Translator {
             | Event::Asked(_)
             | Event::Noted { .. }
             | Event::Voted { .. }
+            | Event::Claimed(_)
+            | Event::Delegated(_)
             | Event::Reminded { .. }
             | Event::Escalated { .. }
             | Event::Revoked { .. }

@@ -237,6 +237,7 @@ pub(in crate::api::console) fn spelled(word: &str) -> String {
         "edit" => "Edit, then allow".into(),
         "revise" => "Ask for another version".into(),
         "modify" => "Use my own version".into(),
+        "return" => "Return with a note".into(),
         other => text::words(other),
     }
 }

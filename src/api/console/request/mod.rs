@@ -5,6 +5,7 @@
 
 mod ask;
 mod form;
+mod places;
 mod show;
 
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use crate::api::console::visit::Visit;
 use crate::engine::{AnswerRequest, EngineError};
 use crate::kernel::{Closing, Event, Millis, Question, Recorded, Refusal, RequestId, Run, replay};
 use ask::{Ask, Filled};
+pub(super) use places::{claim, delegate};
 
 /// Events of a run that a page looks back on.
 const JOURNAL_MAX: u32 = 5_000;

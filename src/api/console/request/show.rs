@@ -2,11 +2,11 @@
 
 use maud::{Markup, html};
 
-use crate::api::console::request::{Case, Draft, Ended, form};
+use crate::api::console::request::{Case, Draft, Ended, form, places};
 use crate::api::console::visit::Visit;
 use crate::api::console::{conversation, listing, outlook, sessions, text};
 use crate::engine::InboxFilter;
-use crate::kernel::{Closing, Origin, Question, Subject, admits, waits_for};
+use crate::kernel::{Admission, Closing, Origin, Question, Subject, waits_for};
 
 /// Messages before the question that are shown with it.
 const RECENT: usize = 6;
@@ -31,6 +31,7 @@ pub(super) async fn body(visit: &Visit, case: &Case, draft: &Draft) -> Markup {
             (author(question))
             (subject(question))
             (asked_of(case))
+            @if case.ended.is_none() { (places::told(visit, case)) }
             @if let Some(notice) = &draft.notice { p.notice role="alert" { (text::shown(notice)) } }
             @if let Some(ended) = &case.ended {
                 (closed(visit, case, ended).await)
@@ -40,7 +41,17 @@ pub(super) async fn body(visit: &Visit, case: &Case, draft: &Draft) -> Markup {
                 div.beside { (before(case)) (fine_print(visit, case)) }
                 @if case.ended.is_none() {
                     @if is_asked(visit, case) {
-                        section.panel.form aria-label="Your answer" { (form::form(visit, case, draft)) }
+                        @match question.handed(&visit.who.id, visit.now) {
+                            Some(handed) => {
+                                section.panel aria-label="Who decides" {
+                                    p { strong { (handed.to) } " holds your place; take it back to decide yourself." }
+                                }
+                            }
+                            None => {
+                                section.panel.form aria-label="Your answer" { (form::form(visit, case, draft)) }
+                            }
+                        }
+                        (places::panel(visit, case))
                     } @else {
                         section.panel aria-label="Who decides" {
                             p { "This is for " strong { (waits_for(question, case.run.asker())) } " to decide." }
@@ -54,7 +65,9 @@ pub(super) async fn body(visit: &Visit, case: &Case, draft: &Draft) -> Markup {
 
 /// Whether the question admits whoever looks at it (K8).
 fn is_asked(visit: &Visit, case: &Case) -> bool {
-    admits(&case.question, case.run.asker(), &visit.who.id, &visit.engine().operator())
+    let operator = visit.engine().operator();
+    let admission = Admission { by: case.run.asker(), operator: &operator, now: visit.now };
+    admission.admits(&case.question, &visit.who.id)
 }
 
 /// What is decided, before anything else: exactly this is gone on with after a yes (K3). What a gate's
@@ -78,7 +91,14 @@ fn asked_of(case: &Case) -> Markup {
             p.byline {
                 "Asked of " strong { (question.to.join(", ")) }
                 @if question.need() > 1 { " · " (question.need()) " must agree" }
-                @for vote in &question.votes { " · " (vote.by) " said " (vote.verb) }
+                @for vote in &question.votes {
+                    " · " (vote.by) " said " (vote.verb)
+                    @if let Some(whose) = &vote.instead_of { " in the place of " (whose) }
+                }
+                @let standing = question.standing(question.stage);
+                @if standing.missing > 0 && question.need() > 1 {
+                    " · " (standing.missing) " more of " (standing.silent.join(", ")) " must say the same"
+                }
             }
         }
     }

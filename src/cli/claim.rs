@@ -1,0 +1,65 @@
+//! `holdpoint claim`: says that one is looking at a question, so that others need not.
+
+use serde_json::json as literal;
+
+use crate::cli::Ctx;
+use crate::cli::exit::{Exit, Trouble};
+use crate::cli::inbox::length;
+use crate::cli::json;
+use crate::cli::people;
+use crate::cli::term::line;
+use crate::wire::v1::ClaimRequestRequest;
+
+/// Say that you are looking at a question, for a while
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  holdpoint claim req_01k9zq…-0001-80x5jdy6
+  holdpoint claim req_01k9zq…-0001-80x5jdy6 --for 1h
+  holdpoint claim req_01k9zq…-0001-80x5jdy6 --release
+
+A claim is advice: others see it, and can answer all the same. It ends by itself.")]
+pub(super) struct Args {
+    /// The question
+    #[arg(value_name = "REQUEST")]
+    pub request: String,
+    /// For how long, up to a day: `10m`, `2h`; ten minutes unless given
+    #[arg(long = "for", value_name = "TIME", value_parser = length, conflicts_with = "release")]
+    pub length: Option<u64>,
+    /// Let it go
+    #[arg(long)]
+    pub release: bool,
+    /// An idempotency key: the same command with the same key again changes nothing
+    #[arg(long, value_name = "KEY")]
+    pub key: Option<String>,
+}
+
+/// Claims.
+pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
+    if args.length == Some(0) {
+        return Err(Trouble::new(Exit::Usage, "--for: expected more than nothing"));
+    }
+    let mut connection = ctx.connect().await?;
+    let request = ClaimRequestRequest {
+        request_id: args.request.clone(),
+        for_ms: args.length.unwrap_or_default(),
+        release: args.release,
+        idempotency_key: args.key.unwrap_or_default(),
+    };
+    let answered = connection.client.claim_request(request).await;
+    connection.close().await;
+    let request = answered?.into_inner().request.unwrap_or_default();
+    if ctx.json {
+        return ctx
+            .term
+            .line(&literal!({"request": json::request(&request)}).to_string())
+            .map(|()| Exit::Done);
+    }
+    let mut told = people::standing(&request, people::now());
+    if args.release {
+        told.insert(0, format!("you no longer claim {}", args.request));
+    }
+    for words in told {
+        ctx.term.line(&line(&words, 400))?;
+    }
+    Ok(Exit::Done)
+}

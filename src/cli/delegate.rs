@@ -1,0 +1,83 @@
+//! `holdpoint delegate`: hands one's own place in a question to somebody else, until a time.
+
+use serde_json::json as literal;
+
+use crate::cli::Ctx;
+use crate::cli::exit::{Exit, Trouble};
+use crate::cli::inbox::length;
+use crate::cli::json;
+use crate::cli::people;
+use crate::cli::term::line;
+use crate::wire::v1::DelegateRequestRequest;
+
+/// Hand your place in a question to somebody else, until a time
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  holdpoint delegate req_01k9zq…-0001-80x5jdy6 --to dan --for 2d
+  holdpoint delegate req_01k9zq…-0001-80x5jdy6 --to dan --until 2026-12-01T08:00:00Z
+  holdpoint delegate req_01k9zq…-0001-80x5jdy6 --take-back
+
+What they say counts as yours would. Until it is over, or you take it back, you do not answer it
+yourself. It can go to nobody whom the question excludes or asks already, and is not handed on.")]
+pub(super) struct Args {
+    /// The question
+    #[arg(value_name = "REQUEST")]
+    pub request: String,
+    /// To whom: one person's name
+    #[arg(long, value_name = "WHO", required_unless_present = "take_back")]
+    pub to: Option<String>,
+    /// Until when, as RFC 3339: `2026-12-01T08:00:00Z`
+    #[arg(long, value_name = "TIME", value_parser = moment, conflicts_with = "length")]
+    pub until: Option<jiff::Timestamp>,
+    /// For how long: `2h`, `3d`
+    #[arg(long = "for", value_name = "TIME", value_parser = length)]
+    pub length: Option<u64>,
+    /// Take it back
+    #[arg(long, conflicts_with_all = ["to", "until", "length"])]
+    pub take_back: bool,
+    /// An idempotency key: the same command with the same key again changes nothing
+    #[arg(long, value_name = "KEY")]
+    pub key: Option<String>,
+}
+
+fn moment(text: &str) -> Result<jiff::Timestamp, String> {
+    text.parse().map_err(|_| "expected a time as RFC 3339, such as `2026-12-01T08:00:00Z`".into())
+}
+
+/// Hands over.
+pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
+    if !args.take_back && args.until.is_none() && args.length.is_none_or(|ms| ms == 0) {
+        let text = "expected how long: --for or --until";
+        return Err(Trouble::new(Exit::Usage, text));
+    }
+    let mut connection = ctx.connect().await?;
+    let until = args.until.map(|at| prost_types::Timestamp {
+        seconds: at.as_second(),
+        nanos: at.subsec_nanosecond(),
+    });
+    let request = DelegateRequestRequest {
+        request_id: args.request.clone(),
+        to: args.to.unwrap_or_default(),
+        until,
+        for_ms: args.length.unwrap_or_default(),
+        take_back: args.take_back,
+        idempotency_key: args.key.unwrap_or_default(),
+    };
+    let answered = connection.client.delegate_request(request).await;
+    connection.close().await;
+    let request = answered?.into_inner().request.unwrap_or_default();
+    if ctx.json {
+        return ctx
+            .term
+            .line(&literal!({"request": json::request(&request)}).to_string())
+            .map(|()| Exit::Done);
+    }
+    let mut told = people::standing(&request, people::now());
+    if args.take_back {
+        told.insert(0, format!("your place in {} is yours again", args.request));
+    }
+    for words in told {
+        ctx.term.line(&line(&words, 400))?;
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,111 @@
+//! Known: whether those whom a file asks are there, as the operator knows them. A file can be right by
+//! itself and ask a group that nobody is in: then nobody would ever pass it.
+//!
+//! Who has a name of their own is not looked up: a key may be added any day. What a file says of people
+//! by itself is checked with the rest of it (`check/people`).
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::definition::problem::Problem;
+use crate::definition::source::{Source, under};
+use crate::kernel::Operator;
+
+/// What a file is about, and not whom it asks: names in there are anybody's.
+const OTHER: [&str; 9] = [
+    "arguments",
+    "context",
+    "input",
+    "metadata",
+    "parameters",
+    "response_schema",
+    "output",
+    "script",
+    "settings",
+];
+
+/// Groups and roles that nobody is in, and stages that need more people than there are; nothing, where
+/// the operator has said nothing of people.
+pub(super) fn problems(source: &Source, operator: &Operator) -> Vec<Problem> {
+    let mut found = Vec::new();
+    if !operator.people.is_empty() {
+        look(source, operator, ("", &source.value), &mut found);
+    }
+    found
+}
+
+fn look(source: &Source, operator: &Operator, (at, value): (&str, &Value), all: &mut Vec<Problem>) {
+    match value {
+        Value::Object(members) => {
+            if let Some(to) = value.get("to").and_then(Value::as_array) {
+                addressed(source, operator, (&under(at, "to"), to), all);
+                enough(source, operator, (at, value), all);
+            }
+            let inner = members.iter().filter(|(name, _)| !OTHER.contains(&name.as_str()));
+            for (name, member) in inner {
+                look(source, operator, (&under(at, name), member), all);
+            }
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                look(source, operator, (&under(at, index), item), all);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Every group and role that is asked has somebody in it.
+fn addressed(
+    source: &Source,
+    operator: &Operator,
+    (at, to): (&str, &[Value]),
+    all: &mut Vec<Problem>,
+) {
+    for (index, named) in to.iter().enumerate() {
+        let Some(named) = named.as_str().filter(|named| named.contains(':')) else { continue };
+        if members(operator, named).is_empty() {
+            let message = format!(
+                "nobody is in `{named}`, as the settings have it; name somebody who is, or put them \
+                 in it under `[people.NAME]`"
+            );
+            all.push(source.at(&under(at, index), "approvers.nobody", message));
+        }
+    }
+}
+
+/// A stage needs no more people than it can have, all of its levels included.
+fn enough(
+    source: &Source,
+    operator: &Operator,
+    (at, stage): (&str, &Value),
+    all: &mut Vec<Problem>,
+) {
+    let Some(need) = stage.get("need").and_then(Value::as_u64) else { return };
+    let levels = stage.get("escalate").and_then(Value::as_array).into_iter().flatten();
+    let lists = [stage].into_iter().chain(levels).filter_map(|one| one.get("to")?.as_array());
+    let named: Vec<&str> = lists.flatten().filter_map(Value::as_str).collect();
+    // Where nobody but people are named, the file's own check has counted them.
+    if !named.iter().any(|named| named.contains(':')) {
+        return;
+    }
+    let people: BTreeSet<&str> = named.iter().flat_map(|named| members(operator, named)).collect();
+    if u64::try_from(people.len()).unwrap_or(u64::MAX) < need {
+        let message = format!(
+            "nobody can pass this stage: it needs {need} people, and as the settings have it there \
+             are {}",
+            people.len()
+        );
+        all.push(source.at(&under(at, "need"), "approvers.impassable", message));
+    }
+}
+
+/// Who is meant by a name.
+fn members<'a>(operator: &'a Operator, named: &'a str) -> BTreeSet<&'a str> {
+    if !named.contains(':') {
+        return BTreeSet::from([named]);
+    }
+    let people = operator.people.keys().filter(|who| operator.means(named, who));
+    people.map(String::as_str).collect()
+}

@@ -1,0 +1,117 @@
+//! What stages, votes and places promise, on a question alone: no run, no journal.
+
+use super::*;
+
+use crate::kernel::operator::Membership;
+use crate::kernel::places::Delegation;
+use crate::kernel::question::{Kind, Origin};
+
+const OWNER: &str = "clerk";
+
+fn people(names: &[&str]) -> Operator {
+    let people = names.iter().map(|name| ((*name).to_owned(), Membership::default()));
+    Operator { people: people.collect(), ..Operator::default() }
+}
+
+fn stage(to: &[&str], need: u32) -> Stage {
+    Stage { to: to.iter().map(|name| (*name).to_owned()).collect(), need, ..Stage::default() }
+}
+
+fn question(stages: Vec<Stage>) -> Question {
+    let to = stages[0].to.clone();
+    Question { to, stages, ..Question::bare(Kind::Approval, Origin::HumanStep) }
+}
+
+fn vote(by: &str, stage: u32) -> Vote {
+    Vote { by: by.into(), verb: "approve".into(), stage, assurance: Assurance::Proven, instead_of: None }
+}
+
+fn handed(by: &str, to: &str, until: u64) -> Delegation {
+    Delegation { by: by.into(), to: to.into(), until: Millis(until) }
+}
+
+fn at(operator: &Operator, now: u64) -> Admission<'_> {
+    let by = Asker { owner: OWNER, requesters: &[] };
+    Admission { by, operator, now: Millis(now) }
+}
+
+fn yes(operator: &Operator, question: &Question, who: &str) -> Option<u32> {
+    at(operator, 10).after(question, (who, Assurance::Proven, Verb::Approve))
+}
+
+#[test]
+fn k8_whom_one_stage_excludes_another_may_need() {
+    let operator = people(&["ann", "clerk"]);
+    let first = Stage { not: vec![Excluded::Requester], ..stage(&["ann", "clerk"], 1) };
+    let mut asked = question(vec![first, stage(&["clerk"], 1)]);
+    let admits = |asked: &Question, who| at(&operator, 0).admits(asked, who);
+    assert!(admits(&asked, "ann") && !admits(&asked, "clerk"));
+    assert_eq!(yes(&operator, &asked, "ann"), Some(1));
+    asked.votes.push(vote("ann", 0));
+    asked.enter(1, Millis(0));
+    assert!(admits(&asked, "clerk") && !admits(&asked, "ann"));
+    assert_eq!(yes(&operator, &asked, "clerk"), None, "what the first stage excludes is its own");
+}
+
+#[test]
+fn k8_whoever_is_gone_at_the_last_word_counts_for_nothing_and_their_stage_is_asked_again() {
+    let mut asked = question(vec![stage(&["ann", "bob"], 1), stage(&["cfo"], 1)]);
+    asked.votes.push(vote("ann", 0));
+    asked.enter(1, Millis(0));
+    assert_eq!(yes(&people(&["ann", "bob", "cfo"]), &asked, "cfo"), None);
+    let without = people(&["bob", "cfo"]);
+    assert_eq!(yes(&without, &asked, "cfo"), Some(0));
+    asked.votes.push(vote("cfo", 1));
+    asked.enter(0, Millis(0));
+    assert_eq!(asked.to, ["ann", "bob"]);
+    assert_eq!(yes(&without, &asked, "bob"), None, "what the CFO has said stands");
+}
+
+#[test]
+fn k8_whoever_was_asked_as_well_counts_also_when_the_stage_is_left() {
+    let operator = people(&["ann", "deputy", "cfo"]);
+    let mut asked = question(vec![stage(&["ann"], 1), stage(&["cfo"], 1)]);
+    asked.to.push("deputy".into());
+    assert_eq!(yes(&operator, &asked, "deputy"), Some(1));
+    asked.votes.push(vote("deputy", 0));
+    asked.enter(1, Millis(0));
+    assert_eq!(yes(&operator, &asked, "cfo"), None);
+}
+
+#[test]
+fn k8_whoever_hands_a_place_over_and_whoever_holds_it_are_one() {
+    let operator = people(&["ann", "bob", "dan"]);
+    let mut asked = question(vec![stage(&["ann", "bob"], 2)]);
+    assert!(!at(&operator, 10).admits(&asked, "dan"));
+    asked.delegations.push(handed("ann", "dan", 20));
+    assert!(at(&operator, 10).admits(&asked, "dan"));
+    asked.votes.push(vote("ann", 0));
+    assert_eq!(yes(&operator, &asked, "dan"), Some(0), "one place, one vote");
+    assert_eq!(yes(&operator, &asked, "bob"), None);
+}
+
+#[test]
+fn k8_a_place_that_is_over_or_whose_owner_is_not_admitted_counts_for_nothing() {
+    let operator = people(&["ann", "bob", "dan"]);
+    let mut asked = question(vec![stage(&["ann", "bob"], 2)]);
+    asked.delegations.push(handed("ann", "dan", 20));
+    asked.votes.push(vote("dan", 0));
+    let said = ("bob", Assurance::Proven, Verb::Approve);
+    assert_eq!(at(&operator, 19).after(&asked, said), None);
+    assert_eq!(at(&operator, 20).after(&asked, said), Some(0), "its time is up");
+    assert_eq!(yes(&people(&["bob", "dan"]), &asked, "bob"), Some(0), "ann is nobody");
+    asked.stages[0].not.push(Excluded::Participant);
+    asked.participants.push("dan".into());
+    assert_eq!(yes(&operator, &asked, "bob"), Some(0), "dan is excluded");
+}
+
+#[test]
+fn who_is_missing_is_told_by_what_was_said() {
+    let mut asked = question(vec![stage(&["ann", "bob", "group:finance"], 2)]);
+    asked.votes.push(Vote { instead_of: Some("ann".into()), ..vote("dan", 0) });
+    let standing = asked.standing(0);
+    assert_eq!(
+        standing,
+        Standing { missing: 1, silent: vec!["bob".into(), "group:finance".into()] }
+    );
+}

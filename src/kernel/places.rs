@@ -1,0 +1,303 @@
+//! Places: what those who are asked do with their place before anybody decides. A *claim* says that
+//! somebody is looking at a question; it is advice, and refuses nobody. A *delegation* hands one's own
+//! place to somebody else for a while.
+//!
+//! What a place is worth is not decided here: `approvers` counts, and counts a place once, whoever
+//! speaks in it.
+//!
+//! - **K8** A place goes to nobody whom the question excludes, to nobody who is asked already, and is
+//!   not handed on. When its time is up, what was said in it counts for nothing.
+
+use serde::{Deserialize, Serialize};
+
+use crate::kernel::answer::{open_question, refuse_unasked};
+use crate::kernel::command::{Refusal, Wish};
+use crate::kernel::decide::Decision;
+use crate::kernel::ending::Closed;
+use crate::kernel::event::Event;
+use crate::kernel::heard::question_of;
+use crate::kernel::id::RequestId;
+use crate::kernel::principal::Principal;
+use crate::kernel::question::Question;
+use crate::kernel::run::Run;
+use crate::kernel::time::Millis;
+
+/// How long a claim may last: whoever looks longer than a day claims again.
+pub const CLAIM_MS_MAX: u64 = 24 * 60 * 60 * 1_000;
+/// How long a place may be handed over: no leave is longer than a year.
+pub const DELEGATION_MS_MAX: u64 = 366 * 24 * 60 * 60 * 1_000;
+/// A name's length; longer ones are nobody's.
+const NAME_BYTES_MAX: usize = 256;
+
+/// How long something holds, as it was asked for: so a repeat is known, whenever it comes (K2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Span {
+    /// Until then.
+    Until(Millis),
+    /// For so many milliseconds.
+    ForMs(u64),
+}
+
+impl Span {
+    /// Its end, where it begins at `at`.
+    pub fn end(self, at: Millis) -> Millis {
+        match self {
+            Self::Until(end) => end,
+            Self::ForMs(ms) => at.plus(ms),
+        }
+    }
+}
+
+/// Somebody says that they are looking at it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claim {
+    /// Who.
+    pub by: String,
+    /// Until when.
+    pub until: Millis,
+}
+
+impl Claim {
+    /// Whether it still stands at `now`.
+    pub fn stands(&self, now: Millis) -> bool {
+        now < self.until
+    }
+}
+
+/// A place that was handed over.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delegation {
+    /// Whose place it is.
+    pub by: String,
+    /// Who holds it.
+    pub to: String,
+    /// Until when.
+    pub until: Millis,
+}
+
+impl Delegation {
+    /// Whether it still stands at `now`.
+    pub fn stands(&self, now: Millis) -> bool {
+        now < self.until
+    }
+}
+
+/// Somebody claimed a question, or let it go.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claimed {
+    /// Which question.
+    pub ordinal: u32,
+    /// Who.
+    pub by: String,
+    /// Through which door.
+    pub door: String,
+    /// For how long; let go, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub span: Option<Span>,
+    /// The caller's idempotency key.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub key: String,
+}
+
+/// Somebody handed their place over, or took it back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delegated {
+    /// Which question.
+    pub ordinal: u32,
+    /// Whose place.
+    pub by: String,
+    /// Through which door.
+    pub door: String,
+    /// To whom, and for how long; taken back, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<Holder>,
+    /// The caller's idempotency key.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub key: String,
+}
+
+/// Who is to hold a place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// Who.
+    pub who: String,
+    /// For how long.
+    pub span: Span,
+}
+
+/// What a claim means; without a `span` it is let go.
+pub(super) fn claim(
+    run: &Run,
+    request: &RequestId,
+    span: Option<Span>,
+    (principal, key): Wish<'_>,
+    now: Millis,
+) -> Result<Decision, Refusal> {
+    let question = asked_of(run, request, principal, now)?;
+    let own = |claim: &Claim| claim.by == principal.id && claim.stands(now);
+    if let Some(span) = span {
+        refuse_span(span, CLAIM_MS_MAX, now)?;
+    } else if !question.claim.as_ref().is_some_and(own) {
+        return Err(Refusal::NotClaimed { request: request.to_string() });
+    }
+    let (by, door, key) = (principal.id.clone(), principal.door.to_owned(), key.to_owned());
+    let claimed = Claimed { ordinal: question.ordinal, by, door, span, key };
+    Ok(Decision::Events(vec![Event::Claimed(claimed)]))
+}
+
+/// What handing a place over means; to nobody, it is taken back.
+pub(super) fn delegate(
+    run: &Run,
+    request: &RequestId,
+    to: Option<&Holder>,
+    (principal, key): Wish<'_>,
+    now: Millis,
+) -> Result<Decision, Refusal> {
+    let question = match to {
+        // Whoever handed a place over can take it back, also where they are no longer asked.
+        None => {
+            let question = open_question(run, request, principal)?;
+            if question.handed(&principal.id, now).is_none() {
+                refuse_unasked(run, question, principal, now)?;
+                return Err(Refusal::NotDelegated { request: request.to_string() });
+            }
+            question
+        }
+        Some(holder) => {
+            let question = asked_of(run, request, principal, now)?;
+            refuse_holder(run, question, holder, principal, now)?;
+            question
+        }
+    };
+    let (by, door, key) = (principal.id.clone(), principal.door.to_owned(), key.to_owned());
+    let delegated = Delegated { ordinal: question.ordinal, by, door, to: to.cloned(), key };
+    Ok(Decision::Events(vec![Event::Delegated(delegated)]))
+}
+
+/// The question, if it is open and admits whoever speaks.
+fn asked_of<'a>(
+    run: &'a Run,
+    request: &RequestId,
+    principal: &Principal,
+    now: Millis,
+) -> Result<&'a Question, Refusal> {
+    let question = open_question(run, request, principal)?;
+    refuse_unasked(run, question, principal, now)?;
+    if question.deadline.is_some_and(|deadline| deadline <= now) {
+        let request = request.to_string();
+        return Err(Refusal::RequestClosed { request, how: Closed::Expired });
+    }
+    Ok(question)
+}
+
+fn refuse_span(span: Span, most_ms: u64, now: Millis) -> Result<(), Refusal> {
+    let end = span.end(now);
+    if end <= now {
+        return Err(Refusal::invalid("until", "expected a time to come, or a length of time"));
+    }
+    if end > now.plus(most_ms) {
+        let hours = most_ms / (60 * 60 * 1_000);
+        let remedy = format!("at most {hours} hours from now; do it again when that is over");
+        return Err(Refusal::TooLarge { field: "until".into(), remedy });
+    }
+    Ok(())
+}
+
+fn refuse_holder(
+    run: &Run,
+    question: &Question,
+    holder: &Holder,
+    principal: &Principal,
+    now: Millis,
+) -> Result<(), Refusal> {
+    let who = holder.who.as_str();
+    if who.is_empty() || who.len() > NAME_BYTES_MAX || who.contains(':') {
+        return Err(Refusal::invalid("to", "expected one person's name, no group and no role"));
+    }
+    if who == principal.id {
+        return Err(Refusal::invalid("to", "expected somebody else's name: the place is yours"));
+    }
+    refuse_span(holder.span, DELEGATION_MS_MAX, now)?;
+    if let Some(deadline) = question.deadline
+        && holder.span.end(now) > deadline
+    {
+        let remedy = format!(
+            "the question itself ends at {deadline}; hand your place over until then at the most"
+        );
+        return Err(Refusal::invalid("until", remedy));
+    }
+    let refused = |why: String| {
+        let request = question.id(&run.id).to_string();
+        Err(Refusal::NotDelegable { request, why })
+    };
+    if !question.decides() && question.to.is_empty() {
+        return refused(
+            "only a decision, or a question that names whom it asks, has places".into(),
+        );
+    }
+    let admission = run.admission(now);
+    let stage = question.stage;
+    // No chains: what was handed to somebody is not theirs to hand on, nor is their own meanwhile.
+    let standing = || question.delegations.iter().filter(|handed| handed.stands(now));
+    if let Some(handed) = standing().find(|handed| handed.to == principal.id) {
+        let by = &handed.by;
+        return refused(format!(
+            "you speak in the place of {by}, and whoever does hands none over"
+        ));
+    }
+    if standing().any(|handed| handed.by == who) {
+        return refused(format!("`{who}` has handed their own place over; choose somebody else"));
+    }
+    if !run.operator.knows(who) {
+        return refused(format!("nobody is called `{who}` here; choose somebody with a key"));
+    }
+    if admission.is_barred(question, stage, who) {
+        return refused(format!("the question excludes `{who}`; choose somebody else"));
+    }
+    if admission.is_asked(question, stage, who) {
+        return refused(format!("`{who}` is asked already, and counts once; choose somebody else"));
+    }
+    Ok(())
+}
+
+/// Folds a claim in. It takes the place of whichever there was.
+pub(super) fn claimed(run: &mut Run, claimed: &Claimed, at: Millis) -> Result<(), &'static str> {
+    let question = question_of(run, claimed.ordinal)?;
+    let by = claimed.by.clone();
+    question.claim = claimed.span.map(|span| Claim { by, until: span.end(at) });
+    Ok(())
+}
+
+/// Folds in that a place was handed over, or taken back. Nobody has more than one to hand over.
+pub(super) fn delegated(
+    run: &mut Run,
+    delegated: &Delegated,
+    at: Millis,
+) -> Result<(), &'static str> {
+    let question = question_of(run, delegated.ordinal)?;
+    question.delegations.retain(|handed| handed.by != delegated.by);
+    if let Some(holder) = &delegated.to {
+        // Whoever was asked may learn how it ended.
+        run.also_asked(delegated.ordinal, std::slice::from_ref(&holder.who));
+    }
+    let question = question_of(run, delegated.ordinal)?;
+    question.delegations.extend(delegated.to.as_ref().map(|holder| Delegation {
+        by: delegated.by.clone(),
+        to: holder.who.clone(),
+        until: holder.span.end(at),
+    }));
+    Ok(())
+}
+
+impl Question {
+    /// The claim that stands at `now`.
+    pub fn claimed(&self, now: Millis) -> Option<&Claim> {
+        self.claim.as_ref().filter(|claim| claim.stands(now))
+    }
+
+    /// To whom somebody has handed their place, if that stands at `now`.
+    pub fn handed(&self, by: &str, now: Millis) -> Option<&Delegation> {
+        self.delegations.iter().find(|handed| handed.by == by && handed.stands(now))
+    }
+}

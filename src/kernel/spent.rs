@@ -1,0 +1,118 @@
+//! Spent: which yeses of a history have not been carried out yet. A fork that took one of them over would
+//! carry it out once more; it begins where that is asked (K10, K11). Whether somebody may fork at all is
+//! not decided here.
+
+use std::collections::BTreeMap;
+
+use crate::kernel::event::{Event, Recorded};
+use crate::kernel::graph::Point;
+use crate::kernel::message::ToolCall;
+use crate::kernel::question::{Origin, Question};
+use crate::kernel::verb::Verb;
+use crate::kernel::workflow::{Safety, Workflow};
+
+/// What a yes is carried out by.
+#[derive(Debug)]
+enum Deed {
+    /// The outcome of this call.
+    Call(String),
+    /// The end of this step.
+    Step(String),
+    /// Whatever is done in the world after it: what people approved, an agent or a later step goes on with.
+    Any,
+}
+
+/// The first question of a journal that was answered with a yes which is not carried out by its end.
+pub fn unspent(workflow: &Workflow, journal: &[Recorded]) -> Option<u32> {
+    let mut asked: BTreeMap<u32, &Question> = BTreeMap::new();
+    let mut calls: BTreeMap<&str, &ToolCall> = BTreeMap::new();
+    let mut due: Vec<(u32, Deed)> = Vec::new();
+    for recorded in journal {
+        match &recorded.event {
+            Event::Asked(question) => drop(asked.insert(question.ordinal, question)),
+            Event::Answered { ordinal, value, .. } => {
+                let question = asked.get(ordinal).filter(|question| question.decides());
+                let verb = Verb::of(value);
+                let passes = !verb.is_some_and(|verb| verb.is_no() || lets_nothing_happen(verb));
+                due.extend(
+                    question
+                        .filter(|_| passes)
+                        .and_then(|question| Some((*ordinal, deed_of(workflow, question)?))),
+                );
+            }
+            Event::ToolCalled { call, .. } => drop(calls.insert(&call.id, call)),
+            Event::ToolReturned { call_id, .. } => {
+                let tool =
+                    calls.get(call_id.as_str()).and_then(|call| workflow.tools.get(&call.tool));
+                let is_deed = tool.is_none_or(|tool| tool.safety != Safety::Pure);
+                due.retain(|(_, deed)| match deed {
+                    Deed::Call(id) => id != call_id,
+                    Deed::Step(_) => true,
+                    Deed::Any => !is_deed,
+                });
+            }
+            Event::Settled { path, .. } => {
+                due.retain(|(_, deed)| !matches!(deed, Deed::Step(step) if step == path));
+            }
+            Event::Started(_)
+            | Event::StepStarted { .. }
+            | Event::Delta { .. }
+            | Event::Noted { .. }
+            | Event::MessageAdded { .. }
+            | Event::HandedOff { .. }
+            | Event::StepCompleted { .. }
+            | Event::StepFailed { .. }
+            | Event::Voted { .. }
+            | Event::Claimed(_)
+            | Event::Delegated(_)
+            | Event::Closed { .. }
+            | Event::Reminded { .. }
+            | Event::Escalated { .. }
+            | Event::Revoked { .. }
+            | Event::Renewed { .. }
+            | Event::Opened { .. }
+            | Event::Came { .. }
+            | Event::Signalled { .. }
+            | Event::CheckpointSaved
+            | Event::Parked
+            | Event::Output { .. }
+            | Event::Warned(_)
+            | Event::Completed
+            | Event::Failed(_)
+            | Event::Cancelled { .. } => {}
+        }
+    }
+    due.first().map(|(ordinal, _)| *ordinal)
+}
+
+/// Whether a word is no no, and releases nothing either.
+fn lets_nothing_happen(verb: Verb) -> bool {
+    matches!(verb, Verb::Skip | Verb::Happened)
+}
+
+/// What a yes to a question is carried out by; nothing, where it lets nothing happen in the world.
+fn deed_of(workflow: &Workflow, question: &Question) -> Option<Deed> {
+    match &question.origin {
+        Origin::Gate(call) => Some(Deed::Call(call.id.clone())),
+        Origin::LostOutcome(call) => Some(Deed::Call(call.clone())),
+        Origin::Phase(Point::Before) => Some(Deed::Step(question.step.clone())),
+        Origin::Budget(_) => None,
+        Origin::Phase(Point::After | Point::Review | Point::Error)
+        | Origin::UserTurn
+        | Origin::Directive
+        | Origin::ToolCall(_)
+        | Origin::HumanStep => may_be_done_unasked(workflow).then_some(Deed::Any),
+    }
+}
+
+/// Whether anything can be done in the world that no gate asks about each time.
+fn may_be_done_unasked(workflow: &Workflow) -> bool {
+    workflow.tools.iter().any(|(name, tool)| {
+        let always = workflow.gates.iter().any(|gate| {
+            let concerns =
+                gate.tools.contains(name) || gate.tags.iter().any(|tag| tool.tags.contains(tag));
+            concerns && gate.when.is_empty()
+        });
+        tool.safety != Safety::Pure && !always
+    })
+}
