@@ -28,7 +28,8 @@ pub struct Person {
 }
 
 /// Warns of names that nobody can tell apart.
-pub(super) fn warn(config: &Config, keys: &Keys) {
+pub(super) fn warn(config: &Config, keys: Option<&Keys>) {
+    let Some(keys) = keys else { return };
     for (one, other) in keys.look_alikes(&config.people.keys().cloned().collect()) {
         tracing::warn!(
             one,

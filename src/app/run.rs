@@ -43,9 +43,7 @@ pub async fn serve(
     if keys.is_none() && !config.listen.ip().is_loopback() {
         return Err(AppError::NoKeys { listen: config.listen });
     }
-    if let Some(keys) = &keys {
-        people::warn(&config, keys);
-    }
+    people::warn(&config, keys.as_ref());
     let render = render();
     let mut world = World::open(&config, Reach::Everything).await?;
     let named = config.people.keys().cloned().collect();
@@ -59,9 +57,7 @@ pub async fn serve(
     let (engine, settings) = (world.engine.clone(), config.clone());
     // Who there is follows the keys: somebody whose key is gone is nobody (K8).
     let heed = move |keys: Option<&Keys>| {
-        if let Some(keys) = keys {
-            people::warn(&settings, keys);
-        }
+        people::warn(&settings, keys);
         let operator = people::operator(&settings, keys);
         let posture = Posture::of(&operator, keys);
         engine.operate(operator);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::kernel::bound::{self, Due};
 use crate::kernel::budget::{self, Verdict};
-use crate::kernel::command::{Command, Refusal};
+use crate::kernel::command::Command;
 use crate::kernel::decide::{self, Decision, decide};
 use crate::kernel::earlier::Earlier;
 use crate::kernel::event::{Event, Failure, Started};
@@ -17,6 +17,7 @@ use crate::kernel::loose;
 use crate::kernel::message::{ToolCall, readable};
 use crate::kernel::operator::Operator;
 use crate::kernel::pattern::{self, Move};
+use crate::kernel::refusal::Refusal;
 use crate::kernel::reply;
 use crate::kernel::run::{
     CONVERSATION_BYTES_MAX, CallWaits, Judgement, QUESTIONS_MAX, Run, Status, Turn,

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::kernel::approvers;
-use crate::kernel::command::{Answer, Refusal};
+use crate::kernel::command::Answer;
 use crate::kernel::decide::Decision;
 use crate::kernel::digest;
 use crate::kernel::ending::{Closed, Ending, Said};
@@ -20,6 +20,7 @@ use crate::kernel::message::readable;
 use crate::kernel::permission;
 use crate::kernel::principal::Principal;
 use crate::kernel::question::{Origin, Question};
+use crate::kernel::refusal::Refusal;
 use crate::kernel::run::{CONVERSATION_BYTES_MAX, Run};
 use crate::kernel::schema::{self, Mismatch};
 use crate::kernel::time::Millis;
@@ -54,12 +55,7 @@ pub(super) fn decide(
             return Err(Refusal::TooLarge { field, remedy });
         }
         let verb = if question.decides() { Verb::of(&value) } else { None };
-        if let Some(said) = verb.and_then(|verb| approvers::disagrees(question, verb)) {
-            let expected = format!("`{said}`, as those who were asked before have said, or a no");
-            let mismatch = Mismatch { at: String::new(), expected };
-            let request = answer.request.to_string();
-            return Err(Refusal::WrongAnswer { request, mismatch });
-        }
+        refuse_other_words(question, verb, answer)?;
         let next = verb.and_then(|verb| {
             let said = (principal.id.as_str(), principal.known.assurance, verb);
             run.admission(now).after(question, said)
@@ -108,6 +104,19 @@ pub(super) fn decide(
     // The end comes last, so that the other answers are kept and a repeat finds them all.
     events.extend(abort);
     Ok(Decision::Events(events))
+}
+
+/// Words of one question add up only where they are one.
+fn refuse_other_words(
+    question: &Question,
+    verb: Option<Verb>,
+    answer: &Answer,
+) -> Result<(), Refusal> {
+    let said = verb.and_then(|verb| approvers::disagrees(question, verb));
+    let Some(said) = said else { return Ok(()) };
+    let expected = format!("`{said}`, as those who were asked before have said, or a no");
+    let mismatch = Mismatch { at: String::new(), expected };
+    Err(Refusal::WrongAnswer { request: answer.request.to_string(), mismatch })
 }
 
 /// The question, if it is open; a refusal that says how it ended, if it was.

@@ -23,7 +23,13 @@ fn question(stages: Vec<Stage>) -> Question {
 }
 
 fn vote(by: &str, stage: u32) -> Vote {
-    Vote { by: by.into(), verb: "approve".into(), stage, assurance: Assurance::Proven, instead_of: None }
+    Vote {
+        by: by.into(),
+        verb: "approve".into(),
+        stage,
+        assurance: Assurance::Proven,
+        instead_of: None,
+    }
 }
 
 fn handed(by: &str, to: &str, until: u64) -> Delegation {

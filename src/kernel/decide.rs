@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::kernel::answer;
 use crate::kernel::approvers::Stage;
 use crate::kernel::bound;
-use crate::kernel::command::{AttemptFault, Command, Refusal, ToolFault};
+use crate::kernel::command::{AttemptFault, Command, ToolFault};
 use crate::kernel::ending::Undone;
 use crate::kernel::event::{Closing, Event, Failure, Version};
 use crate::kernel::graph;
@@ -24,6 +24,7 @@ use crate::kernel::places;
 use crate::kernel::plan::may_repeat;
 use crate::kernel::principal::Principal;
 use crate::kernel::question::{Kind, OnTimeout, Origin, Question};
+use crate::kernel::refusal::Refusal;
 use crate::kernel::renewal;
 use crate::kernel::repeat;
 use crate::kernel::reply::{self, REPLY_BYTES_MAX};
@@ -55,13 +56,9 @@ pub fn decide(run: &Run, command: &Command, now: Millis) -> Result<Decision, Ref
             answer::decide(run, answers, key, principal, now)
         }
         Command::Withdraw { request, principal, key } => {
-            let question = answer::open_question(run, request, principal)?;
-            Ok(Decision::Events(vec![Event::Closed {
-                ordinal: question.ordinal,
-                closing: Closing::Withdrawn,
-                by: principal.id.clone(),
-                key: key.clone(),
-            }]))
+            let ordinal = answer::open_question(run, request, principal)?.ordinal;
+            let (closing, by, key) = (Closing::Withdrawn, principal.id.clone(), key.clone());
+            Ok(Decision::Events(vec![Event::Closed { ordinal, closing, by, key }]))
         }
         Command::Claim { request, span, principal, key } => {
             places::claim(run, request, *span, (principal, key), now)

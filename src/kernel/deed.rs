@@ -106,7 +106,7 @@ pub fn mcp(url: Option<&str>, command: &[&str], tool: &str) -> String {
 mod tests {
     use super::*;
 
-    fn tool(provider: &str, settings: Value) -> Tool {
+    fn tool(provider: &str, settings: &Value) -> Tool {
         serde_json::from_value(json!({"provider": provider, "settings": settings})).unwrap()
     }
 
@@ -114,24 +114,24 @@ mod tests {
     fn a_person_is_told_where_a_call_goes() {
         let http = tool(
             "http",
-            json!({"method": "post", "url": "https://Shop.example:443/orders/{{id}}/refunds"}),
+            &json!({"method": "post", "url": "https://Shop.example:443/orders/{{id}}/refunds"}),
         );
         let told = destination(&http, &json!({"id": "a/b", "amount": 5}));
         assert_eq!(told, "POST https://shop.example/orders/a%2Fb/refunds");
         let unfilled = destination(&http, &json!({"amount": 5}));
         assert_eq!(unfilled, "POST https://Shop.example:443/orders/{{id}}/refunds");
-        let stdio = tool("mcp", json!({"server": {"command": ["pay", "--live"]}, "tool": "wire"}));
+        let stdio = tool("mcp", &json!({"server": {"command": ["pay", "--live"]}, "tool": "wire"}));
         assert_eq!(destination(&stdio, &json!({})), "wire of `pay --live`");
         let remote =
-            tool("mcp", json!({"server": {"url": "https://bank.example/mcp"}, "tool": "wire"}));
+            tool("mcp", &json!({"server": {"url": "https://bank.example/mcp"}, "tool": "wire"}));
         assert_eq!(destination(&remote, &json!({})), "wire at https://bank.example/mcp");
-        assert_eq!(destination(&tool("scripted", json!({})), &json!({})), BUILT_IN);
+        assert_eq!(destination(&tool("scripted", &json!({})), &json!({})), BUILT_IN);
     }
 
     #[test]
     fn k3_another_place_other_arguments_or_another_schema_is_another_deed() {
-        let here = tool("http", json!({"url": "https://a.example/x"}));
-        let there = tool("http", json!({"url": "https://b.example/x"}));
+        let here = tool("http", &json!({"url": "https://a.example/x"}));
+        let there = tool("http", &json!({"url": "https://b.example/x"}));
         let mut described = here.clone();
         described.parameters = Some(json!({"type": "object"}));
         let one = Deed::of("pay", &here, &json!({"n": 1}));

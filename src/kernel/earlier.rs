@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::kernel::command::Refusal;
 use crate::kernel::id::RunId;
 use crate::kernel::message::{Message, Speaker};
+use crate::kernel::refusal::Refusal;
 use crate::kernel::run::{CONVERSATION_BYTES_MAX, Run};
 
 /// Runs that one run remembers, one after the other: each is a journal to read where none of them is

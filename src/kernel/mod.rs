@@ -59,12 +59,14 @@ mod plan;
 mod principal;
 mod question;
 mod reading;
+mod refusal;
 mod renewal;
 mod repeat;
 mod reply;
 mod retry;
 mod run;
 pub mod schema;
+mod sealing;
 mod spent;
 #[cfg(test)]
 mod tests;
@@ -78,7 +80,7 @@ pub use advance::{Declined, apply, start};
 pub use approvers::{Admission, Asker, Excluded, Level, Stage, Standing, Vote, waits_for, wants};
 pub use bound::{Bound, WhenFull};
 pub use budget::{Budget, Budgets, Extensions, OnExceeded, Spent};
-pub use command::{Answer, AttemptFault, Command, Naming, Refusal, Reply, ToolFault};
+pub use command::{Answer, AttemptFault, Command, Reply, ToolFault};
 pub use decide::{Decision, decide};
 pub use deed::Deed;
 pub use earlier::{EARLIER_MESSAGES_MAX, EARLIER_RUNS_MAX, Earlier, Follows, Remembers};
@@ -100,8 +102,9 @@ pub use plan::{
     plan,
 };
 pub use principal::{Assurance, Credential, Known, Principal, Role, Roles};
-pub use question::{Belongs, Choice, Kind, Leg, OnTimeout, Origin, Question, Subject};
+pub use question::{Choice, Kind, Leg, OnTimeout, Origin, Question, Subject};
 pub use reading::Verdict;
+pub use refusal::{Naming, Refusal};
 pub use renewal::Renewal;
 pub use repeat::{KEYS_MAX, Keys, unkeyed};
 pub use reply::REPLY_BYTES_MAX;
@@ -110,6 +113,7 @@ pub use run::{
     CONVERSATION_BYTES_MAX, CallWaits, Grant, Heard, Judgement, Last, OpenCall, QUESTIONS_MAX, Run,
     Status, Turn,
 };
+pub use sealing::Belongs;
 pub use spent::unspent;
 pub use time::{Millis, duration_ms};
 pub use trace::Trace;

@@ -5,9 +5,10 @@
 //! only ever takes away from that.
 
 use crate::kernel::approvers;
-use crate::kernel::command::{Command, Refusal};
+use crate::kernel::command::Command;
 use crate::kernel::principal::{Principal, Role};
 use crate::kernel::question::Question;
+use crate::kernel::refusal::Refusal;
 use crate::kernel::run::Run;
 use crate::kernel::workflow::Pattern;
 

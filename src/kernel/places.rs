@@ -11,7 +11,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::kernel::answer::{open_question, refuse_unasked};
-use crate::kernel::command::{Refusal, Wish};
+use crate::kernel::command::Wish;
 use crate::kernel::decide::Decision;
 use crate::kernel::ending::Closed;
 use crate::kernel::event::Event;
@@ -19,6 +19,7 @@ use crate::kernel::heard::question_of;
 use crate::kernel::id::RequestId;
 use crate::kernel::principal::Principal;
 use crate::kernel::question::Question;
+use crate::kernel::refusal::Refusal;
 use crate::kernel::run::Run;
 use crate::kernel::time::Millis;
 

@@ -14,22 +14,17 @@
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::kernel::approvers::{Stage, Vote};
-use crate::kernel::canonical;
-use crate::kernel::deed::Deed;
-use crate::kernel::digest;
 use crate::kernel::graph::{Frozen, Point, called};
-use crate::kernel::id::{RequestId, RunId, Tail};
+use crate::kernel::id::{RequestId, RunId};
 use crate::kernel::message::ToolCall;
 use crate::kernel::places::{Claim, Delegation};
 use crate::kernel::principal::Assurance;
+use crate::kernel::sealing;
 use crate::kernel::time::Millis;
 use crate::kernel::verb::Verb;
-
-/// Hexadecimal digits of a nonce: 128 bits.
-const NONCE_CHARS: usize = 32;
 
 /// What kind of decision is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -288,21 +283,6 @@ pub struct Leg {
     pub door: String,
 }
 
-/// What a question belongs to, as far as its digest tells of it.
-#[derive(Debug, Clone, Copy)]
-pub struct Belongs<'a> {
-    /// The run.
-    pub run: &'a RunId,
-    /// The digest of the definition that it follows.
-    pub definition: &'a str,
-    /// Who asked for it.
-    pub requesters: &'a [String],
-    /// What the run's nonces are drawn from.
-    pub seed: &'a str,
-    /// The epoch of the store that it is asked in; empty before stores had one.
-    pub epoch: &'a str,
-}
-
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
 fn is_unset(at: &Millis) -> bool {
     at.0 == 0
@@ -364,7 +344,7 @@ impl Question {
 
     /// The question's id in `run`.
     pub fn id(&self, run: &RunId) -> RequestId {
-        RequestId { run: run.clone(), ordinal: self.ordinal, tail: tail(&self.nonce) }
+        RequestId { run: run.clone(), ordinal: self.ordinal, tail: sealing::tail(&self.nonce) }
     }
 
     /// Whether it lets something happen, or not. Words alone never answer such a one (K9).
@@ -427,89 +407,6 @@ impl Question {
             ) => Value::Null,
         }
     }
-
-    /// What its yes releases, to be compared before it is sent.
-    fn deed(&self) -> Option<&Deed> {
-        if let Some(Subject::Task(Frozen::Tool { deed, .. })) = self.subject.as_deref() {
-            return deed.as_deref();
-        }
-        let Origin::Gate(call) = &self.origin else { return None };
-        call.deed.as_deref()
-    }
-
-    /// Sets what cannot be guessed of it, and the digest of everything it is (K3).
-    pub fn seal(&mut self, of: Belongs<'_>) {
-        self.nonce = nonce(of.seed, self.ordinal);
-        self.digest = self.digest_of(of);
-    }
-
-    /// The digest of what a person decides by and on (K3): RFC 8785's form of it, by SHA-256.
-    fn digest_of(&self, of: Belongs<'_>) -> String {
-        let mut out = Vec::with_capacity(1_024);
-        let approvers = serde_json::to_value(&self.stages).unwrap_or_default();
-        let options = self.options.iter();
-        let options = options.map(|option| json!([option.id, option.label, option.description]));
-        let verbs = self.verbs().into_iter().map(|verb| Value::from(verb.word()));
-        let parts = [
-            ("approvers", &approvers),
-            ("context", &self.context),
-            ("decides", &Value::Bool(self.decides())),
-            ("deed", &self.deed().map_or(Value::Null, |deed| deed.digest.as_str().into())),
-            ("definition", &Value::from(of.definition)),
-            ("epoch", &Value::from(of.epoch)),
-            ("kind", &Value::from(self.kind.word())),
-            ("nonce", &Value::from(self.nonce.as_str())),
-            ("options", &Value::Array(options.collect())),
-            ("prompt", &Value::from(self.prompt.as_str())),
-            ("request", &Value::from(self.ordinal)),
-            ("requesters", &Value::from(of.requesters)),
-            ("run", &Value::from(of.run.as_str())),
-            ("schema", self.schema.as_ref().unwrap_or(&Value::Null)),
-            ("step", &Value::from(self.step.as_str())),
-            ("subject", &self.shown()),
-            ("verbs", &Value::Array(verbs.collect())),
-        ];
-        // Their names are in order already, as the form wants it. What releases no call has no deed, and what
-        // was asked before stores had an epoch has none: both are known by the digests that they had.
-        let is_kept = |name: &str, part: &Value| match name {
-            "deed" => !part.is_null(),
-            "epoch" => !of.epoch.is_empty(),
-            _name => true,
-        };
-        let parts = parts.into_iter().filter(|(name, part)| is_kept(name, part));
-        for (index, (name, part)) in parts.enumerate() {
-            out.push(if index == 0 { b'{' } else { b',' });
-            canonical::write_text(name, &mut out);
-            out.push(b':');
-            canonical::write(part, &mut out);
-        }
-        out.push(b'}');
-        digest::of_bytes(&out)
-    }
-}
-
-/// What nobody can guess of a run's question; nothing, in runs that began before there was a seed.
-fn nonce(seed: &str, ordinal: u32) -> String {
-    if seed.is_empty() {
-        return String::new();
-    }
-    let mut nonce = digest::of_bytes(format!("holdpoint nonce {seed} {ordinal}").as_bytes());
-    nonce.truncate(NONCE_CHARS);
-    nonce
-}
-
-/// The end of the id of a question with that nonce.
-fn tail(nonce: &str) -> Option<Tail> {
-    // Two hexadecimal digits for each of its letters.
-    let bytes: Option<Vec<u8>> = (nonce.as_bytes().chunks_exact(2))
-        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
-        .collect();
-    bytes.filter(|bytes| !bytes.is_empty()).map(|bytes| Tail::of(&bytes))
-}
-
-/// The end of the id of a run's question, by what its nonces are drawn from.
-pub(super) fn tail_of(seed: &str, ordinal: u32) -> Option<Tail> {
-    tail(&nonce(seed, ordinal))
 }
 
 #[cfg(test)]

@@ -13,8 +13,9 @@ use std::sync::Arc;
 
 use crate::kernel::event::Event;
 use crate::kernel::id::RequestId;
-use crate::kernel::question::{self, Question};
+use crate::kernel::question::Question;
 use crate::kernel::run::{Run, Status};
+use crate::kernel::sealing;
 use crate::kernel::time::Millis;
 
 /// One renewal of a run.
@@ -122,6 +123,6 @@ impl Run {
     pub fn was_asked_anew(&self, id: &RequestId) -> bool {
         let is_it = |renewal: &&Renewal| renewal.anew.contains(&id.ordinal);
         let mut before = self.renewals.iter().filter(is_it).map(|renewal| renewal.before.as_str());
-        before.any(|seed| question::tail_of(seed, id.ordinal) == id.tail) && id.run == self.id
+        before.any(|seed| sealing::tail_of(seed, id.ordinal) == id.tail) && id.run == self.id
     }
 }

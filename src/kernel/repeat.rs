@@ -7,11 +7,12 @@ use std::collections::VecDeque;
 
 use serde_json::{Value, json};
 
-use crate::kernel::command::{Command, Refusal};
+use crate::kernel::command::Command;
 use crate::kernel::digest;
 use crate::kernel::event::{Event, Version};
 use crate::kernel::places::{Claimed, Delegated, Holder, Span};
 use crate::kernel::principal::Principal;
+use crate::kernel::refusal::Refusal;
 use crate::kernel::run::Run;
 
 /// Keys that a run remembers, the newest: a caller repeats within minutes what it got no answer to,

@@ -20,9 +20,10 @@ use crate::kernel::judging::Judging;
 use crate::kernel::listing::Listing;
 use crate::kernel::message::{Message, Speaker, ToolCall};
 use crate::kernel::operator::Operator;
-use crate::kernel::question::{self, Belongs, Leg, Origin, Question};
+use crate::kernel::question::{Leg, Origin, Question};
 use crate::kernel::renewal::Renewal;
 use crate::kernel::repeat::Keys;
+use crate::kernel::sealing::{self, Belongs};
 use crate::kernel::time::Millis;
 use crate::kernel::trace::Trace;
 use crate::kernel::workflow::{Safety, Workflow};
@@ -399,7 +400,7 @@ pub enum Heard {
 impl Run {
     /// The id of the run's `ordinal`-th question.
     pub fn request(&self, ordinal: u32) -> RequestId {
-        let tail = question::tail_of(self.seed_of(ordinal), ordinal);
+        let tail = sealing::tail_of(self.seed_of(ordinal), ordinal);
         RequestId { run: self.id.clone(), ordinal, tail }
     }
 

@@ -34,7 +34,7 @@ const scenes = {
 
     // The run's page, open elsewhere all the while, has gone on by itself.
     await starter.getByText("Completed", { exact: true }).waitFor();
-    await starter.getByText("Sent: Tell the team that the release is out.").first().waitFor();
+    await starter.locator(".output").getByText("Sent: Tell the team that the release is out.").waitFor();
     await starter.getByText("Looks good.").first().waitFor();
     assert.ok(starter.url().endsWith(run));
     assert.equal(await starter.locator(".graph .asks-now").count(), 0);

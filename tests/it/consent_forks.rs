@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tonic::Status;
 
 use crate::bridge_calls::output;
-use crate::consent_stage::{LOCAL, Stage, TOOL, form_of, question};
+use crate::consent_stage::{LOCAL, Stage, TOOL, form_of, question, refusal};
 use crate::server::{asked, drained};
 
 /// Two payments: the first is allowed for a while, the second comes after a word of the user's.
@@ -212,4 +212,51 @@ async fn k11_a_no_is_not_forked_around_at_the_console() {
             assert_eq!(reply.status, 403, "{reply:?}");
         }
     }
+}
+
+/// Somebody allows what a clarification stands before: the yes is not spent while the run waits there.
+const APPROVED: &str = "
+name: approved
+models:
+  default: {provider: scripted, script: [{say: Done.}]}
+tools:{TOOL}
+agents:
+  idle: {human_input: false}
+pattern: graph
+graph:
+  steps:
+    - {id: ok, human: {kind: approval, prompt: Pay ten?, show: '10'}}
+    - {id: word, human: {kind: clarification, prompt: Anything to add?}}
+    - {id: act, tool: pay, arguments: {amount: 10}}
+    - {id: later, human: {kind: clarification, prompt: And now?}}
+    - {id: end, agent: idle}
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn k11_a_fork_begins_where_no_yes_is_left_to_be_spent_twice() {
+    let stage = Stage::open(&APPROVED.replace("{TOOL}", TOOL)).await;
+    let first = question(&stage.start(LOCAL, "", "Bill 7.").await);
+    stage.answer(LOCAL, &first, json!("approve")).await.unwrap();
+    let run = first.run_id.clone();
+    let word = stage.until(LOCAL, &run, |one| one.source_step == "word").await;
+    // Where nothing is said, the newest place at which the approval is still asked.
+    let events = forked(&stage, LOCAL, &run).await.unwrap();
+    assert_eq!(question(&events).source_step, "ok", "the approval is asked anew");
+    let mut client = stage.client(LOCAL).await;
+    let list = ListCheckpointsRequest { run_id: run.clone() };
+    let newest = client.list_checkpoints(list).await.unwrap().into_inner().checkpoints;
+    let newest = newest.iter().map(|one| one.checkpoint_id.clone()).max().unwrap();
+    let there =
+        ForkRunRequest { run_id: run.clone(), checkpoint_id: newest, ..ForkRunRequest::default() };
+    let refused = client.fork_run(there).await;
+    let words =
+        refused.as_ref().err().map(|status| status.message().to_owned()).unwrap_or_default();
+    assert_eq!(refusal(refused).1, "fork.unspent", "{words}");
+    assert!(words.contains("fork from `chk_"), "{words}");
+    // Once it is spent, what comes after it can be tried again.
+    stage.answer(LOCAL, &word, json!("No.")).await.unwrap();
+    stage.until(LOCAL, &run, |one| one.source_step == "later").await;
+    let events = forked(&stage, LOCAL, &run).await.unwrap();
+    assert_eq!(question(&events).source_step, "later");
+    assert_eq!(stage.paid(), 1, "one yes, one deed");
 }

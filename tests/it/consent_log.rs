@@ -1,9 +1,10 @@
 //! Nothing silent: what was refused, and what was changed beside the runs, stands in the store's own log and,
 //! where it is about a run, in that run's trail; at every door, and after a kill.
 
+use std::collections::BTreeSet;
 use std::fs;
 
-use holdpoint::app::keys::Keys;
+use holdpoint::app::keys::{Keys, NewKey};
 use holdpoint::kernel::Role;
 use holdpoint::wire::v1::{
     AuditEntry, ForkRunRequest, ListAuditRequest, ListRunsRequest, Request, SendResponsesRequest,
@@ -207,7 +208,8 @@ async fn changed_keys_and_settings_stand_in_the_log_whether_the_server_ran_or_no
     assert!(changes(&server).await.join("; ").contains("went: bob"));
     let seen = changes(&server).await.len();
     server.kill();
-    Keys::add(&path, "bob", Role::User, "").unwrap();
+    let again = NewKey { again: true, ..NewKey::of("bob", Role::User) };
+    Keys::make(&path, &again, &BTreeSet::new(), "").unwrap();
     fs::write(
         root.path().join("holdpoint.toml"),
         "four_eyes = true\nenvironment = \"production\"\n[people.bob]\ngroups = [\"finance\"]\n",

@@ -65,6 +65,15 @@ pub(crate) const CODES: &[Row] = &[
         ),
     ),
     shown_in(
+        "consent_forks.rs",
+        row(
+            "fork.unspent",
+            Code::FailedPrecondition,
+            "At that checkpoint something is allowed that is not done yet: a fork would do it once more.",
+            "Fork from the checkpoint that the message names, where it is asked; or let the run go on first.",
+        ),
+    ),
+    shown_in(
         "the tests of who may answer show it",
         row(
             "answer.not_admitted",

@@ -262,7 +262,10 @@ pub(super) fn withhold_codes(status: &mut TaskStatus, head: &Head) {
             Content::Text(text) => {
                 let codes = head.questions.iter().map(|question| question.code());
                 for code in codes.filter(|code| !code.is_empty()) {
-                    *text = text.replace(&format!(" {code}`"), " CODE`");
+                    // Behind its verb: `approve KWQFM`, `return KWQFM: why`.
+                    for end in ["`", ":"] {
+                        *text = text.replace(&format!(" {code}{end}"), &format!(" CODE{end}"));
+                    }
                 }
             }
             Content::Data(data) => {

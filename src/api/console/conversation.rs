@@ -180,8 +180,8 @@ fn tool(
                     None => { " · under way" }
                 }
             }
-            h4 { "Arguments" } (text::json(&call.arguments))
-            @if let Some((value, ..)) = returned { h4 { "What came back" } (text::json(value)) }
+            p.heading { "Arguments" } (text::json(&call.arguments))
+            @if let Some((value, ..)) = returned { p.heading { "What came back" } (text::json(value)) }
         }
     }
 }

@@ -43,20 +43,12 @@ impl Engine {
             }
         };
         let version = checkpoint_of(&marks, retry, &id, &request.checkpoint)?;
-        let session = match request.session.as_str() {
-            "" => session,
-            given => {
-                let session = parse_session(given)?;
-                self.refuse_foreign(&session, who).await?;
-                session
-            }
-        };
+        let session = self.session_of_fork(&request.session, session, who).await?;
         let mut old = self.read_all(&id, version).await?;
-        let version = if retry == Some(version) {
-            // What is tried again is asked about where it may have happened.
-            version
-        } else {
-            spendable(&marks, &pinned, (&id, &request.checkpoint), &old)?
+        // What is tried again is asked about where it may have happened.
+        let version = match retry {
+            Some(retry) if retry == version => version,
+            Some(_) | None => spendable(&marks, &pinned, (&id, &request.checkpoint), &old)?,
         };
         old.truncate(usize::try_from(version).unwrap_or(usize::MAX));
         let may_fork = self.refuse_after_no(&id, &old, who).await;
@@ -83,13 +75,7 @@ impl Engine {
         let is_retry = retry == Some(version);
         // What is told of a retry begins after the pauses that were over before it.
         let told = if is_retry { pauses_end(&events) } else { 0 };
-        // A fork inherits history, not permission: what was granted is asked again (K11).
-        let tools: BTreeSet<String> = run.grants.iter().map(|grant| grant.tool.clone()).collect();
-        for tool in tools {
-            let event = Event::Revoked { tool, by: FORK.into(), key: String::new() };
-            evolve(&mut run, &event, now)?;
-            events.push(event);
-        }
+        events.extend(grants_ended(&mut run, now)?);
         run.operator = self.operator();
         if is_retry && let Decision::Events(more) = apply(&mut run, &Command::Retry, now)? {
             events.extend(more);
@@ -105,7 +91,34 @@ impl Engine {
     }
 }
 
+/// A fork inherits history, not permission: what was granted is asked again (K11).
+fn grants_ended(run: &mut Run, now: Millis) -> Result<Vec<Event>, EngineError> {
+    let tools: BTreeSet<String> = run.grants.iter().map(|grant| grant.tool.clone()).collect();
+    let mut events = Vec::with_capacity(tools.len());
+    for tool in tools {
+        let event = Event::Revoked { tool, by: FORK.into(), key: String::new() };
+        evolve(run, &event, now)?;
+        events.push(event);
+    }
+    Ok(events)
+}
+
 impl Engine {
+    /// The session of a fork: the one that was asked for, or its original's.
+    async fn session_of_fork(
+        &self,
+        given: &str,
+        own: SessionId,
+        who: &Principal,
+    ) -> Result<SessionId, EngineError> {
+        if given.is_empty() {
+            return Ok(own);
+        }
+        let session = parse_session(given)?;
+        self.refuse_foreign(&session, who).await?;
+        Ok(session)
+    }
+
     async fn note_fork(&self, (from, version): (RunId, Version), run: RunId, who: &Principal) {
         let (who, door) = (who.id.clone(), who.door.into());
         self.note(Note::Forked { who, door, from, version, run }).await;

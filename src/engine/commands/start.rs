@@ -33,6 +33,16 @@ enum Awaited {
 /// Runs of a session that a message is weighed against, newest first; older ones have long ended.
 pub(super) const SESSION_RUNS_MAX: usize = 1_000;
 
+impl StartRequest {
+    /// By it the same call is known again; without a key nobody asks.
+    fn digest(&self) -> String {
+        if self.key.is_empty() {
+            return String::new();
+        }
+        digest::of(&json!([self.workflow, self.session, self.input]))
+    }
+}
+
 impl Engine {
     /// Starts a workflow, or answers the session's one open request with the input.
     pub async fn start(
@@ -45,12 +55,7 @@ impl Engine {
         check_value("input", &request.input)?;
         check_metadata(&request.metadata)?;
         request.hooks.iter().try_for_each(|hook| self.check_hook(hook))?;
-        // By it the same call is known again; without a key nobody asks.
-        let digest = if request.key.is_empty() {
-            String::new()
-        } else {
-            digest::of(&json!([request.workflow, request.session, request.input]))
-        };
+        let digest = request.digest();
         if let Some(begun) = self.begun_before(&request.key, &digest, who).await? {
             return Ok(begun);
         }

@@ -53,11 +53,14 @@ async fn the_first_words_are_heard_before_the_model_has_finished() {
     }
     let expected = [
         "started",
+        "opened",
         "invoked",
         "Dear ",
         "Ada",
         "message",
         "step_completed",
+        "settled",
+        "opened",
         "asked",
         "checkpoint",
         "parked",

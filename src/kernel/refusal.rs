@@ -1,0 +1,403 @@
+//! Refusal: every way in which a command is declined. It names the field and the remedy and carries a
+//! stable code (D3); it leaves no trace (K1).
+
+use crate::kernel::ending::Closed;
+use crate::kernel::principal::{Assurance, Known};
+use crate::kernel::schema::Mismatch;
+use crate::kernel::time::Millis;
+use crate::kernel::verb::Verb;
+
+/// Why a command is declined. The caller's no, never the world's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// No workflow of that name.
+    #[error("there is no workflow `{0}`; ListWorkflows names the ones there are")]
+    UnknownWorkflow(String),
+    /// No such session, or not this caller's (D2).
+    #[error("there is no session `{0}`")]
+    UnknownSession(String),
+    /// No such run, or not this caller's (D2).
+    #[error("there is no run `{0}`")]
+    UnknownRun(String),
+    /// No such request, or not this caller's (D2).
+    #[error("there is no request `{0}`")]
+    UnknownRequest(String),
+    /// No such checkpoint.
+    #[error("there is no checkpoint `{0}`; ListCheckpoints names the ones there are")]
+    UnknownCheckpoint(String),
+    /// The request is of another run than the one that was named.
+    #[error("request `{request}` does not belong to run `{run}`; leave run_id out or name its own")]
+    ForeignRequest {
+        /// The request.
+        request: String,
+        /// The run that was named.
+        run: String,
+    },
+    /// The answer does not fit; the request stays open.
+    #[error("the answer to `{request}` does not fit: expected {}{}", .mismatch.expected, at(&.mismatch.at))]
+    WrongAnswer {
+        /// The request.
+        request: String,
+        /// Where and what.
+        mismatch: Mismatch,
+    },
+    /// Somebody has answered already (K2).
+    #[error("request `{request}` was already answered by {by}")]
+    AlreadyAnswered {
+        /// The request.
+        request: String,
+        /// Who answered.
+        by: String,
+    },
+    /// The request was closed without an answer.
+    #[error("request `{request}` is closed: {how}")]
+    RequestClosed {
+        /// The request.
+        request: String,
+        /// How it ended.
+        how: Closed,
+    },
+    /// What the person was shown is not what is asked (K3).
+    #[error(
+        "the digest for `{request}` is not that of what is asked; show it again and answer that"
+    )]
+    StaleDigest {
+        /// The request.
+        request: String,
+    },
+    /// What was answered has been asked anew since: the store was put back from a backup, or moved.
+    #[error(
+        "request `{request}` was asked anew since: the store was put back from a backup, or moved; \
+         look at what is asked now, and answer that"
+    )]
+    AskedAnew {
+        /// The request.
+        request: String,
+    },
+    /// The store was put back from a backup, or made from an export, and nobody has looked yet.
+    #[error(
+        "the store was put back from a backup, or imported, and does nothing yet: an operator looks at \
+         what is open and says `holdpoint release`"
+    )]
+    Held,
+    /// Words alone, where a decision is open (K9).
+    #[error("{}", unbound(.open))]
+    Unbound {
+        /// What is open, each with how it can be named.
+        open: Vec<Naming>,
+    },
+    /// Words to a pause that is over (K9).
+    #[error(
+        "what was asked there is no longer open; look at what is asked now, and answer that by its id"
+    )]
+    StalePause,
+    /// A checkpoint at which something is allowed and not done yet (K11).
+    #[error(
+        "what `{request}` allowed is not done yet at that checkpoint, and a fork would do it once more; fork from {from}"
+    )]
+    Unspent {
+        /// The request.
+        request: String,
+        /// Where to fork instead.
+        from: String,
+    },
+    /// A code that names none of the open questions.
+    #[error(
+        "no open request of this conversation has the code `{code}`; look at what is open and answer that"
+    )]
+    UnknownCode {
+        /// The code.
+        code: String,
+    },
+    /// Somebody whom the question does not admit (K8).
+    #[error("request `{request}` waits for {waits_for}; {who} is not among them")]
+    NotAdmitted {
+        /// The request.
+        request: String,
+        /// Whom it waits for.
+        waits_for: String,
+        /// Who tried.
+        who: String,
+    },
+    /// It is not known well enough that a person decides (K8).
+    #[error("{}", unassured(.request, .who, .known, *.wants))]
+    NotAssured {
+        /// The request.
+        request: String,
+        /// Who tried.
+        who: String,
+        /// How they are known.
+        known: Box<Known>,
+        /// How well they would have to be.
+        wants: Assurance,
+    },
+    /// Somebody whom the file does not have send that signal (K9).
+    #[error("the signal `{name}` comes from {from}, or from an operator; {who} is not among them")]
+    NotSender {
+        /// The signal.
+        name: String,
+        /// Who sends it.
+        from: String,
+        /// Who tried.
+        who: String,
+    },
+    /// Somebody who has handed their place in it to another.
+    #[error(
+        "request `{request}`: your place is with {to} until {until}; take it back before you speak in it"
+    )]
+    HandedOver {
+        /// The request.
+        request: String,
+        /// Who holds it.
+        to: String,
+        /// Until when.
+        until: Millis,
+    },
+    /// A place that cannot be handed to that person.
+    #[error("request `{request}`: {why}")]
+    NotDelegable {
+        /// The request.
+        request: String,
+        /// What stands against it, and what to do.
+        why: String,
+    },
+    /// Nothing was handed over that could be taken back.
+    #[error(
+        "request `{request}`: you have handed no place over there; there is nothing to take back"
+    )]
+    NotDelegated {
+        /// The request.
+        request: String,
+    },
+    /// Nothing was claimed that could be let go.
+    #[error("request `{request}`: no claim of yours stands there; there is nothing to let go")]
+    NotClaimed {
+        /// The request.
+        request: String,
+    },
+    /// The same idempotency key with another content.
+    #[error("idempotency key `{0}` was used before with another content; take a new key")]
+    KeyReused(String),
+    /// The run is over.
+    #[error("run `{run}` is {status}; nothing more can be done with it")]
+    RunOver {
+        /// The run.
+        run: String,
+        /// How it ended.
+        status: &'static str,
+    },
+    /// The run does not wait for that event.
+    #[error("run `{run}` does not wait for a signal `{name}`")]
+    NotListening {
+        /// The run.
+        run: String,
+        /// The signal.
+        name: String,
+    },
+    /// Nothing of the kind was allowed.
+    #[error("tool `{tool}` is not allowed for the rest of run `{run}`; GetRun lists what is")]
+    NotGranted {
+        /// The run.
+        run: String,
+        /// The tool.
+        tool: String,
+    },
+    /// Several requests are open, and the caller did not say which it answers.
+    #[error("session `{session}` has several open requests ({}); answer them by id with SendResponses", .requests.join(", "))]
+    AmbiguousAnswer {
+        /// The session.
+        session: String,
+        /// The open requests.
+        requests: Vec<String>,
+    },
+    /// A run cannot begin after all that was said in its session.
+    #[error("the session is full: {why}; {remedy}")]
+    SessionFull {
+        /// The bound.
+        why: String,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// A field is missing or wrong.
+    #[error("{field}: {remedy}")]
+    Invalid {
+        /// The field.
+        field: String,
+        /// What is wrong and what to do.
+        remedy: String,
+    },
+    /// A bound was passed.
+    #[error("{field} is too large: {remedy}")]
+    TooLarge {
+        /// The field.
+        field: String,
+        /// The bound.
+        remedy: String,
+    },
+    /// No key, or an unknown one.
+    #[error("this server wants an API key: send `authorization: Bearer <key>`")]
+    Unauthenticated,
+    /// The key is good, but not for this.
+    #[error(
+        "{who} may not {act}: that takes a key with one of the roles `{wanted}`; `holdpoint keys add` makes one"
+    )]
+    Role {
+        /// Who tried, and by what they are known.
+        who: String,
+        /// What they tried.
+        act: &'static str,
+        /// The roles that may.
+        wanted: String,
+    },
+    /// The key was good, and is so no more.
+    #[error("the key `{0}` has expired; `holdpoint keys add` makes another")]
+    KeyExpired(String),
+    /// A service speaks for somebody whom nobody knows.
+    #[error(
+        "x-holdpoint-on-behalf-of: `{0}` is nobody here; name a person who has a key, or whom `[people]` in holdpoint.toml names"
+    )]
+    UnknownPerson(String),
+    /// The key is good, but this is not for its holder to do.
+    #[error("{0}")]
+    Forbidden(&'static str),
+    /// A report about work that is no longer wanted; the engine drops it.
+    #[error("this work is no longer wanted")]
+    Stale,
+}
+
+/// An open question, and by what an answer can name it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Naming {
+    /// Its id.
+    pub request: String,
+    /// What is asked.
+    pub prompt: String,
+    /// Its code, where it has one.
+    pub code: String,
+    /// What may be said to it.
+    pub verbs: Vec<Verb>,
+}
+
+fn unbound(open: &[Naming]) -> String {
+    let name = |one: &Naming| match (one.code.as_str(), one.verbs.first()) {
+        ("", _) | (_, None) => format!("`{}`", one.request),
+        (code, Some(verb)) => format!("`{}` (say `{} {code}`)", one.request, verb.word()),
+    };
+    let open: Vec<_> = open.iter().map(name).collect();
+    format!(
+        "a decision is open, and words alone decide nothing; answer it by its request id, its digest or its code: {}",
+        open.join(", ")
+    )
+}
+
+fn unassured(request: &str, who: &str, known: &Known, wants: Assurance) -> String {
+    let credential = &known.credential;
+    let is = match known.assurance {
+        Assurance::Model => format!("{who} ({credential}) is no person"),
+        Assurance::Vouched | Assurance::Proven => {
+            format!("{who} is only vouched for ({credential})")
+        }
+    };
+    let remedy = match wants {
+        Assurance::Vouched | Assurance::Model => {
+            "name the person with `x-holdpoint-on-behalf-of`, or have them answer with a key of their own"
+        }
+        Assurance::Proven => {
+            "have a person answer with a key of their own, or at the console; `assurance: vouched` in the workflow or in holdpoint.toml would take a service's word for them"
+        }
+    };
+    format!("request `{request}` is a decision, and {is}: {remedy}")
+}
+
+fn at(pointer: &str) -> String {
+    if pointer.is_empty() { String::new() } else { format!(" at `{pointer}`") }
+}
+
+impl Refusal {
+    /// A field is missing or wrong.
+    pub fn invalid(field: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self::Invalid { field: field.into(), remedy: remedy.into() }
+    }
+
+    /// The stable code that programs, tests and docs use.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::UnknownWorkflow(_) => "workflow.unknown",
+            Self::UnknownSession(_) => "session.unknown",
+            Self::UnknownRun(_) => "run.unknown",
+            Self::UnknownRequest(_) => "request.unknown",
+            Self::UnknownCheckpoint(_) => "checkpoint.unknown",
+            Self::ForeignRequest { .. } => "request.foreign",
+            Self::WrongAnswer { .. } => "answer.invalid",
+            Self::AlreadyAnswered { .. } => "request.already_answered",
+            Self::RequestClosed { .. } => "request.closed",
+            Self::StaleDigest { .. } => "answer.stale_digest",
+            Self::AskedAnew { .. } => "request.asked_anew",
+            Self::Held => "store.held",
+            Self::Unbound { .. } => "answer.unbound",
+            Self::UnknownCode { .. } => "answer.code_unknown",
+            Self::StalePause => "answer.stale",
+            Self::Unspent { .. } => "fork.unspent",
+            Self::NotAdmitted { .. } => "answer.not_admitted",
+            Self::NotAssured { .. } => "answer.assurance",
+            Self::NotSender { .. } => "signal.not_admitted",
+            Self::HandedOver { .. } => "answer.handed_over",
+            Self::NotDelegable { .. } => "delegation.refused",
+            Self::NotDelegated { .. } => "delegation.unknown",
+            Self::NotClaimed { .. } => "claim.unknown",
+            Self::KeyReused(_) => "idempotency_key.reused",
+            Self::RunOver { .. } => "run.over",
+            Self::NotListening { .. } => "run.not_listening",
+            Self::NotGranted { .. } => "grant.unknown",
+            Self::AmbiguousAnswer { .. } => "session.ambiguous",
+            Self::SessionFull { .. } => "session.full",
+            Self::Invalid { .. } => "field.invalid",
+            Self::TooLarge { .. } => "field.too_large",
+            Self::Unauthenticated => "auth.missing",
+            Self::Role { .. } => "auth.role",
+            Self::KeyExpired(_) => "auth.expired",
+            Self::UnknownPerson(_) => "auth.person_unknown",
+            Self::Forbidden(_) => "auth.forbidden",
+            Self::Stale => "work.stale",
+        }
+    }
+
+    /// The field of the request that is at fault.
+    pub fn field(&self) -> Option<String> {
+        match self {
+            Self::UnknownWorkflow(_) => Some("workflow_id".into()),
+            Self::UnknownSession(_) | Self::AmbiguousAnswer { .. } | Self::SessionFull { .. } => {
+                Some("session_id".into())
+            }
+            Self::UnknownRun(_) | Self::RunOver { .. } => Some("run_id".into()),
+            Self::UnknownCheckpoint(_) | Self::Unspent { .. } => Some("checkpoint_id".into()),
+            Self::UnknownRequest(id) => Some(format!("responses[{id}]")),
+            Self::ForeignRequest { request, .. }
+            | Self::AlreadyAnswered { request, .. }
+            | Self::RequestClosed { request, .. }
+            | Self::AskedAnew { request }
+            | Self::HandedOver { request, .. }
+            | Self::NotAdmitted { request, .. }
+            | Self::NotAssured { request, .. } => Some(format!("responses[{request}]")),
+            Self::NotDelegable { .. } => Some("to".into()),
+            Self::NotDelegated { .. } | Self::NotClaimed { .. } => Some("request_id".into()),
+            Self::Unbound { .. } | Self::UnknownCode { .. } | Self::StalePause => {
+                Some("input".into())
+            }
+            Self::WrongAnswer { request, mismatch } => {
+                Some(format!("responses[{request}]{}", mismatch.at))
+            }
+            Self::StaleDigest { request } => Some(format!("digests[{request}]")),
+            Self::KeyReused(_) => Some("idempotency_key".into()),
+            Self::NotListening { .. } | Self::NotSender { .. } => Some("name".into()),
+            Self::NotGranted { .. } => Some("tool".into()),
+            Self::Invalid { field, .. } | Self::TooLarge { field, .. } => Some(field.clone()),
+            Self::Unauthenticated
+            | Self::KeyExpired(_)
+            | Self::Forbidden(_)
+            | Self::Role { .. } => Some("authorization".into()),
+            Self::UnknownPerson(_) => Some("x-holdpoint-on-behalf-of".into()),
+            Self::Stale | Self::Held => None,
+        }
+    }
+}
