@@ -124,14 +124,15 @@ impl Engine {
             return Ok(Vec::new());
         }
         let journal = self.read_all(&head.run, head.version).await?;
-        let journal = self.with_their_times(journal, head.forked_from.clone()).await?;
+        let from = head.forked_from.clone();
+        let (journal, copies) = self.with_their_times(journal, from).await?;
         let mut open = Open::default();
         let entries = journal.iter().filter_map(|recorded| {
             let mut entry = entry(head, recorded, &mut open)?;
             // What a fork copied happened elsewhere, and the trail says so (K11).
-            if let Some((origin, saved)) = &head.forked_from
+            if let Some((origin, _)) = &head.forked_from
                 && recorded.version > 1
-                && recorded.version <= saved + 1
+                && copies.contains(&recorded.version)
             {
                 let copied = format!("copied from {origin}");
                 let note = std::mem::take(&mut entry.note);

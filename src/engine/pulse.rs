@@ -1,6 +1,7 @@
 //! Pulse: what a page that shows things needs of the engine: the time, a run's journal, and a hint
 //! that the inbox has changed. What changed is read from the views, so a missed hint costs nothing.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tokio::sync::broadcast;
@@ -10,7 +11,8 @@ use crate::engine::commands::is_inherited;
 use crate::engine::inbox::InboxChange;
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
-    Admission, Millis, Principal, Question, Recorded, Refusal, RequestId, Run, RunId, Version,
+    Admission, Event, Millis, Principal, Question, Recorded, Refusal, RequestId, Run, RunId,
+    Version,
 };
 
 /// Hints that something in the inbox has changed.
@@ -114,31 +116,37 @@ impl Engine {
             (hot.run.version, hot.run.forked_from.clone())
         };
         let journal = self.newest(&id, version, limit).await?;
-        self.with_their_times(journal, from).await
+        Ok(self.with_their_times(journal, from).await?.0)
     }
 
-    /// Events that a fork copied, with the times at which they happened (K11); those of a run that is
-    /// gone keep the fork's.
+    /// Events that a fork copied, with the times at which they happened, and which they are (K11); those of
+    /// a run that is gone keep the fork's.
     pub(super) async fn with_their_times(
         &self,
         mut journal: Vec<Recorded>,
         mut from: Option<(RunId, Version)>,
-    ) -> Result<Vec<Recorded>, EngineError> {
+    ) -> Result<(Vec<Recorded>, BTreeSet<Version>), EngineError> {
+        let mut copies = BTreeSet::new();
         while let Some((origin, saved)) = from.take() {
             let Some(head) = self.inner.journal.head(&origin).await? else { break };
             // A fork begins right after the pause that its checkpoint was saved for.
             let copied = (saved + 1).min(head.version);
             let (old, mut asked) = (self.read_all(&origin, copied).await?, 0);
+            let ended: BTreeSet<u32> = old.iter().filter_map(|it| ended(&it.event)).collect();
             let taken_over = old.iter().filter(|it| is_inherited(&it.event, &mut asked));
             for (version, old) in (1..).zip(taken_over) {
+                // What is open in the fork is asked there, under an id and in a time of its own.
+                let is_open =
+                    matches!(&old.event, Event::Asked(it) if !ended.contains(&it.ordinal));
                 let same = journal.iter_mut().find(|recorded| recorded.version == version);
-                if let Some(same) = same {
+                if let Some(same) = same.filter(|_| !is_open) {
                     same.at = old.at;
+                    copies.insert(version);
                 }
             }
             from = head.forked_from;
         }
-        Ok(journal)
+        Ok((journal, copies))
     }
 
     async fn newest(
@@ -157,4 +165,12 @@ impl Engine {
         }
         Ok(events)
     }
+}
+
+/// The question that an event ends.
+fn ended(event: &Event) -> Option<u32> {
+    if let Event::Answered { ordinal, .. } | Event::Closed { ordinal, .. } = event {
+        return Some(*ordinal);
+    }
+    None
 }

@@ -174,7 +174,8 @@ pub(super) fn refuse_unasked<'a>(
         return Err(Refusal::UnknownRequest(request));
     }
     let waits_for = approvers::waits_for(question, by);
-    Err(Refusal::NotAdmitted { request, waits_for, who: who.id.clone() })
+    let why = run.admission(now).why_not(question, &who.id);
+    Err(Refusal::NotAdmitted { request, waits_for, who: who.id.clone(), why })
 }
 
 /// A place that was handed over is not spoken in by two.

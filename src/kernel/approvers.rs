@@ -124,7 +124,56 @@ pub struct Admission<'a> {
     pub now: Millis,
 }
 
+/// Why a question does not admit somebody, as they are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhyNot {
+    /// It is addressed to others.
+    NotAsked,
+    /// They are asked in a stage that has not come.
+    Later,
+    /// They asked for it themselves, and it excludes whoever did.
+    AskedForIt,
+    /// They changed it, and it excludes whoever did.
+    ChangedIt,
+    /// They took part in the run, and it excludes whoever did.
+    TookPart,
+}
+
+impl std::fmt::Display for WhyNot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::NotAsked => "is not among them",
+            Self::Later => "is asked later, in a stage that has not come yet",
+            Self::AskedForIt => "asked for it, and is excluded: somebody else must decide",
+            Self::ChangedIt => "changed it, and is excluded: somebody else must decide",
+            Self::TookPart => "took part in the run, and is excluded: somebody else must decide",
+        })
+    }
+}
+
 impl Admission<'_> {
+    /// Why `question`, as it stands, does not admit `who`.
+    pub fn why_not(&self, question: &Question, who: &str) -> WhyNot {
+        let stages = u32::try_from(question.stages.len()).unwrap_or(u32::MAX);
+        if !self.is_asked(question, question.stage, who) {
+            let mut later = question.stage + 1..stages;
+            let is_later = later.any(|stage| self.place(question, stage, who).is_some());
+            return if is_later { WhyNot::Later } else { WhyNot::NotAsked };
+        }
+        let not = question.current_stage().map(|stage| stage.not.as_slice()).unwrap_or_default();
+        let excludes = |excluded| not.contains(&excluded);
+        let needs_others = question.decides() && self.operator.four_eyes;
+        if self.by.asked_for_it(who) && (needs_others || excludes(Excluded::Requester)) {
+            WhyNot::AskedForIt
+        } else if question.editor == who && excludes(Excluded::Editor) {
+            WhyNot::ChangedIt
+        } else if excludes(Excluded::Participant) {
+            WhyNot::TookPart
+        } else {
+            WhyNot::NotAsked
+        }
+    }
+
     /// Whether `question` admits whoever is called `who`, as it stands (K8).
     pub fn admits(&self, question: &Question, who: &str) -> bool {
         self.place(question, question.stage, who).is_some()

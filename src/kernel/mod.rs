@@ -77,7 +77,9 @@ mod wording;
 pub mod workflow;
 
 pub use advance::{Declined, apply, start};
-pub use approvers::{Admission, Asker, Excluded, Level, Stage, Standing, Vote, waits_for, wants};
+pub use approvers::{
+    Admission, Asker, Excluded, Level, Stage, Standing, Vote, WhyNot, waits_for, wants,
+};
 pub use bound::{Bound, WhenFull};
 pub use budget::{Budget, Budgets, Extensions, OnExceeded, Spent};
 pub use command::{Answer, AttemptFault, Command, Reply, ToolFault};

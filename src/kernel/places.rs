@@ -224,7 +224,8 @@ fn refuse_holder(
         && holder.span.end(now) > deadline
     {
         let remedy = format!(
-            "the question itself ends at {deadline}; hand your place over until then at the most"
+            "the question itself ends at {}; hand your place over until then at the most",
+            deadline.date()
         );
         return Err(Refusal::invalid("until", remedy));
     }

@@ -1,6 +1,9 @@
 //! What questions promise: how an answer is read, and what the digest of a question covers.
 
+use serde_json::json;
+
 use super::*;
+use crate::kernel::sealing::Belongs;
 use crate::kernel::reading::Verdict;
 
 fn question(kind: Kind) -> Question {

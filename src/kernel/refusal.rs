@@ -1,6 +1,7 @@
 //! Refusal: every way in which a command is declined. It names the field and the remedy and carries a
 //! stable code (D3); it leaves no trace (K1).
 
+use crate::kernel::approvers::WhyNot;
 use crate::kernel::ending::Closed;
 use crate::kernel::principal::{Assurance, Known};
 use crate::kernel::schema::Mismatch;
@@ -110,7 +111,7 @@ pub enum Refusal {
         code: String,
     },
     /// Somebody whom the question does not admit (K8).
-    #[error("request `{request}` waits for {waits_for}; {who} is not among them")]
+    #[error("request `{request}` waits for {waits_for}; {who} {why}")]
     NotAdmitted {
         /// The request.
         request: String,
@@ -118,6 +119,8 @@ pub enum Refusal {
         waits_for: String,
         /// Who tried.
         who: String,
+        /// Why not they.
+        why: WhyNot,
     },
     /// It is not known well enough that a person decides (K8).
     #[error("{}", unassured(.request, .who, .known, *.wants))]
@@ -143,7 +146,7 @@ pub enum Refusal {
     },
     /// Somebody who has handed their place in it to another.
     #[error(
-        "request `{request}`: your place is with {to} until {until}; take it back before you speak in it"
+        "request `{request}`: your place is with {to} until {}; take it back before you speak in it", .until.date()
     )]
     HandedOver {
         /// The request.

@@ -49,6 +49,14 @@ pub fn duration_ms(text: &str) -> Option<u64> {
     (!text.is_empty()).then_some(total)
 }
 
+impl Millis {
+    /// The time as people read it, in UTC: `2026-11-16T06:03:43Z`.
+    pub fn date(self) -> String {
+        let seconds = i64::try_from(self.0 / 1_000).unwrap_or(i64::MAX);
+        jiff::Timestamp::from_second(seconds).unwrap_or(jiff::Timestamp::MAX).to_string()
+    }
+}
+
 impl fmt::Display for Millis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ms", self.0)

@@ -104,7 +104,7 @@ fn grants_ended(run: &mut Run, now: Millis) -> Result<Vec<Event>, EngineError> {
 }
 
 impl Engine {
-    /// The session of a fork: the one that was asked for, or its original's.
+    /// The session of a fork: the one that was asked for, or its original's, or one of whoever forks.
     async fn session_of_fork(
         &self,
         given: &str,
@@ -112,7 +112,11 @@ impl Engine {
         who: &Principal,
     ) -> Result<SessionId, EngineError> {
         if given.is_empty() {
-            return Ok(own);
+            // Whoever operates forks what others began, and into a session of their own.
+            let row = self.inner.journal.session(&own).await?;
+            let is_theirs = row.is_none_or(|row| row.owner == who.id);
+            let fresh = || SessionId::fresh(&self.inner.clock.fresh_stem());
+            return Ok(if is_theirs { own } else { fresh() });
         }
         let session = parse_session(given)?;
         self.refuse_foreign(&session, who).await?;
@@ -324,7 +328,8 @@ impl Engine {
             if is_barred || !is_assured || !admission.admits(&question, &who.id) {
                 let request = run.request(question.ordinal).to_string();
                 let waits_for = waits_for(&question, run.asker());
-                return Err(Refusal::NotAdmitted { request, waits_for, who: who.id.clone() }.into());
+                let (who, why) = (who.id.clone(), admission.why_not(&question, &who.id));
+                return Err(Refusal::NotAdmitted { request, waits_for, who, why }.into());
             }
         }
         Ok(())
