@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::app::keys::Keys;
+use crate::app::keys::{Key, Keys};
 use crate::app::{Config, SystemClock};
 use crate::kernel::{Environment, Membership, Millis, Operator};
 use crate::ports::Clock as _;
@@ -65,6 +65,7 @@ fn people(
     let member = |person: &Person| Membership {
         groups: person.groups.clone(),
         titles: person.roles.clone(),
+        silent: false,
     };
     let mut people: BTreeMap<String, Membership> =
         settings.iter().map(|(name, person)| (name.clone(), member(person))).collect();
@@ -76,6 +77,11 @@ fn people(
         });
         for key in good() {
             people.entry(key.identity().to_owned()).or_default();
+        }
+        // K8: somebody whose keys only look has no word that counts, whatever they said before.
+        for (name, member) in &mut people {
+            let mut own = good().filter(|key| key.identity() == name).peekable();
+            member.silent = own.peek().is_some() && !own.any(Key::decides);
         }
     }
     if keys.is_some() || !people.is_empty() {

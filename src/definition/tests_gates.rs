@@ -170,7 +170,7 @@ fn a_group_that_nobody_is_in_is_told_with_its_line_where_the_operator_names_peop
         load_text("g.yaml", &format!("{head}{gate}"), &nowhere).expect("it holds together");
     let member = |groups: &[&str]| Membership {
         groups: groups.iter().map(|group| (*group).to_owned()).collect(),
-        titles: Vec::new(),
+        ..Membership::default()
     };
     let found = |people: &[(&str, &[&str])]| -> Vec<(&'static str, usize)> {
         let people = people.iter().map(|(name, groups)| ((*name).to_owned(), member(groups)));

@@ -11,7 +11,7 @@ use crate::engine::views::{page_size, token};
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
     Claimed, Closing, Delegated, Event, Holder, Known, Millis, Origin, Principal, Question,
-    Recorded, RunId, SessionId, Started, ToolCall, Version, readable,
+    Recorded, RunId, SessionId, Started, ToolCall, Verb, Version, readable,
 };
 use crate::ports::{Head, Page, RunFilter};
 
@@ -237,6 +237,14 @@ fn entry(head: &Head, recorded: &Recorded, open: &mut Open) -> Option<AuditEntry
             entry.known = known.as_deref().cloned();
             entry.value = Some(value.clone());
             entry.question = questions.remove(ordinal);
+            let asked = entry.question.as_ref().map(|question| &question.origin);
+            if matches!(asked, Some(Origin::LostOutcome(_))) && Verb::of(value) == Some(Verb::Redo)
+            {
+                let again = "the call is made again";
+                let note = std::mem::take(&mut entry.note);
+                entry.note =
+                    if note.is_empty() { again.into() } else { format!("{note}; {again}") };
+            }
         }
         Event::Voted { ordinal, value, by, door, known, instead_of, void, .. } => {
             entry.action = "voted";

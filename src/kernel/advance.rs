@@ -8,7 +8,7 @@ use crate::kernel::budget::{self, Verdict};
 use crate::kernel::command::Command;
 use crate::kernel::decide::{self, Decision, decide};
 use crate::kernel::earlier::Earlier;
-use crate::kernel::event::{Event, Failure, Started};
+use crate::kernel::event::{Event, Failure};
 use crate::kernel::evolve::{Corruption, begin, evolve};
 use crate::kernel::gate::{self, Next, Wish};
 use crate::kernel::graph;
@@ -23,6 +23,7 @@ use crate::kernel::run::{
     CONVERSATION_BYTES_MAX, CallWaits, Judgement, QUESTIONS_MAX, Run, Status, Turn,
 };
 use crate::kernel::schema;
+use crate::kernel::started::Started;
 use crate::kernel::time::Millis;
 use crate::kernel::wording;
 use crate::kernel::workflow::{Pattern, Workflow};

@@ -165,7 +165,9 @@ impl Admission<'_> {
         let needs_others = question.decides() && self.operator.four_eyes;
         if self.by.asked_for_it(who) && (needs_others || excludes(Excluded::Requester)) {
             WhyNot::AskedForIt
-        } else if question.editor == who && excludes(Excluded::Editor) {
+        } else if (question.editor == who || question.editor_for == who)
+            && excludes(Excluded::Editor)
+        {
             WhyNot::ChangedIt
         } else if excludes(Excluded::Participant) {
             WhyNot::TookPart
@@ -193,7 +195,12 @@ impl Admission<'_> {
         if self.is_asked(question, stage, who) {
             return Some(who);
         }
-        let mut standing = question.delegations.iter().filter(|handed| handed.stands(self.now));
+        let wanted = wants(question.stage_at(stage), self.operator);
+        let is_known = |assurance: Assurance| !question.decides() || assurance >= wanted;
+        let mut standing = question
+            .delegations
+            .iter()
+            .filter(|handed| handed.stands(self.now) && is_known(handed.assurance));
         let holds =
             |by: &str| self.is_asked(question, stage, by) && !self.is_barred(question, stage, by);
         let handed = standing.find(|handed| handed.to == who && holds(&handed.by));
@@ -210,7 +217,7 @@ impl Admission<'_> {
     pub(super) fn is_barred(&self, question: &Question, stage: u32, who: &str) -> bool {
         let is_excluded = |excluded: &Excluded| match excluded {
             Excluded::Requester => self.by.asked_for_it(who),
-            Excluded::Editor => question.editor == who,
+            Excluded::Editor => question.editor == who || question.editor_for == who,
             Excluded::Participant => question.participants.iter().any(|known| known == who),
         };
         let not = question.stage_at(stage).map(|stage| stage.not.as_slice()).unwrap_or_default();
@@ -249,7 +256,9 @@ impl Admission<'_> {
         let mut next = question.stage + 1;
         while let Some(stage) = question.stage_at(next) {
             let is_known = assurance >= wants(Some(stage), self.operator);
-            if stage.need <= 1 && is_known && self.place(question, next, who).is_some() {
+            // Whoever speaks in another's place speaks in that one alone.
+            let is_own = |stage: u32| self.place(question, stage, who) == Some(who);
+            if stage.need <= 1 && is_known && is_own(question.stage) && is_own(next) {
                 votes.push(vote(next));
             } else if !self.is_met(question, &votes, next, verb) {
                 break;
@@ -290,7 +299,10 @@ impl Admission<'_> {
     fn counts(&self, question: &Question, vote: &Vote) -> bool {
         let wanted = wants(question.stage_at(vote.stage), self.operator);
         let is_known = !question.decides() || vote.assurance >= wanted;
-        is_known && self.place(question, vote.stage, &vote.by).is_some()
+        // Whoever speaks is refused by their key's roles; whoever has spoken, here.
+        let is_heard = |who: &str| !question.decides() || !self.operator.is_silent(who);
+        let place = self.place(question, vote.stage, &vote.by);
+        is_known && is_heard(&vote.by) && place.is_some_and(is_heard)
     }
 }
 

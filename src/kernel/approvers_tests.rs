@@ -33,7 +33,7 @@ fn vote(by: &str, stage: u32) -> Vote {
 }
 
 fn handed(by: &str, to: &str, until: u64) -> Delegation {
-    Delegation { by: by.into(), to: to.into(), until: Millis(until) }
+    Delegation { by: by.into(), to: to.into(), until: Millis(until), assurance: Assurance::Proven }
 }
 
 fn at(operator: &Operator, now: u64) -> Admission<'_> {

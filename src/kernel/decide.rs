@@ -173,7 +173,11 @@ fn signal(
 fn policy_of(run: &Run, turn: &Turn) -> Retry {
     let step = run.graph.step(&turn.step).and_then(|step| step.retry.clone());
     let agent = || run.workflow.agents.get(&turn.agent).map(|agent| agent.retry.clone());
-    step.or_else(agent).unwrap_or_default()
+    // E2: what may not be done twice is tried again only where the file says so.
+    let made = turn.made.as_ref().and_then(|call| run.workflow.tools.get(&call.tool));
+    let once = made.filter(|tool| tool.safety == Safety::Unsafe);
+    let once = once.map(|_| Retry { attempts: 1, ..Retry::default() });
+    step.or_else(agent).or(once).unwrap_or_default()
 }
 
 /// What follows when a tool's own step came back with a failure. Whoever was told no, or does not
@@ -243,7 +247,12 @@ fn tool_returned(
             let ordinal = u32::try_from(run.endings.len()).unwrap_or(u32::MAX).saturating_add(1);
             let (tool, what) = (&open.call.tool, &fault.failure.message);
             let why = format!("The call of `{tool}` was cut off: {what}.");
-            return Ok(vec![Event::Asked(Box::new(lost_outcome(turn, open, ordinal, &why)))]);
+            return Ok(vec![Event::Asked(Box::new(lost_outcome(
+                run,
+                (turn, open),
+                ordinal,
+                &why,
+            )))]);
         }
         Err(fault) => (wrong(&fault.failure.code, &fault.failure.message), true),
     };
@@ -341,7 +350,7 @@ fn recover(run: &Run, cut: &CutOff, now: Millis) -> Vec<Event> {
             }
             ordinal += 1;
             let why = (cut.why)(&open.call.tool);
-            events.push(Event::Asked(Box::new(lost_outcome(turn, open, ordinal, &why))));
+            events.push(Event::Asked(Box::new(lost_outcome(run, (turn, open), ordinal, &why))));
         }
     }
     events
@@ -349,7 +358,8 @@ fn recover(run: &Run, cut: &CutOff, now: Millis) -> Vec<Event> {
 
 /// Nobody knows whether a deed was done, and it may not be done twice: a person is asked (E2), of
 /// those whose yes released it (K8).
-fn lost_outcome(turn: &Turn, open: &OpenCall, ordinal: u32, why: &str) -> Question {
+fn lost_outcome(run: &Run, (turn, open): (&Turn, &OpenCall), ordinal: u32, why: &str) -> Question {
+    let released = if open.released.is_empty() { &run.let_on_by } else { &open.released };
     let untimed = |stage: &Stage| Stage { within_ms: None, escalate: Vec::new(), ..stage.clone() };
     let draft = Draft {
         step: turn.step.clone(),
@@ -365,7 +375,7 @@ fn lost_outcome(turn: &Turn, open: &OpenCall, ordinal: u32, why: &str) -> Questi
         options: Vec::new(),
         schema: None,
         patience: Patience {
-            approvers: open.released.iter().map(untimed).collect(),
+            approvers: released.iter().map(untimed).collect(),
             ..Patience::default()
         },
         subject: None,

@@ -3,23 +3,17 @@
 //! Every event is one entry of the journal and one event of the public stream, so a sequence
 //! number on the wire is a version of the journal (E1).
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::kernel::budget::Spent;
-use crate::kernel::earlier::Follows;
 use crate::kernel::graph::{Opening, Outcome};
-use crate::kernel::id::{RunId, SessionId};
 use crate::kernel::judging::Judging;
 use crate::kernel::message::{Message, ToolCall};
 use crate::kernel::places::{Claimed, Delegated};
 use crate::kernel::principal::Known;
 use crate::kernel::question::Question;
-use crate::kernel::sealing::Belongs;
+use crate::kernel::started::Started;
 use crate::kernel::time::Millis;
-use crate::kernel::trace::Trace;
 use crate::kernel::workflow::Safety;
 
 /// The number of events in a journal; an event's own version is the count with it included.
@@ -57,53 +51,6 @@ impl Usage {
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()
     }
-}
-
-/// How a run came to be.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Started {
-    /// The session it belongs to.
-    pub session: SessionId,
-    /// The workflow's name.
-    pub workflow: String,
-    /// The digest of the definition it keeps for life.
-    pub definition: String,
-    /// Whose run it is.
-    pub owner: String,
-    /// Which door it came through.
-    pub door: String,
-    /// What the caller said.
-    pub input: Value,
-    /// Whatever the caller wants to find again.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub metadata: BTreeMap<String, String>,
-    /// The run and version that this one was forked from.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub forked_from: Option<(RunId, Version)>,
-    /// What the session's earlier runs had spent by then.
-    #[serde(default, skip_serializing_if = "Spent::is_nothing")]
-    pub spent_before: Spent,
-    /// The trace that the caller is in, if it is in one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trace: Option<Trace>,
-    /// What the caller went on from, as its door names it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub from: Option<String>,
-    /// What it goes on from, where something was said in its session before.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub follows: Option<Box<Follows>>,
-    /// What the nonces of its questions are drawn from: a secret of the journal's.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub seed: String,
-    /// The epoch of the store that it began in; empty before stores had one.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub epoch: String,
-    /// Who asked for what it does, beside its owner: those of the runs that it was forked from.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub requesters: Vec<String>,
-    /// How whoever began it was known; absent before it was written down.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub known: Option<Box<Known>>,
 }
 
 /// Why an agent is given a turn.
@@ -428,35 +375,6 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "String::is_empty")]
         key: String,
     },
-}
-
-impl Started {
-    /// Who asked for what the run does: its owner, and those of what it was forked from.
-    pub fn requesters(&self) -> Vec<String> {
-        let mut all = self.requesters.clone();
-        if !all.contains(&self.owner) {
-            all.push(self.owner.clone());
-        }
-        all
-    }
-
-    /// A question of the run, as it was asked at `at`: with all that follows from when and where.
-    pub fn sealed(&self, run: &RunId, question: &Question, at: Millis) -> Question {
-        let mut question = Question { asked_at: at, ..question.clone() };
-        let requesters = self.requesters();
-        let (definition, seed) = (self.definition.as_str(), self.seed.as_str());
-        let epoch = self.epoch.as_str();
-        question.seal(Belongs { run, definition, requesters: &requesters, seed, epoch });
-        question
-    }
-
-    /// What questions are known by after a renewal, where `event` is one.
-    pub fn renew(&mut self, event: &Event) {
-        if let Event::Renewed { epoch, seed } = event {
-            self.epoch.clone_from(epoch);
-            self.seed.clone_from(seed);
-        }
-    }
 }
 
 impl Event {

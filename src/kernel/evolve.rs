@@ -11,7 +11,7 @@ use crate::kernel::budget::{Extensions, Spent};
 use crate::kernel::digest;
 use crate::kernel::earlier::Earlier;
 use crate::kernel::ending::{Closed, Ending, NotDone, Said, Undone};
-use crate::kernel::event::{Closing, Event, Failure, Recorded, Started, Usage, Version};
+use crate::kernel::event::{Closing, Event, Failure, Recorded, Usage, Version};
 use crate::kernel::graph;
 use crate::kernel::heard::{self, asked, close, escalated, heard, question_of, voted};
 use crate::kernel::id::RunId;
@@ -25,6 +25,7 @@ use crate::kernel::reading::Verdict;
 use crate::kernel::renewal;
 use crate::kernel::repeat::Keys;
 use crate::kernel::run::{CallWaits, Heard, Last, OpenCall, Run, Status, Turn};
+use crate::kernel::started::Started;
 use crate::kernel::time::Millis;
 use crate::kernel::verb::Verb;
 use crate::kernel::workflow::{Pattern, Workflow};
@@ -95,6 +96,7 @@ pub fn begin(id: RunId, workflow: Arc<Workflow>, started: &Started, at: Millis) 
         forked_from: started.forked_from.clone(),
         requesters: started.requesters(),
         participants: std::collections::BTreeSet::new(),
+        let_on_by: Vec::new(),
         seed: started.seed.clone(),
         epoch: started.epoch.clone(),
         renewals: Vec::new(),
@@ -321,8 +323,15 @@ fn answered(
     let question = close(run, ordinal, ending)?;
     for vote in &question.votes {
         heard::took_part(run, &vote.by);
+        if let Some(owner) = &vote.instead_of {
+            heard::took_part(run, owner);
+        }
     }
     heard::took_part(run, &by);
+    let lets_on = question.decides() && !Verb::of(value).is_some_and(Verb::is_no);
+    if lets_on && !question.stages.is_empty() {
+        run.let_on_by.clone_from(&question.stages);
+    }
     let is_rejection = question.is_verdict() && Question::verdict(value) == Verdict::Rejected;
     heard(run, &question, Heard::Answer { value: value.clone(), by, is_rejection }, at)?;
     run.status = Status::Running;

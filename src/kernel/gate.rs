@@ -140,6 +140,10 @@ pub(super) fn edited(
     editor.clone_into(&mut asked.editor);
     asked.editor_assurance = assurance;
     let (known, admission) = (question.rules(), run.admission(now));
+    let place = admission.place(question, question.stage, editor);
+    if let Some(owner) = place.filter(|owner| *owner != editor) {
+        owner.clone_into(&mut asked.editor_for);
+    }
     // Whoever answered the question before has taken part in the run by that.
     let stands = |(number, stage): &(u32, &Stage)| {
         let was_asked = stage.rules.iter().all(|rule| known.contains(rule.as_str()));

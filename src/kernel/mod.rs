@@ -68,6 +68,7 @@ mod run;
 pub mod schema;
 mod sealing;
 mod spent;
+mod started;
 #[cfg(test)]
 mod tests;
 mod time;
@@ -87,7 +88,7 @@ pub use decide::{Decision, decide};
 pub use deed::Deed;
 pub use earlier::{EARLIER_MESSAGES_MAX, EARLIER_RUNS_MAX, Earlier, Follows, Remembers};
 pub use ending::{Closed, Ending, NotDone, Said, Undone};
-pub use event::{Closing, Event, Failure, Purpose, Recorded, Started, Usage, Version};
+pub use event::{Closing, Event, Failure, Purpose, Recorded, Usage, Version};
 pub use evolve::{Corruption, begin, evolve, replay};
 pub use heard::UNANSWERED;
 pub use id::{BadId, RequestId, RunId, SESSION_ID_BYTES_MAX, SessionId, Tail, parse_checkpoint};
@@ -117,6 +118,7 @@ pub use run::{
 };
 pub use sealing::Belongs;
 pub use spent::unspent;
+pub use started::Started;
 pub use time::{Millis, duration_ms};
 pub use trace::Trace;
 pub use verb::Verb;

@@ -25,6 +25,8 @@ pub struct Membership {
     pub groups: Vec<String>,
     /// What they are in the house: `role:director` names them.
     pub titles: Vec<String>,
+    /// Whether none of their keys is good for a decision.
+    pub silent: bool,
 }
 
 /// What the operator has said.
@@ -54,6 +56,11 @@ impl Operator {
             }
             Some(_) | None => named == who,
         }
+    }
+
+    /// Whether somebody has keys, and none that decides anything.
+    pub fn is_silent(&self, who: &str) -> bool {
+        self.people.get(who).is_some_and(|known| known.silent)
     }
 
     /// Whether anybody of that name is known; everybody is, where nobody was ever named.

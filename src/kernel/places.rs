@@ -17,7 +17,7 @@ use crate::kernel::ending::Closed;
 use crate::kernel::event::Event;
 use crate::kernel::heard::question_of;
 use crate::kernel::id::RequestId;
-use crate::kernel::principal::Principal;
+use crate::kernel::principal::{Assurance, Known, Principal};
 use crate::kernel::question::Question;
 use crate::kernel::refusal::Refusal;
 use crate::kernel::run::Run;
@@ -75,6 +75,9 @@ pub struct Delegation {
     pub to: String,
     /// Until when.
     pub until: Millis,
+    /// How well it was known who handed it over: what is said in it is worth no more.
+    #[serde(default, skip_serializing_if = "Assurance::is_proven")]
+    pub assurance: Assurance,
 }
 
 impl Delegation {
@@ -113,6 +116,9 @@ pub struct Delegated {
     /// To whom, and for how long; taken back, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<Holder>,
+    /// How they were known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known: Option<Box<Known>>,
     /// The caller's idempotency key.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub key: String,
@@ -172,7 +178,8 @@ pub(super) fn delegate(
         }
     };
     let (by, door, key) = (principal.id.clone(), principal.door.to_owned(), key.to_owned());
-    let delegated = Delegated { ordinal: question.ordinal, by, door, to: to.cloned(), key };
+    let known = Some(Box::new(principal.known.clone()));
+    let delegated = Delegated { ordinal: question.ordinal, by, door, to: to.cloned(), known, key };
     Ok(Decision::Events(vec![Event::Delegated(delegated)]))
 }
 
@@ -257,7 +264,9 @@ fn refuse_holder(
     if admission.is_barred(question, stage, who) {
         return refused(format!("the question excludes `{who}`; choose somebody else"));
     }
-    if admission.is_asked(question, stage, who) {
+    // In whichever stage: one word would stand for two lists.
+    let stages = u32::try_from(question.stages.len()).unwrap_or(u32::MAX).max(1);
+    if (0..stages).any(|stage| admission.is_asked(question, stage, who)) {
         return refused(format!("`{who}` is asked already, and counts once; choose somebody else"));
     }
     Ok(())
@@ -288,6 +297,7 @@ pub(super) fn delegated(
         by: delegated.by.clone(),
         to: holder.who.clone(),
         until: holder.span.end(at),
+        assurance: delegated.known.as_ref().map(|known| known.assurance).unwrap_or_default(),
     }));
     Ok(())
 }

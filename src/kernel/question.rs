@@ -234,6 +234,9 @@ pub struct Question {
     /// Who changed what is now asked; empty if nobody did.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub editor: String,
+    /// In whose place they did so; empty for their own.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub editor_for: String,
     /// How well they were known.
     #[serde(default, skip_serializing_if = "Assurance::is_proven")]
     pub editor_assurance: Assurance,
@@ -330,6 +333,7 @@ impl Question {
             level: 0,
             votes: Vec::new(),
             editor: String::new(),
+            editor_for: String::new(),
             editor_assurance: Assurance::default(),
             participants: Vec::new(),
             reached: Vec::new(),

@@ -65,6 +65,9 @@ pub struct Run {
     pub requesters: Vec<String>,
     /// Who has answered something in it.
     pub participants: BTreeSet<String>,
+    /// Whose yes let it go on last, where anybody was named: a question about a deed that follows from it is
+    /// theirs too (K8).
+    pub let_on_by: Vec<Stage>,
     /// What the nonces of its questions are drawn from.
     pub seed: String,
     /// The epoch of the store that it was last told of.

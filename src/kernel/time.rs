@@ -52,9 +52,33 @@ pub fn duration_ms(text: &str) -> Option<u64> {
 impl Millis {
     /// The time as people read it, in UTC: `2026-11-16T06:03:43Z`.
     pub fn date(self) -> String {
-        let seconds = i64::try_from(self.0 / 1_000).unwrap_or(i64::MAX);
-        jiff::Timestamp::from_second(seconds).unwrap_or(jiff::Timestamp::MAX).to_string()
+        // The last second of the year 9999: nothing here is later.
+        let seconds = (self.0 / 1_000).min(253_402_300_799);
+        let (mut day, rest) = (seconds / 86_400, seconds % 86_400);
+        let mut year = 1970;
+        // A century at a time would be quicker; nobody waits for the end of a sentence.
+        while day >= days_of(year) {
+            day -= days_of(year);
+            year += 1;
+        }
+        let february = if days_of(year) == 366 { 29 } else { 28 };
+        let mut month = 1;
+        for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
+            if day < length {
+                break;
+            }
+            day -= length;
+            month += 1;
+        }
+        let (hour, minute, second) = (rest / 3_600, rest / 60 % 60, rest % 60);
+        format!("{year:04}-{month:02}-{:02}T{hour:02}:{minute:02}:{second:02}Z", day + 1)
     }
+}
+
+/// The days of a year, as the calendar has them.
+fn days_of(year: u64) -> u64 {
+    let is_leap = year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
+    if is_leap { 366 } else { 365 }
 }
 
 impl fmt::Display for Millis {
@@ -66,6 +90,19 @@ impl fmt::Display for Millis {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_is_read_as_a_date() {
+        for (ms, date) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_827_696_789, "2000-02-29T12:34:56Z"),
+            (1_794_809_023_000, "2026-11-16T06:03:43Z"),
+            (4_107_542_399_999, "2100-02-28T23:59:59Z"),
+            (4_107_542_400_000, "2100-03-01T00:00:00Z"),
+        ] {
+            assert_eq!(Millis(ms).date(), date);
+        }
+    }
 
     #[test]
     fn a_length_of_time_is_read_as_people_write_it() {

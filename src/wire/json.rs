@@ -13,6 +13,8 @@ use serde_json::{Map, Number, Value};
 
 /// Whole numbers up to here are exact in a double.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+/// The same, whole.
+const WHOLE_MAX: u64 = 1 << 53;
 
 /// The fields of `google.protobuf.Value`, of which one is set.
 mod kind {
@@ -247,6 +249,17 @@ fn number(value: f64) -> Value {
     Number::from_f64(value).map_or(Value::Null, Value::Number)
 }
 
+/// A whole number that a double cannot hold, by its digits: a person is shown exactly what will be sent
+/// (K3), and a text says it where the wire's number would say another.
+fn beyond(number: &Number) -> Option<String> {
+    let is_beyond = match (number.as_i64(), number.as_u64()) {
+        (Some(whole), _) => whole.unsigned_abs() > WHOLE_MAX,
+        (None, Some(whole)) => whole > WHOLE_MAX,
+        (None, None) => false,
+    };
+    is_beyond.then(|| number.to_string())
+}
+
 fn double_of(number: &Number) -> f64 {
     number.as_f64().unwrap_or(f64::NAN)
 }
@@ -254,7 +267,10 @@ fn double_of(number: &Number) -> f64 {
 fn write(value: &Value, buf: &mut impl BufMut) {
     match value {
         Value::Null => encoding::int32::encode(kind::NULL, &0, buf),
-        Value::Number(number) => double::encode(kind::NUMBER, &double_of(number), buf),
+        Value::Number(number) => match beyond(number) {
+            Some(digits) => encoding::string::encode(kind::STRING, &digits, buf),
+            None => double::encode(kind::NUMBER, &double_of(number), buf),
+        },
         Value::String(text) => encoding::string::encode(kind::STRING, text, buf),
         Value::Bool(yes) => encoding::bool::encode(kind::BOOL, yes, buf),
         Value::Object(fields) => {
@@ -297,7 +313,10 @@ fn open(tag: u32, length: usize, buf: &mut impl BufMut) {
 fn len(value: &Value) -> usize {
     match value {
         Value::Null => encoding::int32::encoded_len(kind::NULL, &0),
-        Value::Number(number) => double::encoded_len(kind::NUMBER, &double_of(number)),
+        Value::Number(number) => match beyond(number) {
+            Some(digits) => encoding::string::encoded_len(kind::STRING, &digits),
+            None => double::encoded_len(kind::NUMBER, &double_of(number)),
+        },
         Value::String(text) => encoding::string::encoded_len(kind::STRING, text),
         Value::Bool(yes) => encoding::bool::encoded_len(kind::BOOL, yes),
         Value::Object(fields) => within(kind::STRUCT, fields_len(fields)),

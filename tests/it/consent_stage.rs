@@ -70,7 +70,13 @@ impl Stage {
         arguments: &[&str],
         settings: &str,
     ) -> Self {
-        let tools = ToolServer::start([("/pay", Answer::Json(json!("paid")))]).await;
+        // One place answers, one breaks down behind a gateway, one breaks down itself.
+        let tools = ToolServer::start([
+            ("/pay", Answer::Json(json!("paid"))),
+            ("/torn", Answer::Raw(502, Vec::new(), Vec::new())),
+            ("/broken", Answer::Raw(500, Vec::new(), Vec::new())),
+        ])
+        .await;
         let root = TempDir::new().unwrap();
         let flow = flow.replace("TOOLS", &tools.url(""));
         fs::create_dir(root.path().join("flows")).unwrap();

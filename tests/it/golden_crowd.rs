@@ -17,7 +17,7 @@ fn crowd_events() -> Vec<Event> {
     };
     let delegated = |to| {
         let (by, door, key) = ("ann".into(), "grpc".into(), "k".into());
-        Event::Delegated(Delegated { ordinal: 3, by, door, to, key })
+        Event::Delegated(Delegated { ordinal: 3, by, door, to, known: None, key })
     };
     vec![
         claimed(Some(Span::ForMs(600_000))),

@@ -205,7 +205,9 @@ async fn a_redirect_to_a_private_address_is_refused_and_never_reached() {
     .await;
     let at = |path: &str| format!("http://localhost:{}{path}", outside.address.port());
     let get = |path: &str| json!({"url": at(path), "allow_private": ["localhost"]});
-    let (code, message, _) = faulted(&get("/go")).await;
+    let (looks, look) = (workflow("pure", &get("/go")), ToolCall::new("c1", "t", json!({})));
+    let fault = registry().call(&looks, &look, "k").await.unwrap_err();
+    let (code, message) = (fault.failure.code, fault.failure.message);
     assert_eq!(code, "tool.private_address", "{message}");
     assert!(message.contains("127.0.0.1"), "{message}");
     assert_eq!(inside.seen().len(), 0, "it was never reached");
@@ -261,11 +263,9 @@ async fn k3_an_approved_call_is_sent_as_it_was_approved_and_nowhere_else() {
     assert_eq!(refused, Err(("tool.redirect".to_owned(), false)), "a redirect to another host");
     assert_eq!(other.seen().len(), 0);
     assert_eq!(send(&home, &approved(&home, nothing.clone())).await, Ok(json!("sent")));
-    assert_eq!(call_of(&away, nothing).await, Ok(json!("taken")), "nobody was shown where");
-}
-
-async fn call_of(settings: &Value, arguments: Value) -> Result<Value, String> {
-    call(settings, arguments).await.map_err(|fault| fault.failure.code)
+    let looks = workflow("pure", &away);
+    let looked = registry.call(&looks, &ToolCall::new("c1", "t", nothing), "k").await;
+    assert_eq!(looked.unwrap(), json!("taken"), "what changes nothing may go on");
 }
 
 #[tokio::test]

@@ -25,7 +25,10 @@ use crate::agents::tools::released::Released;
 use crate::agents::tools::web::{Incoming, Outgoing, Trouble, Web};
 use crate::agents::tools::{Wrong, fault, secret};
 use crate::agents::trace;
-use crate::kernel::{REPLY_BYTES_MAX, ToolFault, deed, placeholder, workflow::Tool};
+use crate::kernel::{
+    REPLY_BYTES_MAX, ToolFault, deed, placeholder,
+    workflow::{Safety, Tool},
+};
 
 /// The header by which a server knows a call that it has seen before.
 const KEY_HEADER: &str = "idempotency-key";
@@ -140,7 +143,8 @@ pub(super) async fn call(web: &Web, released: Released<'_>, key: &str) -> Result
     let (mut request, secrets) = outgoing(&settings, &released.call.arguments, key)
         .map_err(|wrong| fault("tool.arguments", wrong, false))?;
     released.check(&deed::http(request.method.as_str(), &request.url))?;
-    request.stays = released.is_bound();
+    // What changes something goes where the file says, and nowhere else; so does what somebody was shown.
+    request.stays = released.is_bound() || released.tool.safety != Safety::Pure;
     let answer = web.exchange(request, &settings.allow_private, ANSWER_BYTES_MAX).await;
     let answer = answer.map_err(|(trouble, may_have_happened)| {
         fault(code_of(&trouble), trouble.to_string(), may_have_happened)

@@ -166,7 +166,7 @@ fn redirected(request: &Outgoing, response: &Response) -> Result<Option<Outgoing
     }
     if request.stays && request.url.origin() != url.origin() {
         let host = url.host_str().unwrap_or_default();
-        return refused(format!("it leads to `{host}`, and the call was approved for one host"));
+        return refused(format!("it leads to `{host}`, and this call goes to one host alone"));
     }
     let mut next = request.clone();
     if request.url.origin() != url.origin() {

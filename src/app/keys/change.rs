@@ -54,7 +54,7 @@ impl NewKey {
     fn check(&self) -> Result<(), KeysError> {
         for (field, name) in [("name", self.name.as_str()), ("person", self.identity())] {
             check_name(field, name)?;
-            if name.eq_ignore_ascii_case(RESERVED) {
+            if RESERVED.iter().any(|known| name.eq_ignore_ascii_case(known)) {
                 return Err(KeysError::Reserved(field));
             }
         }

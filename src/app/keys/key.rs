@@ -134,6 +134,11 @@ impl Key {
         Some(moment(text).unwrap_or_default())
     }
 
+    /// Whether it is good for a decision.
+    pub fn decides(&self) -> bool {
+        self.roles.has_any(&[Role::User, Role::Approver])
+    }
+
     /// Whether it is good no more.
     pub fn is_over(&self, now: Millis) -> bool {
         self.ends_at().is_some_and(|end| end <= now)
@@ -183,5 +188,5 @@ pub(super) fn check_name(field: &'static str, name: &str) -> Result<(), KeysErro
     if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.bytes().all(fits) {
         return Err(KeysError::BadName { field, name: name.into() });
     }
-    if name == RESERVED { Err(KeysError::Reserved(field)) } else { Ok(()) }
+    if name == RESERVED[0] { Err(KeysError::Reserved(field)) } else { Ok(()) }
 }

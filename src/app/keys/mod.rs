@@ -56,8 +56,9 @@ const FILE_BYTES_MAX: u64 = 2 << 20;
 const NAME_BYTES_MAX: usize = 64;
 /// Workflows that one key is confined to; whoever needs more is confined to nothing.
 const WORKFLOWS_MAX: usize = 100;
-/// Who speaks on loopback where there are no keys; a key of that name would inherit its sessions.
-const RESERVED: &str = "local";
+/// Who speaks on loopback where there are no keys, whose sessions a key of that name would inherit; and what the
+/// trail says where nobody spoke. A file of an earlier build may have the latter.
+const RESERVED: [&str; 3] = ["local", "timer", "fork"];
 
 /// The keys of one file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -107,7 +108,7 @@ pub enum KeysError {
         name: String,
     },
     /// The name means something else.
-    #[error("{0}: `{RESERVED}` is who speaks where there are no keys; take another name")]
+    #[error("{0}: `local`, `timer` and `fork` mean something else in the trail; take another name")]
     Reserved(&'static str),
     /// There is a key of that name.
     #[error("there is a key `{0}` already; remove it first, or take another name")]
