@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::*;
-use crate::kernel::sealing::Belongs;
 use crate::kernel::reading::Verdict;
+use crate::kernel::sealing::Belongs;
 
 fn question(kind: Kind) -> Question {
     let (step, prompt) = ("venue".into(), "Which?".into());

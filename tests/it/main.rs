@@ -31,6 +31,7 @@ mod clients;
 mod collector;
 mod consent_crowd;
 mod consent_crowd_races;
+mod consent_desk;
 mod consent_drawn;
 mod consent_forks;
 mod consent_gates;
