@@ -50,13 +50,13 @@ pub(super) struct Args {
 /// Answers.
 pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     let id = RequestId::parse(&args.request_id).map_err(|error| {
-        Trouble::new(Exit::Usage, error.to_string()).hint(match is_code(&args.request_id) {
-            true => {
-                "a code goes with words in the conversation that it was shown in; here, name the \
-                 request: `holdpoint inbox` shows what is open"
-            }
-            false => "`holdpoint inbox` shows what is open",
-        })
+        let hint = if is_code(&args.request_id) {
+            "a code goes with words in the conversation that it was shown in; here, name the request: \
+             `holdpoint inbox` shows what is open"
+        } else {
+            "`holdpoint inbox` shows what is open"
+        };
+        Trouble::new(Exit::Usage, error.to_string()).hint(hint)
     })?;
     let mut connection = ctx.connect().await?;
     let stays = connection.embedded;

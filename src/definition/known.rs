@@ -46,18 +46,22 @@ pub(super) fn problems(source: &Source, operator: &Operator) -> Vec<Problem> {
 pub(super) fn notes(source: &Source, operator: &Operator) -> Vec<String> {
     let mut named = BTreeSet::new();
     collect(&source.value, &mut named);
-    let is_unknown = |name: &&str| match name.contains(':') {
-        true => operator.people.is_empty(),
-        false => !operator.people.is_empty() && !operator.people.contains_key(*name),
+    let is_group = |name: &str| name.contains(':');
+    let is_unknown = |name: &&str| {
+        let is_said = !operator.people.is_empty();
+        if is_group(name) { !is_said } else { is_said && !operator.people.contains_key(*name) }
     };
-    let told = |name: &str| match name.contains(':') {
-        true => format!(
-            "nobody can be in `{name}`: nothing is said of people; `[people.NAME]` in holdpoint.toml \
-             puts somebody in it"
-        ),
-        false => format!(
-            "`{name}` is asked, and is nobody here yet: neither a key nor `[people]` has that name"
-        ),
+    let told = |name: &str| {
+        if is_group(name) {
+            format!(
+                "nobody can be in `{name}`: nothing is said of people; `[people.NAME]` in \
+                 holdpoint.toml puts somebody in it"
+            )
+        } else {
+            format!(
+                "`{name}` is asked, and is nobody here yet: neither a key nor `[people]` has that name"
+            )
+        }
     };
     named.into_iter().filter(is_unknown).map(told).collect()
 }

@@ -140,6 +140,16 @@ async fn a_key_that_nobody_knows_is_told_from_none_and_a_service_from_a_person()
     assert!(signed.body.contains("a service"), "{}", signed.body);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_says_at_its_start_which_stages_nobody_can_pass_and_serves() {
+    let flow = flow().replace("[cfo]", "['role:operator']");
+    let people = [("ada", "user"), ("olga", "--role operator")];
+    let stage = Stage::settled(&flow, &people, &[], SETTINGS).await;
+    let log = stage.server.told();
+    assert!(log.contains("nobody is in `role:operator`"), "{log}");
+    assert!(!stage.start("ada", "", "Bill 7.").await.is_empty());
+}
+
 #[test]
 fn check_says_what_nobody_can_pass_and_whom_nobody_knows() {
     let root = tempfile::tempdir().unwrap();
