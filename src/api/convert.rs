@@ -367,14 +367,17 @@ fn request(run: &RunId, session: &SessionId, workflow: &str, question: &Question
         claimed_by: question.claim.as_ref().map(|claim| claim.by.clone()).unwrap_or_default(),
         claimed_until: question.claim.as_ref().map(|claim| time(claim.until)),
         delegations: question.delegations.iter().map(people::delegation).collect(),
+        admits_you: None,
         asked_at: Some(time(question.asked_at)),
         conversation: Vec::new(),
         conversation_length: u32::try_from(question.messages).unwrap_or(u32::MAX),
     }
 }
 
-pub(super) fn open_request(open: &OpenRequest) -> pb::Request {
-    request(&open.run, &open.session, &open.workflow, &open.question)
+/// An open request, for somebody whom it admits or not.
+pub(super) fn open_request(open: &OpenRequest, admits: bool) -> pb::Request {
+    let asked = request(&open.run, &open.session, &open.workflow, &open.question);
+    pb::Request { admits_you: Some(admits), ..asked }
 }
 
 pub(super) fn waiting(waiting: &Waiting) -> pb::WorkflowWaiting {
@@ -473,10 +476,13 @@ pub(super) fn workflow(entry: &Entry) -> pb::Workflow {
     }
 }
 
-pub(super) fn inbox_change(change: InboxChange) -> pb::WatchRequestsResponse {
+pub(super) fn inbox_change(
+    change: InboxChange,
+    admits: impl Fn(&OpenRequest) -> bool,
+) -> pb::WatchRequestsResponse {
     use pb::watch_requests_response::Change;
     let change = match change {
-        InboxChange::Opened(open) => Change::Opened(open_request(&open)),
+        InboxChange::Opened(open) => Change::Opened(open_request(&open, admits(&open))),
         InboxChange::Closed { request, how, by, owner: _ } => Change::Closed(pb::RequestClosed {
             request_id: request.to_string(),
             how: how.into(),

@@ -9,7 +9,8 @@ use tonic::{Request, Response, Status};
 
 use crate::api::{Doorkeeper, Shown, convert, people, status};
 use crate::engine::{
-    AnswerRequest, AuditFilter, Begun, Engine, ForkRequest, InboxFilter, StartRequest, Until, Watch,
+    AnswerRequest, AuditFilter, Begun, Engine, ForkRequest, InboxFilter, OpenRequest, StartRequest,
+    Until, Watch,
 };
 use crate::failpoint;
 use crate::kernel::{Kind, Principal};
@@ -41,6 +42,10 @@ impl Service {
     }
 
     /// The run of a change that is done, as it stands.
+    fn opened(&self, open: &OpenRequest, who: &Principal) -> pb::Request {
+        convert::open_request(open, self.engine.admits(open, who))
+    }
+
     async fn run_of(&self, id: &str, who: &Principal) -> Result<pb::Run, Status> {
         self.engine.head(id, who).await.map(|head| convert::run(&head)).map_err(status::of)
     }
@@ -262,7 +267,7 @@ impl Orchestrator for Service {
             .await
             .map_err(status::of)?;
         Ok(Response::new(pb::ListRequestsResponse {
-            requests: page.rows.iter().map(convert::open_request).collect(),
+            requests: page.rows.iter().map(|open| self.opened(open, &who)).collect(),
             next_page_token: page.next.unwrap_or_default(),
         }))
     }
@@ -281,7 +286,10 @@ impl Orchestrator for Service {
         let changes = futures::stream::unfold(Some(watch), |watch| async {
             let mut watch = watch?;
             match watch.next().await {
-                Ok(change) => Some((Ok(convert::inbox_change(change)), Some(watch))),
+                Ok(change) => {
+                    let told = convert::inbox_change(change, |open| watch.admits(open));
+                    Some((Ok(told), Some(watch)))
+                }
                 Err(error) => Some((Err(status::of(error)), None)),
             }
         });
@@ -358,7 +366,7 @@ impl Orchestrator for Service {
         let (id, key) = (&request.request_id, &request.idempotency_key);
         let claimed = self.engine.claim(id, span, key, &who).await;
         let open = claimed.map_err(|error| status::of_field(error, "request_id"))?;
-        let request = open.as_ref().map(convert::open_request);
+        let request = open.as_ref().map(|open| self.opened(open, &who));
         Ok(Response::new(pb::ClaimRequestResponse { request }))
     }
 
@@ -373,7 +381,7 @@ impl Orchestrator for Service {
         let (id, key) = (&request.request_id, &request.idempotency_key);
         let delegated = self.engine.delegate(id, to, key, &who).await;
         let open = delegated.map_err(|error| status::of_field(error, "request_id"))?;
-        let request = open.as_ref().map(convert::open_request);
+        let request = open.as_ref().map(|open| self.opened(open, &who));
         Ok(Response::new(pb::DelegateRequestResponse { request }))
     }
 

@@ -170,8 +170,13 @@ impl Doorkeeper for Keyed {
         let keys = self.keys().ok_or(Refusal::Unauthenticated)?;
         let key = keys.find(bearer).ok_or(Refusal::Unauthenticated)?;
         // A pass is a person's who sits before a browser: a service has none.
-        if key.kind == KeyKind::Service || key.is_over(SystemClock.now()) {
-            return Err(Refusal::Unauthenticated);
+        if key.kind == KeyKind::Service {
+            let why =
+                "This key is a service's. The console is for people: sign in with a person's key.";
+            return Err(Refusal::Forbidden(why));
+        }
+        if key.is_over(SystemClock.now()) {
+            return Err(Refusal::KeyExpired(key.name.clone()));
         }
         // Two browsers of one person must not have the same: signing out of one is not of both.
         let mut chance = [0; 8];

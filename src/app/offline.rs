@@ -33,6 +33,8 @@ pub struct Checked {
     pub workflow: Option<String>,
     /// What is wrong with it.
     pub problems: Vec<Problem>,
+    /// What is worth a word, and is not wrong.
+    pub notes: Vec<String>,
 }
 
 /// One thing that is wrong with a file.
@@ -119,6 +121,7 @@ pub fn check(config: &Config, paths: &[PathBuf]) -> Vec<Checked> {
                     .chain(&one.people_problems(&operator))
                     .map(problem)
                     .collect(),
+                notes: one.people_notes(&operator),
             });
         }
         for found in problems {
@@ -126,7 +129,12 @@ pub fn check(config: &Config, paths: &[PathBuf]) -> Vec<Checked> {
             let shown = problem(&found);
             match checked.iter_mut().find(|known| known.path == file) {
                 Some(known) => known.problems.push(shown),
-                None => checked.push(Checked { path: file, workflow: None, problems: vec![shown] }),
+                None => checked.push(Checked {
+                    path: file,
+                    workflow: None,
+                    problems: vec![shown],
+                    notes: Vec::new(),
+                }),
             }
         }
     }

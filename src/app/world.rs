@@ -62,11 +62,12 @@ impl World {
         };
         let registry = Arc::new(registry);
         let journal = store.journal();
-        let (library, sources) = library(config, &*journal, &registry, reach).await?;
+        let keys = Keys::for_server(config)?.filter(|keys| !keys.list().is_empty());
+        let (library, sources) =
+            library(config, (&*journal, &registry, reach), keys.as_ref()).await?;
         let agents: Arc<dyn Agents> = Arc::clone(&registry) as Arc<dyn Agents>;
         let tools: Arc<dyn Tools> = registry;
         let engine = Engine::with_courier(journal, clock, (agents, tools), library, courier);
-        let keys = Keys::for_server(config)?.filter(|keys| !keys.list().is_empty());
         engine.operate(people::operator(config, keys.as_ref()));
         engine.keep_to(reach);
         if let Some(traces) = &traces {
@@ -125,9 +126,8 @@ fn go(engine: &Engine) {
 /// of the same name. A wrong file stops the start: nobody wants to find out later.
 async fn library(
     config: &Config,
-    journal: &dyn Journal,
-    registry: &Registry,
-    reach: Reach,
+    (journal, registry, reach): (&dyn Journal, &Registry, Reach),
+    keys: Option<&Keys>,
 ) -> Result<(Library, BTreeMap<String, String>), AppError> {
     // The folder that is looked for unasked need not be there; one that was named must be.
     let is_absent = !config.workflows.exists() && config.origin("workflows") == Origin::Default;
@@ -142,6 +142,17 @@ async fn library(
         if let Err((field, remedy)) = registry.check(&loaded.workflow) {
             let problem = loaded.problem(&field, "provider.invalid", remedy);
             return Err(AppError::Workflows(vec![problem]));
+        }
+        if reach == Reach::Everything {
+            // People change while a server runs: that refuses nothing, and is said.
+            let operator = people::operator(config, keys);
+            for found in loaded.people_problems(&operator) {
+                let (workflow, place) = (&loaded.workflow.name, found.line);
+                tracing::warn!(%workflow, line = place, code = found.code, "{}", found.message);
+            }
+            for note in loaded.people_notes(&operator) {
+                tracing::warn!(workflow = %loaded.workflow.name, "{note}");
+            }
         }
         let wrong = |problem: Box<definition::Problem>| AppError::Workflows(vec![*problem]);
         match reach {

@@ -33,10 +33,10 @@ pub(super) fn read(request: &Request, typed: &str) -> Meaning {
     let text = typed.trim();
     let schema = json::optional(request.response_schema.as_ref());
     if takes_decision(&schema) {
-        return decision(text);
+        return decision(text, &schema);
     }
     if takes_gate(&schema) {
-        return ruling(text);
+        return ruling(text, &schema);
     }
     if takes_verbs(&schema) {
         return verb(text);
@@ -106,12 +106,11 @@ pub(super) fn usage(request: &Request) -> String {
 pub(super) fn takes(request: &Request) -> String {
     let schema = json::optional(request.response_schema.as_ref());
     if takes_decision(&schema) {
-        let may_return = says(&schema["properties"]["decision"], "return");
-        if may_return { "y, n or return".to_owned() } else { "y or n".to_owned() }
+        if takes_return(&schema) { "y, n or return".to_owned() } else { "y or n".to_owned() }
     } else if takes_gate(&schema) {
-        let is_lasting = says(&schema["properties"]["decision"], "allow_for_run");
-        let all = if is_lasting { ", all for the rest of the run" } else { "" };
-        format!("y for this once{all}, n, or JSON to edit")
+        let all = if takes_all(&schema) { ", all for the rest of the run" } else { "" };
+        let back = if takes_return(&schema) { ", return" } else { "" };
+        format!("y for this once{all}, n{back}, or JSON to edit")
     } else if takes_verbs(&schema) {
         "happened, redo or abort".to_owned()
     } else if takes_words(request, &schema) {
@@ -129,20 +128,23 @@ pub(super) fn takes(request: &Request) -> String {
     }
 }
 
-fn decision(text: &str) -> Meaning {
+fn decision(text: &str, schema: &Value) -> Meaning {
     match text.to_lowercase().as_str() {
         "y" | "yes" | "approve" | "approved" => Meaning::Value(approve("")),
         "n" | "no" | "reject" | "rejected" => Meaning::Reject,
         "return" => Meaning::Reasoned("return".into()),
         &_ => match serde_json::from_str::<Value>(text) {
             Ok(value) if value.is_object() => Meaning::Value(value),
+            Ok(_) | Err(_) if takes_return(schema) => Meaning::Unclear(
+                "type y to approve, n to reject or return to have it changed".into(),
+            ),
             Ok(_) | Err(_) => Meaning::Unclear("type y to approve or n to reject".into()),
         },
     }
 }
 
 /// What is typed about a tool call that waits at a gate.
-fn ruling(text: &str) -> Meaning {
+fn ruling(text: &str, schema: &Value) -> Meaning {
     match text.to_lowercase().as_str() {
         "y" | "yes" | "allow" | "allow_once" => Meaning::Value(json!({"decision": "allow_once"})),
         "all" | "allow_for_run" => Meaning::Value(json!({"decision": "allow_for_run"})),
@@ -150,7 +152,12 @@ fn ruling(text: &str) -> Meaning {
         "return" => Meaning::Reasoned("return".into()),
         &_ => match serde_json::from_str::<Value>(text) {
             Ok(value) if value.is_object() => Meaning::Value(value),
-            Ok(_) | Err(_) => Meaning::Unclear("type y, all or n".into()),
+            Ok(_) | Err(_) => {
+                let words = [("y", true), ("all", takes_all(schema)), ("n", true)];
+                let words = words.into_iter().chain([("return", takes_return(schema))]);
+                let taken: Vec<_> = words.filter(|(_, is)| *is).map(|(word, _)| word).collect();
+                Meaning::Unclear(format!("type one of: {}", taken.join(", ")))
+            }
         },
     }
 }
@@ -208,6 +215,14 @@ fn takes_decision(schema: &Value) -> bool {
 
 fn takes_gate(schema: &Value) -> bool {
     says(&schema["properties"]["decision"], "allow_once")
+}
+
+fn takes_return(schema: &Value) -> bool {
+    says(&schema["properties"]["decision"], "return")
+}
+
+fn takes_all(schema: &Value) -> bool {
+    says(&schema["properties"]["decision"], "allow_for_run")
 }
 
 fn takes_verbs(schema: &Value) -> bool {

@@ -45,6 +45,10 @@ fn tell(checked: &[Checked], ctx: &Ctx) -> Result<(), Trouble> {
         for problem in &file.problems {
             ctx.term.line(&format!("{}\n", plain(problem.shown.trim_end())))?;
         }
+        for note in &file.notes {
+            let path = line(&file.path.display().to_string(), 400);
+            ctx.term.note(&ctx.term.paint_error.warn(&line(&format!("{path}: {note}"), 600)));
+        }
         if file.problems.is_empty() {
             let name = line(file.workflow.as_deref().unwrap_or_default(), 64);
             let path = line(&file.path.display().to_string(), 400);
@@ -68,5 +72,6 @@ fn as_json(file: &Checked) -> serde_json::Value {
         "path": file.path.display().to_string(),
         "workflow": file.workflow,
         "problems": problems.collect::<Vec<_>>(),
+        "notes": file.notes,
     })
 }

@@ -115,6 +115,23 @@ impl Trouble {
         self
     }
 
+    /// The same, where a key was shown: that it is missing would be no help.
+    #[must_use]
+    pub(super) fn with_key(mut self) -> Self {
+        if self.code.as_deref() == Some("auth.missing") {
+            self.message =
+                "the key that was shown is unknown here: it is of another server, mistyped, \
+                            or was removed"
+                    .into();
+            self.hint = Some(
+                "HOLDPOINT_API_KEY, --api-key or `api_key` in the settings has it; `holdpoint keys \
+                 list` names the ones there are"
+                    .into(),
+            );
+        }
+        self
+    }
+
     /// Whether the server refused because of what the answer is, so that another one may pass.
     pub(super) fn is_wrong_answer(&self) -> bool {
         self.code.as_deref() == Some("answer.invalid")

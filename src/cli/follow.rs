@@ -48,6 +48,15 @@ impl Ending {
     }
 }
 
+/// Somebody's word, as the server took it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Word {
+    /// It answers the question.
+    Answer,
+    /// It counts, and others are needed.
+    Vote,
+}
+
 /// How events are written.
 #[derive(Debug)]
 pub(super) enum Telling {
@@ -107,6 +116,8 @@ pub(super) struct Follow {
     pub through_pauses: bool,
     /// The event to stop after.
     pub until: Option<u64>,
+    /// The last word that came.
+    pub word: Option<Word>,
 }
 
 impl Follow {
@@ -119,6 +130,7 @@ impl Follow {
             telling,
             through_pauses: false,
             until: None,
+            word: None,
         }
     }
 
@@ -189,6 +201,8 @@ impl Follow {
             }
             Some(Event::Completed(_)) => *ending = Ending::Completed,
             Some(Event::Failed(_) | Event::Cancelled(_)) => *ending = Ending::Failed,
+            Some(Event::ResponseReceived(_)) => self.word = Some(Word::Answer),
+            Some(Event::VoteReceived(_)) => self.word = Some(Word::Vote),
             Some(_) | None => {}
         }
         self.telling.tell(ctx, event)

@@ -31,6 +31,12 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     };
     let done = offline::import(&ctx.config, from, &progress(ctx)).await?;
     tell(ctx, "imported", done, false)?;
+    if !ctx.json && done.runs > 0 {
+        ctx.term.note(
+            "the store is held: start `holdpoint serve` on it, look with `holdpoint inbox` and \
+             `holdpoint runs`, then let it go on with `holdpoint release`",
+        );
+    }
     Ok(Exit::Done)
 }
 

@@ -38,7 +38,7 @@ pub(super) struct Args {
     /// Only of this kind
     #[arg(long, value_name = "KIND", conflicts_with = "watch", value_parser = kind)]
     pub kind: Option<RequestKind>,
-    /// Only what this person is asked
+    /// Only what this person may answer: by name, by a group or role, or as the run's owner
     #[arg(long, value_name = "NAME")]
     pub to: Option<String>,
     /// Only with a deadline within this time, such as `2h`
@@ -156,7 +156,8 @@ async fn watch(args: Args, ctx: &Ctx, connection: &mut Connection) -> Result<(),
 
 fn row(request: &Request) -> Vec<String> {
     let standing = people::standing(request, people::now());
-    let asked = [request.prompt.clone()].into_iter().chain(standing).collect::<Vec<_>>();
+    let asked = people::others(request).into_iter().chain([request.prompt.clone()]);
+    let asked = asked.chain(standing).collect::<Vec<_>>();
     vec![
         line(&request.request_id, 64),
         json::kind(request.kind).to_owned(),

@@ -153,6 +153,7 @@ pub(super) fn request(request: &Request) -> Value {
         claimed_by,
         claimed_until,
         delegations,
+        admits_you,
     } = request;
     json!({
         "request_id": request_id,
@@ -184,6 +185,7 @@ pub(super) fn request(request: &Request) -> Value {
         "claimed_by": claimed_by,
         "claimed_until": time(claimed_until.as_ref()),
         "delegations": delegations.iter().map(people::delegation).collect::<Vec<_>>(),
+        "admits_you": admits_you,
     })
 }
 

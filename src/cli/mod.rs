@@ -143,7 +143,7 @@ fn run(cli: Cli, term: Term) -> Result<Exit, Trouble> {
     let ended = runtime.block_on(command.perform(&ctx));
     // Whatever still runs is safe to drop: what counts is in the journal.
     runtime.shutdown_background();
-    ended
+    ended.map_err(|trouble| if ctx.config.api_key.is_some() { trouble.with_key() } else { trouble })
 }
 
 /// A command that reaches no server must not do something else because one was named: whoever prunes over

@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::app::SystemClock;
+use crate::cli::follow::Word;
 use crate::cli::json::{optional, time, timestamp};
 use crate::cli::render::date;
 use crate::cli::term::line;
@@ -86,6 +87,43 @@ pub(super) fn told_delegation(it: &RequestDelegated) -> String {
     }
 }
 
+/// Whom a question waits for, where that is not whoever reads this.
+pub(super) fn others(request: &Request) -> Option<String> {
+    if request.admits_you != Some(false) {
+        return None;
+    }
+    let whom = match request.to.as_slice() {
+        [] => "somebody else".to_owned(),
+        to => to.join(", "),
+    };
+    Some(line(&format!("not for you: waits for {whom}"), CHARS_MAX))
+}
+
+/// How a word was taken, for whoever gave it and sees no more of the run. `before` and `now` are the
+/// question as they saw it then, and as they see it after.
+pub(super) fn taken(word: Option<Word>, before: Option<&Request>, now: Option<&Request>) -> String {
+    if word != Some(Word::Vote) {
+        return "your answer is taken".into();
+    }
+    let stage_of = |request: &Request, more: u32| {
+        let place = usize::try_from(request.stage + more).unwrap_or(usize::MAX);
+        request.stages.get(place).cloned()
+    };
+    let same = now.filter(|now| before.is_none_or(|before| before.stage == now.stage));
+    if let Some(stage) = same.and_then(|now| stage_of(now, 0)) {
+        let are = if stage.missing == 1 { "is" } else { "are" };
+        return format!("your vote is taken; {} more {are} needed", stage.missing);
+    }
+    let next = before.and_then(|before| stage_of(before, 1)).filter(|stage| !stage.to.is_empty());
+    match next {
+        Some(next) => {
+            let whom = line(&next.to.join(", "), CHARS_MAX);
+            format!("your vote is taken; {whom} is asked next")
+        }
+        None => "your vote is taken; others are asked, too".into(),
+    }
+}
+
 /// How a question stands with those who are asked, one line for each thing there is to say.
 pub(super) fn standing(request: &Request, now: jiff::Timestamp) -> Vec<String> {
     let mut told = Vec::new();
@@ -98,9 +136,15 @@ pub(super) fn standing(request: &Request, now: jiff::Timestamp) -> Vec<String> {
                 whose => format!("{} said {} in the place of {whose}", vote.principal, vote.verb),
             });
         let mut words: Vec<String> = said.collect();
+        let silent = if stage.silent.is_empty() { &stage.to } else { &stage.silent };
+        let silent = silent.join(", ");
+        let has_others = request.stages.len() > 1 && !silent.is_empty();
         if is_here && stage.missing > 0 && (stage.need > 1 || !words.is_empty()) {
-            let silent = stage.silent.join(", ");
             words.push(format!("{} more of {silent} must say the same", stage.missing));
+        } else if is_here && stage.missing > 0 && has_others {
+            words.push(format!("{silent} is still needed"));
+        } else if stage.missing > 0 && has_others && words.is_empty() {
+            words.push(format!("then {silent}"));
         }
         if !words.is_empty() {
             told.push(words.join("; "));

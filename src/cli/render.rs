@@ -277,7 +277,8 @@ pub(super) fn question(paint: Paint, request: &Request) -> String {
         text.push_str(&paint.dim(&asked));
         text.push('\n');
     }
-    for words in people::standing(request, people::now()) {
+    for words in people::others(request).into_iter().chain(people::standing(request, people::now()))
+    {
         text.push_str(&paint.dim(&format!("  {words}")));
         text.push('\n');
     }

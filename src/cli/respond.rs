@@ -8,10 +8,13 @@ use crate::app::Client;
 use crate::cli::Ctx;
 use crate::cli::answer::{self, Meaning};
 use crate::cli::exit::{Exit, Trouble};
+use crate::cli::follow::{Follow, Telling};
+use crate::cli::people;
+use crate::cli::render::Audience;
 use crate::cli::run::parse_json;
 use crate::cli::talk::{Interaction, Talk};
 use crate::kernel::RequestId;
-use crate::wire::v1::{GetRunRequest, Request, SendResponsesRequest};
+use crate::wire::v1::{GetRunRequest, ListRequestsRequest, Request, SendResponsesRequest};
 
 /// Answer a question, and follow what comes of it
 #[derive(Debug, clap::Args)]
@@ -19,9 +22,11 @@ use crate::wire::v1::{GetRunRequest, Request, SendResponsesRequest};
   holdpoint respond req_01k9zq…-1 \"Pier 66\"
   holdpoint respond req_01k9zq…-2 yes
   holdpoint respond req_01k9zq…-2 no --note \"too expensive\"
+  holdpoint respond req_01k9zq…-2 return --note \"name the price\"
   holdpoint respond req_01k9zq…-3 --json-value '{\"guests\": 30}' --json
 
-An option may be given by number, an approval as yes or no. Whatever is not clearly a yes is refused.")]
+An option may be given by number, an approval as yes or no, or as return where it may be changed and
+asked anew. Whatever is not clearly a yes is refused.")]
 pub(super) struct Args {
     /// The question; `holdpoint inbox` lists the open ones
     pub request_id: String,
@@ -45,59 +50,112 @@ pub(super) struct Args {
 /// Answers.
 pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     let id = RequestId::parse(&args.request_id).map_err(|error| {
-        Trouble::new(Exit::Usage, error.to_string()).hint("`holdpoint inbox` shows what is open")
+        let hint = if is_code(&args.request_id) {
+            "a code goes with words in the conversation that it was shown in; here, name the request: \
+             `holdpoint inbox` shows what is open"
+        } else {
+            "`holdpoint inbox` shows what is open"
+        };
+        Trouble::new(Exit::Usage, error.to_string()).hint(hint)
     })?;
     let mut connection = ctx.connect().await?;
-    let ended = answer(args, id, ctx, &mut connection.client).await;
+    let stays = connection.embedded;
+    let ended = answer(args, id, ctx, (&mut connection.client, stays)).await;
     connection.close().await;
     ended
+}
+
+/// The codes that are printed with decisions: a few capital letters.
+fn is_code(text: &str) -> bool {
+    (4..=8).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
 async fn answer(
     args: Args,
     id: RequestId,
     ctx: &Ctx,
-    client: &mut Client,
+    (client, stays): (&mut Client, bool),
 ) -> Result<Exit, Trouble> {
-    let value = if let Some(text) = &args.json_value {
-        parse_json("--json-value", text)?
-    } else {
-        let asked = asked(&id, &args.request_id, client).await?;
-        meant(&args, asked.as_ref())?
+    let asked = asked(&id, &args.request_id, client).await?;
+    let value = match &args.json_value {
+        Some(text) => parse_json("--json-value", text)?,
+        None => meant(&args, asked.request.as_ref())?,
     };
     let digests = args.digest.map(|digest| (args.request_id.clone(), digest));
     let request = SendResponsesRequest {
         session_id: String::new(),
         run_id: String::new(),
-        responses: HashMap::from([(args.request_id, value.into())]),
+        responses: HashMap::from([(args.request_id.clone(), value.into())]),
         idempotency_key: args.key.unwrap_or_default(),
         digests: digests.into_iter().collect(),
     };
     let stream = client.send_responses(request).await?.into_inner();
-    let quiet = Interaction { interactive: false, no_input: true };
-    Talk::new(ctx, client, quiet).follow(stream).await
+    if asked.knows_run {
+        let quiet = Interaction { interactive: false, no_input: true };
+        return Talk::new(ctx, client, quiet).follow(stream).await;
+    }
+    // The server has taken it. Whoever does not know the run is told of their own word alone, and waits
+    // for no more of it, unless the run moves in this process.
+    let mut follow = Follow::new(Telling::story(ctx, Audience::Talker));
+    follow.until = (!stays).then_some(0);
+    match follow.read(ctx, client, stream).await {
+        Err(trouble) if trouble.is_silent => return Err(trouble),
+        Ok(_) | Err(_) => {}
+    }
+    if !ctx.json {
+        let now = listed(&args.request_id, client).await.unwrap_or_default();
+        let told = people::taken(follow.word, asked.request.as_ref(), now.as_ref());
+        ctx.term.line(&told)?;
+    }
+    Ok(Exit::Done)
 }
 
-/// The question as it is open now; nothing if it is not, which the server knows how to say best.
-async fn asked(
-    id: &RequestId,
-    name: &str,
-    client: &mut Client,
-) -> Result<Option<Request>, Trouble> {
+/// What is known of a question before it is answered.
+struct Asked {
+    /// As it is open now; nothing if it is not, which the server knows how to say best.
+    request: Option<Request>,
+    /// Whether the run is known to whoever answers, and not the question alone.
+    knows_run: bool,
+}
+
+async fn asked(id: &RequestId, name: &str, client: &mut Client) -> Result<Asked, Trouble> {
     let request = GetRunRequest { run_id: id.run.as_str().into(), omit_conversation: true };
-    let waiting = match client.get_run(request).await {
-        Ok(found) => found.into_inner().run.and_then(|run| run.workflow_waiting),
-        Err(status) if status.code() == tonic::Code::NotFound => None,
-        Err(status) => return Err(status.into()),
-    };
-    let open = waiting.into_iter().flat_map(|waiting| waiting.requests);
-    Ok(open.into_iter().find(|request| request.request_id == name))
+    match client.get_run(request).await {
+        Ok(found) => {
+            let waiting = found.into_inner().run.and_then(|run| run.workflow_waiting);
+            let mut open = waiting.into_iter().flat_map(|waiting| waiting.requests);
+            Ok(Asked { request: open.find(|one| one.request_id == name), knows_run: true })
+        }
+        // Whoever is asked need not know the run; what they are asked is in their inbox (K8).
+        Err(status) if status.code() == tonic::Code::NotFound => {
+            Ok(Asked { request: listed(name, client).await?, knows_run: false })
+        }
+        Err(status) => Err(status.into()),
+    }
+}
+
+/// A question, as the inbox of whoever asks has it.
+async fn listed(name: &str, client: &mut Client) -> Result<Option<Request>, Trouble> {
+    let mut page_token = String::new();
+    loop {
+        let request = ListRequestsRequest { page_size: 1_000, page_token, ..Default::default() };
+        let page = client.list_requests(request).await?.into_inner();
+        let found = page.requests.into_iter().find(|one| one.request_id == name);
+        if found.is_some() || page.next_page_token.is_empty() {
+            return Ok(found);
+        }
+        page_token = page.next_page_token;
+    }
 }
 
 fn meant(args: &Args, asked: Option<&Request>) -> Result<Value, Trouble> {
     let text = args.answer.as_deref().unwrap_or_default();
     let note = args.note.as_deref().unwrap_or_default();
-    let Some(request) = asked else { return Ok(Value::String(text.into())) };
+    let Some(request) = asked else {
+        // A note is taken with what it belongs to, or refused with it: never left out.
+        let bare = note.is_empty();
+        return Ok(if bare { Value::String(text.into()) } else { answer::decided(text, note) });
+    };
     match answer::read(request, text) {
         Meaning::Value(value) if value == answer::approve("") => Ok(answer::approve(note)),
         Meaning::Reasoned(word) if !note.is_empty() => Ok(answer::decided(&word, note)),

@@ -13,7 +13,9 @@ use crate::cli::exit::{Exit, Trouble};
 use crate::cli::follow::{Ending, Follow, Telling};
 use crate::cli::render::{self, Audience};
 use crate::cli::term::Input;
-use crate::wire::v1::{Request, SendResponsesRequest, WorkflowEvent, WorkflowWaiting};
+use crate::wire::v1::{
+    ListRequestsRequest, Request, SendResponsesRequest, WorkflowEvent, WorkflowWaiting,
+};
 
 /// The word that leaves a run waiting.
 const EXIT: &str = "exit";
@@ -142,17 +144,19 @@ impl<'a> Talk<'a> {
 
     /// Asks the first open question; the others come up when the run pauses again.
     async fn ask(&mut self, waiting: &WorkflowWaiting) -> Result<Asked, Trouble> {
-        let Some(request) = waiting.requests.first() else {
+        if waiting.requests.is_empty() {
             let again = format!("holdpoint signal {} NAME{}", waiting.run_id, self.ctx.again());
             self.ctx.term.note(&format!(
                 "it waits for an event or a timer, and asks nobody; bring an event with: {again}"
             ));
             return Ok(Asked::Left);
-        };
-        if self.input.is_none() {
-            self.explain(waiting)?;
-            return Ok(Asked::Left);
         }
+        let requests = self.admitting(&waiting.requests).await;
+        let theirs = requests.iter().find(|request| request.admits_you != Some(false));
+        let (Some(request), true) = (theirs, self.input.is_some()) else {
+            self.explain(&requests)?;
+            return Ok(Asked::Left);
+        };
         self.ctx.term.write(&render::question(self.ctx.term.paint, request))?;
         loop {
             let Some(value) = self.read(request).await? else {
@@ -171,6 +175,29 @@ impl<'a> Talk<'a> {
                 Err(trouble) => return Err(trouble),
             }
         }
+    }
+
+    /// The same requests, each with whether it admits whoever talks, where that is not plain: who began
+    /// a run may not be whom it asks. Where the server does not say, its refusal will.
+    async fn admitting(&mut self, requests: &[Request]) -> Vec<Request> {
+        let mut requests = requests.to_vec();
+        let Some(first) = requests.iter().find(|one| one.decides || !one.to.is_empty()) else {
+            return requests;
+        };
+        let wanted = ListRequestsRequest {
+            session_id: first.session_id.clone(),
+            page_size: 1_000,
+            ..ListRequestsRequest::default()
+        };
+        if let Ok(page) = self.client.list_requests(wanted).await {
+            for known in page.into_inner().requests {
+                let mut same = requests.iter_mut();
+                if let Some(one) = same.find(|one| one.request_id == known.request_id) {
+                    one.admits_you = known.admits_you;
+                }
+            }
+        }
+        requests
     }
 
     /// Reads until something is typed that the question can take; nothing if the person leaves.
@@ -237,15 +264,16 @@ impl<'a> Talk<'a> {
     }
 
     /// Shows what is asked, and how it can be answered without a conversation.
-    fn explain(&self, waiting: &WorkflowWaiting) -> Result<(), Trouble> {
+    fn explain(&self, requests: &[Request]) -> Result<(), Trouble> {
         if self.ctx.json {
             return Ok(());
         }
-        for request in &waiting.requests {
+        for request in requests {
             self.ctx.term.write(&render::question(self.ctx.term.paint, request))?;
         }
         let again = self.ctx.again();
-        for request in &waiting.requests {
+        let theirs = requests.iter().filter(|request| request.admits_you != Some(false));
+        for request in theirs {
             let (id, takes) = (&request.request_id, answer::takes(request));
             let respond = format!("holdpoint respond {id} \"…\"{again}");
             self.ctx.term.note(&format!("answer with: {respond}  ({takes})"));

@@ -1,7 +1,7 @@
 //! Known: whether those whom a file asks are there, as the operator knows them. A file can be right by
 //! itself and ask a group that nobody is in: then nobody would ever pass it.
 //!
-//! Who has a name of their own is not looked up: a key may be added any day. What a file says of people
+//! Who has a name of their own is only noted: a key may be added any day. What a file says of people
 //! by itself is checked with the rest of it (`check/people`).
 
 use std::collections::BTreeSet;
@@ -25,14 +25,112 @@ const OTHER: [&str; 9] = [
     "settings",
 ];
 
-/// Groups and roles that nobody is in, and stages that need more people than there are; nothing, where
-/// the operator has said nothing of people.
+/// Kinds of a human step that let something happen.
+const DECISIONS: [&str; 2] = ["approval", "plan_review"];
+
+/// Groups and roles that nobody is in, and stages that need more people than there are, where the
+/// operator has said anything of people; and, where nobody decides what they asked for, decisions that
+/// are asked of nobody else.
 pub(super) fn problems(source: &Source, operator: &Operator) -> Vec<Problem> {
     let mut found = Vec::new();
+    if operator.four_eyes {
+        alone(source, ("", &source.value), &mut found);
+    }
     if !operator.people.is_empty() {
         look(source, operator, ("", &source.value), &mut found);
     }
     found
+}
+
+/// Names that nobody has yet, and groups where the operator has put nobody into any.
+pub(super) fn notes(source: &Source, operator: &Operator) -> Vec<String> {
+    let mut named = BTreeSet::new();
+    collect(&source.value, &mut named);
+    let is_group = |name: &str| name.contains(':');
+    let is_unknown = |name: &&str| {
+        let is_said = !operator.people.is_empty();
+        if is_group(name) { !is_said } else { is_said && !operator.people.contains_key(*name) }
+    };
+    let told = |name: &str| {
+        if is_group(name) {
+            format!(
+                "nobody can be in `{name}`: nothing is said of people; `[people.NAME]` in \
+                 holdpoint.toml puts somebody in it"
+            )
+        } else {
+            format!(
+                "`{name}` is asked, and is nobody here yet: neither a key nor `[people]` has that name"
+            )
+        }
+    };
+    named.into_iter().filter(is_unknown).map(told).collect()
+}
+
+/// Everybody who is asked, by the names that the file has for them.
+fn collect<'a>(value: &'a Value, all: &mut BTreeSet<&'a str>) {
+    match value {
+        Value::Object(members) => {
+            let to = value.get("to").and_then(Value::as_array);
+            all.extend(to.into_iter().flatten().filter_map(Value::as_str));
+            let inner = members.iter().filter(|(name, _)| !OTHER.contains(&name.as_str()));
+            for (_, member) in inner {
+                collect(member, all);
+            }
+        }
+        Value::Array(items) => {
+            for item in items {
+                collect(item, all);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Decisions that are asked of whoever began the run, and of nobody else.
+fn alone(source: &Source, (at, value): (&str, &Value), all: &mut Vec<Problem>) {
+    match value {
+        Value::Object(members) => {
+            let inner = members.iter().filter(|(name, _)| !OTHER.contains(&name.as_str()));
+            for (name, member) in inner {
+                let at = under(at, name);
+                let decides = match name.as_str() {
+                    "gate" | "review" => member.is_object(),
+                    "human" => {
+                        let kind = member.get("kind").and_then(Value::as_str);
+                        kind.is_some_and(|kind| DECISIONS.contains(&kind))
+                            || member.get("decides") == Some(&Value::Bool(true))
+                    }
+                    &_ => false,
+                };
+                if decides {
+                    own(source, (&at, member), all);
+                }
+                if name == "gates" {
+                    for (index, gate) in member.as_array().into_iter().flatten().enumerate() {
+                        own(source, (&under(&at, index), gate), all);
+                    }
+                }
+                alone(source, (&at, member), all);
+            }
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                alone(source, (&under(at, index), item), all);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// A decision that names nobody is asked of whoever owns the session. One with a deadline may be asked
+/// of somebody else in time.
+fn own(source: &Source, (at, decision): (&str, &Value), all: &mut Vec<Problem>) {
+    let says = |name: &str| decision.get(name).is_some_and(|value| !value.is_null());
+    if !["to", "approvers", "deadline", "on_timeout"].into_iter().any(says) {
+        let message = "nobody can pass this under `four_eyes`: without `to` it is asked of whoever \
+                       began the run, who may not decide it; say `to` whom else";
+        all.push(source.at(at, "approvers.impassable", message));
+    }
 }
 
 fn look(source: &Source, operator: &Operator, (at, value): (&str, &Value), all: &mut Vec<Problem>) {

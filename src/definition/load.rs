@@ -54,6 +54,11 @@ impl Loaded {
         known::problems(&self.places, operator)
     }
 
+    /// What is worth a word of whom it asks, and stands against nothing: somebody may be named later.
+    pub fn people_notes(&self, operator: &Operator) -> Vec<String> {
+        known::notes(&self.places, operator)
+    }
+
     /// A problem that only a later room can see (an unknown provider, say), at its place in the
     /// file. `pointer` is a JSON pointer such as `/models/default/provider`.
     pub fn problem(

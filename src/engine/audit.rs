@@ -261,7 +261,7 @@ fn entry(head: &Head, recorded: &Recorded, open: &mut Open) -> Option<AuditEntry
             entry.action = if span.is_some() { "claimed" } else { "released" };
             entry.principal.clone_from(by);
             entry.door.clone_from(door);
-            let until = span.map(|span| format!("until {}", span.end(recorded.at)));
+            let until = span.map(|span| format!("until {}", span.end(recorded.at).date()));
             entry.note = until.unwrap_or_default();
             entry.question = questions.get(ordinal).cloned();
         }
@@ -269,7 +269,8 @@ fn entry(head: &Head, recorded: &Recorded, open: &mut Open) -> Option<AuditEntry
             entry.action = if to.is_some() { "delegated" } else { "taken_back" };
             entry.principal.clone_from(by);
             entry.door.clone_from(door);
-            let handed = |to: &Holder| format!("to {} until {}", to.who, to.span.end(recorded.at));
+            let handed =
+                |to: &Holder| format!("to {} until {}", to.who, to.span.end(recorded.at).date());
             entry.note = to.as_ref().map(handed).unwrap_or_default();
             entry.question = questions.get(ordinal).cloned();
         }

@@ -180,12 +180,17 @@ impl InboxWatch {
         }
     }
 
+    /// Whether a request admits whoever watches, as it stands now.
+    pub fn admits(&self, request: &OpenRequest) -> bool {
+        self.engine.admits(request, &self.principal)
+    }
+
     fn concerns(&mut self, change: &InboxChange) -> bool {
         match change {
             InboxChange::Opened(request) => {
-                let now = self.engine.inner.clock.now();
-                request.is_known_to(&self.principal, &self.engine.operator(), now)
-                    && self.filter.accepts(request)
+                let (operator, now) = (self.engine.operator(), self.engine.inner.clock.now());
+                request.is_known_to(&self.principal, &operator, now)
+                    && self.filter.accepts(request, &operator, now)
                     && self.known.insert(request.id())
             }
             InboxChange::Closed { request, .. } => self.known.remove(request),

@@ -9,8 +9,8 @@ use crate::engine::commands::{Failed, parse_session};
 use crate::engine::narrate::Waiting;
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
-    Admission, Asker, Kind, Millis, Operator, Principal, Question, Refusal, RequestId, Run, RunId,
-    SessionId, Version, evolve, replay,
+    Act, Admission, Asker, Kind, Millis, Operator, Principal, Question, Refusal, RequestId, Run,
+    RunId, SessionId, Version, evolve, replay,
 };
 use crate::ports::{Head, HeadStatus, Page, RunFilter, SessionRow};
 
@@ -86,8 +86,13 @@ impl OpenRequest {
 
     /// Whether it admits `who` as it stands (K8).
     pub fn admits(&self, who: &Principal, operator: &Operator, now: Millis) -> bool {
+        self.admits_named(&who.id, operator, now)
+    }
+
+    /// Whether it admits whoever is called `name` as it stands.
+    fn admits_named(&self, name: &str, operator: &Operator, now: Millis) -> bool {
         let by = Asker { owner: &self.owner, requesters: &self.requesters };
-        Admission { by, operator, now }.admits(&self.question, &who.id)
+        Admission { by, operator, now }.admits(&self.question, name)
     }
 
     /// Whether `who` may know of it: whoever it admits, and whoever knows the run.
@@ -111,7 +116,7 @@ pub struct InboxFilter {
     pub workflow: Option<String>,
     /// Of this kind.
     pub kind: Option<Kind>,
-    /// What this principal is asked: addressed to it, or to nobody in particular.
+    /// What admits whoever is called that, as it stands.
     pub principal: Option<String>,
     /// With a deadline before this time.
     pub deadline_before: Option<Millis>,
@@ -120,22 +125,15 @@ pub struct InboxFilter {
 }
 
 impl InboxFilter {
-    /// Whether a request passes.
-    pub fn accepts(&self, request: &OpenRequest) -> bool {
+    /// Whether a request passes, as the operator knows people at this time.
+    pub fn accepts(&self, request: &OpenRequest, operator: &Operator, now: Millis) -> bool {
+        let question = &request.question;
+        let is_due = |before: Millis| question.deadline.is_some_and(|deadline| deadline < before);
+        let is_asked = |who: &String| request.admits_named(who, operator, now);
         self.session.as_ref().is_none_or(|session| session == request.session.as_str())
             && self.workflow.as_ref().is_none_or(|workflow| *workflow == request.workflow)
-            && self.kind.is_none_or(|kind| kind == request.question.kind)
-            && self.accepts_question(&request.question)
-    }
-}
-
-impl InboxFilter {
-    fn accepts_question(&self, question: &Question) -> bool {
-        let holds = |who: &String| question.delegations.iter().any(|handed| handed.to == *who);
-        let is_asked =
-            |who: &String| question.to.is_empty() || question.to.contains(who) || holds(who);
-        let is_due = |before: Millis| question.deadline.is_some_and(|deadline| deadline < before);
-        self.principal.as_ref().is_none_or(is_asked)
+            && self.kind.is_none_or(|kind| kind == question.kind)
+            && self.principal.as_ref().is_none_or(is_asked)
             && self.deadline_before.is_none_or(is_due)
             && self.asked_before.is_none_or(|before| question.asked_at < before)
     }
@@ -223,6 +221,14 @@ impl Engine {
         Ok(SessionView { row, runs })
     }
 
+    /// Whether a request admits `who` as it stands now, and what they show lets them answer (K8).
+    pub fn admits(&self, request: &OpenRequest, who: &Principal) -> bool {
+        let act = if request.question.decides() { Act::Decide } else { Act::Answer };
+        who.covers(&request.workflow)
+            && who.may(act, &request.owner).is_ok()
+            && request.admits(who, &self.operator(), self.inner.clock.now())
+    }
+
     /// The inbox: what waits for people, soonest deadline first.
     pub async fn inbox(
         &self,
@@ -243,7 +249,7 @@ impl Engine {
             let open = page.rows.into_iter().flat_map(open_requests);
             let now = self.inner.clock.now();
             let visible = open.filter(|row| row.is_known_to(who, &operator, now));
-            rows.extend(visible.filter(|row| filter.accepts(row)));
+            rows.extend(visible.filter(|row| filter.accepts(row, &operator, now)));
             cursor = page.next;
             if cursor.is_none() || rows.len() >= limit {
                 return Ok(Page { rows, next: cursor });

@@ -32,6 +32,7 @@ mod collector;
 mod consent_attacks;
 mod consent_crowd;
 mod consent_crowd_races;
+mod consent_desk;
 mod consent_drawn;
 mod consent_forks;
 mod consent_gates;

@@ -8,6 +8,7 @@ use maud::{Markup, html};
 
 use crate::api::console::visit::{Fields, Visit};
 use crate::api::console::{Inner, page};
+use crate::kernel::Refusal;
 
 /// The cookie's name.
 const COOKIE: &str = "holdpoint_console";
@@ -37,8 +38,13 @@ pub(super) fn page(
         return asked(&next, None, StatusCode::OK);
     };
     let until = inner.engine.now().plus(PASS_SECONDS * 1_000);
-    let Ok(pass) = inner.doorkeeper.pass(key, until) else {
-        return asked(&next, Some("No key is like this one."), StatusCode::UNAUTHORIZED);
+    let pass = match inner.doorkeeper.pass(key, until) {
+        Ok(pass) => pass,
+        // Whoever shows a key that is one may know why it does not do here.
+        Err(why @ (Refusal::Forbidden(_) | Refusal::KeyExpired(_))) => {
+            return asked(&next, Some(&why.to_string()), StatusCode::UNAUTHORIZED);
+        }
+        Err(_) => return asked(&next, Some("No key is like this one."), StatusCode::UNAUTHORIZED),
     };
     let is_tls = parts.headers.get("x-forwarded-proto").is_some_and(|scheme| scheme == "https");
     let secure = if is_tls { "; Secure" } else { "" };
