@@ -59,7 +59,7 @@ pub(super) fn notes(source: &Source, operator: &Operator) -> Vec<String> {
             )
         } else {
             format!(
-                "`{name}` is asked, and is nobody here yet: neither a key nor `[people]` has that name"
+                "`{name}` is asked, and is nobody here yet: `[people]` does not have that name; a key of that name will do"
             )
         }
     };

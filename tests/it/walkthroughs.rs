@@ -127,7 +127,8 @@ fn support_at_the_terminal_is_as_its_page_shows() {
     chat.types("I need help with order 12345. I want a replacement.");
     chat.sees(&["Workflow requests your input"]);
     chat.types("The item arrived damaged. Same address please.");
-    let shown = chat.sees(&["delivery: Your package leaves", "Workflow requests your input"]);
+    let shown =
+        chat.sees(&["· waiting", "delivery: Your package leaves", "Workflow requests your input"]);
     is_shown("multi_tier_support.md", "multi_tier_support-chat", &shown);
 }
 
@@ -144,7 +145,7 @@ fn planning_an_event_at_the_terminal_is_as_its_page_shows() {
     let chat = chat(&here, "event_planning --session party");
     chat.sees(&["A new session"]);
     chat.types("Plan a party for 30 people");
-    let shown = chat.sees(&["Workflow requests your input", "Which venue"]);
+    let shown = chat.sees(&["· waiting", "Workflow requests your input", "Which venue"]);
     is_shown("event_planning.md", "event_planning-chat", &shown);
 }
 
@@ -169,7 +170,7 @@ fn a_research_task_at_the_terminal_is_as_its_page_shows() {
     chat.types("approve");
     chat.sees(&["Step 2: Write the report"]);
     chat.types("approve");
-    let shown = chat.sees(&["May engineer call", "report.md", "n, or JSON to edit"]);
+    let shown = chat.sees(&["· waiting", "May engineer call", "report.md", "n, or JSON to edit"]);
     is_shown("research_task.md", "research_task-chat", &shown);
 }
 
@@ -192,7 +193,7 @@ fn onboarding_a_customer_at_the_terminal_is_as_its_page_shows() {
     let chat = chat(&here, "customer_onboarding --session acme");
     chat.sees(&["A new session"]);
     chat.types("Onboard Acme");
-    let shown = chat.sees(&["Workflow requests your input", "2. Acme Labs"]);
+    let shown = chat.sees(&["· waiting", "Workflow requests your input", "2. Acme Labs"]);
     is_shown("customer_onboarding.md", "customer_onboarding-chat", &shown);
 }
 
