@@ -1,13 +1,9 @@
 //! `holdpoint claim`: says that one is looking at a question, so that others need not.
 
-use serde_json::json as literal;
-
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::inbox::length;
-use crate::cli::json;
 use crate::cli::people;
-use crate::cli::term::line;
 use crate::wire::v1::ClaimRequestRequest;
 
 /// Say that you are looking at a question, for a while
@@ -48,18 +44,6 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     let answered = connection.client.claim_request(request).await;
     connection.close().await;
     let request = answered?.into_inner().request.unwrap_or_default();
-    if ctx.json {
-        return ctx
-            .term
-            .line(&literal!({"request": json::request(&request)}).to_string())
-            .map(|()| Exit::Done);
-    }
-    let mut told = people::standing(&request, people::now());
-    if args.release {
-        told.insert(0, format!("you no longer claim {}", args.request));
-    }
-    for words in told {
-        ctx.term.line(&line(&words, 400))?;
-    }
-    Ok(Exit::Done)
+    let first = args.release.then(|| format!("you no longer claim {}", args.request));
+    people::tell(ctx, &request, first)
 }

@@ -1,13 +1,9 @@
 //! `holdpoint delegate`: hands one's own place in a question to somebody else, until a time.
 
-use serde_json::json as literal;
-
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::inbox::length;
-use crate::cli::json;
 use crate::cli::people;
-use crate::cli::term::line;
 use crate::wire::v1::DelegateRequestRequest;
 
 /// Hand your place in a question to somebody else, until a time
@@ -66,18 +62,6 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     let answered = connection.client.delegate_request(request).await;
     connection.close().await;
     let request = answered?.into_inner().request.unwrap_or_default();
-    if ctx.json {
-        return ctx
-            .term
-            .line(&literal!({"request": json::request(&request)}).to_string())
-            .map(|()| Exit::Done);
-    }
-    let mut told = people::standing(&request, people::now());
-    if args.take_back {
-        told.insert(0, format!("your place in {} is yours again", args.request));
-    }
-    for words in told {
-        ctx.term.line(&line(&words, 400))?;
-    }
-    Ok(Exit::Done)
+    let first = args.take_back.then(|| format!("your place in {} is yours again", args.request));
+    people::tell(ctx, &request, first)
 }

@@ -4,6 +4,8 @@
 use serde_json::{Value, json};
 
 use crate::app::SystemClock;
+use crate::cli::Ctx;
+use crate::cli::exit::{Exit, Trouble};
 use crate::cli::follow::Word;
 use crate::cli::json::{optional, time, timestamp};
 use crate::cli::render::date;
@@ -164,4 +166,17 @@ pub(super) fn standing(request: &Request, now: jiff::Timestamp) -> Vec<String> {
         }
     }
     told.iter().map(|words| line(words, CHARS_MAX)).collect()
+}
+
+/// Tells how a request stands with those who are asked, after what became of it now.
+pub(super) fn tell(ctx: &Ctx, request: &Request, first: Option<String>) -> Result<Exit, Trouble> {
+    if ctx.json {
+        let told = json!({"request": crate::cli::json::request(request)});
+        ctx.term.line(&told.to_string())?;
+        return Ok(Exit::Done);
+    }
+    for words in first.into_iter().chain(standing(request, now())) {
+        ctx.term.line(&line(&words, CHARS_MAX))?;
+    }
+    Ok(Exit::Done)
 }

@@ -323,7 +323,7 @@ pub(super) fn grants(run: &Run, question: &Question, call: &ToolCall, by: &str) 
     gates.map(|gate| grant(gate, call, by, run.updated_at)).collect()
 }
 
-fn concerns(gate: &Gate, name: &str, tool: &Tool) -> bool {
+pub(super) fn concerns(gate: &Gate, name: &str, tool: &Tool) -> bool {
     gate.tools.iter().any(|known| known == name)
         || gate.tags.iter().any(|tag| tool.tags.contains(tag))
 }

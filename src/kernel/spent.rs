@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use crate::kernel::event::{Event, Recorded};
+use crate::kernel::gate;
 use crate::kernel::graph::Point;
 use crate::kernel::message::ToolCall;
 use crate::kernel::question::{Origin, Question};
@@ -108,11 +109,8 @@ fn deed_of(workflow: &Workflow, question: &Question) -> Option<Deed> {
 /// Whether anything can be done in the world that no gate asks about each time.
 fn may_be_done_unasked(workflow: &Workflow) -> bool {
     workflow.tools.iter().any(|(name, tool)| {
-        let always = workflow.gates.iter().any(|gate| {
-            let concerns =
-                gate.tools.contains(name) || gate.tags.iter().any(|tag| tool.tags.contains(tag));
-            concerns && gate.when.is_empty()
-        });
+        let mut gates = workflow.gates.iter();
+        let always = gates.any(|gate| gate::concerns(gate, name, tool) && gate.when.is_empty());
         tool.safety != Safety::Pure && !always
     })
 }

@@ -101,8 +101,8 @@ async fn a_stream_that_waits_for_its_run_is_not_silence() {
     let watch =
         WatchRunRequest { run_id: run_id.clone(), through_pauses: true, ..Default::default() };
     let mut stream = client.watch_run(watch).await.unwrap().into_inner();
-    // Longer than anybody may be silent who owes something: this one owes nothing.
-    tokio::time::sleep(Duration::from_millis(2_500)).await;
+    // As long as it takes until somebody is hung up on who owes something: this one owes nothing.
+    assert!(tokio::task::block_in_place(|| is_hung_up_on(&server, b"")));
     client.cancel_run(CancelRunRequest { run_id, ..Default::default() }).await.unwrap();
     let mut last = None;
     while let Some(event) = stream.message().await.unwrap() {
