@@ -60,8 +60,7 @@ async fn show(args: Args, ctx: &Ctx, client: &mut Client) -> Result<(), Trouble>
     loop {
         let page = client.list_audit(request.clone()).await?.into_inner();
         for entry in &page.entries {
-            let told =
-                if ctx.json { json::audit_entry(entry).to_string() } else { in_words(entry) };
+            let told = if ctx.json { json::of(entry).to_string() } else { in_words(entry) };
             ctx.term.line(&told)?;
         }
         request.page_token = page.next_page_token;

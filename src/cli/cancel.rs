@@ -46,7 +46,7 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     connection.close().await;
     let run = answered?.unwrap_or_default();
     if ctx.json {
-        ctx.term.line(&literal!({"run": json::run(&run)}).to_string())?;
+        ctx.term.line(&literal!({"run": json::of(&run)}).to_string())?;
     } else {
         let text = format!("{} is cancelled; its run is {}", args.id, json::status(run.status));
         ctx.term.line(&line(&text, 200))?;

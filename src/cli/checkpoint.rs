@@ -45,7 +45,7 @@ async fn look(args: Args, ctx: &Ctx, client: &mut Client) -> Result<(), Trouble>
 
 fn list(checkpoints: &[Checkpoint], ctx: &Ctx) -> Result<(), Trouble> {
     if ctx.json {
-        let all: Vec<_> = checkpoints.iter().map(json::checkpoint).collect();
+        let all = json::all(&checkpoints);
         return ctx.term.line(&literal!({"checkpoints": all}).to_string());
     }
     if checkpoints.is_empty() {
@@ -83,8 +83,8 @@ async fn show(
     let mut conversation = client.get_run(request).await?.into_inner().conversation;
     conversation.truncate(usize::try_from(checkpoint.conversation_length).unwrap_or(usize::MAX));
     if ctx.json {
-        let said: Vec<_> = conversation.iter().map(json::message).collect();
-        let shown = literal!({"checkpoint": json::checkpoint(checkpoint), "conversation": said});
+        let said = json::all(&conversation);
+        let shown = literal!({"checkpoint": json::of(checkpoint), "conversation": said});
         return ctx.term.line(&shown.to_string());
     }
     let at = checkpoint.time.as_ref().and_then(json::timestamp).map(date).unwrap_or_default();

@@ -100,7 +100,7 @@ async fn list(args: Args, ctx: &Ctx, connection: &mut Connection) -> Result<(), 
     }
     requests.truncate(args.limit);
     if ctx.json {
-        let all: Vec<_> = requests.iter().map(json::request).collect();
+        let all = json::all(&requests);
         return ctx
             .term
             .line(&literal!({"requests": all, "more": !page_token.is_empty()}).to_string());
@@ -130,10 +130,10 @@ async fn watch(args: Args, ctx: &Ctx, connection: &mut Connection) -> Result<(),
         let Some(change) = next.change else { continue };
         let text = match &change {
             Change::Opened(request) if ctx.json => {
-                literal!({"type": "opened", "opened": json::request(request)}).to_string()
+                literal!({"type": "opened", "opened": json::of(request)}).to_string()
             }
             Change::Closed(closed) if ctx.json => {
-                literal!({"type": "closed", "closed": json::request_closed(closed)}).to_string()
+                literal!({"type": "closed", "closed": json::of(closed)}).to_string()
             }
             Change::CaughtUp(_) if ctx.json => literal!({"type": "caught_up"}).to_string(),
             Change::Opened(request) => question(ctx.term.paint, request).trim_end().to_owned(),
@@ -160,7 +160,7 @@ fn row(request: &Request) -> Vec<String> {
     let asked = asked.chain(standing).collect::<Vec<_>>();
     vec![
         line(&request.request_id, 64),
-        json::kind(request.kind).to_owned(),
+        json::kind(request.kind),
         line(&request.workflow_id, 32),
         request.deadline.as_ref().and_then(json::timestamp).map(date).unwrap_or_default(),
         line(&asked.join(" · "), 160),

@@ -1,69 +1,20 @@
-//! People: who is asked, who has said what, who claims and who stands in: as JSON and in words. When a
+//! People: who is asked, who has said what, who claims and who stands in, in words. When a
 //! claim or a delegation is over is seen by the reader's own clock.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::app::SystemClock;
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::follow::Word;
-use crate::cli::json::{optional, time, timestamp};
+use crate::cli::json::timestamp;
 use crate::cli::render::date;
 use crate::cli::term::line;
 use crate::ports::Clock as _;
-use crate::wire::v1::{
-    Delegation, Request, RequestClaimed, RequestDelegated, Stage, Vote, VoteReceived,
-};
+use crate::wire::v1::{Request, RequestClaimed, RequestDelegated, Vote};
 
 /// Names on one line; `--json` has them whole.
 const CHARS_MAX: usize = 400;
-
-pub(super) fn stage(stage: &Stage) -> Value {
-    let Stage { rules, to, not, need, missing, silent } = stage;
-    json!({"rules": rules, "to": to, "not": not, "need": need, "missing": missing, "silent": silent})
-}
-
-pub(super) fn vote(vote: &Vote) -> Value {
-    let Vote { principal, verb, stage, instead_of } = vote;
-    json!({"principal": principal, "verb": verb, "stage": stage, "instead_of": instead_of})
-}
-
-pub(super) fn delegation(handed: &Delegation) -> Value {
-    let Delegation { principal, to, until } = handed;
-    json!({"principal": principal, "to": to, "until": time(until.as_ref())})
-}
-
-pub(super) fn vote_received(vote: &VoteReceived) -> Value {
-    let VoteReceived { request_id, value, principal, door, assurance, known_by, instead_of, void } =
-        vote;
-    json!({
-        "request_id": request_id,
-        "value": optional(value.as_ref()),
-        "principal": principal,
-        "door": door,
-        "assurance": assurance,
-        "known_by": known_by,
-        "instead_of": instead_of,
-        "void": void,
-    })
-}
-
-pub(super) fn claimed(claimed: &RequestClaimed) -> Value {
-    let RequestClaimed { request_id, principal, door, until } = claimed;
-    let until = time(until.as_ref());
-    json!({"request_id": request_id, "principal": principal, "door": door, "until": until})
-}
-
-pub(super) fn delegated(delegated: &RequestDelegated) -> Value {
-    let RequestDelegated { request_id, principal, door, to, until } = delegated;
-    json!({
-        "request_id": request_id,
-        "principal": principal,
-        "door": door,
-        "to": to,
-        "until": time(until.as_ref()),
-    })
-}
 
 /// The reader's own clock.
 pub(super) fn now() -> jiff::Timestamp {
@@ -171,7 +122,7 @@ pub(super) fn standing(request: &Request, now: jiff::Timestamp) -> Vec<String> {
 /// Tells how a request stands with those who are asked, after what became of it now.
 pub(super) fn tell(ctx: &Ctx, request: &Request, first: Option<String>) -> Result<Exit, Trouble> {
     if ctx.json {
-        let told = json!({"request": crate::cli::json::request(request)});
+        let told = json!({"request": crate::cli::json::of(request)});
         ctx.term.line(&told.to_string())?;
         return Ok(Exit::Done);
     }

@@ -335,7 +335,7 @@ pub(super) fn utterance(paint: Paint, message: &Message) -> String {
 
 /// One event on one line: sequence, time, name, and what it says.
 pub(super) fn journal_line(paint: Paint, event: &WorkflowEvent) -> String {
-    let (name, body) = event.event.as_ref().map_or(("unknown", Value::Null), json::body);
+    let (name, body) = json::body(event);
     let at = event.time.as_ref().and_then(json::timestamp).map(date).unwrap_or_default();
     let said = match &event.event {
         Some(Event::RequestInfo(asked)) => {

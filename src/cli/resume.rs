@@ -100,7 +100,7 @@ async fn find(id: Option<&str>, client: &mut Client) -> Result<Run, Trouble> {
 fn recap(ctx: &Ctx, waiting: &WorkflowWaiting) -> Result<(), Trouble> {
     let Some(request) = waiting.requests.first().filter(|_| !ctx.json) else {
         return if ctx.json {
-            ctx.term.line(&crate::cli::json::waiting(waiting).to_string())
+            ctx.term.line(&crate::cli::json::of(waiting).to_string())
         } else {
             Ok(())
         };

@@ -38,7 +38,7 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     connection.close().await;
     let run = answered?.into_inner().run.unwrap_or_default();
     if ctx.json {
-        ctx.term.line(&literal!({"run": json::run(&run)}).to_string())?;
+        ctx.term.line(&literal!({"run": json::of(&run)}).to_string())?;
     } else {
         let text = format!("{} is no longer allowed for {}", args.tool, args.run);
         ctx.term.line(&line(&text, 200))?;

@@ -54,13 +54,13 @@ async fn show(run_id: &str, ctx: &Ctx, client: &mut Client) -> Result<(), Troubl
         return Err(Trouble::new(Exit::Failed, "the server answered without a run"));
     };
     if ctx.json {
-        let said: Vec<_> = conversation.iter().map(json::message).collect();
+        let said = json::all(&conversation);
         let output = json::optional(output.as_ref());
         let shown = literal!({
-            "run": json::run(&run),
+            "run": json::of(&run),
             "conversation": said,
             "output": output,
-            "grants": grants.iter().map(json::grant).collect::<Vec<_>>(),
+            "grants": json::all(&grants),
         });
         return ctx.term.line(&shown.to_string());
     }
@@ -110,7 +110,7 @@ async fn list(args: &Args, ctx: &Ctx, client: &mut Client) -> Result<(), Trouble
     }
     runs.truncate(args.limit);
     if ctx.json {
-        let all: Vec<_> = runs.iter().map(json::run).collect();
+        let all = json::all(&runs);
         return ctx.term.line(&literal!({"runs": all, "more": !page_token.is_empty()}).to_string());
     }
     if runs.is_empty() {
@@ -130,7 +130,7 @@ pub(super) fn rows(paint: Paint, runs: &[Run]) -> String {
     rows.extend(runs.iter().map(|run| {
         vec![
             line(&run.run_id, 64),
-            json::status(run.status).to_owned(),
+            json::status(run.status),
             line(&run.workflow_id, 64),
             line(&run.session_id, 128),
             run.updated_at.as_ref().and_then(json::timestamp).map(date).unwrap_or_default(),

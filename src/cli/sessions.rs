@@ -43,8 +43,8 @@ async fn show(session_id: String, ctx: &Ctx, client: &mut Client) -> Result<(), 
         return Err(Trouble::new(Exit::Failed, "the server answered without a session"));
     };
     if ctx.json {
-        let all: Vec<_> = found.runs.iter().map(json::run).collect();
-        let shown = literal!({"session": json::session(&session), "runs": all});
+        let all = json::all(&found.runs);
+        let shown = literal!({"session": json::of(&session), "runs": all});
         return ctx.term.line(&shown.to_string());
     }
     let name = ctx.term.paint.bold(&line(&session.session_id, 128));
@@ -75,7 +75,7 @@ async fn list(limit: usize, ctx: &Ctx, client: &mut Client) -> Result<(), Troubl
     }
     sessions.truncate(limit);
     if ctx.json {
-        let all: Vec<_> = sessions.iter().map(json::session).collect();
+        let all = json::all(&sessions);
         return ctx
             .term
             .line(&literal!({"sessions": all, "more": !page_token.is_empty()}).to_string());

@@ -46,7 +46,7 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     connection.close().await;
     let run = answered?.into_inner().run.unwrap_or_default();
     if ctx.json {
-        ctx.term.line(&literal!({"run": json::run(&run)}).to_string())?;
+        ctx.term.line(&literal!({"run": json::of(&run)}).to_string())?;
     } else {
         ctx.term.line(&line(&format!("{} was brought to {}", args.name, args.run), 200))?;
     }

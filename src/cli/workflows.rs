@@ -37,7 +37,7 @@ async fn show(workflow_id: String, ctx: &Ctx, client: &mut Client) -> Result<(),
     if ctx.json {
         let definition: Value = serde_json::from_str(&found.definition_json).unwrap_or_default();
         let shown = literal!({
-            "workflow": json::workflow(&workflow),
+            "workflow": json::of(&workflow),
             "definition": definition,
             "mermaid": found.mermaid,
         });
@@ -61,7 +61,7 @@ async fn show(workflow_id: String, ctx: &Ctx, client: &mut Client) -> Result<(),
 async fn list(ctx: &Ctx, client: &mut Client) -> Result<(), Trouble> {
     let workflows = client.list_workflows(ListWorkflowsRequest {}).await?.into_inner().workflows;
     if ctx.json {
-        let all: Vec<_> = workflows.iter().map(json::workflow).collect();
+        let all = json::all(&workflows);
         return ctx.term.line(&literal!({"workflows": all}).to_string());
     }
     if workflows.is_empty() {

@@ -32,10 +32,16 @@ pub fn read<M: Message + Default>(name: &str, json: Value) -> Result<M, NoMessag
 
 /// A message of that full name as JSON.
 pub fn write<M: Message>(name: &str, message: &M) -> Result<Value, NoMessage> {
-    let mut dynamic = DynamicMessage::new(descriptor(name)?);
-    dynamic.transcode_from(message).map_err(|error| NoMessage(error.to_string()))?;
+    let dynamic = dynamic(name, message)?;
     let json = serde_json::to_value(&dynamic).map_err(|error| NoMessage(error.to_string()))?;
     Ok(whole_numbers(json))
+}
+
+/// A message of that full name, to be looked at field by field.
+pub fn dynamic<M: Message>(name: &str, message: &M) -> Result<DynamicMessage, NoMessage> {
+    let mut dynamic = DynamicMessage::new(descriptor(name)?);
+    dynamic.transcode_from(message).map_err(|error| NoMessage(error.to_string()))?;
+    Ok(dynamic)
 }
 
 fn descriptor(name: &str) -> Result<MessageDescriptor, NoMessage> {

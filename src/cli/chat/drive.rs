@@ -163,7 +163,7 @@ impl Drive {
         let seen = self.client.get_run(request).await?.into_inner();
         self.model.recall(&seen.conversation);
         let run = seen.run.unwrap_or_default();
-        json::status(run.status).to_lowercase().clone_into(&mut self.model.status);
+        self.model.status = json::status(run.status).to_lowercase();
         self.model.sequence = run.sequence;
         if let Some(mut waiting) = run.workflow_waiting {
             for request in &mut waiting.requests {
