@@ -128,9 +128,10 @@ pub(super) fn open_question<'a>(
     refuse_foreign(run, id)?;
     let request = id.to_string();
     // K9: whoever names it has been shown it. One from before there were tails is known to those who
-    // know the run.
+    // know the run, and to those whom it asks.
     let knows_run = principal.may_see(&run.owner, &run.workflow.name);
-    let knows_it = id.tail.is_some() || knows_run;
+    let is_asked = || run.concerned(id.ordinal, &principal.id, &run.operator);
+    let knows_it = id.tail.is_some() || knows_run || is_asked();
     if *id != run.request(id.ordinal) || !knows_it {
         if knows_it && run.was_asked_anew(id) {
             return Err(Refusal::AskedAnew { request });
@@ -141,7 +142,7 @@ pub(super) fn open_question<'a>(
         return Ok(question);
     }
     // Whoever was never asked does not learn that there was anything, nor how it ended (D2).
-    if !knows_run && !run.concerned(id.ordinal, &principal.id, &run.operator) {
+    if !knows_run && !is_asked() {
         return Err(Refusal::UnknownRequest(request));
     }
     let index = usize::try_from(id.ordinal).ok().and_then(|ordinal| ordinal.checked_sub(1));

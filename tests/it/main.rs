@@ -97,6 +97,7 @@ mod server;
 mod silence;
 mod slow_reader;
 mod support;
+mod taken_over;
 mod telemetry;
 mod tool_server;
 mod tools_http;
