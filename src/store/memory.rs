@@ -127,7 +127,7 @@ impl State {
         Ok(version)
     }
 
-    /// Puts a run under its headings, or takes it away from them.
+    /// Puts a run into its indexes, or takes it out of them.
     fn index(&mut self, head: &Head, present: bool) {
         let entries = IndexEntries::of(head);
         let run = &head.run;

@@ -145,7 +145,7 @@ fn orphans(view: View<'_>, audit: &mut Audit) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Every question that lies apart is one of its run's.
+/// Every question that lies beside a head is one of its run's.
 fn questions(view: View<'_>, audit: &mut Audit) -> Result<(), Fault> {
     let mut last = None;
     for row in reader::span(view, &[keys::QUESTION], None) {

@@ -50,10 +50,26 @@ type Reply = oneshot::Sender<Result<Version, AppendError>>;
 /// What the committer is asked to do.
 #[derive(Debug)]
 pub(super) enum Job {
-    Append(Box<Prepared>, Reply),
-    Change(Change, Reply),
+    Write(Work, Reply),
     Prune { before: Millis, limit: usize, reply: oneshot::Sender<Result<usize, Fault>> },
     Close(oneshot::Sender<()>),
+}
+
+/// What can be one of a group.
+#[derive(Debug)]
+pub(super) enum Work {
+    Append(Box<Prepared>),
+    Change(Change),
+}
+
+impl Work {
+    /// Its weight, for the bound on a group.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Append(append) => append.bytes(),
+            Self::Change(change) => change.bytes(),
+        }
+    }
 }
 
 /// The one thread that writes.
@@ -73,13 +89,14 @@ pub(super) struct Committer {
 impl Committer {
     /// Works until it is closed, or nobody is left who could ask.
     pub(super) fn work(mut self, mut queue: mpsc::Receiver<Job>) {
-        let watch = Watch::new(&self.health, "its writing thread panicked");
         let mut jobs = Vec::with_capacity(GROUP_MAX);
         let mut left = None;
+        // The last to be made is the first to go: whoever loses its answer to a panic finds the store failed.
+        let watch = Watch::new(&self.health, "its writing thread panicked");
         while let Some(job) = left.take().or_else(|| queue.blocking_recv()) {
             match job {
-                Job::Append(..) | Job::Change(..) => {
-                    jobs.push(job);
+                Job::Write(work, reply) => {
+                    jobs.push((work, reply));
                     left = gather(&mut queue, &mut jobs);
                     if jobs.len() > 1 && left.is_none() {
                         // Where there are several, more are about to come: one sync for all of them.
@@ -101,17 +118,16 @@ impl Committer {
     }
 
     /// Makes a group durable, and answers each of it.
-    fn commit_jobs(&mut self, jobs: &mut Vec<Job>) {
+    fn commit_jobs(&mut self, jobs: &mut Vec<(Work, Reply)>) {
         let ready = self.health.check().and_then(|()| self.database.has_room());
         let mut answers = Vec::with_capacity(jobs.len());
         let decided = self.database.with(|view| {
             ready?;
             let mut group = Group::new(view, &self.leases, &self.cache, self.counts);
-            for job in jobs.iter_mut() {
-                answers.push(match job {
-                    Job::Append(append, _) => group.append(append),
-                    Job::Change(change, _) => group.change(change),
-                    Job::Prune { .. } | Job::Close(_) => Ok(0),
+            for (work, _) in jobs.iter_mut() {
+                answers.push(match work {
+                    Work::Append(append) => group.append(append),
+                    Work::Change(change) => group.change(change),
                 });
             }
             Ok(group.decided())
@@ -123,20 +139,18 @@ impl Committer {
             answers = jobs.iter().map(|_| Err(fault.clone().into())).collect();
         }
         self.mark_high_water(jobs, &answers);
-        for (job, answer) in jobs.drain(..).zip(answers) {
-            match job {
-                Job::Append(_, reply) | Job::Change(_, reply) => tell(reply, answer),
-                Job::Prune { .. } | Job::Close(_) => {}
-            }
+        for ((_, reply), answer) in jobs.drain(..).zip(answers) {
+            tell(reply, answer);
         }
         failpoint::hit("store.after_ack");
     }
 
     /// Remembers the last append that somebody is about to be told of.
-    fn mark_high_water(&self, jobs: &[Job], answers: &[Result<Version, AppendError>]) {
-        let last = jobs.iter().zip(answers).rev().find_map(|(job, answer)| match (job, answer) {
-            (Job::Append(append, _), Ok(version)) => Some((&append.run, *version)),
-            (Job::Append(..) | Job::Change(..) | Job::Prune { .. } | Job::Close(_), _) => None,
+    fn mark_high_water(&self, jobs: &[(Work, Reply)], answers: &[Result<Version, AppendError>]) {
+        let mut told = jobs.iter().zip(answers).rev();
+        let last = told.find_map(|((work, _), answer)| match (work, answer) {
+            (Work::Append(append), Ok(version)) => Some((&append.run, *version)),
+            (Work::Append(_) | Work::Change(_), _) => None,
         });
         if let Some((run, version)) = last {
             self.mark.write(run, version);
@@ -243,18 +257,13 @@ fn weight(writes: &[Write]) -> u64 {
 }
 
 /// Takes what is queued, up to a group's bounds; a job that cannot be part of a group is returned.
-fn gather(queue: &mut mpsc::Receiver<Job>, jobs: &mut Vec<Job>) -> Option<Job> {
-    let weight = |job: &Job| match job {
-        Job::Append(append, _) => append.bytes(),
-        Job::Change(change, _) => change.bytes(),
-        Job::Prune { .. } | Job::Close(_) => 0,
-    };
-    let mut bytes: usize = jobs.iter().map(weight).sum();
+fn gather(queue: &mut mpsc::Receiver<Job>, jobs: &mut Vec<(Work, Reply)>) -> Option<Job> {
+    let mut bytes: usize = jobs.iter().map(|(work, _)| work.bytes()).sum();
     while jobs.len() < GROUP_MAX && bytes < GROUP_BYTES_MAX {
         match queue.try_recv().ok()? {
-            job @ (Job::Append(..) | Job::Change(..)) => {
-                bytes += weight(&job);
-                jobs.push(job);
+            Job::Write(work, reply) => {
+                bytes += work.bytes();
+                jobs.push((work, reply));
             }
             alone @ (Job::Prune { .. } | Job::Close(_)) => return Some(alone),
         }

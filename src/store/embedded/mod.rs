@@ -47,7 +47,7 @@ use crate::store::codec;
 use crate::store::config::{OpenError, StoreConfig};
 use crate::store::embedded::checkpointer::Checkpointer;
 use crate::store::embedded::chunks::Sealed;
-use crate::store::embedded::committer::{Committer, Job, QUEUE_MAX};
+use crate::store::embedded::committer::{Committer, Job, QUEUE_MAX, Work};
 use crate::store::embedded::counts::Counts;
 use crate::store::embedded::database::Database;
 use crate::store::embedded::directory::Directory;
@@ -143,9 +143,14 @@ impl EmbeddedJournal {
         answer.await.map_err(|_| gone())
     }
 
+    /// Has the committer write something, durable when it returns.
+    async fn write(&self, work: Work) -> Result<Version, AppendError> {
+        self.order(|reply| Job::Write(work, reply)).await?
+    }
+
     /// A change beside the journals, durable when it returns.
     async fn change(&self, change: Change) -> Result<u64, Fault> {
-        self.order(|reply| Job::Change(change, reply)).await?.map_err(plain)
+        self.write(Work::Change(change)).await.map_err(plain)
     }
 }
 
@@ -209,7 +214,7 @@ fn damaged(database: &Database, fault: &Fault) -> OpenError {
 impl Journal for EmbeddedJournal {
     async fn append(&self, append: Append) -> Result<Version, AppendError> {
         let prepared = Box::new(Prepared::new(append)?);
-        self.order(|reply| Job::Append(prepared, reply)).await?
+        self.write(Work::Append(prepared)).await
     }
 
     async fn read(
@@ -263,7 +268,7 @@ impl Journal for EmbeddedJournal {
         chunks::check(record.len())?;
         let change = SessionChange { knew, row, sealed: Sealed { key, record } };
         let change = Change::PutSession(Box::new(change));
-        self.order(|reply| Job::Change(change, reply)).await?.map(drop)
+        self.write(Work::Change(change)).await.map(drop)
     }
 
     async fn key(&self, owner: &str, key: &str) -> Result<Option<KeyRow>, Fault> {

@@ -37,7 +37,7 @@ impl PruneScan {
                 break;
             }
             let (key, place) = row?;
-            let record = chunks::join(&key, place, |piece| view.get(piece))?;
+            let record = chunks::join(&key, place, |chunk| view.get(chunk))?;
             let head = codec::unseal_head(&key, &record)?.head;
             self.after = Some(key.to_vec());
             let is_old = head.status.is_over() && head.updated_at < before;
@@ -67,7 +67,7 @@ fn goes_on(view: View<'_>, session: &SessionId) -> Result<bool, Fault> {
     for run in reader::runs_of(view, session, None)? {
         let Some(key) = keys::pack(&run?).map(|packed| keys::head(&packed)) else { continue };
         let Some(record) = reader::record(view, &key)? else { continue };
-        // Its questions, which may lie apart, are not read.
+        // Its questions, which may lie beside it, are not read.
         if !codec::unseal_head(&key, &record)?.head.status.is_over() {
             return Ok(true);
         }

@@ -65,7 +65,7 @@ fn add(record: &mut Vec<u8>, key: &[u8], value: Option<&[u8]>) {
     record.extend_from_slice(value.unwrap_or_default());
 }
 
-/// No write weighs anything near this: a value lies in pieces of 4 KiB.
+/// No write weighs anything near this: a value lies in chunks of 4 KiB.
 fn length(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(REMOVED - 1)
 }
@@ -76,7 +76,7 @@ pub(super) fn to_replay(
     flushed: u64,
 ) -> Result<(u64, Vec<Vec<Write>>), WalError> {
     let (first, second) = (flushed + 1, flushed + 2);
-    let [one, other] = files.each_ref().map(|bytes| Generation::read(bytes));
+    let [one, other] = files.each_ref().map(|bytes| Scan::read(bytes));
     let (one, other) = (one?, other?);
     one.check(first)?;
     other.check(first)?;
@@ -103,7 +103,7 @@ pub(super) fn to_replay(
 }
 
 /// What a file begins with: the records of one generation, and what follows them.
-struct Generation<'a> {
+struct Scan<'a> {
     generation: Option<u64>,
     groups: Vec<Vec<Write>>,
     /// How many records the generation before has, if that is said.
@@ -111,7 +111,7 @@ struct Generation<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Generation<'a> {
+impl<'a> Scan<'a> {
     fn read(bytes: &'a [u8]) -> Result<Self, WalError> {
         let mut read = Self { generation: None, groups: Vec::new(), before: None, rest: bytes };
         while let Some((record, next)) = whole(read.rest) {
