@@ -5,14 +5,15 @@
 //! ```text
 //!   roof   main.rs · cli · bench              arguments → one call → exit code │ what it all costs
 //!    4     app                                wiring: config → store → engine → doors
-//!    3     api                                the doors: grpc
+//!    3     api                                the doors: grpc, a2a, bridge (HTTP), console, pages
 //!    2     engine   │   store   │   agents    async; strangers to one another
 //!    1     ports    │   wire    │ definition  traits and faults │ generated shapes │ files → kernel
-//!    0     kernel                             the pure heart
+//!    0     kernel                             pure: no async, no clock, no chance, no I/O
+//!   leaf   failpoint                          where a test build can be made to die; nothing in release
 //! ```
 //!
 //! Start reading in [`kernel`]: `decide`, `evolve` and `plan` are the whole product; the rest
-//! carries values to them and back. [`failpoint`] is a leaf that every floor may call.
+//! carries values to them and back. The laws that comments and tests cite are in `docs/laws.md`.
 
 pub mod agents;
 pub mod api;

@@ -6,7 +6,6 @@ mod a2a;
 mod models;
 mod post;
 mod record;
-mod scripted_tool;
 mod settings;
 #[cfg(test)]
 mod tests;

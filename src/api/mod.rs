@@ -1,9 +1,8 @@
 //! The doors: each a translation of the same commands. gRPC, A2A, the HTTP bridge, the console, and the
 //! operator's pages.
 //!
-//! - **D1** A run begun at one door can be watched, answered and cancelled at every other.
-//! - **D2** Unknown and forbidden look the same to a caller.
-//! - **D3** An error names the field and the remedy, carries a stable code, and shows no internals.
+//! Their laws are D1–D3 of `docs/laws.md`. In short: what was begun at one door goes on at every other (D1);
+//! unknown and forbidden look the same (D2); an error says what to do and shows nothing of the inside (D3).
 
 pub mod a2a;
 mod asked;

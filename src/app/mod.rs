@@ -144,9 +144,6 @@ pub enum AppError {
     /// Our own bug.
     #[error("an internal error: {0}")]
     Internal(String),
-    /// The room that this needs is not built.
-    #[error("`{0}` is not wired yet")]
-    NotWired(&'static str),
 }
 
 impl AppError {
@@ -188,7 +185,6 @@ impl AppError {
                 Some("`holdpoint doctor` looks at the whole store".into())
             }
             Self::Keys(_)
-            | Self::NotWired(_)
             | Self::Store(_)
             | Self::Fault(_)
             | Self::Transfer(_)

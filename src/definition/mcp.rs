@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::definition::file::{McpServerFile, WorkflowFile};
 use crate::definition::graph::NodeFile;
+use crate::definition::limits::NAME_CHARS_MAX;
 use crate::kernel::workflow::Tool;
 
 /// The provider of these tools.
@@ -29,7 +30,7 @@ pub(super) fn name(file: &WorkflowFile, tool: &str) -> String {
         Some((server, tool)) => {
             let allowed = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
             let name = format!("{server}__{tool}");
-            name.chars().map(allowed).take(super::check::NAME_CHARS_MAX).collect()
+            name.chars().map(allowed).take(NAME_CHARS_MAX).collect()
         }
     }
 }

@@ -16,6 +16,7 @@ mod file;
 mod gates;
 mod graph;
 mod known;
+mod limits;
 mod load;
 mod mcp;
 mod models;

@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock};
 use tokio::sync::MutexGuard;
 
 use crate::engine::cell::{Cell, Hot, State};
-use crate::engine::steadfast::Steadfast;
+use crate::engine::steadfast::{Steadfast, panicked};
 use crate::engine::trace::{Scribe, at_once};
 use crate::engine::{Engine, EngineError};
 use crate::failpoint;
@@ -362,10 +362,4 @@ pub(super) fn joined<T>(
     outcome: Result<Result<T, EngineError>, tokio::task::JoinError>,
 ) -> Result<T, EngineError> {
     outcome.unwrap_or_else(|error| Err(panicked(&error.to_string())))
-}
-
-/// What whoever asked is told of a bug of ours.
-pub(super) fn panicked(why: &str) -> EngineError {
-    tracing::error!(why, "a command panicked");
-    Fault::Permanent("an internal error; the log has it".into()).into()
 }

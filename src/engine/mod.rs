@@ -4,12 +4,9 @@
 //! anyone. Whatever the run then owes to the world is performed by tasks of its own, so a caller
 //! that leaves changes nothing (E5).
 //!
-//! - **E1** An event is published only after it is durable.
-//! - **E3** Completed steps are never performed again, by any path.
-//! - **E4** A parked run costs no task.
-//! - **E6** Every queue has a bound, with the reason beside the number.
-//! - **E7** A store that cannot write stops the run visibly.
-//! - **E8** Looking performs nothing.
+//! Its laws are E1–E8 of `docs/laws.md`. In short: durable before told (E1), intent before deed (E2), nothing
+//! done twice (E3), nothing spent on what waits (E4), a bound on everything (E6), no going on without the disk
+//! (E7), and looking performs nothing (E8).
 
 mod aside;
 mod audit;

@@ -11,7 +11,7 @@ use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::engine::EngineError;
-use crate::engine::drive::panicked;
+use crate::ports::Fault;
 
 /// Work that is brought to its end.
 pub(super) struct Steadfast<T: Send + 'static> {
@@ -19,6 +19,12 @@ pub(super) struct Steadfast<T: Send + 'static> {
     tasks: TaskTracker,
     /// A shutdown waits for it, wherever it is done.
     _token: TaskTrackerToken,
+}
+
+/// What whoever asked is told of a bug of ours.
+pub(super) fn panicked(why: &str) -> EngineError {
+    tracing::error!(why, "a command panicked");
+    Fault::Permanent("an internal error; the log has it".into()).into()
 }
 
 type Work<T> = Pin<Box<dyn Future<Output = Result<T, EngineError>> + Send>>;

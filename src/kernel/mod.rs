@@ -8,23 +8,10 @@
 //!
 //! `apply` is `decide`, then `evolve`, then whatever follows of itself, until the run is at rest.
 //!
-//! # Laws
-//!
-//! - **K1** A refused command leaves no trace.
-//! - **K2** A question has at most one answer. The same answer with the same key again is a no-op
-//!   that returns the first outcome; a different one is refused and told who answered.
-//! - **K3** What was shown is what happens: it is frozen when it is asked, its digest is over all of it, and
-//!   after the yes exactly that is done.
-//! - **K4** A rejected, expired or withdrawn action has no path to being performed.
-//! - **K5** Every agent that is asked to act receives the whole conversation up to that point, and
-//!   before it what was said in its session, unless the file says otherwise.
-//! - **K6** A finished run owes nothing and waits for nothing.
-//! - **K7** Nothing fails open.
-//! - **K8** Only those whom a question admits can answer it.
-//! - **K9** A decision names the question that it decides; words alone never decide.
-//! - **K10** One yes, one deed: a standing grant belongs to its gate and its bounds.
-//! - **K11** A fork inherits history, not permission.
-//! - **K12** Rules look at what the requester cannot choose.
+//! Its laws are K1–K12 of `docs/laws.md`. In short: a refusal leaves no trace (K1); a question is decided
+//! once (K2); what was shown is what happens (K3); a no is final (K4); whoever acts has heard everything (K5);
+//! what is over is over (K6); nothing fails open (K7); the right person (K8), the right question (K9), one yes
+//! for one deed (K10); a fork inherits no permission (K11); rules look at what the requester cannot choose (K12).
 
 mod advance;
 mod answer;

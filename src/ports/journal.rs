@@ -1,15 +1,7 @@
-//! Journal: what we need of a store. Every clause below is a test that runs on every store.
-//!
-//! - **J1** All events of an append are recorded, or none.
-//! - **J2** `Ok` means that they survive `kill -9` and a power cut.
-//! - **J3** At any version but the expected one nothing is written, and the caller is told where
-//!   the journal is.
-//! - **J4** A writer whose lease has been superseded (a lower fence) writes nothing, ever again.
-//! - **J5** Versions have no gaps and no forks.
-//! - **J6** Bytes that do not check out (CRC) are reported as corruption and never interpreted.
-//! - **J7** Open questions, due timers and unfinished runs can be listed without reading journals.
-//! - **J8** A parcel is recorded with the events that it tells of, or not at all, and is listed until
-//!   everything up to its tip is settled.
+//! Journal: what we need of a store. Its clauses are J1–J8 of `docs/laws.md`, and each is a test that runs on
+//! every store. In short: all or nothing (J1), `Ok` is durable (J2), the version is the lock (J3), an older lease
+//! writes nothing (J4), no gaps and no forks (J5), what does not check out is never read (J6), lists without
+//! journals (J7), and what is owed outside is recorded with what it tells of (J8).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -4,11 +4,8 @@
 //! It is evidence, and nothing is decided by it: no run is folded from it. It has two lanes, so that
 //! whoever knocks a million times pushes nothing out but other knocks.
 //!
-//! - **L1** An entry is durable when `note` returns; entries are told apart by sequence numbers that
-//!   grow and are never given again.
-//! - **L2** A lane keeps the newest entries, as many as its bound says; how many were forgotten is told
-//!   behind the oldest.
-//! - **L3** What was said by an entry is never changed: only how often, and until when.
+//! Its laws are L1–L3 of `docs/laws.md`. In short: durable and numbered (L1), bounded and saying so (L2), never
+//! rewritten (L3).
 
 use serde::{Deserialize, Serialize};
 

@@ -15,7 +15,7 @@
 //! q due run lane                 due parcels                 empty
 //! n run hook                     hook: who wants to be told
 //! l lane index                   the store's own log, lane by lane
-//! c key n                        the n-th piece of a value too large for one place
+//! c key n                        the n-th chunk of a value too large for one place
 //! m name                         the store's own
 //! ```
 //!
@@ -26,7 +26,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::kernel::{Millis, RunId, SessionId, Version};
 use crate::ports::log::Lane;
-use crate::store::places::Waiting;
+use crate::store::index_entries::{IndexEntries, Waiting};
 
 /// Bytes of a packed run id.
 pub const RUN_BYTES: usize = 18;
@@ -61,14 +61,14 @@ pub const PARCEL_DUE: u8 = b'q';
 pub const HOOK: u8 = b'n';
 /// The store's own log.
 pub const LOG: u8 = b'l';
-/// Pieces of large values.
-pub const PIECE: u8 = b'c';
+/// Chunks of large values.
+pub const CHUNK: u8 = b'c';
 /// How many times the store was opened.
 pub const EPOCH: &[u8] = b"mepoch";
-/// The generation of the write-ahead log that is settled.
-pub const SETTLED: &[u8] = b"msettled";
+/// The generation of the write-ahead log that the last checkpoint flushed.
+pub const CHECKPOINT: &[u8] = b"msettled";
 /// How many runs and events the store must hold.
-pub const TALLY: &[u8] = b"mtally";
+pub const COUNTS: &[u8] = b"mtally";
 
 /// Where the lanes of the log begin and end.
 pub const LOG_ENDS: &[u8] = b"mlog";
@@ -178,13 +178,13 @@ pub(super) fn read_waiting(bytes: &[u8]) -> Option<(Waiting, RunId)> {
     Some((Waiting { deadline: time(deadline), since: time(since) }, unpack(run)?))
 }
 
-/// The place of a run by a time: `DUE` or `OVER`.
-pub fn timed(prefix: u8, at: Millis, run: &Packed) -> Vec<u8> {
-    key(prefix, &[&at.0.to_be_bytes(), run])
+/// The place of a run by the time at which its clock is due.
+pub fn due(at: Millis, run: &Packed) -> Vec<u8> {
+    key(DUE, &[&at.0.to_be_bytes(), run])
 }
 
 /// The time and the run of such a place.
-pub fn read_timed(bytes: &[u8]) -> Option<(Millis, RunId)> {
+pub fn read_due(bytes: &[u8]) -> Option<(Millis, RunId)> {
     let (at, run) = bytes.get(1..)?.split_first_chunk::<8>()?;
     Some((Millis(u64::from_be_bytes(*at)), unpack(run)?))
 }
@@ -192,6 +192,17 @@ pub fn read_timed(bytes: &[u8]) -> Option<(Millis, RunId)> {
 /// The place of a run that owes something.
 pub fn going(run: &Packed) -> Vec<u8> {
     key(GOING, &[run])
+}
+
+/// The keys of a run's entries in the indexes (J7).
+pub(super) fn index_entries(
+    entries: IndexEntries,
+    run: &Packed,
+) -> impl Iterator<Item = Vec<u8>> + use<> {
+    let waits = entries.waiting.map(|place| waiting(place, run));
+    let is_due = entries.due.map(|at| due(at, run));
+    let goes = entries.going.then(|| going(run));
+    [waits, is_due, goes].into_iter().flatten()
 }
 
 /// Where a session lies.
@@ -274,9 +285,9 @@ pub fn keepsake(name: &str) -> Vec<u8> {
     [KEEPSAKE, name.as_bytes()].concat()
 }
 
-/// Where the `index`-th piece of the value at `of` lies.
-pub fn piece(of: &[u8], index: u16) -> Vec<u8> {
-    key(PIECE, &[of, &index.to_be_bytes()])
+/// Where the `index`-th chunk of the value at `of` lies.
+pub fn chunk(of: &[u8], index: u16) -> Vec<u8> {
+    key(CHUNK, &[of, &index.to_be_bytes()])
 }
 
 /// The run at the end of an index key.

@@ -16,6 +16,8 @@ pub(super) struct Leases {
 #[derive(Debug)]
 struct Held {
     last: Fence,
+    /// The first fence of the next life; none of this one reaches it.
+    end: Fence,
     by_run: HashMap<RunId, (String, Lease)>,
 }
 
@@ -23,7 +25,8 @@ impl Leases {
     /// No leases; fences begin above `epoch << 32`, so that four billion claims of this life stay
     /// below the first of the next.
     pub(super) fn new(epoch: u64) -> Self {
-        Self { held: Mutex::new(Held { last: epoch << 32, by_run: HashMap::new() }) }
+        let (last, end) = (epoch << 32, (epoch + 1) << 32);
+        Self { held: Mutex::new(Held { last, end, by_run: HashMap::new() }) }
     }
 
     /// Takes the right to drive a run, unless another holder's lease still holds.
@@ -42,6 +45,7 @@ impl Leases {
             return None;
         }
         held.last += 1;
+        assert!(held.last < held.end, "J4: no fence of this life reaches those of the next");
         let lease = Lease { run: run.clone(), fence: held.last, until: now.plus(ttl_ms) };
         held.by_run.insert(run.clone(), (holder.to_owned(), lease.clone()));
         Some(lease)

@@ -14,11 +14,12 @@ use crate::ports::{
 };
 use crate::store::audit;
 use crate::store::codec;
+use crate::store::index_entries::{self, IndexEntries, Waiting};
 use crate::store::keys;
 use crate::store::leases::Leases;
 use crate::store::log::Ends;
+use crate::store::pagination;
 use crate::store::parcels;
-use crate::store::places::{self, Places, Waiting};
 
 /// A store that lives as long as the process.
 #[derive(Debug)]
@@ -126,17 +127,17 @@ impl State {
         Ok(version)
     }
 
-    /// Puts a run under its headings, or takes it away from them.
+    /// Puts a run into its indexes, or takes it out of them.
     fn index(&mut self, head: &Head, present: bool) {
-        let places = Places::of(head);
+        let entries = IndexEntries::of(head);
         let run = &head.run;
-        if let Some(place) = places.waiting {
+        if let Some(place) = entries.waiting {
             set(&mut self.waiting, (place, run.clone()), present);
         }
-        if let Some(at) = places.due {
+        if let Some(at) = entries.due {
             set(&mut self.due, (at, run.clone()), present);
         }
-        if places.going {
+        if entries.going {
             set(&mut self.going, run.clone(), present);
         }
     }
@@ -222,20 +223,22 @@ impl Journal for MemoryJournal {
         cursor: Option<&str>,
         limit: usize,
     ) -> Result<Page<Head>, Fault> {
-        let Ok(cursor) = cursor.map(RunId::parse).transpose() else { return Ok(places::nothing()) };
+        let Ok(cursor) = cursor.map(RunId::parse).transpose() else {
+            return Ok(pagination::nothing());
+        };
         let state = self.lock();
         let row = |run: &RunId| {
             let head = state.runs.get(run).map(|kept| &kept.head);
-            let head = head.filter(|head| places::matches(filter, head)).cloned();
+            let head = head.filter(|head| index_entries::matches(filter, head)).cloned();
             Ok((run.to_string(), head))
         };
         if let Some(session) = &filter.session {
             let runs = state.runs_of(session);
             let runs = runs.filter(|run| cursor.as_ref().is_none_or(|cursor| *run < cursor));
-            return places::page(runs.map(row), limit);
+            return pagination::page(runs.map(row), limit);
         }
         let runs = state.runs.range(below(cursor)).rev();
-        places::page(runs.map(|(run, _)| row(run)), limit)
+        pagination::page(runs.map(|(run, _)| row(run)), limit)
     }
 
     async fn session(&self, session: &SessionId) -> Result<Option<SessionRow>, Fault> {
@@ -268,14 +271,14 @@ impl Journal for MemoryJournal {
         limit: usize,
     ) -> Result<Page<SessionRow>, Fault> {
         let Ok(cursor) = cursor.map(SessionId::parse).transpose() else {
-            return Ok(places::nothing());
+            return Ok(pagination::nothing());
         };
         let state = self.lock();
         let rows = state.sessions.range(below(cursor)).rev().map(|(id, row)| {
             let is_wanted = owner.is_none_or(|owner| row.owner == owner);
             Ok((id.to_string(), is_wanted.then(|| row.clone())))
         });
-        places::page(rows, limit)
+        pagination::page(rows, limit)
     }
 
     async fn key(&self, owner: &str, key: &str) -> Result<Option<KeyRow>, Fault> {
@@ -290,15 +293,15 @@ impl Journal for MemoryJournal {
     }
 
     async fn waiting(&self, cursor: Option<&str>, limit: usize) -> Result<Page<Head>, Fault> {
-        let Some(cursor) = places::optional(cursor, Waiting::read_cursor) else {
-            return Ok(places::nothing());
+        let Some(cursor) = pagination::cursor(cursor, Waiting::read_cursor) else {
+            return Ok(pagination::nothing());
         };
         let state = self.lock();
         let rows = state.waiting.range(above(cursor)).map(|(place, run)| {
             let head = state.runs.get(run).map(|kept| kept.head.clone());
             Ok((place.cursor(run), head))
         });
-        places::page(rows, limit)
+        pagination::page(rows, limit)
     }
 
     async fn due(&self, now: Millis, limit: usize) -> Result<Vec<(Millis, RunId)>, Fault> {
@@ -312,10 +315,12 @@ impl Journal for MemoryJournal {
     }
 
     async fn running(&self, cursor: Option<&str>, limit: usize) -> Result<Page<RunId>, Fault> {
-        let Ok(cursor) = cursor.map(RunId::parse).transpose() else { return Ok(places::nothing()) };
+        let Ok(cursor) = cursor.map(RunId::parse).transpose() else {
+            return Ok(pagination::nothing());
+        };
         let state = self.lock();
         let runs = state.going.range(above(cursor));
-        places::page(runs.map(|run| Ok((run.to_string(), Some(run.clone())))), limit)
+        pagination::page(runs.map(|run| Ok((run.to_string(), Some(run.clone())))), limit)
     }
 
     async fn claim(

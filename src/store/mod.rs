@@ -3,13 +3,14 @@
 mod audit;
 pub mod codec;
 mod config;
+mod embedded;
+mod index_entries;
 pub mod keys;
 mod leases;
 mod log;
 mod memory;
+mod pagination;
 mod parcels;
-mod places;
-mod sled;
 pub mod transfer;
 
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use crate::ports::Journal;
 #[derive(Debug, Clone)]
 pub struct Store {
     journal: Arc<dyn Journal>,
-    embedded: Option<Arc<sled::SledJournal>>,
+    embedded: Option<Arc<embedded::EmbeddedJournal>>,
 }
 
 impl Store {
@@ -47,14 +48,14 @@ pub fn memory() -> Store {
 
 /// Whether a directory holds anything that an opening would find: a store, or what is none of ours.
 pub fn is_there(dir: &std::path::Path) -> bool {
-    sled::is_there(dir)
+    embedded::is_there(dir)
 }
 
 /// Opens the embedded store in a directory, which is made if it is not there. A store that does not
 /// open is an error with the remedy in it, never a fresh empty one.
 pub async fn open(config: &StoreConfig) -> Result<Store, OpenError> {
     let told = config.clone();
-    let opened = tokio::task::spawn_blocking(move || sled::SledJournal::open(&told)).await;
+    let opened = tokio::task::spawn_blocking(move || embedded::EmbeddedJournal::open(&told)).await;
     let embedded = opened.map_err(|error| OpenError::Damaged {
         dir: config.dir.clone(),
         what: format!("it could not be read: {error}"),

@@ -86,6 +86,31 @@ async fn j6_a_damaged_entry_is_reported_and_never_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn j5_a_journal_that_lost_an_entry_is_refused_and_never_read_past_it() {
+    for lost in ["first", "last"] {
+        let bed = Bed::sled().await;
+        let mut play = Play::park(&*bed.journal(), 0, "s", 10, &workflow(None)).await;
+        bed.journal().append(play.approve(20)).await.unwrap();
+        let whole = bed.journal().read(&run_id(0), 0, 100).await.unwrap();
+        bed.journal().close().await;
+        {
+            let db = raw(bed.path());
+            let mut entries = db.scan_prefix(b"j");
+            let entry = if lost == "first" { entries.next() } else { entries.next_back() };
+            db.remove(entry.unwrap().unwrap().0).unwrap();
+            db.flush().unwrap();
+        }
+        let journal = open(bed.path()).await.unwrap().journal();
+        let told = journal.read(&run_id(0), 0, 100).await.unwrap_err().to_string();
+        assert!(told.contains("of its journal is missing"), "{lost}: {told}");
+        let report = journal.verify().await.unwrap();
+        assert!(report.damage.iter().any(|what| what.contains("is missing")), "{report:?}");
+        assert!(journal.is_healthy(), "{lost}: damage is told, and is no panic");
+        assert!(whole.len() > 2, "{lost}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn j6_a_run_with_a_damaged_head_takes_no_appends_and_others_do() {
     let bed = Bed::sled().await;
     let mut first = Play::park(&*bed.journal(), 0, "s", 10, &workflow(None)).await;

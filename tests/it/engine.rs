@@ -395,6 +395,35 @@ async fn a_cancelled_run_stops_its_work_and_takes_no_answers() {
     assert!(matches!(refused, EngineError::Refused(Refusal::RunOver { .. })), "{refused}");
 }
 
+/// Until no more tasks are alive than there were; one too many for ever ends the test's patience instead.
+async fn at_rest(tasks: usize) {
+    let metrics = tokio::runtime::Handle::current().metrics();
+    let rest = async {
+        while metrics.num_alive_tasks() > tasks {
+            tokio::task::yield_now().await;
+        }
+    };
+    let rested = tokio::time::timeout(Duration::from_secs(60), rest).await;
+    rested.unwrap_or_else(|_| panic!("{} tasks for {tasks}", metrics.num_alive_tasks()));
+}
+
+#[tokio::test]
+async fn e4_a_parked_run_has_no_task() {
+    let ground = Ground::new(writers());
+    let engine = ground.boot(&[approval(Patience::default())]).await;
+    let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = alive();
+    let idle = tokio::spawn(std::future::pending::<()>());
+    assert!(alive() > before, "a task that only waits is counted");
+    idle.abort();
+    for number in 0..50 {
+        paused(&engine, &format!("parked-{number}")).await;
+    }
+    at_rest(before).await;
+    let page = engine.inbox_page(&someone(), &InboxFilter::default(), "", 100).await.unwrap();
+    assert_eq!(page.rows.len(), 50, "they wait");
+}
+
 #[tokio::test]
 async fn e5_a_watcher_of_a_waiting_run_sees_anothers_answer() {
     let ground = Ground::new(writers());

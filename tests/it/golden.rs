@@ -464,12 +464,12 @@ fn keys_are_laid_out_as_they_always_were() {
         ("entry", keys::entry(&packed, 258)),
         ("question", keys::question(&packed, 258)),
         ("going", keys::going(&packed)),
-        ("due", keys::timed(keys::DUE, Millis(258), &packed)),
+        ("due", keys::due(Millis(258), &packed)),
         ("session", keys::session(&session)),
         ("session_run", keys::session_run(&session, &packed)),
         ("key", keys::idempotency("ann", "order 7")),
         ("definition", keys::definition("d1")),
-        ("piece", keys::piece(b"f1", 3)),
+        ("piece", keys::chunk(b"f1", 3)),
         ("epoch", keys::EPOCH.to_vec()),
     ];
     let mut lines = String::new();

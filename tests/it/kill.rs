@@ -49,10 +49,10 @@ const STORE: &[(&str, &[u32])] = &[
 /// What is passed at a boot after a death, when the write-ahead log is given to sled again.
 const REPLAY: &[(&str, &[u32])] = &[
     ("store.before_replay", &[1]),
-    ("store.before_settle", &[1]),
-    ("store.poured", &[1]),
-    ("store.settled", &[1]),
-    ("store.after_settle", &[1]),
+    ("store.before_checkpoint", &[1]),
+    ("store.flushed", &[1]),
+    ("store.flush_synced", &[1]),
+    ("store.after_checkpoint", &[1]),
 ];
 const ENGINE: &[(&str, &[u32])] = &[
     ("engine.before_append", &[1, 2, 4, 7]),
@@ -184,8 +184,10 @@ async fn killed_while_the_log_is_replayed_nothing_is_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn killed_while_it_settles_nothing_acknowledged_is_lost() {
-    for point in ["store.before_settle", "store.poured", "store.settled", "store.after_settle"] {
+async fn killed_during_a_checkpoint_nothing_acknowledged_is_lost() {
+    for point in
+        ["store.before_checkpoint", "store.flushed", "store.flush_synced", "store.after_checkpoint"]
+    {
         for passage in [1, 2] {
             die_settling(point, passage).await;
         }

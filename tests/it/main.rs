@@ -12,6 +12,8 @@ mod a2a_refusals;
 mod a2a_remote;
 mod a2a_sdk;
 mod architecture;
+mod architecture_cycles;
+mod architecture_laws;
 mod asked_by_models;
 mod audit;
 mod bad_inputs;

@@ -43,7 +43,7 @@ fn field_of(status: &Status) -> Option<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_bad_input_is_refused_with_its_code_and_leaves_no_trace() {
+async fn d3_every_bad_input_is_refused_with_its_field_and_code_and_leaves_no_trace() {
     let stage = Stage::set().await;
     let before = stage.footprint().await;
     let mut wrong = Vec::new();

@@ -7,6 +7,7 @@ pub(super) mod guard;
 mod http;
 pub(super) mod mcp;
 mod released;
+mod scripted;
 mod secret;
 pub(super) mod web;
 
@@ -14,7 +15,6 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::agents::scripted_tool;
 use crate::agents::tools::mcp::Servers;
 use crate::agents::tools::released::Released;
 use crate::agents::tools::web::Web;
@@ -55,7 +55,7 @@ impl Toolbox {
     pub(super) fn check(name: &str, tool: &Tool) -> Result<(), Wrong> {
         let at = format!("/tools/{name}");
         let wrong = match tool.provider.as_str() {
-            "scripted" => scripted_tool::check(&tool.settings),
+            "scripted" => scripted::check(&tool.settings),
             "http" => http::check(tool),
             "mcp" => return mcp::check(name, tool),
             other => return Err(super::unknown(&at, other, &TOOL_PROVIDERS)),
@@ -100,7 +100,7 @@ impl Toolbox {
         match tool.provider.as_str() {
             "scripted" => {
                 released.check(&deed::destination(tool, &call.arguments))?;
-                scripted_tool::call(&tool.settings, &call.arguments, key, clock).await
+                scripted::call(&tool.settings, &call.arguments, key, clock).await
             }
             "http" => {
                 let web = self.web().map_err(|(_, wrong)| fault("tool.settings", wrong, false))?;

@@ -20,6 +20,7 @@ use crate::definition::file::{
     AgentFile, HumanInputFile, LengthOfTime, OnTimeoutFile, PatternName, RetryFile, ToolFile,
     WorkflowFile,
 };
+use crate::definition::limits::NAME_CHARS_MAX;
 use crate::definition::mcp;
 use crate::definition::patterns;
 use crate::definition::problem::Problem;
@@ -35,8 +36,6 @@ pub(super) use rules::check as check_rules;
 
 /// Longer waits than ten years are a slip of the pen, and sums with them must not overflow.
 const DURATION_MS_MAX: u64 = 3_660 * 86_400_000;
-/// A name is a key in the store, a word in every log and a part of tool names.
-pub(super) const NAME_CHARS_MAX: usize = 64;
 
 /// Every way in which the file is wrong, in the order of its lines.
 pub(super) fn check(source: &Source, file: &WorkflowFile, subs: &Subs) -> Vec<Problem> {

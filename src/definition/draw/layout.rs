@@ -12,6 +12,7 @@ const PADDING: i32 = 36;
 const ROW_GAP: i32 = 56;
 const COLUMN_GAP: i32 = 28;
 const MARGIN: i32 = 24;
+/// Within the column's gap, so that what is docked is not taken for the next column's.
 const DOCK_GAP_MAX: i32 = 26;
 /// A few sweeps bring the order of rows to rest; more change nothing.
 const SWEEPS: usize = 8;

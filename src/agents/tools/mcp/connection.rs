@@ -16,9 +16,9 @@ use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::{RoleClient, ServiceExt as _};
 use serde_json::{Value, json};
-use tokio::sync::Notify;
 
 use crate::agents::tools::mcp::Server;
+use crate::agents::tools::mcp::oversize::Oversize;
 use crate::agents::tools::mcp::post::Post;
 use crate::agents::tools::mcp::stdio::{self, Bounded, LastWords};
 use crate::agents::tools::web::Web;
@@ -78,21 +78,6 @@ pub(super) struct Known {
     pub(super) output: Option<Value>,
     /// Of both schemas: by this a change is noticed.
     pub(super) digest: String,
-}
-
-/// Raised when a server sends more than can be held.
-#[derive(Debug)]
-pub(super) struct Oversize {
-    pub(super) bytes_max: usize,
-    raised: Notify,
-    is_raised: AtomicBool,
-}
-
-impl Oversize {
-    pub(super) fn raise(&self) {
-        self.is_raised.store(true, Ordering::Release);
-        self.raised.notify_waiters();
-    }
 }
 
 /// All servers that were ever called, by the digest of where they are.
@@ -185,11 +170,7 @@ impl Connection {
         let unreachable = |why: String| Lost::Unreachable(server.name.clone(), why);
         let timeout_ms = timeout_ms(server.timeout.as_deref()).map_err(unreachable)?;
         let is_stale = Arc::new(AtomicBool::new(true));
-        let oversize = Arc::new(Oversize {
-            bytes_max: MESSAGE_BYTES_MAX,
-            raised: Notify::new(),
-            is_raised: AtomicBool::new(false),
-        });
+        let oversize = Arc::new(Oversize::new(MESSAGE_BYTES_MAX));
         let listener = Listener { is_stale: Arc::clone(&is_stale) };
         let mut last_words = LastWords::default();
         let mut child = None;
@@ -235,8 +216,9 @@ impl Connection {
     }
 
     pub(super) fn is_open(&self) -> bool {
-        let is_raised = self.oversize.is_raised.load(Ordering::Acquire);
-        !is_raised && !self.service.is_closed() && !self.service.peer().is_transport_closed()
+        !self.oversize.is_raised()
+            && !self.service.is_closed()
+            && !self.service.peer().is_transport_closed()
     }
 
     /// What the server says of a tool, as far as it is known.
@@ -298,7 +280,7 @@ impl Connection {
         &self,
         asked: impl Future<Output = Result<T, ServiceError>> + Send,
     ) -> Result<T, Lost> {
-        let oversized = self.oversize.raised.notified();
+        let oversized = self.oversize.raised();
         self.under_way.fetch_add(1, Ordering::AcqRel);
         let answered = tokio::select! {
             answered = asked => answered.map_err(|error| self.lost(&error)),
@@ -320,7 +302,7 @@ impl Connection {
 
     fn lost(&self, error: &ServiceError) -> Lost {
         let server = self.server.clone();
-        if self.oversize.is_raised.load(Ordering::Acquire) {
+        if self.oversize.is_raised() {
             return self.too_large();
         }
         if let ServiceError::McpError(error) = error {

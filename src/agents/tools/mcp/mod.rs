@@ -6,6 +6,7 @@
 
 mod connection;
 mod outcome;
+mod oversize;
 mod post;
 mod stdio;
 

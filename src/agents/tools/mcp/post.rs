@@ -16,7 +16,7 @@ use rmcp::transport::streamable_http_client::{
 };
 use sse_stream_mcp::{Sse, SseStream};
 
-use crate::agents::tools::mcp::connection::Oversize;
+use crate::agents::tools::mcp::oversize::Oversize;
 
 /// The header that names a session.
 const SESSION: &str = "mcp-session-id";

@@ -11,7 +11,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader, R
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
 use crate::agents::tools::mcp::Server;
-use crate::agents::tools::mcp::connection::Oversize;
+use crate::agents::tools::mcp::oversize::Oversize;
 use crate::agents::tools::secret;
 
 /// What every program needs; anything else of ours is not theirs to know.

@@ -1,7 +1,7 @@
-//! Records: how a group of writes lies in the write-ahead log, and how what is there is read back and
+//! Records of the write-ahead log: how a group of writes lies in it, and how what is there is read back and
 //! judged. Knows bytes, not files.
 
-use ::sled::IVec;
+use crate::store::embedded::tree::Bytes;
 
 /// What a record begins with.
 const MAGIC: [u8; 4] = *b"HPW1";
@@ -14,11 +14,11 @@ const REMOVED: u32 = u32::MAX;
 const BEFORE: &[u8] = &[];
 
 /// One write: a key, and its value or nothing.
-pub(super) type Write = (Vec<u8>, Option<IVec>);
+pub(super) type Write = (Vec<u8>, Option<Bytes>);
 
 /// Why the records could not be read.
 #[derive(Debug)]
-pub(super) enum Unread {
+pub(super) enum WalError {
     /// The operating system says no.
     Io(std::io::Error),
     /// A record that was synced does not check out.
@@ -50,6 +50,10 @@ pub(super) fn record(
     record[HEADER_BYTES - 4..HEADER_BYTES].copy_from_slice(&payload.to_le_bytes());
     let check = crc32c::crc32c(&record[8..]);
     record[4..8].copy_from_slice(&check.to_le_bytes());
+    assert!(
+        whole(&record).is_some_and(|(_, rest)| rest.is_empty()),
+        "J6: a record of the write-ahead log can be read back before it is written"
+    );
     record
 }
 
@@ -61,15 +65,18 @@ fn add(record: &mut Vec<u8>, key: &[u8], value: Option<&[u8]>) {
     record.extend_from_slice(value.unwrap_or_default());
 }
 
-/// No write weighs anything near this: a value lies in pieces of 4 KiB.
+/// No write weighs anything near this: a value lies in chunks of 4 KiB.
 fn length(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(REMOVED - 1)
 }
 
-/// The groups that sled has not settled, in order, and the generation that comes after them.
-pub(super) fn both(files: &[Vec<u8>; 2], settled: u64) -> Result<(u64, Vec<Vec<Write>>), Unread> {
-    let (first, second) = (settled + 1, settled + 2);
-    let [one, other] = files.each_ref().map(|bytes| Stretch::read(bytes));
+/// The groups that no checkpoint has flushed, in order, and the generation that comes after them.
+pub(super) fn to_replay(
+    files: &[Vec<u8>; 2],
+    flushed: u64,
+) -> Result<(u64, Vec<Vec<Write>>), WalError> {
+    let (first, second) = (flushed + 1, flushed + 2);
+    let [one, other] = files.each_ref().map(|bytes| Scan::read(bytes));
     let (one, other) = (one?, other?);
     one.check(first)?;
     other.check(first)?;
@@ -77,7 +84,7 @@ pub(super) fn both(files: &[Vec<u8>; 2], settled: u64) -> Result<(u64, Vec<Vec<W
         if one.generation <= other.generation { (one, other) } else { (other, one) };
     let lost = |found: u64| {
         let what = "has begun, and the store has lost the end of";
-        Unread::Rotten(format!("generation {found} {what} {first}"))
+        WalError::Rotten(format!("generation {found} {what} {first}"))
     };
     let mut groups = if older.generation == Some(first) { older.groups } else { Vec::new() };
     match newer.generation {
@@ -96,7 +103,7 @@ pub(super) fn both(files: &[Vec<u8>; 2], settled: u64) -> Result<(u64, Vec<Vec<W
 }
 
 /// What a file begins with: the records of one generation, and what follows them.
-struct Stretch<'a> {
+struct Scan<'a> {
     generation: Option<u64>,
     groups: Vec<Vec<Write>>,
     /// How many records the generation before has, if that is said.
@@ -104,8 +111,8 @@ struct Stretch<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Stretch<'a> {
-    fn read(bytes: &'a [u8]) -> Result<Self, Unread> {
+impl<'a> Scan<'a> {
+    fn read(bytes: &'a [u8]) -> Result<Self, WalError> {
         let mut read = Self { generation: None, groups: Vec::new(), before: None, rest: bytes };
         while let Some((record, next)) = whole(read.rest) {
             let index = u64::try_from(read.groups.len()).unwrap_or(u64::MAX);
@@ -114,7 +121,7 @@ impl<'a> Stretch<'a> {
                 break;
             }
             let mut group = writes(record.payload)
-                .ok_or_else(|| Unread::Rotten(format!("record {index} is no group")))?;
+                .ok_or_else(|| WalError::Rotten(format!("record {index} is no group")))?;
             if let Some((_, said)) = group.pop_if(|(key, _)| key.as_slice() == BEFORE) {
                 let said = said.as_deref().and_then(|bytes| bytes.try_into().ok());
                 read.before = said.map(u64::from_le_bytes);
@@ -127,10 +134,10 @@ impl<'a> Stretch<'a> {
     }
 
     /// What follows was cut short or is of an earlier generation than `first`, or something rotted.
-    fn check(&self, first: u64) -> Result<(), Unread> {
+    fn check(&self, first: u64) -> Result<(), WalError> {
         match later(self.rest, first) {
             None => Ok(()),
-            Some(found) => Err(Unread::Rotten(format!(
+            Some(found) => Err(WalError::Rotten(format!(
                 "record {} of generation {} is there, and record {} before it is damaged",
                 found.index,
                 found.generation,
@@ -181,7 +188,7 @@ fn writes(mut payload: &[u8]) -> Option<Vec<Write>> {
         let (key, rest) = rest.split_at_checked(usize::try_from(key).ok()?)?;
         let length = if value == REMOVED { 0 } else { usize::try_from(value).ok()? };
         let (bytes, rest) = rest.split_at_checked(length)?;
-        writes.push((key.to_vec(), (value != REMOVED).then(|| IVec::from(bytes))));
+        writes.push((key.to_vec(), (value != REMOVED).then(|| Bytes::from(bytes))));
         payload = rest;
     }
     Some(writes)

@@ -2,9 +2,9 @@
 //! durable in one step, and only then answers.
 //!
 //! ```text
-//! callers ──queue──► gather ─► check each ─► one record ─► fdatasync ─► shown ─► answer each
+//! callers ──queue──► gather ─► check each ─► one record ─► fdatasync ─► memtable ─► answer each
 //!                                                                                       │
-//!                                                     now and then, on its own thread: sled settles
+//!                                        now and then, on a thread of its own: a checkpoint
 //! ```
 //!
 //! - **J1** One record of the write-ahead log: all of a group's writes are recovered, or none. Nobody
@@ -19,23 +19,23 @@ use tokio::sync::{mpsc, oneshot};
 use crate::failpoint;
 use crate::kernel::{Millis, Version};
 use crate::ports::{AppendError, Fault};
+use crate::store::embedded::checkpointer::Checkpointer;
+use crate::store::embedded::counts::Counts;
+use crate::store::embedded::database::Database;
+use crate::store::embedded::group::{Decided, Group};
+use crate::store::embedded::head_cache::HeadCache;
+use crate::store::embedded::health::{Health, Watch};
+use crate::store::embedded::high_water_mark::HighWaterMark;
+use crate::store::embedded::prepared::{Change, Prepared};
+use crate::store::embedded::prune_scan::PruneScan;
+use crate::store::embedded::wal::Wal;
+use crate::store::embedded::wal_records::Write;
 use crate::store::leases::Leases;
-use crate::store::sled::bygone::Bygone;
-use crate::store::sled::group::{Decided, Errand, Group};
-use crate::store::sled::health::{Health, Watch};
-use crate::store::sled::prepared::{Prepared, Sealed, Seat};
-use crate::store::sled::recent::Recent;
-use crate::store::sled::records::Write;
-use crate::store::sled::settler::Settler;
-use crate::store::sled::shelf::Shelf;
-use crate::store::sled::tally::Tally;
-use crate::store::sled::tide::Tide;
-use crate::store::sled::wal::Wal;
 
 /// Jobs that may wait for the committer; beyond it callers wait for their turn to queue. Several
 /// groups' worth, so that the disk never waits for the callers.
 pub(super) const QUEUE_MAX: usize = 1_024;
-/// Appends made durable together: at some 30 µs each a group takes about as long as ten syncs, and
+/// Appends made durable together (group commit): at some 30 µs each a group takes about as long as ten syncs, and
 /// nobody waits much longer for being in company.
 const GROUP_MAX: usize = 256;
 /// Bytes made durable together: a few of sled's segments.
@@ -44,41 +44,59 @@ const GROUP_BYTES_MAX: usize = 4 << 20;
 /// Runs taken out together: each is as many places as its journal has entries.
 const PRUNE_MAX: usize = 64;
 
+/// Who is told of an append's version, or where a note lies.
+type Reply = oneshot::Sender<Result<Version, AppendError>>;
+
 /// What the committer is asked to do.
 #[derive(Debug)]
 pub(super) enum Job {
-    Append(Box<Prepared>, oneshot::Sender<Result<Version, AppendError>>),
-    Define(Sealed, oneshot::Sender<Result<(), AppendError>>),
-    Errand(Errand, oneshot::Sender<Result<Version, AppendError>>),
-    Seat(Box<Seat>, oneshot::Sender<Result<(), AppendError>>),
+    Write(Work, Reply),
     Prune { before: Millis, limit: usize, reply: oneshot::Sender<Result<usize, Fault>> },
     Close(oneshot::Sender<()>),
+}
+
+/// What can be one of a group.
+#[derive(Debug)]
+pub(super) enum Work {
+    Append(Box<Prepared>),
+    Change(Change),
+}
+
+impl Work {
+    /// Its weight, for the bound on a group.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Append(append) => append.bytes(),
+            Self::Change(change) => change.bytes(),
+        }
+    }
 }
 
 /// The one thread that writes.
 #[derive(Debug)]
 pub(super) struct Committer {
-    pub(super) shelf: Arc<Shelf>,
+    pub(super) database: Arc<Database>,
     pub(super) leases: Arc<Leases>,
     pub(super) health: Arc<Health>,
-    pub(super) tide: Tide,
-    pub(super) tally: Tally,
-    pub(super) recent: Recent,
+    pub(super) mark: HighWaterMark,
+    pub(super) counts: Counts,
+    pub(super) cache: HeadCache,
     pub(super) wal: Wal,
-    pub(super) settler: Settler,
+    pub(super) checkpointer: Checkpointer,
     pub(super) written: u64,
 }
 
 impl Committer {
     /// Works until it is closed, or nobody is left who could ask.
     pub(super) fn work(mut self, mut queue: mpsc::Receiver<Job>) {
-        let watch = Watch::new(&self.health, "its writing thread panicked");
         let mut jobs = Vec::with_capacity(GROUP_MAX);
         let mut left = None;
+        // The last to be made is the first to go: whoever loses its answer to a panic finds the store failed.
+        let watch = Watch::new(&self.health, "its writing thread panicked");
         while let Some(job) = left.take().or_else(|| queue.blocking_recv()) {
             match job {
-                Job::Append(..) | Job::Define(..) | Job::Seat(..) | Job::Errand(..) => {
-                    jobs.push(job);
+                Job::Write(work, reply) => {
+                    jobs.push((work, reply));
                     left = gather(&mut queue, &mut jobs);
                     if jobs.len() > 1 && left.is_none() {
                         // Where there are several, more are about to come: one sync for all of them.
@@ -94,25 +112,22 @@ impl Committer {
                     break;
                 }
             }
-            self.refresh_if_due();
+            self.reopen_if_due();
         }
         watch.done();
     }
 
     /// Makes a group durable, and answers each of it.
-    fn commit_jobs(&mut self, jobs: &mut Vec<Job>) {
-        let ready = self.health.check().and_then(|()| self.shelf.has_room());
+    fn commit_jobs(&mut self, jobs: &mut Vec<(Work, Reply)>) {
+        let ready = self.health.check().and_then(|()| self.database.has_room());
         let mut answers = Vec::with_capacity(jobs.len());
-        let decided = self.shelf.with(|view| {
+        let decided = self.database.with(|view| {
             ready?;
-            let mut group = Group::new(view, &self.leases, &self.recent, self.tally);
-            for job in jobs.iter_mut() {
-                answers.push(match job {
-                    Job::Append(append, _) => group.append(append),
-                    Job::Define(sealed, _) => group.define(sealed).map(|()| 0).map_err(Into::into),
-                    Job::Errand(errand, _) => group.errand(errand).map_err(Into::into),
-                    Job::Seat(seat, _) => group.seat(seat).map(|()| 0),
-                    Job::Prune { .. } | Job::Close(_) => Ok(0),
+            let mut group = Group::new(view, &self.leases, &self.cache, self.counts);
+            for (work, _) in jobs.iter_mut() {
+                answers.push(match work {
+                    Work::Append(append) => group.append(append),
+                    Work::Change(change) => group.change(change),
                 });
             }
             Ok(group.decided())
@@ -123,90 +138,81 @@ impl Committer {
             // Whatever was decided, even a no, was decided on writes that were never made.
             answers = jobs.iter().map(|_| Err(fault.clone().into())).collect();
         }
-        self.mark_tide(jobs, &answers);
-        for (job, answer) in jobs.drain(..).zip(answers) {
-            match job {
-                Job::Append(_, reply) | Job::Errand(_, reply) => tell(reply, answer),
-                Job::Define(_, reply) | Job::Seat(_, reply) => {
-                    tell(reply, answer.map(|_| ()));
-                }
-                Job::Prune { .. } | Job::Close(_) => {}
-            }
+        self.mark_high_water(jobs, &answers);
+        for ((_, reply), answer) in jobs.drain(..).zip(answers) {
+            tell(reply, answer);
         }
         failpoint::hit("store.after_ack");
     }
 
     /// Remembers the last append that somebody is about to be told of.
-    fn mark_tide(&self, jobs: &[Job], answers: &[Result<Version, AppendError>]) {
-        let last = jobs.iter().zip(answers).rev().find_map(|(job, answer)| match (job, answer) {
-            (Job::Append(append, _), Ok(version)) => Some((&append.run, *version)),
-            (
-                Job::Append(..)
-                | Job::Define(..)
-                | Job::Errand(..)
-                | Job::Seat(..)
-                | Job::Prune { .. }
-                | Job::Close(_),
-                _,
-            ) => None,
+    fn mark_high_water(&self, jobs: &[(Work, Reply)], answers: &[Result<Version, AppendError>]) {
+        let mut told = jobs.iter().zip(answers).rev();
+        let last = told.find_map(|((work, _), answer)| match (work, answer) {
+            (Work::Append(append), Ok(version)) => Some((&append.run, *version)),
+            (Work::Append(_) | Work::Change(_), _) => None,
         });
         if let Some((run, version)) = last {
-            self.tide.mark(run, version);
+            self.mark.write(run, version);
         }
     }
 
     /// J2: everything in the group is durable when this returns `Ok`.
     fn commit(&mut self, decided: Option<Decided>) -> Result<(), Fault> {
-        let Some(Decided { writes, tally, briefs }) = decided else { return Ok(()) };
+        let Some(Decided { writes, counts, heads }) = decided else { return Ok(()) };
         failpoint::hit("store.before_record");
         if let Err(failure) = self.write(writes) {
             self.health.fail(&failure.to_string());
             return self.health.check();
         }
         failpoint::hit("store.after_write");
-        self.tally = tally;
-        self.recent.take(briefs);
+        self.counts = counts;
+        self.cache.take(heads);
         Ok(())
     }
 
     fn write(&mut self, writes: Vec<Write>) -> Result<(), Fault> {
-        if self.wal.is_full() && (self.settler.is_free()? || self.wal.is_brimming()) {
-            self.begin_to_settle()?;
+        if self.wal.is_full() && (self.checkpointer.is_free()? || self.wal.is_brimming()) {
+            self.begin_checkpoint()?;
         }
         self.wal.append(&writes).map_err(|error| broken(&error))?;
         failpoint::hit("store.after_sync");
         self.written += weight(&writes);
-        self.shelf.write(writes)
+        self.database.write(writes)
     }
 
-    /// Has sled made to hold durably what the write-ahead log does, and goes on in its other file. Waits
-    /// if that holds what sled does not have yet.
-    fn begin_to_settle(&mut self) -> Result<(), Fault> {
-        self.settler.wait()?;
+    /// Has what the write-ahead log holds flushed to the tree, and goes on in its other file. Waits if that
+    /// holds what the tree does not have yet.
+    fn begin_checkpoint(&mut self) -> Result<(), Fault> {
+        self.checkpointer.wait()?;
         self.health.check_failure()?;
         let generation = self.wal.turn().map_err(|error| broken(&error))?;
-        self.shelf.age()?;
-        self.settler.begin(generation)
+        self.database.rotate()?;
+        self.checkpointer.begin(generation)
     }
 
-    /// Returns when sled holds everything durably.
-    fn settle(&mut self) -> Result<(), Fault> {
+    /// Returns when the tree holds everything durably.
+    fn checkpoint(&mut self) -> Result<(), Fault> {
         if self.wal.is_needed() {
-            self.begin_to_settle()?;
+            self.begin_checkpoint()?;
         }
-        self.settler.wait()?;
+        self.checkpointer.wait()?;
         self.health.check_failure()
     }
 
+    /// Retention: forgets runs that were over before `before`. The tree reclaims their space by itself, in
+    /// its own compaction.
     fn prune(&mut self, before: Millis, limit: usize) -> Result<usize, Fault> {
         self.health.check()?;
-        self.recent.clear();
-        self.tide.clear().map_err(|error| Fault::Permanent(format!("the tide: {error}")))?;
-        let (mut pruned, mut bygone) = (0, Bygone::default());
+        self.cache.clear();
+        self.mark
+            .clear()
+            .map_err(|error| Fault::Permanent(format!("the high-water mark: {error}")))?;
+        let (mut pruned, mut scan) = (0, PruneScan::default());
         while pruned < limit {
-            let (slice, decided) = self.shelf.with(|view| {
-                let mut group = Group::new(view, &self.leases, &self.recent, self.tally);
-                let pruned = group.prune(&mut bygone, before, PRUNE_MAX.min(limit - pruned))?;
+            let (slice, decided) = self.database.with(|view| {
+                let mut group = Group::new(view, &self.leases, &self.cache, self.counts);
+                let pruned = group.prune(&mut scan, before, PRUNE_MAX.min(limit - pruned))?;
                 Ok((pruned, group.decided()))
             })?;
             self.commit(decided)?;
@@ -218,25 +224,26 @@ impl Committer {
         Ok(pruned)
     }
 
-    fn refresh_if_due(&mut self) {
-        if self.written < self.shelf.refresh_bytes() || self.health.check().is_err() {
+    fn reopen_if_due(&mut self) {
+        if self.written < self.database.reopen_bytes() || self.health.check().is_err() {
             return;
         }
         self.written = 0;
-        if let Err(failure) = self.settle().and_then(|()| self.shelf.refresh()) {
+        if let Err(failure) = self.checkpoint().and_then(|()| self.database.reopen()) {
             self.health.fail(&failure.to_string());
         }
     }
 
-    /// Everything acknowledged is durable already; what is left is to let go. Settled first, so that
+    /// Everything acknowledged is durable already; what is left is to let go. A checkpoint first, so that
     /// the next opening has nothing to replay.
     fn close(&mut self) {
-        let outcome = if self.health.check().is_ok() { self.settle() } else { self.settler.wait() };
+        let outcome =
+            if self.health.check().is_ok() { self.checkpoint() } else { self.checkpointer.wait() };
         if let Err(failure) = outcome {
-            tracing::warn!(%failure, "the store was not settled; the next opening will do it");
+            tracing::warn!(%failure, "the last checkpoint failed; the next opening replays what it lacks");
         }
         self.health.close();
-        self.shelf.close();
+        self.database.close();
     }
 }
 
@@ -250,19 +257,13 @@ fn weight(writes: &[Write]) -> u64 {
 }
 
 /// Takes what is queued, up to a group's bounds; a job that cannot be part of a group is returned.
-fn gather(queue: &mut mpsc::Receiver<Job>, jobs: &mut Vec<Job>) -> Option<Job> {
-    let weight = |job: &Job| match job {
-        Job::Append(append, _) => append.bytes(),
-        Job::Define(sealed, _) => sealed.record.len(),
-        Job::Seat(seat, _) => seat.sealed.record.len(),
-        Job::Errand(..) | Job::Prune { .. } | Job::Close(_) => 0,
-    };
-    let mut bytes: usize = jobs.iter().map(weight).sum();
+fn gather(queue: &mut mpsc::Receiver<Job>, jobs: &mut Vec<(Work, Reply)>) -> Option<Job> {
+    let mut bytes: usize = jobs.iter().map(|(work, _)| work.bytes()).sum();
     while jobs.len() < GROUP_MAX && bytes < GROUP_BYTES_MAX {
         match queue.try_recv().ok()? {
-            job @ (Job::Append(..) | Job::Define(..) | Job::Seat(..) | Job::Errand(..)) => {
-                bytes += weight(&job);
-                jobs.push(job);
+            Job::Write(work, reply) => {
+                bytes += work.bytes();
+                jobs.push((work, reply));
             }
             alone @ (Job::Prune { .. } | Job::Close(_)) => return Some(alone),
         }

@@ -1,4 +1,4 @@
-//! Tide: how far the journals had come when somebody was last told so. A store that shows less when
+//! High-water mark: how far the journals had come when somebody was last told so. A store that shows less when
 //! it opens has lost what was acknowledged, and says so instead of going on.
 //!
 //! sled takes bytes at the end of its log that do not check out for a write that was cut short, and
@@ -12,22 +12,21 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use crate::kernel::{RunId, Version};
-use crate::store::config::OpenError;
-use crate::store::sled::reader;
-use crate::store::sled::view::View;
+use crate::store::embedded::reader;
+use crate::store::embedded::view::View;
 
-/// The file's name in the data directory.
+/// The file's name in the data directory; it is called so in every store that there is.
 const NAME: &str = "tide";
 /// More than a mark ever has: an id, a version of twenty digits, and the check.
 const BYTES_MAX: usize = 128;
 
 /// The mark of the last append that was acknowledged.
 #[derive(Debug)]
-pub(super) struct Tide {
+pub(super) struct HighWaterMark {
     file: File,
 }
 
-impl Tide {
+impl HighWaterMark {
     /// Opens the mark of a data directory, and makes it if it is not there.
     pub(super) fn open(dir: &Path) -> io::Result<Self> {
         let mut options = OpenOptions::new();
@@ -35,28 +34,20 @@ impl Tide {
         Ok(Self { file: file.open(dir.join(NAME))? })
     }
 
-    /// Refuses a store that has lost the append that the mark stands for. Records that are there
-    /// and do not check out are told by whoever reads them.
-    pub(super) fn check(&self, dir: &Path, view: View<'_>) -> Result<(), OpenError> {
-        let Some((run, version)) = self.read() else { return Ok(()) };
-        let found = match reader::head(view, &run) {
-            Ok(head) => head.map_or(0, |head| head.version),
-            Err(_) => return Ok(()),
-        };
-        if found >= version {
-            return Ok(());
-        }
-        Err(OpenError::Lost {
-            dir: dir.to_path_buf(),
-            what: format!("run `{run}` was at version {version} and is at {found}"),
-        })
+    /// What a store lacks of the append that the mark stands for; nothing if it has it. Records that
+    /// are there and do not check out are told by whoever reads them.
+    pub(super) fn lost(&self, view: View<'_>) -> Option<String> {
+        let (run, version) = self.read()?;
+        let found = reader::head(view, &run).ok()?.map_or(0, |head| head.version);
+        let lost = || format!("run `{run}` was at version {version} and is at {found}");
+        (found < version).then(lost)
     }
 
     /// Everything up to this append is durable. Should the mark not be written, less is checked.
-    pub(super) fn mark(&self, run: &RunId, version: Version) {
+    pub(super) fn write(&self, run: &RunId, version: Version) {
         let text = sealed(&format!("{run} {version:020}"));
         if let Err(error) = self.file.write_all_at(text.as_bytes(), 0) {
-            tracing::debug!(%error, "the tide could not be marked");
+            tracing::debug!(%error, "the high-water mark could not be written");
         }
     }
 
@@ -93,16 +84,16 @@ mod tests {
     #[test]
     fn a_mark_is_read_back_until_it_is_cleared_or_torn() {
         let dir = tempfile::tempdir().unwrap();
-        let tide = Tide::open(dir.path()).unwrap();
+        let mark = HighWaterMark::open(dir.path()).unwrap();
         let run = RunId::parse(RUN).unwrap();
-        assert_eq!(tide.read(), None);
-        tide.mark(&run, u64::MAX);
-        tide.mark(&run, 7);
-        assert_eq!(Tide::open(dir.path()).unwrap().read(), Some((run.clone(), 7)));
-        tide.file.write_all_at(b"9", 49).unwrap();
-        assert_eq!(tide.read(), None, "half of one mark and half of another");
-        tide.mark(&run, 8);
-        tide.clear().unwrap();
-        assert_eq!(tide.read(), None);
+        assert_eq!(mark.read(), None);
+        mark.write(&run, u64::MAX);
+        mark.write(&run, 7);
+        assert_eq!(HighWaterMark::open(dir.path()).unwrap().read(), Some((run.clone(), 7)));
+        mark.file.write_all_at(b"9", 49).unwrap();
+        assert_eq!(mark.read(), None, "half of one mark and half of another");
+        mark.write(&run, 8);
+        mark.clear().unwrap();
+        assert_eq!(mark.read(), None);
     }
 }

@@ -3,16 +3,16 @@
 
 use std::ops::Bound;
 
-use ::sled::IVec;
-
 use crate::kernel::{Millis, Recorded, RunId, SessionId, Version};
 use crate::ports::{Fault, Head, HookRow, KeyRow, Logged, Page, Parcel, RunFilter, SessionRow};
 use crate::store::codec::{self, StoredHead, StoredSession};
+use crate::store::embedded::chunks;
+use crate::store::embedded::tree::{Bytes, Row};
+use crate::store::embedded::view::View;
+use crate::store::index_entries::{self, IndexEntries, Waiting};
 use crate::store::keys::{self, Packed};
 use crate::store::log::Ends;
-use crate::store::places::{self, Places, Waiting};
-use crate::store::sled::values;
-use crate::store::sled::view::{Row, View};
+use crate::store::pagination;
 
 /// Everything whose key begins with `prefix`, after the key `after` if one is given.
 pub(super) fn span<'a>(
@@ -46,9 +46,9 @@ fn end_of(prefix: &[u8]) -> Bound<Vec<u8>> {
 }
 
 /// The whole record at a key.
-pub(super) fn record(view: View<'_>, key: &[u8]) -> Result<Option<IVec>, Fault> {
+pub(super) fn record(view: View<'_>, key: &[u8]) -> Result<Option<Bytes>, Fault> {
     match view.get(key)? {
-        Some(place) => values::join(key, place, |piece| view.get(piece)).map(Some),
+        Some(place) => chunks::join(key, place, |chunk| view.get(chunk)).map(Some),
         None => Ok(None),
     }
 }
@@ -69,7 +69,7 @@ pub(super) fn whole_head(view: View<'_>, mut stored: StoredHead) -> Result<Store
     };
     for row in span(view, &keys::of_run(keys::QUESTION, &packed), None) {
         let (key, place) = row?;
-        let record = values::join(&key, place, |piece| view.get(piece))?;
+        let record = chunks::join(&key, place, |chunk| view.get(chunk))?;
         stored.head.questions.push(codec::unseal_json(&key, &record)?);
     }
     let (run, there, told) = (&stored.head.run, stored.head.questions.len(), stored.apart);
@@ -108,16 +108,55 @@ pub(super) fn events(
         let (key, place) = row?;
         events.extend(entry(view, &key, place)?.into_iter().filter(|event| event.version > after));
     }
+    let is_whole = events.len() < limit;
     events.truncate(limit);
+    check_journal(view, &packed, run, wanted, &events, is_whole)?;
     Ok(events)
 }
 
+/// J5: a journal has no gaps, and ends where its head stands. The other half of what the writer asserts; here
+/// it is the disk that speaks, so damage is told, and nothing panics. A head that cannot be read is told by
+/// whoever reads it.
+fn check_journal(
+    view: View<'_>,
+    packed: &Packed,
+    run: &RunId,
+    wanted: Version,
+    events: &[Recorded],
+    is_whole: bool,
+) -> Result<(), Fault> {
+    let mut expected = wanted;
+    for event in events {
+        if event.version != expected {
+            return Err(Fault::Corrupt(format!(
+                "run `{run}`: version {expected} of its journal is missing"
+            )));
+        }
+        expected += 1;
+    }
+    if !is_whole {
+        return Ok(());
+    }
+    let key = keys::head(packed);
+    let head = match record(view, &key) {
+        Ok(record) => record.and_then(|record| codec::unseal_head(&key, &record).ok()),
+        Err(Fault::Corrupt(_)) => None,
+        Err(fault) => return Err(fault),
+    };
+    match head.map(|stored| stored.head.version) {
+        Some(version) if version >= expected => Err(Fault::Corrupt(format!(
+            "run `{run}`: version {expected} of its journal is missing, its head stands at {version}"
+        ))),
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// The events of one entry.
-pub(super) fn entry(view: View<'_>, key: &[u8], place: IVec) -> Result<Vec<Recorded>, Fault> {
+pub(super) fn entry(view: View<'_>, key: &[u8], place: Bytes) -> Result<Vec<Recorded>, Fault> {
     let Some((run, first)) = keys::read_entry(key) else {
         return Err(Fault::Corrupt("an entry lies under a key that is none".into()));
     };
-    let record = values::join(key, place, |piece| view.get(piece))?;
+    let record = chunks::join(key, place, |chunk| view.get(chunk))?;
     codec::unseal_events(key, &record, first).map_err(|bad| match Fault::from(bad) {
         Fault::Corrupt(what) => Fault::Corrupt(format!("run `{run}` at version {first}: {what}")),
         fault @ (Fault::Permanent(_) | Fault::Retriable(_)) => fault,
@@ -132,17 +171,17 @@ pub(super) fn heads(
     limit: usize,
 ) -> Result<Page<Head>, Fault> {
     let read = |cursor: &str| RunId::parse(cursor).ok().and_then(|run| keys::pack(&run));
-    let Some(cursor) = places::optional(cursor, read) else { return Ok(places::nothing()) };
+    let Some(cursor) = pagination::cursor(cursor, read) else { return Ok(pagination::nothing()) };
     let look = |run: Result<RunId, Fault>| {
         let run = run?;
-        let head = head(view, &run)?.filter(|head| places::matches(filter, head));
+        let head = head(view, &run)?.filter(|head| index_entries::matches(filter, head));
         Ok((run.to_string(), head))
     };
     if let Some(session) = &filter.session {
-        return places::page(runs_of(view, session, cursor)?.map(look), limit);
+        return pagination::page(runs_of(view, session, cursor)?.map(look), limit);
     }
     let rows = span_below(view, &[keys::HEAD], cursor.map(|run| keys::head(&run)));
-    places::page(rows.map(run_of).map(look), limit)
+    pagination::page(rows.map(run_of).map(look), limit)
 }
 
 /// The runs of a session, newest first, below the run `before` if one is given.
@@ -197,16 +236,16 @@ pub(super) fn sessions(
     limit: usize,
 ) -> Result<Page<SessionRow>, Fault> {
     let read = |cursor: &str| SessionId::parse(cursor).ok();
-    let Some(cursor) = places::optional(cursor, read) else { return Ok(places::nothing()) };
+    let Some(cursor) = pagination::cursor(cursor, read) else { return Ok(pagination::nothing()) };
     let below = cursor.map(|session| keys::session(&session));
     let rows = span_below(view, &[keys::SESSION], below).map(|row| {
         let (key, place) = row?;
-        let record = values::join(&key, place, |piece| view.get(piece))?;
+        let record = chunks::join(&key, place, |chunk| view.get(chunk))?;
         let row = codec::unseal_session(&key, &record)?.row;
         let is_wanted = owner.is_none_or(|owner| row.owner == owner);
         Ok((row.session.to_string(), is_wanted.then_some(row)))
     });
-    places::page(rows, limit)
+    pagination::page(rows, limit)
 }
 
 /// What an idempotency key stands for.
@@ -236,15 +275,15 @@ pub(super) fn waiting(
         let (place, run) = Waiting::read_cursor(cursor)?;
         Some(keys::waiting(place, &keys::pack(&run)?))
     };
-    let Some(after) = places::optional(cursor, read) else { return Ok(places::nothing()) };
+    let Some(after) = pagination::cursor(cursor, read) else { return Ok(pagination::nothing()) };
     let rows = span(view, &[keys::WAITING], after).map(|row| {
         let (key, _) = row?;
         let (place, run) = keys::read_waiting(&key).ok_or_else(no_run)?;
         // The run may have moved on since the index was read.
-        let head = head(view, &run)?.filter(|head| Places::of(head).waiting == Some(place));
+        let head = head(view, &run)?.filter(|head| IndexEntries::of(head).waiting == Some(place));
         Ok((place.cursor(&run), head))
     });
-    places::page(rows, limit)
+    pagination::page(rows, limit)
 }
 
 /// J7: runs whose clock is due.
@@ -253,20 +292,11 @@ pub(super) fn due(
     now: Millis,
     limit: usize,
 ) -> Result<Vec<(Millis, RunId)>, Fault> {
-    timed(view, keys::DUE, limit, |at| at <= now)
-}
-
-fn timed(
-    view: View<'_>,
-    prefix: u8,
-    limit: usize,
-    is_wanted: impl Fn(Millis) -> bool,
-) -> Result<Vec<(Millis, RunId)>, Fault> {
     let mut rows = Vec::new();
-    for row in span(view, &[prefix], None).take(limit) {
+    for row in span(view, &[keys::DUE], None).take(limit) {
         let (key, _) = row?;
-        let (at, run) = keys::read_timed(&key).ok_or_else(no_run)?;
-        if !is_wanted(at) {
+        let (at, run) = keys::read_due(&key).ok_or_else(no_run)?;
+        if at > now {
             break;
         }
         rows.push((at, run));
@@ -281,20 +311,18 @@ pub(super) fn running(
     limit: usize,
 ) -> Result<Page<RunId>, Fault> {
     let read = |cursor: &str| RunId::parse(cursor).ok().and_then(|run| keys::pack(&run));
-    let Some(after) = places::optional(cursor, read) else { return Ok(places::nothing()) };
+    let Some(after) = pagination::cursor(cursor, read) else { return Ok(pagination::nothing()) };
     let rows = span(view, &[keys::GOING], after.map(|run| keys::going(&run))).map(|row| {
         let run = run_of(row)?;
         Ok((run.to_string(), Some(run)))
     });
-    places::page(rows, limit)
+    pagination::page(rows, limit)
 }
 
 /// A definition.
 pub(super) fn definition(view: View<'_>, digest: &str) -> Result<Option<String>, Fault> {
-    let key = keys::definition(digest);
-    let Some(record) = record(view, &key)? else { return Ok(None) };
-    let text = String::from_utf8(codec::unseal(&key, &record)?.to_vec());
-    text.map(Some).map_err(|_| Fault::Corrupt(format!("definition `{digest}` is not text")))
+    let not_text = || format!("definition `{digest}` is not text");
+    text_at(view, &keys::definition(digest), not_text)
 }
 
 /// Parcels that are due at `now` or before, the soonest first.
@@ -322,7 +350,7 @@ pub(super) fn hooks(view: View<'_>, run: &RunId) -> Result<Vec<HookRow>, Fault> 
     let mut hooks = Vec::new();
     for row in span(view, &keys::of_run(keys::HOOK, &packed), None) {
         let (key, place) = row?;
-        let record = values::join(&key, place, |piece| view.get(piece))?;
+        let record = chunks::join(&key, place, |chunk| view.get(chunk))?;
         hooks.push(codec::unseal_json(&key, &record)?);
     }
     Ok(hooks)
@@ -330,9 +358,24 @@ pub(super) fn hooks(view: View<'_>, run: &RunId) -> Result<Vec<HookRow>, Fault> 
 
 /// A text that is kept under a key.
 pub(super) fn text(view: View<'_>, key: &[u8]) -> Result<Option<String>, Fault> {
+    text_at(view, key, || "what was kept as a text is none".into())
+}
+
+fn text_at(
+    view: View<'_>,
+    key: &[u8],
+    not_text: impl Fn() -> String,
+) -> Result<Option<String>, Fault> {
     let Some(record) = record(view, key)? else { return Ok(None) };
     let text = String::from_utf8(codec::unseal(key, &record)?.to_vec());
-    text.map(Some).map_err(|_| Fault::Corrupt("what was kept as a text is none".into()))
+    text.map(Some).map_err(|_| Fault::Corrupt(not_text()))
+}
+
+/// The generation of the write-ahead log that the last checkpoint flushed; 0 if there was none.
+pub(super) fn checkpoint(view: View<'_>) -> Result<u64, Fault> {
+    let Some(record) = record(view, keys::CHECKPOINT)? else { return Ok(0) };
+    let bytes = codec::unseal(keys::CHECKPOINT, &record)?.try_into();
+    bytes.map(u64::from_be_bytes).map_err(|_| Fault::Corrupt("no generation".into()))
 }
 
 /// Where the lanes of the log begin and end.

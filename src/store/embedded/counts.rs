@@ -1,4 +1,4 @@
-//! Tally: how many runs and events the store must hold, written with every group that changes it.
+//! Counts: how many runs and events the store must hold, written with every group that changes it.
 //!
 //! sled passes over a stretch of its log that rotted, and goes on with what was there before: the
 //! rest is whole and nothing points at the gap. Whoever reads everything (`holdpoint doctor`) counts,
@@ -6,22 +6,22 @@
 
 use crate::ports::Fault;
 use crate::store::codec;
+use crate::store::embedded::reader;
+use crate::store::embedded::view::View;
 use crate::store::keys;
-use crate::store::sled::reader;
-use crate::store::sled::view::View;
 
 /// Runs and events, counted since the store was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Tally {
+pub(super) struct Counts {
     pub(super) runs: u64,
     pub(super) events: u64,
 }
 
-impl Tally {
+impl Counts {
     /// What was last written; none in a store that nobody has written to.
     pub(super) fn read(view: View<'_>) -> Result<Option<Self>, Fault> {
-        let Some(record) = reader::record(view, keys::TALLY)? else { return Ok(None) };
-        let bytes = codec::unseal(keys::TALLY, &record)?;
+        let Some(record) = reader::record(view, keys::COUNTS)? else { return Ok(None) };
+        let bytes = codec::unseal(keys::COUNTS, &record)?;
         let numbers = bytes.split_first_chunk::<8>().and_then(|(runs, events)| {
             let events = events.try_into().ok()?;
             Some(Self { runs: u64::from_be_bytes(*runs), events: u64::from_be_bytes(events) })
@@ -34,7 +34,7 @@ impl Tally {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&self.runs.to_be_bytes());
         bytes[8..].copy_from_slice(&self.events.to_be_bytes());
-        codec::seal(keys::TALLY, &bytes)
+        codec::seal(keys::COUNTS, &bytes)
     }
 
     /// With an append of so many events counted in.

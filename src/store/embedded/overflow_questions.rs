@@ -1,4 +1,4 @@
-//! Apart: the questions of a run that has too many of them for its head, each in a place of its own.
+//! Overflow questions: the questions of a run that has too many of them for its head, each in a place of its own.
 //!
 //! A head is written with every append. With a thousand open questions in it, a thousand answers
 //! would write half a million of them; so beyond a few only those are written that an append is
@@ -10,9 +10,8 @@ use std::sync::Arc;
 use crate::kernel::{Event, Question};
 use crate::ports::{Fault, Head};
 use crate::store::codec;
+use crate::store::embedded::chunks::{self, Sealed};
 use crate::store::keys::{self, Packed};
-use crate::store::sled::prepared::Sealed;
-use crate::store::sled::values;
 
 /// Questions that a head holds itself: more than most runs ever have open, and few enough to be
 /// written over and over.
@@ -20,7 +19,7 @@ const IN_HEAD_MAX: usize = 16;
 
 /// Questions that lie beside a head.
 #[derive(Debug, Default)]
-pub(super) struct Apart {
+pub(super) struct OverflowQuestions {
     questions: Vec<Arc<Question>>,
     /// Those that are new or not as they were, in order.
     changed: Vec<(u32, Sealed)>,
@@ -28,12 +27,12 @@ pub(super) struct Apart {
 
 /// What is to be done for the questions of one append.
 #[derive(Debug, Default)]
-pub(super) struct Changes {
+pub(super) struct OverflowChanges {
     pub(super) put: Vec<Sealed>,
     pub(super) gone: Vec<Vec<u8>>,
 }
 
-impl Apart {
+impl OverflowQuestions {
     /// Takes the questions out of a head that has too many. `events` are those that it was just
     /// folded from.
     pub(super) fn take(
@@ -51,17 +50,17 @@ impl Apart {
         Ok(Self { changed: changed.collect::<Result<_, Fault>>()?, questions })
     }
 
-    /// Which questions lie apart, in order.
+    /// Which questions lie beside the head, in order.
     pub(super) fn ordinals(&self) -> Arc<[u32]> {
         self.questions.iter().map(|question| question.ordinal).collect()
     }
 
     /// What must be written where those of `old` lie.
-    pub(super) fn changes(&self, run: &Packed, old: &[u32]) -> Result<Changes, Fault> {
+    pub(super) fn changes(&self, run: &Packed, old: &[u32]) -> Result<OverflowChanges, Fault> {
         if self.questions.is_empty() && old.is_empty() {
-            return Ok(Changes::default());
+            return Ok(OverflowChanges::default());
         }
-        let mut changes = Changes::default();
+        let mut changes = OverflowChanges::default();
         let is_open = |ordinal| {
             self.questions.binary_search_by_key(ordinal, |question| question.ordinal).is_ok()
         };
@@ -88,7 +87,7 @@ impl Apart {
 fn sealed(run: &Packed, question: &Question) -> Result<Sealed, Fault> {
     let key = keys::question(run, question.ordinal);
     let record = codec::seal_json(&key, question)?;
-    values::check(record.len())?;
+    chunks::check(record.len())?;
     Ok(Sealed { key, record })
 }
 
@@ -106,12 +105,12 @@ mod tests {
         Arc::new(serde_json::from_value(json).expect("a question"))
     }
 
-    fn apart(open: impl Iterator<Item = u32>, changed: &[u32]) -> Apart {
+    fn overflow(open: impl Iterator<Item = u32>, changed: &[u32]) -> OverflowQuestions {
         let changed = changed.iter().map(|&one| (one, sealed(&RUN, &question(one)).expect("JSON")));
-        Apart { questions: open.map(question).collect(), changed: changed.collect() }
+        OverflowQuestions { questions: open.map(question).collect(), changed: changed.collect() }
     }
 
-    fn places(changes: &Changes) -> (Vec<&[u8]>, Vec<&[u8]>) {
+    fn places(changes: &OverflowChanges) -> (Vec<&[u8]>, Vec<&[u8]>) {
         let put = changes.put.iter().map(|sealed| sealed.key.as_slice());
         (put.collect(), changes.gone.iter().map(Vec::as_slice).collect())
     }
@@ -119,14 +118,14 @@ mod tests {
     #[test]
     fn an_answer_among_a_thousand_is_one_write() {
         let old: Vec<u32> = (1..=1_000).collect();
-        let answered = apart((1..=1_000).filter(|&one| one != 500), &[]);
+        let answered = overflow((1..=1_000).filter(|&one| one != 500), &[]);
         let changes = answered.changes(&RUN, &old).expect("JSON");
         assert_eq!(places(&changes), (vec![], vec![&keys::question(&RUN, 500)[..]]));
     }
 
     #[test]
     fn only_what_is_new_or_changed_is_written() {
-        let changes = apart(1..=20, &[3]).changes(&RUN, &(1..=19).collect::<Vec<_>>());
+        let changes = overflow(1..=20, &[3]).changes(&RUN, &(1..=19).collect::<Vec<_>>());
         let changes = changes.expect("JSON");
         let put = [3, 20].map(|one| keys::question(&RUN, one));
         assert_eq!(places(&changes), (put.iter().map(Vec::as_slice).collect(), vec![]));
@@ -134,9 +133,11 @@ mod tests {
 
     #[test]
     fn what_was_in_the_head_is_put_beside_it_and_goes_back() {
-        let out = apart(1..=17, &[17]).changes(&RUN, &[]).expect("JSON");
+        let out = overflow(1..=17, &[17]).changes(&RUN, &[]).expect("JSON");
         assert_eq!((out.put.len(), out.gone.len()), (17, 0));
-        let back = Apart::default().changes(&RUN, &(1..=17).collect::<Vec<_>>()).expect("JSON");
+        let back = OverflowQuestions::default()
+            .changes(&RUN, &(1..=17).collect::<Vec<_>>())
+            .expect("JSON");
         assert_eq!((back.put.len(), back.gone.len()), (0, 17));
     }
 }

@@ -1,5 +1,5 @@
-//! Hush: what a panic of sled's says while its file is opened goes to the log and not to the terminal; who
-//! opened it is told in our words what is wrong. Every other panic is shown as ever.
+//! Panic hook: what a panic of the tree's says while its file is opened goes to the log and not to the
+//! terminal; who opened it is told in our words what is wrong. Every other panic is shown as ever.
 
 use std::panic;
 use std::sync::Once;
@@ -10,10 +10,10 @@ static OPENING: AtomicUsize = AtomicUsize::new(0);
 
 /// As long as it lives, panics are logged and not shown.
 #[derive(Debug)]
-pub(super) struct Hushed;
+pub(super) struct Quiet;
 
 /// A file is being opened.
-pub(super) fn while_opening() -> Hushed {
+pub(super) fn quiet_while_opening() -> Quiet {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
         let shown = panic::take_hook();
@@ -27,10 +27,10 @@ pub(super) fn while_opening() -> Hushed {
         }));
     });
     OPENING.fetch_add(1, Ordering::AcqRel);
-    Hushed
+    Quiet
 }
 
-impl Drop for Hushed {
+impl Drop for Quiet {
     fn drop(&mut self) {
         OPENING.fetch_sub(1, Ordering::AcqRel);
     }

@@ -1,15 +1,15 @@
-//! Prepared: an append with everything encoded that can be before the committer sees it. The
-//! callers are many and the committer is one: whatever they can do, it need not.
+//! Prepared: an append, or another change, with everything encoded that can be before the committer sees it.
+//! The callers are many and the committer is one: whatever they can do, it need not.
 
 use crate::kernel::{RunId, Version};
-use crate::ports::{Append, Fault, Fence, HookRow, Parcel, SessionRow};
+use crate::ports::{Append, Fault, Fence, HookRow, Noting, Parcel, SessionRow, Settlement};
 use crate::store::audit;
 use crate::store::codec;
+use crate::store::embedded::chunks::{self, Sealed};
+use crate::store::embedded::overflow_questions::OverflowQuestions;
+use crate::store::index_entries::IndexEntries;
 use crate::store::keys::{self, Packed};
 use crate::store::parcels;
-use crate::store::places::Places;
-use crate::store::sled::apart::Apart;
-use crate::store::sled::values;
 
 /// An append, encoded.
 #[derive(Debug)]
@@ -24,8 +24,8 @@ pub(super) struct Prepared {
     /// The head's JSON; the committer adds fence and idempotency key to it.
     pub(super) head: Vec<u8>,
     /// The questions that are too many for it.
-    pub(super) apart: Apart,
-    pub(super) places: Places,
+    pub(super) overflow: OverflowQuestions,
+    pub(super) entries: IndexEntries,
     /// The run's place in its session, unless the session comes to be with it.
     pub(super) session_run: Vec<u8>,
     pub(super) session: Option<(SessionRow, Sealed)>,
@@ -33,13 +33,6 @@ pub(super) struct Prepared {
     /// What listeners are owed for it (J8).
     pub(super) parcels: Vec<Parcel>,
     pub(super) hooks: Vec<Sealed>,
-}
-
-/// A record and where it lies.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Sealed {
-    pub(super) key: Vec<u8>,
-    pub(super) record: Vec<u8>,
 }
 
 impl Prepared {
@@ -53,7 +46,7 @@ impl Prepared {
             .ok_or_else(|| Fault::Permanent(format!("`{run}` is not the id of a run")))?;
         let entry_key = keys::entry(&packed, expected + 1);
         let record = codec::seal_events(&entry_key, at, &events)?;
-        values::check(record.len())?;
+        chunks::check(record.len())?;
         let session = session.map(|row| {
             let key = keys::session(&row.session);
             // Should it be there already, it is not written, and the run gets a place of its own.
@@ -67,10 +60,10 @@ impl Prepared {
             Ok::<_, Fault>((text, Sealed { key, record }))
         });
         let hooks = hooks.iter().map(sealed_hook).collect::<Result<_, Fault>>()?;
-        let places = Places::of(&head);
-        let apart = Apart::take(&mut head, &packed, &events)?;
+        let entries = IndexEntries::of(&head);
+        let overflow = OverflowQuestions::take(&mut head, &packed, &events)?;
         let json = codec::head_json(&head)?;
-        values::check(json.len() + key_bytes(key.as_ref()))?;
+        chunks::check(json.len() + key_bytes(key.as_ref()))?;
         Ok(Self {
             packed,
             expected,
@@ -78,8 +71,8 @@ impl Prepared {
             fence,
             entry: Sealed { key: entry_key, record },
             head: json,
-            apart,
-            places,
+            overflow,
+            entries,
             session_run: keys::session_run(&head.session, &packed),
             session: session.transpose()?,
             key: key.transpose()?,
@@ -91,7 +84,7 @@ impl Prepared {
 
     /// Its weight, for the bound on a group.
     pub(super) fn bytes(&self) -> usize {
-        self.entry.record.len() + self.head.len() + self.apart.bytes()
+        self.entry.record.len() + self.head.len() + self.overflow.bytes()
     }
 }
 
@@ -102,7 +95,7 @@ pub(super) fn sealed_hook(hook: &HookRow) -> Result<Sealed, Fault> {
         .ok_or_else(|| Fault::Permanent(format!("`{}` is not the id of a run", hook.run)))?;
     let key = keys::hook(&packed, &hook.hook.id);
     let record = codec::seal_json(&key, hook)?;
-    values::check(record.len())?;
+    chunks::check(record.len())?;
     Ok(Sealed { key, record })
 }
 
@@ -116,8 +109,38 @@ fn key_bytes(key: Option<&Result<(String, Sealed), Fault>>) -> usize {
 
 /// A session as it is to be kept, and as its writer knew it.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct SessionChange {
     pub(super) knew: Option<SessionRow>,
     pub(super) row: SessionRow,
     pub(super) sealed: Sealed,
+}
+
+/// A change to the outbox that comes with no append.
+#[derive(Debug)]
+pub(super) enum OutboxChange {
+    Settle { packed: Packed, lane: String, outcome: Settlement },
+    PutHook(Sealed),
+    RemoveHook { packed: Packed, id: String },
+}
+
+/// A change that is no append: to the outbox, to a session, or to what is the store's own.
+#[derive(Debug)]
+pub(super) enum Change {
+    Outbox(OutboxChange),
+    PutDefinition(Sealed),
+    PutSession(Box<SessionChange>),
+    /// A text that is kept under a name.
+    PutText(Sealed),
+    Note(Box<Noting>),
+}
+
+impl Change {
+    /// Its weight, for the bound on a group; of what is small, nothing.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::PutDefinition(sealed) => sealed.record.len(),
+            Self::PutSession(change) => change.sealed.record.len(),
+            Self::Outbox(_) | Self::PutText(_) | Self::Note(_) => 0,
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! Bygone: which runs may be forgotten: those that ended long ago, in sessions in which nothing goes
+//! Prune scan: which runs retention may forget: those that ended long ago, in sessions in which nothing goes
 //! on any more. What a run that still goes or waits remembers does not vanish under its feet.
 
 use std::collections::HashMap;
@@ -6,10 +6,10 @@ use std::collections::HashMap;
 use crate::kernel::{Millis, RunId, SessionId};
 use crate::ports::Fault;
 use crate::store::codec;
+use crate::store::embedded::chunks;
+use crate::store::embedded::reader;
+use crate::store::embedded::view::View;
 use crate::store::keys;
-use crate::store::sled::reader;
-use crate::store::sled::values;
-use crate::store::sled::view::View;
 
 /// Sessions whose state is kept in mind: a look through many runs meets few of them at a time.
 const SESSIONS_MAX: usize = 10_000;
@@ -18,12 +18,12 @@ const SESSIONS_MAX: usize = 10_000;
 /// are not looked at again for every few that go. There is no index of what is over: every run would
 /// be written there once, for what is asked once a month.
 #[derive(Debug, Default)]
-pub(super) struct Bygone {
+pub(super) struct PruneScan {
     after: Option<Vec<u8>>,
     goes_on: HashMap<SessionId, bool>,
 }
 
-impl Bygone {
+impl PruneScan {
     /// The next runs that were over before `before` and may be forgotten, at most `limit`.
     pub(super) fn next(
         &mut self,
@@ -37,11 +37,11 @@ impl Bygone {
                 break;
             }
             let (key, place) = row?;
-            let record = values::join(&key, place, |piece| view.get(piece))?;
+            let record = chunks::join(&key, place, |chunk| view.get(chunk))?;
             let head = codec::unseal_head(&key, &record)?.head;
             self.after = Some(key.to_vec());
-            let is_bygone = head.status.is_over() && head.updated_at < before;
-            if is_bygone && !self.goes_on(view, head.session)? {
+            let is_old = head.status.is_over() && head.updated_at < before;
+            if is_old && !self.goes_on(view, head.session)? {
                 runs.push(head.run);
             }
         }
@@ -67,7 +67,7 @@ fn goes_on(view: View<'_>, session: &SessionId) -> Result<bool, Fault> {
     for run in reader::runs_of(view, session, None)? {
         let Some(key) = keys::pack(&run?).map(|packed| keys::head(&packed)) else { continue };
         let Some(record) = reader::record(view, &key)? else { continue };
-        // Its questions, which may lie apart, are not read.
+        // Its questions, which may lie beside it, are not read.
         if !codec::unseal_head(&key, &record)?.head.status.is_over() {
             return Ok(true);
         }

@@ -1,11 +1,8 @@
-//! Places: under which headings a run can be found without reading its journal (J7). Both stores
-//! keep their indexes by it, and the audit recomputes them from it.
+//! Index entries: in which indexes a run can be found without reading its journal (J7). Both stores keep
+//! their indexes by it, and the audit recomputes them from it. Where an entry lies is said in `keys`.
 
 use crate::kernel::{Millis, RunId};
-use crate::ports::{Cursor, Fault, Head, HeadStatus, Page, RunFilter};
-
-/// Rows looked at for one page: a filter that matches little must not hold a reader for seconds.
-pub(super) const VISITS_MAX: usize = 10_000;
+use crate::ports::{Cursor, Head, HeadStatus, RunFilter};
 
 /// Later than every time: the deadline of what waits for ever.
 pub(super) const NEVER: Millis = Millis(u64::MAX);
@@ -19,9 +16,9 @@ pub(super) struct Waiting {
     pub(super) since: Millis,
 }
 
-/// Under which headings a run can be found.
+/// In which indexes a run can be found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Places {
+pub(super) struct IndexEntries {
     /// It has open questions.
     pub(super) waiting: Option<Waiting>,
     /// Its clock must be looked at.
@@ -30,8 +27,8 @@ pub(super) struct Places {
     pub(super) going: bool,
 }
 
-impl Places {
-    /// The places of a run with this head.
+impl IndexEntries {
+    /// The entries of a run with this head.
     pub(super) fn of(head: &Head) -> Self {
         let deadlines = head.questions.iter().filter_map(|question| question.deadline);
         let deadline = deadlines.min().unwrap_or(NEVER);
@@ -55,52 +52,6 @@ impl Waiting {
         let time = |range| u64::from_str_radix(cursor.get(range)?, 16).ok().map(Millis);
         let place = Self { deadline: time(0..16)?, since: time(16..32)? };
         Some((place, RunId::parse(&format!("run_{}", cursor.get(32..)?)).ok()?))
-    }
-}
-
-/// Collects a page of at most `limit` rows from `rows`: pairs of the cursor after a row and the row,
-/// or nothing where the row does not match. Looks at no more than [`VISITS_MAX`] of them, so a page
-/// may be short and still have a next one.
-pub(super) fn page<T>(
-    rows: impl Iterator<Item = Result<(Cursor, Option<T>), Fault>>,
-    limit: usize,
-) -> Result<Page<T>, Fault> {
-    let limit = limit.max(1);
-    let mut page = Page { rows: Vec::new(), next: None };
-    let mut last = None;
-    for (visits, row) in rows.enumerate() {
-        let (cursor, row) = row?;
-        if page.rows.len() == limit && row.is_some() {
-            page.next = last;
-            return Ok(page);
-        }
-        if visits >= VISITS_MAX {
-            page.next = Some(cursor);
-            page.rows.extend(row);
-            return Ok(page);
-        }
-        if page.rows.len() < limit {
-            page.rows.extend(row);
-            last = Some(cursor);
-        }
-    }
-    Ok(page)
-}
-
-/// The page for a cursor that is none of ours.
-pub(super) fn nothing<T>() -> Page<T> {
-    Page { rows: Vec::new(), next: None }
-}
-
-/// Reads a cursor that may be absent; none if it is there and is none of ours.
-#[expect(clippy::option_option, reason = "absent and unreadable are two things")]
-pub(super) fn optional<T>(
-    cursor: Option<&str>,
-    read: impl FnOnce(&str) -> Option<T>,
-) -> Option<Option<T>> {
-    match cursor {
-        None => Some(None),
-        Some(cursor) => read(cursor).map(Some),
     }
 }
 

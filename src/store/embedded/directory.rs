@@ -5,8 +5,9 @@
 //! lock          held by the one process that has the store open; its pid inside
 //! server.json   the address that process serves, for others to talk to
 //! format        `holdpoint store 1`, written last: without it there is no store yet
-//! wal           what is durable and sled has not yet been made to sync
-//! tide          the last append that was acknowledged: what the store must show when it opens
+//! wal, wal2     the write-ahead log, in two files by turns: what is durable and not yet in the tree
+//! tide          the high-water mark: the last append that was acknowledged, which the store must show
+//!               when it opens
 //! store/        sled's: db, conf, snap.*, and blobs/, which stays empty
 //! ```
 

@@ -1,15 +1,15 @@
-//! Wal: the write-ahead log that makes a group durable with one write and one `fdatasync`. It is not
-//! the store: sled is, and takes everything by and by; only what sled has not yet been made to sync
-//! lives here.
+//! Wal: the write-ahead log (WAL) that makes a group durable with one write and one `fdatasync`. It is not
+//! the store: the tree is, and takes everything by and by; only what no checkpoint has flushed yet lives
+//! here.
 //!
 //! ```text
-//! record ─► fdatasync ─► shown over sled ─► answer      every group
-//! sled takes it ─► syncs ─► notes the generation ─► syncs      every so many records: it settles
-//! replay what sled has not settled ─► settle             at every opening
+//! record ─► fdatasync ─► memtable ─► answer                      every group
+//! flush ─► fdatasync ─► note the generation ─► fdatasync          every so many records: a checkpoint
+//! replay what no checkpoint has flushed ─► checkpoint             at every opening
 //! ```
 //!
-//! There are two files, written in turn: while sled settles the generation in one, the next is written
-//! to the other. A file is written from its beginning over and over: blocks that are there already are
+//! There are two files, written in turn: while the generation in one is flushed, the next is written to
+//! the other. A file is written from its beginning over and over: blocks that are there already are
 //! synced faster than new ones. A record names its generation and its place in it; what follows the
 //! last record of a generation is of an earlier one, or was cut short. A record is begun only after the
 //! one before it was synced, so one that does not check out *before* one that does has rotted, and the
@@ -21,16 +21,16 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use crate::store::sled::records::{self, Unread, Write};
+use crate::store::embedded::wal_records::{self, WalError, Write};
 
 /// The files' names in the data directory.
 const NAMES: [&str; 2] = ["wal", "wal2"];
-/// Records beyond this and sled is made to sync, so that a restart has little to replay and the files
+/// Records beyond this and a checkpoint is begun, so that a restart has little to replay and the files
 /// stay small beside the store; a few dozen groups, so that the sync is shared by them.
-const SETTLE_BYTES: u64 = 256 << 10;
-/// Records beyond this wait until sled has synced those before them: a disk that is slow for sled must
-/// not make a restart long.
-const SETTLE_BYTES_MAX: u64 = 8 << 20;
+const CHECKPOINT_BYTES: u64 = 256 << 10;
+/// Records beyond this wait for the checkpoint of those before them: a disk that is slow for the tree
+/// must not make a restart long.
+const CHECKPOINT_BYTES_MAX: u64 = 8 << 20;
 
 /// The write-ahead log.
 #[derive(Debug)]
@@ -43,21 +43,21 @@ pub(super) struct Wal {
     index: u64,
     /// Where the next record begins.
     offset: u64,
-    /// How many records the generation before has, if sled may not have settled it yet.
+    /// How many records the generation before has, if it may not be flushed yet.
     records_before: u64,
 }
 
 impl Wal {
-    /// Opens the log of a data directory, and makes it if it is not there. `settled` is the last
-    /// generation that sled holds durably; the groups after it are returned, in order.
-    pub(super) fn open(dir: &Path, settled: u64) -> Result<(Self, Vec<Vec<Write>>), Unread> {
+    /// Opens the log of a data directory, and makes it if it is not there. `flushed` is the last
+    /// generation that the tree holds durably; the groups after it are returned, in order.
+    pub(super) fn open(dir: &Path, flushed: u64) -> Result<(Self, Vec<Vec<Write>>), WalError> {
         let mut options = OpenOptions::new();
         let options = options.read(true).write(true).create(true).truncate(false);
         let [one, other] = NAMES.map(|name| options.open(dir.join(name)));
-        let files = [one.map_err(Unread::Io)?, other.map_err(Unread::Io)?];
-        File::open(dir).and_then(|dir| dir.sync_all()).map_err(Unread::Io)?;
+        let files = [one.map_err(WalError::Io)?, other.map_err(WalError::Io)?];
+        File::open(dir).and_then(|dir| dir.sync_all()).map_err(WalError::Io)?;
         let [one, other] = files.each_ref().map(contents);
-        let (generation, groups) = records::both(&[one?, other?], settled)?;
+        let (generation, groups) = wal_records::to_replay(&[one?, other?], flushed)?;
         let wal = Self { files, which: 0, generation, index: 0, offset: 0, records_before: 0 };
         Ok((wal, groups))
     }
@@ -70,7 +70,7 @@ impl Wal {
     /// Makes a group durable (J2).
     pub(super) fn append(&mut self, writes: &[Write]) -> io::Result<()> {
         let before = (self.index == 0).then_some(self.records_before);
-        let record = records::record(self.generation, self.index, before, writes);
+        let record = wal_records::record(self.generation, self.index, before, writes);
         let file = &self.files[self.which];
         file.write_all_at(&record, self.offset)?;
         crate::failpoint::hit("store.after_record");
@@ -80,22 +80,22 @@ impl Wal {
         Ok(())
     }
 
-    /// Whether sled should be made to sync.
+    /// Whether a checkpoint should be begun.
     pub(super) fn is_full(&self) -> bool {
-        self.offset >= SETTLE_BYTES
+        self.offset >= CHECKPOINT_BYTES
     }
 
     /// Whether it must be before more is written.
     pub(super) fn is_brimming(&self) -> bool {
-        self.offset >= SETTLE_BYTES_MAX
+        self.offset >= CHECKPOINT_BYTES_MAX
     }
 
-    /// Whether sled may lack something that is in the generation that is being written.
+    /// Whether the tree may lack something that is in the generation that is being written.
     pub(super) fn is_needed(&self) -> bool {
         self.index > 0
     }
 
-    /// Goes on in the other file, whose generation sled has settled. The one that was written until
+    /// Goes on in the other file, whose generation is flushed. The one that was written until
     /// now comes back.
     pub(super) fn turn(&mut self) -> io::Result<u64> {
         let written = self.generation;
@@ -105,38 +105,37 @@ impl Wal {
         self.index = 0;
         self.offset = 0;
         let file = &self.files[self.which];
-        if file.metadata()?.len() > 2 * SETTLE_BYTES {
-            file.set_len(SETTLE_BYTES)?;
+        if file.metadata()?.len() > 2 * CHECKPOINT_BYTES {
+            file.set_len(CHECKPOINT_BYTES)?;
         }
         Ok(written)
     }
 }
 
-fn contents(file: &File) -> Result<Vec<u8>, Unread> {
-    let length = file.metadata().map_err(Unread::Io)?.len();
+fn contents(file: &File) -> Result<Vec<u8>, WalError> {
+    let length = file.metadata().map_err(WalError::Io)?.len();
     let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
-    file.read_exact_at(&mut bytes, 0).map_err(Unread::Io)?;
+    file.read_exact_at(&mut bytes, 0).map_err(WalError::Io)?;
     Ok(bytes)
 }
 
 #[cfg(test)]
 mod tests {
-    use ::sled::IVec;
-
     use super::*;
+    use crate::store::embedded::tree::Bytes;
 
     fn group(number: u8) -> Vec<Write> {
         let value = vec![number; 300 * usize::from(number)];
         vec![(vec![b'k', number], Some(value.into())), (b"gone".to_vec(), None)]
     }
 
-    fn opened(dir: &Path, settled: u64) -> (Wal, Vec<Vec<Write>>) {
-        Wal::open(dir, settled).unwrap()
+    fn opened(dir: &Path, flushed: u64) -> (Wal, Vec<Vec<Write>>) {
+        Wal::open(dir, flushed).unwrap()
     }
 
-    fn rotten(dir: &Path, settled: u64) -> String {
-        match Wal::open(dir, settled) {
-            Err(Unread::Rotten(why)) => why,
+    fn rotten(dir: &Path, flushed: u64) -> String {
+        match Wal::open(dir, flushed) {
+            Err(WalError::Rotten(why)) => why,
             other => panic!("{other:?}"),
         }
     }
@@ -174,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn two_generations_are_read_back_one_after_the_other_until_sled_has_settled_them() {
+    fn two_generations_are_read_back_one_after_the_other_until_they_are_flushed() {
         let dir = tempfile::tempdir().unwrap();
         written(dir.path(), &[2, 1]);
         let (next, groups) = opened(dir.path(), 0);
@@ -233,22 +232,22 @@ mod tests {
         wal.append(&group(1)).unwrap();
         spoil(&wal.files[0], end - 1);
         assert!(rotten(dir.path(), 0).contains("generation 2 has begun"));
-        assert_eq!(opened(dir.path(), 1).1, [group(1)], "settled, it is of no account");
+        assert_eq!(opened(dir.path(), 1).1, [group(1)], "flushed, it is of no account");
         wal.turn().unwrap();
         wal.append(&group(1)).unwrap();
         assert!(rotten(dir.path(), 0).contains("generation 3 has begun"));
     }
 
     #[test]
-    fn it_is_full_when_it_should_be_settled_and_small_again_afterwards() {
+    fn it_is_full_when_it_should_be_flushed_and_small_again_afterwards() {
         let dir = tempfile::tempdir().unwrap();
         let (mut wal, _) = opened(dir.path(), 0);
-        let large = vec![(b"k".to_vec(), Some(IVec::from(vec![7; 1 << 20])))];
+        let large = vec![(b"k".to_vec(), Some(Bytes::from(vec![7; 1 << 20])))];
         wal.append(&large).unwrap();
         assert!(wal.is_full() && !wal.is_brimming());
         assert_eq!(wal.turn().unwrap(), 1);
         assert_eq!(wal.turn().unwrap(), 2);
-        assert_eq!(wal.files[0].metadata().unwrap().len(), SETTLE_BYTES);
+        assert_eq!(wal.files[0].metadata().unwrap().len(), CHECKPOINT_BYTES);
         assert_eq!(opened(dir.path(), 2).1, Vec::<Vec<Write>>::new());
     }
 }

@@ -1,4 +1,4 @@
-//! Audit of a sled store: every byte of it is read once, and every index is held against the heads.
+//! Audit of an embedded store: every byte of it is read once, and every index is held against the heads.
 
 use std::path::Path;
 
@@ -7,22 +7,22 @@ use crate::ports::log::Lane;
 use crate::ports::{Fault, Head, Logged, StoreReport};
 use crate::store::audit::{Audit, count};
 use crate::store::codec::{self, StoredHead};
+use crate::store::embedded::chunks;
+use crate::store::embedded::counts::Counts;
+use crate::store::embedded::directory::bytes_below;
+use crate::store::embedded::reader;
+use crate::store::embedded::view::View;
+use crate::store::index_entries::IndexEntries;
 use crate::store::keys;
-use crate::store::places::Places;
-use crate::store::sled::directory::bytes_below;
-use crate::store::sled::reader;
-use crate::store::sled::tally::Tally;
-use crate::store::sled::values;
-use crate::store::sled::view::View;
 
 /// Reads everything, checks everything, and says what it found.
 pub(super) fn verify(view: View<'_>, store: &Path) -> Result<StoreReport, Fault> {
     let mut audit = Audit::new("sled", codec::FORMAT);
-    let before = Tally::read(view)?;
+    let before = Counts::read(view)?;
     runs(view, &mut audit)?;
     // A run that cannot be read is told by name and not counted, and a store that is written to
     // meanwhile has no one count to be held against.
-    if audit.report.damage.is_empty() && before == Tally::read(view)? {
+    if audit.report.damage.is_empty() && before == Counts::read(view)? {
         counts(before.unwrap_or_default(), &mut audit);
     }
     orphans(view, &mut audit)?;
@@ -41,8 +41,8 @@ pub(super) fn verify(view: View<'_>, store: &Path) -> Result<StoreReport, Fault>
 }
 
 /// As many runs and events are there as were written and not pruned.
-fn counts(told: Tally, audit: &mut Audit) {
-    let found = Tally { runs: audit.report.runs, events: audit.report.events };
+fn counts(told: Counts, audit: &mut Audit) {
+    let found = Counts { runs: audit.report.runs, events: audit.report.events };
     if found != told {
         audit.damage(format!(
             "the store must hold {} runs with {} events and holds {} with {}: what was written is lost",
@@ -82,7 +82,7 @@ fn runs(view: View<'_>, audit: &mut Audit) -> Result<(), Fault> {
             None
         });
         audit.run(&stored.head, &journal, definition.as_deref());
-        places(view, &run, &stored, audit)?;
+        index_entries(view, &run, &stored, audit)?;
     }
     Ok(())
 }
@@ -93,8 +93,8 @@ fn journal(view: View<'_>, head: &Head) -> Result<Vec<Recorded>, Fault> {
     reader::events(view, &head.run, 0, length)
 }
 
-/// Every place where a run must be found is there.
-fn places(
+/// Every index in which a run must be found has it.
+fn index_entries(
     view: View<'_>,
     run: &RunId,
     stored: &StoredHead,
@@ -102,13 +102,10 @@ fn places(
 ) -> Result<(), Fault> {
     let Some(packed) = keys::pack(run) else { return Ok(()) };
     let head = &stored.head;
-    let places = Places::of(head);
     let is_first = reader::is_first(view, head)?;
     let mut expected = vec![keys::session(&head.session)];
     expected.extend((!is_first).then(|| keys::session_run(&head.session, &packed)));
-    expected.extend(places.waiting.map(|place| keys::waiting(place, &packed)));
-    expected.extend(places.due.map(|at| keys::timed(keys::DUE, at, &packed)));
-    expected.extend(places.going.then(|| keys::going(&packed)));
+    expected.extend(keys::index_entries(IndexEntries::of(head), &packed));
     expected.extend(stored.key.as_ref().map(|key| keys::idempotency(&head.owner, key)));
     for key in expected {
         let is_there = view.has(&key)?;
@@ -119,7 +116,7 @@ fn places(
     Ok(())
 }
 
-/// Every entry belongs to a run, and every piece to a value.
+/// Every entry belongs to a run, and every chunk to a value.
 fn orphans(view: View<'_>, audit: &mut Audit) -> Result<(), Fault> {
     let mut last = None;
     for row in reader::span(view, &[keys::ENTRY], None) {
@@ -137,18 +134,18 @@ fn orphans(view: View<'_>, audit: &mut Audit) -> Result<(), Fault> {
         }
         last = Some(run);
     }
-    for row in reader::span(view, &[keys::PIECE], None) {
+    for row in reader::span(view, &[keys::CHUNK], None) {
         let (key, _) = row?;
         let of = key.get(1..key.len().saturating_sub(2)).unwrap_or_default();
         let place = view.get(of)?;
-        if place.is_none_or(|place| values::pieces(&place) == 0) {
+        if place.is_none_or(|place| chunks::count(&place) == 0) {
             audit.damage("a piece of a value that is not there".into());
         }
     }
     Ok(())
 }
 
-/// Every question that lies apart is one of its run's.
+/// Every question that lies beside a head is one of its run's.
 fn questions(view: View<'_>, audit: &mut Audit) -> Result<(), Fault> {
     let mut last = None;
     for row in reader::span(view, &[keys::QUESTION], None) {
@@ -195,14 +192,8 @@ fn indexes(view: View<'_>, audit: &mut Audit) -> Result<(), Fault> {
 
 fn belongs(key: &[u8], head: &Head) -> bool {
     let Some(packed) = keys::pack(&head.run) else { return false };
-    let places = Places::of(head);
-    let expected = match key[0] {
-        keys::WAITING => places.waiting.map(|place| keys::waiting(place, &packed)),
-        keys::DUE => places.due.map(|at| keys::timed(keys::DUE, at, &packed)),
-        keys::GOING => places.going.then(|| keys::going(&packed)),
-        _ => Some(keys::session_run(&head.session, &packed)),
-    };
-    expected.as_deref() == Some(key)
+    let in_session = keys::session_run(&head.session, &packed);
+    keys::index_entries(IndexEntries::of(head), &packed).chain([in_session]).any(|own| own == key)
 }
 
 /// Every due place has its parcel.

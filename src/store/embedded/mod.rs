@@ -1,25 +1,35 @@
-//! The embedded store: sled, used by the rules that keep it safe. One committer thread owns all
-//! writes; reads go to blocking threads. Everything sled-shaped stays in this folder.
+//! The embedded store: a write-ahead log and a memtable over an ordered tree on disk. One committer thread
+//! owns all writes; reads go to blocking threads. It decides on no run: that is the kernel's.
+//!
+//! ```text
+//! prepared ─► committer ─► group ─► wal (fdatasync) ─► memtable ─► checkpointer ─► tree (sled)
+//!                                                          └──── view ◄──── reader ───┘
+//! ```
+//!
+//! `tree` is the only file that names sled, and has the rules by which it is used safely.
 
-mod apart;
 mod audit;
-mod bygone;
+mod checkpointer;
+mod chunks;
 mod committer;
+mod counts;
+mod database;
 mod directory;
 mod group;
+mod head_cache;
 mod health;
-mod hush;
+mod high_water_mark;
+mod memtable;
+mod outbox_changes;
+mod overflow_questions;
+mod panic_hook;
 mod prepared;
+mod prune_scan;
 mod reader;
-mod recent;
-mod records;
-mod settler;
-mod shelf;
-mod tally;
-mod tide;
-mod values;
+mod tree;
 mod view;
 mod wal;
+mod wal_records;
 
 use std::sync::Arc;
 
@@ -35,82 +45,85 @@ use crate::ports::{
 };
 use crate::store::codec;
 use crate::store::config::{OpenError, StoreConfig};
+use crate::store::embedded::checkpointer::Checkpointer;
+use crate::store::embedded::chunks::Sealed;
+use crate::store::embedded::committer::{Committer, Job, QUEUE_MAX, Work};
+use crate::store::embedded::counts::Counts;
+use crate::store::embedded::database::Database;
+use crate::store::embedded::directory::Directory;
+pub(super) use crate::store::embedded::directory::is_there;
+use crate::store::embedded::head_cache::HeadCache;
+use crate::store::embedded::health::Health;
+use crate::store::embedded::high_water_mark::HighWaterMark;
+use crate::store::embedded::prepared::{Change, OutboxChange, Prepared, SessionChange};
+use crate::store::embedded::view::View;
+use crate::store::embedded::wal::Wal;
+use crate::store::embedded::wal_records::WalError;
 use crate::store::keys;
 use crate::store::leases::Leases;
-use crate::store::sled::committer::{Committer, Job, QUEUE_MAX};
-use crate::store::sled::directory::Directory;
-pub(super) use crate::store::sled::directory::is_there;
-use crate::store::sled::group::Errand;
-use crate::store::sled::health::Health;
-use crate::store::sled::prepared::{Prepared, Sealed, Seat};
-use crate::store::sled::recent::Recent;
-use crate::store::sled::records::Unread;
-use crate::store::sled::settler::Settler;
-use crate::store::sled::shelf::Shelf;
-use crate::store::sled::tally::Tally;
-use crate::store::sled::tide::Tide;
-use crate::store::sled::view::View;
-use crate::store::sled::wal::Wal;
 
 /// Journals in a directory.
 #[derive(Debug)]
-pub(super) struct SledJournal {
+pub(super) struct EmbeddedJournal {
     queue: mpsc::Sender<Job>,
-    shelf: Arc<Shelf>,
+    database: Arc<Database>,
     leases: Arc<Leases>,
     health: Arc<Health>,
 }
 
-impl SledJournal {
+impl EmbeddedJournal {
     /// Opens the store in a directory. Blocks: a large log takes a second to read.
     pub(super) fn open(config: &StoreConfig) -> Result<Self, OpenError> {
         let directory = Directory::take(&config.dir, config.reserve_bytes)?;
-        let shelf = Shelf::open(config, directory)?;
+        let database = Database::open(config, directory)?;
         let failed = |source| OpenError::of(&config.dir, source);
-        let wal = replayed(config, &shelf)?;
-        let tide = Tide::open(&config.dir).map_err(failed)?;
-        shelf.check(|view| tide.check(&config.dir, view))?;
-        let epoch = next_epoch(&shelf)?;
-        let tally = shelf.with(Tally::read).map_err(|fault| damaged(&shelf, &fault))?;
-        let finished = shelf.directory.finish();
-        finished.map_err(|source| OpenError::of(&config.dir, source))?;
-        let shelf = Arc::new(shelf);
+        let wal = replayed(config, &database)?;
+        let mark = HighWaterMark::open(&config.dir).map_err(failed)?;
+        let lost = database.with(|view| Ok(mark.lost(view)));
+        if let Some(what) = lost.map_err(|fault| damaged(&database, &fault))? {
+            return Err(OpenError::Lost { dir: config.dir.clone(), what });
+        }
+        let epoch = next_epoch(&database)?;
+        let counts = database.with(Counts::read).map_err(|fault| damaged(&database, &fault))?;
+        database.directory.finish().map_err(failed)?;
+        let database = Arc::new(database);
         let leases = Arc::new(Leases::new(epoch));
         let health = Arc::new(Health::default());
         let (queue, jobs) = mpsc::channel(QUEUE_MAX);
-        let settler = Settler::start(Arc::clone(&shelf), Arc::clone(&health)).map_err(failed)?;
+        let checkpointer = Checkpointer::start(Arc::clone(&database), Arc::clone(&health));
+        let checkpointer = checkpointer.map_err(failed)?;
         let committer = Committer {
-            shelf: Arc::clone(&shelf),
+            database: Arc::clone(&database),
             leases: Arc::clone(&leases),
             health: Arc::clone(&health),
-            tide,
-            tally: tally.unwrap_or_default(),
-            recent: Recent::default(),
+            mark,
+            counts: counts.unwrap_or_default(),
+            cache: HeadCache::default(),
             wal,
-            settler,
+            checkpointer,
             written: 0,
         };
         std::thread::Builder::new()
             .name("holdpoint-committer".into())
             .spawn(move || committer.work(jobs))
             .map_err(|source| OpenError::of(&config.dir, source))?;
-        Ok(Self { queue, shelf, leases, health })
+        Ok(Self { queue, database, leases, health })
     }
 
     /// Tells other processes where this one can be talked to.
     pub(super) fn announce(&self, address: &str) -> std::io::Result<()> {
-        self.shelf.directory.announce(address)
+        self.database.directory.announce(address)
     }
 
-    /// Asks the database something, on a thread that may block. Not after a failed write: sled shows
-    /// what it could not make durable, and whoever saw it would take it for a fact (J2).
+    /// Asks the database something, on a thread that may block. Not after a failed write:
+    /// whoever saw what could not be made durable would take it for a fact (J2).
     async fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(View<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, Fault> {
         self.health.check_failure()?;
-        let shelf = Arc::clone(&self.shelf);
-        let asked = spawn_blocking(move || shelf.with(question)).await;
+        let database = Arc::clone(&self.database);
+        let asked = spawn_blocking(move || database.with(question)).await;
         self.health.check_failure()?;
         match asked {
             Ok(answer) => answer,
@@ -130,9 +143,14 @@ impl SledJournal {
         answer.await.map_err(|_| gone())
     }
 
+    /// Has the committer write something, durable when it returns.
+    async fn write(&self, work: Work) -> Result<Version, AppendError> {
+        self.order(|reply| Job::Write(work, reply)).await?
+    }
+
     /// A change beside the journals, durable when it returns.
-    async fn errand(&self, errand: Errand) -> Result<u64, Fault> {
-        self.order(|reply| Job::Errand(errand, reply)).await?.map_err(plain)
+    async fn change(&self, change: Change) -> Result<u64, Fault> {
+        self.write(Work::Change(change)).await.map_err(plain)
     }
 }
 
@@ -148,20 +166,12 @@ fn plain(error: AppendError) -> Fault {
     }
 }
 
-/// Gives sled what it was not made to sync before the last process ended.
-fn replayed(config: &StoreConfig, shelf: &Shelf) -> Result<Wal, OpenError> {
-    let settled = shelf.with(|view| match reader::record(view, keys::SETTLED)? {
-        None => Ok(0),
-        Some(record) => {
-            let bytes = codec::unseal(keys::SETTLED, &record)?;
-            let bytes = bytes.try_into().map_err(|_| Fault::Corrupt("no generation".into()))?;
-            Ok(u64::from_be_bytes(bytes))
-        }
-    });
-    let settled = settled.map_err(|fault| damaged(shelf, &fault))?;
-    let (wal, groups) = Wal::open(&config.dir, settled).map_err(|unread| match unread {
-        Unread::Io(source) => OpenError::of(&config.dir, source),
-        Unread::Rotten(what) => {
+/// Opens the write-ahead log, and replays what no checkpoint had flushed before the last process ended.
+fn replayed(config: &StoreConfig, database: &Database) -> Result<Wal, OpenError> {
+    let flushed = database.with(reader::checkpoint).map_err(|fault| damaged(database, &fault))?;
+    let (wal, groups) = Wal::open(&config.dir, flushed).map_err(|unread| match unread {
+        WalError::Io(source) => OpenError::of(&config.dir, source),
+        WalError::Rotten(what) => {
             let what = format!("its write-ahead log: {what}");
             OpenError::Damaged { dir: config.dir.clone(), what }
         }
@@ -169,44 +179,42 @@ fn replayed(config: &StoreConfig, shelf: &Shelf) -> Result<Wal, OpenError> {
     if groups.is_empty() {
         return Ok(wal);
     }
-    tracing::debug!(groups = groups.len(), "what was not settled is written again");
+    tracing::debug!(groups = groups.len(), "what no checkpoint had flushed is replayed");
     failpoint::hit("store.before_replay");
-    let written = groups.into_iter().try_for_each(|group| shelf.write(group));
-    let settled =
-        written.and_then(|()| shelf.age()).and_then(|()| shelf.settle(wal.generation_before()));
-    settled.map_err(|fault| damaged(shelf, &fault))?;
+    let written = groups.into_iter().try_for_each(|group| database.write(group));
+    let rotated = written.and_then(|()| database.rotate());
+    let flushed = rotated.and_then(|()| database.checkpoint(wal.generation_before()));
+    flushed.map_err(|fault| damaged(database, &fault))?;
     Ok(wal)
 }
 
 /// Counts this opening, durably, so that its fences are above those of every earlier one (J4).
-fn next_epoch(shelf: &Shelf) -> Result<u64, OpenError> {
-    let counted = shelf.with(|view| {
-        let epoch: u64 = match reader::record(view, keys::EPOCH)? {
-            Some(record) => codec::unseal_json(keys::EPOCH, &record)?,
-            None if shelf.directory.is_new() => 0,
-            None => return Err(Fault::Corrupt("the count of its openings is missing".into())),
-        };
-        let record = codec::seal_json(keys::EPOCH, &(epoch + 1))?;
-        failpoint::hit("store.before_epoch");
-        view.db().insert(keys::EPOCH, record).map_err(|error| shelf::fault(&error))?;
-        view.db().flush().map_err(|error| shelf::fault(&error))?;
-        shelf.sync()?;
-        failpoint::hit("store.after_epoch");
-        Ok(epoch + 1)
+fn next_epoch(database: &Database) -> Result<u64, OpenError> {
+    let last = database.with(|view| match reader::record(view, keys::EPOCH)? {
+        Some(record) => Ok(codec::unseal_json::<u64>(keys::EPOCH, &record)?),
+        None if database.directory.is_new() => Ok(0),
+        None => Err(Fault::Corrupt("the count of its openings is missing".into())),
     });
-    counted.map_err(|fault| damaged(shelf, &fault))
+    let counted = last.and_then(|last| {
+        let record = codec::seal_json(keys::EPOCH, &(last + 1))?;
+        failpoint::hit("store.before_epoch");
+        database.put_at_once(keys::EPOCH, record)?;
+        failpoint::hit("store.after_epoch");
+        Ok(last + 1)
+    });
+    counted.map_err(|fault| damaged(database, &fault))
 }
 
-fn damaged(shelf: &Shelf, fault: &Fault) -> OpenError {
-    let dir = shelf.directory.path().to_path_buf();
+fn damaged(database: &Database, fault: &Fault) -> OpenError {
+    let dir = database.directory.path().to_path_buf();
     OpenError::Damaged { dir, what: fault.to_string() }
 }
 
 #[async_trait]
-impl Journal for SledJournal {
+impl Journal for EmbeddedJournal {
     async fn append(&self, append: Append) -> Result<Version, AppendError> {
         let prepared = Box::new(Prepared::new(append)?);
-        self.order(|reply| Job::Append(prepared, reply)).await?
+        self.write(Work::Append(prepared)).await
     }
 
     async fn read(
@@ -257,9 +265,10 @@ impl Journal for SledJournal {
     ) -> Result<(), AppendError> {
         let key = keys::session(&row.session);
         let record = codec::seal_session(&key, &row, None).map_err(Fault::from)?;
-        values::check(record.len())?;
-        let seat = Box::new(Seat { knew, row, sealed: Sealed { key, record } });
-        self.order(|reply| Job::Seat(seat, reply)).await?
+        chunks::check(record.len())?;
+        let change = SessionChange { knew, row, sealed: Sealed { key, record } };
+        let change = Change::PutSession(Box::new(change));
+        self.write(Work::Change(change)).await.map(drop)
     }
 
     async fn key(&self, owner: &str, key: &str) -> Result<Option<KeyRow>, Fault> {
@@ -307,11 +316,10 @@ impl Journal for SledJournal {
     }
 
     async fn put_definition(&self, digest: &str, json: &str) -> Result<(), Fault> {
-        values::check(json.len())?;
+        chunks::check(json.len())?;
         let key = keys::definition(digest);
         let record = codec::seal(&key, json.as_bytes());
-        let defined = self.order(|reply| Job::Define(Sealed { key, record }, reply)).await?;
-        defined.map_err(plain)
+        self.change(Change::PutDefinition(Sealed { key, record })).await.map(drop)
     }
 
     async fn definition(&self, digest: &str) -> Result<Option<String>, Fault> {
@@ -330,11 +338,13 @@ impl Journal for SledJournal {
 
     async fn settle(&self, run: &RunId, lane: &str, outcome: Settlement) -> Result<(), Fault> {
         let Some(packed) = keys::pack(run) else { return Ok(()) };
-        self.errand(Errand::Settle { packed, lane: lane.to_owned(), outcome }).await.map(drop)
+        let change = OutboxChange::Settle { packed, lane: lane.to_owned(), outcome };
+        self.change(Change::Outbox(change)).await.map(drop)
     }
 
     async fn put_hook(&self, hook: &HookRow) -> Result<(), Fault> {
-        self.errand(Errand::PutHook(prepared::sealed_hook(hook)?)).await.map(drop)
+        let change = OutboxChange::PutHook(prepared::sealed_hook(hook)?);
+        self.change(Change::Outbox(change)).await.map(drop)
     }
 
     async fn hooks(&self, run: &RunId) -> Result<Vec<HookRow>, Fault> {
@@ -344,7 +354,8 @@ impl Journal for SledJournal {
 
     async fn remove_hook(&self, run: &RunId, id: &str) -> Result<(), Fault> {
         let Some(packed) = keys::pack(run) else { return Ok(()) };
-        self.errand(Errand::RemoveHook { packed, id: id.to_owned() }).await.map(drop)
+        let change = OutboxChange::RemoveHook { packed, id: id.to_owned() };
+        self.change(Change::Outbox(change)).await.map(drop)
     }
 
     async fn prune(&self, before: Millis, limit: usize) -> Result<usize, Fault> {
@@ -352,7 +363,7 @@ impl Journal for SledJournal {
     }
 
     async fn note(&self, noting: Noting) -> Result<u64, Fault> {
-        self.errand(Errand::Note(Box::new(noting))).await
+        self.change(Change::Note(Box::new(noting))).await
     }
 
     async fn notes(&self, cursor: Option<&str>, limit: usize) -> Result<Page<Logged>, Fault> {
@@ -361,10 +372,10 @@ impl Journal for SledJournal {
     }
 
     async fn remember(&self, name: &str, text: &str) -> Result<(), Fault> {
-        values::check(text.len())?;
+        chunks::check(text.len())?;
         let key = keys::keepsake(name);
         let record = codec::seal(&key, text.as_bytes());
-        self.errand(Errand::Keep(Sealed { key, record })).await.map(drop)
+        self.change(Change::PutText(Sealed { key, record })).await.map(drop)
     }
 
     async fn remembered(&self, name: &str) -> Result<Option<String>, Fault> {
@@ -373,7 +384,7 @@ impl Journal for SledJournal {
     }
 
     async fn verify(&self) -> Result<StoreReport, Fault> {
-        let store = self.shelf.directory.store();
+        let store = self.database.directory.store();
         self.ask(move |view| audit::verify(view, &store)).await
     }
 
@@ -382,7 +393,7 @@ impl Journal for SledJournal {
     }
 
     fn has_room(&self) -> bool {
-        self.shelf.has_room().is_ok()
+        self.database.has_room().is_ok()
     }
 
     async fn close(&self) {
@@ -391,6 +402,6 @@ impl Journal for SledJournal {
         if self.queue.send(Job::Close(reply)).await.is_ok() {
             drop(answer.await);
         }
-        self.shelf.close();
+        self.database.close();
     }
 }

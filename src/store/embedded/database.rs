@@ -1,0 +1,172 @@
+//! Database: the open tree with the memtable over it. It is closed and opened again now and then, under
+//! its readers' feet but never in their hands. What may be written is decided elsewhere.
+
+use std::fs::File;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{PoisonError, RwLock};
+use std::time::Duration;
+
+use crate::failpoint;
+use crate::ports::Fault;
+use crate::store::codec;
+use crate::store::config::{OpenError, StoreConfig};
+use crate::store::embedded::directory::{Directory, free_bytes};
+use crate::store::embedded::memtable::{self, Memtable};
+use crate::store::embedded::reader;
+use crate::store::embedded::tree::Tree;
+use crate::store::embedded::view::View;
+use crate::store::embedded::wal_records::Write;
+use crate::store::keys;
+
+/// How long the tree may take to close where it is opened again: it saves its page table meanwhile.
+const CLOSE_TO_GO_ON: Duration = Duration::from_mins(1);
+/// How long where nothing comes after it.
+const CLOSE_TO_END: Duration = Duration::from_secs(5);
+
+/// The open database.
+#[derive(Debug)]
+pub(super) struct Database {
+    /// None after closing. Readers hold it for the length of one query, the writer for one group.
+    open: RwLock<Option<Open>>,
+    config: StoreConfig,
+    /// Whether the disk was nearly full when it was last looked at: the change is logged, not the state.
+    is_full: AtomicBool,
+    /// Last, so that the lock is the last thing to go.
+    pub(super) directory: Directory,
+}
+
+/// What is on disk, and what it has not been given yet.
+#[derive(Debug)]
+struct Open {
+    tree: Tree,
+    memtable: Memtable,
+}
+
+impl Database {
+    /// Opens what is in the directory.
+    pub(super) fn open(config: &StoreConfig, directory: Directory) -> Result<Self, OpenError> {
+        let tree = Tree::open(&directory, config.cache_bytes)?;
+        let open = RwLock::new(Some(Open { tree, memtable: Memtable::default() }));
+        Ok(Self { open, config: config.clone(), is_full: AtomicBool::new(false), directory })
+    }
+
+    /// Asks the store something.
+    pub(super) fn with<T>(
+        &self,
+        ask: impl FnOnce(View<'_>) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        match open.as_ref() {
+            Some(open) => ask(View::new(&open.tree, &open.memtable)),
+            None => Err(Fault::Retriable("the store is closed".into())),
+        }
+    }
+
+    /// Shows a group to whoever asks from now on: all of it or nothing of it (J1).
+    pub(super) fn write(&self, writes: Vec<Write>) -> Result<(), Fault> {
+        self.change(|memtable| writes.into_iter().for_each(|write| memtable.insert(write)))
+    }
+
+    /// Puts aside what the next checkpoint flushes; what is written from now on comes after it.
+    pub(super) fn rotate(&self) -> Result<(), Fault> {
+        self.change(Memtable::rotate)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Memtable)) -> Result<(), Fault> {
+        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        let Open { memtable, .. } = open.as_mut().ok_or_else(closed)?;
+        change(memtable);
+        Ok(())
+    }
+
+    /// A checkpoint: flushes to the tree what was put aside and makes it durable, then notes up to which
+    /// generation of the write-ahead log that goes. Two syncs: the note must never be ahead of what it
+    /// stands for. Readers and the writer go on meanwhile: they see no difference.
+    pub(super) fn checkpoint(&self, generation: u64) -> Result<(), Fault> {
+        let (tree, immutable) = {
+            let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+            let Open { tree, memtable } = open.as_ref().ok_or_else(closed)?;
+            (tree.clone(), memtable.immutable())
+        };
+        // A note that went back would have the next opening replay what later generations wrote over.
+        let last = self.with(reader::checkpoint)?;
+        assert!(last < generation, "J2: checkpoints go on in the order of the write-ahead log");
+        failpoint::hit("store.before_checkpoint");
+        memtable::flush(&immutable, &tree)?;
+        failpoint::hit("store.flushed");
+        tree.sync()?;
+        failpoint::hit("store.flush_synced");
+        let record = codec::seal(keys::CHECKPOINT, &generation.to_be_bytes());
+        tree.set(keys::CHECKPOINT, Some(&record.into()))?;
+        tree.sync()?;
+        failpoint::hit("store.after_checkpoint");
+        // A handle that is left would keep the tree from closing.
+        drop(tree);
+        self.change(Memtable::forget_immutable)
+    }
+
+    /// Writes a record past the write-ahead log, durably: for what is counted before there is one.
+    pub(super) fn put_at_once(&self, key: &[u8], record: Vec<u8>) -> Result<(), Fault> {
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        let Open { tree, .. } = open.as_ref().ok_or_else(closed)?;
+        tree.set(key, Some(&record.into()))?;
+        tree.sync()
+    }
+
+    /// Closes and opens the tree, which makes it save its page table: a restart then reads only the log
+    /// that comes after. Readers wait meanwhile.
+    pub(super) fn reopen(&self) -> Result<(), Fault> {
+        let mut held = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        let Open { tree, memtable } = held.take().ok_or_else(closed)?;
+        tree.close(CLOSE_TO_GO_ON)?;
+        let tree = Tree::open(&self.directory, self.config.cache_bytes);
+        let tree = tree.map_err(|error| Fault::Permanent(error.to_string()))?;
+        *held = Some(Open { tree, memtable });
+        let store = File::open(self.directory.store()).and_then(|dir| dir.sync_all());
+        store.map_err(|error| Fault::Permanent(format!("fsync of the store's directory: {error}")))
+    }
+
+    /// Lets go of the tree, then of the directory.
+    pub(super) fn close(&self) {
+        let open = self.open.write().unwrap_or_else(PoisonError::into_inner).take();
+        // What is acknowledged is in the write-ahead log or in the tree: nothing hangs on how it ends.
+        if let Some(Err(failure)) = open.map(|open| open.tree.close(CLOSE_TO_END)) {
+            tracing::warn!(%failure, "the store was left as it is");
+        }
+        self.directory.release();
+    }
+
+    /// Whether anything may be written, or the reserve has been reached.
+    pub(super) fn has_room(&self) -> Result<(), Fault> {
+        let reserve = self.config.reserve_bytes;
+        // Not being told is no reason to stop: the write itself will say.
+        let Ok(free) = free_bytes(self.directory.path()) else { return Ok(()) };
+        let is_full = free < reserve;
+        let was_full = self.is_full.swap(is_full, Ordering::AcqRel);
+        let (free_mib, reserve_mib) = (free >> 20, reserve >> 20);
+        match (was_full, is_full) {
+            (false, true) => tracing::error!(
+                free_mib,
+                reserve_mib,
+                "the disk is nearly full: nothing new is taken; free some space, and it goes on by itself"
+            ),
+            (true, false) => tracing::info!(free_mib, "there is room on the disk again"),
+            (true, true) | (false, false) => {}
+        }
+        if !is_full {
+            return Ok(());
+        }
+        Err(Fault::Retriable(format!(
+            "the disk is nearly full: {free_mib} MiB left, {reserve_mib} MiB kept in reserve; free some space"
+        )))
+    }
+
+    /// How much may be written before the page table is saved anew.
+    pub(super) fn reopen_bytes(&self) -> u64 {
+        self.config.refresh_bytes
+    }
+}
+
+fn closed() -> Fault {
+    Fault::Permanent("the store is closed".into())
+}

@@ -1,0 +1,360 @@
+//! Group: what becomes durable together (group commit). Each append is checked against what is stored and
+//! against those before it in the group; one that fails leaves no write behind, and the others go on.
+//! Nothing is written here: that is the committer's.
+
+use std::collections::HashMap;
+
+use crate::kernel::{Millis, RunId, SessionId, Version};
+use crate::ports::{AppendError, Fault, KeyRow, Logged, Noting};
+use crate::store::codec::{self, StoredHead, StoredSession};
+use crate::store::embedded::chunks::{self, Sealed};
+use crate::store::embedded::counts::Counts;
+use crate::store::embedded::head_cache::{CachedHead, HeadCache};
+use crate::store::embedded::overflow_questions::OverflowChanges;
+use crate::store::embedded::prepared::{Change, Prepared, SessionChange};
+use crate::store::embedded::prune_scan::PruneScan;
+use crate::store::embedded::reader;
+use crate::store::embedded::tree::Bytes;
+use crate::store::embedded::view::View;
+use crate::store::embedded::wal_records::Write;
+use crate::store::index_entries::IndexEntries;
+use crate::store::keys::{self, Packed};
+use crate::store::leases::Leases;
+use crate::store::log::Ends;
+
+/// What a group comes to.
+#[derive(Debug)]
+pub(super) struct Decided {
+    pub(super) writes: Vec<Write>,
+    /// What the store holds once the writes are made.
+    pub(super) counts: Counts,
+    pub(super) heads: HeadCache,
+}
+
+/// Writes that are decided on but not yet made.
+#[derive(Debug)]
+pub(super) struct Group<'a> {
+    pub(super) view: View<'a>,
+    leases: &'a Leases,
+    cache: &'a HeadCache,
+    /// The runs that are appended to, as they will stand.
+    heads: HeadCache,
+    pub(super) writes: HashMap<Vec<u8>, Option<Bytes>>,
+    /// What the store holds once the writes are made.
+    counts: Counts,
+}
+
+impl<'a> Group<'a> {
+    /// A group without any writes, to a store that holds as much as `counts` says.
+    pub(super) fn new(
+        view: View<'a>,
+        leases: &'a Leases,
+        cache: &'a HeadCache,
+        counts: Counts,
+    ) -> Self {
+        Self { view, leases, cache, heads: HeadCache::default(), writes: HashMap::new(), counts }
+    }
+
+    /// Every write, with the new counts; nothing if there is nothing to write.
+    pub(super) fn decided(self) -> Option<Decided> {
+        if self.writes.is_empty() {
+            return None;
+        }
+        self.cache.assert_goes_on(&self.heads);
+        let mut writes: Vec<_> = self.writes.into_iter().collect();
+        writes.push((keys::COUNTS.to_vec(), Some(self.counts.record().into())));
+        Some(Decided { writes, counts: self.counts, heads: self.heads })
+    }
+
+    /// Adds an append, or says why it cannot be (J3, J4). Its records are taken out of it.
+    pub(super) fn append(&mut self, append: &mut Prepared) -> Result<Version, AppendError> {
+        let head_key = keys::head(&append.packed);
+        let old = self.cached_head(&append.packed, &head_key)?;
+        let at = old.as_ref().map_or(0, |old| old.version);
+        if at != append.expected {
+            return Err(AppendError::Moved { at });
+        }
+        let old_fence = old.as_ref().map_or(0, |old| old.fence);
+        let fence = append.fence.unwrap_or(old_fence);
+        if fence < old_fence || !self.leases.admits(&append.run, append.fence) {
+            return Err(AppendError::Superseded);
+        }
+        let is_new_session = self.check_session(append)?;
+        self.check_key(append)?;
+        let parcels = self.grown(append)?;
+        let overflow = old.as_ref().map_or(&[][..], |old| &old.overflow);
+        let questions = append.overflow.changes(&append.packed, overflow)?;
+        let questions = self.replaced(questions)?;
+
+        // Nothing fails from here on. J5: what is written goes on right after what is stored.
+        assert!(
+            append.entry.key == keys::entry(&append.packed, at + 1) && append.version > at,
+            "J5: an append's entry lies right after the version that its head stands at"
+        );
+        self.counts = self.counts.added(append.expected == 0, append.version - append.expected);
+        if let Some((_, sealed)) = append.session.take().filter(|_| is_new_session) {
+            self.put(sealed, None);
+        }
+        let new_key = append.key.take().map(|(text, sealed)| {
+            self.put(sealed, None);
+            text
+        });
+        if append.expected == 0 && !is_new_session {
+            self.mark(std::mem::take(&mut append.session_run), true);
+        }
+        for hook in append.hooks.drain(..) {
+            self.put(hook, None);
+        }
+        for parcel in parcels {
+            self.put_parcel(parcel);
+        }
+        self.put(std::mem::take(&mut append.entry), None);
+        self.writes.extend(questions);
+        self.reindex(&append.packed, old.as_ref().map(|old| old.entries), append.entries);
+        let (old_chunks, old_key) = old.map_or((0, None), |old| (old.chunks, old.key));
+        let key = new_key.or(old_key);
+        let overflow = append.overflow.ordinals();
+        let record =
+            codec::seal_head(&head_key, fence, key.as_deref(), overflow.len(), &append.head);
+        let chunks = chunks::count_of(record.len());
+        self.write(Sealed { key: head_key, record }, old_chunks);
+        let (version, entries) = (append.version, append.entries);
+        let head = CachedHead { version, fence, key, entries, chunks, overflow };
+        self.heads.add(append.packed, head);
+        Ok(append.version)
+    }
+
+    /// Adds a change that is no append. Says where an entry of the log lies; of others, nothing.
+    pub(super) fn change(&mut self, change: &Change) -> Result<u64, AppendError> {
+        match change {
+            Change::Outbox(change) => self.change_outbox(change)?,
+            Change::PutDefinition(sealed) => {
+                if self.place(&sealed.key)?.is_none() {
+                    self.put(sealed.clone(), None);
+                }
+            }
+            Change::PutSession(change) => self.put_session(change)?,
+            Change::PutText(sealed) => self.replace(sealed)?,
+            Change::Note(noting) => return Ok(self.note((**noting).clone())?),
+        }
+        Ok(0)
+    }
+
+    /// Takes an entry into the log, in place of the oldest where its lane is full.
+    fn note(&mut self, noting: Noting) -> Result<u64, Fault> {
+        let read = |key: &[u8]| -> Result<Option<Logged>, Fault> {
+            let Some(record) = self.value(key)? else { return Ok(None) };
+            Ok(Some(codec::unseal_json(key, &record)?))
+        };
+        let mut ends: Ends = match self.value(keys::LOG_ENDS)? {
+            Some(record) => codec::unseal_json(keys::LOG_ENDS, &record)?,
+            None => Ends::default(),
+        };
+        let placed = ends.place(noting, |lane, at| read(&keys::log(lane, at)))?;
+        let key = keys::log(placed.lane, placed.index);
+        let record = codec::seal_json(&key, &placed.entry)?;
+        let ended = codec::seal_json(keys::LOG_ENDS, &ends)?;
+        self.replace(&Sealed { key, record })?;
+        self.put(Sealed { key: keys::LOG_ENDS.to_vec(), record: ended }, None);
+        if let Some(gone) = placed.gone {
+            self.remove(keys::log(placed.lane, gone))?;
+        }
+        Ok(placed.index)
+    }
+
+    /// The writes for questions that lie beside their head.
+    fn replaced(&self, changes: OverflowChanges) -> Result<Vec<Write>, Fault> {
+        let mut writes = Vec::with_capacity(changes.put.len() + changes.gone.len());
+        for Sealed { key, record } in changes.put {
+            let old = self.place(&key)?;
+            writes.extend(chunks::split(key, record, old.as_deref().map_or(0, chunks::count)));
+        }
+        for key in changes.gone {
+            if let Some(place) = self.place(&key)? {
+                writes.extend(chunks::clear(key, &place));
+            }
+        }
+        Ok(writes)
+    }
+
+    /// Keeps a session as it now is, if it is nobody else's and still as it was known.
+    fn put_session(&mut self, change: &SessionChange) -> Result<(), AppendError> {
+        let SessionChange { knew, row, sealed } = change;
+        let Some(known) = self.session(&sealed.key)? else {
+            if knew.is_some() {
+                return Err(AppendError::SessionMoved);
+            }
+            self.put(sealed.clone(), None);
+            return Ok(());
+        };
+        if known.row.owner != row.owner {
+            return Err(AppendError::SessionTaken);
+        }
+        if knew.as_ref() != Some(&known.row) {
+            return Err(AppendError::SessionMoved);
+        }
+        let key = sealed.key.clone();
+        let record = codec::seal_session(&key, row, known.first.as_ref()).map_err(Fault::from)?;
+        Ok(self.replace(&Sealed { key, record })?)
+    }
+
+    /// Takes out the next runs that were over before `before` and that nobody needs; the group must
+    /// hold nothing else.
+    pub(super) fn prune(
+        &mut self,
+        scan: &mut PruneScan,
+        before: Millis,
+        limit: usize,
+    ) -> Result<usize, Fault> {
+        assert!(self.writes.is_empty(), "pruning reads what is stored, not what is decided");
+        let runs = scan.next(self.view, before, limit)?;
+        for run in &runs {
+            self.forget(run)?;
+        }
+        Ok(runs.len())
+    }
+
+    fn forget(&mut self, run: &RunId) -> Result<(), Fault> {
+        let Some(packed) = keys::pack(run) else { return Ok(()) };
+        let head_key = keys::head(&packed);
+        let Some(place) = self.place(&head_key)? else { return Ok(()) };
+        let stored = self.head(&head_key, place.clone())?;
+        assert!(stored.head.status.is_over(), "only a run that is over is forgotten");
+        for row in reader::span(self.view, &keys::entries(&packed), None) {
+            let (key, place) = row?;
+            self.writes.extend(chunks::clear(key.to_vec(), &place));
+        }
+        self.forget_outbox(&packed)?;
+        self.counts = self.counts.without(stored.head.version);
+        self.index(&packed, IndexEntries::of(&stored.head), false);
+        if let Some(key) = &stored.key {
+            self.remove(keys::idempotency(&stored.head.owner, key))?;
+        }
+        self.writes.extend(chunks::clear(head_key, &place));
+        self.mark(keys::session_run(&stored.head.session, &packed), false);
+        if !self.has_runs(&stored.head.session)? {
+            self.remove(keys::session(&stored.head.session))?;
+        }
+        Ok(())
+    }
+
+    /// Whether any run is left in a session.
+    fn has_runs(&self, session: &SessionId) -> Result<bool, Fault> {
+        let known = self.session(&keys::session(session))?;
+        let first = known.and_then(|known| keys::pack(&known.first?));
+        if let Some(first) = first
+            && self.place(&keys::head(&first))?.is_some()
+        {
+            return Ok(true);
+        }
+        for row in reader::span(self.view, &keys::session_runs(session), None) {
+            let (key, _) = row?;
+            if !matches!(self.writes.get(key.as_ref()), Some(None)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether the append brings a session that is not there yet.
+    fn check_session(&self, append: &Prepared) -> Result<bool, AppendError> {
+        let Some((row, sealed)) = &append.session else { return Ok(false) };
+        let Some(known) = self.session(&sealed.key)? else { return Ok(true) };
+        if known.row.owner == row.owner { Ok(false) } else { Err(AppendError::SessionTaken) }
+    }
+
+    /// A session, with this group's writes made.
+    fn session(&self, key: &[u8]) -> Result<Option<StoredSession>, Fault> {
+        match self.value(key)? {
+            Some(record) => Ok(Some(codec::unseal_session(key, &record)?)),
+            None => Ok(None),
+        }
+    }
+
+    fn check_key(&self, append: &Prepared) -> Result<(), AppendError> {
+        let Some((_, sealed)) = &append.key else { return Ok(()) };
+        let Some(known) = self.value(&sealed.key)? else { return Ok(()) };
+        let known: KeyRow = codec::unseal_json(&sealed.key, &known).map_err(Fault::from)?;
+        Err(AppendError::KeyTaken(known))
+    }
+
+    /// Takes a run out of the indexes that its old head put it in, and puts it into those of its new one.
+    /// In this order: what stays where it was is written over its own removal.
+    fn reindex(&mut self, run: &Packed, old: Option<IndexEntries>, new: IndexEntries) {
+        if let Some(old) = old {
+            self.index(run, old, false);
+        }
+        self.index(run, new, true);
+        assert!(
+            keys::index_entries(new, run).all(|key| matches!(self.writes.get(&key), Some(Some(_)))),
+            "J7: a run can be found in every index that its head puts it in"
+        );
+    }
+
+    /// Puts a run into its indexes, or takes it out of them.
+    fn index(&mut self, run: &Packed, entries: IndexEntries, present: bool) {
+        for key in keys::index_entries(entries, run) {
+            self.mark(key, present);
+        }
+    }
+
+    pub(super) fn mark(&mut self, key: Vec<u8>, present: bool) {
+        self.writes.insert(key, present.then(Bytes::default));
+    }
+
+    pub(super) fn remove(&mut self, key: Vec<u8>) -> Result<(), Fault> {
+        if let Some(place) = self.place(&key)? {
+            self.writes.extend(chunks::clear(key, &place));
+        }
+        Ok(())
+    }
+
+    /// Writes a record in place of whatever lies there.
+    pub(super) fn replace(&mut self, sealed: &Sealed) -> Result<(), Fault> {
+        let old = self.place(&sealed.key)?;
+        self.put(sealed.clone(), old.as_deref());
+        Ok(())
+    }
+
+    pub(super) fn put(&mut self, sealed: Sealed, old: Option<&[u8]>) {
+        self.write(sealed, old.map_or(0, chunks::count));
+    }
+
+    /// Writes a record where one of so many chunks lay.
+    fn write(&mut self, sealed: Sealed, old_chunks: u16) {
+        self.writes.extend(chunks::split(sealed.key, sealed.record, old_chunks));
+    }
+
+    /// How a run stands, with this group's writes made.
+    fn cached_head(&self, run: &Packed, head_key: &[u8]) -> Result<Option<CachedHead>, Fault> {
+        if let Some(head) = self.heads.get(run).or_else(|| self.cache.get(run)) {
+            return Ok(Some(head.clone()));
+        }
+        let Some(place) = self.place(head_key)? else { return Ok(None) };
+        let chunks = chunks::count(&place);
+        let StoredHead { head, fence, key, apart } = self.head(head_key, place)?;
+        let entries = IndexEntries::of(&head);
+        let beside = if apart > 0 { head.questions.as_slice() } else { &[] };
+        let overflow = beside.iter().map(|question| question.ordinal).collect();
+        Ok(Some(CachedHead { version: head.version, fence, key, entries, chunks, overflow }))
+    }
+
+    /// What lies at a key, with this group's writes made.
+    pub(super) fn place(&self, key: &[u8]) -> Result<Option<Bytes>, Fault> {
+        match self.writes.get(key) {
+            Some(decided) => Ok(decided.clone()),
+            None => self.view.get(key),
+        }
+    }
+
+    pub(super) fn value(&self, key: &[u8]) -> Result<Option<Bytes>, Fault> {
+        let Some(place) = self.place(key)? else { return Ok(None) };
+        chunks::join(key, place, |chunk| self.place(chunk)).map(Some)
+    }
+
+    fn head(&self, key: &[u8], place: Bytes) -> Result<StoredHead, Fault> {
+        let record = chunks::join(key, place, |chunk| self.place(chunk))?;
+        // Whoever has this group's writes made to a run finds it among its heads.
+        reader::whole_head(self.view, codec::unseal_head(key, &record)?)
+    }
+}

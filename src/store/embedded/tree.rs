@@ -1,0 +1,160 @@
+//! Tree: the ordered tree on disk, which is sled, behind a handful of calls. Nothing else in the house
+//! names sled; what is known of its ways is known here: that its `flush` is no fsync, that it panics over
+//! damage, and that it lets go of its file a moment late. It knows nothing of what is stored.
+
+use std::fs::{File, OpenOptions};
+use std::ops::Bound;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+use ::sled::{Db, Error};
+
+use crate::ports::Fault;
+use crate::store::config::OpenError;
+use crate::store::embedded::directory::Directory;
+use crate::store::embedded::panic_hook;
+
+/// A key or a value as the tree hands it out: shared, not copied.
+pub(super) type Bytes = ::sled::IVec;
+/// A stretch of keys.
+pub(super) type Span = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+/// A key and what lies there.
+pub(super) type Row = Result<(Bytes, Bytes), Fault>;
+
+/// sled lets go of its file a moment after it is dropped; this is how long we wait for it.
+const LET_GO_TRIES: u32 = 500;
+const LET_GO_PAUSE: Duration = Duration::from_millis(10);
+/// How often sled's own thread rolls its log and cleans up behind us; durability does not hang on it.
+const HOUSEKEEPING_MS: u64 = 500;
+
+/// The open tree. A clone is a handle of the same one, and keeps it open.
+#[derive(Debug, Clone)]
+pub(super) struct Tree {
+    db: Db,
+    /// Our own handle of sled's log: `flush` writes it but does not make it durable.
+    log: Arc<File>,
+}
+
+impl Tree {
+    /// Opens what is in the directory, and makes it if it is not there.
+    pub(super) fn open(directory: &Directory, cache_bytes: u64) -> Result<Self, OpenError> {
+        let path = directory.store();
+        // sled panics on some damage; that is an answer too, and told in our words.
+        let quiet = panic_hook::quiet_while_opening();
+        let opened = catch_unwind(AssertUnwindSafe(|| open_patiently(&path, cache_bytes)));
+        drop(quiet);
+        let dir = || directory.path().to_path_buf();
+        let db = match opened {
+            Ok(Ok(db)) => db,
+            Ok(Err(Error::Io(source))) => return Err(OpenError::of(&path, source)),
+            Ok(Err(Error::Unsupported(found))) => {
+                let expected = "sled 0.34 with 512 KiB segments, not compressed".into();
+                return Err(OpenError::WrongFormat { dir: dir(), found, expected });
+            }
+            Ok(Err(error)) => {
+                return Err(OpenError::Damaged { dir: dir(), what: error.to_string() });
+            }
+            Err(_) => {
+                let what = "sled gave up reading it; the log has its last words".into();
+                return Err(OpenError::Damaged { dir: dir(), what });
+            }
+        };
+        Self::with_log(db, &path)
+    }
+
+    fn with_log(db: Db, path: &Path) -> Result<Self, OpenError> {
+        let path = path.join("db");
+        let log = OpenOptions::new().write(true).open(&path);
+        let log = log.map_err(|source| OpenError::of(&path, source))?;
+        Ok(Self { db, log: Arc::new(log) })
+    }
+
+    /// A tree of its own for a test.
+    #[cfg(test)]
+    pub(super) fn temporary() -> Self {
+        let config = ::sled::Config::new().temporary(true);
+        Self::with_log(config.open().unwrap(), &config.get_path()).unwrap()
+    }
+
+    /// What lies at a key.
+    pub(super) fn get(&self, key: &[u8]) -> Result<Option<Bytes>, Fault> {
+        self.db.get(key).map_err(|error| fault(&error))
+    }
+
+    /// Puts a value at a key, or empties it. Durable only after [`Tree::sync`].
+    pub(super) fn set(&self, key: &[u8], value: Option<&Bytes>) -> Result<(), Fault> {
+        let outcome = match value {
+            Some(value) => self.db.insert(key, value),
+            None => self.db.remove(key),
+        };
+        outcome.map(drop).map_err(|error| fault(&error))
+    }
+
+    /// The rows of a stretch of keys, from either end.
+    pub(super) fn rows(&self, span: Span) -> impl DoubleEndedIterator<Item = Row> + use<> {
+        self.db.range(span).map(|row| row.map_err(|error| fault(&error)))
+    }
+
+    /// Makes everything that was set durable: sled's `flush` ends in `sync_file_range`, which survives no
+    /// power cut, so fdatasync comes after it. An error is final: what the kernel could not write it may
+    /// have dropped, and a second try would succeed without it (E7).
+    pub(super) fn sync(&self) -> Result<(), Fault> {
+        self.db.flush().map_err(|error| fault(&error))?;
+        self.log.sync_data().map_err(|error| Fault::Permanent(format!("fdatasync: {error}")))
+    }
+
+    /// Lets go of the tree, for as long as `patience`. On a thread of its own: where sled's housekeeping
+    /// has panicked over damage, sled waits for it for ever.
+    pub(super) fn close(self, patience: Duration) -> Result<(), Fault> {
+        let (told, done) = mpsc::sync_channel(1);
+        let closing = std::thread::Builder::new().name("holdpoint-closing".into());
+        let closing = closing.spawn(move || {
+            drop(self);
+            told.send(()).unwrap_or_default();
+        });
+        if closing.is_err() {
+            // Not even a thread is to be had; then it was let go of here and now.
+            return Ok(());
+        }
+        match done.recv_timeout(patience) {
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => Ok(()),
+            Err(RecvTimeoutError::Timeout) => Err(Fault::Permanent(
+                "sled does not let go of its file; `holdpoint doctor` says what is damaged".into(),
+            )),
+        }
+    }
+}
+
+/// What sled's no means for us.
+fn fault(error: &Error) -> Fault {
+    match error {
+        Error::Corruption { .. } => Fault::Corrupt("sled finds its pages damaged".into()),
+        Error::Io(_)
+        | Error::CollectionNotFound(_)
+        | Error::Unsupported(_)
+        | Error::ReportableBug(_) => Fault::Permanent(format!("sled: {error}")),
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a blocking thread waits for sled's threads, which no clock of ours knows"
+)]
+fn open_patiently(path: &Path, cache_bytes: u64) -> ::sled::Result<Db> {
+    let config = ::sled::Config::new()
+        .path(path)
+        .cache_capacity(cache_bytes)
+        .flush_every_ms(Some(HOUSEKEEPING_MS));
+    for _ in 0..LET_GO_TRIES {
+        match config.open() {
+            Err(Error::Io(error)) if error.to_string().contains("acquire lock") => {
+                std::thread::sleep(LET_GO_PAUSE);
+            }
+            other => return other,
+        }
+    }
+    config.open()
+}
