@@ -303,8 +303,16 @@ fn every_workflow_has_a_card_and_the_card_is_kept_by_its_tag() {
     let own = caller.http("GET", &format!("{APPROVE}/.well-known/agent-card.json"), "").json();
     let interfaces = &own["supportedInterfaces"];
     assert_eq!(interfaces[0]["url"], format!("{}{APPROVE}", server.url()));
-    assert_eq!(interfaces[2]["url"], server.address());
-    assert_eq!(interfaces[2]["tenant"], "approve_and_send");
+    assert_eq!(interfaces.as_array().unwrap().len(), 2, "every address is of its own origin");
+    let at_grpc = format!("{APPROVE}/grpc/.well-known/agent-card.json");
+    let by_grpc = caller.http("GET", &at_grpc, "").json()["supportedInterfaces"][2].take();
+    assert_eq!(by_grpc["url"], server.address());
+    assert_eq!(by_grpc["tenant"], "approve_and_send");
+    let root = caller.http("GET", "/a2a/grpc/.well-known/agent-card.json", "").json();
+    assert_eq!(
+        (&root["name"], &root["supportedInterfaces"][2]["tenant"]),
+        (&json!("chat"), &Value::Null)
+    );
     assert!(own.get("securitySchemes").is_none(), "no key is wanted, and none is declared");
     assert_eq!(caller.http("GET", "/a2a/nobody/.well-known/agent-card.json", "").status, 404);
     // By tenant, at the root, it is the same agent.
