@@ -125,8 +125,12 @@ async fn others_are_told_the_whole_id_and_it_is_taken_wherever_an_id_is() {
         responses: [(asked.request_id.clone(), Value::from("approve").into())].into(),
         ..Default::default()
     };
-    let told = drained(ops.send_responses(answer).await.unwrap().into_inner()).await.unwrap();
-    assert_eq!(told[0].session_id, whole("ann"));
+    // Whom it admits is another matter: ops knows the request, and is not among them (K8).
+    let (_, reason) = refusal(ops.send_responses(answer.clone()).await);
+    assert_eq!(reason, "answer.not_admitted");
+    let mut ann = stage.client("ann").await;
+    let told = drained(ann.send_responses(answer).await.unwrap().into_inner()).await.unwrap();
+    assert_eq!(told[0].session_id, WORD);
     // Nobody speaks in the session of another.
     let (code, reason) = refusal(stage.say("ops", &whole("ann"), "Hello.").await);
     assert_eq!((code, reason.as_str()), (Code::PermissionDenied, "auth.forbidden"));
