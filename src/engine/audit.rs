@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::engine::trail::Noted;
 use crate::engine::views::{page_size, token};
+use crate::engine::whose::Told as _;
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
     Claimed, Closing, Delegated, Event, Holder, Known, Millis, Origin, Principal, Question,
@@ -85,12 +86,12 @@ impl Engine {
             // A run's trail is one page: whoever wants it wants it whole.
             return Ok(Page { rows: entries, next: None });
         }
+        let session = match &filter.session {
+            Some(given) => Some(self.session_listed(given, who).await?),
+            None => None,
+        };
         let heads = RunFilter {
-            session: filter
-                .session
-                .as_deref()
-                .map(crate::engine::commands::parse_session)
-                .transpose()?,
+            session,
             owner: (!who.sees_all()).then(|| who.id.clone()),
             workflow: filter.workflow.clone(),
             status: None,
@@ -99,8 +100,8 @@ impl Engine {
         let (mut rows, noted) = (Vec::new(), self.noted().await?);
         for _ in 0..RUNS_PER_PAGE {
             let page = self.inner.journal.heads(&heads, cursor.as_deref(), 1).await?;
-            for head in page.rows.iter().filter(|head| who.covers(&head.workflow)) {
-                rows.extend(self.entries_of(head, filter, &noted).await?);
+            for head in page.rows.into_iter().filter(|head| who.covers(&head.workflow)) {
+                rows.extend(self.entries_of(&head.told_to(who), filter, &noted).await?);
             }
             cursor = page.next;
             if cursor.is_none() || rows.len() >= limit {

@@ -193,8 +193,10 @@ impl Engine {
         extras: Extras,
     ) -> Result<Done, EngineError> {
         let State::Hot(hot) = &mut **state else { return Err(EngineError::Draining) };
-        let (expected, now) = (hot.run.version, self.inner.clock.now());
         hot.run.operator = self.operator();
+        // Held until what is decided is durable: another run of the session then sees it.
+        let _purse = self.purse_for(&mut hot.run, command).await?;
+        let (expected, now) = (hot.run.version, self.inner.clock.now());
         match apply(&mut hot.run, command, now) {
             Ok(Decision::Repeat { after }) => Ok(Done { after }),
             Ok(Decision::Events(events)) => {

@@ -6,6 +6,7 @@ use tokio::sync::broadcast;
 
 use crate::engine::narrate::Published;
 use crate::engine::views::{InboxFilter, OpenRequest};
+use crate::engine::whose::Told as _;
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{Closed, Closing, Delegated, Ending, Event, Principal, RequestId, Run};
 use crate::ports::Fault;
@@ -169,7 +170,7 @@ impl InboxWatch {
                 error = self.engine.ended() => return Err(error),
             };
             match change {
-                Ok(change) if self.concerns(&change) => return Ok(change),
+                Ok(change) if self.concerns(&change) => return Ok(self.told(change)),
                 Ok(_) => {}
                 Err(broadcast::error::RecvError::Lagged(_)) => {
                     let why = "the watcher fell behind the inbox; watch again";
@@ -177,6 +178,15 @@ impl InboxWatch {
                 }
                 Err(broadcast::error::RecvError::Closed) => return Err(EngineError::Draining),
             }
+        }
+    }
+
+    fn told(&self, change: InboxChange) -> InboxChange {
+        match change {
+            InboxChange::Opened(request) => {
+                InboxChange::Opened(Box::new(request.told_to(&self.principal)))
+            }
+            closed @ (InboxChange::Closed { .. } | InboxChange::CaughtUp) => closed,
         }
     }
 
@@ -190,7 +200,7 @@ impl InboxWatch {
             InboxChange::Opened(request) => {
                 let (operator, now) = (self.engine.operator(), self.engine.inner.clock.now());
                 request.is_known_to(&self.principal, &operator, now)
-                    && self.filter.accepts(request, &operator, now)
+                    && self.filter.accepts(request, &self.principal, &operator, now)
                     && self.known.insert(request.id())
             }
             InboxChange::Closed { request, .. } => self.known.remove(request),

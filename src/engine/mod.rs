@@ -21,6 +21,7 @@ mod library;
 mod narrate;
 mod outbox;
 mod pulse;
+mod purse;
 mod reach;
 mod recovery;
 mod renewal;
@@ -30,6 +31,7 @@ mod trace;
 mod trail;
 mod views;
 mod watch;
+mod whose;
 mod work;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -45,7 +47,7 @@ use crate::ports::trace::Tracer;
 use crate::ports::{Agents, Clock, Courier, Fault, Journal, NoCourier, Tools};
 
 pub use audit::{AuditEntry, AuditFilter};
-pub use commands::{AnswerRequest, Begun, ForkRequest, StartRequest};
+pub use commands::{AnswerRequest, Begun, ForkRequest, Speech, StartRequest, Taken, Words};
 pub use inbox::{InboxChange, InboxWatch};
 pub use library::{Entry, Library};
 pub use narrate::{Asked, Published, Waiting};
@@ -115,6 +117,8 @@ struct Inner {
     cells: Cells,
     inbox: broadcast::Sender<InboxChange>,
     desks: desks::Desks,
+    /// Budgets that several runs spend of.
+    purses: purse::Purses,
     /// What the operator says now.
     operator: RwLock<Arc<Operator>>,
     /// The time the timer loop sleeps until; an earlier deadline wakes it.
@@ -167,6 +171,7 @@ impl Engine {
             cells: Cells::default(),
             inbox: broadcast::channel(INBOX_BACKLOG).0,
             desks: desks::Desks::default(),
+            purses: purse::Purses::default(),
             operator: RwLock::default(),
             alarm: AtomicU64::new(u64::MAX),
             alarm_moved: Notify::new(),

@@ -80,7 +80,7 @@ impl Engine {
     ) -> Result<(Run, Vec<Recorded>), EngineError> {
         let unknown = Refusal::UnknownRequest(request.to_string());
         let (cell, ..) = self.known(&request.run, who, &unknown).await?;
-        let run = {
+        let mut run = {
             let state = self.read(&cell).await?;
             let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
             if hot.run.request(request.ordinal) != *request {
@@ -99,6 +99,7 @@ impl Engine {
             return Err(unknown.into());
         }
         let journal = self.newest(&request.run, run.version, limit).await?;
+        run.session = run.session.told_to(&who.id);
         Ok((run, journal))
     }
 

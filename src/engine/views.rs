@@ -5,8 +5,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::engine::cell::State;
-use crate::engine::commands::{Failed, parse_session};
+use crate::engine::commands::Failed;
 use crate::engine::narrate::Waiting;
+use crate::engine::whose::Told as _;
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
     Act, Admission, Asker, Kind, Millis, Operator, Principal, Question, Refusal, RequestId, Run,
@@ -125,12 +126,19 @@ pub struct InboxFilter {
 }
 
 impl InboxFilter {
-    /// Whether a request passes, as the operator knows people at this time.
-    pub fn accepts(&self, request: &OpenRequest, operator: &Operator, now: Millis) -> bool {
+    /// Whether a request passes for `who`, as the operator knows people at this time.
+    pub fn accepts(
+        &self,
+        request: &OpenRequest,
+        who: &Principal,
+        operator: &Operator,
+        now: Millis,
+    ) -> bool {
         let question = &request.question;
         let is_due = |before: Millis| question.deadline.is_some_and(|deadline| deadline < before);
         let is_asked = |who: &String| request.admits_named(who, operator, now);
-        self.session.as_ref().is_none_or(|session| session == request.session.as_str())
+        let is_in = |session: &String| request.session.is_called(session, &who.id);
+        self.session.as_ref().is_none_or(is_in)
             && self.workflow.as_ref().is_none_or(|workflow| *workflow == request.workflow)
             && self.kind.is_none_or(|kind| kind == question.kind)
             && self.principal.as_ref().is_none_or(is_asked)
@@ -145,7 +153,7 @@ impl Engine {
         let (_, cell) = self.seen_run(run, who).await?;
         let state = self.read(&cell).await?;
         let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
-        Ok(RunView { head: Head::of(&hot.run), run: hot.run.clone() })
+        Ok(RunView { head: Head::of(&hot.run), run: hot.run.clone() }.told_to(who))
     }
 
     /// Where a run stands, without its conversation.
@@ -153,7 +161,7 @@ impl Engine {
         let (_, cell) = self.seen_run(run, who).await?;
         let state = self.read(&cell).await?;
         let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
-        Ok(Head::of(&hot.run))
+        Ok(Head::of(&hot.run).told_to(who))
     }
 
     /// Runs, newest first.
@@ -167,12 +175,15 @@ impl Engine {
         if !who.sees_all() {
             filter.owner = Some(who.id.clone());
         }
+        if let Some(session) = &filter.session {
+            filter.session = Some(self.session_listed(session.as_str(), who).await?);
+        }
         let mut cursor = token(cursor, |token| RunId::parse(token).is_ok())?.map(str::to_owned);
         loop {
             let page =
                 self.inner.journal.heads(&filter, cursor.as_deref(), page_size(limit)?).await?;
-            let rows: Vec<_> =
-                page.rows.into_iter().filter(|head| who.covers(&head.workflow)).collect();
+            let rows = page.rows.into_iter().filter(|head| who.covers(&head.workflow));
+            let rows: Vec<_> = rows.map(|head| head.told_to(who)).collect();
             // A page may be short, and is empty only at the end.
             if !rows.is_empty() || page.next.is_none() {
                 return Ok(Page { rows, next: page.next });
@@ -191,9 +202,8 @@ impl Engine {
             let remedy = "expected a session's id; ListSessions names them";
             return Err(Refusal::invalid("session_id", remedy).into());
         }
-        let id = parse_session(session)?;
-        let row = self.session_row(id.as_str(), who).await?;
-        self.session_view(row).await
+        let row = self.row_of(session, who).await?;
+        Ok(self.session_view(row).await?.told_to(who))
     }
 
     /// The sessions of a principal; of everybody, for whoever sees all.
@@ -209,7 +219,7 @@ impl Engine {
         let mut rows = Vec::with_capacity(page.rows.len());
         for row in page.rows {
             if self.knows_session(&row, who).await? {
-                rows.push(self.session_view(row).await?);
+                rows.push(self.session_view(row).await?.told_to(who));
             }
         }
         Ok(Page { rows, next: page.next })
@@ -249,7 +259,8 @@ impl Engine {
             let open = page.rows.into_iter().flat_map(open_requests);
             let now = self.inner.clock.now();
             let visible = open.filter(|row| row.is_known_to(who, &operator, now));
-            rows.extend(visible.filter(|row| filter.accepts(row, &operator, now)));
+            let wanted = visible.filter(|row| filter.accepts(row, who, &operator, now));
+            rows.extend(wanted.map(|row| row.told_to(who)));
             cursor = page.next;
             if cursor.is_none() || rows.len() >= limit {
                 return Ok(Page { rows, next: cursor });
@@ -301,7 +312,7 @@ impl Engine {
                     run: id.clone(),
                     version: *mark,
                     at: *at,
-                    waiting: Waiting::of(run),
+                    waiting: Waiting::of(run).map(|waiting| waiting.told_to(who)),
                     messages: run.conversation.len(),
                 });
             }

@@ -125,7 +125,7 @@ impl Watch {
                 if !is_theirs {
                     continue;
                 }
-                return Ok(Some(published));
+                return Ok(Some(published.in_session(&self.session)));
             }
             if self.is_done {
                 return Ok(None);

@@ -3,6 +3,9 @@
 //! What was spent follows from the journal, so a restart refills nothing. Steps, model calls and tool
 //! calls are stopped before one too many is made; tokens are known only afterwards, so the call that
 //! passes the bound is the last. Time in which a run waits for people is nobody's spending.
+//!
+//! Runs of one session that go on at the same time spend of one budget: each is told what the others have
+//! spent, and what they are about to, before it decides anything.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +15,7 @@ use serde_json::json;
 use crate::kernel::event::{Event, Failure, Purpose};
 use crate::kernel::message::Speaker;
 use crate::kernel::pattern::Draft;
-use crate::kernel::question::{Kind, OnTimeout, Origin};
+use crate::kernel::question::{Kind, OnTimeout, Origin, Question};
 use crate::kernel::run::{CallWaits, Heard, Run, Status};
 use crate::kernel::time::Millis;
 use crate::kernel::workflow::Patience;
@@ -231,6 +234,16 @@ pub struct Extensions {
     extended: BTreeMap<String, u64>,
     /// The budget that somebody refused to extend.
     refused: Option<String>,
+    /// What the session's other runs had spent when somebody was asked last.
+    beside: Spent,
+}
+
+/// What the question for more says of others: it is folded with the question, so that what an answer
+/// extends follows from the journal.
+pub(super) fn asked(run: &mut Run, question: &Question) {
+    let told = question.context.get("beside").cloned();
+    let beside = told.and_then(|told| serde_json::from_value(told).ok());
+    run.extensions.beside = beside.unwrap_or_default();
 }
 
 /// What came of the question for more.
@@ -255,7 +268,8 @@ fn extended(run: &Run, name: &str) -> Option<u64> {
     let item = Item::ALL.into_iter().find(|item| item.word() == word)?;
     let budgets = &run.workflow.limits.budgets;
     let (limit, spent) = if scope == "session" {
-        (budgets.session.of(item)?, run.spent.plus(run.spent_before))
+        let others = run.spent_before.max(run.extensions.beside);
+        (budgets.session.of(item)?, run.spent.plus(others))
     } else {
         (budgets.run.of(item)?, run.spent)
     };
@@ -328,8 +342,8 @@ fn excess(run: &Run, now: Millis) -> Option<Excess> {
     }
     let mut spent = run.spent;
     spent.wall_ms = spent.wall_ms.saturating_add(now.0.saturating_sub(run.updated_at.0));
-    let scopes =
-        [("run", &budgets.run, spent), ("session", &budgets.session, spent.plus(run.spent_before))];
+    let together = spent.plus(run.spent_before.max(run.spent_beside));
+    let scopes = [("run", &budgets.run, spent), ("session", &budgets.session, together)];
     for (scope, budget, spent) in scopes {
         for item in Item::ALL {
             let Some(limit) = budget.of(item) else { continue };
@@ -347,9 +361,19 @@ fn allowed(run: &Run, name: &str, limit: u64) -> u64 {
     run.extensions.extended.get(name).copied().unwrap_or(limit)
 }
 
+impl Run {
+    /// Model calls that are begun and have not come back.
+    pub fn owed_replies(&self) -> u64 {
+        if self.status.is_over() {
+            return 0;
+        }
+        self.turns.values().filter(|turn| turn.owes_reply()).count() as u64
+    }
+}
+
 /// Intents are in the journal before the deed, so one too many is seen before it is done.
 fn is_over(run: &Run, item: Item, spent: u64, allowed: u64) -> bool {
-    let owed = run.turns.values().filter(|turn| turn.owes_reply()).count() as u64;
+    let owed = run.owed_replies();
     match item {
         Item::Steps | Item::ToolCalls => spent > allowed,
         Item::ModelCalls => spent.saturating_add(owed) > allowed && owed > 0,
@@ -376,6 +400,10 @@ fn amount(item: Item, allowed: u64) -> String {
 
 fn draft(run: &Run, excess: &Excess, amount: &str) -> Draft {
     let whose = if excess.name.starts_with("session") { "session" } else { "run" };
+    let mut context = json!({"budget": excess.name, "allowed": excess.allowed, "spent": run.spent});
+    if !run.spent_beside.is_nothing() {
+        context["beside"] = json!(run.spent_beside);
+    }
     Draft {
         step: run.turns.values().next().map(|turn| turn.step.clone()).unwrap_or_default(),
         agent: None,
@@ -385,7 +413,7 @@ fn draft(run: &Run, excess: &Excess, amount: &str) -> Draft {
         prompt: format!(
             "The {whose} has spent its budget of {amount}. Approve as much again, or reject to end the run."
         ),
-        context: json!({"budget": excess.name, "allowed": excess.allowed, "spent": run.spent}),
+        context,
         options: Vec::new(),
         schema: None,
         patience: Patience {

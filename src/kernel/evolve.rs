@@ -122,6 +122,7 @@ pub fn begin(id: RunId, workflow: Arc<Workflow>, started: &Started, at: Millis) 
         grants: Vec::new(),
         spent: Spent::default(),
         spent_before: started.spent_before,
+        spent_beside: Spent::default(),
         extensions: Extensions::default(),
         abandoned: Vec::new(),
         loose: Vec::new(),

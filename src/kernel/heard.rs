@@ -42,7 +42,8 @@ pub(super) fn asked(run: &mut Run, question: &Question, at: Millis) -> Result<()
     let spoken = Message::text(Speaker::Assistant, agent.clone(), question.prompt.clone());
     let is_graph = matches!(run.workflow.pattern, Pattern::Graph(_));
     match &question.origin {
-        Origin::UserTurn | Origin::Budget(_) => {}
+        Origin::UserTurn => {}
+        Origin::Budget(_) => budget::asked(run, &question),
         Origin::Phase(point) => {
             graph::asked(run, &question.step, question.ordinal, Some(*point), at)?;
         }

@@ -9,8 +9,15 @@ use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
+use crate::kernel::digest;
+
 /// A caller's own session id may be this long: it is a key in the store and a word in every log.
 pub const SESSION_ID_BYTES_MAX: usize = 128;
+
+/// What stands between a caller's own word for a session and whose it is.
+const WHOSE: char = '~';
+/// Fifty bits tell owners apart: of two that drew the same, one is told that the other's are unknown.
+const WHOSE_CHARS: usize = 10;
 
 /// Why a text is not an id of the kind asked for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -46,7 +53,8 @@ macro_rules! id {
 }
 
 id! {
-    /// A durable conversation. Ours begin with `ses_`; a caller may bring its own.
+    /// A durable conversation. Ours are `ses_` and 26 characters; a caller may bring its own word, which
+    /// is kept with whose it is.
     SessionId
 }
 id! {
@@ -60,7 +68,8 @@ impl SessionId {
         if text.is_empty() {
             return Err(BadId("a session id must not be empty"));
         }
-        if text.len() > SESSION_ID_BYTES_MAX {
+        let word = split_whose(text).map_or(text, |(word, _)| word);
+        if word.len() > SESSION_ID_BYTES_MAX {
             return Err(BadId("a session id has at most 128 characters"));
         }
         if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -73,6 +82,62 @@ impl SessionId {
     pub fn fresh(stem: &str) -> Self {
         Self(format!("ses_{stem}").into())
     }
+
+    /// The id of the session that `owner` calls `word`, or by its id.
+    #[must_use]
+    pub fn of(word: &Self, owner: &str) -> Self {
+        let whose = whose(owner);
+        match split_whose(word.as_str()) {
+            Some((_, own)) if own == whose => word.clone(),
+            Some(_) | None => Self(format!("{word}{WHOSE}{whose}").into()),
+        }
+    }
+
+    /// What it is called to `who`: its owner's own word to its owner, the whole id to others.
+    #[must_use]
+    pub fn told_to(&self, who: &str) -> Self {
+        match split_whose(&self.0) {
+            Some((word, own)) if own == whose(who) => Self(word.into()),
+            Some(_) | None => self.clone(),
+        }
+    }
+
+    /// Whether `who` may mean it by `given`.
+    pub fn is_called(&self, given: &str, who: &str) -> bool {
+        self.as_str() == given || self.told_to(who).as_str() == given
+    }
+
+    /// Whether it has the form of those that are drawn here.
+    pub fn is_drawn(&self) -> bool {
+        self.0.strip_prefix("ses_").is_some_and(is_stem)
+    }
+
+    /// Whether it is a caller's word, without whose.
+    pub fn is_word(&self) -> bool {
+        !self.is_drawn() && split_whose(&self.0).is_none()
+    }
+}
+
+/// The letters by which an owner's sessions are told from others'.
+fn whose(owner: &str) -> String {
+    let drawn = digest::of_bytes(format!("holdpoint session of {owner}").as_bytes());
+    let mut digits = drawn.bytes().map(|hex| if hex > b'9' { hex - b'a' + 10 } else { hex - b'0' });
+    let pair = || Some(digits.next()? << 4 | digits.next()?);
+    std::iter::from_fn(pair).take(WHOSE_CHARS).map(|byte| char::from(letter(byte))).collect()
+}
+
+/// A word, and whose it is, if the text has both.
+fn split_whose(text: &str) -> Option<(&str, &str)> {
+    let (word, own) = text.rsplit_once(WHOSE)?;
+    let is_own = own.len() == WHOSE_CHARS && own.bytes().all(|byte| ALPHABET.contains(&byte));
+    (is_own && !word.is_empty()).then_some((word, own))
+}
+
+/// Crockford's digits, without look-alikes.
+const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+
+fn letter(byte: u8) -> u8 {
+    ALPHABET[usize::from(byte & 31)]
 }
 
 impl RunId {
@@ -131,10 +196,9 @@ const TAIL_CHARS: usize = 8;
 impl Tail {
     /// The tail of that nonce.
     pub(super) fn of(nonce: &[u8]) -> Self {
-        const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
         let mut tail = [b'0'; TAIL_CHARS];
         for (place, byte) in tail.iter_mut().zip(nonce) {
-            *place = ALPHABET[usize::from(byte & 31)];
+            *place = letter(*byte);
         }
         Self(tail)
     }
@@ -233,5 +297,28 @@ mod tests {
         assert!(SessionId::parse(&"x".repeat(129)).is_err());
         assert!(SessionId::parse("two words").is_err());
         assert!(SessionId::parse("customer-42").is_ok());
+    }
+
+    #[test]
+    fn a_word_of_two_owners_is_two_sessions_and_each_is_told_its_own() {
+        let word = SessionId::parse("party").unwrap();
+        let [anns, bens] = ["ann", "ben"].map(|owner| SessionId::of(&word, owner));
+        assert_ne!(anns, bens);
+        assert_eq!((anns.told_to("ann"), bens.told_to("ben")), (word.clone(), word.clone()));
+        assert_eq!(anns.told_to("ben"), anns, "others are told the whole id");
+        // The whole id is the same session to its owner, and another one to anybody else.
+        assert_eq!(SessionId::of(&anns, "ann"), anns);
+        let taken = SessionId::of(&anns, "ben");
+        assert_ne!(taken, anns);
+        assert_eq!(taken.told_to("ben"), anns, "and is told as it was given");
+        assert!(anns.is_called("party", "ann") && !anns.is_called("party", "ben"));
+        assert!(anns.is_called(anns.as_str(), "ben"));
+        assert!(word.is_word() && !anns.is_word());
+        let drawn = SessionId::fresh(STEM);
+        assert!(drawn.is_drawn() && !drawn.is_word() && !word.is_drawn());
+        // A word of full length has room for whose it is.
+        let long = SessionId::of(&SessionId::parse(&"x".repeat(128)).unwrap(), "ann");
+        assert_eq!(SessionId::parse(long.as_str()), Ok(long));
+        assert!(SessionId::parse(&format!("{}~nobody", "x".repeat(128))).is_err());
     }
 }

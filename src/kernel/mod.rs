@@ -96,7 +96,7 @@ pub use question::{Choice, Kind, Leg, OnTimeout, Origin, Question, Subject};
 pub use reading::Verdict;
 pub use refusal::{Naming, Refusal};
 pub use renewal::Renewal;
-pub use repeat::{KEYS_MAX, Keys, unkeyed};
+pub use repeat::{KEYS_MAX, Keys, MARKS_MAX, may_have_said, unkeyed};
 pub use reply::REPLY_BYTES_MAX;
 pub use retry::retry_point;
 pub use run::{

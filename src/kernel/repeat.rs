@@ -1,7 +1,8 @@
 //! Repeat: which signals, cancels, withdrawals, revocations, claims and delegations were sent with an idempotency key, so
 //! that the same again changes nothing (K2). Folded from the journal, like everything of a run.
 //!
-//! The keys of answers are not kept here: they lie with how their questions ended.
+//! The keys of answers are not kept here: they lie with how their questions ended. Marks of them are, for
+//! the run's head: by these it is seen without loading a run that nothing was said there with a key.
 
 use std::collections::VecDeque;
 
@@ -26,6 +27,27 @@ pub struct Keys(Option<Box<Memory>>);
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Memory {
     used: VecDeque<Used>,
+    /// Marks of the keys of answers, oldest first.
+    marks: VecDeque<String>,
+}
+
+/// Marks that a run's head has, the newest. A head is written with every append; of a run with as many,
+/// its marks say nothing, and it is loaded.
+pub const MARKS_MAX: usize = 32;
+/// Forty-eight bits: a mark that is another's costs one run that is loaded in vain.
+const MARK_CHARS: usize = 12;
+
+/// The mark of an answer that `by` gave with `key`.
+fn mark(by: &str, key: &str) -> String {
+    let mut mark = whose(by, key);
+    mark.truncate(MARK_CHARS);
+    mark
+}
+
+/// Whether something may have been answered by `by` with `key` in a run with these marks; none are known
+/// of runs that an earlier build wrote.
+pub fn may_have_said(marks: Option<&[String]>, by: &str, key: &str) -> bool {
+    marks.is_none_or(|marks| marks.len() >= MARKS_MAX || marks.contains(&mark(by, key)))
 }
 
 /// A key that was used.
@@ -70,12 +92,26 @@ fn whose(by: &str, key: &str) -> String {
 impl Keys {
     /// Remembers the key of an event that came of a caller's wish, if it has one.
     pub(super) fn learn(&mut self, event: &Event, version: Version) {
+        if let Event::Answered { by, key, .. } | Event::Voted { by, key, .. } = event
+            && !key.is_empty()
+        {
+            let marks = &mut self.0.get_or_insert_default().marks;
+            if marks.len() >= MARKS_MAX {
+                marks.pop_front();
+            }
+            marks.push_back(mark(by, key));
+        }
         let Some((deed, by, key)) = deed_of(event) else { return };
         let all = &mut self.0.get_or_insert_default().used;
         if all.len() >= KEYS_MAX {
             all.pop_front();
         }
         all.push_back(Used { whose: whose(by, key), content: deed.content(), version });
+    }
+
+    /// Marks of the keys that answers came with, for the run's head.
+    pub fn marks(&self) -> Vec<String> {
+        self.0.iter().flat_map(|memory| memory.marks.iter().cloned()).collect()
     }
 
     fn used(&self, by: &str, key: &str) -> Option<&Used> {

@@ -119,6 +119,9 @@ pub struct Run {
     pub spent: Spent,
     /// What its session had spent before it.
     pub spent_before: Spent,
+    /// What the other runs of its session have spent and begun by now; whoever drives it looks it up. Not
+    /// folded: what follows from it is (`extensions`).
+    pub spent_beside: Spent,
     /// What people added to its budgets, or refused to.
     pub extensions: Extensions,
     /// Once it is over before its time: agents that still work for it, with what they noted.

@@ -81,6 +81,17 @@ pub struct Head {
     /// What its session had spent before it.
     #[serde(default, skip_serializing_if = "Spent::is_nothing")]
     pub spent_before: Spent,
+    /// Model calls that it is at.
+    #[serde(default, skip_serializing_if = "is_none_owed")]
+    pub owed: u64,
+    /// Marks of the keys that answers to it came with; none where an earlier build wrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub said: Option<Vec<String>>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn is_none_owed(owed: &u64) -> bool {
+    *owed == 0
 }
 
 /// Whether a run moves, waits or is over.
@@ -172,6 +183,8 @@ impl Head {
             requesters: if run.requesters.len() > 1 { run.requesters.clone() } else { Vec::new() },
             spent: run.spent,
             spent_before: run.spent_before,
+            owed: run.owed_replies(),
+            said: Some(run.keys.marks()),
         }
     }
 }

@@ -104,6 +104,15 @@ pub struct Hook {
     pub is_older: bool,
 }
 
+impl Hook {
+    /// The same, called by its run where it has no id of its own, as callers expect.
+    #[must_use]
+    pub fn of(self, run: &RunId) -> Self {
+        let id = if self.id.is_empty() { run.to_string() } else { self.id };
+        Self { id, ..self }
+    }
+}
+
 impl std::fmt::Debug for Hook {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Its URL, its token and its credentials are the caller's secrets.

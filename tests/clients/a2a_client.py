@@ -58,7 +58,8 @@ def tell_event(event):
         tell_status(which, event.status_update.task_id, event.status_update.status)
     elif which == "artifact_update":
         update = event.artifact_update
-        tell(kind=which, task=update.task_id, words=update.artifact.parts[0].text)
+        words = update.artifact.parts[0].text
+        tell(kind=which, task=update.task_id, words=words, append=update.append)
 
 
 async def main(base, binding, act, *rest):
@@ -80,6 +81,9 @@ async def main(base, binding, act, *rest):
             async for event in client.subscribe(SubscribeToTaskRequest(id=rest[0])):
                 if act == "follow" and event.HasField("task"):
                     tell_history(event.task)
+                if event.HasField("task"):
+                    for artifact in event.task.artifacts:
+                        tell(kind="artifact", task=event.task.id, words=artifact.parts[0].text)
                 tell_event(event)
         elif act == "get":
             task = await client.get_task(GetTaskRequest(id=rest[0]))

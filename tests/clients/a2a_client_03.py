@@ -6,7 +6,6 @@ usage: a2a_client_03.py BASE_URL BINDING send TEXT | answer TASK TEXT | watch TA
 import asyncio
 import json
 import sys
-from urllib.parse import urlsplit
 import uuid
 
 from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
@@ -50,8 +49,7 @@ async def main(base, binding, act, *rest):
             httpx_client=http,
             supported_transports=[binding],
             use_client_preference=True,
-            # A card of that time has a URL here; what is dialled is its authority.
-            grpc_channel_factory=lambda url: grpc.aio.insecure_channel(urlsplit(url).netloc),
+            grpc_channel_factory=grpc.aio.insecure_channel,
         )
         client = ClientFactory(config).create(card)
         if act in ("send", "answer"):

@@ -35,6 +35,13 @@ if [ ! -d "$clients/a2a-js/node_modules/@a2a-js/sdk" ]; then
     npm install --prefix "$clients/a2a-js" --no-save --no-audit --no-fund --loglevel=error '@a2a-js/sdk@1'
 fi
 
+# Google's Agent Development Kit with its A2A client, for tests/it/a2a_sdk.rs: about 150 MB.
+adk="$clients/adk"
+if ! "$adk/bin/python" -c 'import google.adk.agents.remote_a2a_agent' 2>/dev/null; then
+    python3 -m venv --clear "$adk"
+    "$adk/bin/python" -m pip install --quiet --disable-pip-version-check 'google-adk[a2a]'
+fi
+
 # OpenAI's SDKs, for tests/it/bridge_sdk.rs, in a folder of their own.
 openai="$clients/openai"
 if ! "$openai/venv/bin/python" -c 'import openai' 2>/dev/null; then

@@ -107,6 +107,48 @@ fn the_same_message_again_is_one_answer_and_another_body_is_judged_on_its_own() 
     assert_ne!(chat(&server).send(&text("m1", "one"))["id"], asked["id"]);
 }
 
+/// How many runs the server has read back from their journals.
+fn loaded(server: &Server) -> u64 {
+    counted(&server.page("/metrics").1)
+}
+
+/// The same, where the metrics are for those alone who have a key.
+fn loaded_with(server: &Server, key: &str) -> u64 {
+    let caller = agent(server, "/").with(&format!("Authorization: Bearer {key}"));
+    counted(&caller.http("GET", "/metrics", "").body)
+}
+
+fn counted(metrics: &str) -> u64 {
+    let line = metrics.lines().find_map(|line| line.strip_prefix("holdpoint_runs_loaded_total "));
+    line.map_or(0, |count| count.parse().unwrap())
+}
+
+#[test]
+fn a_message_in_a_context_loads_no_run_but_the_one_that_it_is_for() {
+    let (_here, mut server) = server();
+    let within = |id: &str, words: &str| {
+        let mut message = text(id, words);
+        message["contextId"] = json!("our-talk");
+        message
+    };
+    for n in 0..5 {
+        let asked = agent(&server, APPROVE).send(&within(&format!("m{n}"), "Tell Ada."));
+        let no = within(&format!("n{n}"), &coded(&asked, "reject"));
+        assert_eq!(agent(&server, APPROVE).send(&no)["id"], asked["id"]);
+    }
+    let asked = agent(&server, APPROVE).send(&within("m9", "Tell Ben."));
+    server.restart();
+    let yes = within("n9", &coded(&asked, "approve"));
+    let done = agent(&server, APPROVE).send(&yes);
+    assert_eq!((state(&done), &done["id"]), ("COMPLETED", &asked["id"]));
+    assert_eq!(loaded(&server), 1);
+    // The same again is known by the marks of that run, and is still one answer.
+    server.restart();
+    let again = agent(&server, APPROVE).send(&yes);
+    assert_eq!((&again["id"], &again["history"]), (&done["id"], &done["history"]));
+    assert_eq!(loaded(&server), 1);
+}
+
 #[test]
 fn a_message_with_the_context_alone_resumes_its_one_waiting_task_or_begins_another() {
     let (_here, mut server) = server();
@@ -227,6 +269,26 @@ fn tasks_are_listed_by_page_the_last_changed_first() {
 }
 
 #[test]
+fn d2_another_callers_task_that_is_not_in_memory_is_not_read_to_refuse_it() {
+    let here = TempDir::new().unwrap();
+    let (ada, bob) = (key_of(here.path(), "ada"), key_of(here.path(), "bob"));
+    let mut server = Setup::new(here.path()).arg("--keys").arg("keys.toml").start();
+    let as_key = |server: &Server, key: &str| {
+        agent(server, APPROVE).with(&format!("Authorization: Bearer {key}"))
+    };
+    let task = as_key(&server, &ada).send(&text("m1", "Tell Ada."));
+    server.restart();
+    let theirs = json!({"id": task["id"]});
+    for method in ["GetTask", "CancelTask", "SubscribeToTask"] {
+        let refused = as_key(&server, &bob).rpc(method, &theirs);
+        assert_eq!(refused["error"]["code"], -32001, "{method}: {refused}");
+    }
+    assert_eq!(loaded_with(&server, &ada), 0);
+    assert_eq!(as_key(&server, &ada).call("GetTask", &theirs)["id"], task["id"]);
+    assert_eq!(loaded_with(&server, &ada), 1);
+}
+
+#[test]
 fn every_workflow_has_a_card_and_the_card_is_kept_by_its_tag() {
     let here = TempDir::new().unwrap();
     let server = Setup::new(here.path()).arg("--a2a-root").arg("chat").start();
@@ -241,8 +303,16 @@ fn every_workflow_has_a_card_and_the_card_is_kept_by_its_tag() {
     let own = caller.http("GET", &format!("{APPROVE}/.well-known/agent-card.json"), "").json();
     let interfaces = &own["supportedInterfaces"];
     assert_eq!(interfaces[0]["url"], format!("{}{APPROVE}", server.url()));
-    assert_eq!(interfaces[2]["url"], server.address());
-    assert_eq!(interfaces[2]["tenant"], "approve_and_send");
+    assert_eq!(interfaces.as_array().unwrap().len(), 2, "every address is of its own origin");
+    let at_grpc = format!("{APPROVE}/grpc/.well-known/agent-card.json");
+    let by_grpc = caller.http("GET", &at_grpc, "").json()["supportedInterfaces"][2].take();
+    assert_eq!(by_grpc["url"], server.address());
+    assert_eq!(by_grpc["tenant"], "approve_and_send");
+    let root = caller.http("GET", "/a2a/grpc/.well-known/agent-card.json", "").json();
+    assert_eq!(
+        (&root["name"], &root["supportedInterfaces"][2]["tenant"]),
+        (&json!("chat"), &Value::Null)
+    );
     assert!(own.get("securitySchemes").is_none(), "no key is wanted, and none is declared");
     assert_eq!(caller.http("GET", "/a2a/nobody/.well-known/agent-card.json", "").status, 404);
     // By tenant, at the root, it is the same agent.
@@ -290,7 +360,9 @@ fn d2_another_callers_task_looks_like_none_on_every_operation() {
     let answer = bob.rpc("SendMessage", &json!({"message": to(&task, text("m2", "approve"))}));
     assert_eq!(answer["error"]["code"], -32001);
     assert_eq!(bob.call("ListTasks", &json!({}))["totalSize"], 0);
+    // A context of that name is his own: it begins with what he says.
     message["parts"] = json!([{"text": "approve"}]);
-    assert_eq!(bob.rpc("SendMessage", &json!({"message": message}))["error"]["code"], -32602);
+    let own = bob.send(&message);
+    assert_eq!((&own["contextId"], own["id"] == task["id"]), (&json!("hers"), false));
     assert_eq!(state(&ada.call("GetTask", &json!({"id": task["id"]}))), "INPUT_REQUIRED");
 }

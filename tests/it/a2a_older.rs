@@ -80,9 +80,14 @@ fn act(server: &Server, binding: &str, rest: &[&str]) -> Child {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let python = root.join("target/clients/a2a-03/bin/python");
     assert!(python.exists(), "run tests/clients/install.sh first");
+    // Whoever speaks gRPC reads the card that names it.
+    let base = match binding {
+        "GRPC" => format!("{}/a2a/grpc", server.url()),
+        _ => server.url(),
+    };
     Command::new(python)
         .arg(root.join("tests/clients/a2a_client_03.py"))
-        .args([&server.url(), binding])
+        .args([&base, binding])
         .args(rest)
         .stdout(Stdio::piped())
         .spawn()
@@ -218,6 +223,11 @@ async fn the_older_service_has_webhooks_a_card_and_a_switch() {
     let transports: Vec<_> =
         card.additional_interfaces.iter().map(|one| one.transport.as_str()).collect();
     assert_eq!(transports, ["HTTP+JSON", "GRPC"]);
+    // It is dialled as it stands.
+    assert_eq!(card.additional_interfaces[1].url, server.address());
+    let gone = pb::GetTaskRequest { name: "tasks/x".into(), ..Default::default() };
+    let refused = client.get_task(gone).await.unwrap_err();
+    assert!(refused.message().starts_with("TaskNotFoundError: "), "{refused}");
     assert_eq!((card.url, card.name), (format!("{}/a2a", server.url()), "approve_and_send".into()));
 
     let part = pb::Part { part: Some(pb::part::Part::Text("Tell Ada.".into())), metadata: None };

@@ -8,10 +8,10 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::server::Server;
+use crate::server::{Server, Setup};
 
 /// The binding is left to the other SDK, which takes the first of the card.
 pub(crate) const JAVASCRIPT: &str = "JavaScript";
@@ -34,6 +34,8 @@ pub(crate) fn act_at(server: &Server, agent: &str, binding: &str, rest: &[&str])
     }
     let python = root.join("target/clients/venv/bin/python");
     assert!(python.exists(), "run tests/clients/install.sh first");
+    // Whoever speaks gRPC reads the card that names it.
+    let base = if binding == "GRPC" { format!("{base}/grpc") } else { base };
     Command::new(python)
         .arg(root.join("tests/clients/a2a_client.py"))
         .args([&base, binding])
@@ -85,6 +87,29 @@ fn a_pause_is_taken_up_by_other_processes_after_kills(binding: &str) {
     let kept: Vec<_> =
         kept.iter().map(|(word, words, _)| (word.as_str(), words.as_str())).collect();
     assert_eq!(kept, [("COMPLETED", ""), ("artifact", "Sent: Tell Ada.")]);
+}
+
+#[test]
+fn googles_agent_development_kit_takes_the_card_asks_and_answers() {
+    let here = TempDir::new().unwrap();
+    for older in ["false", "true"] {
+        let server = Setup::new(here.path()).arg("--a2a-v03").arg(older).start();
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let python = root.join("target/clients/adk/bin/python");
+        assert!(python.exists(), "run tests/clients/install.sh first");
+        let card = format!("{}/a2a/approve_and_send/.well-known/agent-card.json", server.url());
+        let ended = Command::new(python)
+            .arg(root.join("tests/clients/adk_client.py"))
+            .args([card.as_str(), "Tell Ada.", "approve"])
+            .output()
+            .unwrap();
+        assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+        let told = String::from_utf8(ended.stdout).unwrap();
+        let turns: Vec<Value> =
+            told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert!(turns[0]["asked"].as_str().unwrap().starts_with("Send this message?"), "{told}");
+        assert_eq!(turns[1]["told"], json!(["Sent: Tell Ada."]), "{told}");
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Bad inputs: every one that a caller can send, and the code, the reason and the field it must get.
 
+use holdpoint::kernel::SessionId;
 use holdpoint::wire::v1::{
     CancelRequestRequest, CancelRunRequest, ForkRunRequest, GetRunRequest, GetSessionRequest,
     GetWorkflowRequest, ListCheckpointsRequest, ListRequestsRequest, ListRunsRequest,
@@ -114,6 +115,7 @@ pub(crate) fn starts(stage: &Stage) -> Vec<Case> {
         ..Default::default()
     };
     let reused = start_of("chat", "", "something else", "stage-key");
+    let bobs = SessionId::of(&SessionId::parse("bob-chat").unwrap(), "bob").to_string();
     vec![
         case("no workflow", "RunWorkflow", &start("", "")).invalid("workflow_id"),
         case("an unknown workflow", "RunWorkflow", &start("nonsense", "")).is(
@@ -138,12 +140,13 @@ pub(crate) fn starts(stage: &Stage) -> Vec<Case> {
             .invalid("session_id"),
         case("a session id that is too long", "RunWorkflow", &start("chat", &"s".repeat(129)))
             .invalid("session_id"),
-        case("another's session", "RunWorkflow", &start("chat", "ada-chat")).by(Who::Bob).is(
-            Code::NotFound,
-            "session.unknown",
-            "session_id",
-        ),
-        case("another's session, for an admin", "RunWorkflow", &start("hurried", "bob-chat"))
+        case(
+            "a session that nobody opened",
+            "RunWorkflow",
+            &start("chat", "ses_01k9zq3v7m8n4p5r6s7t8v9w0x"),
+        )
+        .is(Code::NotFound, "session.unknown", "session_id"),
+        case("another's session, for an admin", "RunWorkflow", &start("hurried", &bobs))
             .by(Who::Ops)
             .is(Code::PermissionDenied, "auth.forbidden", "authorization"),
         case("no input", "RunWorkflow", &unnamed).invalid("input"),

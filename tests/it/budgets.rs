@@ -82,6 +82,88 @@ async fn the_runs_of_a_session_share_what_it_has() {
 }
 
 #[tokio::test]
+async fn runs_of_a_session_that_go_on_at_once_spend_of_one_budget() {
+    let ground = Ground::new(Actors::default().plays("host", host).slowly("host"));
+    let session = Budget { model_calls: Some(2), ..Budget::default() };
+    let workflows = bounded(Budget::default(), session, OnExceeded::Fail);
+    let engine = ground.boot(&workflows).await;
+    let afresh = |engine: Engine| async move {
+        let request = StartRequest { afresh: true, ..say("shared") };
+        engine.start(request, &someone()).await.unwrap()
+    };
+    // Two calls are under way, one of each: a third run begins, and there is nothing left for it.
+    let both = [afresh(engine.clone()).await, afresh(engine.clone()).await];
+    ground.actors.asked().await;
+    ground.actors.asked().await;
+    let third = afresh(engine.clone()).await;
+    let run = third.run.to_string();
+    assert_eq!(names(&all(third.watch).await).last(), Some(&"failed"));
+    assert!(failure(&engine, &run).await.contains("`session.model_calls` of 2"));
+    // Each says something more, and neither has a call left, also after a restart.
+    ground.actors.gate("host").add_permits(9);
+    let mut runs = Vec::new();
+    for begun in both {
+        runs.push(begun.run.to_string());
+        assert_eq!(names(&all(begun.watch).await).last(), Some(&"parked"));
+    }
+    let engine = ground.boot(&workflows).await;
+    for run in runs {
+        let open = engine.head(&run, &someone()).await.unwrap();
+        let id = open.questions[0].id(&open.run).to_string();
+        let answers = vec![(id, json!("Go on."), None)];
+        let request = AnswerRequest { answers, ..AnswerRequest::default() };
+        let begun = engine.answer(request, &someone()).await.unwrap();
+        assert_eq!(names(&all(begun.watch).await).last(), Some(&"failed"));
+        assert!(failure(&engine, &run).await.contains("`session.model_calls` of 2"));
+    }
+    assert_eq!(ground.actors.inputs.lock().unwrap().len(), 2, "no call beyond it was made");
+}
+
+#[tokio::test]
+async fn what_a_person_gives_to_one_run_counts_what_the_others_spent() {
+    let ground = Ground::new(Actors::default().plays("host", host));
+    let session = Budget { tokens: Some(15), ..Budget::default() };
+    let workflows = bounded(Budget::default(), session, OnExceeded::Ask);
+    let engine = ground.boot(&workflows).await;
+    let begun = |engine: Engine| async move {
+        let request = StartRequest { afresh: true, ..say("shared") };
+        let begun = engine.start(request, &someone()).await.unwrap();
+        let run = begun.run.to_string();
+        (run, all(begun.watch).await)
+    };
+    let (first, _) = begun(engine.clone()).await;
+    let (_, told) = begun(engine.clone()).await;
+    assert_eq!(
+        names(&told).last(),
+        Some(&"parked"),
+        "twenty are spent, and nobody asks for more yet"
+    );
+    let answer = |engine: Engine, run: String, word: &'static str| async move {
+        let open = engine.head(&run, &someone()).await.unwrap();
+        let id = open.questions[0].id(&open.run).to_string();
+        let answers = vec![(id, json!(word), None)];
+        let request = AnswerRequest { answers, ..AnswerRequest::default() };
+        all(engine.answer(request, &someone()).await.unwrap().watch).await
+    };
+    let told = answer(engine.clone(), first.clone(), "Go on.").await;
+    let open = engine.head(&first, &someone()).await.unwrap();
+    let context = &open.questions[0].context;
+    assert_eq!(
+        (&context["budget"], &context["beside"]["tokens"]),
+        (&json!("session.tokens"), &json!(10)),
+        "{told:?}"
+    );
+    // As much again, over what all of them spent; the same after the journal is read back.
+    let engine = ground.boot(&workflows).await;
+    let told = answer(engine.clone(), first.clone(), "approve").await;
+    assert_eq!(names(&told).last(), Some(&"parked"));
+    let told = answer(engine.clone(), first.clone(), "Go on.").await;
+    assert_eq!(names(&told).last(), Some(&"parked"));
+    let engine = ground.boot(&workflows).await;
+    assert!(engine.head(&first, &someone()).await.is_ok(), "its journal folds to the same");
+}
+
+#[tokio::test]
 async fn time_runs_out_while_a_model_thinks() {
     let ground = Ground::new(Actors::default().plays("host", host).slowly("host"));
     let budget = Budget { wall_ms: Some(60_000), ..Budget::default() };

@@ -380,6 +380,8 @@ fn head(status: HeadStatus) -> Head {
         requesters: Vec::new(),
         spent: Spent::default(),
         spent_before: Spent::default(),
+        owed: 0,
+        said: None,
     }
 }
 

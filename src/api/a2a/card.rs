@@ -1,4 +1,8 @@
 //! Card: what a workflow says of itself as an agent, and how caches may keep it.
+//!
+//! There are two. A gRPC address is dialled as it stands, `host:port`, and some clients refuse a card of
+//! which any address is no URL of the card's own origin; so one card names what goes by HTTP, which every
+//! client takes, and the one for whoever speaks gRPC names everything.
 
 use std::collections::BTreeMap;
 
@@ -29,9 +33,24 @@ pub(super) const KEYS_PATH: &str = ".well-known/jwks.json";
 /// The extension under which callers with a key are told what a workflow reads and who works in it.
 const WORKFLOW_EXTENSION: &str = "urn:holdpoint:a2a:workflow:v1";
 
+/// Which interfaces a card names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Names {
+    /// Those that go by HTTP.
+    Http,
+    /// gRPC as well.
+    All,
+}
+
 /// The card of one agent. `path` is the workflow it is reached by; none at the root.
-pub(super) fn card(a2a: &A2a, agent: &Entry, path: Option<&str>, base: &str) -> AgentCard {
-    signed(a2a, plain(a2a, agent, path, base), base)
+pub(super) fn card(
+    a2a: &A2a,
+    agent: &Entry,
+    path: Option<&str>,
+    base: &str,
+    names: Names,
+) -> AgentCard {
+    signed(a2a, plain(a2a, agent, path, base, names), base)
 }
 
 /// The card that only callers with a key get: with what the workflow reads, and who works in it.
@@ -40,6 +59,7 @@ pub(super) fn extended(
     agent: &Entry,
     path: Option<&str>,
     base: &str,
+    names: Names,
 ) -> Outcome<AgentCard> {
     if !a2a.core.doorkeeper.wants_key() {
         let message = "there is no extended card; everybody gets the same";
@@ -52,7 +72,7 @@ pub(super) fn extended(
     }
     told.insert("agents".into(), workflow.agents.keys().cloned().collect());
     told.insert("tools".into(), workflow.tools.keys().cloned().collect());
-    let mut card = plain(a2a, agent, path, base);
+    let mut card = plain(a2a, agent, path, base, names);
     card.capabilities.extensions.push(Extension {
         uri: WORKFLOW_EXTENSION,
         description: "What the workflow reads, as a JSON Schema, and who and what works in it.",
@@ -71,7 +91,7 @@ fn signed(a2a: &A2a, mut card: AgentCard, base: &str) -> AgentCard {
     card
 }
 
-fn plain(a2a: &A2a, agent: &Entry, path: Option<&str>, base: &str) -> AgentCard {
+fn plain(a2a: &A2a, agent: &Entry, path: Option<&str>, base: &str, names: Names) -> AgentCard {
     let workflow = &agent.workflow;
     let name = &workflow.name;
     let description = if workflow.description.is_empty() {
@@ -90,14 +110,15 @@ fn plain(a2a: &A2a, agent: &Entry, path: Option<&str>, base: &str) -> AgentCard 
         protocol_version: PROTOCOL,
     };
     let authority = base.split_once("://").map_or(base, |(_, authority)| authority);
-    let mut supported_interfaces = vec![
-        interface(&url, "JSONRPC", None),
-        interface(&url, "HTTP+JSON", None),
+    let mut supported_interfaces =
+        vec![interface(&url, "JSONRPC", None), interface(&url, "HTTP+JSON", None)];
+    if names == Names::All {
         // A gRPC address has no path: there the tenant names the agent.
-        interface(authority, "GRPC", path),
-    ];
+        supported_interfaces.push(interface(authority, "GRPC", path));
+    }
     if a2a.settings.v03 {
-        supported_interfaces.extend(v03::interfaces(&url, authority, path.is_none()));
+        let by_grpc = (names == Names::All && path.is_none()).then_some(authority);
+        supported_interfaces.extend(v03::interfaces(&url, by_grpc));
     }
     let skill = Skill {
         id: name.clone(),

@@ -92,6 +92,26 @@ impl Kind {
     }
 }
 
+impl Kind {
+    /// What 0.3 calls it: its SDKs know refusals over gRPC by this alone.
+    pub(super) fn older_name(self) -> Option<&'static str> {
+        match self {
+            Self::TaskNotFound => Some("TaskNotFoundError"),
+            Self::TaskNotCancelable => Some("TaskNotCancelableError"),
+            Self::PushNotificationNotSupported => Some("PushNotificationNotSupportedError"),
+            Self::UnsupportedOperation => Some("UnsupportedOperationError"),
+            Self::ContentTypeNotSupported => Some("ContentTypeNotSupportedError"),
+            Self::ExtendedCardNotConfigured => Some("AuthenticatedExtendedCardNotConfiguredError"),
+            Self::Parse => Some("JSONParseError"),
+            Self::InvalidRequest | Self::VersionNotSupported => Some("InvalidRequestError"),
+            Self::MethodNotFound => Some("MethodNotFoundError"),
+            Self::InvalidParams | Self::NotFound => Some("InvalidParamsError"),
+            Self::Internal => Some("InternalError"),
+            Self::Unauthenticated | Self::Forbidden | Self::Unavailable => None,
+        }
+    }
+}
+
 /// A no, on its way to a caller.
 #[derive(Debug, Clone)]
 pub(in crate::api) struct Problem {
@@ -109,6 +129,11 @@ impl Problem {
     pub(super) fn new(kind: Kind, code: &str, message: impl Into<String>) -> Self {
         let message = message.into();
         Self { kind, message, code: code.into(), field: None, metadata: BTreeMap::new() }
+    }
+
+    /// The same, in other words.
+    pub(super) fn saying(self, message: String) -> Self {
+        Self { message, ..self }
     }
 
     /// A field is missing or wrong.

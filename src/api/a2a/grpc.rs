@@ -200,7 +200,7 @@ impl pb::a2a_service_server::A2aService for A2aService {
         let card = || {
             let path = Some(tenant.as_str()).filter(|tenant| !tenant.is_empty());
             let base = base(&self.a2a, &request)?;
-            let card = card::extended(&self.a2a, &caller.agent, path, &base)?;
+            let card = card::extended(&self.a2a, &caller.agent, path, &base, card::Names::All)?;
             proto::card(&card)
         };
         card().map(Response::new).map_err(no)

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! /.well-known/agent-card.json                 the root's card       /a2a/{workflow}/.well-known/…
+//! /a2a/grpc/.well-known/agent-card.json        with gRPC in it       /a2a/{workflow}/grpc/.well-known/…
 //! /a2a                                         JSON-RPC              /a2a/{workflow}
 //! /a2a/message:send, /a2a/tasks, …             HTTP+JSON             /a2a/{workflow}/message:send, …
 //! ```
@@ -21,7 +22,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::api::Shown;
-use crate::api::a2a::card::PROTOCOL;
+use crate::api::a2a::card::{Names, PROTOCOL};
 use crate::api::a2a::core::{Caller, TaskStream};
 use crate::api::a2a::errors::{Kind, Outcome, Problem};
 use crate::api::a2a::{A2a, card, jsonrpc, rest, v03};
@@ -33,6 +34,9 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// What HTTP+JSON's own paths begin with; a workflow is never called so, but for `tasks`.
 const REST_ROOTS: [&str; 4] = ["message:send", "message:stream", "tasks", "extendedAgentCard"];
 const CARD: [&str; 2] = [".well-known", "agent-card.json"];
+/// What comes before the path of the card that names gRPC as well; a workflow of that name is reached as
+/// any other.
+const BY_GRPC: &str = "grpc";
 /// As cards say it: [`card::KEYS_PATH`].
 const KEYS: [&str; 2] = [".well-known", "jwks.json"];
 
@@ -88,7 +92,8 @@ async fn handle(State(a2a): State<A2a>, request: Request<Body>) -> Response<Body
         || segments == CARD
         || segments == KEYS
         || segments.first().is_some_and(|first| REST_ROOTS.contains(&&**first) || is_older(first));
-    let agent = (!is_root).then(|| segments.remove(0));
+    let mut agent = (!is_root).then(|| segments.remove(0));
+    let names = names(&a2a, &mut agent, &mut segments);
     let is_card = segments == CARD && parts.method.is_safe();
     let is_rpc = segments.is_empty();
     let is_older = segments.first().is_some_and(|first| is_older(first));
@@ -106,7 +111,7 @@ async fn handle(State(a2a): State<A2a>, request: Request<Body>) -> Response<Body
         body,
     };
     if is_card {
-        return card_page(&a2a, &call);
+        return card_page(&a2a, &call, names);
     }
     if let (true, Some(signer)) = (call.path == KEYS, &a2a.settings.signer) {
         return json(200, "application/jwk-set+json", &signer.keys());
@@ -121,6 +126,21 @@ async fn handle(State(a2a): State<A2a>, request: Request<Body>) -> Response<Body
     }
 }
 
+/// Which card a path is of; what says so is taken out of it.
+fn names(a2a: &A2a, agent: &mut Option<String>, path: &mut Vec<String>) -> Names {
+    let is_by_grpc = |first: Option<&String>| first.is_some_and(|first| first == BY_GRPC);
+    if is_by_grpc(path.first()) && path.get(1..).is_some_and(|rest| rest == CARD) {
+        path.remove(0);
+        return Names::All;
+    }
+    let is_root = is_by_grpc(agent.as_ref()) && a2a.core.engine.library().get(BY_GRPC).is_none();
+    if is_root && *path == CARD {
+        *agent = None;
+        return Names::All;
+    }
+    Names::Http
+}
+
 fn too_large(is_rpc: bool) -> Response<Body> {
     let remedy = format!("a call has at most {MESSAGE_BYTES_MAX} bytes");
     let problem = Problem::invalid("body", remedy);
@@ -128,10 +148,10 @@ fn too_large(is_rpc: bool) -> Response<Body> {
 }
 
 /// The card of an agent as a page.
-fn card_page(a2a: &A2a, call: &Call) -> Response<Body> {
+fn card_page(a2a: &A2a, call: &Call, names: Names) -> Response<Body> {
     let page = || {
         let entry = a2a.core.agent(call.agent.as_deref(), "")?;
-        let card = card::card(a2a, &entry, call.agent.as_deref(), &call.base(a2a)?);
+        let card = card::card(a2a, &entry, call.agent.as_deref(), &call.base(a2a)?, names);
         Ok::<_, Problem>(card::page(a2a, &card, &call.headers))
     };
     page().unwrap_or_else(|problem| rest::refused(&problem))
@@ -183,7 +203,7 @@ impl Call {
     pub(super) fn extended_card(&self, a2a: &A2a, caller: &Caller) -> Outcome<Value> {
         let tenant = Some(caller.tenant.as_str()).filter(|tenant| !tenant.is_empty());
         let path = self.agent.as_deref().or(tenant);
-        let card = card::extended(a2a, &caller.agent, path, &self.base(a2a)?)?;
+        let card = card::extended(a2a, &caller.agent, path, &self.base(a2a)?, Names::Http)?;
         Ok(card::json(a2a, &card))
     }
 

@@ -50,7 +50,9 @@ pub fn carries(event: &Event) -> bool {
 
 /// What a webhook is told of an event. `run` has it folded in, and nothing after it.
 pub fn body(hook: &Hook, run: &Run, event: &Event) -> Value {
-    let head = Head::of(run);
+    let mut head = Head::of(run);
+    // Its owner set the webhook up, and is told its own word for the context.
+    head.session = head.session.told_to(&run.owner);
     if hook.is_older {
         // There a notification is the task as it stands.
         let mut task = mapping::task(&head, None);
@@ -58,7 +60,7 @@ pub fn body(hook: &Hook, run: &Run, event: &Event) -> Value {
         mapping::withhold_codes(&mut task.status, &head);
         return v03::event(StreamResponse::Task(Box::new(task)), true);
     }
-    let (task_id, context_id) = (run.id.to_string(), run.session.to_string());
+    let (task_id, context_id) = (run.id.to_string(), head.session.to_string());
     let told = if let Event::Output { value } = event {
         StreamResponse::ArtifactUpdate(Box::new(ArtifactUpdate {
             task_id,

@@ -3,9 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::api::a2a::errors::{Outcome, Problem};
-use crate::engine::EngineError;
-use crate::kernel::{Kind, Principal, Refusal, RequestId, Workflow, binding, digest};
-use crate::ports::Head;
+use crate::engine::Words;
+use crate::kernel::{Kind, Question, RequestId, Workflow, digest};
 use crate::wire::a2a::{Content, Message, Part, Role, SendMessage};
 
 /// Media types that are read; anything else has nobody who would look at it.
@@ -97,36 +96,20 @@ pub(super) fn answers_by_id(message: &Message) -> Option<Answers> {
     Some(responses.iter().map(|(id, value)| (id.clone(), value.clone(), digest(id))).collect())
 }
 
-/// What a message to a waiting task answers: by id, or by what its words are an answer to (K9).
-pub(super) fn answers(
-    head: &Head,
-    workflow: &Workflow,
-    message: &Message,
-    who: &Principal,
-) -> Outcome<Answers> {
-    if let Some(answers) = answers_by_id(message) {
-        return Ok(answers);
-    }
-    let open: Vec<_> = head.open().collect();
-    let input = match open.as_slice() {
-        [one] => {
-            let is_text = one.question.schema.is_none() && one.question.kind == Kind::Clarification;
-            if is_text && wants_whole(workflow.input.as_ref()) {
-                // A text is asked for, and this workflow wants whole messages: so it is its text.
-                Value::String(serde_json::to_string(message).unwrap_or_default())
-            } else {
-                body(message, one.question.schema.as_ref())
-            }
+/// A message, as whoever it is for reads it.
+#[derive(Debug, Clone)]
+pub(super) struct Spoken(pub(super) Message);
+
+impl Words for Spoken {
+    fn to(&self, asked: Option<(&Question, &Workflow)>) -> Value {
+        let Some((question, workflow)) = asked else { return body(&self.0, None) };
+        let is_text = question.schema.is_none() && question.kind == Kind::Clarification;
+        if is_text && wants_whole(workflow.input.as_ref()) {
+            // A text is asked for, and this workflow wants whole messages: so it is its text.
+            Value::String(serde_json::to_string(&self.0).unwrap_or_default())
+        } else {
+            body(&self.0, question.schema.as_ref())
         }
-        _ => body(message, None),
-    };
-    match binding::resolve(&input, &open, who, head.session.as_str()) {
-        Ok(Some((id, value))) => Ok(vec![(id.to_string(), value, None)]),
-        Ok(None) | Err(Refusal::AmbiguousAnswer { .. }) => Err(Problem::invalid(
-            "message.parts",
-            "several requests are open; answer by id in a data part: {\"responses\": {…}}",
-        )),
-        Err(refusal) => Err(EngineError::from(refusal).into()),
     }
 }
 

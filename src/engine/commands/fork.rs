@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use crate::engine::cell::State;
-use crate::engine::commands::check::{check_key, parse_session, shortened};
+use crate::engine::commands::check::{check_key, shortened};
 use crate::engine::commands::{Begun, ForkRequest};
 use crate::engine::drive::{Batch, Extras};
 use crate::engine::{Engine, EngineError};
@@ -118,9 +118,7 @@ impl Engine {
             let fresh = || SessionId::fresh(&self.inner.clock.fresh_stem());
             return Ok(if is_theirs { own } else { fresh() });
         }
-        let session = parse_session(given)?;
-        self.refuse_foreign(&session, who).await?;
-        Ok(session)
+        self.session_for(given, who).await
     }
 
     async fn note_fork(&self, (from, version): (RunId, Version), run: RunId, who: &Principal) {

@@ -3,6 +3,7 @@
 //!
 //! Every one carries a principal; what is not theirs is unknown to them (D2).
 
+mod awaited;
 mod check;
 mod fork;
 mod hooks;
@@ -23,6 +24,7 @@ use crate::kernel::binding::{self, Reference};
 use crate::kernel::{Answer, Command, Principal, Refusal, RequestId, RunId, SessionId, Version};
 use crate::ports::{Head, Hook};
 
+pub use awaited::{Speech, Taken, Words};
 pub(super) use check::parse_session;
 use check::{check_key, check_reason, check_value, parse_request, parse_run};
 pub(super) use fork::{Failed, is_inherited};
@@ -140,13 +142,13 @@ impl Engine {
         // Whom a question admits is the kernel's to say: not only whoever knows the run (K8).
         let unknown = Refusal::UnknownRequest(answers[0].request.to_string());
         let (cell, session, knows_run) = self.known(&run, who, &unknown).await?;
-        if !request.session.is_empty() && request.session != session.as_str() {
+        if !request.session.is_empty() && !session.is_called(&request.session, &who.id) {
             return Err(unknown.into());
         }
         let questions = answers.iter().map(|answer| answer.request.ordinal).collect();
         let command = Command::Answer { answers, key: request.key, principal: who.clone() };
         let done = self.submit(&cell, command, Extras::default()).await?;
-        let begun = self.begun(cell, session, done.after);
+        let begun = self.begun(cell, &session, done.after, who);
         if knows_run {
             return Ok(begun);
         }
@@ -163,8 +165,7 @@ impl Engine {
         match Reference::parse(name) {
             Some(Reference::Request(id)) => Ok(id),
             Some(reference) if !session.is_empty() => {
-                let session = parse_session(session)?;
-                self.refuse_foreign(&session, who).await?;
+                let (session, _) = self.meant(session, who).await?;
                 let heads = self.asking(&session).await?;
                 let open: Vec<_> = heads.iter().flat_map(Head::open).collect();
                 let one = binding::find(&reference, &open)?;
@@ -259,7 +260,7 @@ impl Engine {
     ) -> Result<Watch, EngineError> {
         let id = parse_run(run)?;
         let (cell, session) = self.seen(&id, who, &Refusal::UnknownRun(run.to_owned())).await?;
-        Ok(Watch::new(self.clone(), cell, session, after, until))
+        Ok(Watch::new(self.clone(), cell, session.told_to(&who.id), after, until))
     }
 
     pub(super) async fn seen_run(
@@ -279,11 +280,29 @@ impl Engine {
         who: &Principal,
         unknown: &Refusal,
     ) -> Result<(Arc<Cell>, SessionId), EngineError> {
+        self.refuse_unseen(run, who, unknown).await?;
         let (cell, session, knows) = self.known(run, who, unknown).await?;
         if !knows {
             return Err(unknown.clone().into());
         }
         Ok((cell, session))
+    }
+
+    /// Refuses a run that is not in memory and not theirs as one that is not there: by its head, before
+    /// anything of it is read that would take longer (D2).
+    async fn refuse_unseen(
+        &self,
+        run: &RunId,
+        who: &Principal,
+        unknown: &Refusal,
+    ) -> Result<(), EngineError> {
+        if self.inner.cells.peek(run).is_some() {
+            return Ok(());
+        }
+        match self.inner.journal.head(run).await? {
+            Some(head) if who.may_see(&head.owner, &head.workflow) => Ok(()),
+            Some(_) | None => Err(unknown.clone().into()),
+        }
     }
 
     /// The cell of a run, whoever asks, and whether they know the run and not only what they are asked
@@ -313,8 +332,14 @@ impl Engine {
         Ok((cell, session, knows))
     }
 
-    fn begun(&self, cell: Arc<Cell>, session: SessionId, after: Version) -> Begun {
-        let run = cell.id.clone();
+    fn begun(
+        &self,
+        cell: Arc<Cell>,
+        session: &SessionId,
+        after: Version,
+        who: &Principal,
+    ) -> Begun {
+        let (run, session) = (cell.id.clone(), session.told_to(&who.id));
         Begun { run, watch: Watch::new(self.clone(), cell, session, after, Until::FirstRest) }
     }
 }

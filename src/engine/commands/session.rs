@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::engine::commands::check::{check_metadata, parse_session};
+use crate::engine::commands::check::check_metadata;
 use crate::engine::commands::start::SESSION_RUNS_MAX;
+use crate::engine::whose::Told as _;
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{Act, Principal, Refusal, SessionId};
 use crate::ports::{AppendError, Fault, RunFilter, SessionRow};
@@ -26,6 +27,7 @@ impl Engine {
         let session = SessionId::fresh(&self.inner.clock.fresh_stem());
         let row = SessionRow::new(session, who.id.clone(), self.inner.clock.now());
         let row = SessionRow { metadata, ..row };
+        // Drawn here: it is called so by everybody.
         if !self.put_session(None, &row).await? {
             return Err(Fault::Retriable("the session's id was taken; try again".into()).into());
         }
@@ -42,7 +44,7 @@ impl Engine {
     ) -> Result<SessionRow, EngineError> {
         self.refuse_if_draining()?;
         for _ in 0..CHANGE_TRIES {
-            let knew = self.session_row(session, who).await?;
+            let knew = self.row_of(session, who).await?;
             who.may(Act::Keep, &knew.owner)?;
             let mut row = knew.clone();
             change(&mut row);
@@ -53,7 +55,7 @@ impl Engine {
                 return Err(Refusal::TooLarge { field: "response_id".into(), remedy }.into());
             }
             if self.put_session(Some(knew), &row).await? {
-                return Ok(row);
+                return Ok(row.told_to(who));
             }
         }
         let why = "the session is changed by too many at once; try again";
@@ -66,13 +68,17 @@ impl Engine {
         session: &str,
         who: &Principal,
     ) -> Result<SessionRow, EngineError> {
-        let row = self.inner.journal.session(&parse_session(session)?).await?;
-        if let Some(row) = row
-            && self.knows_session(&row, who).await?
-        {
-            return Ok(row);
-        }
-        Err(Refusal::UnknownSession(session.to_owned()).into())
+        Ok(self.row_of(session, who).await?.told_to(who))
+    }
+
+    /// The same, as it is stored.
+    pub(in crate::engine) async fn row_of(
+        &self,
+        session: &str,
+        who: &Principal,
+    ) -> Result<SessionRow, EngineError> {
+        let (_, row) = self.meant(session, who).await?;
+        row.ok_or_else(|| Refusal::UnknownSession(session.to_owned()).into())
     }
 
     /// Whether a session is known to this principal (D2). One that has runs of another workflow than its

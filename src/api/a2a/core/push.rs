@@ -22,7 +22,7 @@ impl Core {
     ) -> Outcome<PushConfig> {
         self.offers_push()?;
         let view = self.view(caller, &config.task_id).await?;
-        let hook = hook(caller, config, || view.head.run.to_string())?;
+        let hook = hook(caller, config)?.of(&view.head.run);
         let row = self.engine.put_hook(&view.head.run, hook, &caller.who).await?;
         Ok(config_of(caller, row))
     }
@@ -76,13 +76,9 @@ impl Core {
     }
 }
 
-/// A webhook as it is kept. Without an id of its own it has the task's, as callers expect.
-pub(super) fn hook(
-    caller: &Caller,
-    config: &PushConfig,
-    id: impl FnOnce() -> String,
-) -> Outcome<Hook> {
-    let id = if config.id.is_empty() { id() } else { config.id.clone() };
+/// A webhook as it is kept. Without an id of its own it gets its task's.
+pub(super) fn hook(caller: &Caller, config: &PushConfig) -> Outcome<Hook> {
+    let id = config.id.clone();
     if id.len() > ID_BYTES_MAX || !id.bytes().all(|byte| byte.is_ascii_graphic()) {
         let remedy = format!("expected at most {ID_BYTES_MAX} visible characters");
         return Err(Problem::invalid("id", remedy));

@@ -1,10 +1,14 @@
 //! Send: a message is new work, or the answer that a task waits for.
 //!
+//! Which of the two is the engine's decision; here it is told in the words of the protocol.
+//!
 //! - A message to a waiting task answers it; a bad answer leaves it waiting and says why.
 //! - A message with a context and no task answers the context's one waiting task, if there is one.
 //! - The same message to the same task again is one answer; a message never starts a run twice by
 //!   being like another.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::a2a::core::stream::Translator;
@@ -12,10 +16,9 @@ use crate::api::a2a::core::{Caller, Core, TaskStream, push, whole};
 use crate::api::a2a::errors::{Outcome, Problem};
 use crate::api::a2a::mapping::{self, Objection};
 use crate::api::a2a::reading;
-use crate::engine::{AnswerRequest, EngineError, RunView, StartRequest, Until, Watch};
+use crate::engine::{EngineError, RunView, Speech, StartRequest, Taken as Took, Until, Watch};
 use crate::failpoint;
-use crate::kernel::{Principal, Refusal, SessionId};
-use crate::ports::{Head, HeadStatus};
+use crate::kernel::{Refusal, RequestId};
 use crate::wire::a2a::{Message, SendMessage, SendMessageResponse, Task, TaskState};
 
 /// A caller that waits for a task to rest is told how it stands after this long; it goes on (E5).
@@ -83,11 +86,12 @@ impl Core {
 
     async fn take(&self, caller: &Caller, call: &SendMessage) -> Outcome<Taken> {
         reading::check(call)?;
-        if call.configuration.task_push_notification_config.is_some() {
+        let config = call.configuration.task_push_notification_config.as_ref();
+        if config.is_some() {
             self.offers_push()?;
         }
         failpoint::hit("api.before_command");
-        let message = &call.message;
+        let (workflow, message) = (&caller.agent.workflow, &call.message);
         if !message.task_id.is_empty() {
             let view = self.view(caller, &message.task_id).await;
             let view = self.noting(view, &message.task_id, caller).await?;
@@ -95,113 +99,74 @@ impl Core {
                 let remedy = "the task belongs to another context; leave it out or name its own";
                 return Err(Problem::invalid("message.contextId", remedy));
             }
-            self.hook_on(caller, call, &view).await?;
-            return self.answer(caller, view, message).await;
         }
-        // The same message again is known before anything that waits is looked at (K9).
-        if let Some(run) = self.engine.begun_with(&start_key(caller, message), &caller.who).await? {
-            let view = self.view(caller, run.as_str()).await?;
-            return self.as_it_stands(caller, view).await;
-        }
-        let resumes = !self.no_resume.iter().any(|name| name == caller.workflow());
-        if resumes
-            && !message.context_id.is_empty()
-            && let Some(view) = {
-                let waiting = self.waiting_in_context(caller, message).await;
-                self.noting(waiting, "", caller).await?
-            }
-        {
-            self.hook_on(caller, call, &view).await?;
-            return self.answer(caller, view, message).await;
-        }
-        self.begin(caller, call).await
-    }
-
-    /// Sets up the webhook that comes with a message to a task.
-    async fn hook_on(&self, caller: &Caller, call: &SendMessage, view: &RunView) -> Outcome<()> {
-        let Some(config) = &call.configuration.task_push_notification_config else { return Ok(()) };
-        let hook = push::hook(caller, config, || view.head.run.to_string())?;
-        self.engine.put_hook(&view.head.run, hook, &caller.who).await?;
-        Ok(())
-    }
-
-    async fn begin(&self, caller: &Caller, call: &SendMessage) -> Outcome<Taken> {
-        let (workflow, message) = (&caller.agent.workflow, &call.message);
-        let config = call.configuration.task_push_notification_config.iter();
-        // The task has no id yet that its webhook could be named by.
-        let hooks = config.map(|config| push::hook(caller, config, || "push".into()));
-        let request = StartRequest {
+        let hooks = config.map(|config| push::hook(caller, config)).transpose()?;
+        let start = StartRequest {
             workflow: workflow.name.clone(),
             session: message.context_id.clone(),
             input: reading::body(message, workflow.input.as_ref()),
             key: start_key(caller, message),
-            // Whether the context waits for this was seen to above.
-            afresh: true,
-            hooks: hooks.collect::<Outcome<_>>()?,
+            afresh: self.no_resume.contains(&workflow.name),
+            hooks: hooks.into_iter().collect(),
             ..StartRequest::default()
         };
-        let begun = self.engine.start(request, &caller.who).await?;
-        Ok(Taken {
-            id: begun.run.to_string(),
-            first: None,
-            translator: Translator::new(&begun.watch, workflow, TaskState::Submitted),
-            watch: Some(begun.watch.until(Until::Asked)),
-        })
+        let speech = Speech {
+            start,
+            run: message.task_id.clone(),
+            answers: reading::answers_by_id(message).unwrap_or_default(),
+            key: reading::key(message),
+            words: Some(Arc::new(reading::Spoken(message.clone()))),
+            shows_before: true,
+        };
+        match self.engine.answer_or_start(speech, &caller.who).await {
+            Ok(took) => self.told_of(caller, took).await,
+            Err(EngineError::Refused(refusal)) => Err(untaken(message, refusal)),
+            Err(error) => Err(error.into()),
+        }
     }
 
-    /// A message to a task: an answer, or one that came before.
-    async fn answer(&self, caller: &Caller, view: RunView, message: &Message) -> Outcome<Taken> {
-        let key = reading::key(message);
-        if knows(&view, &key, &caller.who) {
-            return self.as_it_stands(caller, view).await;
-        }
-        let id = view.head.run.to_string();
-        match &view.head.status {
-            HeadStatus::Waiting(_) if !view.head.questions.is_empty() => {}
-            HeadStatus::Running | HeadStatus::Waiting(_) => {
-                return Err(Problem::unsupported(format!(
-                    "task `{id}` is working and asks nothing; wait until it does, or begin another"
-                )));
-            }
-            HeadStatus::Completed | HeadStatus::Failed(_) | HeadStatus::Cancelled(_) => {
-                return Err(Problem::unsupported(format!(
-                    "task `{id}` is over; begin another in the same context"
-                )));
-            }
-        }
-        let (head, workflow) = (&view.head, &view.run.workflow);
-        let answers = match reading::answers(head, workflow, message, &caller.who) {
-            Ok(answers) => answers,
-            Err(problem) => {
-                let run = Some(view.head.run.clone());
-                let code = problem.code();
-                self.engine.note_refused_as("", run, code, &caller.who).await;
-                return Ok(standing(&view, Some(&problem)));
-            }
-        };
-        let request = AnswerRequest { session: String::new(), run: id.clone(), answers, key };
-        match self.engine.answer(request, &caller.who).await {
-            Ok(begun) => {
+    /// What the engine took a message for, in the protocol's words.
+    async fn told_of(&self, caller: &Caller, took: Took) -> Outcome<Taken> {
+        match took {
+            Took::Began(begun) => Ok(Taken {
+                id: begun.run.to_string(),
+                first: None,
+                translator: Translator::new(
+                    &begun.watch,
+                    &caller.agent.workflow,
+                    TaskState::Submitted,
+                ),
+                watch: Some(begun.watch.until(Until::Asked)),
+            }),
+            Took::Answered { begun, before } => {
+                let Some(view) = before else { return Err(Problem::no_task(begun.run.as_str())) };
                 let mut first = whole(&view, None);
                 first.status.state = TaskState::Working;
                 first.status.message = None;
+                let workflow = &view.run.workflow;
                 let mut translator = Translator::new(&begun.watch, workflow, TaskState::Working);
                 translator.version = view.head.version;
                 let watch = Some(begun.watch.until(Until::Asked));
-                Ok(Taken { id, first: Some(first), watch, translator })
+                Ok(Taken { id: begun.run.to_string(), first: Some(first), watch, translator })
             }
-            Err(EngineError::Refused(
-                refusal @ (Refusal::WrongAnswer { .. }
-                | Refusal::StaleDigest { .. }
-                | Refusal::AskedAnew { .. }
-                | Refusal::UnknownRequest(_)
-                | Refusal::NotAdmitted { .. }
-                | Refusal::NotAssured { .. }
-                | Refusal::Role { .. }
-                | Refusal::HandedOver { .. }
-                | Refusal::ForeignRequest { .. }),
-            )) => Ok(standing(&view, Some(&refusal.into()))),
-            Err(error) => Err(error.into()),
+            Took::Repeated(begun) => {
+                let view = self.view(caller, begun.run.as_str()).await?;
+                self.as_it_stands(caller, view).await
+            }
+            Took::Declined(run, refusal) if leaves_waiting(&refusal) => {
+                let view = self.view(caller, run.as_str()).await?;
+                Ok(standing(&view, Some(&objection(refusal))))
+            }
+            Took::Declined(_, refusal) => Err(refusal.into()),
+            Took::Idle(run) => {
+                let view = self.view(caller, run.as_str()).await?;
+                let remedy = if view.head.status.is_over() {
+                    "is over; begin another in the same context"
+                } else {
+                    "is working and asks nothing; wait until it does, or begin another"
+                };
+                Err(Problem::unsupported(format!("task `{run}` {remedy}")))
+            }
         }
     }
 
@@ -223,44 +188,6 @@ impl Core {
         let translator = Translator::at(&watch, &view);
         Ok(Taken { id, first: Some(whole(&view, None)), watch: Some(watch), translator })
     }
-
-    /// The task of a context that a message without one is for: the one that it answered before,
-    /// or the one that waits.
-    async fn waiting_in_context(
-        &self,
-        caller: &Caller,
-        message: &Message,
-    ) -> Outcome<Option<RunView>> {
-        let session = SessionId::parse(&message.context_id)
-            .map_err(|bad| Problem::invalid("message.contextId", bad))?;
-        let (key, who) = (reading::key(message), &caller.who);
-        if let Some(run) = self.engine.answered_with(&session, &key, who).await? {
-            return Ok(Some(self.view(caller, run.as_str()).await?));
-        }
-        let heads = self.engine.asking_in(&session, who).await?;
-        let mut waiting: Vec<&Head> =
-            heads.iter().filter(|head| head.workflow == caller.workflow()).collect();
-        if let Some(answers) = reading::answers_by_id(message) {
-            let is_meant = |head: &&Head| {
-                let ids = head.questions.iter().map(|question| question.id(&head.run).to_string());
-                ids.into_iter().any(|id| answers.iter().any(|(answered, ..)| *answered == id))
-            };
-            waiting.retain(is_meant);
-        }
-        match waiting.as_slice() {
-            [] if reading::answers_by_id(message).is_some() => {
-                let remedy = "the context has no open request of that id";
-                Err(Problem::invalid("message.parts", remedy))
-            }
-            [] => Ok(None),
-            [one] => Ok(Some(self.view(caller, one.run.as_str()).await?)),
-            several => {
-                let tasks: Vec<_> = several.iter().map(|head| head.run.as_str()).collect();
-                let remedy = format!("several tasks of the context wait: {}", tasks.join(", "));
-                Err(Problem::invalid("message.taskId", remedy))
-            }
-        }
-    }
 }
 
 /// The key under which a message that begins a task is known again: the caller's own, or, in a context
@@ -273,9 +200,51 @@ fn start_key(caller: &Caller, message: &Message) -> String {
     }
 }
 
-/// Whether a run has taken an answer under this key from this caller.
-fn knows(view: &RunView, key: &str, who: &Principal) -> bool {
-    view.run.said_by(&who.id).any(|said| said.key == key)
+/// Whether a task that did not take an answer is shown as it waits, with why; other refusals are errors.
+fn leaves_waiting(refusal: &Refusal) -> bool {
+    matches!(
+        refusal,
+        Refusal::WrongAnswer { .. }
+            | Refusal::StaleDigest { .. }
+            | Refusal::AskedAnew { .. }
+            | Refusal::UnknownRequest(_)
+            | Refusal::UnknownCode { .. }
+            | Refusal::Unbound { .. }
+            | Refusal::AmbiguousAnswer { .. }
+            | Refusal::NotAdmitted { .. }
+            | Refusal::NotAssured { .. }
+            | Refusal::Role { .. }
+            | Refusal::HandedOver { .. }
+            | Refusal::ForeignRequest { .. }
+    )
+}
+
+/// Why a waiting task did not take a message, in the words of this protocol.
+fn objection(refusal: Refusal) -> Problem {
+    if let Refusal::AmbiguousAnswer { .. } = refusal {
+        let remedy = "several requests are open; answer by id in a data part: {\"responses\": {…}}";
+        return Problem::invalid("message.parts", remedy);
+    }
+    refusal.into()
+}
+
+/// Why a message was taken by no task, in the words of this protocol.
+fn untaken(message: &Message, refusal: Refusal) -> Problem {
+    if let (Refusal::UnknownRequest(_), "") = (&refusal, message.task_id.as_str()) {
+        return Problem::invalid("message.parts", "the context has no open request of that id");
+    }
+    let requests: Vec<String> = if let Refusal::AmbiguousAnswer { requests, .. } = &refusal {
+        requests.clone()
+    } else if let Refusal::Unbound { open } = &refusal {
+        open.iter().map(|one| one.request.clone()).collect()
+    } else {
+        return refusal.into();
+    };
+    let ids = requests.iter().filter_map(|id| RequestId::parse(id).ok());
+    let tasks: BTreeSet<_> = ids.map(|id| id.run.to_string()).collect();
+    let tasks: Vec<_> = tasks.into_iter().collect();
+    let remedy = format!("several tasks of the context wait: {}", tasks.join(", "));
+    Problem::invalid("message.taskId", remedy)
 }
 
 /// A task that a message changed nothing about, with why.

@@ -5,7 +5,8 @@ use tonic::{Request, Response, Status};
 use crate::api::a2a::A2a;
 use crate::api::a2a::card;
 use crate::api::a2a::core::{Caller, TaskStream};
-use crate::api::a2a::grpc::{self, no};
+use crate::api::a2a::errors::Problem;
+use crate::api::a2a::grpc;
 use crate::api::a2a::v03::{check_version, older, proto, resubscribe};
 use crate::wire::a2a as new;
 use crate::wire::older as pb;
@@ -32,6 +33,15 @@ impl OlderService {
         };
         caller().map_err(no)
     }
+}
+
+/// A refusal as this version tells it over gRPC: its own name for it, then the words.
+fn no(problem: Problem) -> Status {
+    let message = match problem.kind.older_name() {
+        Some(name) => format!("{name}: {}", problem.message()),
+        None => problem.message().to_owned(),
+    };
+    grpc::no(problem.saying(message))
 }
 
 fn events(stream: TaskStream, stays: bool) -> Response<Events> {
@@ -147,7 +157,7 @@ impl pb::a2a_service_server::A2aService for OlderService {
     ) -> Reply<pb::AgentCard> {
         let caller = self.caller(&request)?;
         let base = grpc::base(&self.a2a, &request).map_err(no)?;
-        let card = card::card(&self.a2a, &caller.agent, None, &base);
+        let card = card::card(&self.a2a, &caller.agent, None, &base, card::Names::All);
         Ok(Response::new(proto::card(card)))
     }
 }

@@ -165,35 +165,23 @@ fn is_last(state: TaskState, stays: bool) -> bool {
 }
 
 /// The interfaces of this version. A gRPC address has neither path nor, here, tenant: there only the
-/// root's agent is reached.
-pub(super) fn interfaces(url: &str, authority: &str, is_root: bool) -> Vec<Interface> {
+/// root's agent is reached. It is told as this version's SDKs dial it: without a scheme.
+pub(super) fn interfaces(url: &str, by_grpc: Option<&str>) -> Vec<Interface> {
     let interface = |url: &str, protocol_binding| Interface {
         url: url.to_owned(),
         protocol_binding,
         tenant: String::new(),
         protocol_version: VERSION,
     };
-    let mut interfaces = vec![interface(url, "JSONRPC"), interface(url, "HTTP+JSON")];
-    if is_root {
-        interfaces.push(interface(authority, "GRPC"));
-    }
-    interfaces
-}
-
-/// Where an interface is, as this version's own fields say it: a URL, for gRPC as well.
-fn address(interface: &Interface, beside: &str) -> String {
-    match (interface.protocol_binding, beside.split_once("://")) {
-        ("GRPC", Some((scheme, _))) => format!("{scheme}://{}", interface.url),
-        _ => interface.url.clone(),
-    }
+    let by_http = [interface(url, "JSONRPC"), interface(url, "HTTP+JSON")];
+    by_http.into_iter().chain(by_grpc.map(|address| interface(address, "GRPC"))).collect()
 }
 
 /// A card that clients of either version can read.
 pub(super) fn merged(card: &AgentCard, mut json: Value) -> Value {
     let mut older = card.supported_interfaces.iter().filter(|one| one.protocol_version == VERSION);
     let Some(first) = older.next() else { return json };
-    let others = older
-        .map(|one| json!({"url": address(one, &first.url), "transport": one.protocol_binding}));
+    let others = older.map(|one| json!({"url": one.url, "transport": one.protocol_binding}));
     json["additionalInterfaces"] = others.collect();
     json["url"] = json!(first.url);
     json["preferredTransport"] = json!(first.protocol_binding);

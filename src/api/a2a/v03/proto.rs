@@ -5,7 +5,7 @@ use prost_types::Timestamp as ProtoTime;
 use serde_json::{Map, Value, json};
 
 use crate::api::a2a::errors::{Outcome, Problem};
-use crate::api::a2a::v03::{DEFAULT_PUSH, PROTOCOL, VERSION, address, is_last};
+use crate::api::a2a::v03::{DEFAULT_PUSH, PROTOCOL, VERSION, is_last};
 use crate::wire::a2a as new;
 use crate::wire::json::Fields;
 use crate::wire::older as pb;
@@ -276,7 +276,7 @@ pub(super) fn card(card: new::AgentCard) -> pb::AgentCard {
         None => Default::default(),
     };
     let additional_interfaces = interfaces.map(|one| pb::AgentInterface {
-        url: address(one, &url),
+        url: one.url.clone(),
         transport: one.protocol_binding.to_owned(),
     });
     let additional_interfaces = additional_interfaces.collect();
