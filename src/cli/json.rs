@@ -154,6 +154,7 @@ pub(super) fn request(request: &Request) -> Value {
         claimed_until,
         delegations,
         admits_you,
+        binding,
     } = request;
     json!({
         "request_id": request_id,
@@ -186,6 +187,7 @@ pub(super) fn request(request: &Request) -> Value {
         "claimed_until": time(claimed_until.as_ref()),
         "delegations": delegations.iter().map(people::delegation).collect::<Vec<_>>(),
         "admits_you": admits_you,
+        "binding": binding,
     })
 }
 

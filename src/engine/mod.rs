@@ -22,6 +22,7 @@ mod inbox;
 mod ledger;
 mod library;
 mod narrate;
+mod onlooker;
 mod outbox;
 mod pulse;
 mod reach;
@@ -31,6 +32,7 @@ mod steadfast;
 mod timers;
 mod trace;
 mod trail;
+mod unheard;
 mod views;
 mod watch;
 mod work;
@@ -52,6 +54,7 @@ pub use commands::{AnswerRequest, Begun, ForkRequest, StartRequest};
 pub use inbox::{InboxChange, InboxWatch};
 pub use library::{Entry, Library};
 pub use narrate::{Asked, Published, Waiting};
+pub use onlooker::Onlooker;
 pub use pulse::InboxPulse;
 pub use reach::Reach;
 pub use recovery::Recovered;
@@ -110,6 +113,8 @@ struct Inner {
     outbox: Outbox,
     /// What is on its way into the store's own log.
     ledger: ledger::Ledger,
+    /// How often words alone were said where they decide nothing.
+    unheard: unheard::Unheard,
     /// Which store this is.
     standing: renewal::Standing,
     /// Which runs are driven here.
@@ -164,6 +169,7 @@ impl Engine {
             tracer: OnceLock::new(),
             outbox: Outbox::default(),
             ledger: ledger::Ledger::default(),
+            unheard: unheard::Unheard::default(),
             standing: renewal::Standing::default(),
             domain: reach::Domain::default(),
             library,

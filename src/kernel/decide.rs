@@ -382,7 +382,7 @@ fn lost_outcome(run: &Run, (turn, open): (&Turn, &OpenCall), ordinal: u32, why: 
         decides: true,
         returns: false,
     };
-    reply::ask(draft, usize::try_from(ordinal).unwrap_or(usize::MAX), Millis(0))
+    reply::ask(&run.workflow, draft, usize::try_from(ordinal).unwrap_or(usize::MAX), Millis(0))
 }
 
 /// Deadlines and reminders that are due. Never early: each is due at its own millisecond.

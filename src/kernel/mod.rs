@@ -96,7 +96,7 @@ pub use judging::{JUDGE_MS_DEFAULT, Judging};
 pub use listing::{LISTED_MAX, Listing};
 pub use message::{Audience, Message, Speaker, ToolCall, readable};
 pub use operator::{Environment, Membership, Operator};
-pub use permission::Act;
+pub use permission::{Act, bars};
 pub use places::{
     CLAIM_MS_MAX, Claim, Claimed, DELEGATION_MS_MAX, Delegated, Delegation, Holder, Span,
 };

@@ -255,6 +255,9 @@ pub struct Question {
     /// Whether it may be returned to the agent whose work it is about.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub returns: bool,
+    /// Whether a decision is answered only with its digest: its id or its code alone is not enough.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_digest: bool,
     /// By whom, and at which door, the leg of the run was begun that ended in it; set when the event
     /// is folded in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -340,6 +343,7 @@ impl Question {
             delegations: Vec::new(),
             claim: None,
             returns: false,
+            by_digest: false,
             leg: None,
             nonce: String::new(),
             digest: String::new(),

@@ -19,7 +19,7 @@ use crate::kernel::question::{Choice, Kind, OnTimeout, Origin, Question};
 use crate::kernel::run::{Run, Turn};
 use crate::kernel::schema;
 use crate::kernel::time::Millis;
-use crate::kernel::workflow::{Patience, Pattern};
+use crate::kernel::workflow::{Patience, Pattern, Workflow};
 
 /// How often an agent is told that its reply does not fit before the run fails.
 const CORRECTIONS_MAX: u32 = 2;
@@ -235,7 +235,7 @@ fn called(
     if call.tool == ASK_TOOL && agent.is_some_and(|agent| agent.human_input.enabled) {
         let patience = agent.map(|agent| agent.human_input.patience.clone()).unwrap_or_default();
         return match asked_by_call((turn, relays(run, turn)), call, patience) {
-            Ok(draft) => Event::Asked(Box::new(ask(draft, next.question, now))),
+            Ok(draft) => Event::Asked(Box::new(ask(&run.workflow, draft, next.question, now))),
             Err(wrong) => told(turn, call, &wrong),
         };
     }
@@ -370,7 +370,7 @@ fn choice(option: &Value) -> Choice {
 
 /// A draft becomes a question: it gets its ordinal, its stages and its deadline. What may not pass by
 /// silence is rejected by it, whatever the terms say (K7).
-pub(super) fn ask(draft: Draft, ordinal: usize, now: Millis) -> Question {
+pub(super) fn ask(workflow: &Workflow, draft: Draft, ordinal: usize, now: Millis) -> Question {
     let silent = draft.kind.may_pass_by_silence() && !draft.decides;
     let stages = stages(&draft.patience);
     let (to, within_ms) = match stages.first() {
@@ -396,6 +396,7 @@ pub(super) fn ask(draft: Draft, ordinal: usize, now: Millis) -> Question {
         remind_ms: draft.patience.remind_ms,
         decides: draft.decides,
         returns: draft.returns,
+        by_digest: workflow.by_digest || draft.patience.by_digest,
         subject: draft.subject,
         stages,
         ..Question::bare(draft.kind, draft.origin)

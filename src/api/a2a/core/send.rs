@@ -12,9 +12,11 @@ use crate::api::a2a::core::{Caller, Core, TaskStream, push, whole};
 use crate::api::a2a::errors::{Outcome, Problem};
 use crate::api::a2a::mapping::{self, Objection};
 use crate::api::a2a::reading;
-use crate::engine::{AnswerRequest, EngineError, RunView, StartRequest, Until, Watch};
+use crate::engine::{
+    AnswerRequest, EngineError, Onlooker, RunView, StartRequest, Until, Watch,
+};
 use crate::failpoint;
-use crate::kernel::{Principal, Refusal, SessionId};
+use crate::kernel::{Principal, Question, Refusal, SessionId, binding};
 use crate::ports::{Head, HeadStatus};
 use crate::wire::a2a::{Message, SendMessage, SendMessageResponse, Task, TaskState};
 
@@ -65,7 +67,10 @@ impl Core {
         let reply = view.output().and_then(|output| mapping::reply(&view.head, output));
         Ok(match reply {
             Some(message) => SendMessageResponse::Message(Box::new(message)),
-            None => SendMessageResponse::task(whole(&view, history)),
+            None => {
+                let onlooker = self.onlooker(caller, &view.head);
+                SendMessageResponse::task(whole(&view, history, &onlooker))
+            }
         })
     }
 
@@ -141,10 +146,12 @@ impl Core {
             ..StartRequest::default()
         };
         let begun = self.engine.start(request, &caller.who).await?;
+        let by = Onlooker::starter(&self.engine, &begun.run, &caller.who);
+        let state = TaskState::Submitted;
         Ok(Taken {
             id: begun.run.to_string(),
             first: None,
-            translator: Translator::new(&begun.watch, workflow, TaskState::Submitted),
+            translator: Translator::new(&begun.watch, workflow, state, by),
             watch: Some(begun.watch.until(Until::Asked)),
         })
     }
@@ -176,16 +183,19 @@ impl Core {
                 let run = Some(view.head.run.clone());
                 let code = problem.code();
                 self.engine.note_refused_as("", run, code, &caller.who).await;
-                return Ok(standing(&view, Some(&problem)));
+                self.refuse_again(caller, &view, code)?;
+                return Ok(self.standing(caller, &view, Some(&problem)));
             }
         };
         let request = AnswerRequest { session: String::new(), run: id.clone(), answers, key };
         match self.engine.answer(request, &caller.who).await {
             Ok(begun) => {
-                let mut first = whole(&view, None);
+                let onlooker = self.onlooker(caller, &view.head);
+                let mut first = whole(&view, None, &onlooker);
                 first.status.state = TaskState::Working;
                 first.status.message = None;
-                let mut translator = Translator::new(&begun.watch, workflow, TaskState::Working);
+                let state = TaskState::Working;
+                let mut translator = Translator::new(&begun.watch, workflow, state, onlooker);
                 translator.version = view.head.version;
                 let watch = Some(begun.watch.until(Until::Asked));
                 Ok(Taken { id, first: Some(first), watch, translator })
@@ -193,6 +203,7 @@ impl Core {
             Err(EngineError::Refused(
                 refusal @ (Refusal::WrongAnswer { .. }
                 | Refusal::StaleDigest { .. }
+                | Refusal::DigestNeeded { .. }
                 | Refusal::AskedAnew { .. }
                 | Refusal::UnknownRequest(_)
                 | Refusal::NotAdmitted { .. }
@@ -200,7 +211,7 @@ impl Core {
                 | Refusal::Role { .. }
                 | Refusal::HandedOver { .. }
                 | Refusal::ForeignRequest { .. }),
-            )) => Ok(standing(&view, Some(&refusal.into()))),
+            )) => Ok(self.standing(caller, &view, Some(&refusal.into()))),
             Err(error) => Err(error.into()),
         }
     }
@@ -213,15 +224,47 @@ impl Core {
         outcome
     }
 
+    /// Words alone bring the question again, with its code; a caller that does not read it is told no after
+    /// a few times (K9).
+    fn refuse_again(&self, caller: &Caller, view: &RunView, code: &str) -> Outcome<()> {
+        let asked = view.head.questions.iter().map(|one| one.ordinal).max().unwrap_or_default();
+        let is_unbound = code == (Refusal::Unbound { open: Vec::new() }).code();
+        if !is_unbound || self.engine.is_told_again(&view.head.run, asked, &caller.who) {
+            return Ok(());
+        }
+        let open: Vec<_> = view.head.open().collect();
+        Err(EngineError::from(Refusal::StillUnbound { open: binding::names(&open) }).into())
+    }
+
     /// The same message again: the task as it stands, and what follows if it moves.
     async fn as_it_stands(&self, caller: &Caller, view: RunView) -> Outcome<Taken> {
-        if mapping::state(&view.head) != TaskState::Working {
-            return Ok(standing(&view, None));
+        let onlooker = self.onlooker(caller, &view.head);
+        if mapping::state(&view.head, &|one| onlooker.barred(one)) != TaskState::Working {
+            return Ok(self.standing(caller, &view, None));
         }
         let (id, version) = (view.head.run.to_string(), view.head.version);
         let watch = self.engine.watch(&id, version, Until::Asked, &caller.who).await?;
-        let translator = Translator::at(&watch, &view);
-        Ok(Taken { id, first: Some(whole(&view, None)), watch: Some(watch), translator })
+        let first = Some(whole(&view, None, &onlooker));
+        let translator = Translator::at(&watch, &view, onlooker);
+        Ok(Taken { id, first, watch: Some(watch), translator })
+    }
+
+    /// A task that a message changed nothing about, with why.
+    fn standing(&self, caller: &Caller, view: &RunView, problem: Option<&Problem>) -> Taken {
+        let objection = problem.map(|problem| Objection {
+            code: problem.code().to_owned(),
+            message: problem.message().to_owned(),
+        });
+        let onlooker = self.onlooker(caller, &view.head);
+        let barred = |one: &Question| onlooker.barred(one);
+        let mut task = whole(view, None, &onlooker);
+        task.status = mapping::status(&view.head, objection.as_ref(), &barred);
+        Taken {
+            id: task.id.clone(),
+            first: Some(task),
+            watch: None,
+            translator: Translator::over(view, onlooker),
+        }
     }
 
     /// The task of a context that a message without one is for: the one that it answered before,
@@ -276,22 +319,6 @@ fn start_key(caller: &Caller, message: &Message) -> String {
 /// Whether a run has taken an answer under this key from this caller.
 fn knows(view: &RunView, key: &str, who: &Principal) -> bool {
     view.run.said_by(&who.id).any(|said| said.key == key)
-}
-
-/// A task that a message changed nothing about, with why.
-fn standing(view: &RunView, problem: Option<&Problem>) -> Taken {
-    let objection = problem.map(|problem| Objection {
-        code: problem.code().to_owned(),
-        message: problem.message().to_owned(),
-    });
-    let mut task = whole(view, None);
-    task.status = mapping::status(&view.head, objection.as_ref());
-    Taken {
-        id: task.id.clone(),
-        translator: Translator::over(view),
-        first: Some(task),
-        watch: None,
-    }
 }
 
 /// A task with no more of its history than was asked for.
