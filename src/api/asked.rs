@@ -48,12 +48,12 @@ pub(super) fn votes(question: &Question) -> String {
     if missing > 0 {
         let are = if missing == 1 { "is" } else { "are" };
         let of = if silent.is_empty() { question.to.join(", ") } else { silent.join(", ") };
-        words += &format!(" {missing} more {are} needed, of: {of}.");
+        words.extend([" ", &missing.to_string(), " more ", are, " needed, of: ", &of, "."]);
     }
     let later = question.stages.iter().skip(usize::try_from(question.stage).unwrap_or(0) + 1);
     let later: Vec<_> = later.map(|stage| stage.to.join(", ")).collect();
     if !later.is_empty() {
-        words += &format!(" Asked after that: {}.", later.join("; "));
+        words.extend([" Asked after that: ", &later.join("; "), "."]);
     }
     words
 }

@@ -50,6 +50,7 @@ pub(super) fn audit_entry(entry: &AuditEntry) -> pb::AuditEntry {
         known_by: known_by(entry.known.as_ref()),
         count: entry.count,
         last_time: Some(time(entry.last)),
+        shown: entry.known.as_ref().and_then(|known| known.seen).map(people::shown),
     }
 }
 

@@ -209,6 +209,7 @@ pub(super) fn audit_entry(entry: &AuditEntry) -> Value {
         known_by,
         count,
         last_time,
+        shown,
     } = entry;
     json!({
         "time": time(at.as_ref()),
@@ -226,6 +227,7 @@ pub(super) fn audit_entry(entry: &AuditEntry) -> Value {
         "known_by": known_by,
         "count": count,
         "last_time": time(last_time.as_ref()),
+        "shown": shown.as_ref().map(people::shown),
     })
 }
 

@@ -9,8 +9,8 @@ use crate::engine::commands::{Failed, parse_session};
 use crate::engine::narrate::Waiting;
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
-    Admission, Asker, Kind, Millis, Operator, Principal, Question, Refusal, RequestId, Run,
-    RunId, SessionId, Version, evolve, replay,
+    Admission, Asker, Kind, Millis, Operator, Principal, Question, Refusal, RequestId, Run, RunId,
+    SessionId, Version, evolve, replay,
 };
 use crate::ports::{Head, HeadStatus, Page, RunFilter, SessionRow};
 

@@ -67,6 +67,7 @@ mod retry;
 mod run;
 pub mod schema;
 mod sealing;
+pub mod secret;
 mod spent;
 mod started;
 #[cfg(test)]
@@ -104,7 +105,7 @@ pub use plan::{
     ASK_TOOL, AgentInput, Effect, HANDOFF_PREFIX, ToolOffer, first_reply, input_of, may_repeat,
     plan,
 };
-pub use principal::{Assurance, Credential, Known, Principal, Role, Roles};
+pub use principal::{Assurance, Credential, Known, Principal, Role, Roles, Seen};
 pub use question::{Choice, Kind, Leg, OnTimeout, Origin, Question, Subject};
 pub use reading::Verdict;
 pub use refusal::{Naming, Refusal};

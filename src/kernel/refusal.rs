@@ -408,7 +408,9 @@ impl Refusal {
             Self::WrongAnswer { request, mismatch } => {
                 Some(format!("responses[{request}]{}", mismatch.at))
             }
-            Self::StaleDigest { request } | Self::DigestNeeded { request } => Some(format!("digests[{request}]")),
+            Self::StaleDigest { request } | Self::DigestNeeded { request } => {
+                Some(format!("digests[{request}]"))
+            }
             Self::KeyReused(_) => Some("idempotency_key".into()),
             Self::NotListening { .. } | Self::NotSender { .. } => Some("name".into()),
             Self::NotGranted { .. } => Some("tool".into()),

@@ -11,13 +11,15 @@ use crate::kernel::approvers::Stage;
 use crate::kernel::command::Reply;
 use crate::kernel::event::{Event, Failure};
 use crate::kernel::gate::{self, Next, Wish};
+use crate::kernel::graph::Frozen;
 use crate::kernel::judging;
 use crate::kernel::message::{Audience, Message, Speaker, ToolCall};
 use crate::kernel::pattern::{self, Draft};
 use crate::kernel::plan::{ASK_TOOL, HANDOFF_PREFIX, ask_offer};
-use crate::kernel::question::{Choice, Kind, OnTimeout, Origin, Question};
+use crate::kernel::question::{Choice, Kind, OnTimeout, Origin, Question, Subject};
 use crate::kernel::run::{Run, Turn};
 use crate::kernel::schema;
+use crate::kernel::secret;
 use crate::kernel::time::Millis;
 use crate::kernel::workflow::{Patience, Pattern, Workflow};
 
@@ -371,6 +373,11 @@ fn choice(option: &Value) -> Choice {
 /// A draft becomes a question: it gets its ordinal, its stages and its deadline. What may not pass by
 /// silence is rejected by it, whatever the terms say (K7).
 pub(super) fn ask(workflow: &Workflow, draft: Draft, ordinal: usize, now: Millis) -> Question {
+    let secrets = secrets(workflow, &draft);
+    let mut context = draft.context;
+    for place in ["/arguments", "/task/arguments"] {
+        secret::replace(&mut context, place, &secrets, &secret::mask);
+    }
     let silent = draft.kind.may_pass_by_silence() && !draft.decides;
     let stages = stages(&draft.patience);
     let (to, within_ms) = match stages.first() {
@@ -383,7 +390,7 @@ pub(super) fn ask(workflow: &Workflow, draft: Draft, ordinal: usize, now: Millis
         agent: draft.agent,
         turn: draft.turn,
         prompt: draft.prompt,
-        context: draft.context,
+        context,
         options: draft.options,
         schema: draft.schema,
         deadline: within_ms.map(|ms| now.plus(ms)),
@@ -397,10 +404,22 @@ pub(super) fn ask(workflow: &Workflow, draft: Draft, ordinal: usize, now: Millis
         decides: draft.decides,
         returns: draft.returns,
         by_digest: workflow.by_digest || draft.patience.by_digest,
+        secrets,
         subject: draft.subject,
         stages,
         ..Question::bare(draft.kind, draft.origin)
     }
+}
+
+/// Where what is decided has secrets.
+fn secrets(workflow: &Workflow, draft: &Draft) -> Vec<String> {
+    if let Origin::Gate(call) = &draft.origin {
+        return secret::of_call(workflow, &call.tool, &call.arguments);
+    }
+    if let Some(Subject::Task(Frozen::Tool { tool, arguments, .. })) = draft.subject.as_deref() {
+        return secret::of_call(workflow, tool, arguments);
+    }
+    Vec::new()
 }
 
 /// Who is asked, one after the other; nothing, where it is simply whoever owns the session.

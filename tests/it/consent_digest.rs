@@ -14,12 +14,7 @@ use crate::consent_stage::{LOCAL, Stage, TOOL, question, refusal};
 const PLACES: [(&str, &str, &str, &str); 4] = [
     ("binding: digest", "[{name: money, tools: [pay]}]", "{id: act, tool: pay}", "allow_once"),
     ("", "[{name: money, tools: [pay], binding: digest}]", "{id: act, tool: pay}", "allow_once"),
-    (
-        "",
-        "[]",
-        "{id: act, tool: pay, gate: {mode: before_step, binding: digest}}",
-        "approve",
-    ),
+    ("", "[]", "{id: act, tool: pay, gate: {mode: before_step, binding: digest}}", "approve"),
     (
         "",
         "[]",

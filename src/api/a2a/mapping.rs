@@ -74,11 +74,7 @@ pub(super) fn since(head: &Head) -> Millis {
 }
 
 /// Where a run stands.
-pub(super) fn status(
-    head: &Head,
-    objection: Option<&Objection>,
-    barred: Barred<'_>,
-) -> TaskStatus {
+pub(super) fn status(head: &Head, objection: Option<&Objection>, barred: Barred<'_>) -> TaskStatus {
     let (run, context) = (&head.run, head.session.as_str());
     let message = match &head.status {
         HeadStatus::Running | HeadStatus::Completed => None,

@@ -56,8 +56,8 @@ pub(super) fn request(run: &RunId, question: &Question) -> Value {
         request["delegations"] = handed.collect();
     }
     // What will be done, exactly, where a tool call waits for its yes.
-    if let Origin::Gate(call) = &question.origin {
-        request["action"] = json!({"tool": call.tool, "arguments": call.arguments});
+    if let Some((tool, arguments)) = gated(question) {
+        request["action"] = json!({"tool": tool, "arguments": arguments});
     }
     request
 }
@@ -130,10 +130,11 @@ pub(super) fn type_of(question: &Question) -> &'static str {
     }
 }
 
-/// The call that waits at a gate, if the question is about one: exactly what would be done.
-pub(super) fn gated(question: &Question) -> Option<(&str, &Value)> {
+/// The call that waits at a gate, if the question is about one: exactly what would be done, as people are
+/// shown it.
+pub(super) fn gated(question: &Question) -> Option<(&str, Value)> {
     match &question.origin {
-        Origin::Gate(call) => Some((&call.tool, &call.arguments)),
+        Origin::Gate(call) => Some((&call.tool, question.shown()["arguments"].take())),
         Origin::UserTurn
         | Origin::Directive
         | Origin::ToolCall(_)

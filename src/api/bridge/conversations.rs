@@ -162,12 +162,7 @@ fn is_hidden(row: &SessionRow) -> bool {
 }
 
 impl Bridge {
-    fn conversation(
-        &self,
-        row: &SessionRow,
-        view: Option<&SessionView>,
-        who: &Principal,
-    ) -> Value {
+    fn conversation(&self, row: &SessionRow, view: Option<&SessionView>, who: &Principal) -> Value {
         let waiting = view.into_iter().flat_map(|view| &view.runs).find_map(|head| {
             let waiting = Waiting::of_head(head)?;
             Some(ask::waiting(&waiting, Some(&Onlooker::new(&self.engine, head, who))))

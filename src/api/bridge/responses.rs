@@ -360,9 +360,8 @@ impl Bridge {
                 let id = ResponseId { run, after: watch.after(), dialect };
                 let first = watch.next().await?.and_then(|published| published.asked);
                 let words = first.map(|asked| asked::votes(&asked.question)).into_iter();
-                let output = words.map(|words| {
-                    item::message(&id.item("msg", 0), "", "completed", Some(&words))
-                });
+                let output = words
+                    .map(|words| item::message(&id.item("msg", 0), "", "completed", Some(&words)));
                 return Ok(Reply::Json(json!({
                     "id": id.to_string(), "object": "response", "status": "completed",
                     "error": null, "output": output.collect::<Vec<_>>(),

@@ -86,10 +86,7 @@ impl Teller {
     pub(super) fn begins_with(event: &Event) -> bool {
         matches!(
             event,
-            Event::Started(_)
-                | Event::Answered { .. }
-                | Event::Voted { .. }
-                | Event::Closed { .. }
+            Event::Started(_) | Event::Answered { .. } | Event::Voted { .. } | Event::Closed { .. }
         )
     }
 
@@ -181,11 +178,7 @@ impl Teller {
                 self.response.waiting = Value::Null;
                 self.end(Standing::Cancelled, "response.incomplete", told);
             }
-            Event::Voted { .. } => {
-                if let Some(asked) = &published.asked {
-                    self.utter(&asked::votes(&asked.question), told);
-                }
-            }
+            Event::Voted { .. } => self.voted(published, told),
             Event::Started(_)
             | Event::ToolCalled { .. }
             | Event::ToolReturned { .. }
@@ -311,6 +304,13 @@ impl Teller {
             return;
         }
         self.utter(&text, told);
+    }
+
+    /// A word that is not the last: who has said what, and who is missing.
+    fn voted(&mut self, published: &Published, told: &mut Vec<Value>) {
+        if let Some(asked) = &published.asked {
+            self.utter(&asked::votes(&asked.question), told);
+        }
     }
 
     /// Something that no agent says, whole.

@@ -12,9 +12,7 @@ use crate::api::a2a::core::{Caller, Core, TaskStream, push, whole};
 use crate::api::a2a::errors::{Outcome, Problem};
 use crate::api::a2a::mapping::{self, Objection};
 use crate::api::a2a::reading;
-use crate::engine::{
-    AnswerRequest, EngineError, Onlooker, RunView, StartRequest, Until, Watch,
-};
+use crate::engine::{AnswerRequest, EngineError, Onlooker, RunView, StartRequest, Until, Watch};
 use crate::failpoint;
 use crate::kernel::{Principal, Question, Refusal, SessionId, binding};
 use crate::ports::{Head, HeadStatus};
@@ -65,13 +63,11 @@ impl Core {
         failpoint::hit("api.before_ack");
         let view = self.view(caller, &taken.id).await?;
         let reply = view.output().and_then(|output| mapping::reply(&view.head, output));
-        Ok(match reply {
-            Some(message) => SendMessageResponse::Message(Box::new(message)),
-            None => {
-                let onlooker = self.onlooker(caller, &view.head);
-                SendMessageResponse::task(whole(&view, history, &onlooker))
-            }
-        })
+        if let Some(message) = reply {
+            return Ok(SendMessageResponse::Message(Box::new(message)));
+        }
+        let onlooker = self.onlooker(caller, &view.head);
+        Ok(SendMessageResponse::task(whole(&view, history, &onlooker)))
     }
 
     /// Takes a message, and tells what follows until the task rests.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::api::a2a::core::{Caller, Core, whole};
 use crate::api::a2a::errors::{Outcome, Problem};
 use crate::api::a2a::mapping;
-use crate::engine::{Onlooker, Published, RunView, Until, Watch};
+use crate::engine::{Onlooker, Published, RunView, Until, Waiting, Watch};
 use crate::failpoint;
 use crate::kernel::workflow::Pattern;
 use crate::kernel::{Event, Message as Said, Purpose, Question, RunId, Version, Workflow};
@@ -227,15 +227,7 @@ impl Translator {
             Event::Output { value } => Some(self.artifact(mapping::artifact(value), false, true)),
             Event::Parked => {
                 let waiting = published.waiting?;
-                if waiting.questions.is_empty() {
-                    // Nobody is asked: it waits for the clock or an external event.
-                    return self.works(at);
-                }
-                let barred = |one: &Question| self.onlooker.barred(one);
-                let open = (waiting.questions.as_slice(), waiting.open);
-                let message = mapping::pause((&run, &context), open, None, &barred);
-                let state = mapping::asking(&waiting.questions, &barred);
-                Some(self.status(state, Some(message), at))
+                self.pauses(&waiting, at)
             }
             Event::Completed => Some(self.status(TaskState::Completed, None, at)),
             Event::Failed(failure) => {
@@ -267,6 +259,19 @@ impl Translator {
             | Event::CheckpointSaved
             | Event::Warned(_) => None,
         }
+    }
+
+    /// It waits: for whoever is told of it, for others, or for nobody.
+    fn pauses(&mut self, waiting: &Waiting, at: Option<String>) -> Option<StreamResponse> {
+        if waiting.questions.is_empty() {
+            // Nobody is asked: it waits for the clock or an external event.
+            return self.works(at);
+        }
+        let barred = |one: &Question| self.onlooker.barred(one);
+        let open = (waiting.questions.as_slice(), waiting.open);
+        let message = mapping::pause((&self.run, &self.context), open, None, &barred);
+        let state = mapping::asking(&waiting.questions, &barred);
+        Some(self.status(state, Some(message), at))
     }
 
     /// It is under way, if that is news.
