@@ -1,7 +1,7 @@
 //! Asked: a question in words, for doors at which people talk: what is decided, what is asked, and by
 //! what an answer names it.
 
-use crate::kernel::{Choice, Question, Verb, readable};
+use crate::kernel::{Choice, Question, Refusal, Standing, Verb, Vote, readable};
 
 /// What a client shows of what is decided; more is no text that anybody reads in a chat.
 const SUBJECT_BYTES_MAX: usize = 16 << 10;
@@ -31,11 +31,43 @@ pub(super) fn words(question: &Question) -> String {
     words
 }
 
+/// A question that is not for whoever is told of it: what it is, and whom it waits for.
+pub(super) fn waits(question: &Question, why: &Refusal) -> String {
+    format!("{}\n\nThis is not yours to answer: {why}.", question.prompt)
+}
+
+/// How a question stands that takes more than one: who has said what, and who is missing.
+pub(super) fn votes(question: &Question) -> String {
+    let said = |vote: &Vote| match &vote.instead_of {
+        None => format!("{}: {}", vote.by, vote.verb),
+        Some(owner) => format!("{} in the place of {owner}: {}", vote.by, vote.verb),
+    };
+    let said: Vec<_> = question.votes.iter().map(said).collect();
+    let Standing { missing, silent } = question.standing(question.stage);
+    let mut words = format!("Taken. So far: {}.", said.join(", "));
+    if missing > 0 {
+        let are = if missing == 1 { "is" } else { "are" };
+        let of = if silent.is_empty() { question.to.join(", ") } else { silent.join(", ") };
+        words.extend([" ", &missing.to_string(), " more ", are, " needed, of: ", &of, "."]);
+    }
+    let later = question.stages.iter().skip(usize::try_from(question.stage).unwrap_or(0) + 1);
+    let later: Vec<_> = later.map(|stage| stage.to.join(", ")).collect();
+    if !later.is_empty() {
+        words.extend([" Asked after that: ", &later.join("; "), "."]);
+    }
+    words
+}
+
 /// How a decision is answered in words.
 fn how(question: &Question, fits: bool) -> String {
     if !fits {
         return "What is to be decided is too long for this place: open it in the console, or answer \
                 by its request id."
+            .into();
+    }
+    if question.needs_digest() {
+        return "This is answered only with the digest of what is shown: in the console, or by its request \
+                id with its digest."
             .into();
     }
     let code = question.code();

@@ -50,6 +50,7 @@ pub(super) fn audit_entry(entry: &AuditEntry) -> pb::AuditEntry {
         known_by: known_by(entry.known.as_ref()),
         count: entry.count,
         last_time: Some(time(entry.last)),
+        shown: entry.known.as_ref().and_then(|known| known.seen).map(people::shown),
     }
 }
 
@@ -368,6 +369,7 @@ fn request(run: &RunId, session: &SessionId, workflow: &str, question: &Question
         claimed_until: question.claim.as_ref().map(|claim| time(claim.until)),
         delegations: question.delegations.iter().map(people::delegation).collect(),
         admits_you: None,
+        binding: question.binding().into(),
         asked_at: Some(time(question.asked_at)),
         conversation: Vec::new(),
         conversation_length: u32::try_from(question.messages).unwrap_or(u32::MAX),

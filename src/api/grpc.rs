@@ -13,7 +13,7 @@ use crate::engine::{
     Until, Watch,
 };
 use crate::failpoint;
-use crate::kernel::{Kind, Principal};
+use crate::kernel::{Kind, Principal, Seen};
 use crate::ports::RunFilter;
 use crate::wire::json::Json;
 use crate::wire::v1 as pb;
@@ -112,9 +112,11 @@ impl Orchestrator for Service {
     }
 
     async fn send_responses(&self, request: Request<pb::SendResponsesRequest>) -> Reply<Events> {
-        let who = self.who(&request)?;
+        let mut who = self.who(&request)?;
         failpoint::hit("api.before_command");
         let request = request.into_inner();
+        who.known.seen =
+            request.shown.map(|shown| Seen { chars: shown.characters, ms: shown.milliseconds });
         let mut digests = request.digests;
         let answers = request.responses.into_iter().map(|(id, value)| {
             let digest = digests.remove(&id);

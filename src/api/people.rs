@@ -3,7 +3,8 @@
 
 use crate::api::convert::{millis, time};
 use crate::kernel::{
-    Claimed, Delegated, Delegation, Excluded, Holder, Millis, Question, Refusal, Span, Stage, Vote,
+    Claimed, Delegated, Delegation, Excluded, Holder, Millis, Question, Refusal, Seen, Span, Stage,
+    Vote,
 };
 use crate::wire::v1 as pb;
 
@@ -30,6 +31,11 @@ fn stage(question: &Question, number: u32, stage: &Stage) -> pb::Stage {
         missing: standing.missing,
         silent: standing.silent,
     }
+}
+
+/// What somebody had been shown.
+pub(super) fn shown(seen: Seen) -> pb::Shown {
+    pb::Shown { characters: seen.chars, milliseconds: seen.ms }
 }
 
 /// A standing word.

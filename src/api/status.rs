@@ -114,12 +114,14 @@ fn code_of(refusal: &Refusal) -> Code {
         Refusal::AlreadyAnswered { .. } | Refusal::KeyReused(_) => Code::AlreadyExists,
         Refusal::RequestClosed { .. }
         | Refusal::StaleDigest { .. }
+        | Refusal::DigestNeeded { .. }
         | Refusal::AskedAnew { .. }
         | Refusal::Held
         | Refusal::RunOver { .. }
         | Refusal::NotListening { .. }
         | Refusal::AmbiguousAnswer { .. }
         | Refusal::Unbound { .. }
+        | Refusal::StillUnbound { .. }
         | Refusal::StalePause
         | Refusal::Unspent { .. }
         | Refusal::HandedOver { .. }
@@ -157,10 +159,12 @@ pub(super) fn a2a_kind_of(refusal: &Refusal) -> Kind {
         | Refusal::ForeignRequest { .. }
         | Refusal::WrongAnswer { .. }
         | Refusal::StaleDigest { .. }
+        | Refusal::DigestNeeded { .. }
         | Refusal::AskedAnew { .. }
         | Refusal::KeyReused(_)
         | Refusal::AmbiguousAnswer { .. }
         | Refusal::Unbound { .. }
+        | Refusal::StillUnbound { .. }
         | Refusal::UnknownCode { .. }
         | Refusal::StalePause
         | Refusal::Unspent { .. }
@@ -189,7 +193,7 @@ pub(super) fn metadata_of(refusal: &Refusal) -> std::collections::HashMap<String
         Refusal::AmbiguousAnswer { requests, .. } => {
             metadata.insert("request_ids".into(), requests.join(","));
         }
-        Refusal::Unbound { open } => {
+        Refusal::Unbound { open } | Refusal::StillUnbound { open } => {
             let ids: Vec<_> = open.iter().map(|one| one.request.as_str()).collect();
             let codes: Vec<_> = open.iter().map(|one| one.code.as_str()).collect();
             metadata.insert("request_ids".into(), ids.join(","));
@@ -220,6 +224,7 @@ pub(super) fn metadata_of(refusal: &Refusal) -> std::collections::HashMap<String
         | Refusal::ForeignRequest { .. }
         | Refusal::RequestClosed { .. }
         | Refusal::StaleDigest { .. }
+        | Refusal::DigestNeeded { .. }
         | Refusal::AskedAnew { .. }
         | Refusal::Held
         | Refusal::UnknownCode { .. }

@@ -14,7 +14,7 @@ use std::{
 use serde::Deserialize;
 
 use crate::app::layers::{Layers, names, place, plain_or_text, said, server_url};
-use crate::app::people::Person;
+use crate::app::people::{self, Person};
 use crate::app::server::CONNECTIONS_MAX;
 use crate::kernel::Assurance;
 
@@ -420,6 +420,7 @@ impl Config {
                 None => format!("# {name} is not set"),
             });
         }
+        lines.extend(people::dump(&self.people, self.file.as_deref()));
         lines.join("\n") + "\n"
     }
 }

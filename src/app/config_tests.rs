@@ -92,3 +92,18 @@ fn the_dump_is_toml_with_origins_and_without_secrets() {
     assert_eq!(again.data.as_deref(), Some("a \"b\""));
     assert_eq!(again.server.as_deref(), Some("http://127.0.0.1:9"));
 }
+
+#[test]
+fn the_dump_has_the_people_of_the_settings_file() {
+    let here = tempfile::tempdir().unwrap();
+    let file = here.path().join("holdpoint.toml");
+    let people =
+        "[people.\"ada l\"]\ngroups = [\"finance\"]\nroles = [\"director\"]\n[people.bob]\n";
+    fs::write(&file, people).unwrap();
+    let config = Config::resolve(&Settings::default(), &nothing, Some(&file)).unwrap();
+    let dump = config.dump();
+    assert!(dump.contains("holdpoint.toml"), "{dump}");
+    let again: Settings = toml::from_str(&dump).unwrap();
+    assert_eq!(again.people, config.people);
+    assert_eq!(again.people["ada l"].groups, ["finance"]);
+}

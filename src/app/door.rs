@@ -202,7 +202,7 @@ impl Doorkeeper for Keyed {
             let key = keys.list().iter().find(|key| key.name == name)?;
             self.code(key, until, chance)?.verify_slice(&unhex(code)?).ok()?;
             let credential = Credential::Pass(key.name.clone());
-            let known = Known { assurance: Assurance::Proven, credential };
+            let known = Known::new(Assurance::Proven, credential);
             let workflows = key.workflows.clone();
             let who = Principal::new(key.identity(), key.roles, door);
             let is_good = key.kind == KeyKind::Person && !key.is_over(now) && now < until;

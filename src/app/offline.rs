@@ -33,6 +33,8 @@ pub struct Checked {
     pub workflow: Option<String>,
     /// What is wrong with it.
     pub problems: Vec<Problem>,
+    /// What is worth a second look at its place, and is not wrong.
+    pub warnings: Vec<Problem>,
     /// What is worth a word, and is not wrong.
     pub notes: Vec<String>,
 }
@@ -121,6 +123,7 @@ pub fn check(config: &Config, paths: &[PathBuf]) -> Vec<Checked> {
                     .chain(&one.people_problems(&operator))
                     .map(problem)
                     .collect(),
+                warnings: one.warnings.iter().map(problem).collect(),
                 notes: one.people_notes(&operator),
             });
         }
@@ -133,6 +136,7 @@ pub fn check(config: &Config, paths: &[PathBuf]) -> Vec<Checked> {
                     path: file,
                     workflow: None,
                     problems: vec![shown],
+                    warnings: Vec::new(),
                     notes: Vec::new(),
                 }),
             }

@@ -2,6 +2,7 @@
 //! may answer what is not decided here.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::Deserialize;
 
@@ -25,6 +26,22 @@ pub struct Person {
     /// What they are in the house: `role:director` in a workflow's `to`.
     #[serde(default)]
     pub roles: Vec<String>,
+}
+
+/// The people of the settings file as TOML, each with where that came from.
+pub(super) fn dump(people: &BTreeMap<String, Person>, file: Option<&Path>) -> Vec<String> {
+    let mut lines = Vec::new();
+    let place = file.map_or_else(String::new, |file| format!("  # {}", file.display()));
+    for (name, person) in people {
+        lines.push(format!("\n[people.{}]{place}", toml::Value::String(name.clone())));
+        for (field, values) in [("groups", &person.groups), ("roles", &person.roles)] {
+            if !values.is_empty() {
+                let values = values.iter().cloned().map(toml::Value::String).collect();
+                lines.push(format!("{field} = {}", toml::Value::Array(values)));
+            }
+        }
+    }
+    lines
 }
 
 /// Warns of names that nobody can tell apart.

@@ -76,7 +76,10 @@ fn in_words(entry: &AuditEntry) -> String {
     let known = if entry.assurance.is_empty() {
         String::new()
     } else {
-        format!(" [{}, {}]", entry.assurance, entry.known_by)
+        let seen = entry.shown.as_ref().map(|shown| {
+            format!("; {} characters shown for {} s", shown.characters, shown.milliseconds / 1_000)
+        });
+        format!(" [{}, {}{}]", entry.assurance, entry.known_by, seen.unwrap_or_default())
     };
     let asked = entry.request.as_ref();
     let about = asked.map_or_else(String::new, |it| format!(" {}: {}", it.request_id, it.prompt));

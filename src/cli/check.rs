@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use crate::app::counted;
-use crate::app::offline::{self, Checked};
+use crate::app::offline::{self, Checked, Problem};
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::term::{line, plain};
@@ -16,7 +16,8 @@ use crate::cli::term::{line, plain};
   holdpoint check                      the files in ./workflows
   holdpoint check flows/*.yaml --json
 
-Ends with 1 if anything is wrong.")]
+Ends with 1 if anything is wrong. A warning is nothing wrong: it says where words, or something that was
+not shown, come to a deed without anybody's yes.")]
 pub(super) struct Args {
     /// Files and folders; the configured folder if left out
     pub paths: Vec<PathBuf>,
@@ -45,6 +46,10 @@ fn tell(checked: &[Checked], ctx: &Ctx) -> Result<(), Trouble> {
         for problem in &file.problems {
             ctx.term.line(&format!("{}\n", plain(problem.shown.trim_end())))?;
         }
+        for warning in &file.warnings {
+            let shown = format!("warning: {}\n", plain(warning.shown.trim_end()));
+            ctx.term.note(&ctx.term.paint_error.warn(&shown));
+        }
         for note in &file.notes {
             let path = line(&file.path.display().to_string(), 400);
             ctx.term.note(&ctx.term.paint_error.warn(&line(&format!("{path}: {note}"), 600)));
@@ -59,7 +64,7 @@ fn tell(checked: &[Checked], ctx: &Ctx) -> Result<(), Trouble> {
 }
 
 fn as_json(file: &Checked) -> serde_json::Value {
-    let problems = file.problems.iter().map(|problem| {
+    let told = |problem: &Problem| {
         json!({
             "line": problem.line,
             "column": problem.column,
@@ -67,11 +72,12 @@ fn as_json(file: &Checked) -> serde_json::Value {
             "message": problem.message,
             "hint": problem.hint,
         })
-    });
+    };
     json!({
         "path": file.path.display().to_string(),
         "workflow": file.workflow,
-        "problems": problems.collect::<Vec<_>>(),
+        "problems": file.problems.iter().map(told).collect::<Vec<_>>(),
+        "warnings": file.warnings.iter().map(told).collect::<Vec<_>>(),
         "notes": file.notes,
     })
 }

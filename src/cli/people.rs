@@ -10,11 +10,36 @@ use crate::cli::follow::Word;
 use crate::cli::json::timestamp;
 use crate::cli::render::date;
 use crate::cli::term::line;
+use crate::kernel::readable;
 use crate::ports::Clock as _;
-use crate::wire::v1::{Request, RequestClaimed, RequestDelegated, Vote};
+use crate::wire::v1::{Request, RequestClaimed, RequestDelegated, Shown, Vote};
 
 /// Names on one line; `--json` has them whole.
 const CHARS_MAX: usize = 400;
+
+/// What somebody has before them who answers at this terminal: how much of it there is to decide by, and
+/// since when.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sight {
+    characters: u64,
+    since: u64,
+}
+
+impl Sight {
+    /// A request that is shown now.
+    pub(super) fn of(request: &Request) -> Self {
+        let subject =
+            request.subject.as_ref().map(|subject| readable(&subject.clone().into_value()));
+        let all = request.prompt.chars().count() + subject.map_or(0, |text| text.chars().count());
+        Self { characters: u64::try_from(all).unwrap_or(u64::MAX), since: SystemClock.now().0 }
+    }
+
+    /// What was shown by now.
+    pub(super) fn shown(self) -> Shown {
+        let milliseconds = SystemClock.now().0.saturating_sub(self.since);
+        Shown { characters: self.characters, milliseconds }
+    }
+}
 
 /// The reader's own clock.
 pub(super) fn now() -> jiff::Timestamp {

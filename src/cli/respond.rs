@@ -88,6 +88,8 @@ async fn answer(
         responses: HashMap::from([(args.request_id.clone(), value.into())]),
         idempotency_key: args.key.unwrap_or_default(),
         digests: digests.into_iter().collect(),
+        // It is told by its id: what was shown, and where, is not known here.
+        shown: None,
     };
     let stream = client.send_responses(request).await?.into_inner();
     if asked.knows_run {

@@ -11,6 +11,7 @@ use crate::cli::Ctx;
 use crate::cli::answer::{self, Meaning};
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::follow::{Ending, Follow, Telling};
+use crate::cli::people::Sight;
 use crate::cli::render::{self, Audience};
 use crate::cli::term::Input;
 use crate::wire::v1::{
@@ -158,13 +159,14 @@ impl<'a> Talk<'a> {
             return Ok(Asked::Left);
         };
         self.ctx.term.write(&render::question(self.ctx.term.paint, request))?;
+        let sight = Sight::of(request);
         loop {
             let Some(value) = self.read(request).await? else {
                 let again = format!("holdpoint resume {}{}", waiting.run_id, self.ctx.again());
                 self.ctx.term.note(&format!("left waiting; take it up again with: {again}"));
                 return Ok(Asked::Left);
             };
-            match send(self.client, request, &value).await {
+            match send(self.client, request, &value, sight).await {
                 Ok(stream) => return Ok(Asked::Answered(Box::new(stream))),
                 Err(trouble) if trouble.is_wrong_answer() => self.refuse(&trouble.message),
                 Err(trouble) if trouble.is_settled() => {
@@ -275,7 +277,12 @@ impl<'a> Talk<'a> {
         let theirs = requests.iter().filter(|request| request.admits_you != Some(false));
         for request in theirs {
             let (id, takes) = (&request.request_id, answer::takes(request));
-            let respond = format!("holdpoint respond {id} \"…\"{again}");
+            let digest = if request.binding.is_empty() {
+                String::new()
+            } else {
+                format!(" --digest {}", request.digest)
+            };
+            let respond = format!("holdpoint respond {id} \"…\"{digest}{again}");
             self.ctx.term.note(&format!("answer with: {respond}  ({takes})"));
         }
         Ok(())
@@ -287,6 +294,7 @@ async fn send(
     client: &mut Client,
     request: &Request,
     value: &Value,
+    sight: Sight,
 ) -> Result<Streaming<WorkflowEvent>, Trouble> {
     let id = request.request_id.clone();
     let mut digests = HashMap::new();
@@ -299,6 +307,7 @@ async fn send(
         responses: HashMap::from([(id, value.into())]),
         idempotency_key: String::new(),
         digests,
+        shown: Some(sight.shown()),
     };
     Ok(client.send_responses(message).await?.into_inner())
 }

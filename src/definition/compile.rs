@@ -56,6 +56,7 @@ pub(super) fn compile(
             .map(|(name, agent)| (name.clone(), agent.compile(file)))
             .collect(),
         pattern: program.map_or_else(|| pattern(file), Pattern::Graph),
+        by_digest: file.binding.is_some(),
     }
 }
 
@@ -111,7 +112,7 @@ impl HumanFile {
             options: self.options.iter().map(OptionFile::choice).collect(),
             response_schema: self.response_schema.clone(),
             show: self.show.as_str().map(str::to_owned),
-            decides: self.decides,
+            decides: self.decides == Some(true),
             patience: self.patience(),
         }
     }
@@ -124,6 +125,7 @@ impl HumanFile {
             not: ExcludedFile::compile(&self.not),
             assurance: self.assurance.map(AssuranceFile::compile),
             approvers: ApproversFile::compile(self.approvers.as_ref(), self.assurance),
+            by_digest: self.binding.is_some(),
             ..patience(self.deadline.as_ref(), self.on_timeout.as_ref())
         }
     }

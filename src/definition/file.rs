@@ -15,7 +15,7 @@ use crate::definition::gates::GateFile;
 use crate::definition::graph::{GraphFile, OptionsFromFile};
 use crate::definition::models::ModelFile;
 use crate::definition::patterns::{ConcurrentFile, GroupChatFile, PlanExecuteFile};
-use crate::definition::people::{ApproversFile, AssuranceFile, ExcludedFile};
+use crate::definition::people::{ApproversFile, AssuranceFile, BindingFile, ExcludedFile};
 
 /// A Holdpoint workflow.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -42,6 +42,9 @@ pub(super) struct WorkflowFile {
     /// given.
     #[serde(default)]
     pub(super) remembers: RemembersFile,
+    /// `digest`: every decision is answered only with the digest of what was shown; a request id or a printed
+    /// code alone is refused. The terminal, the console and the chat send it themselves.
+    pub(super) binding: Option<BindingFile>,
     /// What answers for the agents, by name.
     #[serde(default)]
     pub(super) models: BTreeMap<String, ModelFile>,
@@ -297,9 +300,9 @@ pub(super) struct HumanFile {
     #[serde(default)]
     pub(super) show: Value,
     /// Whether the answer lets something happen although it is no approval: it then must name its
-    /// question, and silence is a no.
-    #[serde(default)]
-    pub(super) decides: bool,
+    /// question, and silence is a no. `false` says that words are meant to be enough, and `check` does
+    /// not warn.
+    pub(super) decides: Option<bool>,
     /// What may be chosen, where it is known beforehand.
     #[serde(default)]
     #[schemars(length(max = 100))]
@@ -327,6 +330,9 @@ pub(super) struct HumanFile {
     /// How well whoever decides must be known: `proven` (a key of their own, the console) or `vouched`
     /// (a service's word); as the operator says unless given.
     pub(super) assurance: Option<AssuranceFile>,
+    /// `digest`: it is answered only with the digest of what was shown; a request id or a printed
+    /// code alone is refused. The terminal, the console and the chat send it themselves.
+    pub(super) binding: Option<BindingFile>,
 }
 
 /// What kind of decision a person is asked for.

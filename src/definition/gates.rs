@@ -6,7 +6,7 @@ use serde::Deserialize;
 use crate::definition::compile::patience;
 use crate::definition::file::{LengthOfTime, OnTimeoutFile, WorkflowFile};
 use crate::definition::mcp;
-use crate::definition::people::{ApproversFile, AssuranceFile, ExcludedFile};
+use crate::definition::people::{ApproversFile, AssuranceFile, BindingFile, ExcludedFile};
 use crate::kernel::workflow::{Condition, Gate, Patience};
 use crate::kernel::{JUDGE_MS_DEFAULT, duration_ms};
 
@@ -47,6 +47,9 @@ pub(super) struct GateFile {
     /// How well whoever decides must be known: `proven` (a key of their own, the console) or `vouched`
     /// (a service's word); as the operator says unless given.
     pub(super) assurance: Option<AssuranceFile>,
+    /// `digest`: it is answered only with the digest of what was shown; a request id or a printed
+    /// code alone is refused. The terminal, the console and the chat send it themselves.
+    pub(super) binding: Option<BindingFile>,
     /// How long *allow for this run* lasts; to the end of the run unless given.
     pub(super) allow_for: Option<LengthOfTime>,
 }
@@ -146,6 +149,7 @@ impl GateFile {
                 not: ExcludedFile::compile(&self.not),
                 assurance: self.assurance.map(AssuranceFile::compile),
                 approvers: ApproversFile::compile(self.approvers.as_ref(), self.assurance),
+                by_digest: self.binding.is_some(),
                 ..patience(self.deadline.as_ref(), self.on_timeout.as_ref())
             },
             allow_ms: self.allow_for.as_ref().and_then(ms),

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::definition::file::{HumanFile, LengthOfTime, OnTimeoutFile, RetryFile};
-use crate::definition::people::{ApproversFile, AssuranceFile, ExcludedFile};
+use crate::definition::people::{ApproversFile, AssuranceFile, BindingFile, ExcludedFile};
 
 /// Steps of every kind, and what they come to.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -190,6 +190,9 @@ pub(super) struct PhaseGateFile {
     /// How well whoever decides must be known: `proven` (a key of their own, the console) or `vouched`
     /// (a service's word); as the operator says unless given.
     pub(super) assurance: Option<AssuranceFile>,
+    /// `digest`: it is answered only with the digest of what was shown; a request id or a printed
+    /// code alone is refused. The terminal, the console and the chat send it themselves.
+    pub(super) binding: Option<BindingFile>,
 }
 
 impl PhaseGateFile {
@@ -207,6 +210,7 @@ impl PhaseGateFile {
             not: Vec::new(),
             approvers: None,
             assurance: None,
+            binding: None,
         }
     }
 }

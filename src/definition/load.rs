@@ -15,7 +15,7 @@ use jsonschema::Validator;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::definition::check::{check, check_rules, program};
+use crate::definition::check::{check, check_rules, program, warnings};
 use crate::definition::compile::compile;
 use crate::definition::file::WorkflowFile;
 use crate::definition::known;
@@ -44,6 +44,8 @@ pub struct Loaded {
     pub source: String,
     /// Where it was read; nowhere, for a text.
     pub path: Option<PathBuf>,
+    /// What is worth a second look, each with its place; nothing of it is wrong.
+    pub warnings: Vec<Problem>,
     places: Source,
 }
 
@@ -136,7 +138,8 @@ fn load(
     sub::adopt(&mut workflow, &subs);
     let digest = digest::of(&serde_json::to_value(&workflow).unwrap_or_default());
     let source = text.to_owned();
-    Ok(Loaded { workflow: Arc::new(workflow), digest, source, path: None, places })
+    let warnings = warnings(&places, &file);
+    Ok(Loaded { workflow: Arc::new(workflow), digest, source, path: None, warnings, places })
 }
 
 /// The workflows that a file has as steps, and what is wrong with them.

@@ -36,6 +36,8 @@ mod tests_gates;
 #[cfg(test)]
 mod tests_graph;
 #[cfg(test)]
+mod tests_reach;
+#[cfg(test)]
 mod tests_words;
 
 pub use load::{Loaded, ResolveScript, load_dir, load_file, load_text};

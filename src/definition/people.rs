@@ -59,6 +59,14 @@ impl AssuranceFile {
     }
 }
 
+/// By what an answer to a decision must name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum BindingFile {
+    /// By the digest of what was shown: a request id or a printed code alone is refused.
+    Digest,
+}
+
 /// Who is asked as well, and how long all of them then have.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -12,7 +12,7 @@ use crate::engine::whose::Told as _;
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
     Claimed, Closing, Delegated, Event, Holder, Known, Millis, Origin, Principal, Question,
-    Recorded, RunId, SessionId, Started, ToolCall, Verb, Version, readable,
+    Recorded, Refusal, RunId, SessionId, Started, ToolCall, Verb, Version, readable,
 };
 use crate::ports::{Head, Page, RunFilter};
 
@@ -81,10 +81,20 @@ impl Engine {
     ) -> Result<Page<AuditEntry>, EngineError> {
         let limit = page_size(limit)?;
         if let Some(run) = &filter.run {
-            let head = self.head(run, who).await?;
-            let entries = self.entries_of(&head, filter, &self.noted().await?).await?;
             // A run's trail is one page: whoever wants it wants it whole.
-            return Ok(Page { rows: entries, next: None });
+            let rows = match self.head(run, who).await {
+                Ok(head) => self.entries_of(&head, filter, &self.noted().await?).await?,
+                Err(EngineError::Refused(unknown @ Refusal::UnknownRun(_))) => {
+                    let own = self.own_words(filter, who).await?;
+                    // Whoever has said nothing in it does not know of it (D2).
+                    if own.is_empty() {
+                        return Err(unknown.into());
+                    }
+                    own
+                }
+                Err(error) => return Err(error),
+            };
+            return Ok(Page { rows, next: None });
         }
         let session = match &filter.session {
             Some(given) => Some(self.session_listed(given, who).await?),
@@ -98,6 +108,9 @@ impl Engine {
         };
         let mut cursor = token(cursor, |token| RunId::parse(token).is_ok())?.map(str::to_owned);
         let (mut rows, noted) = (Vec::new(), self.noted().await?);
+        if cursor.is_none() && !who.sees_all() {
+            rows = self.own_words(filter, who).await?;
+        }
         for _ in 0..RUNS_PER_PAGE {
             let page = self.inner.journal.heads(&heads, cursor.as_deref(), 1).await?;
             for head in page.rows.into_iter().filter(|head| who.covers(&head.workflow)) {
@@ -109,6 +122,37 @@ impl Engine {
             }
         }
         Ok(Page { rows, next: cursor })
+    }
+
+    /// What somebody has said in runs of others: that is theirs to see, though the runs are not. Of the
+    /// newest runs; with the first page alone, since a page's token names a run.
+    async fn own_words(
+        &self,
+        filter: &AuditFilter,
+        who: &Principal,
+    ) -> Result<Vec<AuditEntry>, EngineError> {
+        let all = RunFilter { workflow: filter.workflow.clone(), ..RunFilter::default() };
+        let heads = match &filter.run {
+            None => self.inner.journal.heads(&all, None, RUNS_PER_PAGE).await?.rows,
+            Some(run) => match RunId::parse(run) {
+                Ok(run) => self.inner.journal.head(&run).await?.into_iter().collect(),
+                Err(_) => Vec::new(),
+            },
+        };
+        let (noted, mut rows) = (self.noted().await?, Vec::new());
+        let is_anothers = |head: &&Head| head.owner != who.id && who.covers(&head.workflow);
+        for head in heads.iter().filter(is_anothers) {
+            let entries = self.entries_of(head, filter, &noted).await?;
+            let is_own = |entry: &AuditEntry| {
+                let is_said =
+                    ["answered", "voted", "claimed", "released", "delegated", "taken_back"];
+                entry.principal == who.id && is_said.contains(&entry.action)
+            };
+            rows.extend(entries.into_iter().filter(is_own));
+        }
+        let session = filter.session.as_deref();
+        rows.retain(|entry| session.is_none_or(|session| session == entry.session.as_str()));
+        Ok(rows)
     }
 
     async fn entries_of(

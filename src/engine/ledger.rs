@@ -255,6 +255,7 @@ fn told(named: &str, refusal: &Refusal) -> (String, Option<RunId>) {
         | Refusal::AlreadyAnswered { request, .. }
         | Refusal::RequestClosed { request, .. }
         | Refusal::StaleDigest { request }
+        | Refusal::DigestNeeded { request }
         | Refusal::AskedAnew { request }
         | Refusal::NotAssured { request, .. }
         | Refusal::HandedOver { request, .. }
@@ -263,7 +264,9 @@ fn told(named: &str, refusal: &Refusal) -> (String, Option<RunId>) {
         | Refusal::NotClaimed { request }
         | Refusal::Unspent { request, .. }
         | Refusal::NotAdmitted { request, .. } => Some(request.as_str()),
-        Refusal::Unbound { open } => open.first().map(|one| one.request.as_str()),
+        Refusal::Unbound { open } | Refusal::StillUnbound { open } => {
+            open.first().map(|one| one.request.as_str())
+        }
         Refusal::AmbiguousAnswer { requests, .. } => requests.first().map(String::as_str),
         Refusal::UnknownCode { code } => Some(code.as_str()),
         Refusal::RunOver { run, .. } => return (named.to_owned(), RunId::parse(run).ok()),

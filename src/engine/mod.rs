@@ -19,6 +19,7 @@ mod inbox;
 mod ledger;
 mod library;
 mod narrate;
+mod onlooker;
 mod outbox;
 mod pulse;
 mod purse;
@@ -29,6 +30,7 @@ mod steadfast;
 mod timers;
 mod trace;
 mod trail;
+mod unheard;
 mod views;
 mod watch;
 mod whose;
@@ -51,6 +53,7 @@ pub use commands::{AnswerRequest, Begun, ForkRequest, Speech, StartRequest, Take
 pub use inbox::{InboxChange, InboxWatch};
 pub use library::{Entry, Library};
 pub use narrate::{Asked, Published, Waiting};
+pub use onlooker::Onlooker;
 pub use pulse::InboxPulse;
 pub use reach::Reach;
 pub use recovery::Recovered;
@@ -109,6 +112,8 @@ struct Inner {
     outbox: Outbox,
     /// What is on its way into the store's own log.
     ledger: ledger::Ledger,
+    /// How often words alone were said where they decide nothing.
+    unheard: unheard::Unheard,
     /// Which store this is.
     standing: renewal::Standing,
     /// Which runs are driven here.
@@ -165,6 +170,7 @@ impl Engine {
             tracer: OnceLock::new(),
             outbox: Outbox::default(),
             ledger: ledger::Ledger::default(),
+            unheard: unheard::Unheard::default(),
             standing: renewal::Standing::default(),
             domain: reach::Domain::default(),
             library,

@@ -26,7 +26,8 @@ pub struct Published {
     pub step: Option<String>,
     /// With a pause: what is waited for.
     pub waiting: Option<Arc<Waiting>>,
-    /// With a question: what a listener needs to show it.
+    /// With a question: what a listener needs to show it. With a word that is not the last it needs: how it
+    /// stands by then.
     pub asked: Option<Asked>,
     /// With a message: its place in the conversation.
     pub message_ordinal: usize,
@@ -118,6 +119,12 @@ impl Narrator {
         let waiting = if *event == Event::Parked { Waiting::told(run).map(Arc::new) } else { None };
         let asked = if let Event::Asked(question) = &*event {
             run.questions.get(&question.ordinal).map(|kept| with_recent(run, kept))
+        } else if let Event::Voted { ordinal, .. } = &*event {
+            run.questions.get(ordinal).map(|kept| Asked {
+                workflow: run.workflow.name.clone(),
+                question: Arc::clone(kept),
+                recent: Vec::new(),
+            })
         } else {
             None
         };

@@ -10,8 +10,8 @@ use crate::engine::narrate::Waiting;
 use crate::engine::whose::Told as _;
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
-    Act, Admission, Asker, Kind, Millis, Operator, Principal, Question, Refusal, RequestId, Run,
-    RunId, SessionId, Version, evolve, replay,
+    Admission, Asker, Kind, Millis, Operator, Principal, Question, Refusal, RequestId, Run, RunId,
+    SessionId, Version, evolve, replay,
 };
 use crate::ports::{Head, HeadStatus, Page, RunFilter, SessionRow};
 
@@ -229,14 +229,6 @@ impl Engine {
         let filter = RunFilter { session: Some(row.session.clone()), ..RunFilter::default() };
         let runs = self.inner.journal.heads(&filter, None, PAGE_DEFAULT).await?.rows;
         Ok(SessionView { row, runs })
-    }
-
-    /// Whether a request admits `who` as it stands now, and what they show lets them answer (K8).
-    pub fn admits(&self, request: &OpenRequest, who: &Principal) -> bool {
-        let act = if request.question.decides() { Act::Decide } else { Act::Answer };
-        who.covers(&request.workflow)
-            && who.may(act, &request.owner).is_ok()
-            && request.admits(who, &self.operator(), self.inner.clock.now())
     }
 
     /// The inbox: what waits for people, soonest deadline first.

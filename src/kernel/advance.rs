@@ -124,7 +124,12 @@ fn advance(run: &Run, now: Millis) -> Vec<Event> {
     match budget::verdict(run, now) {
         Some(Verdict::Fail(failure)) => return vec![Event::Failed(failure)],
         Some(Verdict::Ask(draft)) => {
-            return vec![Event::Asked(Box::new(reply::ask(*draft, run.endings.len() + 1, now)))];
+            return vec![Event::Asked(Box::new(reply::ask(
+                &run.workflow,
+                *draft,
+                run.endings.len() + 1,
+                now,
+            )))];
         }
         Some(Verdict::Rest) => return vec![Event::CheckpointSaved, Event::Parked],
         None => {}
@@ -226,7 +231,12 @@ fn moved(run: &Run, now: Millis) -> Vec<Event> {
             vec![Event::StepStarted { turn, step, agent, attempt: 1, purpose, prompt, judges }]
         }
         Move::Ask(draft) => {
-            vec![Event::Asked(Box::new(reply::ask(*draft, run.endings.len() + 1, now)))]
+            vec![Event::Asked(Box::new(reply::ask(
+                &run.workflow,
+                *draft,
+                run.endings.len() + 1,
+                now,
+            )))]
         }
         Move::Finish(value) => vec![Event::Output { value }, Event::Completed],
         Move::Fail(failure) => vec![Event::Failed(failure)],

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::kernel::approvers;
+use crate::kernel::binding;
 use crate::kernel::command::Answer;
 use crate::kernel::decide::Decision;
 use crate::kernel::digest;
@@ -46,7 +47,7 @@ pub(super) fn decide(
         let question = open_question(run, &answer.request, principal)?;
         let place = refuse_unasked(run, question, principal, now)?;
         let instead_of = (place != principal.id).then(|| place.to_owned());
-        refuse_handed_over(run, question, principal, now)?;
+        permission::refuse_handed_over((&run.id, question), principal, now)?;
         let value = accepted(question, answer, now)?;
         bytes += readable(&value).len();
         if bytes > CONVERSATION_BYTES_MAX {
@@ -164,31 +165,13 @@ pub(super) fn refuse_unasked<'a>(
     who: &'a Principal,
     now: Millis,
 ) -> Result<&'a str, Refusal> {
-    let (by, operator) = (run.asker(), &run.operator);
-    if let Some(place) = run.admission(now).place(question, question.stage, &who.id) {
-        permission::refuse_answer(run, question, who)?;
-        return Ok(place);
-    }
-    let request = question.id(&run.id).to_string();
+    let place = permission::place_of(&run.admission(now), (&run.id, question), who);
+    let Err(Refusal::NotAdmitted { request, .. }) = &place else { return place };
     let knows_run = who.may_see(&run.owner, &run.workflow.name);
-    if !knows_run && !approvers::concerns(question, by, &who.id, operator) {
-        return Err(Refusal::UnknownRequest(request));
+    if !knows_run && !approvers::concerns(question, run.asker(), &who.id, &run.operator) {
+        return Err(Refusal::UnknownRequest(request.clone()));
     }
-    let waits_for = approvers::waits_for(question, by);
-    let why = run.admission(now).why_not(question, &who.id);
-    Err(Refusal::NotAdmitted { request, waits_for, who: who.id.clone(), why })
-}
-
-/// A place that was handed over is not spoken in by two.
-fn refuse_handed_over(
-    run: &Run,
-    question: &Question,
-    who: &Principal,
-    now: Millis,
-) -> Result<(), Refusal> {
-    let Some(handed) = question.handed(&who.id, now) else { return Ok(()) };
-    let request = question.id(&run.id).to_string();
-    Err(Refusal::HandedOver { request, to: handed.to.clone(), until: handed.until })
+    place
 }
 
 fn refuse_foreign(run: &Run, id: &RequestId) -> Result<(), Refusal> {
@@ -261,6 +244,7 @@ fn accepted(question: &Question, answer: &Answer, now: Millis) -> Result<Value, 
     if answer.digest.as_ref().is_some_and(|shown| *shown != question.digest) {
         return Err(Refusal::StaleDigest { request });
     }
+    binding::refuse_unseen(question, answer.digest.as_deref(), &request)?;
     question.read(&answer.value).map_err(|mismatch| Refusal::WrongAnswer { request, mismatch })
 }
 

@@ -5,7 +5,8 @@
 //!
 //! - **K9** A decision is answered by one of the three. Words alone never decide; they answer a
 //!   question of the conversation's only where it is the only one that is open, and where whoever
-//!   speaks began, at the same door, what ended in it.
+//!   speaks began, at the same door, what ended in it. Where the file says `binding: digest`, an id or a
+//!   code finds a decision and does not answer it: the digest of what was shown must come along.
 
 use serde_json::{Value, json};
 
@@ -110,13 +111,25 @@ fn code(text: &str) -> Option<String> {
 
 impl Question {
     /// The code that is printed with it, and never without all of what it decides; nothing, where any
-    /// words are an answer.
+    /// words are an answer, or where it would not be enough.
     pub fn code(&self) -> String {
-        if self.decides() || self.kind == Kind::Selection {
+        if self.needs_digest() {
+            String::new()
+        } else if self.decides() || self.kind == Kind::Selection {
             self.letters(CODE_CHARS)
         } else {
             String::new()
         }
+    }
+
+    /// Whether nothing but its digest answers it.
+    pub fn needs_digest(&self) -> bool {
+        self.by_digest && self.decides()
+    }
+
+    /// By what its answer must name it, as files and the wire say it; nothing where any name will do.
+    pub fn binding(&self) -> &'static str {
+        if self.needs_digest() { "digest" } else { "" }
     }
 
     fn letters(&self, count: usize) -> String {
@@ -149,6 +162,19 @@ impl Question {
             },
         }
     }
+}
+
+/// Refuses an answer that names its question in a way that its file does not take for enough: by id or
+/// code, where it wants the digest of what was shown.
+pub(super) fn refuse_unseen(
+    question: &Question,
+    digest: Option<&str>,
+    request: &str,
+) -> Result<(), Refusal> {
+    if digest.is_some() || !question.needs_digest() {
+        return Ok(());
+    }
+    Err(Refusal::DigestNeeded { request: request.to_owned() })
 }
 
 /// The code of each, long enough to tell it from the others.

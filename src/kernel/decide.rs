@@ -30,6 +30,7 @@ use crate::kernel::repeat;
 use crate::kernel::reply::{self, REPLY_BYTES_MAX};
 use crate::kernel::run::{CallWaits, OpenCall, Run, Status, Turn};
 use crate::kernel::schema;
+use crate::kernel::secret;
 use crate::kernel::time::Millis;
 use crate::kernel::workflow::{Patience, Pattern, Retry, Safety};
 
@@ -370,7 +371,11 @@ fn lost_outcome(run: &Run, (turn, open): (&Turn, &OpenCall), ordinal: u32, why: 
         prompt: format!("{why} It may have happened. Did it?"),
         context: serde_json::json!({
             "tool": open.call.tool,
-            "arguments": readable(&open.call.arguments),
+            "arguments": readable(&secret::masked(
+                &run.workflow,
+                &open.call.tool,
+                &open.call.arguments,
+            )),
         }),
         options: Vec::new(),
         schema: None,
@@ -382,7 +387,7 @@ fn lost_outcome(run: &Run, (turn, open): (&Turn, &OpenCall), ordinal: u32, why: 
         decides: true,
         returns: false,
     };
-    reply::ask(draft, usize::try_from(ordinal).unwrap_or(usize::MAX), Millis(0))
+    reply::ask(&run.workflow, draft, usize::try_from(ordinal).unwrap_or(usize::MAX), Millis(0))
 }
 
 /// Deadlines and reminders that are due. Never early: each is due at its own millisecond.

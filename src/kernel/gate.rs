@@ -104,7 +104,7 @@ pub(super) fn passed(run: &Run, wish: Wish<'_>, next: Next, now: Millis) -> Even
             gates.into_iter().filter(|gate| !is_granted(gate, run, &call, now)).collect();
         let wish = Wish { call: &call, ..wish };
         if let Some(draft) = stopped(run, wish, tool, &gates) {
-            return Event::Asked(Box::new(reply::ask(draft, next.question, now)));
+            return Event::Asked(Box::new(reply::ask(&run.workflow, draft, next.question, now)));
         }
         if let Some(judge) = gates.iter().find_map(|gate| unheard(gate, wish.judged)) {
             return judging::begins(judge, wish, next.turn, now);
@@ -235,6 +235,7 @@ fn terms<'a>(gates: impl Iterator<Item = &'a &'a Gate> + Clone) -> Patience {
     let all = gates.clone().map(|gate| &gate.patience);
     let timed = all.clone().filter(|patience| patience.deadline_ms.is_some());
     let first = timed.min_by_key(|patience| patience.deadline_ms);
+    let by_digest = all.clone().any(|patience| patience.by_digest);
     let mut stages: Vec<Stage> = Vec::new();
     for gate in gates {
         for stage in own_stages(gate) {
@@ -268,6 +269,7 @@ fn terms<'a>(gates: impl Iterator<Item = &'a &'a Gate> + Clone) -> Patience {
         not: Vec::new(),
         assurance: None,
         approvers: if is_plain { Vec::new() } else { stages },
+        by_digest,
     }
 }
 

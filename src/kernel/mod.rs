@@ -54,6 +54,7 @@ mod retry;
 mod run;
 pub mod schema;
 mod sealing;
+pub mod secret;
 mod spent;
 mod started;
 #[cfg(test)]
@@ -83,7 +84,7 @@ pub use judging::{JUDGE_MS_DEFAULT, Judging};
 pub use listing::{LISTED_MAX, Listing};
 pub use message::{Audience, Message, Speaker, ToolCall, readable};
 pub use operator::{Environment, Membership, Operator};
-pub use permission::Act;
+pub use permission::{Act, bars};
 pub use places::{
     CLAIM_MS_MAX, Claim, Claimed, DELEGATION_MS_MAX, Delegated, Delegation, Holder, Span,
 };
@@ -91,7 +92,7 @@ pub use plan::{
     ASK_TOOL, AgentInput, Effect, HANDOFF_PREFIX, ToolOffer, first_reply, input_of, may_repeat,
     plan,
 };
-pub use principal::{Assurance, Credential, Known, Principal, Role, Roles};
+pub use principal::{Assurance, Credential, Known, Principal, Role, Roles, Seen};
 pub use question::{Choice, Kind, Leg, OnTimeout, Origin, Question, Subject};
 pub use reading::Verdict;
 pub use refusal::{Naming, Refusal};

@@ -1,15 +1,17 @@
 //! Permission: what a principal may do, by the roles of its credential. The one place that says so: the
 //! engine asks it once for each command, and doors never do.
 //!
-//! What somebody may not even know of is not decided here (D2), nor whom a question admits (K8): a role
-//! only ever takes away from that.
+//! What somebody may not even know of is not decided here (D2), nor whom a question admits (K8, which
+//! `approvers` says): a role only ever takes away from that.
 
-use crate::kernel::approvers;
+use crate::kernel::approvers::{self, Admission};
 use crate::kernel::command::Command;
+use crate::kernel::id::RunId;
 use crate::kernel::principal::{Principal, Role};
 use crate::kernel::question::Question;
 use crate::kernel::refusal::Refusal;
 use crate::kernel::run::Run;
+use crate::kernel::time::Millis;
 use crate::kernel::workflow::Pattern;
 
 /// Something that changes something.
@@ -130,22 +132,61 @@ pub(super) fn refuse(run: &Run, command: &Command) -> Result<(), Refusal> {
     }
 }
 
+/// In whose place `who` can answer a question of `run` as it stands; a refusal where they cannot: it does
+/// not admit them (K8), or their credential is not good for it.
+pub(super) fn place_of<'a>(
+    admission: &Admission<'_>,
+    (run, question): (&RunId, &'a Question),
+    who: &'a Principal,
+) -> Result<&'a str, Refusal> {
+    if let Some(place) = admission.place(question, question.stage, &who.id) {
+        refuse_answer(admission, (run, question), who)?;
+        return Ok(place);
+    }
+    let waits_for = approvers::waits_for(question, admission.by);
+    let why = admission.why_not(question, &who.id);
+    let request = question.id(run).to_string();
+    Err(Refusal::NotAdmitted { request, waits_for, who: who.id.clone(), why })
+}
+
+/// Why `who` cannot answer a question of `run` as it stands; nothing where they can. Doors show by it
+/// what is theirs to answer, and what waits for somebody else.
+pub fn bars(
+    admission: &Admission<'_>,
+    (run, question): (&RunId, &Question),
+    who: &Principal,
+) -> Option<Refusal> {
+    let handed = || refuse_handed_over((run, question), who, admission.now);
+    place_of(admission, (run, question), who).and_then(|_| handed()).err()
+}
+
+/// A place that was handed over is not spoken in by two.
+pub(super) fn refuse_handed_over(
+    (run, question): (&RunId, &Question),
+    who: &Principal,
+    now: Millis,
+) -> Result<(), Refusal> {
+    let Some(handed) = question.handed(&who.id, now) else { return Ok(()) };
+    let request = question.id(run).to_string();
+    Err(Refusal::HandedOver { request, to: handed.to.clone(), until: handed.until })
+}
+
 /// Refuses an answer of somebody whom the question admits, where their credential is not good for it.
-pub(super) fn refuse_answer(
-    run: &Run,
-    question: &Question,
+fn refuse_answer(
+    admission: &Admission<'_>,
+    (run, question): (&RunId, &Question),
     who: &Principal,
 ) -> Result<(), Refusal> {
     if !question.decides() {
-        return who.may(Act::Answer, &run.owner);
+        return who.may(Act::Answer, admission.by.owner);
     }
-    who.may(Act::Decide, &run.owner)?;
-    let wants = approvers::wants(question.current_stage(), &run.operator);
+    who.may(Act::Decide, admission.by.owner)?;
+    let wants = approvers::wants(question.current_stage(), admission.operator);
     if who.known.assurance >= wants {
         return Ok(());
     }
     Err(Refusal::NotAssured {
-        request: question.id(&run.id).to_string(),
+        request: question.id(run).to_string(),
         who: who.id.clone(),
         known: Box::new(who.known.clone()),
         wants,

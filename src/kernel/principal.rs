@@ -190,6 +190,21 @@ impl std::fmt::Display for Credential {
     }
 }
 
+/// What a door has shown somebody before they spoke, where it can tell. Nothing depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Seen {
+    /// Characters.
+    pub chars: u64,
+    /// Milliseconds from the showing to the answer.
+    pub ms: u64,
+}
+
+impl std::fmt::Display for Seen {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} characters shown for {} s", self.chars, self.ms / 1_000)
+    }
+}
+
 /// How somebody was known when they spoke; journalled with every answer and vote.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Known {
@@ -197,6 +212,16 @@ pub struct Known {
     pub assurance: Assurance,
     /// By what.
     pub credential: Credential,
+    /// What they had been shown, where the door can tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<Seen>,
+}
+
+impl Known {
+    /// Somebody known so.
+    pub fn new(assurance: Assurance, credential: Credential) -> Self {
+        Self { assurance, credential, seen: None }
+    }
 }
 
 /// Who is speaking, and through which door.
@@ -222,14 +247,14 @@ impl Principal {
     pub fn new(id: impl Into<String>, roles: impl Into<Roles>, door: &'static str) -> Self {
         let id = id.into();
         let credential = Credential::Key(id.clone());
-        let known = Known { assurance: Assurance::Proven, credential };
+        let known = Known::new(Assurance::Proven, credential);
         Self { id, roles: roles.into(), workflows: Vec::new(), known, door, from: None }
     }
 
     /// The one who owns the machine: a caller on loopback where no keys are set up.
     pub fn local(door: &'static str) -> Self {
         let roles: Roles = Role::ALL.into_iter().collect();
-        let known = Known { assurance: Assurance::Proven, credential: Credential::Machine };
+        let known = Known::new(Assurance::Proven, Credential::Machine);
         Self { known, ..Self::new("local", roles, door) }
     }
 

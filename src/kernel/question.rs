@@ -23,6 +23,7 @@ use crate::kernel::message::ToolCall;
 use crate::kernel::places::{Claim, Delegation};
 use crate::kernel::principal::Assurance;
 use crate::kernel::sealing;
+use crate::kernel::secret;
 use crate::kernel::time::Millis;
 use crate::kernel::verb::Verb;
 
@@ -255,6 +256,12 @@ pub struct Question {
     /// Whether it may be returned to the agent whose work it is about.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub returns: bool,
+    /// Whether a decision is answered only with its digest: its id or its code alone is not enough.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_digest: bool,
+    /// Where the arguments of what is decided have secrets, as JSON pointers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<String>,
     /// By whom, and at which door, the leg of the run was begun that ended in it; set when the event
     /// is folded in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -340,6 +347,8 @@ impl Question {
             delegations: Vec::new(),
             claim: None,
             returns: false,
+            by_digest: false,
+            secrets: Vec::new(),
             leg: None,
             nonce: String::new(),
             digest: String::new(),
@@ -392,9 +401,19 @@ impl Question {
         }
     }
 
-    /// What is decided, as a person is shown it and as the digest has it; null where words are asked
-    /// for and nothing is shown.
+    /// What is decided, as a person is shown it; null where words are asked for and nothing is shown.
     pub fn shown(&self) -> Value {
+        self.shown_with(&secret::mask)
+    }
+
+    /// What is decided, with something in the place of each secret.
+    pub(super) fn shown_with(&self, instead: &dyn Fn(&Value) -> Value) -> Value {
+        let mut shown = self.decided();
+        secret::replace(&mut shown, "/arguments", &self.secrets, instead);
+        shown
+    }
+
+    fn decided(&self) -> Value {
         match (self.subject.as_deref(), &self.origin) {
             (Some(Subject::Shown(value)), _) => value.clone(),
             (Some(Subject::Task(frozen)), _) => frozen.shown(),

@@ -66,6 +66,15 @@ pub enum Refusal {
         /// The request.
         request: String,
     },
+    /// An answer without the digest, where the file wants it (K9).
+    #[error(
+        "request `{request}` is answered only with the digest of what was shown (`binding: digest`); look at \
+         it, and send its digest with the answer"
+    )]
+    DigestNeeded {
+        /// The request.
+        request: String,
+    },
     /// What was answered has been asked anew since: the store was put back from a backup, or moved.
     #[error(
         "request `{request}` was asked anew since: the store was put back from a backup, or moved; \
@@ -84,6 +93,12 @@ pub enum Refusal {
     /// Words alone, where a decision is open (K9).
     #[error("{}", unbound(.open))]
     Unbound {
+        /// What is open, each with how it can be named.
+        open: Vec<Naming>,
+    },
+    /// Words alone again and again, where a decision is open: whoever says them does not read (K9).
+    #[error("{}; this was said several times in this pause, and is not asked again here", unbound(.open))]
+    StillUnbound {
         /// What is open, each with how it can be named.
         open: Vec<Naming>,
     },
@@ -335,9 +350,11 @@ impl Refusal {
             Self::AlreadyAnswered { .. } => "request.already_answered",
             Self::RequestClosed { .. } => "request.closed",
             Self::StaleDigest { .. } => "answer.stale_digest",
+            Self::DigestNeeded { .. } => "answer.digest_needed",
             Self::AskedAnew { .. } => "request.asked_anew",
             Self::Held => "store.held",
             Self::Unbound { .. } => "answer.unbound",
+            Self::StillUnbound { .. } => "answer.still_unbound",
             Self::UnknownCode { .. } => "answer.code_unknown",
             Self::StalePause => "answer.stale",
             Self::Unspent { .. } => "fork.unspent",
@@ -384,13 +401,16 @@ impl Refusal {
             | Self::NotAssured { request, .. } => Some(format!("responses[{request}]")),
             Self::NotDelegable { .. } => Some("to".into()),
             Self::NotDelegated { .. } | Self::NotClaimed { .. } => Some("request_id".into()),
-            Self::Unbound { .. } | Self::UnknownCode { .. } | Self::StalePause => {
-                Some("input".into())
-            }
+            Self::Unbound { .. }
+            | Self::StillUnbound { .. }
+            | Self::UnknownCode { .. }
+            | Self::StalePause => Some("input".into()),
             Self::WrongAnswer { request, mismatch } => {
                 Some(format!("responses[{request}]{}", mismatch.at))
             }
-            Self::StaleDigest { request } => Some(format!("digests[{request}]")),
+            Self::StaleDigest { request } | Self::DigestNeeded { request } => {
+                Some(format!("digests[{request}]"))
+            }
             Self::KeyReused(_) => Some("idempotency_key".into()),
             Self::NotListening { .. } | Self::NotSender { .. } => Some("name".into()),
             Self::NotGranted { .. } => Some("tool".into()),

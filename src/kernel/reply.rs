@@ -11,15 +11,17 @@ use crate::kernel::approvers::Stage;
 use crate::kernel::command::Reply;
 use crate::kernel::event::{Event, Failure};
 use crate::kernel::gate::{self, Next, Wish};
+use crate::kernel::graph::Frozen;
 use crate::kernel::judging;
 use crate::kernel::message::{Audience, Message, Speaker, ToolCall};
 use crate::kernel::pattern::{self, Draft};
 use crate::kernel::plan::{ASK_TOOL, HANDOFF_PREFIX, ask_offer};
-use crate::kernel::question::{Choice, Kind, OnTimeout, Origin, Question};
+use crate::kernel::question::{Choice, Kind, OnTimeout, Origin, Question, Subject};
 use crate::kernel::run::{Run, Turn};
 use crate::kernel::schema;
+use crate::kernel::secret;
 use crate::kernel::time::Millis;
-use crate::kernel::workflow::{Patience, Pattern};
+use crate::kernel::workflow::{Patience, Pattern, Workflow};
 
 /// How often an agent is told that its reply does not fit before the run fails.
 const CORRECTIONS_MAX: u32 = 2;
@@ -235,7 +237,7 @@ fn called(
     if call.tool == ASK_TOOL && agent.is_some_and(|agent| agent.human_input.enabled) {
         let patience = agent.map(|agent| agent.human_input.patience.clone()).unwrap_or_default();
         return match asked_by_call((turn, relays(run, turn)), call, patience) {
-            Ok(draft) => Event::Asked(Box::new(ask(draft, next.question, now))),
+            Ok(draft) => Event::Asked(Box::new(ask(&run.workflow, draft, next.question, now))),
             Err(wrong) => told(turn, call, &wrong),
         };
     }
@@ -370,7 +372,12 @@ fn choice(option: &Value) -> Choice {
 
 /// A draft becomes a question: it gets its ordinal, its stages and its deadline. What may not pass by
 /// silence is rejected by it, whatever the terms say (K7).
-pub(super) fn ask(draft: Draft, ordinal: usize, now: Millis) -> Question {
+pub(super) fn ask(workflow: &Workflow, draft: Draft, ordinal: usize, now: Millis) -> Question {
+    let secrets = secrets(workflow, &draft);
+    let mut context = draft.context;
+    for place in ["/arguments", "/task/arguments"] {
+        secret::replace(&mut context, place, &secrets, &secret::mask);
+    }
     let silent = draft.kind.may_pass_by_silence() && !draft.decides;
     let stages = stages(&draft.patience);
     let (to, within_ms) = match stages.first() {
@@ -383,7 +390,7 @@ pub(super) fn ask(draft: Draft, ordinal: usize, now: Millis) -> Question {
         agent: draft.agent,
         turn: draft.turn,
         prompt: draft.prompt,
-        context: draft.context,
+        context,
         options: draft.options,
         schema: draft.schema,
         deadline: within_ms.map(|ms| now.plus(ms)),
@@ -396,10 +403,23 @@ pub(super) fn ask(draft: Draft, ordinal: usize, now: Millis) -> Question {
         remind_ms: draft.patience.remind_ms,
         decides: draft.decides,
         returns: draft.returns,
+        by_digest: workflow.by_digest || draft.patience.by_digest,
+        secrets,
         subject: draft.subject,
         stages,
         ..Question::bare(draft.kind, draft.origin)
     }
+}
+
+/// Where what is decided has secrets.
+fn secrets(workflow: &Workflow, draft: &Draft) -> Vec<String> {
+    if let Origin::Gate(call) = &draft.origin {
+        return secret::of_call(workflow, &call.tool, &call.arguments);
+    }
+    if let Some(Subject::Task(Frozen::Tool { tool, arguments, .. })) = draft.subject.as_deref() {
+        return secret::of_call(workflow, tool, arguments);
+    }
+    Vec::new()
 }
 
 /// Who is asked, one after the other; nothing, where it is simply whoever owns the session.

@@ -11,6 +11,7 @@ use crate::kernel::digest;
 use crate::kernel::graph::Frozen;
 use crate::kernel::id::{RunId, Tail};
 use crate::kernel::question::{Origin, Question, Subject};
+use crate::kernel::secret;
 
 /// Hexadecimal digits of a nonce: 128 bits.
 const NONCE_CHARS: usize = 32;
@@ -69,7 +70,7 @@ impl Question {
             ("run", &Value::from(of.run.as_str())),
             ("schema", self.schema.as_ref().unwrap_or(&Value::Null)),
             ("step", &Value::from(self.step.as_str())),
-            ("subject", &self.shown()),
+            ("subject", &self.shown_with(&|it| secret::salted(it, &self.nonce))),
             ("verbs", &Value::Array(verbs.collect())),
         ];
         // Their names are in order already, as the form wants it. What releases no call has no deed, and what

@@ -51,6 +51,9 @@ pub struct Workflow {
     pub agents: BTreeMap<String, Agent>,
     /// How the work goes from one to the next.
     pub pattern: Pattern,
+    /// Whether every decision is answered only with the digest of what was shown.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_digest: bool,
 }
 
 /// Bounds of a run.
@@ -243,6 +246,9 @@ pub struct Patience {
     /// Who is asked, stage by stage, in place of `to`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub approvers: Vec<Stage>,
+    /// Whether a decision is answered only with the digest of what was shown.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_digest: bool,
 }
 
 /// What happens when an attempt fails.

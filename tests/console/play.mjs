@@ -289,6 +289,33 @@ const scenes = {
     assert.match(gone.text, /Its run was over/);
   },
 
+  async a_long_subject_is_approved_once_its_end_was_on_the_screen({ server, browser }) {
+    const long = "A clause that somebody should read before it is sent. ".repeat(200);
+    const page = await browser.person(server);
+    await startRun(page, server, "approve_and_send", say(long));
+    await page.getByRole("link", { name: "Answer it" }).click();
+    const box = page.getByLabel("I have read this to its end");
+    assert.equal(await box.isChecked(), false, "its end is below the screen");
+    const form = await formOf(page);
+    const early = await post(server, form.action, { ...form.fields, decision: "approve" });
+    assert.equal(early.status, 422);
+    assert.match(early.text, /Read it to its end/);
+    // By the keyboard alone: whoever gets to the box has its end before them.
+    await box.focus();
+    await page.waitForFunction(() => document.querySelector("[data-read-end] input").checked);
+    await page.getByRole("button", { name: "Approve" }).press("Enter");
+    await page.getByText("You answered this").waitFor();
+
+    const plain = await browser.person(server, { javaScriptEnabled: false });
+    await startRun(plain, server, "approve_and_send", say(long));
+    await plain.getByRole("link", { name: "Answer it" }).click();
+    await plain.getByRole("button", { name: "Approve" }).click();
+    await plain.getByText("Read it to its end and tick the box there").waitFor();
+    await plain.getByLabel("I have read this to its end").check();
+    await plain.getByRole("button", { name: "Approve" }).click();
+    await plain.getByText("You answered this").waitFor();
+  },
+
   async everything_works_with_scripts_off({ server, browser }) {
     const page = await browser.person(server, { javaScriptEnabled: false });
     const run = await startRun(page, server, "multi_tier_support", say("I need help with order 12345. I want a replacement."));

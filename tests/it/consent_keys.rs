@@ -297,7 +297,8 @@ async fn each_role_comes_to_exactly_this_over_grpc_and_http() {
         let start = caller.post("/v1/responses", &json!({"model": "bills", "input": "Mine."}));
         let answer = json!({"model": "bills", "input": [output(&request.request_id, "approve")]});
         let answer = caller.post("/v1/responses", &answer);
-        let told = |reply: &Reply| (reply.status, reply.body.contains("auth.role"));
+        let told =
+            |reply: &Reply| (reply.status, reply.status == 403 && reply.body.contains("auth.role"));
         seen.push((role, told(&start), told(&answer)));
     }
     let (yes, no) = ((200, false), (403, true));

@@ -50,6 +50,7 @@ scenes! {
     an_edited_call_is_reviewed_and_then_done_as_edited
     what_others_write_is_never_markup
     a_form_that_comes_too_late_changes_nothing
+    a_long_subject_is_approved_once_its_end_was_on_the_screen
     everything_works_with_scripts_off
     no_view_breaks_a_rule_of_accessibility
     signing_in_leaves_no_key_behind

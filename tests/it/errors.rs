@@ -38,6 +38,24 @@ pub(crate) const CODES: &[Row] = &[
         "Show the request again and answer that, with its digest.",
     ),
     shown_in(
+        "consent_digest.rs",
+        row(
+            "answer.digest_needed",
+            Code::FailedPrecondition,
+            "The file says `binding: digest`: an id or a code alone does not answer this request. It stays open.",
+            "Show the request, and send its digest with the answer: `digests` over gRPC, HTTP and A2A, `--digest` at the terminal.",
+        ),
+    ),
+    shown_in(
+        "consent_yours.rs",
+        row(
+            "answer.still_unbound",
+            Code::FailedPrecondition,
+            "Words alone, more than three times in one pause of a conversation: the question is not told again.",
+            "Read the question: answer by its id, its digest, or `approve CODE`.",
+        ),
+    ),
+    shown_in(
         "the tests of late and repeated words show it",
         row(
             "answer.unbound",

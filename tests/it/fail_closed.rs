@@ -423,10 +423,10 @@ async fn page() -> String {
             writeln!(page, "| {column} | {cell} |").unwrap();
         }
     }
-    page
+    page + &crate::fail_closed_doors::table().await
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_page_of_what_fails_closed_is_what_was_seen() {
     let page = page().await;
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/fail-closed.md");

@@ -78,6 +78,7 @@ pub(crate) fn workflow(deadline_ms: Option<u64>) -> Arc<Workflow> {
         tools: BTreeMap::new(),
         gates: Vec::new(),
         agents: BTreeMap::from([("planner".into(), agent)]),
+        by_digest: false,
         pattern: Pattern::Sequential {
             steps: vec![
                 turn("look"),

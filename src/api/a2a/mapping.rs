@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::api::asked;
-use crate::kernel::{Excluded, Failure, Message as Said, Millis, Question, RunId, Speaker, Verb};
+use crate::kernel::{Failure, Message as Said, Millis, Question, Refusal, RunId, Speaker, Verb};
 use crate::ports::{Head, HeadStatus};
 use crate::wire::a2a::{
     Artifact, Content, Fields, Message, Part, Role, Task, TaskState, TaskStatus,
@@ -36,34 +36,30 @@ pub(super) struct Objection {
     pub(super) message: String,
 }
 
-/// A state of a run, with what there is to say about it.
-pub(super) fn state(head: &Head) -> TaskState {
+/// Why whoever is told of a question cannot answer it; nothing where they can.
+pub(super) type Barred<'a> = &'a dyn Fn(&Question) -> Option<Refusal>;
+
+/// Whether nothing of what is open is theirs to answer: somebody else must.
+fn is_others(questions: &[Arc<Question>], barred: Barred<'_>) -> bool {
+    questions.iter().all(|one| barred(one).is_some())
+}
+
+/// How a run that asks this stands for whoever is told of it.
+pub(super) fn asking(questions: &[Arc<Question>], barred: Barred<'_>) -> TaskState {
+    if is_others(questions, barred) { TaskState::AuthRequired } else { TaskState::InputRequired }
+}
+
+/// A state of a run, for whoever is told of it.
+pub(super) fn state(head: &Head, barred: Barred<'_>) -> TaskState {
     match &head.status {
         HeadStatus::Running => TaskState::Working,
         // Nobody is asked: it waits for the clock or an external event.
         HeadStatus::Waiting(_) if head.questions.is_empty() => TaskState::Working,
-        // Whoever began it can do nothing about it: somebody else must say yes.
-        HeadStatus::Waiting(_) if head.questions.iter().all(|one| is_anothers(head, one)) => {
-            TaskState::AuthRequired
-        }
-        HeadStatus::Waiting(_) => TaskState::InputRequired,
+        HeadStatus::Waiting(_) => asking(&head.questions, barred),
         HeadStatus::Completed => TaskState::Completed,
         HeadStatus::Failed(_) => TaskState::Failed,
         HeadStatus::Cancelled(_) => TaskState::Canceled,
     }
-}
-
-/// Whether a question is asked of others than the run's owner.
-fn is_anothers(head: &Head, question: &Question) -> bool {
-    let is_asked = question.to.is_empty() || question.to.contains(&head.owner);
-    // Whoever began it is a requester, whatever else they are.
-    let not = question.current_stage().map(|stage| stage.not.as_slice()).unwrap_or_default();
-    let is_barred = not.iter().any(|excluded| match excluded {
-        Excluded::Requester => true,
-        Excluded::Editor => question.editor == head.owner,
-        Excluded::Participant => question.participants.contains(&head.owner),
-    });
-    !is_asked || is_barred
 }
 
 /// Since when a run stands where it stands.
@@ -78,29 +74,29 @@ pub(super) fn since(head: &Head) -> Millis {
 }
 
 /// Where a run stands.
-pub(super) fn status(head: &Head, objection: Option<&Objection>) -> TaskStatus {
+pub(super) fn status(head: &Head, objection: Option<&Objection>, barred: Barred<'_>) -> TaskStatus {
     let (run, context) = (&head.run, head.session.as_str());
     let message = match &head.status {
         HeadStatus::Running | HeadStatus::Completed => None,
         HeadStatus::Waiting(_) if head.questions.is_empty() => None,
         HeadStatus::Waiting(_) => {
             let questions = (head.questions.as_slice(), head.questions.len());
-            Some(pause(run, context, questions, objection))
+            Some(pause((run, context), questions, objection, barred))
         }
         HeadStatus::Failed(failure) => Some(failed(run, context, failure)),
         HeadStatus::Cancelled(by) => Some(cancelled(run, context, by, "")),
     };
-    TaskStatus { state: state(head), message, timestamp: time(since(head)) }
+    TaskStatus { state: state(head, barred), message, timestamp: time(since(head)) }
 }
 
 /// A run as a task, without its history and its result.
-pub(super) fn task(head: &Head, objection: Option<&Objection>) -> Task {
+pub(super) fn task(head: &Head, barred: Barred<'_>) -> Task {
     let metadata = head.metadata.iter().map(|(name, value)| (name.clone(), json!(value)));
     let metadata: Fields = metadata.collect();
     Task {
         id: head.run.to_string(),
         context_id: head.session.to_string(),
-        status: status(head, objection),
+        status: status(head, None, barred),
         artifacts: Vec::new(),
         history: Vec::new(),
         metadata: (!metadata.is_empty()).then_some(metadata),
@@ -220,26 +216,28 @@ pub(super) fn chunk(parts: Vec<Part>) -> Artifact {
 
 /// What a pause says: in words that any client can show and answer in words, and in data.
 pub(super) fn pause(
-    run: &RunId,
-    context: &str,
+    (run, context): (&RunId, &str),
     (questions, open): (&[Arc<Question>], usize),
     objection: Option<&Objection>,
+    barred: Barred<'_>,
 ) -> Message {
     let mut words = objection.map(|no| vec![no.message.clone()]).unwrap_or_default();
+    let told = |one: &Question| match barred(one) {
+        None => asked::words(one),
+        Some(why) => asked::waits(one, &why),
+    };
     match questions {
-        [one] => words.push(asked::words(one)),
+        [one] => words.push(told(one)),
         several => {
             words.push("Several answers are needed; give them by request id:".into());
-            words.extend(
-                several.iter().map(|one| format!("[{}] {}", one.id(run), asked::words(one))),
-            );
+            words.extend(several.iter().map(|one| format!("[{}] {}", one.id(run), told(one))));
         }
     }
     let left_out = open.saturating_sub(questions.len());
     if left_out > 0 {
         words.push(format!("And {left_out} more; the task itself has them all."));
     }
-    let requests: Vec<_> = questions.iter().map(|question| request(run, question)).collect();
+    let requests: Vec<_> = questions.iter().map(|one| request(run, one, barred(one))).collect();
     let mut data = json!({"requests": requests});
     if left_out > 0 {
         data["openRequests"] = open.into();
@@ -281,8 +279,9 @@ pub(super) fn withhold_codes(status: &mut TaskStatus, head: &Head) {
     }
 }
 
-/// A question in data: what `workflow_waiting` says of it.
-fn request(run: &RunId, question: &Question) -> Value {
+/// A question in data: what `workflow_waiting` says of it; and where it is not theirs to answer who is told
+/// of it, why.
+fn request(run: &RunId, question: &Question, barred: Option<Refusal>) -> Value {
     let options = question.options.iter().map(|option| {
         json!({"id": option.id, "label": option.label(), "description": option.description})
     });
@@ -299,13 +298,20 @@ fn request(run: &RunId, question: &Question) -> Value {
         "verbs": question.verbs().into_iter().map(Verb::word).collect::<Vec<_>>(),
         "to": question.to,
     });
+    if question.needs_digest() {
+        request["binding"] = json!(question.binding());
+    }
     let subject = question.shown();
     if !subject.is_null() {
         request["subject"] = subject;
     }
     let code = question.code();
-    if !code.is_empty() {
+    if !code.is_empty() && barred.is_none() {
         request["code"] = json!(code);
+    }
+    if let Some(why) = barred {
+        request["admitsYou"] = json!(false);
+        request["problem"] = json!({"code": why.code(), "message": why.to_string()});
     }
     if let Some(agent) = &question.agent {
         request["awaitingAgent"] = json!(agent);

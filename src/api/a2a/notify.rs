@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::api::a2a::{mapping, v03};
-use crate::kernel::{Event, Run};
+use crate::kernel::{Event, Principal, Question, Role, Run, bars};
 use crate::ports::{Head, Hook};
 use crate::wire::a2a::{ArtifactUpdate, StatusUpdate, StreamResponse};
 
@@ -53,9 +53,14 @@ pub fn body(hook: &Hook, run: &Run, event: &Event) -> Value {
     let mut head = Head::of(run);
     // Its owner set the webhook up, and is told its own word for the context.
     head.session = head.session.told_to(&run.owner);
+    // Nobody shows a credential here: it is told as to whoever began the task.
+    let barred = |one: &Question| {
+        let owner = Principal::new(run.owner.clone(), Role::User, "a2a");
+        bars(&run.admission(run.updated_at), (&run.id, one), &owner)
+    };
     if hook.is_older {
         // There a notification is the task as it stands.
-        let mut task = mapping::task(&head, None);
+        let mut task = mapping::task(&head, &barred);
         task.artifacts = run.output.as_ref().map(mapping::artifact).into_iter().collect();
         mapping::withhold_codes(&mut task.status, &head);
         return v03::event(StreamResponse::Task(Box::new(task)), true);
@@ -71,7 +76,7 @@ pub fn body(hook: &Hook, run: &Run, event: &Event) -> Value {
             metadata: None,
         }))
     } else {
-        let mut status = mapping::status(&head, None);
+        let mut status = mapping::status(&head, None, &barred);
         mapping::withhold_codes(&mut status, &head);
         let metadata = None;
         StreamResponse::StatusUpdate(Box::new(StatusUpdate {

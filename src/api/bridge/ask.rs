@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::engine::Waiting;
+use crate::engine::{Onlooker, Waiting};
 use crate::kernel::{Kind, Message, Millis, Origin, Question, RunId, Verb};
 
 /// A time as JSON writes it; null where there is none.
@@ -43,6 +43,7 @@ pub(super) fn request(run: &RunId, question: &Question) -> Value {
         "to": question.to,
         "votes": question.votes,
         "code": question.code(),
+        "binding": question.binding(),
     });
     if let Some(claim) = &question.claim {
         request["claimed_by"] = json!(claim.by);
@@ -55,15 +56,31 @@ pub(super) fn request(run: &RunId, question: &Question) -> Value {
         request["delegations"] = handed.collect();
     }
     // What will be done, exactly, where a tool call waits for its yes.
-    if let Origin::Gate(call) = &question.origin {
-        request["action"] = json!({"tool": call.tool, "arguments": call.arguments});
+    if let Some((tool, arguments)) = gated(question) {
+        request["action"] = json!({"tool": tool, "arguments": arguments});
     }
     request
 }
 
-/// What a run waits for.
-pub(super) fn waiting(waiting: &Waiting) -> Value {
-    let requests = waiting.questions.iter().map(|question| request(&waiting.run, question));
+/// A question, for somebody who can answer it or not; where they cannot, with why, and nothing that an
+/// answer could name it by in words.
+pub(super) fn request_for(run: &RunId, question: &Question, onlooker: &Onlooker) -> Value {
+    let barred = onlooker.barred(question);
+    let mut request = request(run, question);
+    request["admits_you"] = json!(barred.is_none());
+    if let Some(why) = barred {
+        request["code"] = json!("");
+        request["problem"] = json!({"code": why.code(), "message": why.to_string()});
+    }
+    request
+}
+
+/// What a run waits for; for somebody who looks at it now, with what of it is theirs to answer.
+pub(super) fn waiting(waiting: &Waiting, onlooker: Option<&Onlooker>) -> Value {
+    let requests = waiting.questions.iter().map(|question| match onlooker {
+        None => request(&waiting.run, question),
+        Some(onlooker) => request_for(&waiting.run, question, onlooker),
+    });
     let mut told = json!({
         "run_id": waiting.run.to_string(),
         "workflow_id": waiting.workflow,
@@ -113,10 +130,11 @@ pub(super) fn type_of(question: &Question) -> &'static str {
     }
 }
 
-/// The call that waits at a gate, if the question is about one: exactly what would be done.
-pub(super) fn gated(question: &Question) -> Option<(&str, &Value)> {
+/// The call that waits at a gate, if the question is about one: exactly what would be done, as people are
+/// shown it.
+pub(super) fn gated(question: &Question) -> Option<(&str, Value)> {
     match &question.origin {
-        Origin::Gate(call) => Some((&call.tool, &call.arguments)),
+        Origin::Gate(call) => Some((&call.tool, question.shown()["arguments"].take())),
         Origin::UserTurn
         | Origin::Directive
         | Origin::ToolCall(_)

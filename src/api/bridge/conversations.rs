@@ -8,7 +8,7 @@ use crate::api::bridge::errors::{Outcome, Problem};
 use crate::api::bridge::http::{Call, Reply};
 use crate::api::bridge::id::{Dialect, ResponseId};
 use crate::api::bridge::{ask, item, reading};
-use crate::engine::{RunView, SessionView, Waiting};
+use crate::engine::{Onlooker, RunView, SessionView, Waiting};
 use crate::kernel::{Message, Principal, Speaker};
 use crate::ports::SessionRow;
 
@@ -27,7 +27,7 @@ pub(super) async fn create(State(bridge): State<Bridge>, call: Call) -> Outcome<
         return Err(Problem::invalid("items", remedy));
     }
     let row = bridge.engine.open_session(reading::metadata(&body)?, &call.who).await?;
-    Ok(Reply::Json(conversation(&row, None)))
+    Ok(Reply::Json(bridge.conversation(&row, None, &call.who)))
 }
 
 /// `GET /v1/conversations`
@@ -44,7 +44,7 @@ pub(super) async fn list(State(bridge): State<Bridge>, call: Call) -> Outcome<Re
                 has_more = true;
                 break;
             }
-            rows.push(conversation(&view.row, Some(view)));
+            rows.push(bridge.conversation(&view.row, Some(view), &call.who));
         }
         match page.next {
             Some(next) if !has_more => cursor = next,
@@ -61,7 +61,7 @@ pub(super) async fn retrieve(
     call: Call,
 ) -> Outcome<Reply> {
     let view = bridge.session_view(&reading::session(&id), &call.who).await?;
-    Ok(Reply::Json(conversation(&view.row, Some(&view))))
+    Ok(Reply::Json(bridge.conversation(&view.row, Some(&view), &call.who)))
 }
 
 /// `POST /v1/conversations/{id}`
@@ -75,7 +75,7 @@ pub(super) async fn update(
     let change = |row: &mut SessionRow| row.metadata.clone_from(&metadata);
     bridge.engine.change_session(&id, &call.who, change).await?;
     let view = bridge.session_view(&id, &call.who).await?;
-    Ok(Reply::Json(conversation(&view.row, Some(&view))))
+    Ok(Reply::Json(bridge.conversation(&view.row, Some(&view), &call.who)))
 }
 
 /// `DELETE /v1/conversations/{id}`: it is shown no more; what happened stays in the journals.
@@ -161,18 +161,21 @@ fn is_hidden(row: &SessionRow) -> bool {
     row.hidden.contains(row.session.as_str())
 }
 
-fn conversation(row: &SessionRow, view: Option<&SessionView>) -> Value {
-    let waiting = view.and_then(|view| view.runs.iter().find_map(Waiting::of_head));
-    json!({
-        "id": row.session.to_string(),
-        "object": "conversation",
-        "created_at": ask::seconds(row.started_at),
-        "metadata": row.metadata,
-        "workflow_waiting": waiting.as_ref().map(ask::waiting),
-    })
-}
-
 impl Bridge {
+    fn conversation(&self, row: &SessionRow, view: Option<&SessionView>, who: &Principal) -> Value {
+        let waiting = view.into_iter().flat_map(|view| &view.runs).find_map(|head| {
+            let waiting = Waiting::of_head(head)?;
+            Some(ask::waiting(&waiting, Some(&Onlooker::new(&self.engine, head, who))))
+        });
+        json!({
+            "id": row.session.to_string(),
+            "object": "conversation",
+            "created_at": ask::seconds(row.started_at),
+            "metadata": row.metadata,
+            "workflow_waiting": waiting,
+        })
+    }
+
     /// A session that the caller may see and has not hidden.
     pub(super) async fn session_view(&self, id: &str, who: &Principal) -> Outcome<SessionView> {
         let unknown = || Problem::unknown("session.unknown", "conversation", id, "conversation");
@@ -211,7 +214,7 @@ impl Bridge {
                     "workflow_name": head.workflow,
                     "timestamp": ask::time(Some(checkpoint.at)),
                     "metadata": {"message_count": checkpoint.messages},
-                    "workflow_waiting": checkpoint.waiting.as_ref().map(ask::waiting),
+                    "workflow_waiting": checkpoint.waiting.as_ref().map(|it| ask::waiting(it, None)),
                 }));
             }
         }

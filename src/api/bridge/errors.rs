@@ -187,6 +187,8 @@ fn http_of(refusal: &Refusal) -> StatusCode {
         }
         // Not a conflict: OpenAI's clients send those again by themselves.
         Refusal::Unbound { .. }
+        | Refusal::StillUnbound { .. }
+        | Refusal::DigestNeeded { .. }
         | Refusal::StalePause
         | Refusal::HandedOver { .. }
         | Refusal::NotDelegable { .. } => StatusCode::BAD_REQUEST,

@@ -3,6 +3,7 @@
 //! Every message is a JSON object with a `type`. What a client asks for is a command like any other;
 //! what it is told comes from the journal, so a client that comes back says where it was (E1).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
@@ -20,8 +21,8 @@ use crate::api::Shown;
 use crate::api::bridge::errors::{Outcome, Problem};
 use crate::api::bridge::{Bridge, ask, reading};
 use crate::engine::{
-    AnswerRequest, Begun, EngineError, InboxChange, InboxFilter, InboxWatch, Published,
-    StartRequest, Until, Watch,
+    AnswerRequest, Begun, Engine, EngineError, InboxChange, InboxFilter, InboxWatch, Onlooker,
+    Published, StartRequest, Until, Watch,
 };
 use crate::kernel::{Event, Principal, Refusal, RunId, SessionId};
 use crate::ports::trace;
@@ -204,7 +205,8 @@ impl Live {
                 let after = call["after"].as_u64().unwrap_or(0);
                 let run = text("run_id");
                 let watch = engine.watch(&run, after, Until::Over, &self.who).await?;
-                self.told.push(events(watch));
+                let head = engine.head(&run, &self.who).await?;
+                self.told.push(events(watch, Onlooker::new(&engine, &head, &self.who)));
                 Ok(json!({"run_id": run}))
             }
             "watch_requests" => {
@@ -216,7 +218,8 @@ impl Live {
                     kind: None,
                     ..InboxFilter::default()
                 };
-                self.told.push(requests(engine.watch_inbox(self.who.clone(), filter)));
+                let who = Arc::new((engine.clone(), self.who.clone()));
+                self.told.push(requests(engine.watch_inbox(self.who.clone(), filter), &who));
                 Ok(json!({}))
             }
             "start" => {
@@ -233,9 +236,7 @@ impl Live {
             }
             "answer" => {
                 let mut answers = reading::responses(&call["responses"], "message")?;
-                for (id, _, digest) in &mut answers {
-                    *digest = call["digests"][id.as_str()].as_str().map(str::to_owned);
-                }
+                reading::with_digests(&mut answers, call);
                 let answer = AnswerRequest {
                     session: reading::session(&text("conversation")),
                     run: String::new(),
@@ -294,15 +295,16 @@ fn refused(id: &Value, problem: &Problem) -> Value {
 }
 
 /// A run's events, to its end, through its pauses.
-fn events(watch: Watch) -> Told {
+fn events(watch: Watch, onlooker: Onlooker) -> Told {
     let run = watch.run_id().to_string();
+    let onlooker = Arc::new(onlooker);
     let stream = futures::stream::unfold(Some(Box::new(watch)), move |watch| {
-        let run = run.clone();
+        let (run, onlooker) = (run.clone(), Arc::clone(&onlooker));
         async move {
             let mut watch = watch?;
             match watch.next().await {
                 Ok(Some(published)) => {
-                    let told = event(watch.run_id(), watch.session_id(), &published);
+                    let told = event((watch.run_id(), watch.session_id()), &published, &onlooker);
                     Some((told, Some(watch)))
                 }
                 Ok(None) => Some((json!({"type": "end", "run_id": run}), None)),
@@ -318,17 +320,18 @@ fn events(watch: Watch) -> Told {
 }
 
 /// The requests that are open, and every change of them.
-fn requests(watch: InboxWatch) -> Told {
-    let stream = futures::stream::unfold(Some(Box::new(watch)), |watch| async {
-        let mut watch = watch?;
+fn requests(watch: InboxWatch, who: &Arc<(Engine, Principal)>) -> Told {
+    let who = Arc::clone(who);
+    let next = |mut watch: Box<InboxWatch>, who: Arc<(Engine, Principal)>| async move {
         match watch.next().await {
             Ok(InboxChange::Opened(open)) => {
+                let onlooker = Onlooker::at(&who.0, &open, &who.1);
                 let told = json!({
                     "type": "request_opened",
                     "run_id": open.run.to_string(),
                     "conversation": open.session.to_string(),
                     "workflow_id": open.workflow,
-                    "request": ask::request(&open.run, &open.question),
+                    "request": ask::request_for(&open.run, &open.question, &onlooker),
                 });
                 Some((told, Some(watch)))
             }
@@ -341,12 +344,20 @@ fn requests(watch: InboxWatch) -> Told {
             Ok(InboxChange::CaughtUp) => Some((json!({"type": "caught_up"}), Some(watch))),
             Err(error) => Some((refused(&Value::Null, &error.into()), None)),
         }
+    };
+    let stream = futures::stream::unfold(Some(Box::new(watch)), move |watch| {
+        let who = Arc::clone(&who);
+        async move { next(watch?, who).await }
     });
     stream.boxed()
 }
 
 /// An event, with what a listener needs to show it.
-fn event(run: &RunId, session: &SessionId, published: &Published) -> Value {
+fn event(
+    (run, session): (&RunId, &SessionId),
+    published: &Published,
+    onlooker: &Onlooker,
+) -> Value {
     let mut told = json!({
         "type": "event",
         "run_id": run.to_string(),
@@ -358,11 +369,11 @@ fn event(run: &RunId, session: &SessionId, published: &Published) -> Value {
         "event": published.event,
     });
     if let Some(asked) = &published.asked {
-        told["request"] = ask::request(run, &asked.question);
+        told["request"] = ask::request_for(run, &asked.question, onlooker);
         told["request"]["conversation"] = ask::conversation(&asked.recent);
     }
     if let Some(waiting) = &published.waiting {
-        told["workflow_waiting"] = ask::waiting(waiting);
+        told["workflow_waiting"] = ask::waiting(waiting, Some(onlooker));
     }
     told
 }

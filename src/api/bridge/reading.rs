@@ -160,8 +160,26 @@ pub(super) fn flag(body: &Value, name: &str) -> Outcome<Option<bool>> {
     }
 }
 
-/// What a body says. DevUI's page sends its list of items as a text.
+/// What a body says, with the digests of what was shown that it gives beside its answers.
 pub(super) fn said(body: &Value) -> Outcome<Said> {
+    let mut said = bare_said(body)?;
+    if let Said::Answers(answers) = &mut said {
+        with_digests(answers, body);
+    }
+    Ok(said)
+}
+
+/// Adds the digests of what was shown, by request id.
+pub(super) fn with_digests(answers: &mut Answers, body: &Value) {
+    let given = body.pointer("/extra_body/digests").or_else(|| body.get("digests"));
+    for (id, _, digest) in answers {
+        let shown = given.and_then(|given| given[id.as_str()].as_str()).map(str::to_owned);
+        *digest = digest.take().or(shown);
+    }
+}
+
+/// What a body says. DevUI's page sends its list of items as a text.
+fn bare_said(body: &Value) -> Outcome<Said> {
     let missing = || Problem::invalid("input", "expected a text, or a list of input items");
     match body.get("input").ok_or_else(missing)? {
         Value::String(text) => match unpacked(text) {
@@ -244,7 +262,12 @@ fn output(item: &Value, place: &str) -> Outcome<(String, Value, Option<String>)>
         | Value::Array(_)
         | Value::Object(_)) => value.clone(),
     };
-    Ok((id, value, None))
+    Ok((id, value, digest_of(item)))
+}
+
+/// The digest of what was shown, where an answer has it beside it.
+fn digest_of(item: &Value) -> Option<String> {
+    item["digest"].as_str().map(str::to_owned)
 }
 
 fn approval(item: &Value, place: &str) -> Outcome<(String, Value, Option<String>)> {
@@ -259,7 +282,7 @@ fn approval(item: &Value, place: &str) -> Outcome<(String, Value, Option<String>
             json!({"decision": if approve { "allow_once" } else { "deny" }, "note": note})
         }
     };
-    Ok((id, value, None))
+    Ok((id, value, digest_of(item)))
 }
 
 fn id_of(item: &Value, field: &str, place: &str) -> Outcome<String> {

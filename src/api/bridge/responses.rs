@@ -6,19 +6,22 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
+use crate::api::asked;
 use crate::api::bridge::Bridge;
 use crate::api::bridge::errors::{Outcome, Problem};
 use crate::api::bridge::http::{Call, Reply};
 use crate::api::bridge::id::{Dialect, ResponseId};
+use crate::api::bridge::item;
 use crate::api::bridge::reading::{self, History, Said};
 use crate::api::bridge::stream::Lines;
 use crate::api::bridge::teller::Teller;
 use crate::engine::{
-    AnswerRequest, Begun, EngineError, ForkRequest, Published, RunView, StartRequest, Until, Watch,
+    AnswerRequest, Begun, EngineError, ForkRequest, Onlooker, Published, RunView, StartRequest,
+    Until, Watch,
 };
 use crate::failpoint;
 use crate::kernel::schema::Compiled;
-use crate::kernel::{Event, Naming, Principal, Refusal, RequestId, digest, readable};
+use crate::kernel::{Event, Principal, Refusal, RequestId, digest, readable};
 use crate::ports::{HeadStatus, SessionRow};
 
 /// A caller that waits for a run to rest is told how it stands after this long; it goes on (E5).
@@ -69,7 +72,8 @@ pub(super) async fn retrieve(
     }
     let last = call.header("last-event-id").and_then(|id| id.trim().parse().ok());
     let seen = call.number("starting_after")?.or(last);
-    let mut lines = Lines::new(leg.watch, Teller::new(leg.id, &leg.view), seen);
+    let teller = bridge.teller(leg.id, &leg.view, &call.who);
+    let mut lines = Lines::new(leg.watch, teller, seen);
     lines.tell(&leg.first);
     Ok(Reply::Events(Box::new(lines)))
 }
@@ -192,7 +196,12 @@ impl Bridge {
         if session.is_empty() && self.settings.sticky && dialect == Dialect::Qlaw {
             let open = self.open_requests(workflow, &call.who).await?;
             if let [one] = open.as_slice() {
-                return self.answer_one(one, input, call).await;
+                return match self.answer_one(one, input, call).await {
+                    Err(EngineError::Refused(Refusal::Unbound { open })) => {
+                        self.asked_again(&open, &call.who).await
+                    }
+                    begun => begun.map_err(|error| Problem::from(error).for_input()),
+                };
             }
         }
         let request = StartRequest {
@@ -206,19 +215,21 @@ impl Bridge {
             ..StartRequest::default()
         };
         match self.engine.start(request, &call.who).await {
-            Err(EngineError::Refused(Refusal::Unbound { open })) => {
-                self.asked_again(&open, &call.who).await
+            Err(EngineError::Refused(refusal)) => {
+                let refusal = self.engine.once_more(refusal, &call.who);
+                self.asked_again(refusal, &call.who).await
             }
             begun => begun.map_err(|error| Problem::from(error).for_input()),
         }
     }
 
     /// Words alone decided nothing: the leg that ended in the question is told again, with the code
-    /// that an answer names it by.
-    async fn asked_again(&self, open: &[Naming], who: &Principal) -> Outcome<Begun> {
-        let unbound = || Problem::from(EngineError::from(Refusal::Unbound { open: open.to_vec() }));
-        let id = open.first().and_then(|one| RequestId::parse(&one.request).ok());
-        let id = id.ok_or_else(unbound)?;
+    /// that an answer names it by. What was refused otherwise is refused.
+    async fn asked_again(&self, refusal: Refusal, who: &Principal) -> Outcome<Begun> {
+        let refused = |refusal| Problem::from(EngineError::from(refusal)).for_input();
+        let open = if let Refusal::Unbound { open } = &refusal { open.as_slice() } else { &[] };
+        let id = open.iter().find_map(|one| RequestId::parse(&one.request).ok());
+        let Some(id) = id else { return Err(refused(refusal)) };
         let view = self.engine.run(id.run.as_str(), who).await?;
         let after = view.run.last_leg();
         let watch = self.engine.watch(id.run.as_str(), after, Until::CurrentRest, who).await?;
@@ -326,6 +337,10 @@ impl Bridge {
         }
     }
 
+    fn teller(&self, id: ResponseId, view: &RunView, who: &Principal) -> Teller {
+        Teller::new(id, view, Onlooker::new(&self.engine, &view.head, who))
+    }
+
     /// Tells what a command led to.
     pub(super) async fn tell(
         &self,
@@ -340,15 +355,19 @@ impl Bridge {
             // all that is theirs to see (K8).
             Err(EngineError::Refused(Refusal::UnknownRun(_))) => {
                 let id = ResponseId { run, after: watch.after(), dialect };
+                let first = watch.next().await?.and_then(|published| published.asked);
+                let words = first.map(|asked| asked::votes(&asked.question)).into_iter();
+                let output = words
+                    .map(|words| item::message(&id.item("msg", 0), "", "completed", Some(&words)));
                 return Ok(Reply::Json(json!({
                     "id": id.to_string(), "object": "response", "status": "completed",
-                    "error": null, "output": [],
+                    "error": null, "output": output.collect::<Vec<_>>(),
                 })));
             }
             view => view?,
         };
         let id = ResponseId { run, after: watch.after(), dialect };
-        let mut teller = Teller::new(id, &view);
+        let mut teller = self.teller(id, &view, who);
         failpoint::hit("api.before_ack");
         match manner {
             Manner::Stream => return Ok(Reply::Events(Box::new(Lines::new(watch, teller, None)))),
@@ -386,7 +405,7 @@ impl Bridge {
     async fn standing(&self, leg: Leg, who: &Principal) -> Outcome<Value> {
         let Leg { id, view, first, mut watch } = leg;
         let run = id.run.to_string();
-        let mut teller = Teller::new(id, &view);
+        let mut teller = self.teller(id, &view, who);
         teller.tell(&first);
         fold(&mut watch, &mut teller, view.head.version).await?;
         let rested_at = watch.after();

@@ -1,17 +1,19 @@
 //! Teller: a leg of a run as a response tells it, event by event.
 //!
-//! What it says follows from the journal and the dialect alone: told again after a restart, the same
-//! events have the same numbers and the same ids (E1).
+//! What it says follows from the journal, the dialect and whom it is told: again after a restart, the same
+//! events have the same numbers and the same ids (E1). Only whose a question is to answer is said as it is
+//! now.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use crate::api::asked;
 use crate::api::bridge::id::{Dialect, ResponseId};
 use crate::api::bridge::object::{Response, Standing};
 use crate::api::bridge::{ask, devui, item, qlaw};
-use crate::engine::{Published, RunView};
+use crate::engine::{Onlooker, Published, RunView};
 use crate::kernel::{
     Event, Failure, Message, Millis, Purpose, Question, Speaker, Usage, Workflow, pattern,
 };
@@ -21,6 +23,8 @@ use crate::kernel::{
 pub(super) struct Teller {
     pub(super) response: Response,
     workflow: Arc<Workflow>,
+    /// Whom it is told to.
+    onlooker: Onlooker,
     /// The number of the next event.
     sequence: u64,
     has_begun: bool,
@@ -50,7 +54,7 @@ struct Speech {
 
 impl Teller {
     /// Tells the leg `id` of a run.
-    pub(super) fn new(id: ResponseId, view: &RunView) -> Self {
+    pub(super) fn new(id: ResponseId, view: &RunView, onlooker: Onlooker) -> Self {
         Self {
             response: Response {
                 id,
@@ -66,6 +70,7 @@ impl Teller {
                 waiting: Value::Null,
             },
             workflow: Arc::clone(&view.run.workflow),
+            onlooker,
             sequence: 0,
             has_begun: false,
             speaking: BTreeMap::new(),
@@ -79,7 +84,10 @@ impl Teller {
 
     /// Whether an event can be the first of a leg: somebody asked for what follows it.
     pub(super) fn begins_with(event: &Event) -> bool {
-        matches!(event, Event::Started(_) | Event::Answered { .. } | Event::Closed { .. })
+        matches!(
+            event,
+            Event::Started(_) | Event::Answered { .. } | Event::Voted { .. } | Event::Closed { .. }
+        )
     }
 
     /// The events of a response that one event of the journal makes, in order, numbered.
@@ -158,7 +166,7 @@ impl Teller {
                     for question in &waiting.questions {
                         self.ask(question, &[], told);
                     }
-                    self.response.waiting = ask::waiting(waiting);
+                    self.response.waiting = ask::waiting(waiting, Some(&self.onlooker));
                 }
                 self.executors_rest(told);
                 self.end(Standing::Completed, "response.completed", told);
@@ -170,6 +178,7 @@ impl Teller {
                 self.response.waiting = Value::Null;
                 self.end(Standing::Cancelled, "response.incomplete", told);
             }
+            Event::Voted { .. } => self.voted(published, told),
             Event::Started(_)
             | Event::ToolCalled { .. }
             | Event::ToolReturned { .. }
@@ -177,7 +186,6 @@ impl Teller {
             | Event::Answered { .. }
             | Event::Closed { .. }
             | Event::Noted { .. }
-            | Event::Voted { .. }
             | Event::Claimed(_)
             | Event::Delegated(_)
             | Event::Reminded { .. }
@@ -295,9 +303,21 @@ impl Teller {
         if text.is_empty() || text == self.last_text || value.is_null() {
             return;
         }
+        self.utter(&text, told);
+    }
+
+    /// A word that is not the last: who has said what, and who is missing.
+    fn voted(&mut self, published: &Published, told: &mut Vec<Value>) {
+        if let Some(asked) = &published.asked {
+            self.utter(&asked::votes(&asked.question), told);
+        }
+    }
+
+    /// Something that no agent says, whole.
+    fn utter(&mut self, text: &str, told: &mut Vec<Value>) {
         let index = self.open("", told);
-        told.push(self.delta(index, &text));
-        self.close(index, &text, "completed", told);
+        told.push(self.delta(index, text));
+        self.close(index, text, "completed", told);
     }
 
     /// Begins a message; returns its place.
@@ -382,6 +402,10 @@ impl Teller {
     fn ask(&mut self, question: &Question, recent: &[Arc<Message>], told: &mut Vec<Value>) {
         if !self.asked.insert(question.ordinal) {
             return;
+        }
+        // Nothing that could be answered: it waits for somebody else (K8).
+        if let Some(why) = self.onlooker.barred(question) {
+            return self.utter(&asked::waits(question, &why), told);
         }
         let run = self.response.id.run.clone();
         let index = self.response.output.len();

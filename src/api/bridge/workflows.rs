@@ -11,7 +11,7 @@ use crate::api::bridge::id::Dialect;
 use crate::api::bridge::reading::{self, Answers};
 use crate::api::bridge::responses::Manner;
 use crate::engine::{
-    AnswerRequest, Begun, EngineError, Entry, InboxFilter, OpenRequest, Until, Waiting,
+    AnswerRequest, Begun, EngineError, Entry, InboxFilter, Onlooker, OpenRequest, Until, Waiting,
 };
 use crate::failpoint;
 use crate::kernel::binding::{self, Open};
@@ -36,12 +36,16 @@ pub(super) async fn send_responses(
     bridge.entry(&workflow, &call.who)?;
     failpoint::hit("api.before_command");
     let begun = if body.get("responses").is_some() {
-        let answers = reading::responses(&body["responses"], "body")?;
+        let mut answers = reading::responses(&body["responses"], "body")?;
+        reading::with_digests(&mut answers, &body);
         bridge.answer_of(&workflow, session, answers, &call).await?
     } else if let Some(input) = body.get("input") {
         let open = bridge.open_requests(&workflow, &call.who).await?;
         match open.as_slice() {
-            [one] => bridge.answer_one(one, input.clone(), &call).await?,
+            [one] => {
+                let begun = bridge.answer_one(one, input.clone(), &call).await;
+                begun.map_err(|error| Problem::from(error).for_input())?
+            }
             several => {
                 let ids: Vec<_> = several.iter().map(|one| one.id().to_string()).collect();
                 return Err(Problem::not_one(&workflow, &ids));
@@ -64,7 +68,7 @@ pub(super) async fn respond(
     let value = ["response", "value", "input", "text"].iter().find_map(|name| body.get(name));
     let value = value.ok_or_else(|| Problem::invalid("response", "expected the answer"))?.clone();
     bridge.entry(&workflow, &call.who)?;
-    let answers = vec![(request, value, None)];
+    let answers = vec![(request, value, body["digest"].as_str().map(str::to_owned))];
     let begun = bridge.answer_of(&workflow, session, answers, &call).await?;
     bridge.tell_qlaw(begun, &body, &call).await
 }
@@ -110,7 +114,7 @@ pub(super) async fn runs(
     let cursor = call.asked("after").unwrap_or_default();
     let limit = call.number("limit")?.and_then(|limit| i32::try_from(limit).ok()).unwrap_or(0);
     let page = bridge.engine.runs(filter, cursor, limit.min(RUNS_MAX), &call.who).await?;
-    let runs: Vec<_> = page.rows.iter().map(run).collect();
+    let runs: Vec<_> = page.rows.iter().map(|head| bridge.run(head, &call.who)).collect();
     Ok(Reply::Json(json!({"object": "list", "data": runs, "next": page.next})))
 }
 
@@ -120,7 +124,8 @@ pub(super) async fn status(
     Path(id): Path<String>,
     call: Call,
 ) -> Outcome<Reply> {
-    Ok(Reply::Json(run(&bridge.engine.head(&id, &call.who).await?)))
+    let head = bridge.engine.head(&id, &call.who).await?;
+    Ok(Reply::Json(bridge.run(&head, &call.who)))
 }
 
 /// `GET /v1/runs/{id}/audit`
@@ -162,29 +167,31 @@ pub(super) fn summary(entry: &Entry) -> Value {
     })
 }
 
-/// A run, in short.
-pub(super) fn run(head: &Head) -> Value {
-    let error = match &head.status {
-        HeadStatus::Failed(why) => json!({"code": why.code, "message": why.message}),
-        HeadStatus::Running
-        | HeadStatus::Waiting(_)
-        | HeadStatus::Completed
-        | HeadStatus::Cancelled(_) => Value::Null,
-    };
-    json!({
-        "id": head.run.to_string(),
-        "workflow_id": head.workflow,
-        "conversation": head.session.to_string(),
-        "status": head.status.word(),
-        "sequence": head.version,
-        "started_at": ask::time(Some(head.started_at)),
-        "updated_at": ask::time(Some(head.updated_at)),
-        "error": error,
-        "workflow_waiting": Waiting::of_head(head).as_ref().map(ask::waiting),
-    })
-}
-
 impl Bridge {
+    /// A run, in short.
+    fn run(&self, head: &Head, who: &Principal) -> Value {
+        let onlooker = Onlooker::new(&self.engine, head, who);
+        let waiting = Waiting::of_head(head);
+        let error = match &head.status {
+            HeadStatus::Failed(why) => json!({"code": why.code, "message": why.message}),
+            HeadStatus::Running
+            | HeadStatus::Waiting(_)
+            | HeadStatus::Completed
+            | HeadStatus::Cancelled(_) => Value::Null,
+        };
+        json!({
+            "id": head.run.to_string(),
+            "workflow_id": head.workflow,
+            "conversation": head.session.to_string(),
+            "status": head.status.word(),
+            "sequence": head.version,
+            "started_at": ask::time(Some(head.started_at)),
+            "updated_at": ask::time(Some(head.updated_at)),
+            "error": error,
+            "workflow_waiting": waiting.as_ref().map(|waiting| ask::waiting(waiting, Some(&onlooker))),
+        })
+    }
+
     /// The workflow of that name, for those whose credential is good for it.
     pub(super) fn entry(&self, name: &str, who: &Principal) -> Outcome<Entry> {
         let entry = self.engine.library().get(name).filter(|_| who.covers(name));
@@ -217,15 +224,13 @@ impl Bridge {
         request: &OpenRequest,
         input: Value,
         call: &Call,
-    ) -> Outcome<Begun> {
+    ) -> Result<Begun, EngineError> {
         let open = [Open { run: &request.run, question: &request.question }];
-        let said = binding::resolve(&input, &open, &call.who, request.session.as_str());
-        let said = said.map_err(|refusal| Problem::from(EngineError::from(refusal)).for_input())?;
+        let said = binding::resolve(&input, &open, &call.who, request.session.as_str())?;
         let (id, value) = said.unwrap_or_else(|| (request.id(), input));
         let answers = vec![(id.to_string(), value, None)];
         let request = AnswerRequest { answers, key: call.key(), ..AnswerRequest::default() };
-        let begun = self.engine.answer(request, &call.who).await;
-        begun.map_err(|error| Problem::from(error).for_input())
+        self.engine.answer(request, &call.who).await
     }
 
     /// Answers requests of one workflow's; those of another are unknown here.

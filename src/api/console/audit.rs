@@ -121,7 +121,8 @@ fn of_run(head: &Head, journal: &[Recorded]) -> Vec<Deed> {
 /// How whoever answered was known, in words.
 fn known_of(event: &Event) -> String {
     if let Event::Answered { known: Some(known), .. } = event {
-        return format!("{}, {}", known.assurance.word(), known.credential);
+        let seen = known.seen.map(|seen| format!("; {seen}")).unwrap_or_default();
+        return format!("{}, {}{seen}", known.assurance.word(), known.credential);
     }
     String::new()
 }

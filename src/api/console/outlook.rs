@@ -10,10 +10,11 @@ use crate::api::console::request::Case;
 use crate::api::console::text;
 use crate::kernel::graph::{Point, Step as GraphStep, Task};
 use crate::kernel::workflow::{Pattern, Safety, Step, Work};
-use crate::kernel::{Event, OnTimeout, Origin, Question, ToolCall, Verb};
+use crate::kernel::{Event, OnTimeout, Origin, Question, ToolCall, Verb, secret};
 
-/// What happens, and the facts to decide by; of a question that has ended, what it was about.
-pub(super) fn panel(case: &Case, is_editing: bool) -> Markup {
+/// What happens, and the facts to decide by, with the mark of their end; of a question that has ended, what
+/// it was about.
+pub(super) fn panel(case: &Case, is_editing: bool, end: &Markup) -> Markup {
     let question = &case.question;
     let is_over = case.ended.is_some();
     let call = if let Origin::Gate(call) = &question.origin {
@@ -35,6 +36,7 @@ pub(super) fn panel(case: &Case, is_editing: bool) -> Markup {
                     (facts(question))
                 }
             }
+            (end)
             @if !is_over { (silence(question)) }
         }
     }
@@ -65,7 +67,9 @@ fn deed(case: &Case, call: &ToolCall) -> Markup {
             p { "The tool " code.name { (text::shown(&call.tool)) } " is called"
                 @if let Some(agent) = &case.question.agent { " for the agent " strong { (agent) } }
                 " with these arguments:" }
-            @if call.arguments.is_null() { p.quiet { "none" } } @else { (arguments(&call.arguments)) }
+            @if call.arguments.is_null() { p.quiet { "none" } } @else {
+                (arguments(&secret::masked(&case.run.workflow, &call.tool, &call.arguments)))
+            }
             @if let Some(tool) = tool {
                 @if !tool.description.is_empty() { p.quiet { (text::shown(&tool.description)) } }
             }

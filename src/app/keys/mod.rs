@@ -232,7 +232,7 @@ impl Keys {
                 (person, Assurance::Vouched, Credential::Service(key.name.clone()))
             }
         };
-        let known = Known { assurance, credential };
+        let known = Known::new(assurance, credential);
         let workflows = key.workflows.clone();
         Ok(Principal { workflows, known, ..Principal::new(id, key.roles, door) })
     }

@@ -13,6 +13,7 @@ use crate::cli::chat::draw::draw;
 use crate::cli::chat::model::{Model, Wish};
 use crate::cli::exit::{Exit, Trouble, in_our_words};
 use crate::cli::json;
+use crate::cli::people::Sight;
 use crate::cli::{Ctx, quoted};
 use crate::wire::v1::{
     CancelRequestRequest, GetRunRequest, GetSessionRequest, GetWorkflowRequest,
@@ -46,12 +47,23 @@ pub(super) struct Drive {
     heard: (mpsc::Sender<Heard>, mpsc::Receiver<Heard>),
     /// Follows the run that is shown.
     follower: Option<JoinHandle<()>>,
+    /// The question that is on the screen, and since when.
+    sight: Option<(String, Sight)>,
 }
 
 impl Drive {
     pub(super) fn new((client, hands): (Client, Hands), workflow: String, session: String) -> Self {
         let model = Model { workflow, session, ..Model::default() };
-        Self { client, hands, model, heard: mpsc::channel(BACKLOG), follower: None }
+        let heard = mpsc::channel(BACKLOG);
+        Self { client, hands, model, heard, follower: None, sight: None }
+    }
+
+    /// Notes since when the question on the screen is there.
+    fn look(&mut self) {
+        let Some(shown) = self.model.overlay() else { return };
+        if self.sight.as_ref().is_none_or(|(id, _)| *id != shown.request_id) {
+            self.sight = Some((shown.request_id.clone(), Sight::of(shown)));
+        }
     }
 
     /// Talks until the person leaves.
@@ -63,6 +75,7 @@ impl Drive {
             if let Err(error) = terminal.draw(|frame| draw(frame, &self.model)) {
                 break Err(error.into());
             }
+            self.look();
             let wish = tokio::select! {
                 key = keys.recv() => match key {
                     Some(Input::Key(key)) if key.kind == KeyEventKind::Press => self.model.key(key),
@@ -244,6 +257,7 @@ impl Drive {
             responses: HashMap::from([(id.clone(), value.into())]),
             idempotency_key: String::new(),
             digests: HashMap::from([(id.clone(), request.digest)]),
+            shown: self.sight.as_ref().filter(|(seen, _)| *seen == id).map(|(_, it)| it.shown()),
         };
         match self.client.send_responses(message).await {
             Ok(_) => self.model.settle(&id),

@@ -50,11 +50,15 @@ impl Check<'_> {
                 to: &human.to,
                 not: &human.not,
                 approvers: human.approvers.as_ref(),
-                decides: !kind.may_pass_by_silence() || human.decides,
+                decides: !kind.may_pass_by_silence() || human.decides == Some(true),
                 is_timed: human.deadline.is_some() || human.on_timeout.is_some(),
             },
         );
-        if human.decides && human.on_timeout.as_ref().is_some_and(passes_by_silence) {
+        if human.binding.is_some() && kind.may_pass_by_silence() && human.decides != Some(true) {
+            let message = "`binding` goes with a decision: an approval, or `decides: true`";
+            self.at_key(&under(pointer, "binding"), "question.binding", message);
+        }
+        if human.decides == Some(true) && human.on_timeout.as_ref().is_some_and(passes_by_silence) {
             let message = "a decision does not pass by silence; `reject` or `escalate_to`";
             self.at_key(&under(pointer, "on_timeout"), "question.silence", message);
         }

@@ -8,6 +8,7 @@ mod human;
 mod pattern;
 mod people;
 mod plan;
+mod reach;
 mod rules;
 
 use std::collections::BTreeMap;
@@ -32,6 +33,7 @@ use crate::kernel::{
     ASK_TOOL, HANDOFF_PREFIX, Kind, Origin, Question, duration_ms, has_variables, schema,
 };
 
+pub(super) use reach::warnings;
 pub(super) use rules::check as check_rules;
 
 /// Longer waits than ten years are a slip of the pen, and sums with them must not overflow.

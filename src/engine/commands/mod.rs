@@ -126,8 +126,8 @@ impl Engine {
         let mut answers = Vec::with_capacity(request.answers.len());
         for (id, value, digest) in request.answers {
             check_value(&format!("responses[{id}]"), &value)?;
-            let request = self.named(&id, &request.session, who).await?;
-            answers.push(Answer { request, value, digest });
+            let (request, named) = self.named(&id, &request.session, who).await?;
+            answers.push(Answer { request, value, digest: digest.or(named) });
         }
         answers.sort_by_key(|answer| answer.request.ordinal);
         let run = answers[0].request.run.clone();
@@ -155,23 +155,25 @@ impl Engine {
         Ok(Begun { watch: begun.watch.confined(questions), ..begun })
     }
 
-    /// The request that an answer names: by its id, or in its session by its digest or its code (K9).
+    /// The request that an answer names: by its id, or in its session by its digest or its code (K9); and
+    /// the digest, where it is named by that.
     async fn named(
         &self,
         name: &str,
         session: &str,
         who: &Principal,
-    ) -> Result<RequestId, EngineError> {
+    ) -> Result<(RequestId, Option<String>), EngineError> {
         match Reference::parse(name) {
-            Some(Reference::Request(id)) => Ok(id),
+            Some(Reference::Request(id)) => Ok((id, None)),
             Some(reference) if !session.is_empty() => {
                 let (session, _) = self.meant(session, who).await?;
                 let heads = self.asking(&session).await?;
                 let open: Vec<_> = heads.iter().flat_map(Head::open).collect();
                 let one = binding::find(&reference, &open)?;
-                Ok(one.question.id(one.run))
+                let digest = matches!(reference, Reference::Digest(_)).then(|| name.to_owned());
+                Ok((one.question.id(one.run), digest))
             }
-            Some(_) | None => Ok(parse_request("responses[]", name)?),
+            Some(_) | None => Ok((parse_request("responses[]", name)?, None)),
         }
     }
 

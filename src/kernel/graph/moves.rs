@@ -218,7 +218,12 @@ impl<'a> Place<'a> {
     }
 
     pub(super) fn ask(&self, draft: Draft) -> Vec<Event> {
-        vec![Event::Asked(Box::new(reply::ask(draft, self.run.endings.len() + 1, self.now)))]
+        vec![Event::Asked(Box::new(reply::ask(
+            &self.run.workflow,
+            draft,
+            self.run.endings.len() + 1,
+            self.now,
+        )))]
     }
 
     /// Its work came to this; a gate may still have a say.

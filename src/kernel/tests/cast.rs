@@ -34,6 +34,7 @@ pub(super) fn workflow(agents: &[&str], pattern: Pattern) -> Workflow {
         gates: Vec::new(),
         agents: agents.iter().map(|name| ((*name).to_owned(), agent())).collect(),
         pattern,
+        by_digest: false,
     }
 }
 

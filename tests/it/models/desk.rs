@@ -94,6 +94,7 @@ impl Desk {
             gates: Vec::new(),
             agents: BTreeMap::new(),
             pattern: Pattern::Sequential { steps: Vec::new() },
+            by_digest: false,
         };
         Self { registry, workflow }
     }

@@ -31,6 +31,7 @@ fn workflow(name: &str, agents: &[&str], pattern: Pattern) -> Workflow {
         gates: Vec::new(),
         agents: agents.iter().map(|&name| (name.to_owned(), agent(&[]))).collect(),
         pattern,
+        by_digest: false,
     }
 }
 

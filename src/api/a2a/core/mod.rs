@@ -13,8 +13,9 @@ use std::sync::Arc;
 use crate::api::a2a::errors::{Kind, Outcome, Problem};
 use crate::api::a2a::mapping::{self, HISTORY_DEFAULT};
 use crate::api::{Doorkeeper, Shown};
-use crate::engine::{Engine, Entry, RunView};
+use crate::engine::{Engine, Entry, Onlooker, RunView};
 use crate::kernel::Principal;
+use crate::ports::Head;
 use crate::wire::a2a::Task;
 
 pub(super) use stream::TaskStream;
@@ -93,6 +94,17 @@ impl Core {
         Err(Problem::new(Kind::PushNotificationNotSupported, "push.unsupported", message))
     }
 
+    /// The caller, as it looks at a run.
+    fn onlooker(&self, caller: &Caller, head: &Head) -> Onlooker {
+        Onlooker::new(&self.engine, head, &caller.who)
+    }
+
+    /// A run of this agent that this caller may see, as a task.
+    async fn task(&self, caller: &Caller, task: &str, history: Option<usize>) -> Outcome<Task> {
+        let view = self.view(caller, task).await?;
+        Ok(whole(&view, history, &self.onlooker(caller, &view.head)))
+    }
+
     /// A run of this agent that this caller may see.
     async fn view(&self, caller: &Caller, task: &str) -> Outcome<RunView> {
         if task.is_empty() {
@@ -109,14 +121,14 @@ impl Core {
     }
 }
 
-/// A run as a task, with so much of its history.
-fn whole(view: &RunView, history: Option<usize>) -> Task {
+/// A run as a task, with so much of its history, for whoever looks at it.
+fn whole(view: &RunView, history: Option<usize>, onlooker: &Onlooker) -> Task {
     let (head, run) = (&view.head, &view.run);
     let limit = history.unwrap_or(HISTORY_DEFAULT);
     let conversation = run.conversation.iter().map(AsRef::as_ref);
     Task {
         artifacts: view.output().map(mapping::artifact).into_iter().collect(),
         history: mapping::history(&head.run, head.session.as_str(), conversation, limit),
-        ..mapping::task(head, None)
+        ..mapping::task(head, &|one| onlooker.barred(one))
     }
 }

@@ -16,9 +16,11 @@ use crate::api::a2a::core::{Caller, Core, TaskStream, push, whole};
 use crate::api::a2a::errors::{Outcome, Problem};
 use crate::api::a2a::mapping::{self, Objection};
 use crate::api::a2a::reading;
-use crate::engine::{EngineError, RunView, Speech, StartRequest, Taken as Took, Until, Watch};
+use crate::engine::{
+    EngineError, Onlooker, RunView, Speech, StartRequest, Taken as Took, Until, Watch,
+};
 use crate::failpoint;
-use crate::kernel::{Refusal, RequestId};
+use crate::kernel::{Question, Refusal, RequestId};
 use crate::wire::a2a::{Message, SendMessage, SendMessageResponse, Task, TaskState};
 
 /// A caller that waits for a task to rest is told how it stands after this long; it goes on (E5).
@@ -66,10 +68,11 @@ impl Core {
         failpoint::hit("api.before_ack");
         let view = self.view(caller, &taken.id).await?;
         let reply = view.output().and_then(|output| mapping::reply(&view.head, output));
-        Ok(match reply {
-            Some(message) => SendMessageResponse::Message(Box::new(message)),
-            None => SendMessageResponse::task(whole(&view, history)),
-        })
+        if let Some(message) = reply {
+            return Ok(SendMessageResponse::Message(Box::new(message)));
+        }
+        let onlooker = self.onlooker(caller, &view.head);
+        Ok(SendMessageResponse::task(whole(&view, history, &onlooker)))
     }
 
     /// Takes a message, and tells what follows until the task rests.
@@ -128,23 +131,24 @@ impl Core {
     /// What the engine took a message for, in the protocol's words.
     async fn told_of(&self, caller: &Caller, took: Took) -> Outcome<Taken> {
         match took {
-            Took::Began(begun) => Ok(Taken {
-                id: begun.run.to_string(),
-                first: None,
-                translator: Translator::new(
-                    &begun.watch,
-                    &caller.agent.workflow,
-                    TaskState::Submitted,
-                ),
-                watch: Some(begun.watch.until(Until::Asked)),
-            }),
+            Took::Began(begun) => {
+                let by = Onlooker::starter(&self.engine, &begun.run, &caller.who);
+                let (workflow, state) = (&caller.agent.workflow, TaskState::Submitted);
+                Ok(Taken {
+                    id: begun.run.to_string(),
+                    first: None,
+                    translator: Translator::new(&begun.watch, workflow, state, by),
+                    watch: Some(begun.watch.until(Until::Asked)),
+                })
+            }
             Took::Answered { begun, before } => {
                 let Some(view) = before else { return Err(Problem::no_task(begun.run.as_str())) };
-                let mut first = whole(&view, None);
+                let onlooker = self.onlooker(caller, &view.head);
+                let mut first = whole(&view, None, &onlooker);
                 first.status.state = TaskState::Working;
                 first.status.message = None;
-                let workflow = &view.run.workflow;
-                let mut translator = Translator::new(&begun.watch, workflow, TaskState::Working);
+                let (workflow, state) = (&view.run.workflow, TaskState::Working);
+                let mut translator = Translator::new(&begun.watch, workflow, state, onlooker);
                 translator.version = view.head.version;
                 let watch = Some(begun.watch.until(Until::Asked));
                 Ok(Taken { id: begun.run.to_string(), first: Some(first), watch, translator })
@@ -153,11 +157,14 @@ impl Core {
                 let view = self.view(caller, begun.run.as_str()).await?;
                 self.as_it_stands(caller, view).await
             }
-            Took::Declined(run, refusal) if leaves_waiting(&refusal) => {
+            Took::Declined(run, refusal) => {
+                let refusal = self.engine.once_more(refusal, &caller.who);
+                if !leaves_waiting(&refusal) {
+                    return Err(refusal.into());
+                }
                 let view = self.view(caller, run.as_str()).await?;
-                Ok(standing(&view, Some(&objection(refusal))))
+                Ok(self.standing(caller, &view, Some(&objection(refusal))))
             }
-            Took::Declined(_, refusal) => Err(refusal.into()),
             Took::Idle(run) => {
                 let view = self.view(caller, run.as_str()).await?;
                 let remedy = if view.head.status.is_over() {
@@ -180,13 +187,33 @@ impl Core {
 
     /// The same message again: the task as it stands, and what follows if it moves.
     async fn as_it_stands(&self, caller: &Caller, view: RunView) -> Outcome<Taken> {
-        if mapping::state(&view.head) != TaskState::Working {
-            return Ok(standing(&view, None));
+        let onlooker = self.onlooker(caller, &view.head);
+        if mapping::state(&view.head, &|one| onlooker.barred(one)) != TaskState::Working {
+            return Ok(self.standing(caller, &view, None));
         }
         let (id, version) = (view.head.run.to_string(), view.head.version);
         let watch = self.engine.watch(&id, version, Until::Asked, &caller.who).await?;
-        let translator = Translator::at(&watch, &view);
-        Ok(Taken { id, first: Some(whole(&view, None)), watch: Some(watch), translator })
+        let first = Some(whole(&view, None, &onlooker));
+        let translator = Translator::at(&watch, &view, onlooker);
+        Ok(Taken { id, first, watch: Some(watch), translator })
+    }
+
+    /// A task that a message changed nothing about, with why.
+    fn standing(&self, caller: &Caller, view: &RunView, problem: Option<&Problem>) -> Taken {
+        let objection = problem.map(|problem| Objection {
+            code: problem.code().to_owned(),
+            message: problem.message().to_owned(),
+        });
+        let onlooker = self.onlooker(caller, &view.head);
+        let barred = |one: &Question| onlooker.barred(one);
+        let mut task = whole(view, None, &onlooker);
+        task.status = mapping::status(&view.head, objection.as_ref(), &barred);
+        Taken {
+            id: task.id.clone(),
+            first: Some(task),
+            watch: None,
+            translator: Translator::over(view, onlooker),
+        }
     }
 }
 
@@ -206,6 +233,7 @@ fn leaves_waiting(refusal: &Refusal) -> bool {
         refusal,
         Refusal::WrongAnswer { .. }
             | Refusal::StaleDigest { .. }
+            | Refusal::DigestNeeded { .. }
             | Refusal::AskedAnew { .. }
             | Refusal::UnknownRequest(_)
             | Refusal::UnknownCode { .. }
@@ -245,22 +273,6 @@ fn untaken(message: &Message, refusal: Refusal) -> Problem {
     let tasks: Vec<_> = tasks.into_iter().collect();
     let remedy = format!("several tasks of the context wait: {}", tasks.join(", "));
     Problem::invalid("message.taskId", remedy)
-}
-
-/// A task that a message changed nothing about, with why.
-fn standing(view: &RunView, problem: Option<&Problem>) -> Taken {
-    let objection = problem.map(|problem| Objection {
-        code: problem.code().to_owned(),
-        message: problem.message().to_owned(),
-    });
-    let mut task = whole(view, None);
-    task.status = mapping::status(&view.head, objection.as_ref());
-    Taken {
-        id: task.id.clone(),
-        translator: Translator::over(view),
-        first: Some(task),
-        watch: None,
-    }
 }
 
 /// A task with no more of its history than was asked for.

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use crate::api::a2a::core::{Caller, Core, whole};
 use crate::api::a2a::errors::{Outcome, Problem};
 use crate::api::a2a::mapping;
-use crate::engine::{Published, RunView, Until, Watch};
+use crate::engine::{Onlooker, Published, RunView, Until, Waiting, Watch};
 use crate::failpoint;
 use crate::kernel::workflow::Pattern;
-use crate::kernel::{Event, Message as Said, Purpose, RunId, Version, Workflow};
+use crate::kernel::{Event, Message as Said, Purpose, Question, RunId, Version, Workflow};
 use crate::wire::a2a::{
     ArtifactUpdate, Content, Message, Part, StatusUpdate, StreamResponse, SubscribeToTask, Task,
     TaskState, TaskStatus,
@@ -73,8 +73,9 @@ impl Core {
         }
         let after = last.unwrap_or(view.head.version);
         let mut watch = self.engine.watch(&call.id, after, Until::Over, &caller.who).await?;
-        let mut first = last.is_none().then(|| whole(&view, None));
-        let mut translator = Translator::at(&watch, &view);
+        let onlooker = self.onlooker(caller, &view.head);
+        let mut first = last.is_none().then(|| whole(&view, None, &onlooker));
+        let mut translator = Translator::at(&watch, &view, onlooker);
         if !translator.results.is_empty() {
             // Its result is being spoken: what was said of it so far belongs to what it is now.
             watch = self.engine.watch(&call.id, 0, Until::Over, &caller.who).await?;
@@ -97,7 +98,8 @@ impl Core {
         caller: &Caller,
         task: Task,
     ) -> Outcome<TaskStream> {
-        let translator = Translator::over(&self.view(caller, &task.id).await?);
+        let view = self.view(caller, &task.id).await?;
+        let translator = Translator::over(&view, self.onlooker(caller, &view.head));
         Ok(TaskStream::new(Some(task), None, translator))
     }
 }
@@ -109,6 +111,8 @@ pub(super) struct Translator {
     context: String,
     workflow: Arc<Workflow>,
     state: TaskState,
+    /// Whom it is told to.
+    onlooker: Onlooker,
     /// Where the stream begins.
     pub(super) version: Version,
     /// Turns whose text is the run's result as it is spoken, and the attempt that is streaming.
@@ -116,21 +120,28 @@ pub(super) struct Translator {
 }
 
 impl Translator {
-    pub(super) fn new(watch: &Watch, workflow: &Arc<Workflow>, state: TaskState) -> Self {
+    pub(super) fn new(
+        watch: &Watch,
+        workflow: &Arc<Workflow>,
+        state: TaskState,
+        onlooker: Onlooker,
+    ) -> Self {
         Self {
             run: watch.run_id().clone(),
             context: watch.session_id().to_string(),
             workflow: Arc::clone(workflow),
             state,
+            onlooker,
             version: 0,
             results: BTreeMap::new(),
         }
     }
 
     /// Takes over from where a run stands.
-    pub(super) fn at(watch: &Watch, view: &RunView) -> Self {
+    pub(super) fn at(watch: &Watch, view: &RunView, onlooker: Onlooker) -> Self {
         let run = &view.run;
-        let mut translator = Self::new(watch, &run.workflow, mapping::state(&view.head));
+        let state = mapping::state(&view.head, &|one| onlooker.barred(one));
+        let mut translator = Self::new(watch, &run.workflow, state, onlooker);
         translator.version = view.head.version;
         for turn in run.turns.values() {
             translator.turn_began(turn.number, (&turn.step, &turn.agent), turn.purpose);
@@ -156,12 +167,13 @@ impl Translator {
     }
 
     /// For a stream that ends with its snapshot.
-    pub(super) fn over(view: &RunView) -> Self {
+    pub(super) fn over(view: &RunView, onlooker: Onlooker) -> Self {
         Self {
             run: view.head.run.clone(),
             context: view.head.session.to_string(),
             workflow: Arc::clone(&view.run.workflow),
-            state: mapping::state(&view.head),
+            state: mapping::state(&view.head, &|one| onlooker.barred(one)),
+            onlooker,
             version: view.head.version,
             results: BTreeMap::new(),
         }
@@ -215,13 +227,7 @@ impl Translator {
             Event::Output { value } => Some(self.artifact(mapping::artifact(value), false, true)),
             Event::Parked => {
                 let waiting = published.waiting?;
-                if waiting.questions.is_empty() {
-                    // Nobody is asked: it waits for the clock or an external event.
-                    return self.works(at);
-                }
-                let message =
-                    mapping::pause(&run, &context, (&waiting.questions, waiting.open), None);
-                Some(self.status(TaskState::InputRequired, Some(message), at))
+                self.pauses(&waiting, at)
             }
             Event::Completed => Some(self.status(TaskState::Completed, None, at)),
             Event::Failed(failure) => {
@@ -253,6 +259,19 @@ impl Translator {
             | Event::CheckpointSaved
             | Event::Warned(_) => None,
         }
+    }
+
+    /// It waits: for whoever is told of it, for others, or for nobody.
+    fn pauses(&mut self, waiting: &Waiting, at: Option<String>) -> Option<StreamResponse> {
+        if waiting.questions.is_empty() {
+            // Nobody is asked: it waits for the clock or an external event.
+            return self.works(at);
+        }
+        let barred = |one: &Question| self.onlooker.barred(one);
+        let open = (waiting.questions.as_slice(), waiting.open);
+        let message = mapping::pause((&self.run, &self.context), open, None, &barred);
+        let state = mapping::asking(&waiting.questions, &barred);
+        Some(self.status(state, Some(message), at))
     }
 
     /// It is under way, if that is news.

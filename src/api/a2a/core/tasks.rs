@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use crate::api::a2a::core::{Caller, Core, whole};
+use crate::api::a2a::core::{Caller, Core};
 use crate::api::a2a::errors::{Kind, Outcome, Problem};
 use crate::api::a2a::{mapping, reading};
 use crate::engine::EngineError;
@@ -23,7 +23,7 @@ impl Core {
     /// One task.
     pub(in crate::api::a2a) async fn get(&self, caller: &Caller, call: &GetTask) -> Outcome<Task> {
         let history = reading::history_length(call.history_length)?;
-        Ok(whole(&self.view(caller, &call.id).await?, history))
+        self.task(caller, &call.id, history).await
     }
 
     /// Stops a task. One that is over cannot be stopped any more.
@@ -39,7 +39,7 @@ impl Core {
             Problem::new(Kind::TaskNotCancelable, "run.over", message.to_lowercase())
         };
         match self.engine.cancel(&call.id, "", &caller.key, &caller.who).await {
-            Ok(_) => Ok(whole(&self.view(caller, &call.id).await?, None)),
+            Ok(_) => self.task(caller, &call.id, None).await,
             Err(EngineError::Refused(Refusal::RunOver { .. })) => {
                 Err(over(&self.view(caller, &call.id).await?))
             }
@@ -115,7 +115,9 @@ impl Core {
             heads.extend(self.scanned(caller, &filter).await?);
         }
         heads.retain(|head| {
-            call.status == TaskState::Unspecified || mapping::state(head) == call.status
+            let onlooker = self.onlooker(caller, head);
+            let state = || mapping::state(head, &|one| onlooker.barred(one));
+            call.status == TaskState::Unspecified || state() == call.status
         });
         Ok(heads)
     }
@@ -141,9 +143,10 @@ impl Core {
         artifacts: bool,
     ) -> Outcome<Task> {
         if history == 0 && !artifacts {
-            return Ok(mapping::task(head, None));
+            let onlooker = self.onlooker(caller, head);
+            return Ok(mapping::task(head, &|one| onlooker.barred(one)));
         }
-        let mut task = whole(&self.view(caller, head.run.as_str()).await?, Some(history));
+        let mut task = self.task(caller, head.run.as_str(), Some(history)).await?;
         if !artifacts {
             task.artifacts.clear();
         }

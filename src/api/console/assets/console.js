@@ -99,6 +99,7 @@ function swap(fresh) {
   mark(old, made);
   const focused = old.contains(document.activeElement) ? address(document.activeElement) : null;
   old.replaceWith(made);
+  watchEnds(made);
   if (focused) (made.querySelector(focused) ?? main).focus({ preventScroll: true });
 }
 
@@ -178,6 +179,22 @@ document.addEventListener("submit", (event) => {
   setTimeout(() => { if (button) button.disabled = false; }, 3000);
 });
 
+/* ---- reading to the end ---- */
+
+// What is long is approved once its end was on the screen, however somebody got there. The box says so, and
+// can be ticked without this.
+const ends = new IntersectionObserver((entries) => {
+  for (const { isIntersecting, target } of entries) {
+    const box = isIntersecting && target.querySelector("input");
+    if (box) { box.checked = true; ends.unobserve(target); }
+  }
+}, { threshold: 1 });
+
+function watchEnds(root) {
+  for (const end of root.querySelectorAll("[data-read-end]")) ends.observe(end);
+}
+
+watchEnds(document);
 localise(document);
 tick();
 setInterval(tick, 1000);

@@ -105,10 +105,12 @@ fn readable(value: &Value) -> String {
 
 fn text(schema: &Value) -> Shape<'_> {
     let input = match schema.get("format").and_then(Value::as_str) {
+        _ if schema["writeOnly"] == true => "password",
         Some("date") => "date",
         Some("time") => "time",
         Some("email") => "email",
         Some("uri" | "url") => "url",
+        Some("password") => "password",
         Some(_) | None => "text",
     };
     let most = schema.get("maxLength").and_then(Value::as_u64);

@@ -86,8 +86,11 @@ fn decision(question: &Question, schema: &Value) -> Option<Ask> {
         let option = question.options.iter().find(|option| option.id == word);
         option.map(|option| option.description.clone()).unwrap_or_default()
     };
-    let decisions: Vec<_> =
-        words.map(|word| Deed { word: word.to_owned(), meaning: meaning(word) }).collect();
+    let decisions = words.map(|word| Deed { word: word.to_owned(), meaning: meaning(word) });
+    // A page that shows no secret has no form to edit one in.
+    let is_shown =
+        |deed: &Deed| question.secrets.is_empty() || !EDITS.contains(&deed.word.as_str());
+    let decisions: Vec<_> = decisions.filter(is_shown).collect();
     let is_editable = decisions.iter().any(|deed| EDITS.contains(&deed.word.as_str()));
     let original = |name: &str| {
         let Origin::Gate(call) = &question.origin else {

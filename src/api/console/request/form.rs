@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::api::console::form::{self, Change, ROOT, Shape, Sheet, label, member, resolved};
 use crate::api::console::request::ask::{Ask, Deed, EDITS, Member};
-use crate::api::console::request::{Case, Draft};
+use crate::api::console::request::{Case, Draft, reading};
 use crate::api::console::visit::Visit;
 use crate::api::console::{outlook, text};
 
@@ -27,7 +27,8 @@ pub(super) fn form(visit: &Visit, case: &Case, draft: &Draft) -> Markup {
         (Ask::Options(_) | Ask::Turn | Ask::Outcome | Ask::Value, _) => simple(case, &ask, draft),
     };
     html! {
-        form.answer method="post" action={ "/console/requests/" (case.id) } novalidate {
+        form.answer id=(reading::FORM) method="post" action={ "/console/requests/" (case.id) } novalidate {
+            input type="hidden" name="shown_at" value=(reading::shown_at(visit));
             input type="hidden" name="digest" value=(case.question.digest);
             input type="hidden" name="key" value=(visit.engine().fresh_key());
             (whole_complaint(draft))

@@ -6,6 +6,7 @@
 mod ask;
 mod form;
 mod places;
+mod reading;
 mod show;
 
 use std::sync::Arc;
@@ -93,12 +94,18 @@ pub(super) async fn answer(visit: &Visit, id: &str) -> Result<Response<Body>, Tr
         Filled::Value(value) => value,
         Filled::Again(draft, status) => return Ok(shown(visit, &case, &draft, status).await),
     };
+    if let Some(notice) = reading::refuses(visit, &case.question, &value) {
+        let draft = Draft { notice: Some(notice), value: Some(value), ..Draft::default() };
+        return Ok(shown(visit, &case, &draft, StatusCode::UNPROCESSABLE_ENTITY).await);
+    }
+    let mut who = visit.who.clone();
+    who.known.seen = Some(reading::seen(visit, &case.question));
     // A form of ours always says what it showed; one that does not is refused as out of date.
     let digest = visit.fields.get("digest").unwrap_or_default().to_owned();
     let key = visit.fields.get("key").unwrap_or_default().to_owned();
     let answers = vec![(case.id.to_string(), value.clone(), Some(digest))];
     let request = AnswerRequest { answers, key, ..AnswerRequest::default() };
-    match visit.engine().answer(request, &visit.who).await {
+    match visit.engine().answer(request, &who).await {
         Ok(_) => Ok(page::redirect(&format!("/console/requests/{}", case.id))),
         Err(error) => refused(visit, id, value, error).await,
     }

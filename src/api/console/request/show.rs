@@ -2,11 +2,12 @@
 
 use maud::{Markup, html};
 
-use crate::api::console::request::{Case, Draft, Ended, form, places};
+use crate::api::console::page;
+use crate::api::console::request::{Case, Draft, Ended, form, places, reading};
 use crate::api::console::visit::Visit;
 use crate::api::console::{conversation, listing, outlook, sessions, text};
 use crate::engine::InboxFilter;
-use crate::kernel::{Admission, Closing, Origin, Question, Subject, waits_for};
+use crate::kernel::{Act, Admission, Closing, Origin, Question, Refusal, Subject, bars};
 
 /// Messages before the question that are shown with it.
 const RECENT: usize = 6;
@@ -17,6 +18,12 @@ pub(super) async fn body(visit: &Visit, case: &Case, draft: &Draft) -> Markup {
     let state = match &case.ended {
         Some(_) => "closed".to_owned(),
         None => question.digest.clone(),
+    };
+    let is_apart = matches!(question.subject.as_deref(), Some(Subject::Shown(_)));
+    let end = if is_apart {
+        html! {}
+    } else {
+        reading::end(visit, case)
     };
     html! {
         nav.trail aria-label="Trail" { a href="/console/inbox" { "Inbox" } " / " span.mono { (case.id) } }
@@ -29,7 +36,7 @@ pub(super) async fn body(visit: &Visit, case: &Case, draft: &Draft) -> Markup {
             }
             h1.prompt { (text::ticked(&question.prompt)) }
             (author(question))
-            (subject(question))
+            (subject(visit, case))
             (asked_of(case))
             @if case.ended.is_none() { (places::told(visit, case)) }
             @if let Some(notice) = &draft.notice { p.notice role="alert" { (text::shown(notice)) } }
@@ -37,24 +44,27 @@ pub(super) async fn body(visit: &Visit, case: &Case, draft: &Draft) -> Markup {
                 (closed(visit, case, ended).await)
             }
             div.desk {
-                (outlook::panel(case, draft.editing.is_some()))
+                (outlook::panel(case, draft.editing.is_some(), &end))
                 div.beside { (before(case)) (fine_print(visit, case)) }
                 @if case.ended.is_none() {
-                    @if is_asked(visit, case) {
-                        @match question.handed(&visit.who.id, visit.now) {
-                            Some(handed) => {
-                                section.panel aria-label="Who decides" {
-                                    p { strong { (handed.to) } " holds your place; take it back to decide yourself." }
-                                }
+                    @match barred(visit, case) {
+                        None => {
+                            section.panel.form aria-label="Your answer" { (form::form(visit, case, draft)) }
+                            (places::panel(visit, case))
+                        }
+                        Some(Refusal::HandedOver { to, .. }) => {
+                            section.panel aria-label="Who decides" {
+                                p { strong { (to) } " holds your place; take it back to decide yourself." }
                             }
-                            None => {
-                                section.panel.form aria-label="Your answer" { (form::form(visit, case, draft)) }
+                            (places::panel(visit, case))
+                        }
+                        Some(Refusal::NotAdmitted { waits_for, .. }) => {
+                            section.panel aria-label="Who decides" {
+                                p { "This is for " strong { (waits_for) } " to decide." }
                             }
                         }
-                        (places::panel(visit, case))
-                    } @else {
-                        section.panel aria-label="Who decides" {
-                            p { "This is for " strong { (waits_for(question, case.run.asker())) } " to decide." }
+                        Some(why) => {
+                            section.panel aria-label="Who decides" { p { (text::shown(&page::sentence(&why.to_string()))) } }
                         }
                     }
                 }
@@ -63,21 +73,29 @@ pub(super) async fn body(visit: &Visit, case: &Case, draft: &Draft) -> Markup {
     }
 }
 
-/// Whether the question admits whoever looks at it (K8).
-fn is_asked(visit: &Visit, case: &Case) -> bool {
+/// Why whoever looks at it cannot answer it; nothing where they can (K8).
+fn barred(visit: &Visit, case: &Case) -> Option<Refusal> {
     let operator = visit.engine().operator();
     let admission = Admission { by: case.run.asker(), operator: &operator, now: visit.now };
-    admission.admits(&case.question, &visit.who.id)
+    bars(&admission, (&case.run.id, &case.question), &visit.who)
+}
+
+/// Whether whoever looks at it may take the question back.
+fn may_withdraw(visit: &Visit, case: &Case) -> bool {
+    let run = &case.run;
+    visit.who.may_see(&run.owner, &run.workflow.name)
+        && visit.who.may(Act::Withdraw, &run.owner).is_ok()
 }
 
 /// What is decided, before anything else: exactly this is gone on with after a yes (K3). What a gate's
 /// call or a step will do is told with what would happen.
-fn subject(question: &Question) -> Markup {
+fn subject(visit: &Visit, case: &Case) -> Markup {
     html! {
-        @if let Some(Subject::Shown(subject)) = question.subject.as_deref() {
+        @if let Some(Subject::Shown(subject)) = case.question.subject.as_deref() {
             section.panel.subject aria-label="What you decide" {
                 h2 { "What you decide" }
                 (text::value(subject))
+                (reading::end(visit, case))
             }
         }
     }
@@ -187,7 +205,7 @@ fn fine_print(visit: &Visit, case: &Case) -> Markup {
                 div { dt { "Asked" } dd { (text::time(case.question.asked_at)) } }
                 div { dt { "Digest of what is shown" } dd.mono { (case.question.digest) } }
             }
-            @if case.ended.is_none() {
+            @if case.ended.is_none() && may_withdraw(visit, case) {
                 form method="post" action={ "/console/requests/" (case.id) "/withdraw" } {
                     input type="hidden" name="key" value=(visit.engine().fresh_key());
                     p.quiet { "Taking a question back is not an answer: the run is told that there will be none." }

@@ -36,7 +36,7 @@ impl<'a> Check<'a> {
             options_from,
             response_schema: human.response_schema.clone(),
             show: self.form(&under(pointer, "show"), &human.show, known).0,
-            decides: human.decides,
+            decides: human.decides == Some(true),
             patience: human.patience(),
         };
         let came = match kind {

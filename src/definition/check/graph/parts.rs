@@ -145,6 +145,7 @@ impl Check<'_> {
                 not: ExcludedFile::compile(&gate.not),
                 assurance: gate.assurance.map(AssuranceFile::compile),
                 approvers: ApproversFile::compile(gate.approvers.as_ref(), gate.assurance),
+                by_digest: gate.binding.is_some(),
                 ..patience(gate.deadline.as_ref(), gate.on_timeout.as_ref())
             },
         })

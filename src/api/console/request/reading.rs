@@ -1,0 +1,65 @@
+//! Reading: what is long is not approved before its end was on the screen. This is the page's own care, and
+//! no rule of the kernel's: other doors have their own ways of showing.
+//!
+//! The box at the end of what is decided is ticked by whoever gets there, or by the script once it was in
+//! view; with a keyboard or a screen reader as with a wheel, there is no other way to it.
+
+use maud::{Markup, html};
+use serde_json::Value;
+
+use crate::api::console::request::Case;
+use crate::api::console::visit::Visit;
+use crate::kernel::{Question, Seen, Verb, readable};
+
+/// More characters than this are more than a screen of a phone, and of many a window.
+const LONG_CHARS: usize = 1_500;
+/// The form that the box belongs to, wherever on the page it stands.
+pub(super) const FORM: &str = "decide";
+
+/// How many characters there are to decide by.
+fn chars(question: &Question) -> usize {
+    let subject = question.shown();
+    let subject = if subject.is_null() { String::new() } else { readable(&subject) };
+    question.prompt.chars().count() + subject.chars().count()
+}
+
+fn is_long(question: &Question) -> bool {
+    question.decides() && chars(question) > LONG_CHARS
+}
+
+/// The box at the end of what is decided, where that is long.
+pub(super) fn end(visit: &Visit, case: &Case) -> Markup {
+    let is_ticked = visit.fields.get("read") == Some("yes");
+    html! {
+        @if case.ended.is_none() && is_long(&case.question) {
+            p.read-end data-read-end {
+                label {
+                    input type="checkbox" name="read" value="yes" form=(FORM) checked[is_ticked];
+                    " I have read this to its end"
+                }
+            }
+        }
+    }
+}
+
+/// Why an answer is not taken yet: a yes to what nobody has read.
+pub(super) fn refuses(visit: &Visit, question: &Question, value: &Value) -> Option<String> {
+    let passes = Verb::of(value).is_none_or(|verb| !verb.is_no());
+    let is_unread = visit.fields.get("read") != Some("yes");
+    (passes && is_unread && is_long(question)).then(|| {
+        "What you decide is long. Read it to its end and tick the box there; a no can be said at once."
+            .to_owned()
+    })
+}
+
+/// When the page was first shown that the form belongs to.
+pub(super) fn shown_at(visit: &Visit) -> u64 {
+    let given = visit.fields.given("shown_at").and_then(|text| text.parse().ok());
+    given.filter(|at| *at <= visit.now.0).unwrap_or(visit.now.0)
+}
+
+/// What whoever sends the form was shown, and for how long.
+pub(super) fn seen(visit: &Visit, question: &Question) -> Seen {
+    let chars = u64::try_from(chars(question)).unwrap_or(u64::MAX);
+    Seen { chars, ms: visit.now.0.saturating_sub(shown_at(visit)) }
+}

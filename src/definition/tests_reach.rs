@@ -1,0 +1,92 @@
+//! Warnings: where words, or something that was not shown, come to a deed; and that nothing that is
+//! shipped has one.
+
+use crate::definition::{load_text, shipped};
+
+fn warned(tools: &str, steps: &str) -> Vec<(&'static str, usize)> {
+    let text = format!(
+        "name: w
+models: {{default: {{provider: scripted, script: [{{say: hello}}]}}}}
+{tools}
+agents:
+  idle: {{human_input: false}}
+pattern: graph
+graph:
+  steps:
+    - {{agent: idle}}
+{steps}"
+    );
+    let loaded = load_text("w.yaml", &text, &|_| Err(String::new())).unwrap();
+    loaded.warnings.iter().map(|one| (one.code, one.line)).collect()
+}
+
+const PAY: &str = "tools: {pay: {provider: scripted, parameters: {type: object}}}";
+const ASK: &str = "    - {id: ask, human: {kind: clarification, prompt: How much?}}\n";
+const OK: &str = "    - {id: ok, human: {kind: approval, prompt: Pay?, show: '${steps.idle}'}}\n";
+const DO: &str = "    - {tool: pay, arguments: {what: '${steps.idle}'}}\n";
+const DO_IT: &str = "    - {tool: pay, arguments: {what: '${steps.ok.subject}'}}\n";
+
+#[test]
+fn words_that_reach_a_deed_are_warned_of_at_its_line() {
+    assert_eq!(warned(PAY, &format!("{ASK}{DO}")), [("consent.words", 11)]);
+    let pure = "tools: {pay: {provider: scripted, safety: pure}}";
+    assert_eq!(warned(pure, &format!("{ASK}{DO}")), []);
+    let gated = format!("{PAY}\ngates: [{{name: money, tools: [pay]}}]");
+    assert_eq!(warned(&gated, &format!("{ASK}{DO}")), []);
+    let step = "    - {tool: pay, gate: {mode: before_step}}\n";
+    assert_eq!(warned(PAY, &format!("{ASK}{step}")), []);
+    let meant = ASK.replace("How much?", "How much?, decides: false");
+    assert_eq!(warned(PAY, &format!("{meant}{DO}")), [], "the author has said so");
+    let bound = ASK.replace("How much?", "How much?, decides: true");
+    assert_eq!(warned(PAY, &format!("{bound}{DO}")), []);
+}
+
+#[test]
+fn a_decision_on_one_of_two_ways_stops_no_words_on_the_other() {
+    let either = format!("{ASK}    - {{id: way, if: 'true', then: [{{id: yes, human: {{kind: approval, prompt: Go?}}}}]}}\n{DO_IT}")
+        .replace("${steps.ok.subject}", "all");
+    assert_eq!(warned(PAY, &either), [("consent.words", 12)]);
+    let both = format!("{ASK}{OK}{DO_IT}");
+    assert_eq!(warned(PAY, &both), []);
+}
+
+#[test]
+fn a_deed_after_an_approval_that_does_not_use_what_was_approved_is_warned_of() {
+    assert_eq!(warned(PAY, &format!("{OK}{DO}")), [("consent.subject", 11)]);
+    assert_eq!(warned(PAY, &format!("{OK}{DO_IT}")), []);
+    let fixed = "    - {tool: pay, arguments: {what: all}}\n";
+    assert_eq!(warned(PAY, &format!("{OK}{fixed}")), [], "the file says what is done");
+    let gated = format!("{PAY}\ngates: [{{name: money, tools: [pay]}}]");
+    assert_eq!(warned(&gated, &format!("{OK}{DO}")), []);
+}
+
+#[test]
+fn an_agent_that_asks_people_and_can_act_on_what_they_say_is_warned_of() {
+    let text = |agent: &str, gates: &str| {
+        format!(
+            "name: w
+models: {{default: {{provider: scripted, script: [{{say: hello}}]}}}}
+{PAY}
+gates: {gates}
+agents:
+  clerk: {{tools: [pay]{agent}}}
+pattern: sequential
+steps: [{{agent: clerk}}]
+"
+        )
+    };
+    let warned = |text: &str| {
+        let loaded = load_text("w.yaml", text, &|_| Err(String::new())).unwrap();
+        loaded.warnings.iter().map(|one| (one.code, one.line)).collect::<Vec<_>>()
+    };
+    assert_eq!(warned(&text("", "[]")), [("consent.words", 6)]);
+    assert_eq!(warned(&text(", human_input: false", "[]")), []);
+    assert_eq!(warned(&text("", "[{name: money, tools: [pay]}]")), []);
+}
+
+#[test]
+fn nothing_that_is_shipped_is_warned_of() {
+    for loaded in shipped() {
+        assert_eq!(loaded.warnings, [], "{}", loaded.workflow.name);
+    }
+}
