@@ -196,12 +196,8 @@ impl Bridge {
         if session.is_empty() && self.settings.sticky && dialect == Dialect::Qlaw {
             let open = self.open_requests(workflow, &call.who).await?;
             if let [one] = open.as_slice() {
-                return match self.answer_one(one, input, call).await {
-                    Err(EngineError::Refused(Refusal::Unbound { open })) => {
-                        self.asked_again(&open, &call.who).await
-                    }
-                    begun => begun.map_err(|error| Problem::from(error).for_input()),
-                };
+                let begun = self.answer_one(one, input, call).await;
+                return self.or_asked_again(begun, &call.who).await;
             }
         }
         let request = StartRequest {
@@ -214,18 +210,22 @@ impl Bridge {
             is_retry: call.is_retry(),
             ..StartRequest::default()
         };
-        match self.engine.start(request, &call.who).await {
-            Err(EngineError::Refused(refusal)) => {
-                let refusal = self.engine.once_more(refusal, &call.who);
-                self.asked_again(refusal, &call.who).await
-            }
-            begun => begun.map_err(|error| Problem::from(error).for_input()),
-        }
+        let begun = self.engine.start(request, &call.who).await;
+        self.or_asked_again(begun, &call.who).await
     }
 
     /// Words alone decided nothing: the leg that ended in the question is told again, with the code
     /// that an answer names it by. What was refused otherwise is refused.
-    async fn asked_again(&self, refusal: Refusal, who: &Principal) -> Outcome<Begun> {
+    async fn or_asked_again(
+        &self,
+        begun: Result<Begun, EngineError>,
+        who: &Principal,
+    ) -> Outcome<Begun> {
+        let refusal = match begun {
+            Ok(begun) => return Ok(begun),
+            Err(EngineError::Refused(refusal)) => self.engine.once_more(refusal, who),
+            Err(error) => return Err(Problem::from(error).for_input()),
+        };
         let refused = |refusal| Problem::from(EngineError::from(refusal)).for_input();
         let open = if let Refusal::Unbound { open } = &refusal { open.as_slice() } else { &[] };
         let id = open.iter().find_map(|one| RequestId::parse(&one.request).ok());
