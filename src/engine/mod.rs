@@ -18,6 +18,7 @@ mod commands;
 mod desks;
 mod drive;
 mod earlier;
+mod family;
 mod inbox;
 mod ledger;
 mod library;
@@ -112,6 +113,8 @@ struct Inner {
     ledger: ledger::Ledger,
     /// Which store this is.
     standing: renewal::Standing,
+    /// Families in which somebody decides.
+    families: family::Families,
     /// Which runs are driven here.
     domain: reach::Domain,
     library: Library,
@@ -165,6 +168,7 @@ impl Engine {
             outbox: Outbox::default(),
             ledger: ledger::Ledger::default(),
             standing: renewal::Standing::default(),
+            families: family::Families::default(),
             domain: reach::Domain::default(),
             library,
             cells: Cells::default(),

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::kernel::approvers::{Stage, Vote};
+use crate::kernel::family::Refused;
 use crate::kernel::graph::{Frozen, Point, called};
 use crate::kernel::id::{RequestId, RunId};
 use crate::kernel::message::ToolCall;
@@ -255,6 +256,9 @@ pub struct Question {
     /// Whether it may be returned to the agent whose work it is about.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub returns: bool,
+    /// Where the same was refused before, in other runs of the family.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<Refused>,
     /// By whom, and at which door, the leg of the run was begun that ended in it; set when the event
     /// is folded in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -340,6 +344,7 @@ impl Question {
             delegations: Vec::new(),
             claim: None,
             returns: false,
+            refused: Vec::new(),
             leg: None,
             nonce: String::new(),
             digest: String::new(),

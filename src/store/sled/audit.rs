@@ -109,6 +109,7 @@ fn places(
     expected.extend(places.waiting.map(|place| keys::waiting(place, &packed)));
     expected.extend(places.due.map(|at| keys::timed(keys::DUE, at, &packed)));
     expected.extend(places.going.then(|| keys::going(&packed)));
+    expected.extend(keys::fork_of(head, &packed));
     expected.extend(stored.key.as_ref().map(|key| keys::idempotency(&head.owner, key)));
     for key in expected {
         let is_there = view.has(&key)?;
@@ -174,7 +175,7 @@ fn questions(view: View<'_>, audit: &mut Audit) -> Result<(), Fault> {
 
 /// No index names a run that does not belong there.
 fn indexes(view: View<'_>, audit: &mut Audit) -> Result<(), Fault> {
-    for prefix in [keys::WAITING, keys::DUE, keys::GOING, keys::SESSION_RUN] {
+    for prefix in [keys::WAITING, keys::DUE, keys::GOING, keys::FORK, keys::SESSION_RUN] {
         for row in reader::span(view, &[prefix], None) {
             let (key, _) = row?;
             let Some(run) = keys::run_at_end(&key) else {
@@ -200,6 +201,7 @@ fn belongs(key: &[u8], head: &Head) -> bool {
         keys::WAITING => places.waiting.map(|place| keys::waiting(place, &packed)),
         keys::DUE => places.due.map(|at| keys::timed(keys::DUE, at, &packed)),
         keys::GOING => places.going.then(|| keys::going(&packed)),
+        keys::FORK => keys::fork_of(head, &packed),
         _ => Some(keys::session_run(&head.session, &packed)),
     };
     expected.as_deref() == Some(key)
