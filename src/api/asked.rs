@@ -9,6 +9,9 @@ const SUBJECT_BYTES_MAX: usize = 16 << 10;
 /// A question in words. A code is printed with the whole of what it decides, or not at all (K9).
 pub(super) fn words(question: &Question) -> String {
     let mut words = question.prompt.clone();
+    for refused in &question.refused {
+        words.extend(["\nRefused before: ", &refused.words(), "."]);
+    }
     let subject = question.shown();
     let shown = if subject.is_null() { String::new() } else { readable(&subject) };
     let fits = shown.len() <= SUBJECT_BYTES_MAX;

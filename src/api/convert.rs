@@ -65,6 +65,8 @@ pub(super) fn logged(entry: &Logged) -> pb::AuditEntry {
         action: entry.note.action().into(),
         principal: who.into(),
         door: door.into(),
+        assurance: assurance(entry.note.known()),
+        known_by: known_by(entry.note.known()),
         value: Some(Json::from(&value)),
         note: entry.note.words(),
         count: entry.count,
@@ -92,7 +94,11 @@ pub(super) fn event(run: &RunId, session: &SessionId, published: Published) -> p
 }
 
 /// What listeners are told of a store that is another.
-fn renewed() -> Failure {
+fn renewed(only: &[u32]) -> Failure {
+    if !only.is_empty() {
+        let what = "the same was refused in another run of the family: what is open was asked anew";
+        return Failure::new("request.refused_elsewhere", what);
+    }
     let what = "the store was put back from a backup, or moved: what is open was asked anew";
     Failure::new("store.renewed", what)
 }
@@ -217,7 +223,7 @@ fn body(run: &RunId, session: &SessionId, published: Published) -> Wire {
                 deadline: deadline.map(time),
             })
         }
-        Event::Renewed { .. } => Wire::Warning(failure(&renewed())),
+        Event::Renewed { only, .. } => Wire::Warning(failure(&renewed(only))),
         Event::Revoked { tool, by, .. } => {
             Wire::GrantRevoked(pb::GrantRevoked { tool: tool.clone(), principal: by.clone() })
         }

@@ -19,7 +19,7 @@ use tokio::sync::watch;
 
 use crate::api::{Doorkeeper, Shown};
 use crate::app::SystemClock;
-use crate::app::keys::{Key, KeyKind, Keys};
+use crate::app::keys::{Key, KeyKind, Keys, KeysError};
 use crate::app::void::Void;
 use crate::kernel::{Assurance, Credential, Known, Millis, Principal, Refusal};
 use crate::ports::Clock as _;
@@ -117,6 +117,14 @@ impl Keyed {
         self.wants_key.store(true, Ordering::Release);
         self.changes.send_replace(());
         kept
+    }
+
+    /// Refuses keys that nobody could tell from the people whom the settings name.
+    pub(super) fn check(&self, keys: Keys) -> Result<Keys, KeysError> {
+        match keys.service_named(&self.people) {
+            Some(name) => Err(KeysError::ServiceNamed(name.to_owned())),
+            None => Ok(keys),
+        }
     }
 
     /// The keys in force.

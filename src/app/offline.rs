@@ -322,7 +322,10 @@ fn workflows_finding(config: &Config) -> Finding {
 }
 
 fn keys_finding(config: &Config) -> Finding {
-    let (is_ok, detail) = match Keys::for_server(config) {
+    let checked = Keys::for_server(config);
+    let checked =
+        checked.and_then(|keys| people::refuse_confusion(config, keys.as_ref()).map(|()| keys));
+    let (is_ok, detail) = match checked {
         Ok(None) => (true, "none: the server serves loopback only, everybody is `local`".into()),
         Ok(Some(keys)) => {
             (true, format!("{} in `{}`", keys.list().len(), config.keys_path().display()))

@@ -6,9 +6,9 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::app::keys::{Key, Keys};
+use crate::app::keys::{Key, KeyKind, Keys, KeysError};
 use crate::app::{Config, SystemClock};
-use crate::kernel::{Environment, Membership, Millis, Operator};
+use crate::kernel::{Environment, Membership, Millis, Operator, Voice};
 use crate::ports::Clock as _;
 
 /// Where a server works that asks for no keys, unless the operator says otherwise.
@@ -56,6 +56,16 @@ pub(super) fn warn(config: &Config, keys: Option<&Keys>) {
     }
 }
 
+/// Refuses keys of services that are called like a person whom the settings name: nobody could tell from the
+/// trail who spoke.
+pub(super) fn refuse_confusion(config: &Config, keys: Option<&Keys>) -> Result<(), KeysError> {
+    let named = config.people.keys().cloned().collect();
+    match keys.and_then(|keys| keys.service_named(&named)) {
+        Some(name) => Err(KeysError::ServiceNamed(name.to_owned())),
+        None => Ok(()),
+    }
+}
+
 /// What the operator says, with these keys in force.
 pub(super) fn operator(config: &Config, keys: Option<&Keys>) -> Operator {
     let environment = match (&config.environment, keys) {
@@ -73,6 +83,15 @@ pub(super) fn operator(config: &Config, keys: Option<&Keys>) -> Operator {
     }
 }
 
+/// Where these keys are good for a decision.
+fn voice<'a>(keys: impl Iterator<Item = &'a Key>) -> Voice {
+    let deciding: Vec<&Key> = keys.filter(|key| key.decides()).collect();
+    if deciding.iter().any(|key| key.workflows.is_empty()) {
+        return Voice::Everywhere;
+    }
+    Voice::Within(deciding.iter().flat_map(|key| &key.workflows).cloned().collect())
+}
+
 /// Everybody with a credential, and what the settings say of them. Without keys everybody is known.
 fn people(
     settings: &BTreeMap<String, Person>,
@@ -82,7 +101,7 @@ fn people(
     let member = |person: &Person| Membership {
         groups: person.groups.clone(),
         titles: person.roles.clone(),
-        silent: false,
+        ..Membership::default()
     };
     let mut people: BTreeMap<String, Membership> =
         settings.iter().map(|(name, person)| (name.clone(), member(person))).collect();
@@ -95,10 +114,16 @@ fn people(
         for key in good() {
             people.entry(key.identity().to_owned()).or_default();
         }
-        // K8: somebody whose keys only look has no word that counts, whatever they said before.
+        // K8: somebody whose keys only look, or are good elsewhere alone, has no word that counts, whatever
+        // they said before.
+        let vouched = voice(good().filter(|key| key.kind == KeyKind::Service));
         for (name, member) in &mut people {
             let mut own = good().filter(|key| key.identity() == name).peekable();
-            member.silent = own.peek().is_some() && !own.any(Key::decides);
+            // Whoever has none speaks through a service, or as whoever owns the machine.
+            if own.peek().is_some() {
+                member.own = voice(own);
+            }
+            member.vouched = vouched.clone();
         }
     }
     if keys.is_some() || !people.is_empty() {

@@ -2,14 +2,15 @@
 //! that a change is noted whether the server ran while it was made or not. Knows no secrets: of a key it
 //! keeps a fingerprint.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use crate::app::keys::Keys;
+use crate::app::{Config, SystemClock};
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{Environment, Operator, digest};
-use crate::ports::Note;
+use crate::ports::{Clock as _, Note};
 
 /// Under which name the store keeps it.
 const NAME: &str = "posture";
@@ -26,22 +27,28 @@ pub(super) struct Posture {
     people: BTreeMap<String, Vec<String>>,
     /// Fingerprints by name.
     keys: BTreeMap<String, String>,
+    /// Keys whose time has come.
+    ended: BTreeSet<String>,
 }
 
 impl Posture {
     /// What is in force now.
-    pub(super) fn of(operator: &Operator, keys: Option<&Keys>) -> Self {
+    pub(super) fn of(config: &Config, operator: &Operator, keys: Option<&Keys>) -> Self {
         let environment = match &operator.environment {
             Environment::Named(name) => Some(name.clone()),
             Environment::Unsaid => None,
         };
-        let people = operator.people.iter().map(|(name, member)| {
-            let groups = member.groups.iter().map(|group| format!("group:{group}"));
-            let titles = member.titles.iter().map(|title| format!("role:{title}"));
+        // What the settings say, whoever of them has a key that is good just now: keys are told of as keys.
+        let people = config.people.iter().map(|(name, person)| {
+            let groups = person.groups.iter().map(|group| format!("group:{group}"));
+            let titles = person.roles.iter().map(|title| format!("role:{title}"));
             (name.clone(), groups.chain(titles).collect::<Vec<_>>())
         });
+        let now = SystemClock.now();
+        let all = || keys.iter().flat_map(|keys| keys.list());
+        let ended = all().filter(|key| key.is_over(now)).map(|key| key.name.clone()).collect();
         let mut fingerprints: BTreeMap<String, String> = BTreeMap::new();
-        for key in keys.iter().flat_map(|keys| keys.list()) {
+        for key in all() {
             // Everything that is kept of it counts, its rights too.
             let mut print = digest::of_bytes(&serde_json::to_vec(key).unwrap_or_default());
             print.truncate(FINGERPRINT_CHARS);
@@ -52,6 +59,7 @@ impl Posture {
             four_eyes: operator.four_eyes,
             people: people.filter(|(_, parts)| !parts.is_empty()).collect(),
             keys: fingerprints,
+            ended,
         }
     }
 
@@ -64,8 +72,9 @@ impl Posture {
     fn since(&self, before: &Self) -> Vec<Note> {
         let mut notes = Vec::new();
         let (came, went, changed) = differences(&before.keys, &self.keys);
-        if before.keys != self.keys {
-            notes.push(Note::KeysChanged { came, went, changed });
+        let ended: Vec<String> = self.ended.difference(&before.ended).cloned().collect();
+        if before.keys != self.keys || !ended.is_empty() {
+            notes.push(Note::KeysChanged { came, went, changed, ended });
         }
         let mut what = Vec::new();
         if before.environment != self.environment {
@@ -132,18 +141,20 @@ mod tests {
             four_eyes: true,
             people: [("ada".to_owned(), vec!["group:finance".to_owned()])].into(),
             keys: map(&[("ada", "1"), ("bob", "2")]),
+            ended: BTreeSet::new(),
         };
         let now = Posture {
             environment: None,
             four_eyes: false,
             people: [("ada".to_owned(), vec!["role:director".to_owned()])].into(),
             keys: map(&[("ada", "9"), ("eve", "3")]),
+            ended: ["eve".to_owned()].into(),
         };
         let told: Vec<_> = now.since(&before).iter().map(Note::words).collect();
         assert_eq!(
             told,
             [
-                "came: eve; went: bob; changed: ada",
+                "came: eve; went: bob; changed: ada; expired: eve",
                 "environment: production -> not said; four_eyes: true -> false; \
                  people.ada: role:director",
             ]

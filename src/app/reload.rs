@@ -74,7 +74,7 @@ fn look(door: &Keyed, path: &Path, seen: Option<Stamp>) -> Option<Stamp> {
     if seen == Some(stamp) {
         return seen;
     }
-    match Keys::load(path) {
+    match Keys::load(path).and_then(|keys| door.check(keys)) {
         Ok(keys) => take(door, keys),
         Err(error) => complain(door, &error),
     }

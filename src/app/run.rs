@@ -43,11 +43,12 @@ pub async fn serve(
     if keys.is_none() && !config.listen.ip().is_loopback() {
         return Err(AppError::NoKeys { listen: config.listen });
     }
+    people::refuse_confusion(&config, keys.as_ref())?;
     people::warn(&config, keys.as_ref());
     let render = render();
     let mut world = World::open(&config, Reach::Everything).await?;
     let named = config.people.keys().cloned().collect();
-    let posture = Posture::of(&world.engine.operator(), keys.as_ref());
+    let posture = Posture::of(&config, &world.engine.operator(), keys.as_ref());
     let summary = posture.summary();
     // Before anybody looks at the keys again: what is in force now is kept first.
     keep(posture, &world.engine).await;
@@ -59,7 +60,7 @@ pub async fn serve(
     let heed = move |keys: Option<&Keys>| {
         people::warn(&settings, keys);
         let operator = people::operator(&settings, keys);
-        let posture = Posture::of(&operator, keys);
+        let posture = Posture::of(&settings, &operator, keys);
         engine.operate(operator);
         let engine = engine.clone();
         async move { keep(posture, &engine).await }

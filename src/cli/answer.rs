@@ -6,6 +6,7 @@
 use serde_json::{Value, json};
 
 use crate::cli::json;
+use crate::kernel::Verb;
 use crate::wire::v1::Request;
 
 /// Ends the conversation where the question allows it.
@@ -61,23 +62,17 @@ pub(super) fn read(request: &Request, typed: &str) -> Meaning {
 
 /// A no, with a reason if there is one.
 pub(super) fn reject(note: &str) -> Value {
-    match note.trim() {
-        "" => json!({"decision": "reject"}),
-        note => json!({"decision": "reject", "note": note}),
-    }
+    decided(Verb::Reject.word(), note)
 }
 
 /// A no to a tool call, with a reason if there is one.
 pub(super) fn deny(note: &str) -> Value {
-    match note.trim() {
-        "" => json!({"decision": "deny"}),
-        note => json!({"decision": "deny", "note": note}),
-    }
+    decided(Verb::Deny.word(), note)
 }
 
 /// A yes, with a note if there is one.
 pub(super) fn approve(note: &str) -> Value {
-    decided("approve", note)
+    decided(Verb::Approve.word(), note)
 }
 
 /// A word at a gate, with a note if there is one.
@@ -94,7 +89,7 @@ pub(super) fn happened(came: &str) -> Value {
         "" => Value::Null,
         text => serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.into())),
     };
-    json!({"verb": "happened", "result": result})
+    json!({"verb": Verb::Happened.word(), "result": result})
 }
 
 /// What can be typed in a conversation, in a few words.
@@ -132,7 +127,7 @@ fn decision(text: &str, schema: &Value) -> Meaning {
     match text.to_lowercase().as_str() {
         "y" | "yes" | "approve" | "approved" => Meaning::Value(approve("")),
         "n" | "no" | "reject" | "rejected" => Meaning::Reject,
-        "return" => Meaning::Reasoned("return".into()),
+        "return" => Meaning::Reasoned(Verb::Return.word().into()),
         &_ => match serde_json::from_str::<Value>(text) {
             Ok(value) if value.is_object() => Meaning::Value(value),
             Ok(_) | Err(_) if takes_return(schema) => Meaning::Unclear(
@@ -146,10 +141,10 @@ fn decision(text: &str, schema: &Value) -> Meaning {
 /// What is typed about a tool call that waits at a gate.
 fn ruling(text: &str, schema: &Value) -> Meaning {
     match text.to_lowercase().as_str() {
-        "y" | "yes" | "allow" | "allow_once" => Meaning::Value(json!({"decision": "allow_once"})),
-        "all" | "allow_for_run" => Meaning::Value(json!({"decision": "allow_for_run"})),
+        "y" | "yes" | "allow" | "allow_once" => Meaning::Value(decided(Verb::AllowOnce.word(), "")),
+        "all" | "allow_for_run" => Meaning::Value(decided(Verb::AllowForRun.word(), "")),
         "n" | "no" | "deny" => Meaning::Deny,
-        "return" => Meaning::Reasoned("return".into()),
+        "return" => Meaning::Reasoned(Verb::Return.word().into()),
         &_ => match serde_json::from_str::<Value>(text) {
             Ok(value) if value.is_object() => Meaning::Value(value),
             Ok(_) | Err(_) => {
@@ -165,8 +160,8 @@ fn ruling(text: &str, schema: &Value) -> Meaning {
 fn verb(text: &str) -> Meaning {
     match text.to_lowercase().as_str() {
         "h" | "happened" => Meaning::Happened,
-        "r" | "redo" => Meaning::Value(json!({"verb": "redo"})),
-        "a" | "abort" => Meaning::Value(json!({"verb": "abort"})),
+        "r" | "redo" => Meaning::Value(json!({"verb": Verb::Redo.word()})),
+        "a" | "abort" => Meaning::Value(json!({"verb": Verb::Abort.word()})),
         &_ => match serde_json::from_str::<Value>(text) {
             Ok(value) if value.is_object() => Meaning::Value(value),
             Ok(_) | Err(_) => Meaning::Unclear("type happened, redo or abort".into()),
@@ -210,23 +205,23 @@ fn option_by_number(request: &Request, text: &str) -> Option<String> {
 }
 
 fn takes_decision(schema: &Value) -> bool {
-    says(&schema["properties"]["decision"], "approve")
+    says(&schema["properties"]["decision"], Verb::Approve.word())
 }
 
 fn takes_gate(schema: &Value) -> bool {
-    says(&schema["properties"]["decision"], "allow_once")
+    says(&schema["properties"]["decision"], Verb::AllowOnce.word())
 }
 
 fn takes_return(schema: &Value) -> bool {
-    says(&schema["properties"]["decision"], "return")
+    says(&schema["properties"]["decision"], Verb::Return.word())
 }
 
 fn takes_all(schema: &Value) -> bool {
-    says(&schema["properties"]["decision"], "allow_for_run")
+    says(&schema["properties"]["decision"], Verb::AllowForRun.word())
 }
 
 fn takes_verbs(schema: &Value) -> bool {
-    any_of(schema).any(|one| says(&one["properties"]["verb"], "redo"))
+    any_of(schema).any(|one| says(&one["properties"]["verb"], Verb::Redo.word()))
 }
 
 /// A gate of a step: its words are options, and each may come with more.

@@ -261,6 +261,7 @@ impl From<KeysError> for Trouble {
             KeysError::Taken(_)
             | KeysError::LooksLike { .. }
             | KeysError::Belongs { .. }
+            | KeysError::ServiceNamed(_)
             | KeysError::Retired { .. }
             | KeysError::Full
             | KeysError::Reserved(_) => Exit::Refused,

@@ -179,9 +179,7 @@ impl Engine {
                 && recorded.version > 1
                 && copies.contains(&recorded.version)
             {
-                let copied = format!("copied from {origin}");
-                let note = std::mem::take(&mut entry.note);
-                entry.note = if note.is_empty() { copied } else { format!("{note}; {copied}") };
+                entry.add(&format!("copied from {origin}"));
             }
             Some(entry)
         });
@@ -208,6 +206,25 @@ impl AuditEntry {
             note: String::new(),
             count: 1,
             last: at,
+        }
+    }
+}
+
+impl AuditEntry {
+    /// Says one thing more of it.
+    fn add(&mut self, more: &str) {
+        if !self.note.is_empty() {
+            self.note.push_str("; ");
+        }
+        self.note.push_str(more);
+    }
+
+    /// Whoever does not say no to what was refused before has taken it up again, and the trail says so (K11).
+    fn taken_up(&mut self, value: &Value) {
+        let is_no = Verb::of(value).is_some_and(Verb::is_no);
+        let taken_up = self.question.as_ref().and_then(Question::taken_up);
+        if let Some(taken_up) = taken_up.filter(|_| !is_no) {
+            self.add(&taken_up);
         }
     }
 }
@@ -285,11 +302,9 @@ fn entry(head: &Head, recorded: &Recorded, open: &mut Open) -> Option<AuditEntry
             let asked = entry.question.as_ref().map(|question| &question.origin);
             if matches!(asked, Some(Origin::LostOutcome(_))) && Verb::of(value) == Some(Verb::Redo)
             {
-                let again = "the call is made again";
-                let note = std::mem::take(&mut entry.note);
-                entry.note =
-                    if note.is_empty() { again.into() } else { format!("{note}; {again}") };
+                entry.add("the call is made again");
             }
+            entry.taken_up(value);
         }
         Event::Voted { ordinal, value, by, door, known, instead_of, void, .. } => {
             entry.action = "voted";
@@ -301,19 +316,22 @@ fn entry(head: &Head, recorded: &Recorded, open: &mut Open) -> Option<AuditEntry
             entry.known = known.as_deref().cloned();
             entry.value = Some(value.clone());
             entry.question = questions.get(ordinal).cloned();
+            entry.taken_up(value);
         }
-        Event::Claimed(Claimed { ordinal, by, door, span, .. }) => {
+        Event::Claimed(Claimed { ordinal, by, door, span, known, .. }) => {
             entry.action = if span.is_some() { "claimed" } else { "released" };
             entry.principal.clone_from(by);
             entry.door.clone_from(door);
+            entry.known = known.as_deref().cloned();
             let until = span.map(|span| format!("until {}", span.end(recorded.at).date()));
             entry.note = until.unwrap_or_default();
             entry.question = questions.get(ordinal).cloned();
         }
-        Event::Delegated(Delegated { ordinal, by, door, to, .. }) => {
+        Event::Delegated(Delegated { ordinal, by, door, to, known, .. }) => {
             entry.action = if to.is_some() { "delegated" } else { "taken_back" };
             entry.principal.clone_from(by);
             entry.door.clone_from(door);
+            entry.known = known.as_deref().cloned();
             let handed =
                 |to: &Holder| format!("to {} until {}", to.who, to.span.end(recorded.at).date());
             entry.note = to.as_ref().map(handed).unwrap_or_default();
@@ -341,21 +359,26 @@ fn entry(head: &Head, recorded: &Recorded, open: &mut Open) -> Option<AuditEntry
             entry.note = to.join(", ");
             entry.question = questions.get(ordinal).cloned();
         }
-        Event::Renewed { .. } => {
+        Event::Renewed { only, .. } => {
             if let Some(started) = founded {
                 started.renew(&recorded.event);
             }
-            entry.action = "renewed";
-            entry.note = "the store was put back from a backup, or moved".into();
+            (entry.action, entry.note) = if only.is_empty() {
+                ("renewed", "the store was put back from a backup, or moved".into())
+            } else {
+                ("asked_anew", "the same was refused in another run of its family".into())
+            };
         }
         Event::Revoked { tool, by, .. } => {
             entry.action = "grant_revoked";
             entry.principal.clone_from(by);
             entry.note.clone_from(tool);
         }
-        Event::Signalled { name, value, by, .. } => {
+        Event::Signalled { name, value, by, door, known, .. } => {
             entry.action = "signalled";
             entry.principal.clone_from(by);
+            entry.door.clone_from(door);
+            entry.known = known.as_deref().cloned();
             entry.note.clone_from(name);
             entry.value = (!value.is_null()).then(|| value.clone());
         }

@@ -176,8 +176,13 @@ impl Engine {
         self.refuse_if_held(Some(&command))?;
         let (engine, cell) = (self.clone(), Arc::clone(cell));
         let work = async move {
+            let deciding = engine.deciding(&cell, &command).await?;
             let mut state = engine.hot(&cell).await?;
+            engine.heed_family(&cell, &mut state, &command).await?;
             let done = engine.command(&cell, &mut state, &command, extras).await?;
+            if let Some(deciding) = &deciding {
+                engine.pass_on(deciding, &state);
+            }
             engine.owns(&cell.id);
             Ok(done)
         };

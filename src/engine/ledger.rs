@@ -242,7 +242,8 @@ impl Engine {
         who: &Principal,
     ) {
         let run = run.or_else(|| run_of(named));
-        self.note(Note::answer_refused((&who.id, who.door), named, run, code)).await;
+        let note = Note::answer_refused((&who.id, who.door), named, run, code);
+        self.note(note.known_as(&who.known)).await;
     }
 }
 

@@ -15,6 +15,7 @@ mod commands;
 mod desks;
 mod drive;
 mod earlier;
+mod family;
 mod inbox;
 mod ledger;
 mod library;
@@ -116,6 +117,8 @@ struct Inner {
     unheard: unheard::Unheard,
     /// Which store this is.
     standing: renewal::Standing,
+    /// Families in which somebody decides.
+    families: family::Families,
     /// Which runs are driven here.
     domain: reach::Domain,
     library: Library,
@@ -172,6 +175,7 @@ impl Engine {
             ledger: ledger::Ledger::default(),
             unheard: unheard::Unheard::default(),
             standing: renewal::Standing::default(),
+            families: family::Families::default(),
             domain: reach::Domain::default(),
             library,
             cells: Cells::default(),

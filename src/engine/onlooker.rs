@@ -14,30 +14,35 @@ pub struct Onlooker {
     run: RunId,
     owner: String,
     requesters: Vec<String>,
+    workflow: String,
 }
 
 impl Onlooker {
     /// Somebody who looks at the run of that head.
     pub fn new(engine: &Engine, head: &Head, who: &Principal) -> Self {
         let (engine, who, run) = (engine.clone(), who.clone(), head.run.clone());
-        Self { engine, who, run, owner: head.owner.clone(), requesters: head.requesters() }
+        let (owner, requesters) = (head.owner.clone(), head.requesters());
+        Self { engine, who, run, owner, requesters, workflow: head.workflow.clone() }
     }
 
     /// Somebody who looks at an open request.
     pub fn at(engine: &Engine, open: &OpenRequest, who: &Principal) -> Self {
         let (engine, who, run) = (engine.clone(), who.clone(), open.run.clone());
-        Self { engine, who, run, owner: open.owner.clone(), requesters: open.requesters.clone() }
+        let (owner, requesters) = (open.owner.clone(), open.requesters.clone());
+        Self { engine, who, run, owner, requesters, workflow: open.workflow.clone() }
     }
 
     /// Whoever has begun a run, which nobody else has forked or asked for.
-    pub fn starter(engine: &Engine, run: &RunId, who: &Principal) -> Self {
+    pub fn starter(engine: &Engine, run: &RunId, workflow: &str, who: &Principal) -> Self {
         let (engine, run, owner) = (engine.clone(), run.clone(), who.id.clone());
-        Self { engine, who: who.clone(), run, requesters: vec![owner.clone()], owner }
+        let (requesters, workflow) = (vec![owner.clone()], workflow.to_owned());
+        Self { engine, who: who.clone(), run, requesters, owner, workflow }
     }
 
     /// Why they cannot answer that as it stands now; nothing where they can.
     pub fn barred(&self, question: &Question) -> Option<Refusal> {
-        self.engine.bars(&self.run, question, (&self.owner, &self.requesters), &self.who)
+        let Self { owner, requesters, workflow, .. } = self;
+        self.engine.bars(&self.run, question, Asker { owner, requesters, workflow }, &self.who)
     }
 }
 
@@ -45,18 +50,19 @@ impl Engine {
     /// Whether a request admits `who` as it stands now, and what they show lets them answer (K8).
     pub fn admits(&self, request: &OpenRequest, who: &Principal) -> bool {
         let OpenRequest { run, workflow, owner, requesters, question, .. } = request;
-        who.covers(workflow) && self.bars(run, question, (owner, requesters), who).is_none()
+        let by = Asker { owner, requesters, workflow };
+        who.covers(workflow) && self.bars(run, question, by, who).is_none()
     }
 
     fn bars(
         &self,
         run: &RunId,
         question: &Question,
-        (owner, requesters): (&str, &[String]),
+        by: Asker<'_>,
         who: &Principal,
     ) -> Option<Refusal> {
         let (operator, now) = (self.operator(), self.inner.clock.now());
-        let admission = Admission { by: Asker { owner, requesters }, operator: &operator, now };
+        let admission = Admission { by, operator: &operator, now };
         bars(&admission, (run, question), who)
     }
 }

@@ -88,6 +88,7 @@ fn told(head: &Head, entry: &Logged) -> AuditEntry {
         action: entry.note.action(),
         principal: who.to_owned(),
         door: door.to_owned(),
+        known: entry.note.known().cloned(),
         note: entry.note.words(),
         count: entry.count,
         last: entry.last,

@@ -92,7 +92,8 @@ impl OpenRequest {
 
     /// Whether it admits whoever is called `name` as it stands.
     fn admits_named(&self, name: &str, operator: &Operator, now: Millis) -> bool {
-        let by = Asker { owner: &self.owner, requesters: &self.requesters };
+        let (owner, requesters) = (self.owner.as_str(), self.requesters.as_slice());
+        let by = Asker { owner, requesters, workflow: &self.workflow };
         Admission { by, operator, now }.admits(&self.question, name)
     }
 

@@ -105,6 +105,8 @@ pub struct Asker<'a> {
     pub owner: &'a str,
     /// Who asked for what is asked.
     pub requesters: &'a [String],
+    /// The run's workflow, to which a credential may not be good.
+    pub workflow: &'a str,
 }
 
 impl Asker<'_> {
@@ -295,14 +297,22 @@ impl Admission<'_> {
         u32::try_from(places.len()).unwrap_or(u32::MAX)
     }
 
-    /// Whether a word counts now: whoever said it is admitted, and was known as well as its stage wants.
+    /// Whether a word counts now: whoever said it is admitted, was known as well as its stage wants, and
+    /// could still say it.
     fn counts(&self, question: &Question, vote: &Vote) -> bool {
         let wanted = wants(question.stage_at(vote.stage), self.operator);
         let is_known = !question.decides() || vote.assurance >= wanted;
-        // Whoever speaks is refused by their key's roles; whoever has spoken, here.
-        let is_heard = |who: &str| !question.decides() || !self.operator.is_silent(who);
-        let place = self.place(question, vote.stage, &vote.by);
-        is_known && is_heard(&vote.by) && place.is_some_and(is_heard)
+        // Whoever speaks is refused by their key's roles and workflows; whoever has spoken, here.
+        let is_heard = |who: &str, assurance: Assurance| {
+            !question.decides() || self.operator.hears(who, assurance, self.by.workflow)
+        };
+        let Some(place) = self.place(question, vote.stage, &vote.by) else { return false };
+        let handed = question.delegations.iter().find(|handed| handed.by == place);
+        let is_good = match handed.filter(|_| place != vote.by) {
+            Some(handed) => is_heard(place, handed.assurance),
+            None => true,
+        };
+        is_known && is_good && is_heard(&vote.by, vote.assurance)
     }
 }
 

@@ -37,7 +37,7 @@ fn handed(by: &str, to: &str, until: u64) -> Delegation {
 }
 
 fn at(operator: &Operator, now: u64) -> Admission<'_> {
-    let by = Asker { owner: OWNER, requesters: &[] };
+    let by = Asker { owner: OWNER, requesters: &[], workflow: "bills" };
     Admission { by, operator, now: Millis(now) }
 }
 

@@ -61,7 +61,7 @@ struct Seen {
 
 /// What `agent` sees: what was said in the session before the run, and the run's conversation. The
 /// run's first message is always among it (K5); a summary stands in the place of what it sums up.
-fn seen(run: &Run, agent: &str, unseen: Option<(usize, usize)>) -> Vec<Seen> {
+fn seen(run: &Run, agent: &str, unseen: &[(usize, usize)]) -> Vec<Seen> {
     let begins = run.begins();
     let summary = run.conversation.iter().rev().find_map(|message| {
         let is_own = message.audience == Audience::Only(agent.to_owned());
@@ -90,8 +90,8 @@ fn seen(run: &Run, agent: &str, unseen: Option<(usize, usize)>) -> Vec<Seen> {
     // Where the oldest runs were pruned, the first places are nobody's.
     for (place, message) in (begins.saturating_sub(earlier.len())..).zip(whole) {
         // What a person let be done goes on from what they had before their eyes (K3).
-        let is_unseen =
-            unseen.is_some_and(|(first, last)| (begins + first..begins + last).contains(&place));
+        let mut spans = unseen.iter();
+        let is_unseen = spans.any(|(first, last)| (begins + first..begins + last).contains(&place));
         if place >= from && message.replaces.is_none() && !is_unseen {
             add(place, place == begins, message);
         }
@@ -101,7 +101,7 @@ fn seen(run: &Run, agent: &str, unseen: Option<(usize, usize)>) -> Vec<Seen> {
 
 /// What the agent of `turn` sees, and where in it the run's own conversation begins.
 pub(super) fn view(run: &Run, turn: &Turn) -> (Vec<Arc<Message>>, usize) {
-    let (view, begins) = (seen(run, &turn.agent, turn.unseen), run.begins());
+    let (view, begins) = (seen(run, &turn.agent, &turn.unseen), run.begins());
     let first = view.iter().position(|seen| seen.stays && seen.place == begins);
     (view.into_iter().map(|seen| seen.message).collect(), first.unwrap_or(0))
 }
@@ -113,7 +113,7 @@ pub(super) fn due(run: &Run, turn: &Turn) -> Option<Due> {
     if !turn.owes_reply() || run.bytes_in_all() <= bound.bytes {
         return None;
     }
-    let view = seen(run, &turn.agent, turn.unseen);
+    let view = seen(run, &turn.agent, &turn.unseen);
     let total: usize = view.iter().map(|seen| seen.message.bytes()).sum();
     if total <= bound.bytes {
         return None;
@@ -162,7 +162,7 @@ pub(super) fn input(run: &Run, turn: &Turn, place: usize) -> Option<AgentInput> 
     let bound = run.workflow.limits.conversation.as_ref()?;
     let WhenFull::Summarise(name) = &bound.when_full else { return None };
     let agent = run.workflow.agents.get(name)?;
-    let view = seen(run, &turn.agent, turn.unseen);
+    let view = seen(run, &turn.agent, &turn.unseen);
     let older = view.iter().filter(|seen| seen.place < place);
     let lines: Vec<String> = older.map(|seen| aloud(&seen.message)).collect();
     let asked = format!(

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::kernel::event::{Failure, Usage};
+use crate::kernel::family::No;
 use crate::kernel::id::RequestId;
 use crate::kernel::message::ToolCall;
 use crate::kernel::places::{Holder, Span};
@@ -181,6 +182,13 @@ pub enum Command {
     Renew {
         /// Its epoch from now on.
         epoch: String,
+        /// What nonces are drawn from, from now on.
+        seed: String,
+    },
+    /// These were refused in other runs of the family: what is open and the same says so from now on.
+    Recall {
+        /// The noes.
+        noes: Vec<No>,
         /// What nonces are drawn from, from now on.
         seed: String,
     },

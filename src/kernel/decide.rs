@@ -15,6 +15,7 @@ use crate::kernel::bound;
 use crate::kernel::command::{AttemptFault, Command, ToolFault};
 use crate::kernel::ending::Undone;
 use crate::kernel::event::{Closing, Event, Failure, Version};
+use crate::kernel::family;
 use crate::kernel::graph;
 use crate::kernel::judging;
 use crate::kernel::message::{ToolCall, readable};
@@ -113,6 +114,7 @@ pub fn decide(run: &Run, command: &Command, now: Millis) -> Result<Decision, Ref
         Command::Recover => Ok(Decision::Events(recover(run, &RESTARTED, now))),
         Command::Retry => Ok(Decision::Events(recover(run, &FORKED, now))),
         Command::Renew { epoch, seed } => renew(run, epoch, seed, now),
+        Command::Recall { noes, seed } => Ok(family::recall(run, noes, seed, now)),
         Command::Tick => Ok(Decision::Events(due(run, now))),
     }
 }
@@ -123,7 +125,8 @@ fn renew(run: &Run, epoch: &str, seed: &str, now: Millis) -> Result<Decision, Re
         return Ok(Decision::Repeat { after: run.version });
     }
     refuse_if_over(run)?;
-    let mut events = vec![Event::Renewed { epoch: epoch.to_owned(), seed: seed.to_owned() }];
+    let (epoch, seed, only) = (epoch.to_owned(), seed.to_owned(), Vec::new());
+    let mut events = vec![Event::Renewed { epoch, seed, only }];
     events.extend(renewal::asked_anew(run, now));
     events.extend(recover(run, &RENEWED, now));
     Ok(Decision::Events(events))
@@ -166,8 +169,10 @@ fn signal(
         let remedy = "too many signals came before anything waited for them".into();
         return Err(Refusal::TooLarge { field: "name".into(), remedy });
     }
-    let (by, key) = (principal.id.clone(), key.to_owned());
-    Ok(vec![Event::Signalled { name: name.to_owned(), value: value.clone(), by, key }])
+    let (by, door, key) = (principal.id.clone(), principal.door.to_owned(), key.to_owned());
+    let (name, value) = (name.to_owned(), value.clone());
+    let known = Some(Box::new(principal.known.clone()));
+    Ok(vec![Event::Signalled { name, value, by, door, known, key }])
 }
 
 /// What happens when an attempt of a turn fails: its step's own policy, or its agent's.

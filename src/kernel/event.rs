@@ -297,12 +297,17 @@ pub enum Event {
         deadline: Option<Millis>,
     },
     /// The store was put back from a backup, or made from an export: what is open and decides is asked
-    /// anew by what follows, and what was granted is granted no more.
+    /// anew by what follows, and what was granted is granted no more. Or what some of it asks was refused
+    /// elsewhere: then that alone is asked anew.
     Renewed {
         /// The store's epoch from now on.
         epoch: String,
         /// What the nonces of questions are drawn from, from now on.
         seed: String,
+        /// The questions that are asked anew, where it is nothing but that: what they ask was refused in
+        /// another run of the family, and the epoch is what it was.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        only: Vec<u32>,
     },
     /// A tool that was allowed for the rest of the run is so no longer.
     Revoked {
@@ -344,6 +349,12 @@ pub enum Event {
         value: Value,
         /// Who sent it.
         by: String,
+        /// Through which door; empty before it was written down.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        door: String,
+        /// How they were known; absent before it was written down.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        known: Option<Box<Known>>,
         /// The caller's idempotency key.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         key: String,

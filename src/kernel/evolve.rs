@@ -94,6 +94,7 @@ pub fn begin(id: RunId, workflow: Arc<Workflow>, started: &Started, at: Millis) 
         input: started.input.clone(),
         metadata: started.metadata.clone(),
         forked_from: started.forked_from.clone(),
+        family: started.descent.as_ref().map(|descent| descent.family.clone()),
         requesters: started.requesters(),
         participants: std::collections::BTreeSet::new(),
         let_on_by: Vec::new(),
@@ -243,7 +244,7 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
         Event::Closed { ordinal, closing, by, .. } => closed(run, *ordinal, (*closing, by), at)?,
         Event::Reminded { ordinal, next } => question_of(run, *ordinal)?.remind_at = *next,
         Event::Escalated { ordinal, to, deadline } => escalated(run, *ordinal, to, *deadline)?,
-        Event::Renewed { epoch, seed } => renewal::renewed(run, epoch, seed)?,
+        Event::Renewed { epoch, seed, only } => renewal::renewed(run, (epoch, seed), only)?,
         Event::Revoked { tool, .. } => run.grants.retain(|grant| grant.tool != *tool),
         Event::CheckpointSaved => {
             run.checkpoints.push((version, at));

@@ -29,6 +29,7 @@ mod ending;
 mod event;
 mod evolve;
 pub mod expression;
+mod family;
 mod gate;
 pub mod graph;
 mod heard;
@@ -78,12 +79,13 @@ pub use earlier::{EARLIER_MESSAGES_MAX, EARLIER_RUNS_MAX, Earlier, Follows, Reme
 pub use ending::{Closed, Ending, NotDone, Said, Undone};
 pub use event::{Closing, Event, Failure, Purpose, Recorded, Usage, Version};
 pub use evolve::{Corruption, begin, evolve, replay};
+pub use family::{Descent, FAMILY_RUNS_MAX, No, Refused, may_pass, noes};
 pub use heard::UNANSWERED;
 pub use id::{BadId, RequestId, RunId, SESSION_ID_BYTES_MAX, SessionId, Tail, parse_checkpoint};
 pub use judging::{JUDGE_MS_DEFAULT, Judging};
 pub use listing::{LISTED_MAX, Listing};
 pub use message::{Audience, Message, Speaker, ToolCall, readable};
-pub use operator::{Environment, Membership, Operator};
+pub use operator::{Environment, Membership, Operator, Voice};
 pub use permission::{Act, bars};
 pub use places::{
     CLAIM_MS_MAX, Claim, Claimed, DELEGATION_MS_MAX, Delegated, Delegation, Holder, Span,

@@ -4,7 +4,7 @@
 //!
 //! It is read at each decision and pinned in no run; what came of reading it is in the journal.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::kernel::principal::Assurance;
 
@@ -25,8 +25,30 @@ pub struct Membership {
     pub groups: Vec<String>,
     /// What they are in the house: `role:director` names them.
     pub titles: Vec<String>,
-    /// Whether none of their keys is good for a decision.
-    pub silent: bool,
+    /// Where what they say with keys of their own counts.
+    pub own: Voice,
+    /// Where what a service says for them counts.
+    pub vouched: Voice,
+}
+
+/// In which workflows somebody's credentials are good for a decision.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Voice {
+    /// In all of them.
+    #[default]
+    Everywhere,
+    /// In these; nowhere, if there are none.
+    Within(BTreeSet<String>),
+}
+
+impl Voice {
+    /// Whether it is good for that workflow.
+    pub fn covers(&self, workflow: &str) -> bool {
+        match self {
+            Self::Everywhere => true,
+            Self::Within(workflows) => workflows.contains(workflow),
+        }
+    }
 }
 
 /// What the operator has said.
@@ -58,9 +80,15 @@ impl Operator {
         }
     }
 
-    /// Whether somebody has keys, and none that decides anything.
-    pub fn is_silent(&self, who: &str) -> bool {
-        self.people.get(who).is_some_and(|known| known.silent)
+    /// Whether somebody who was known so well could still decide something in that workflow: by a role, and
+    /// by a credential that is not confined to others.
+    pub fn hears(&self, who: &str, assurance: Assurance, workflow: &str) -> bool {
+        let Some(known) = self.people.get(who) else { return self.knows(who) };
+        match assurance {
+            Assurance::Proven => known.own.covers(workflow),
+            Assurance::Vouched => known.vouched.covers(workflow),
+            Assurance::Model => false,
+        }
     }
 
     /// Whether anybody of that name is known; everybody is, where nobody was ever named.

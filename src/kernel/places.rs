@@ -99,6 +99,9 @@ pub struct Claimed {
     /// For how long; let go, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub span: Option<Span>,
+    /// How they were known; absent before it was written down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known: Option<Box<Known>>,
     /// The caller's idempotency key.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub key: String,
@@ -149,7 +152,8 @@ pub(super) fn claim(
         return Err(Refusal::NotClaimed { request: request.to_string() });
     }
     let (by, door, key) = (principal.id.clone(), principal.door.to_owned(), key.to_owned());
-    let claimed = Claimed { ordinal: question.ordinal, by, door, span, key };
+    let known = Some(Box::new(principal.known.clone()));
+    let claimed = Claimed { ordinal: question.ordinal, by, door, span, known, key };
     Ok(Decision::Events(vec![Event::Claimed(claimed)]))
 }
 

@@ -131,7 +131,9 @@ impl<'de> Deserialize<'de> for Roles {
 }
 
 /// How well it is known that a person speaks, from the weakest to the strongest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Assurance {
     /// No person does: a service by itself, or a model's tool call. Never enough for a decision.
@@ -166,7 +168,7 @@ impl Assurance {
 }
 
 /// By what somebody is known.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Credential {
     /// By nothing: nobody is asked for anything on this machine's own loopback.
@@ -191,7 +193,7 @@ impl std::fmt::Display for Credential {
 }
 
 /// What a door has shown somebody before they spoke, where it can tell. Nothing depends on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Seen {
     /// Characters.
     pub chars: u64,
@@ -206,7 +208,7 @@ impl std::fmt::Display for Seen {
 }
 
 /// How somebody was known when they spoke; journalled with every answer and vote.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Known {
     /// How well.
     pub assurance: Assurance,

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::kernel::approvers::{Stage, Vote};
+use crate::kernel::family::Refused;
 use crate::kernel::graph::{Frozen, Point, called};
 use crate::kernel::id::{RequestId, RunId};
 use crate::kernel::message::ToolCall;
@@ -262,6 +263,9 @@ pub struct Question {
     /// Where the arguments of what is decided have secrets, as JSON pointers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<String>,
+    /// Where the same was refused before, in other runs of the family.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<Refused>,
     /// By whom, and at which door, the leg of the run was begun that ended in it; set when the event
     /// is folded in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -349,6 +353,7 @@ impl Question {
             returns: false,
             by_digest: false,
             secrets: Vec::new(),
+            refused: Vec::new(),
             leg: None,
             nonce: String::new(),
             digest: String::new(),

@@ -209,7 +209,7 @@ fn verdict_schema() -> Value {
     json!({
         "type": "object",
         "properties": {
-            "decision": {"enum": ["approve", "reject"]},
+            "decision": {"enum": [Verb::Approve.word(), Verb::Reject.word()]},
             "note": {"type": "string"},
         },
         "required": ["decision"],
@@ -220,7 +220,8 @@ fn verdict_schema() -> Value {
 /// A verdict on an agent's work, which may be given back to it: with what is wrong.
 fn returnable_schema() -> Value {
     let mut schema = verdict_schema();
-    schema["properties"]["decision"] = json!({"enum": ["approve", "reject", "return"]});
+    let words = [Verb::Approve, Verb::Reject, Verb::Return].map(Verb::word);
+    schema["properties"]["decision"] = json!({"enum": words});
     schema["allOf"] = json!([needs_note(Verb::Return)]);
     schema
 }
@@ -235,7 +236,7 @@ pub(super) fn needs_note(verb: Verb) -> Value {
 
 fn outcome_schema() -> Value {
     json!({"anyOf": [
-        {"type": "object", "properties": {"verb": {"const": "happened"}, "result": {}}, "required": ["verb", "result"], "additionalProperties": false},
-        {"type": "object", "properties": {"verb": {"enum": ["redo", "abort"]}}, "required": ["verb"], "additionalProperties": false},
+        {"type": "object", "properties": {"verb": {"const": Verb::Happened.word()}, "result": {}}, "required": ["verb", "result"], "additionalProperties": false},
+        {"type": "object", "properties": {"verb": {"enum": [Verb::Redo.word(), Verb::Abort.word()]}}, "required": ["verb"], "additionalProperties": false},
     ]})
 }

@@ -75,10 +75,12 @@ pub enum Refusal {
         /// The request.
         request: String,
     },
-    /// What was answered has been asked anew since: the store was put back from a backup, or moved.
+    /// What was answered has been asked anew since: the store was put back from a backup or moved, or the
+    /// same was refused in another run of the family (K11).
     #[error(
-        "request `{request}` was asked anew since: the store was put back from a backup, or moved; \
-         look at what is asked now, and answer that"
+        "request `{request}` was asked anew since: the same was refused in a fork of its run or in the run \
+         that was forked, or the store was put back from a backup, or moved; look at what is asked now, and \
+         answer that"
     )]
     AskedAnew {
         /// The request.

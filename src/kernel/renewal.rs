@@ -6,6 +6,7 @@
 //! - What was released and is not finished is asked about, unless it touches nothing (E2).
 //! - What was granted is granted no more.
 //!
+//! By the same means a single question is asked anew that was refused in another run of the family (`family`).
 //! When a store has a new epoch, and what is done while nobody has looked, is not decided here.
 
 use std::collections::BTreeSet;
@@ -35,7 +36,7 @@ pub(super) fn asked_anew(run: &Run, now: Millis) -> impl Iterator<Item = Event> 
     open.map(move |question| Event::Asked(Box::new(anew(question, now))))
 }
 
-fn anew(question: &Question, now: Millis) -> Question {
+pub(super) fn anew(question: &Question, now: Millis) -> Question {
     let left = question.deadline.map(|deadline| deadline.since(question.asked_at));
     let (to, within_ms) = match question.stages.first() {
         Some(first) => (first.to.clone(), first.within_ms),
@@ -62,19 +63,27 @@ fn anew(question: &Question, now: Millis) -> Question {
     }
 }
 
-/// The store has a new epoch.
-pub(super) fn renewed(run: &mut Run, epoch: &str, seed: &str) -> Result<(), &'static str> {
-    if run.epoch == epoch || run.seed == seed {
+/// The store has a new epoch; or `only` these are asked anew.
+pub(super) fn renewed(
+    run: &mut Run,
+    (epoch, seed): (&str, &str),
+    only: &[u32],
+) -> Result<(), &'static str> {
+    let is_epoch = only.is_empty();
+    if (run.epoch == epoch) == is_epoch || run.seed == seed {
         return Err("a run is renewed once for each epoch of its store");
     }
     let open = run.questions.values().filter(|question| question.decides());
-    let anew: BTreeSet<u32> = open.map(|question| question.ordinal).collect();
+    let open = open.map(|question| question.ordinal);
+    let anew: BTreeSet<u32> = open.filter(|one| is_epoch || only.contains(one)).collect();
     run.voted.retain(|(ordinal, _)| !anew.contains(ordinal));
     let asked = u32::try_from(run.endings.len()).unwrap_or(u32::MAX);
     let before = std::mem::replace(&mut run.seed, seed.to_owned());
     run.renewals.push(Renewal { before, asked, anew });
     epoch.clone_into(&mut run.epoch);
-    run.grants.clear();
+    if is_epoch {
+        run.grants.clear();
+    }
     // A pause is told anew, with what is asked now.
     if matches!(run.status, Status::Waiting { .. }) {
         run.status = Status::Running;

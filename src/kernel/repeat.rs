@@ -154,6 +154,7 @@ pub(super) fn before(run: &Run, command: &Command) -> Result<Option<Version>, Re
         | Command::Recover
         | Command::Retry
         | Command::Renew { .. }
+        | Command::Recall { .. }
         | Command::Tick => return Ok(None),
     };
     if key.is_empty() {
@@ -180,7 +181,7 @@ fn deed_of(event: &Event) -> Option<(Deed<'_>, &str, &str)> {
         (Deed::Revoke(tool), by, key)
     } else if let Event::Cancelled { by, reason, key } = event {
         (Deed::Cancel(reason), by, key)
-    } else if let Event::Signalled { name, value, by, key } = event {
+    } else if let Event::Signalled { name, value, by, key, .. } = event {
         (Deed::Signal(name, value), by, key)
     } else if let Event::Claimed(Claimed { ordinal, span, by, key, .. }) = event {
         (Deed::Claim(*ordinal, *span), by, key)
@@ -217,6 +218,8 @@ mod tests {
             name: "go".into(),
             value: Value::Null,
             by: "ann".into(),
+            door: String::new(),
+            known: None,
             key: key.to_string(),
         };
         for number in 0..=KEYS_MAX {

@@ -21,6 +21,7 @@ use crate::kernel::run::{Run, Turn};
 use crate::kernel::schema;
 use crate::kernel::secret;
 use crate::kernel::time::Millis;
+use crate::kernel::verb::Verb;
 use crate::kernel::workflow::{Patience, Pattern, Workflow};
 
 /// How often an agent is told that its reply does not fit before the run fails.
@@ -257,8 +258,12 @@ fn called(
 const RELAY: &str = "a2a";
 
 /// The ways to say no that a question of another agent may have.
-const NOES: [(&str, &str); 4] =
-    [("decision", "reject"), ("decision", "deny"), ("decision", "abort"), ("verb", "abort")];
+const NOES: [(&str, &str); 4] = [
+    ("decision", Verb::Reject.word()),
+    ("decision", Verb::Deny.word()),
+    ("decision", Verb::Abort.word()),
+    ("verb", Verb::Abort.word()),
+];
 
 /// Whether a turn's agent passes on what somebody elsewhere asks.
 fn relays(run: &Run, turn: &Turn) -> bool {

@@ -61,6 +61,8 @@ pub struct Run {
     pub metadata: BTreeMap<String, String>,
     /// Where it was forked from.
     pub forked_from: Option<(RunId, Version)>,
+    /// The first run of its family, where it was forked from one; not known of what earlier builds forked.
+    pub family: Option<RunId>,
     /// Who asked for what it does: its owner, and whoever asked for what it was forked from.
     pub requesters: Vec<String>,
     /// Who has answered something in it.
@@ -264,9 +266,9 @@ pub struct Turn {
     pub made: Option<ToolCall>,
     /// And what came of it.
     pub returned: Option<Result<Value, Undone>>,
-    /// What it does was approved as it stood when it was asked: messages from here on, up to the
-    /// second place, are not for it.
-    pub unseen: Option<(usize, usize)>,
+    /// It was begun by yeses to what stood when they were asked for: messages from each first place on, up
+    /// to the second, are not for it.
+    pub unseen: Vec<(usize, usize)>,
     /// A judge's turn: the call that it looks at.
     pub judges: Option<Judging>,
 }
@@ -328,7 +330,7 @@ impl Turn {
             said: String::new(),
             made: None,
             returned: None,
-            unseen: None,
+            unseen: Vec::new(),
             memo: None,
             judges: None,
         }
@@ -423,7 +425,8 @@ impl Run {
 
     /// Whose run asks, as far as admission needs it.
     pub fn asker(&self) -> Asker<'_> {
-        Asker { owner: &self.owner, requesters: &self.requesters }
+        let (owner, requesters) = (self.owner.as_str(), self.requesters.as_slice());
+        Asker { owner, requesters, workflow: &self.workflow.name }
     }
 
     /// By what it is judged, at `now`, whom its questions admit.

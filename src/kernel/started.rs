@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::kernel::budget::Spent;
 use crate::kernel::earlier::Follows;
 use crate::kernel::event::{Event, Version};
+use crate::kernel::family::Descent;
 use crate::kernel::id::{RunId, SessionId};
 use crate::kernel::principal::Known;
 use crate::kernel::question::Question;
@@ -60,6 +61,9 @@ pub struct Started {
     /// How whoever began it was known; absent before it was written down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub known: Option<Box<Known>>,
+    /// Which family a fork is of, and what it copied; absent in what earlier builds forked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub descent: Option<Box<Descent>>,
 }
 
 impl Started {
@@ -84,7 +88,7 @@ impl Started {
 
     /// What questions are known by after a renewal, where `event` is one.
     pub fn renew(&mut self, event: &Event) {
-        if let Event::Renewed { epoch, seed } = event {
+        if let Event::Renewed { epoch, seed, .. } = event {
             self.epoch.clone_from(epoch);
             self.seed.clone_from(seed);
         }

@@ -64,7 +64,7 @@ impl Verb {
     ];
 
     /// The word, as it is written in answers, schemas and on buttons' values.
-    pub fn word(self) -> &'static str {
+    pub const fn word(self) -> &'static str {
         match self {
             Self::Approve => "approve",
             Self::Reject => "reject",

@@ -72,6 +72,9 @@ pub struct Head {
     /// Where it was forked from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<(RunId, Version)>,
+    /// The first run of its family, where it is a fork.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub family: Option<RunId>,
     /// Who asked for what it does, where that is not its owner alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requesters: Vec<String>,
@@ -180,6 +183,7 @@ impl Head {
             messages: run.conversation.len(),
             metadata: run.metadata.clone(),
             forked_from: run.forked_from.clone(),
+            family: run.family.clone(),
             requesters: if run.requesters.len() > 1 { run.requesters.clone() } else { Vec::new() },
             spent: run.spent,
             spent_before: run.spent_before,
@@ -381,6 +385,9 @@ pub trait Journal: Send + Sync + std::fmt::Debug {
     /// J7: runs that owe something to the world and may need a driver.
     async fn running(&self, cursor: Option<&str>, limit: usize) -> Result<Page<RunId>, Fault>;
 
+    /// The forks of a family, by its first run, oldest first; those of which the head says so.
+    async fn forks(&self, family: &RunId) -> Result<Vec<RunId>, Fault>;
+
     /// Takes the right to drive a run, unless another holder's lease still holds.
     async fn claim(
         &self,
@@ -419,7 +426,8 @@ pub trait Journal: Send + Sync + std::fmt::Debug {
 
     /// Forgets runs that were over before `before`, with everything that hangs on them; at most
     /// `limit` a call. Returns how many. Sessions go with their last run; one in which a run still
-    /// goes or waits is left alone, because that run may remember what was said in the others.
+    /// goes or waits is left alone, because that run may remember what was said in the others; and so is
+    /// a family, because what was refused in one run of it counts in the others (K11).
     async fn prune(&self, before: Millis, limit: usize) -> Result<usize, Fault>;
 
     /// Takes an entry into the store's own log, durable when it returns (L1), and says where it lies

@@ -9,7 +9,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::kernel::{Millis, RunId, Version};
+use crate::kernel::{Known, Millis, RunId, Version};
 
 /// Entries kept of what was refused: some weeks of mistakes, or the last hours of an attack.
 pub const REFUSALS_MAX: u64 = 10_000;
@@ -37,6 +37,9 @@ pub enum Note {
         run: Option<RunId>,
         /// Why not: the stable code.
         code: String,
+        /// How they were known; absent before it was written down.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        known: Option<Box<Known>>,
     },
     /// Somebody showed a key that is none. The key itself is noted nowhere.
     KeyRefused {
@@ -58,6 +61,9 @@ pub enum Note {
         /// Names whose key or rights are others.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         changed: Vec<String>,
+        /// Names of keys whose time has come.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        ended: Vec<String>,
     },
     /// What the operator says is something else.
     PolicyChanged {
@@ -111,7 +117,9 @@ pub enum Note {
         /// Runs that were not over.
         runs: u64,
     },
-    /// Somebody let the store go on after that.
+    /// Somebody let the store go on after that. Earlier builds kept it under the word for a claim that is
+    /// given back.
+    #[serde(rename = "store_released", alias = "released")]
     Released {
         /// Who.
         who: String,
@@ -176,15 +184,30 @@ impl Note {
         code: &str,
     ) -> Self {
         let (who, request) = (cut(who), cut(named));
-        Self::AnswerRefused { who, door: door.into(), request, run, code: code.into() }
+        Self::AnswerRefused { who, door: door.into(), request, run, code: code.into(), known: None }
+    }
+
+    /// The same, with how whoever was refused was known.
+    #[must_use]
+    pub fn known_as(mut self, by: &Known) -> Self {
+        if let Self::AnswerRefused { known, .. } = &mut self {
+            // What they had been shown differs each time; the same refusal again is counted, not listed.
+            *known = Some(Box::new(Known { seen: None, ..by.clone() }));
+        }
+        self
+    }
+
+    /// How whoever did it was known, where that is kept.
+    pub fn known(&self) -> Option<&Known> {
+        if let Self::AnswerRefused { known, .. } = self { known.as_deref() } else { None }
     }
 
     /// The same with no more names and words than an entry is made for.
     #[must_use]
     pub fn bounded(mut self) -> Self {
         match &mut self {
-            Self::KeysChanged { came, went, changed } => {
-                [came, went, changed].into_iter().for_each(few);
+            Self::KeysChanged { came, went, changed, ended } => {
+                [came, went, changed, ended].into_iter().for_each(few);
             }
             Self::PolicyChanged { what } => few(what),
             Self::ConsentBroken { request, what, why, .. } => {
@@ -247,7 +270,7 @@ impl Note {
             Self::Pruned { .. } => "pruned",
             Self::ConsentBroken { .. } => "consent_broken",
             Self::Renewed { .. } => "renewed",
-            Self::Released { .. } => "released",
+            Self::Released { .. } => "store_released",
             Self::Restored => "restored",
             Self::ServerStarted { .. } => "server_started",
             Self::ServerStopped => "server_stopped",
@@ -313,8 +336,9 @@ impl Note {
             Self::AnswerRefused { request, code, .. } => format!("{request}: {code}"),
             Self::KeyRefused { peer, .. } => format!("from {peer}"),
             Self::Crowded => "more refusals at once than are told apart".into(),
-            Self::KeysChanged { came, went, changed } => {
-                let told = [("came", came), ("went", went), ("changed", changed)];
+            Self::KeysChanged { came, went, changed, ended } => {
+                let told =
+                    [("came", came), ("went", went), ("changed", changed), ("expired", ended)];
                 let told = told.iter().filter(|(_, names)| !names.is_empty());
                 let told: Vec<_> =
                     told.map(|(how, names)| format!("{how}: {}", names.join(", "))).collect();
@@ -437,10 +461,14 @@ mod tests {
                 run,
             },
             Note::Lost,
+            Note::Released { who: "ann".into(), door: "grpc".into() },
         ] {
             let stored = serde_json::to_value(&note).unwrap();
             assert_eq!(stored["action"], note.action());
         }
+        let old = r#"{"action":"released","who":"ann","door":"grpc"}"#;
+        let read: Note = serde_json::from_str(old).unwrap();
+        assert_eq!(read.action(), "store_released", "as an earlier build wrote it");
     }
 
     #[test]
@@ -453,7 +481,8 @@ mod tests {
         };
         assert_eq!(request.len(), CHARS_MAX);
         let came: Vec<_> = (0..1_000).map(|number| format!("name-{number}")).collect();
-        let note = Note::KeysChanged { came, went: Vec::new(), changed: Vec::new() }.bounded();
+        let (went, changed, ended) = (Vec::new(), Vec::new(), Vec::new());
+        let note = Note::KeysChanged { came, went, changed, ended }.bounded();
         assert!(note.words().ends_with("and 950 more"), "{}", note.words());
     }
 }

@@ -7,6 +7,7 @@
 //! w deadline since run           runs with open questions    empty
 //! d wake_at run                  due timers                  empty
 //! g run                          going: owes something       empty
+//! r family run                   forks of a family           empty
 //! s session                      session
 //! t session 00 run               later runs of a session     empty: the first is in the session
 //! k sha256(owner 00 key)[..16]   idempotency key
@@ -25,6 +26,7 @@
 use sha2::{Digest as _, Sha256};
 
 use crate::kernel::{Millis, RunId, SessionId, Version};
+use crate::ports::Head;
 use crate::ports::log::Lane;
 use crate::store::index_entries::{IndexEntries, Waiting};
 
@@ -45,6 +47,8 @@ pub const WAITING: u8 = b'w';
 pub const DUE: u8 = b'd';
 /// Runs that owe something.
 pub const GOING: u8 = b'g';
+/// Forks, by the first run of their family.
+pub const FORK: u8 = b'r';
 /// Sessions.
 pub const SESSION: u8 = b's';
 /// Runs of a session, all but the one that it came to be with.
@@ -205,6 +209,16 @@ pub(super) fn index_entries(
     [waits, is_due, goes].into_iter().flatten()
 }
 
+/// The place of a fork in its family.
+pub fn fork(family: &Packed, run: &Packed) -> Vec<u8> {
+    key(FORK, &[family, run])
+}
+
+/// The place of a run in its family, if it is a fork.
+pub(super) fn fork_of(head: &Head, run: &Packed) -> Option<Vec<u8>> {
+    head.family.as_ref().and_then(pack).map(|family| fork(&family, run))
+}
+
 /// Where a session lies.
 pub fn session(session: &SessionId) -> Vec<u8> {
     key(SESSION, &[session.as_str().as_bytes()])
@@ -258,7 +272,7 @@ pub fn hook(run: &Packed, id: &str) -> Vec<u8> {
     key(HOOK, &[run, id.as_bytes()])
 }
 
-/// What the questions (`QUESTION`), parcels (`PARCEL`) or hooks (`HOOK`) of a run have in common.
+/// What the questions (`QUESTION`), parcels (`PARCEL`), hooks (`HOOK`) or forks (`FORK`) of a run have in common.
 pub fn of_run(prefix: u8, run: &Packed) -> Vec<u8> {
     key(prefix, &[run])
 }

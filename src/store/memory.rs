@@ -38,6 +38,7 @@ struct State {
     waiting: BTreeSet<(Waiting, RunId)>,
     due: BTreeSet<(Millis, RunId)>,
     going: BTreeSet<RunId>,
+    forks: BTreeSet<(RunId, RunId)>,
     definitions: BTreeMap<String, String>,
     parcels: BTreeMap<(RunId, String), Parcel>,
     hooks: BTreeMap<(RunId, String), HookRow>,
@@ -108,6 +109,9 @@ impl State {
         }
         let head = append.head;
         self.session_runs.insert((head.session.clone(), head.run.clone()));
+        if let Some(family) = &head.family {
+            self.forks.insert((family.clone(), head.run.clone()));
+        }
         let mut kept = match self.runs.remove(&append.run) {
             Some(kept) => kept,
             None => Kept { head: head.clone(), journal: Vec::new(), key },
@@ -144,7 +148,10 @@ impl State {
 
     fn forget(&mut self, run: &RunId) {
         let Some(kept) = self.runs.remove(run) else { return };
-        let Head { session, owner, .. } = &kept.head;
+        let Head { session, owner, family, .. } = &kept.head;
+        if let Some(family) = family {
+            self.forks.remove(&(family.clone(), run.clone()));
+        }
         self.index(&kept.head, false);
         self.session_runs.remove(&(session.clone(), run.clone()));
         if self.runs_of(session).next().is_none() {
@@ -157,10 +164,20 @@ impl State {
         }
     }
 
-    /// Whether something still goes on in a session.
-    fn goes_on(&self, session: &SessionId) -> bool {
-        let mut runs = self.runs_of(session).filter_map(|run| self.runs.get(run));
+    /// Whether something still goes on in a run's session, or in its family.
+    fn goes_on(&self, head: &Head) -> bool {
+        let family = head.family.as_ref().unwrap_or(&head.run);
+        let kin = self.forks_of(family).chain([family]);
+        let mut runs = self.runs_of(&head.session).chain(kin).filter_map(|run| self.runs.get(run));
         runs.any(|kept| !kept.head.status.is_over())
+    }
+
+    /// The forks of a family, oldest first.
+    fn forks_of(&self, family: &RunId) -> impl Iterator<Item = &RunId> {
+        let first = (family.clone(), RunId::fresh(""));
+        let of = family.clone();
+        let rows = self.forks.range(first..).take_while(move |(other, _)| *other == of);
+        rows.map(|(_, run)| run)
     }
 
     /// The runs of a session, newest first.
@@ -323,6 +340,10 @@ impl Journal for MemoryJournal {
         pagination::page(runs.map(|run| Ok((run.to_string(), Some(run.clone())))), limit)
     }
 
+    async fn forks(&self, family: &RunId) -> Result<Vec<RunId>, Fault> {
+        Ok(self.lock().forks_of(family).cloned().collect())
+    }
+
     async fn claim(
         &self,
         run: &RunId,
@@ -394,7 +415,7 @@ impl Journal for MemoryJournal {
         let mut state = self.lock();
         let heads = state.runs.values().map(|kept| &kept.head);
         let over = heads.filter(|head| head.status.is_over() && head.updated_at < before);
-        let gone = over.filter(|head| !state.goes_on(&head.session)).take(limit);
+        let gone = over.filter(|head| !state.goes_on(head)).take(limit);
         let runs: Vec<_> = gone.map(|head| head.run.clone()).collect();
         for run in &runs {
             state.forget(run);

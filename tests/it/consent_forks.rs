@@ -253,6 +253,7 @@ async fn k11_a_fork_begins_where_no_yes_is_left_to_be_spent_twice() {
         refused.as_ref().err().map(|status| status.message().to_owned()).unwrap_or_default();
     assert_eq!(refusal(refused).1, "fork.unspent", "{words}");
     assert!(words.contains("fork from `chk_"), "{words}");
+    assert!(words.contains(&first.request_id), "it names the request: {words}");
     // Once it is spent, what comes after it can be tried again.
     stage.answer(LOCAL, &word, json!("No.")).await.unwrap();
     stage.until(LOCAL, &run, |one| one.source_step == "later").await;

@@ -107,7 +107,7 @@ async fn what_is_open_in_a_restored_store_is_asked_anew_and_waits_for_the_operat
     let answered = trail.iter().find(|entry| entry.action == "answered").unwrap();
     assert_eq!(answered.request.as_ref().unwrap().request_id, now.request_id, "{answered:?}");
     let told: Vec<_> = log(&stage).await.into_iter().map(|entry| entry.action).collect();
-    for action in ["restored", "renewed", "released"] {
+    for action in ["restored", "renewed", "store_released"] {
         assert_eq!(told.iter().filter(|one| *one == action).count(), 1, "{told:?}");
     }
 }

@@ -6,6 +6,8 @@ use holdpoint::ports::{RunFilter, SessionRow};
 use crate::kit::{Bed, Play, WORDS, laws, run_id, session_id, workflow};
 
 laws! {
+    pruning_leaves_alone_a_family_in_which_something_goes_on,
+    the_forks_of_a_family_are_listed_oldest_first,
     pruning_leaves_alone_a_session_in_which_something_goes_on,
     a_session_has_its_runs_in_order_whichever_it_came_to_be_with,
 }
@@ -45,6 +47,46 @@ async fn pruning_leaves_alone_a_session_in_which_something_goes_on(bed: Bed) {
     assert_eq!(journal.prune(Millis(100), 1_000).await.unwrap(), 0, "it waits now");
     moving.finish(&*journal, 90).await;
     assert_eq!(journal.prune(Millis(100), 1_000).await.unwrap(), 101);
+    assert_eq!(journal.verify().await.unwrap().damage, Vec::<String>::new());
+}
+
+async fn pruning_leaves_alone_a_family_in_which_something_goes_on(bed: Bed) {
+    let journal = bed.journal();
+    bed.define().await;
+    // One run and two forks of it, each in a session of its own; a stranger is beside them.
+    let mut first = Play::park(&*journal, 1, "s", 10, &workflow(None)).await;
+    let mut forks = Vec::new();
+    for (number, session) in [(2, "t"), (3, "u")] {
+        let (mut fork, begin) = Play::fork(number, 1, session, 10);
+        journal.append(begin).await.unwrap();
+        let spoken = fork.speak(WORDS, 20);
+        journal.append(spoken).await.unwrap();
+        forks.push(fork);
+    }
+    Play::park(&*journal, 4, "v", 10, &workflow(None)).await.finish(&*journal, 50).await;
+    first.finish(&*journal, 50).await;
+    forks[0].finish(&*journal, 50).await;
+    assert_eq!(journal.prune(Millis(100), 10).await.unwrap(), 1, "the stranger alone");
+    assert_eq!(journal.forks(&run_id(1)).await.unwrap(), [run_id(2), run_id(3)]);
+    forks[1].finish(&*journal, 60).await;
+    assert_eq!(journal.prune(Millis(100), 10).await.unwrap(), 3);
+    assert_eq!(journal.forks(&run_id(1)).await.unwrap(), []);
+    assert_eq!(journal.verify().await.unwrap().damage, Vec::<String>::new());
+}
+
+async fn the_forks_of_a_family_are_listed_oldest_first(bed: Bed) {
+    let journal = bed.journal();
+    bed.define().await;
+    Play::park(&*journal, 1, "s", 10, &workflow(None)).await;
+    for (number, family) in [(9, 1), (5, 1), (7, 2)] {
+        let (mut fork, begin) = Play::fork(number, family, "s", 10);
+        journal.append(begin).await.unwrap();
+        let spoken = fork.speak(WORDS, 20);
+        journal.append(spoken).await.unwrap();
+    }
+    assert_eq!(journal.forks(&run_id(1)).await.unwrap(), [run_id(5), run_id(9)]);
+    assert_eq!(journal.forks(&run_id(2)).await.unwrap(), [run_id(7)]);
+    assert_eq!(journal.forks(&run_id(9)).await.unwrap(), []);
     assert_eq!(journal.verify().await.unwrap().damage, Vec::<String>::new());
 }
 

@@ -288,7 +288,7 @@ pub(crate) const CODES: &[Row] = &[
         row(
             "request.asked_anew",
             Code::FailedPrecondition,
-            "The store was put back from a backup, or moved, since this was asked: it has been asked anew, under another id.",
+            "Since this was asked, the same was refused in another run of the family, or the store was put back from a backup or moved: it has been asked anew, under another id.",
             "Look at what is asked now, and answer that.",
         ),
     ),

@@ -96,7 +96,7 @@ fn call() -> ToolCall {
     ToolCall::new("c1", "search", json!({"q": "venue"}))
 }
 
-fn started() -> Started {
+pub(crate) fn started() -> Started {
     Started {
         session: session_id("ses_golden"),
         workflow: "venue".into(),
@@ -114,6 +114,7 @@ fn started() -> Started {
         epoch: String::new(),
         requesters: Vec::new(),
         known: None,
+        descent: None,
     }
 }
 
@@ -232,12 +233,16 @@ fn graph_events() -> Vec<Event> {
             name: "ready".into(),
             value: json!(7),
             by: "ann".into(),
+            door: String::new(),
+            known: None,
             key: String::new(),
         },
         Event::Signalled {
             name: "ready".into(),
             value: Value::Null,
             by: "ann".into(),
+            door: String::new(),
+            known: None,
             key: String::new(),
         },
         closed(Closing::Moot, ""),
@@ -281,7 +286,14 @@ fn the_key_of_a_callers_deed_is_written_as_it_always_was() {
     let key = keys::entry(&keys::pack(&run()).unwrap(), 1);
     let (by, used) = ("ann".to_owned(), "k".to_owned());
     let events = vec![
-        Event::Signalled { name: "go".into(), value: json!(7), by: by.clone(), key: used.clone() },
+        Event::Signalled {
+            name: "go".into(),
+            value: json!(7),
+            by: by.clone(),
+            door: String::new(),
+            known: None,
+            key: used.clone(),
+        },
         Event::Revoked { tool: "pay".into(), by: by.clone(), key: used.clone() },
         Event::Closed {
             ordinal: 3,
@@ -317,7 +329,7 @@ fn an_epoch_is_written_as_it_always_was() {
     let (epoch, seed) = ("0e90c4".to_owned(), "5eed".to_owned());
     let events = vec![
         Event::Started(Box::new(Started { epoch: epoch.clone(), ..started() })),
-        Event::Renewed { epoch, seed },
+        Event::Renewed { epoch, seed, only: Vec::new() },
     ];
     let record = codec::seal_events(&key, Millis(1_700_000_000_000), &events).unwrap();
     let stored = golden("v1-entry-epoch.bin", &record);
@@ -377,6 +389,7 @@ fn head(status: HeadStatus) -> Head {
         messages: 4,
         metadata: BTreeMap::from([("team".into(), "events".into())]),
         forked_from: Some((run(), 7)),
+        family: None,
         requesters: Vec::new(),
         spent: Spent::default(),
         spent_before: Spent::default(),

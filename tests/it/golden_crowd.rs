@@ -1,19 +1,22 @@
-//! Golden, of what more than one person adds to the stored form: claims, places, votes in them, and work
-//! that is given back. The rules are those of `golden.rs`.
+//! Golden, of what more than one person, and more than one run of a family, add to the stored form: claims,
+//! places, votes in them, work that is given back, noes that count elsewhere. The rules are those of `golden.rs`.
 
 use holdpoint::kernel::graph::Outcome;
-use holdpoint::kernel::{Claimed, Delegated, Event, Holder, Millis, Question, Span};
+use holdpoint::kernel::{
+    Assurance, Claimed, Credential, Delegated, Descent, Event, Holder, Known, Millis, Question,
+    Refused, Span, Started,
+};
 use holdpoint::store::codec;
 use holdpoint::store::keys;
 use serde_json::json;
 
-use crate::golden::{golden, plain_question, run};
+use crate::golden::{golden, plain_question, run, started};
 
 /// What more than one person adds: claims, places, votes in them, work that is given back.
 fn crowd_events() -> Vec<Event> {
     let claimed = |span| {
         let (by, door, key) = ("ann".into(), "console".into(), String::new());
-        Event::Claimed(Claimed { ordinal: 3, by, door, span, key })
+        Event::Claimed(Claimed { ordinal: 3, by, door, span, known: None, key })
     };
     let delegated = |to| {
         let (by, door, key) = ("ann".into(), "grpc".into(), "k".into());
@@ -48,6 +51,55 @@ fn what_more_than_one_person_adds_is_written_as_it_always_was() {
     let events = crowd_events();
     let record = codec::seal_events(&key, Millis(1_700_000_000_000), &events).unwrap();
     let stored = golden("v1-entry-crowd.bin", &record);
+    let read = codec::unseal_events(&key, &stored, 1).unwrap();
+    assert_eq!(read.iter().map(|recorded| recorded.event.clone()).collect::<Vec<_>>(), events);
+}
+
+/// What a family of forks adds: where a fork comes from, a question that was refused elsewhere, and how whoever
+/// claimed or signalled was known.
+fn family_events() -> Vec<Event> {
+    let known = || {
+        let credential = Credential::Service("desk".into());
+        Some(Box::new(Known::new(Assurance::Vouched, credential)))
+    };
+    let descent = Some(Box::new(Descent { family: run(), copied: 7 }));
+    let refused = |how: &str| Refused {
+        run: run(),
+        by: "cfo".into(),
+        how: how.into(),
+        at: Millis(1_700_000_000_000),
+    };
+    let mut asked = plain_question();
+    asked.tell_of(vec![refused("deny"), refused("expired")]);
+    vec![
+        Event::Started(Box::new(Started { descent, ..started() })),
+        Event::Renewed { epoch: "e".into(), seed: "5eed".into(), only: vec![3] },
+        Event::Asked(Box::new(asked)),
+        Event::Claimed(Claimed {
+            ordinal: 3,
+            by: "ann".into(),
+            door: "grpc".into(),
+            span: None,
+            known: known(),
+            key: String::new(),
+        }),
+        Event::Signalled {
+            name: "ready".into(),
+            value: json!(7),
+            by: "ann".into(),
+            door: "grpc".into(),
+            known: known(),
+            key: String::new(),
+        },
+    ]
+}
+
+#[test]
+fn what_a_family_of_forks_adds_is_written_as_it_always_was() {
+    let key = keys::entry(&keys::pack(&run()).unwrap(), 1);
+    let events = family_events();
+    let record = codec::seal_events(&key, Millis(1_700_000_000_000), &events).unwrap();
+    let stored = golden("v1-entry-family.bin", &record);
     let read = codec::unseal_events(&key, &stored, 1).unwrap();
     assert_eq!(read.iter().map(|recorded| recorded.event.clone()).collect::<Vec<_>>(), events);
 }

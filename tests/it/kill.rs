@@ -251,6 +251,8 @@ fn every_failpoint_there_is_has_its_kills() {
     // Killed in consent_restored.rs, where there is something to renew.
     assert!(found.remove("engine.before_renewal"));
     assert!(found.remove("engine.after_renewal"));
+    // Killed in consent_family.rs, where a no is told to forks.
+    assert!(found.remove("engine.before_recall"));
     let killed: BTreeSet<_> =
         [STORE, REPLAY, ENGINE, API].concat().iter().map(|(name, _)| (*name).to_owned()).collect();
     assert_eq!(found, killed);

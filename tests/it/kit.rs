@@ -8,8 +8,8 @@ use holdpoint::kernel::workflow::{
     Agent, HumanInput, Limits, Model, Patience, Pattern, Retry, Step, Work,
 };
 use holdpoint::kernel::{
-    Answer, Command, Decision, Earlier, Event, Kind, Millis, OnTimeout, Principal, Reply, Role,
-    Run, RunId, SessionId, Started, Version, Workflow, apply, digest, start, workflow::Human,
+    Answer, Command, Decision, Descent, Earlier, Event, Kind, Millis, OnTimeout, Principal, Reply,
+    Role, Run, RunId, SessionId, Started, Version, Workflow, apply, digest, start, workflow::Human,
 };
 use holdpoint::ports::{Append, AppendError, Head, Journal, KeyRow, Page, SessionRow};
 use holdpoint::store::{OpenError, Store, StoreConfig};
@@ -137,10 +137,27 @@ impl Play {
 
     pub(crate) fn begin_with(
         number: u64,
-        (session, owner): (&str, &str),
+        whose: (&str, &str),
         at: u64,
         workflow: &Arc<Workflow>,
         input: Value,
+    ) -> (Self, Append) {
+        Self::founded(number, whose, at, workflow, (input, None))
+    }
+
+    /// Begins run `number` as a fork of the family of another.
+    pub(crate) fn fork(number: u64, family: u64, session: &str, at: u64) -> (Self, Append) {
+        let descent = Descent { family: run_id(family), copied: 1 };
+        let founded = (json!("Find a venue."), Some(Box::new(descent)));
+        Self::founded(number, (session, "ann"), at, &workflow(None), founded)
+    }
+
+    fn founded(
+        number: u64,
+        (session, owner): (&str, &str),
+        at: u64,
+        workflow: &Arc<Workflow>,
+        (input, descent): (Value, Option<Box<Descent>>),
     ) -> (Self, Append) {
         let started = Started {
             session: session_id(session),
@@ -159,6 +176,7 @@ impl Play {
             epoch: String::new(),
             requesters: Vec::new(),
             known: None,
+            descent,
         };
         let id = run_id(number);
         let (nothing, at_once) = (Earlier::default(), Millis(at));

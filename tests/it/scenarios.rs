@@ -70,6 +70,7 @@ impl Play {
             epoch: String::new(),
             requesters: Vec::new(),
             known: None,
+            descent: None,
         };
         let id = RunId::fresh(STEM);
         let (run, _) = start(

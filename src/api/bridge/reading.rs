@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::api::bridge::errors::{Outcome, Problem};
-use crate::kernel::RunId;
+use crate::kernel::{RunId, Verb};
 
 /// Items of one input: a conversation sent whole, not a file system.
 const ITEMS_MAX: usize = 10_000;
@@ -279,7 +279,8 @@ fn approval(item: &Value, place: &str) -> Outcome<(String, Value, Option<String>
     let value = match item["reason"].as_str().filter(|reason| !reason.is_empty()) {
         None => json!(approve),
         Some(note) => {
-            json!({"decision": if approve { "allow_once" } else { "deny" }, "note": note})
+            let verb = if approve { Verb::AllowOnce } else { Verb::Deny };
+            json!({"decision": verb.word(), "note": note})
         }
     };
     Ok((id, value, digest_of(item)))

@@ -6,8 +6,10 @@
 
 use serde_json::{Value, json};
 
+use crate::kernel::Verb;
+
 /// Words that do nothing, or undo it.
-const NOES: [&str; 3] = ["reject", "deny", "abort"];
+const NOES: [&str; 3] = [Verb::Reject.word(), Verb::Deny.word(), Verb::Abort.word()];
 
 /// The sheet for a schema.
 pub(super) fn of(schema: &Value) -> Value {

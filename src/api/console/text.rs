@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 use serde_json::Value;
 
-use crate::kernel::Millis;
+use crate::kernel::{Millis, Verb};
 
 /// A text as it is, with everything that hides made visible.
 pub(super) fn shown(text: &str) -> Markup {
@@ -117,10 +117,11 @@ pub(super) fn answer(answer: &Value) -> Markup {
     let word = ["decision", "verb"].into_iter().find_map(|name| members.get(name)?.as_str());
     let Some(word) = word else { return value(answer) };
     let rest = members.iter().filter(|(name, _)| !["decision", "verb"].contains(&name.as_str()));
-    let class = match word {
-        "approve" | "allow_once" | "allow_for_run" | "edit" => "yes",
-        "reject" | "deny" | "abort" | "return" => "no",
-        &_ => "other",
+    let class = match Verb::parse(word) {
+        Some(Verb::Edit) => "yes",
+        Some(verb) if verb.lets_pass() => "yes",
+        Some(Verb::Reject | Verb::Deny | Verb::Abort | Verb::Return) => "no",
+        Some(_) | None => "other",
     };
     html! {
         p.verdict { span class={ "word " (class) } { (words(word)) } }

@@ -74,6 +74,9 @@ impl NewKey {
 
     /// Refuses a name that is somebody else's, or that nobody could tell from another.
     fn refuse_confusion(&self, keys: &[Key], settings: &BTreeSet<String>) -> Result<(), KeysError> {
+        if self.kind == KeyKind::Service && settings.contains(&self.name) {
+            return Err(KeysError::ServiceNamed(self.name.clone()));
+        }
         let own = [("name", self.name.as_str()), ("person", self.identity())];
         for (field, given) in own {
             let alike = |known: &str| known != given && known.eq_ignore_ascii_case(given);

@@ -133,6 +133,12 @@ pub enum KeysError {
         /// Whose it is.
         whose: String,
     },
+    /// A service would speak under somebody's name.
+    #[error(
+        "name: `{0}` is a person in `[people]`, and a service is none; take another name for the service, or \
+         take the person out of the settings"
+    )]
+    ServiceNamed(String),
     /// A service is nobody's.
     #[error("person: a service is no person's key; leave --person out")]
     ServiceOfPerson,
@@ -252,6 +258,12 @@ impl Keys {
         let is_retired = self.retired.iter().any(|known| known.person == person);
         let is_vouched_for = good.any(|key| key.kind == KeyKind::Service);
         is_named && is_vouched_for && !had_key && !is_retired
+    }
+
+    /// A service that is called like a person whom the settings name.
+    pub(super) fn service_named(&self, settings: &BTreeSet<String>) -> Option<&str> {
+        let mut services = self.keys.iter().filter(|key| key.kind == KeyKind::Service);
+        services.find(|key| settings.contains(&key.name)).map(|key| key.name.as_str())
     }
 
     /// The keys, in the order they were made.

@@ -9,10 +9,11 @@ use crate::engine::cell::State;
 use crate::engine::commands::check::{check_key, shortened};
 use crate::engine::commands::{Begun, ForkRequest};
 use crate::engine::drive::{Batch, Extras};
+use crate::engine::family::{Kinship, refuse_if_large};
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
-    Act, Admission, Command, Decision, Event, Millis, Principal, Question, Recorded, Refusal, Run,
-    RunId, SessionId, Stage, Status, Verb, Version, Workflow, apply, digest, evolve,
+    Act, Admission, Command, Decision, Descent, Event, Millis, No, Principal, Question, Recorded,
+    Refusal, Run, RunId, SessionId, Stage, Status, Verb, Version, Workflow, apply, digest, evolve,
     parse_checkpoint, replay, retry_point, unkeyed, unspent, waits_for, wants,
 };
 use crate::ports::{Fault, Note, trace};
@@ -27,15 +28,20 @@ impl Engine {
             return Ok(begun);
         }
         let (id, cell) = self.seen_run(&request.run, who).await?;
-        let (session, marks, failed, requesters, pinned) = {
+        let (session, marks, failed, requesters, pinned, kinship) = {
             let state = self.read(&cell).await?;
             let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
             let Run { session, checkpoints, requesters, .. } = &hot.run;
             who.may(Act::Fork, &hot.run.owner)?;
             let (session, marks) = (session.clone(), checkpoints.clone());
             let pinned = Arc::clone(&hot.run.workflow);
-            (session, marks, Failed::of(&hot.run), requesters.clone(), pinned)
+            let (requesters, kinship) = (requesters.clone(), Kinship::of(&hot.run));
+            (session, marks, Failed::of(&hot.run), requesters, pinned, kinship)
         };
+        let (family, mut kin) = self.kin(&kinship).await?;
+        kin.insert(id.clone());
+        refuse_if_large(&kin)?;
+        let noes = self.noes(&kin).await?;
         let retry = match failed {
             None => None,
             Some(failed) => {
@@ -48,16 +54,24 @@ impl Engine {
         // What is tried again is asked about where it may have happened.
         let version = match retry {
             Some(retry) if retry == version => version,
-            Some(_) | None => spendable(&marks, &pinned, (&id, &request.checkpoint), &old)?,
+            Some(_) | None => match spendable(&marks, &pinned, (&id, &request.checkpoint), &old) {
+                Ok(version) => version,
+                Err((ordinal, from)) => {
+                    let request = self.request_id(&id, ordinal).await?;
+                    return Err(Refusal::Unspent { request, from }.into());
+                }
+            },
         };
         old.truncate(usize::try_from(version).unwrap_or(usize::MAX));
-        let may_fork = self.refuse_after_no(&id, &old, who).await;
+        let may_fork = self.refuse_after_no(&id, (&old, &noes), who).await;
         self.unless_refused(may_fork, who).await?;
         let now = self.inner.clock.now();
         let founding = Founding {
             session: &session,
             who,
             from: (&id, version),
+            family: &family,
+            noes: &noes,
             requesters,
             seed: self.inner.clock.fresh_secret(),
             epoch: self.epoch(),
@@ -119,6 +133,14 @@ impl Engine {
             return Ok(if is_theirs { own } else { fresh() });
         }
         self.session_for(given, who).await
+    }
+
+    /// The id of a run's question.
+    async fn request_id(&self, id: &RunId, ordinal: u32) -> Result<String, EngineError> {
+        let cell = self.inner.cells.get(id);
+        let state = self.read(&cell).await?;
+        let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
+        Ok(hot.run.request(ordinal).to_string())
     }
 
     async fn note_fork(&self, (from, version): (RunId, Version), run: RunId, who: &Principal) {
@@ -200,13 +222,14 @@ pub(in crate::engine) fn is_inherited(event: &Event, asked: &mut u32) -> bool {
 }
 
 /// The version to fork at where every yes of the copied history has been carried out (K11): that of the
-/// checkpoint, if one was named; the newest such one, if not.
+/// checkpoint, if one was named; the newest such one, if not. Else the question whose yes is left, and where
+/// to fork from instead.
 fn spendable(
     marks: &[(Version, Millis)],
     workflow: &Workflow,
     (id, checkpoint): (&RunId, &str),
     journal: &[Recorded],
-) -> Result<Version, Refusal> {
+) -> Result<Version, (u32, String)> {
     let until = |version: Version| {
         let end = usize::try_from(version).unwrap_or(usize::MAX).min(journal.len());
         unspent(workflow, journal.get(..end).unwrap_or_default())
@@ -220,8 +243,7 @@ fn spendable(
         found => {
             let named = |found: Version| format!("`{}`", id.checkpoint(found - 1));
             let from = found.map_or_else(|| "a checkpoint before it".into(), named);
-            let request = format!("{id}, question {ordinal}");
-            Err(Refusal::Unspent { request, from })
+            Err((ordinal, from))
         }
     }
 }
@@ -234,6 +256,9 @@ struct Founding<'a> {
     session: &'a SessionId,
     who: &'a Principal,
     from: (&'a RunId, Version),
+    family: &'a RunId,
+    /// What was refused in the family.
+    noes: &'a [No],
     /// Those who asked for what the original does.
     requesters: Vec<String>,
     seed: String,
@@ -244,18 +269,21 @@ struct Founding<'a> {
 impl Founding<'_> {
     /// What the new run begins with.
     fn taken_over(&self, old: Vec<Recorded>) -> Vec<Recorded> {
+        let open: BTreeSet<u32> = open_and_said(&old).0.into_keys().collect();
         let mut asked = 0;
-        let inherited = old.into_iter().filter(|it| is_inherited(&it.event, &mut asked));
-        let numbered = inherited.zip(1..);
+        let inherited: Vec<_> =
+            old.into_iter().filter(|it| is_inherited(&it.event, &mut asked)).collect();
+        let copied = Version::try_from(inherited.len()).unwrap_or(Version::MAX);
+        let numbered = inherited.into_iter().zip(1..);
         let taken_over = numbered.map(|(recorded, version)| Recorded {
             version,
             at: self.now,
-            event: self.of(recorded),
+            event: self.of(recorded, copied, &open),
         });
         taken_over.collect()
     }
 
-    fn of(&self, recorded: Recorded) -> Event {
+    fn of(&self, recorded: Recorded, copied: Version, open: &BTreeSet<u32>) -> Event {
         let mut event = recorded.event;
         // Its journal begins as the old one did, but under its own name.
         if let Event::Started(started) = &mut event {
@@ -269,47 +297,60 @@ impl Founding<'_> {
             started.epoch.clone_from(&self.epoch);
             started.requesters.clone_from(&self.requesters);
             started.known = Some(Box::new(self.who.known.clone()));
+            started.descent = Some(Box::new(Descent { family: self.family.clone(), copied }));
         }
         // Whoever is asked has as long as they had the first time.
         if let Event::Asked(question) = &mut event {
             let left = question.deadline.map(|deadline| deadline.since(recorded.at));
             question.deadline = left.map(|ms| self.now.plus(ms));
             question.ask_anew(self.now);
+            // Whoever is asked here what was refused elsewhere is told (K11).
+            if open.contains(&question.ordinal) {
+                question.tell_of(question.refused_by(self.noes));
+            }
         }
         unkeyed(event)
     }
 }
 
+/// What is open at the end of a journal, and what was answered in it with a yes.
+fn open_and_said(journal: &[Recorded]) -> (BTreeMap<u32, Question>, Vec<Question>) {
+    let mut open: BTreeMap<u32, Question> = BTreeMap::new();
+    let mut said: Vec<Question> = Vec::new();
+    for recorded in journal {
+        if let Event::Asked(question) = &recorded.event {
+            open.insert(question.ordinal, (**question).clone());
+        } else if let Event::Answered { ordinal, value, .. } = &recorded.event {
+            let is_yes = !Verb::of(value).is_none_or(Verb::is_no);
+            said.extend(open.remove(ordinal).filter(|_| is_yes));
+        } else if let Event::Closed { ordinal, .. } = &recorded.event {
+            open.remove(ordinal);
+        }
+    }
+    (open, said)
+}
+
 impl Engine {
     /// A no is not forked around (K11): what was rejected, expired or withdrawn, in the run itself or
-    /// in one that it was forked from, is taken up again only by somebody whom the question admits.
+    /// in any other of its family, is taken up again only by somebody whom the question admits.
     /// Nor is a yes of others spent once more.
     async fn refuse_after_no(
         &self,
         id: &RunId,
-        journal: &[Recorded],
+        (journal, noes): (&[Recorded], &[No]),
         who: &Principal,
     ) -> Result<(), EngineError> {
         let cell = self.inner.cells.get(id);
         let state = self.read(&cell).await?;
         let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
         let run = &hot.run;
-        let mut open: BTreeMap<u32, Question> = BTreeMap::new();
-        let mut said: Vec<Question> = Vec::new();
-        for recorded in journal {
-            if let Event::Asked(question) = &recorded.event {
-                open.insert(question.ordinal, (**question).clone());
-            } else if let Event::Answered { ordinal, value, .. } = &recorded.event {
-                let is_yes = !Verb::of(value).is_none_or(Verb::is_no);
-                said.extend(open.remove(ordinal).filter(|_| is_yes));
-            } else if let Event::Closed { ordinal, .. } = &recorded.event {
-                open.remove(ordinal);
-            }
-        }
+        let (open, said) = open_and_said(journal);
         // What others have allowed in the copied history is theirs to allow once more: a fork by
         // somebody else would spend their one yes again (K10).
         let spent = said.into_iter().filter(|question| !question.stages.is_empty());
-        let refused = open.into_values().filter(|question| run.was_refused(question.ordinal));
+        let refused = open.into_values().filter(|question| {
+            run.was_refused(question.ordinal) || !question.refused_by(noes).is_empty()
+        });
         let operator = self.operator();
         for question in spent.chain(refused).filter(Question::decides) {
             let is_barred = question.stages.iter().any(|stage| !stage.not.is_empty())

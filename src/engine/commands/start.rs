@@ -102,6 +102,7 @@ impl Engine {
             epoch: self.epoch(),
             requesters: Vec::new(),
             known: Some(Box::new(who.known.clone())),
+            descent: None,
         };
         let now = self.inner.clock.now();
         let id = RunId::fresh(&self.inner.clock.fresh_stem());

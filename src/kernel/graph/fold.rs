@@ -14,6 +14,7 @@ use crate::kernel::graph::outcome::{Opening, Outcome, Point};
 use crate::kernel::graph::path::split;
 use crate::kernel::graph::program::{Program, Step, Steps, Task};
 use crate::kernel::graph::state::{Asking, Block, Frame, Is, Phase, Released, Sequence, State};
+use crate::kernel::graph::unseen;
 use crate::kernel::loose;
 use crate::kernel::message::{Message, Speaker};
 use crate::kernel::question::{Question, Subject};
@@ -60,6 +61,7 @@ fn frame(path: &str, label: &str, parent: Option<u32>, is: Is) -> Frame {
         redone: 0,
         retried: 0,
         clock: None,
+        unseen: Vec::new(),
     }
 }
 
@@ -259,9 +261,15 @@ pub(in crate::kernel) fn heard(
     let (Phase::Asking(_, asking), Is::Step(step)) = (&frame.phase, &frame.is) else {
         return Err("this step has not asked");
     };
+    let parent = frame.parent;
     if *asking == Asking::Human {
         let phase = gates::decided(path, question, reply);
+        let is_yes = question.decides() && matches!(phase, Phase::Worked(_));
         run.graph.set(number, phase, at);
+        if let Some(sequence) = parent.filter(|_| is_yes) {
+            // The answer itself has been said already, and is for everybody.
+            unseen::hide(run, sequence, question, run.conversation.len().saturating_sub(1));
+        }
         return Ok(());
     }
     let released = Released {
@@ -269,9 +277,26 @@ pub(in crate::kernel) fn heard(
             Some(Subject::Task(frozen)) => Some(frozen.clone()),
             Some(Subject::Shown(_)) | None => None,
         },
-        unseen: (question.messages, run.conversation.len()),
     };
     let ruled = gates::ruling(step, frame, (asking.clone(), released), reply);
+    let hidden_from = match &ruled.phase {
+        Phase::Cleared(Some(_)) => Some(number),
+        Phase::Ended(Outcome::Done(_)) => parent,
+        Phase::Fresh
+        | Phase::Again
+        | Phase::Cleared(None)
+        | Phase::Working(_)
+        | Phase::Asking(..)
+        | Phase::Open(_)
+        | Phase::Waiting { .. }
+        | Phase::Worked(_)
+        | Phase::Failed(_)
+        | Phase::Ended(_)
+        | Phase::Aborted(_) => None,
+    };
+    if let Some(frame) = hidden_from {
+        unseen::hide(run, frame, question, run.conversation.len());
+    }
     for (by, value) in ruled.said {
         let said = match &value {
             Value::String(note) => Message::text(Speaker::User, by, note.clone()),
@@ -324,6 +349,7 @@ pub(in crate::kernel) fn settled(
     release(run, &removed);
     let child = removed.into_iter().next().ok_or("no such step is under way")?;
     let parent = child.parent.ok_or("the program itself is over with its run")?;
+    unseen::hand_up(&mut run.graph, parent, &child);
     let value = match outcome {
         Outcome::Failed(failure) => {
             run.graph.set(parent, Phase::Failed(failure.clone()), at);

@@ -2,7 +2,7 @@
 //!
 //! `program` is what a file says, `state` where a run of it stands. `moves` and `begin` say what
 //! follows of itself, as events; `fold` is what these events change. `gates` are the points at which
-//! a person looks, `scope` which values an expression sees.
+//! a person looks, `scope` which values an expression sees, `unseen` what a yes was not given to.
 
 mod begin;
 mod fold;
@@ -14,6 +14,7 @@ mod path;
 mod program;
 mod scope;
 mod state;
+mod unseen;
 
 pub use frozen::Frozen;
 pub(super) use frozen::called;

@@ -48,7 +48,7 @@ impl Scope for View<'_> {
             return Some(value);
         }
         if name == "conversation" {
-            return Some(&self.state.spoken);
+            return Some(self.state.spoken_to(self.from));
         }
         self.outwards(|frame| match &frame.is {
             Is::Sequence(sequence) => sequence.variables.get(name),

@@ -13,6 +13,7 @@ use crate::kernel::event::Failure;
 use crate::kernel::graph::frozen::Frozen;
 use crate::kernel::graph::outcome::Outcome;
 use crate::kernel::graph::program::{Step, Steps, Task};
+use crate::kernel::graph::unseen::Unseen;
 use crate::kernel::time::Millis;
 
 /// Where a program stands.
@@ -52,6 +53,8 @@ pub(super) struct Frame {
     pub(super) retried: u32,
     /// When its work has taken too long.
     pub(super) clock: Option<Millis>,
+    /// What was said while yeses were awaited by which what is in it is begun.
+    pub(super) unseen: Vec<Unseen>,
 }
 
 /// What a frame is.
@@ -116,8 +119,6 @@ pub(super) enum Phase {
 pub(super) struct Released {
     /// What they were shown: exactly this is done (K3).
     pub(super) frozen: Option<Frozen>,
-    /// What was said from the asking to the yes: it was not before their eyes.
-    pub(super) unseen: (usize, usize),
 }
 
 /// What a question of a frame is about.
@@ -160,13 +161,6 @@ impl State {
     /// Whether no more external events can be kept for later.
     pub(in crate::kernel) fn is_full_of_signals(&self) -> bool {
         self.signals.len() >= Self::SIGNALS_MAX
-    }
-
-    /// What the agent of a step that a person let be done is not given: what was said between the
-    /// asking and the yes.
-    pub(in crate::kernel) fn unseen(&self, path: &str) -> Option<(usize, usize)> {
-        let Phase::Cleared(Some(released)) = &self.frame(path)?.phase else { return None };
-        Some(released.unseen).filter(|(from, until)| from < until)
     }
 
     /// Whether something is under way that a person let begin.

@@ -53,6 +53,7 @@ pub(super) fn started(input: Value) -> Started {
         epoch: String::new(),
         requesters: Vec::new(),
         known: None,
+        descent: None,
     }
 }
 

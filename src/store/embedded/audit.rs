@@ -106,6 +106,7 @@ fn index_entries(
     let mut expected = vec![keys::session(&head.session)];
     expected.extend((!is_first).then(|| keys::session_run(&head.session, &packed)));
     expected.extend(keys::index_entries(IndexEntries::of(head), &packed));
+    expected.extend(keys::fork_of(head, &packed));
     expected.extend(stored.key.as_ref().map(|key| keys::idempotency(&head.owner, key)));
     for key in expected {
         let is_there = view.has(&key)?;
@@ -171,7 +172,7 @@ fn questions(view: View<'_>, audit: &mut Audit) -> Result<(), Fault> {
 
 /// No index names a run that does not belong there.
 fn indexes(view: View<'_>, audit: &mut Audit) -> Result<(), Fault> {
-    for prefix in [keys::WAITING, keys::DUE, keys::GOING, keys::SESSION_RUN] {
+    for prefix in [keys::WAITING, keys::DUE, keys::GOING, keys::FORK, keys::SESSION_RUN] {
         for row in reader::span(view, &[prefix], None) {
             let (key, _) = row?;
             let Some(run) = keys::run_at_end(&key) else {
@@ -193,7 +194,9 @@ fn indexes(view: View<'_>, audit: &mut Audit) -> Result<(), Fault> {
 fn belongs(key: &[u8], head: &Head) -> bool {
     let Some(packed) = keys::pack(&head.run) else { return false };
     let in_session = keys::session_run(&head.session, &packed);
-    keys::index_entries(IndexEntries::of(head), &packed).chain([in_session]).any(|own| own == key)
+    let in_family = keys::fork_of(head, &packed);
+    let others = in_family.into_iter().chain([in_session]);
+    keys::index_entries(IndexEntries::of(head), &packed).chain(others).any(|own| own == key)
 }
 
 /// Every due place has its parcel.

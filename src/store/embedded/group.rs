@@ -102,6 +102,9 @@ impl<'a> Group<'a> {
         if append.expected == 0 && !is_new_session {
             self.mark(std::mem::take(&mut append.session_run), true);
         }
+        if let Some(fork) = append.fork.take().filter(|_| append.expected == 0) {
+            self.mark(fork, true);
+        }
         for hook in append.hooks.drain(..) {
             self.put(hook, None);
         }
@@ -232,6 +235,9 @@ impl<'a> Group<'a> {
         }
         self.writes.extend(chunks::clear(head_key, &place));
         self.mark(keys::session_run(&stored.head.session, &packed), false);
+        if let Some(fork) = keys::fork_of(&stored.head, &packed) {
+            self.mark(fork, false);
+        }
         if !self.has_runs(&stored.head.session)? {
             self.remove(keys::session(&stored.head.session))?;
         }

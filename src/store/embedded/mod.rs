@@ -300,6 +300,11 @@ impl Journal for EmbeddedJournal {
         self.ask(move |view| reader::running(view, cursor.as_deref(), limit)).await
     }
 
+    async fn forks(&self, family: &RunId) -> Result<Vec<RunId>, Fault> {
+        let family = family.clone();
+        self.ask(move |view| reader::forks(view, &family)).await
+    }
+
     async fn claim(
         &self,
         run: &RunId,

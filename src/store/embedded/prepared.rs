@@ -28,6 +28,8 @@ pub(super) struct Prepared {
     pub(super) entries: IndexEntries,
     /// The run's place in its session, unless the session comes to be with it.
     pub(super) session_run: Vec<u8>,
+    /// A fork's place in its family.
+    pub(super) fork: Option<Vec<u8>>,
     pub(super) session: Option<(SessionRow, Sealed)>,
     pub(super) key: Option<(String, Sealed)>,
     /// What listeners are owed for it (J8).
@@ -74,6 +76,7 @@ impl Prepared {
             overflow,
             entries,
             session_run: keys::session_run(&head.session, &packed),
+            fork: keys::fork_of(&head, &packed),
             session: session.transpose()?,
             key: key.transpose()?,
             parcels,

@@ -1,10 +1,11 @@
-//! Prune scan: which runs retention may forget: those that ended long ago, in sessions in which nothing goes
-//! on any more. What a run that still goes or waits remembers does not vanish under its feet.
+//! Prune scan: which runs retention may forget: those that ended long ago, in sessions and families in which
+//! nothing goes on any more. What a run that still goes or waits remembers, or what was refused in a fork of
+//! it, does not vanish under its feet.
 
 use std::collections::HashMap;
 
 use crate::kernel::{Millis, RunId, SessionId};
-use crate::ports::Fault;
+use crate::ports::{Fault, Head};
 use crate::store::codec;
 use crate::store::embedded::chunks;
 use crate::store::embedded::reader;
@@ -41,7 +42,7 @@ impl PruneScan {
             let head = codec::unseal_head(&key, &record)?.head;
             self.after = Some(key.to_vec());
             let is_old = head.status.is_over() && head.updated_at < before;
-            if is_old && !self.goes_on(view, head.session)? {
+            if is_old && !family_goes_on(view, &head)? && !self.goes_on(view, head.session)? {
                 runs.push(head.run);
             }
         }
@@ -64,7 +65,21 @@ impl PruneScan {
 
 fn goes_on(view: View<'_>, session: &SessionId) -> Result<bool, Fault> {
     // The newest first: if any of them goes on, it is most likely among these.
-    for run in reader::runs_of(view, session, None)? {
+    any_goes_on(view, reader::runs_of(view, session, None)?)
+}
+
+/// Whether a run of the family goes on: what was refused in one of them counts in the others (K11).
+fn family_goes_on(view: View<'_>, head: &Head) -> Result<bool, Fault> {
+    let family = head.family.as_ref().unwrap_or(&head.run);
+    let forks = reader::forks(view, family)?;
+    any_goes_on(view, forks.into_iter().chain([family.clone()]).map(Ok))
+}
+
+fn any_goes_on(
+    view: View<'_>,
+    runs: impl Iterator<Item = Result<RunId, Fault>>,
+) -> Result<bool, Fault> {
+    for run in runs {
         let Some(key) = keys::pack(&run?).map(|packed| keys::head(&packed)) else { continue };
         let Some(record) = reader::record(view, &key)? else { continue };
         // Its questions, which may lie beside it, are not read.

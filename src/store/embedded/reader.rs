@@ -319,6 +319,12 @@ pub(super) fn running(
     pagination::page(rows, limit)
 }
 
+/// The forks of a family, oldest first.
+pub(super) fn forks(view: View<'_>, family: &RunId) -> Result<Vec<RunId>, Fault> {
+    let Some(packed) = keys::pack(family) else { return Ok(Vec::new()) };
+    span(view, &keys::of_run(keys::FORK, &packed), None).map(run_of).collect()
+}
+
 /// A definition.
 pub(super) fn definition(view: View<'_>, digest: &str) -> Result<Option<String>, Fault> {
     let not_text = || format!("definition `{digest}` is not text");

@@ -114,6 +114,10 @@ impl Journal for Held {
         self.inner.running(cursor, limit).await
     }
 
+    async fn forks(&self, family: &RunId) -> Result<Vec<RunId>, Fault> {
+        self.inner.forks(family).await
+    }
+
     async fn claim(
         &self,
         run: &RunId,

@@ -132,8 +132,9 @@ impl Core {
     async fn told_of(&self, caller: &Caller, took: Took) -> Outcome<Taken> {
         match took {
             Took::Began(begun) => {
-                let by = Onlooker::starter(&self.engine, &begun.run, &caller.who);
                 let (workflow, state) = (&caller.agent.workflow, TaskState::Submitted);
+                let name = &workflow.name;
+                let by = Onlooker::starter(&self.engine, &begun.run, name, &caller.who);
                 Ok(Taken {
                     id: begun.run.to_string(),
                     first: None,

@@ -6,10 +6,10 @@ use serde_json::{Map, Value, json};
 use crate::api::console::form::{self, Complaints, ROOT, Shape, member, resolved};
 use crate::api::console::request::Draft;
 use crate::api::console::visit::Fields;
-use crate::kernel::{Choice, Kind, Origin, Question};
+use crate::kernel::{Choice, Kind, Origin, Question, Verb};
 
 /// Decisions that put a person's version in place of what is asked about.
-pub(super) const EDITS: [&str; 2] = ["edit", "modify"];
+pub(super) const EDITS: [&str; 2] = [Verb::Edit.word(), Verb::Modify.word()];
 
 /// Which form a question gets.
 pub(super) enum Ask {
@@ -139,14 +139,13 @@ fn taken(schema: &Value, value: Option<Value>, question: &Question) -> Filled {
 }
 
 fn outcome(fields: &Fields) -> Option<Value> {
-    match fields.given("verb")? {
-        "happened" => {
-            let text = fields.get("result").unwrap_or_default();
-            let result = serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
-            Some(json!({"verb": "happened", "result": result}))
-        }
-        verb => Some(json!({"verb": verb})),
+    let word = fields.given("verb")?;
+    if word != Verb::Happened.word() {
+        return Some(json!({"verb": word}));
     }
+    let text = fields.get("result").unwrap_or_default();
+    let result = serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
+    Some(json!({"verb": word, "result": result}))
 }
 
 fn decided(schema: &Value, members: &[Member], fields: &Fields) -> Filled {

@@ -8,6 +8,7 @@ use crate::api::console::request::ask::{Ask, Deed, EDITS, Member};
 use crate::api::console::request::{Case, Draft, reading};
 use crate::api::console::visit::Visit;
 use crate::api::console::{outlook, text};
+use crate::kernel::Verb;
 
 /// Choices beyond this many are a list to open.
 const BUTTONS_MAX: usize = 12;
@@ -93,9 +94,9 @@ fn outcome() -> Markup {
             textarea #result .code name="result" rows="2" {}
         }
         div.buttons {
-            button.primary type="submit" name="verb" value="happened" { "It happened" }
-            button type="submit" name="verb" value="redo" { "It did not: do it again" }
-            button.danger type="submit" name="verb" value="abort" { "End the run" }
+            button.primary type="submit" name="verb" value=(Verb::Happened.word()) { "It happened" }
+            button type="submit" name="verb" value=(Verb::Redo.word()) { "It did not: do it again" }
+            button.danger type="submit" name="verb" value=(Verb::Abort.word()) { "End the run" }
         }
     }
 }
@@ -198,8 +199,8 @@ fn review(case: &Case, members: &[Member], draft: &Draft, word: &str) -> Markup 
             @if let (Some(original), Some(edited)) = (&one.original, value(&one.name)) {
                 (diff(&form::changes(original, edited)))
                 input type="hidden" name={ "reviewed/" (one.name) } value=(edited.to_string());
-                h3 { @if word == "edit" { "Exactly this will be done" } @else { "This will be used" } }
-                div.deed { @if word == "edit" { (outlook::arguments(edited)) } @else { (text::value(edited)) } }
+                h3 { @if word == Verb::Edit.word() { "Exactly this will be done" } @else { "This will be used" } }
+                div.deed { @if word == Verb::Edit.word() { (outlook::arguments(edited)) } @else { (text::value(edited)) } }
             } @else if let Some(own) = value(&one.name).and_then(Value::as_str) {
                 input type="hidden" name=(member(ROOT, &one.name)) value=(own);
                 p { strong { (label(&one.schema, &one.name)) ": " } (text::shown(own)) }
@@ -233,28 +234,28 @@ fn diff(changes: &[Change]) -> Markup {
 
 /// A decision as a button says it.
 pub(in crate::api::console) fn spelled(word: &str) -> String {
-    match word {
-        "allow_for_run" => "Allow for the rest of the run".into(),
-        "edit" => "Edit, then allow".into(),
-        "revise" => "Ask for another version".into(),
-        "modify" => "Use my own version".into(),
-        "return" => "Return with a note".into(),
-        other => text::words(other),
+    match Verb::parse(word) {
+        Some(Verb::AllowForRun) => "Allow for the rest of the run".into(),
+        Some(Verb::Edit) => "Edit, then allow".into(),
+        Some(Verb::Revise) => "Ask for another version".into(),
+        Some(Verb::Modify) => "Use my own version".into(),
+        Some(Verb::Return) => "Return with a note".into(),
+        Some(_) | None => text::words(word),
     }
 }
 
 fn heading(word: &str) -> &'static str {
-    if word == "edit" { "Edit the arguments" } else { "Your own version" }
+    if word == Verb::Edit.word() { "Edit the arguments" } else { "Your own version" }
 }
 
 fn confirmation(word: &str) -> &'static str {
-    if word == "edit" { "Allow it with these changes" } else { "Use this version" }
+    if word == Verb::Edit.word() { "Allow it with these changes" } else { "Use this version" }
 }
 
 fn look(word: &str) -> &'static str {
-    match word {
-        "approve" | "allow_once" | "continue" => "primary",
-        "reject" | "deny" | "abort" => "danger",
-        &_ => "plain",
+    match Verb::parse(word) {
+        Some(Verb::Approve | Verb::AllowOnce | Verb::Continue) => "primary",
+        Some(Verb::Reject | Verb::Deny | Verb::Abort) => "danger",
+        Some(_) | None => "plain",
     }
 }

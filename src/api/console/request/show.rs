@@ -36,6 +36,7 @@ pub(super) async fn body(visit: &Visit, case: &Case, draft: &Draft) -> Markup {
             }
             h1.prompt { (text::ticked(&question.prompt)) }
             (author(question))
+            (refused(question))
             (subject(visit, case))
             (asked_of(case))
             @if case.ended.is_none() { (places::told(visit, case)) }
@@ -97,6 +98,15 @@ fn subject(visit: &Visit, case: &Case) -> Markup {
                 (text::value(subject))
                 (reading::end(visit, case))
             }
+        }
+    }
+}
+
+/// What was said to the same in other runs of the family: whoever says yes takes it up again (K11).
+fn refused(question: &Question) -> Markup {
+    html! {
+        @for refused in &question.refused {
+            p.notice { "Refused before: " (text::shown(&refused.words())) "." }
         }
     }
 }

@@ -1,0 +1,210 @@
+//! Family: a run and everything that was forked from it. What was refused in one of them is refused in all:
+//! whoever is asked the same in another is told, and their yes to that is the taking up again.
+//!
+//! Which runs are of a family, and how their journals are read, is not decided here; nor whom a question
+//! admits.
+//!
+//! - **K11** A no, an expiry or a withdrawal of the same question in any run of the family counts: a yes
+//!   that was given to a question which does not tell of it is a yes to something else.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::kernel::canonical;
+use crate::kernel::command::Answer;
+use crate::kernel::decide::Decision;
+use crate::kernel::digest;
+use crate::kernel::event::{Closing, Event, Recorded, Version};
+use crate::kernel::graph::Point;
+use crate::kernel::id::RunId;
+use crate::kernel::question::{Origin, Question};
+use crate::kernel::renewal;
+use crate::kernel::run::Run;
+use crate::kernel::time::Millis;
+use crate::kernel::verb::Verb;
+
+/// Runs of one family: all of them are looked at before a yes is taken in one.
+pub const FAMILY_RUNS_MAX: usize = 1_000;
+/// The fact of a question that tells of earlier noes.
+const FACT: &str = "refused";
+
+/// Where a fork comes from, beside the run that it was forked from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Descent {
+    /// The first run of its family.
+    pub family: RunId,
+    /// How many of its events are copies.
+    pub copied: Version,
+}
+
+/// That something was refused, and where.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refused {
+    /// The run that it was asked in.
+    pub run: RunId,
+    /// Who refused; `timer` at a deadline.
+    pub by: String,
+    /// By which word; `expired` or `withdrawn` where nobody said one.
+    pub how: String,
+    /// When.
+    pub at: Millis,
+}
+
+impl Refused {
+    /// In words.
+    pub fn words(&self) -> String {
+        let Self { run, by, how, at } = self;
+        match how.as_str() {
+            "expired" => format!("nobody answered it in run {run} by {}, which is a no", at.date()),
+            "withdrawn" => format!("{by} took it back in run {run} on {}", at.date()),
+            how => format!("{by} refused it ({how}) in run {run} on {}", at.date()),
+        }
+    }
+}
+
+/// A no, and to what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct No {
+    /// What was asked, by [`Question::likeness`].
+    question: String,
+    refused: Refused,
+}
+
+/// Everything that was refused in a run itself, by its journal. What it copied was refused elsewhere.
+pub fn noes(run: &RunId, journal: &[Recorded]) -> Vec<No> {
+    let mut copied = 0;
+    let mut asked: BTreeMap<u32, &Question> = BTreeMap::new();
+    let mut noes = Vec::new();
+    for recorded in journal {
+        if let Event::Started(started) = &recorded.event {
+            copied = started.descent.as_ref().map_or(0, |descent| descent.copied);
+        } else if let Event::Asked(question) = &recorded.event {
+            asked.insert(question.ordinal, question);
+        } else if let Some((ordinal, by, how)) = no_of(&recorded.event)
+            && recorded.version > copied
+            && let Some(question) = asked.get(&ordinal).filter(|question| question.decides())
+        {
+            let (by, how) = (by.to_owned(), how.to_owned());
+            let refused = Refused { run: run.clone(), by, how, at: recorded.at };
+            noes.push(No { question: question.likeness(), refused });
+        }
+    }
+    noes
+}
+
+/// Which question an event says no to, who does, and how.
+fn no_of(event: &Event) -> Option<(u32, &str, &'static str)> {
+    if let Event::Answered { ordinal, value, by, .. } = event {
+        let verb = Verb::of(value).filter(|verb| verb.is_no())?;
+        return Some((*ordinal, by, verb.word()));
+    }
+    let Event::Closed { ordinal, closing, by, .. } = event else { return None };
+    match closing {
+        Closing::Rejected => Some((*ordinal, by, "expired")),
+        Closing::Withdrawn => Some((*ordinal, by, "withdrawn")),
+        Closing::Passed | Closing::Moot => None,
+    }
+}
+
+impl Question {
+    /// By what the same question is known in another run of the family: where it is asked, and what is
+    /// decided. Its words may be the requester's, and are looked at only where nothing else is.
+    pub fn likeness(&self) -> String {
+        let mut bare = self.clone();
+        if let Value::Object(facts) = &mut bare.context
+            && !self.refused.is_empty()
+        {
+            facts.remove(FACT);
+        }
+        let shown = bare.shown();
+        let prompt = if shown.is_null() { self.prompt.as_str() } else { "" };
+        let place = match &self.origin {
+            Origin::Phase(Point::Before) => "before",
+            Origin::Phase(Point::After) => "after",
+            Origin::Phase(Point::Review) => "review",
+            Origin::Phase(Point::Error) => "error",
+            Origin::Gate(_) => "gate",
+            Origin::LostOutcome(_) => "outcome",
+            Origin::Budget(budget) => budget,
+            Origin::UserTurn | Origin::Directive | Origin::ToolCall(_) | Origin::HumanStep => "",
+        };
+        let mut out = Vec::with_capacity(256);
+        canonical::write(&json!([self.kind.word(), self.step, place, shown, prompt]), &mut out);
+        digest::of_bytes(&out)
+    }
+
+    /// Of these noes, those to this very question.
+    pub fn refused_by(&self, noes: &[No]) -> Vec<Refused> {
+        if !self.decides() || noes.is_empty() {
+            return Vec::new();
+        }
+        let likeness = self.likeness();
+        let own = noes.iter().filter(|no| no.question == likeness);
+        own.map(|no| no.refused.clone()).collect()
+    }
+
+    /// Has it tell of what was refused before: that is among the facts that people decide by, and so in
+    /// its digest.
+    pub fn tell_of(&mut self, more: Vec<Refused>) {
+        let known = std::mem::take(&mut self.refused);
+        let more = more.into_iter().filter(|one| !known.contains(one)).collect::<Vec<_>>();
+        let refused = [known, more].concat();
+        if refused.is_empty() {
+            return;
+        }
+        let told: Value = refused.iter().map(Refused::words).collect();
+        match &mut self.context {
+            Value::Object(facts) => drop(facts.insert(FACT.into(), told)),
+            Value::Null => self.context = json!({FACT: told}),
+            other => self.context = json!({"context": other.take(), FACT: told}),
+        }
+        self.refused = refused;
+    }
+
+    /// What whoever says yes to it takes up again, in words.
+    pub fn taken_up(&self) -> Option<String> {
+        let told: Vec<_> = self.refused.iter().map(Refused::words).collect();
+        (!told.is_empty()).then(|| format!("took up again: {}", told.join("; ")))
+    }
+}
+
+/// Whether one of these answers may let something pass: then what was refused elsewhere is looked at.
+pub fn may_pass(run: &Run, answers: &[Answer]) -> bool {
+    answers.iter().any(|answer| {
+        let question = run.questions.get(&answer.request.ordinal);
+        let question = question.filter(|question| question.id(&run.id) == answer.request);
+        let Some(question) = question.filter(|question| question.decides()) else { return false };
+        match question.read(&answer.value) {
+            Ok(value) => !Verb::of(&value).is_some_and(Verb::is_no),
+            Err(_) => false,
+        }
+    })
+}
+
+/// What is open, was refused elsewhere, and does not say so, is asked anew.
+pub(super) fn recall(run: &Run, noes: &[No], seed: &str, now: Millis) -> Decision {
+    let unheard = run.questions.values().filter_map(|question| {
+        let refused = question.refused_by(noes);
+        let is_told = refused.iter().all(|one| question.refused.contains(one));
+        (!is_told).then_some((question, refused))
+    });
+    let anew: Vec<_> = unheard
+        .map(|(question, refused)| {
+            let mut fresh = renewal::anew(question, now);
+            // A no elsewhere gives nobody more time here.
+            let deadlines = [question.deadline, fresh.deadline];
+            fresh.deadline = deadlines.into_iter().flatten().min();
+            fresh.tell_of(refused);
+            fresh
+        })
+        .collect();
+    if anew.is_empty() {
+        return Decision::Repeat { after: run.version };
+    }
+    let only = anew.iter().map(|question| question.ordinal).collect();
+    let (epoch, seed) = (run.epoch.clone(), seed.to_owned());
+    let asked = anew.into_iter().map(|question| Event::Asked(Box::new(question)));
+    Decision::Events([Event::Renewed { epoch, seed, only }].into_iter().chain(asked).collect())
+}
