@@ -158,7 +158,9 @@ impl Question {
         match &mut self.context {
             Value::Object(facts) => drop(facts.insert(FACT.into(), told)),
             Value::Null => self.context = json!({FACT: told}),
-            other => self.context = json!({"context": other.take(), FACT: told}),
+            other @ (Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => {
+                self.context = json!({"context": other.take(), FACT: told});
+            }
         }
         self.refused = refused;
     }

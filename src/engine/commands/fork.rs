@@ -38,10 +38,7 @@ impl Engine {
             let (requesters, kinship) = (requesters.clone(), Kinship::of(&hot.run));
             (session, marks, Failed::of(&hot.run), requesters, pinned, kinship)
         };
-        let (family, mut kin) = self.kin(&kinship).await?;
-        kin.insert(id.clone());
-        refuse_if_large(&kin)?;
-        let noes = self.noes(&kin).await?;
+        let (family, noes) = self.family(&kinship, &id).await?;
         let retry = match failed {
             None => None,
             Some(failed) => {
@@ -54,29 +51,20 @@ impl Engine {
         // What is tried again is asked about where it may have happened.
         let version = match retry {
             Some(retry) if retry == version => version,
-            Some(_) | None => match spendable(&marks, &pinned, (&id, &request.checkpoint), &old) {
-                Ok(version) => version,
-                Err((ordinal, from)) => {
-                    let request = self.request_id(&id, ordinal).await?;
-                    return Err(Refusal::Unspent { request, from }.into());
-                }
-            },
+            Some(_) | None => {
+                let found = spendable(&marks, &pinned, (&id, &request.checkpoint), &old);
+                self.unless_unspent(&id, found).await?
+            }
         };
         old.truncate(usize::try_from(version).unwrap_or(usize::MAX));
         let may_fork = self.refuse_after_no(&id, (&old, &noes), who).await;
         self.unless_refused(may_fork, who).await?;
         let now = self.inner.clock.now();
-        let founding = Founding {
-            session: &session,
-            who,
-            from: (&id, version),
-            family: &family,
-            noes: &noes,
-            requesters,
-            seed: self.inner.clock.fresh_secret(),
-            epoch: self.epoch(),
-            now,
-        };
+        let (from, family, seed) =
+            ((&id, version), (&family, &*noes), self.inner.clock.fresh_secret());
+        let epoch = self.epoch();
+        let founding =
+            Founding { session: &session, who, from, family, requesters, seed, epoch, now };
         let forked = founding.taken_over(old);
         let Some(Event::Started(started)) = forked.first().map(|first| &first.event) else {
             return Err(Fault::Corrupt(format!("the journal of `{id}` has no beginning")).into());
@@ -135,12 +123,28 @@ impl Engine {
         self.session_for(given, who).await
     }
 
-    /// The id of a run's question.
-    async fn request_id(&self, id: &RunId, ordinal: u32) -> Result<String, EngineError> {
+    /// The first run of the family that a fork joins, and what was refused in it.
+    async fn family(&self, kinship: &Kinship, id: &RunId) -> Result<(RunId, Vec<No>), EngineError> {
+        let (family, mut kin) = self.kin(kinship).await?;
+        kin.insert(id.clone());
+        refuse_if_large(&kin)?;
+        Ok((family, self.noes(&kin).await?))
+    }
+
+    /// The version to fork at; a refusal that names the request, where its yes is left to be carried out.
+    async fn unless_unspent(
+        &self,
+        id: &RunId,
+        found: Result<Version, (u32, String)>,
+    ) -> Result<Version, EngineError> {
+        let (ordinal, from) = match found {
+            Ok(version) => return Ok(version),
+            Err(left) => left,
+        };
         let cell = self.inner.cells.get(id);
         let state = self.read(&cell).await?;
         let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
-        Ok(hot.run.request(ordinal).to_string())
+        Err(Refusal::Unspent { request: hot.run.request(ordinal).to_string(), from }.into())
     }
 
     async fn note_fork(&self, (from, version): (RunId, Version), run: RunId, who: &Principal) {
@@ -256,9 +260,8 @@ struct Founding<'a> {
     session: &'a SessionId,
     who: &'a Principal,
     from: (&'a RunId, Version),
-    family: &'a RunId,
-    /// What was refused in the family.
-    noes: &'a [No],
+    /// The first run of its family, and what was refused in it.
+    family: (&'a RunId, &'a [No]),
     /// Those who asked for what the original does.
     requesters: Vec<String>,
     seed: String,
@@ -297,7 +300,7 @@ impl Founding<'_> {
             started.epoch.clone_from(&self.epoch);
             started.requesters.clone_from(&self.requesters);
             started.known = Some(Box::new(self.who.known.clone()));
-            started.descent = Some(Box::new(Descent { family: self.family.clone(), copied }));
+            started.descent = Some(Box::new(Descent { family: self.family.0.clone(), copied }));
         }
         // Whoever is asked has as long as they had the first time.
         if let Event::Asked(question) = &mut event {
@@ -306,7 +309,7 @@ impl Founding<'_> {
             question.ask_anew(self.now);
             // Whoever is asked here what was refused elsewhere is told (K11).
             if open.contains(&question.ordinal) {
-                question.tell_of(question.refused_by(self.noes));
+                question.tell_of(question.refused_by(self.family.1));
             }
         }
         unkeyed(event)
