@@ -248,19 +248,19 @@ fn used(text: &str) -> Vec<(Path, String)> {
     let code = code.collect::<Vec<_>>().join("\n");
     let mut found = Vec::new();
     for statement in code.split(';') {
-        let last = statement.lines().map(str::trim_start).enumerate().find_map(|(at, line)| {
-            let line = line.strip_prefix("pub").map_or(line, |rest| {
-                rest.split_once("use ").map_or(line, |(scope, _)| rest[scope.len()..].trim_start())
-            });
-            line.starts_with("use ").then_some(at)
-        });
-        let Some(at) = last else { continue };
+        let Some(at) = statement.lines().position(is_use) else { continue };
         let lines: Vec<_> = statement.lines().skip(at).collect();
         let tree = lines.join(" ");
         let Some((_, tree)) = tree.split_once("use ") else { continue };
         spread(&[], tree.trim(), &mut found);
     }
     found
+}
+
+fn is_use(line: &str) -> bool {
+    let Some((scope, _)) = line.split_once("use ") else { return false };
+    let scope = scope.trim();
+    scope.is_empty() || scope == "pub" || (scope.starts_with("pub(") && scope.ends_with(')'))
 }
 
 /// The paths of a use tree.

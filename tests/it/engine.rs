@@ -403,7 +403,7 @@ async fn at_rest(tasks: usize) {
             tokio::task::yield_now().await;
         }
     };
-    let rested = tokio::time::timeout(Duration::from_secs(60), rest).await;
+    let rested = tokio::time::timeout(Duration::from_mins(1), rest).await;
     rested.unwrap_or_else(|_| panic!("{} tasks for {tasks}", metrics.num_alive_tasks()));
 }
 

@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, RecvError, SyncSender, TryRecvError, sync_channe
 use crate::ports::Fault;
 use crate::store::embedded::database::Database;
 use crate::store::embedded::health::{Health, Watch};
+use crate::store::embedded::invariants;
 
 const PANICKED: &str = "its checkpointing thread panicked";
 
@@ -64,7 +65,7 @@ impl Checkpointer {
 
     /// Hands over a generation, whose writes the database has put aside.
     pub(super) fn begin(&mut self, generation: u64) -> Result<(), Fault> {
-        assert!(!self.is_busy, "one generation is flushed at a time");
+        invariants::holds(!self.is_busy, "one generation is flushed at a time");
         self.generations.send(generation).map_err(|_| gone())?;
         self.is_busy = true;
         Ok(())

@@ -4,6 +4,7 @@
 //! values, so 4 KiB each keep it well below the 128 KiB at which that begins.
 
 use crate::ports::Fault;
+use crate::store::embedded::invariants;
 use crate::store::embedded::tree::Bytes;
 use crate::store::embedded::wal_records::Write;
 use crate::store::keys;
@@ -67,9 +68,9 @@ pub(super) fn split(key: Vec<u8>, value: Vec<u8>, old_chunks: u16) -> Vec<Write>
     };
     writes.extend((used..old_chunks).map(|index| (keys::chunk(&key, index), None)));
     writes.push((key, Some(place)));
-    assert!(
+    invariants::holds(
         writes.iter().flat_map(|(_, value)| value).all(|value| value.len() <= CHUNK_BYTES_MAX),
-        "no place holds more than 4 KiB"
+        "no place holds more than 4 KiB",
     );
     writes
 }

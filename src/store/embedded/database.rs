@@ -11,6 +11,7 @@ use crate::ports::Fault;
 use crate::store::codec;
 use crate::store::config::{OpenError, StoreConfig};
 use crate::store::embedded::directory::{Directory, free_bytes};
+use crate::store::embedded::invariants;
 use crate::store::embedded::memtable::{self, Memtable};
 use crate::store::embedded::reader;
 use crate::store::embedded::tree::Tree;
@@ -90,7 +91,8 @@ impl Database {
         };
         // A note that went back would have the next opening replay what later generations wrote over.
         let last = self.with(reader::checkpoint)?;
-        assert!(last < generation, "J2: checkpoints go on in the order of the write-ahead log");
+        let goes_on = last < generation;
+        invariants::holds(goes_on, "J2: checkpoints go on in the order of the write-ahead log");
         failpoint::hit("store.before_checkpoint");
         memtable::flush(&immutable, &tree)?;
         failpoint::hit("store.flushed");

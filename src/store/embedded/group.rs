@@ -10,6 +10,7 @@ use crate::store::codec::{self, StoredHead, StoredSession};
 use crate::store::embedded::chunks::{self, Sealed};
 use crate::store::embedded::counts::Counts;
 use crate::store::embedded::head_cache::{CachedHead, HeadCache};
+use crate::store::embedded::invariants;
 use crate::store::embedded::overflow_questions::OverflowChanges;
 use crate::store::embedded::prepared::{Change, Prepared, SessionChange};
 use crate::store::embedded::prune_scan::PruneScan;
@@ -87,9 +88,9 @@ impl<'a> Group<'a> {
         let questions = self.replaced(questions)?;
 
         // Nothing fails from here on. J5: what is written goes on right after what is stored.
-        assert!(
+        invariants::holds(
             append.entry.key == keys::entry(&append.packed, at + 1) && append.version > at,
-            "J5: an append's entry lies right after the version that its head stands at"
+            "J5: an append's entry lies right after the version that its head stands at",
         );
         self.counts = self.counts.added(append.expected == 0, append.version - append.expected);
         if let Some((_, sealed)) = append.session.take().filter(|_| is_new_session) {
@@ -209,7 +210,10 @@ impl<'a> Group<'a> {
         before: Millis,
         limit: usize,
     ) -> Result<usize, Fault> {
-        assert!(self.writes.is_empty(), "pruning reads what is stored, not what is decided");
+        invariants::holds(
+            self.writes.is_empty(),
+            "pruning reads what is stored, not what is decided",
+        );
         let runs = scan.next(self.view, before, limit)?;
         for run in &runs {
             self.forget(run)?;
@@ -222,7 +226,7 @@ impl<'a> Group<'a> {
         let head_key = keys::head(&packed);
         let Some(place) = self.place(&head_key)? else { return Ok(()) };
         let stored = self.head(&head_key, place.clone())?;
-        assert!(stored.head.status.is_over(), "only a run that is over is forgotten");
+        invariants::holds(stored.head.status.is_over(), "only a run that is over is forgotten");
         for row in reader::span(self.view, &keys::entries(&packed), None) {
             let (key, place) = row?;
             self.writes.extend(chunks::clear(key.to_vec(), &place));
@@ -291,9 +295,9 @@ impl<'a> Group<'a> {
             self.index(run, old, false);
         }
         self.index(run, new, true);
-        assert!(
+        invariants::holds(
             keys::index_entries(new, run).all(|key| matches!(self.writes.get(&key), Some(Some(_)))),
-            "J7: a run can be found in every index that its head puts it in"
+            "J7: a run can be found in every index that its head puts it in",
         );
     }
 

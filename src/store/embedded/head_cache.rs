@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::kernel::Version;
+use crate::store::embedded::invariants;
 use crate::store::index_entries::IndexEntries;
 use crate::store::keys::Packed;
 
@@ -44,8 +45,11 @@ impl HeadCache {
     pub(super) fn assert_goes_on(&self, changed: &Self) {
         for (run, new) in &changed.heads {
             let Some(old) = self.heads.get(run) else { continue };
-            assert!(old.version < new.version, "J5: a run's version only grows");
-            assert!(old.fence <= new.fence, "J4: no run is written to under an older fence");
+            invariants::holds(old.version < new.version, "J5: a run's version only grows");
+            invariants::holds(
+                old.fence <= new.fence,
+                "J4: no run is written to under an older fence",
+            );
         }
     }
 

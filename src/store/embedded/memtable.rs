@@ -6,6 +6,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::ports::Fault;
+use crate::store::embedded::invariants;
 use crate::store::embedded::tree::{Bytes, Span, Tree};
 use crate::store::embedded::wal_records::Write;
 
@@ -32,9 +33,9 @@ impl Memtable {
 
     /// What was active is to be flushed now, and is not written to any more.
     pub(super) fn rotate(&mut self) {
-        assert!(
+        invariants::holds(
             self.immutable.is_empty(),
-            "one generation is flushed at a time: a second would hide what the tree lacks of the first"
+            "one generation is flushed at a time: a second would hide what the tree lacks of the first",
         );
         self.immutable = Arc::new(std::mem::take(&mut self.active));
     }

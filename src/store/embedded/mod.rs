@@ -19,6 +19,7 @@ mod group;
 mod head_cache;
 mod health;
 mod high_water_mark;
+mod invariants;
 mod memtable;
 mod outbox_changes;
 mod overflow_questions;

@@ -110,7 +110,7 @@ pub(super) fn events(
     }
     let is_whole = events.len() < limit;
     events.truncate(limit);
-    check_journal(view, &packed, run, wanted, &events, is_whole)?;
+    check_journal(view, run, wanted, &events, is_whole)?;
     Ok(events)
 }
 
@@ -119,7 +119,6 @@ pub(super) fn events(
 /// whoever reads it.
 fn check_journal(
     view: View<'_>,
-    packed: &Packed,
     run: &RunId,
     wanted: Version,
     events: &[Recorded],
@@ -134,10 +133,8 @@ fn check_journal(
         }
         expected += 1;
     }
-    if !is_whole {
-        return Ok(());
-    }
-    let key = keys::head(packed);
+    let Some(packed) = keys::pack(run).filter(|_| is_whole) else { return Ok(()) };
+    let key = keys::head(&packed);
     let head = match record(view, &key) {
         Ok(record) => record.and_then(|record| codec::unseal_head(&key, &record).ok()),
         Err(Fault::Corrupt(_)) => None,

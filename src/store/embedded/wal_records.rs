@@ -1,6 +1,7 @@
 //! Records of the write-ahead log: how a group of writes lies in it, and how what is there is read back and
 //! judged. Knows bytes, not files.
 
+use crate::store::embedded::invariants;
 use crate::store::embedded::tree::Bytes;
 
 /// What a record begins with.
@@ -50,9 +51,9 @@ pub(super) fn record(
     record[HEADER_BYTES - 4..HEADER_BYTES].copy_from_slice(&payload.to_le_bytes());
     let check = crc32c::crc32c(&record[8..]);
     record[4..8].copy_from_slice(&check.to_le_bytes());
-    assert!(
+    invariants::holds(
         whole(&record).is_some_and(|(_, rest)| rest.is_empty()),
-        "J6: a record of the write-ahead log can be read back before it is written"
+        "J6: a record of the write-ahead log can be read back before it is written",
     );
     record
 }
