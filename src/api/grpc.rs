@@ -7,7 +7,7 @@ use futures::Stream;
 use tonic::metadata::AsciiMetadataValue;
 use tonic::{Request, Response, Status};
 
-use crate::api::{Doorkeeper, Shown, convert, people, status};
+use crate::api::{Doorkeeper, Shown, convert, people, resources, status};
 use crate::engine::{
     AnswerRequest, AuditFilter, Begun, Engine, ForkRequest, InboxFilter, OpenRequest, StartRequest,
     Until, Watch,
@@ -47,7 +47,7 @@ impl Service {
     }
 
     async fn run_of(&self, id: &str, who: &Principal) -> Result<pb::Run, Status> {
-        self.engine.head(id, who).await.map(|head| convert::run(&head)).map_err(status::of)
+        self.engine.head(id, who).await.map(|head| resources::run(&head)).map_err(status::of)
     }
 }
 
@@ -162,8 +162,8 @@ impl Orchestrator for Service {
             .await
             .map_err(status::of)?;
         Ok(Response::new(pb::GetSessionResponse {
-            session: Some(convert::session(&view)),
-            runs: view.runs.iter().map(convert::run).collect(),
+            session: Some(resources::session(&view)),
+            runs: view.runs.iter().map(resources::run).collect(),
         }))
     }
 
@@ -179,7 +179,7 @@ impl Orchestrator for Service {
             .await
             .map_err(status::of)?;
         Ok(Response::new(pb::ListSessionsResponse {
-            sessions: page.rows.iter().map(convert::session).collect(),
+            sessions: page.rows.iter().map(resources::session).collect(),
             next_page_token: page.next.unwrap_or_default(),
         }))
     }
@@ -196,11 +196,11 @@ impl Orchestrator for Service {
         Ok(Response::new(pb::GetRunResponse {
             run: Some(pb::Run {
                 usage: Some(convert::usage(view.run.usage)),
-                ..convert::run(&view.head)
+                ..resources::run(&view.head)
             }),
             conversation,
             output: view.output().map(Json::from),
-            grants: view.run.grants.iter().map(convert::grant).collect(),
+            grants: view.run.grants.iter().map(resources::grant).collect(),
         }))
     }
 
@@ -231,7 +231,7 @@ impl Orchestrator for Service {
             .await
             .map_err(status::of)?;
         Ok(Response::new(pb::ListRunsResponse {
-            runs: page.rows.iter().map(convert::run).collect(),
+            runs: page.rows.iter().map(resources::run).collect(),
             next_page_token: page.next.unwrap_or_default(),
         }))
     }
@@ -420,7 +420,7 @@ impl Orchestrator for Service {
         request: Request<pb::ListWorkflowsRequest>,
     ) -> Reply<pb::ListWorkflowsResponse> {
         let who = self.who(&request)?;
-        let workflows = self.engine.workflows(&who).iter().map(convert::workflow).collect();
+        let workflows = self.engine.workflows(&who).iter().map(resources::workflow).collect();
         Ok(Response::new(pb::ListWorkflowsResponse { workflows }))
     }
 
@@ -432,7 +432,7 @@ impl Orchestrator for Service {
         let name = request.into_inner().workflow_id;
         let entry = self.engine.workflow(&name, &who).map_err(status::of)?;
         Ok(Response::new(pb::GetWorkflowResponse {
-            workflow: Some(convert::workflow(&entry)),
+            workflow: Some(resources::workflow(&entry)),
             definition_json: serde_json::to_string(&*entry.workflow).unwrap_or_default(),
             mermaid: (self.draw)(&entry.workflow),
         }))
@@ -448,7 +448,7 @@ impl Orchestrator for Service {
             .checkpoints(&request.into_inner().run_id, &who)
             .await
             .map_err(status::of)?;
-        let checkpoints = views.iter().map(convert::checkpoint).collect();
+        let checkpoints = views.iter().map(resources::checkpoint).collect();
         Ok(Response::new(pb::ListCheckpointsResponse { checkpoints }))
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::engine::cell::State;
 use crate::engine::commands::Failed;
 use crate::engine::narrate::Waiting;
-use crate::engine::whose::Told as _;
+use crate::engine::whose::Told;
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
     Admission, Asker, Kind, Millis, Operator, Principal, Question, Refusal, RequestId, Run, RunId,
@@ -387,5 +387,27 @@ pub(super) fn page_size(limit: i32) -> Result<usize, Refusal> {
             "page_size",
             format!("expected 0 to {PAGE_MAX}; 0 means {PAGE_DEFAULT}"),
         )),
+    }
+}
+
+impl Told for RunView {
+    fn told_to(mut self, who: &Principal) -> Self {
+        self.head = self.head.told_to(who);
+        self.run.session = self.head.session.clone();
+        self
+    }
+}
+
+impl Told for OpenRequest {
+    fn told_to(mut self, who: &Principal) -> Self {
+        self.session = self.session.told_to(&who.id);
+        self
+    }
+}
+
+impl Told for SessionView {
+    fn told_to(self, who: &Principal) -> Self {
+        let runs = self.runs.into_iter().map(|head| head.told_to(who)).collect();
+        Self { row: self.row.told_to(who), runs }
     }
 }

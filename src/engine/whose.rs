@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use crate::engine::commands::parse_session;
 use crate::engine::narrate::{Published, Waiting};
-use crate::engine::views::{OpenRequest, RunView, SessionView};
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{Principal, Refusal, SessionId};
 use crate::ports::{Head, SessionRow};
@@ -96,21 +95,6 @@ impl Told for Head {
     }
 }
 
-impl Told for RunView {
-    fn told_to(mut self, who: &Principal) -> Self {
-        self.head = self.head.told_to(who);
-        self.run.session = self.head.session.clone();
-        self
-    }
-}
-
-impl Told for OpenRequest {
-    fn told_to(mut self, who: &Principal) -> Self {
-        self.session = self.session.told_to(&who.id);
-        self
-    }
-}
-
 impl Told for Waiting {
     fn told_to(mut self, who: &Principal) -> Self {
         self.session = self.session.told_to(&who.id);
@@ -126,13 +110,6 @@ impl Told for SessionRow {
         }
         self.session = told;
         self
-    }
-}
-
-impl Told for SessionView {
-    fn told_to(self, who: &Principal) -> Self {
-        let runs = self.runs.into_iter().map(|head| head.told_to(who)).collect();
-        Self { row: self.row.told_to(who), runs }
     }
 }
 
