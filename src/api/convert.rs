@@ -357,7 +357,7 @@ fn request(run: &RunId, session: &SessionId, workflow: &str, question: &Question
             .collect(),
         response_schema: Some(question.response_schema().into()),
         deadline: question.deadline.map(time),
-        on_timeout: question.on_timeout.word().into(),
+        on_timeout: question.silence().into(),
         digest: question.digest.clone(),
         decides: question.decides(),
         subject: Some(question.shown()).filter(|shown| !shown.is_null()).map(|it| Json::from(&it)),

@@ -13,7 +13,7 @@ use crate::engine::{
     Until, Watch,
 };
 use crate::failpoint;
-use crate::kernel::{Kind, Principal, Seen};
+use crate::kernel::{Kind, Principal, Refusal, Seen};
 use crate::ports::RunFilter;
 use crate::wire::json::Json;
 use crate::wire::v1 as pb;
@@ -122,10 +122,16 @@ impl Orchestrator for Service {
             let digest = digests.remove(&id);
             (id, value.into_value(), digest)
         });
+        let answers = answers.collect();
+        // A digest that belongs to no answer was meant for something: it is never passed over (K7).
+        if !digests.is_empty() {
+            let remedy = "each is keyed as the answer is that it belongs to";
+            return Err(status::of(Refusal::invalid("digests", remedy).into()));
+        }
         let answer = AnswerRequest {
             session: request.session_id,
             run: request.run_id,
-            answers: answers.collect(),
+            answers,
             key: request.idempotency_key,
         };
         self.engine.answer(answer, &who).await.map(begun).map_err(status::of)
@@ -214,7 +220,7 @@ impl Orchestrator for Service {
             session: match request.session_id.as_str() {
                 "" => None,
                 given => Some(crate::kernel::SessionId::parse(given).map_err(|bad| {
-                    status::refused(&crate::kernel::Refusal::invalid("session_id", bad.to_string()))
+                    status::refused(&Refusal::invalid("session_id", bad.to_string()))
                 })?),
             },
             owner: None,
@@ -317,7 +323,7 @@ impl Orchestrator for Service {
             if filter.run.is_some() || filter.session.is_some() || filter.workflow.is_some() {
                 let remedy = "the store's own log is of no run: leave run_id, session_id and \
                               workflow_id out";
-                return Err(status::refused(&crate::kernel::Refusal::invalid("store", remedy)));
+                return Err(status::refused(&Refusal::invalid("store", remedy)));
             }
             let page = self.engine.log(&filter, token, size, &who).await.map_err(status::of)?;
             return Ok(Response::new(pb::ListAuditResponse {
@@ -466,5 +472,5 @@ fn kind_of(kind: i32) -> Result<Option<Kind>, Status> {
 }
 
 fn unknown_enum(field: &str) -> Status {
-    status::refused(&crate::kernel::Refusal::invalid(field, "expected one of the enum's values"))
+    status::refused(&Refusal::invalid(field, "expected one of the enum's values"))
 }

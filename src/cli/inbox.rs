@@ -8,6 +8,8 @@ use crate::cli::exit::{Exit, Trouble};
 use crate::cli::json;
 use crate::cli::people;
 use crate::cli::render::{date, question};
+use crate::cli::respond;
+use crate::cli::talk::{Interaction, Talk};
 use crate::cli::term::{line, table};
 use crate::kernel::duration_ms;
 use crate::ports::Clock as _;
@@ -23,9 +25,13 @@ pub(super) const PAGE: usize = 100;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   holdpoint inbox
+  holdpoint inbox req_01k9zq…-2                     one of them, whole
   holdpoint inbox --workflow event_planning --kind approval
   holdpoint inbox --watch --json")]
 pub(super) struct Args {
+    /// Show this one whole: what is decided, its facts, who is asked
+    #[arg(value_name = "REQUEST_ID", conflicts_with_all = ["watch", "session", "workflow", "kind", "to", "due", "waiting"])]
+    pub request_id: Option<String>,
     /// Stay, and show every change
     #[arg(long)]
     pub watch: bool,
@@ -68,13 +74,26 @@ fn moment(ms: u64) -> prost_types::Timestamp {
 /// Shows the inbox.
 pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     let mut connection = ctx.look().await?;
-    let ended = if args.watch {
+    let ended = if let Some(name) = &args.request_id {
+        show(name, ctx, &mut connection).await
+    } else if args.watch {
         watch(args, ctx, &mut connection).await
     } else {
         list(args, ctx, &mut connection).await
     };
     connection.close().await;
     ended.map(|()| Exit::Done)
+}
+
+/// Shows one question whole, and how it is answered.
+async fn show(name: &str, ctx: &Ctx, connection: &mut Connection) -> Result<(), Trouble> {
+    let found = respond::listed(name, &mut connection.client).await?;
+    let request = found.ok_or_else(|| respond::not_open(name))?;
+    if ctx.json {
+        return ctx.term.line(&json::of(&request).to_string());
+    }
+    let quiet = Interaction { interactive: false, no_input: true };
+    Talk::new(ctx, &mut connection.client, quiet).asked_alone(&request).await.map(drop)
 }
 
 async fn list(args: Args, ctx: &Ctx, connection: &mut Connection) -> Result<(), Trouble> {
@@ -112,6 +131,7 @@ async fn list(args: Args, ctx: &Ctx, connection: &mut Connection) -> Result<(), 
         vec![["REQUEST", "KIND", "WORKFLOW", "UNTIL", "QUESTION"].map(str::to_owned).to_vec()];
     rows.extend(requests.iter().map(row));
     ctx.term.write(&table(ctx.term.paint, &rows))?;
+    ctx.term.note(&format!("holdpoint inbox REQUEST{} shows one whole", ctx.again()));
     if !page_token.is_empty() {
         ctx.term.note("there are more; --limit shows them");
     }

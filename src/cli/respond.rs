@@ -9,16 +9,19 @@ use crate::cli::Ctx;
 use crate::cli::answer::{self, Meaning};
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::follow::{Follow, Telling};
-use crate::cli::people;
+use crate::cli::json;
+use crate::cli::people::{self, Sight};
 use crate::cli::render::Audience;
 use crate::cli::run::parse_json;
 use crate::cli::talk::{Interaction, Talk};
+use crate::cli::term::line;
 use crate::kernel::RequestId;
 use crate::wire::v1::{GetRunRequest, ListRequestsRequest, Request, SendResponsesRequest};
 
 /// Answer a question, and follow what comes of it
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
+  holdpoint respond req_01k9zq…-2                   shows it whole, and asks
   holdpoint respond req_01k9zq…-1 \"Pier 66\"
   holdpoint respond req_01k9zq…-2 yes
   holdpoint respond req_01k9zq…-2 no --note \"too expensive\"
@@ -30,8 +33,8 @@ asked anew. Whatever is not clearly a yes is refused.")]
 pub(super) struct Args {
     /// The question; `holdpoint inbox` lists the open ones
     pub request_id: String,
-    /// What you say
-    #[arg(required_unless_present = "json_value", conflicts_with = "json_value")]
+    /// What you say; left out, the question is shown whole and asked
+    #[arg(conflicts_with = "json_value")]
     pub answer: Option<String>,
     /// What you say, as JSON
     #[arg(long, value_name = "JSON")]
@@ -77,19 +80,29 @@ async fn answer(
     (client, stays): (&mut Client, bool),
 ) -> Result<Exit, Trouble> {
     let asked = asked(&id, &args.request_id, client).await?;
-    let value = match &args.json_value {
-        Some(text) => parse_json("--json-value", text)?,
-        None => meant(&args, asked.request.as_ref())?,
+    let mut shown = None;
+    let (value, digest) = match (&args.json_value, &args.answer) {
+        (Some(text), _) => (parse_json("--json-value", text)?, args.digest),
+        (None, Some(_)) => (meant(&args, asked.request.as_ref())?, args.digest),
+        (None, None) => {
+            let request = asked.request.as_ref().ok_or_else(|| not_open(&args.request_id))?;
+            let sight = Sight::of(request);
+            let Some(value) = said(request, ctx, client).await? else { return Ok(Exit::Waiting) };
+            shown = Some(sight.shown());
+            // The answer is to exactly what was shown (K3).
+            (value, args.digest.or_else(|| Some(request.digest.clone())))
+        }
     };
-    let digests = args.digest.map(|digest| (args.request_id.clone(), digest));
+    let digests = digest.filter(|digest| !digest.is_empty());
+    let digests = digests.map(|digest| (args.request_id.clone(), digest));
     let request = SendResponsesRequest {
         session_id: String::new(),
         run_id: String::new(),
         responses: HashMap::from([(args.request_id.clone(), value.into())]),
         idempotency_key: args.key.unwrap_or_default(),
         digests: digests.into_iter().collect(),
-        // It is told by its id: what was shown, and where, is not known here.
-        shown: None,
+        // Told by its id alone, what was shown, and where, is not known here.
+        shown,
     };
     let stream = client.send_responses(request).await?.into_inner();
     if asked.knows_run {
@@ -110,6 +123,23 @@ async fn answer(
         ctx.term.line(&told)?;
     }
     Ok(Exit::Done)
+}
+
+/// What somebody says to a question that they are shown here; nothing if nobody is here who could.
+async fn said(request: &Request, ctx: &Ctx, client: &mut Client) -> Result<Option<Value>, Trouble> {
+    if ctx.json {
+        ctx.term.line(&json::of(request).to_string())?;
+        return Ok(None);
+    }
+    let talk = Talk::new(ctx, client, Interaction { interactive: false, no_input: false });
+    talk.asked_alone(request).await
+}
+
+/// Whoever names something that is not open to them is told where to look.
+pub(super) fn not_open(request: &str) -> Trouble {
+    let request = line(request, 80);
+    Trouble::new(Exit::NotFound, format!("no request `{request}` is open to you"))
+        .hint("`holdpoint inbox` shows what is open")
 }
 
 /// What is known of a question before it is answered.
@@ -137,7 +167,7 @@ async fn asked(id: &RequestId, name: &str, client: &mut Client) -> Result<Asked,
 }
 
 /// A question, as the inbox of whoever asks has it.
-async fn listed(name: &str, client: &mut Client) -> Result<Option<Request>, Trouble> {
+pub(super) async fn listed(name: &str, client: &mut Client) -> Result<Option<Request>, Trouble> {
     let mut page_token = String::new();
     loop {
         let request = ListRequestsRequest { page_size: 1_000, page_token, ..Default::default() };

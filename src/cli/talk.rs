@@ -202,6 +202,16 @@ impl<'a> Talk<'a> {
         requests
     }
 
+    /// Shows one question whole, and asks it where somebody sits here; nothing if they leave, or nobody does.
+    pub(super) async fn asked_alone(mut self, request: &Request) -> Result<Option<Value>, Trouble> {
+        if self.input.is_none() || request.admits_you == Some(false) {
+            self.explain(std::slice::from_ref(request))?;
+            return Ok(None);
+        }
+        self.ctx.term.write(&render::question(self.ctx.term.paint, request))?;
+        self.read(request).await
+    }
+
     /// Reads until something is typed that the question can take; nothing if the person leaves.
     async fn read(&mut self, request: &Request) -> Result<Option<Value>, Trouble> {
         let usage = answer::usage(request);

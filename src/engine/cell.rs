@@ -67,6 +67,8 @@ pub(super) struct Hot {
     pub(super) hooks: Vec<HookRow>,
     /// Who tells its work to the outside, if somebody listens.
     pub(super) scribe: Option<Box<Scribe>>,
+    /// Whether there are other runs of its family; nothing while nobody has looked.
+    pub(super) has_kin: Option<bool>,
 }
 
 /// What a piece of work is about: a turn's attempt and round, or a call of a turn.
@@ -171,6 +173,7 @@ impl Hot {
             work: HashMap::new(),
             hooks: Vec::new(),
             scribe: None,
+            has_kin: None,
         }
     }
 }

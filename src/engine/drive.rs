@@ -199,6 +199,7 @@ impl Engine {
     ) -> Result<Done, EngineError> {
         let State::Hot(hot) = &mut **state else { return Err(EngineError::Draining) };
         hot.run.operator = self.operator();
+        self.heed_noes(hot, command).await?;
         // Held until what is decided is durable: another run of the session then sees it.
         let _purse = self.purse_for(&mut hot.run, command).await?;
         let (expected, now) = (hot.run.version, self.inner.clock.now());

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio::sync::{MutexGuard, OwnedMutexGuard};
 
-use crate::engine::cell::{Cell, State};
+use crate::engine::cell::{Cell, Hot, State};
 use crate::engine::drive::Extras;
 use crate::engine::{Engine, EngineError, Reach};
 use crate::failpoint;
@@ -87,6 +87,9 @@ impl Engine {
         let (family, open) = {
             let state = self.hot(cell).await?;
             let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
+            if hot.has_kin == Some(false) {
+                return Ok(None);
+            }
             let open = hot.run.questions.values().filter(|question| question.decides());
             let open = open.map(|question| question.ordinal).collect();
             (hot.run.family.clone().unwrap_or_else(|| hot.run.id.clone()), open)
@@ -104,13 +107,68 @@ impl Engine {
         command: &Command,
     ) -> Result<(), EngineError> {
         let Command::Answer { answers, .. } = command else { return Ok(()) };
-        let State::Hot(hot) = &**state else { return Err(EngineError::Draining) };
+        let State::Hot(hot) = &mut **state else { return Err(EngineError::Draining) };
         if !may_pass(&hot.run, answers) {
             return Ok(());
         }
-        let (_, kin) = self.kin(&Kinship::of(&hot.run)).await?;
-        let noes = self.noes(&kin).await?;
+        let noes = self.noes_of_kin(hot).await?;
+        hot.run.noes = Arc::new(noes.clone());
         self.recall(cell, state, noes).await
+    }
+
+    /// Tells a run what was refused in its family, where that may matter to what becomes of a call: in a fork,
+    /// and where something was granted.
+    pub(super) async fn heed_noes(
+        &self,
+        hot: &mut Hot,
+        command: &Command,
+    ) -> Result<(), EngineError> {
+        let may_call = match command {
+            Command::Answer { .. }
+            | Command::Withdraw { .. }
+            | Command::Tick
+            | Command::Signal { .. }
+            | Command::Replied { .. }
+            | Command::AttemptFailed { .. }
+            | Command::ToolReturned { .. }
+            | Command::Recover
+            | Command::Retry => true,
+            Command::Claim { .. }
+            | Command::Delegate { .. }
+            | Command::Revoke { .. }
+            | Command::Cancel { .. }
+            | Command::Delta { .. }
+            | Command::Noted { .. }
+            | Command::Renew { .. }
+            | Command::Recall { .. } => false,
+        };
+        let is_fork = hot.run.forked_from.is_some();
+        let may_matter = is_fork || !hot.run.grants.is_empty();
+        if may_call && may_matter && !hot.run.workflow.gates.is_empty() {
+            hot.run.noes = Arc::new(self.noes_of_kin(hot).await?);
+        }
+        Ok(())
+    }
+
+    /// What was refused in the other runs of a run's family. That it has none is looked up once: whoever
+    /// forks it here says so.
+    async fn noes_of_kin(&self, hot: &mut Hot) -> Result<Vec<No>, EngineError> {
+        if hot.has_kin == Some(false) {
+            return Ok(Vec::new());
+        }
+        let (_, kin) = self.kin(&Kinship::of(&hot.run)).await?;
+        // Once true it stays so: a fork that is being made is not in the index yet.
+        hot.has_kin = Some(hot.has_kin == Some(true) || !kin.is_empty());
+        self.noes(&kin).await
+    }
+
+    /// Notes that a run is being forked, or was.
+    pub(super) async fn has_kin_now(&self, cell: &Arc<Cell>) -> Result<(), EngineError> {
+        let mut state = self.read(cell).await?;
+        if let State::Hot(hot) = &mut *state {
+            hot.has_kin = Some(true);
+        }
+        Ok(())
     }
 
     async fn recall(

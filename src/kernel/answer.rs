@@ -256,7 +256,7 @@ fn allowed_call(
     (by, next): (&Principal, Next),
     now: Millis,
 ) -> Option<Event> {
-    let (Origin::Gate(call), Some(turn)) = (&question.origin, question.turn) else { return None };
+    let (Origin::Gate(call), Some(_)) = (&question.origin, question.turn) else { return None };
     let mut call = (**call).clone();
     match gate::ruling(value) {
         Ruling::AllowOnce | Ruling::AllowForRun => {}
@@ -267,8 +267,7 @@ fn allowed_call(
         }
         Ruling::Deny => return None,
     }
-    let safety = run.workflow.tools.get(&call.tool).map(|tool| tool.safety).unwrap_or_default();
-    Some(Event::ToolCalled { turn, call, safety })
+    Some(gate::allowed(run, (question, &call), next, now))
 }
 
 /// Whether an answer about a lost outcome ends the run.

@@ -103,6 +103,7 @@ pub fn begin(id: RunId, workflow: Arc<Workflow>, started: &Started, at: Millis) 
         renewals: Vec::new(),
         leg: Leg { by: started.owner.clone(), door: started.door.clone() },
         operator: Arc::default(),
+        noes: Arc::default(),
         conversation_bytes: first.bytes(),
         conversation: vec![Arc::new(first)],
         turns: std::collections::BTreeMap::new(),
@@ -222,13 +223,14 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
         Event::Settled { path, outcome } => graph::settled(run, path, outcome, at)?,
         Event::Signalled { name, value, .. } => graph::signal(run, name, value, at),
         Event::Asked(question) => asked(run, question, at)?,
-        Event::Answered { ordinal, value, by, key, given, door, known, .. } => {
+        Event::Answered { ordinal, value, by, key, given, door, known, instead_of, .. } => {
+            instead_of.iter().for_each(|owner| heard::took_part(run, owner));
             let given = given.clone().unwrap_or_else(|| digest::of(value));
             let (by, key) = (by.clone(), key.clone());
             let is_no = Verb::of(value).is_some_and(Verb::is_no);
             let assurance = assurance_of(known.as_deref());
-            let said = Said { by: by.clone(), key, given, version, is_no, assurance };
-            let ending = Ending::Answered(said);
+            let ending =
+                Ending::Answered(Said { by: by.clone(), key, given, version, is_no, assurance });
             run.leg = Leg { by: by.clone(), door: door.clone() };
             answered(run, *ordinal, value, by, (ending, at))?;
         }
@@ -323,12 +325,8 @@ fn answered(
     (ending, at): (Ending, Millis),
 ) -> Result<(), &'static str> {
     let question = close(run, ordinal, ending)?;
-    for vote in &question.votes {
-        heard::took_part(run, &vote.by);
-        if let Some(owner) = &vote.instead_of {
-            heard::took_part(run, owner);
-        }
-    }
+    let places = question.votes.iter().flat_map(|vote| vote.instead_of.iter().chain([&vote.by]));
+    places.for_each(|who| heard::took_part(run, who));
     heard::took_part(run, &by);
     let lets_on = question.decides() && !Verb::of(value).is_some_and(Verb::is_no);
     if lets_on && !question.stages.is_empty() {

@@ -29,6 +29,8 @@ use crate::kernel::verb::Verb;
 pub const FAMILY_RUNS_MAX: usize = 1_000;
 /// The fact of a question that tells of earlier noes.
 const FACT: &str = "refused";
+/// Where facts lie that were no object, once another is beside them.
+const OTHER: &str = "context";
 
 /// Where a fork comes from, beside the run that it was forked from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,16 +110,27 @@ fn no_of(event: &Event) -> Option<(u32, &str, &'static str)> {
     }
 }
 
+/// The facts of a question without what was added to them when it was asked anew.
+fn untold(context: &Value) -> Value {
+    let Value::Object(facts) = context else { return context.clone() };
+    if ![FACT, renewal::FACT].iter().any(|name| facts.contains_key(*name)) {
+        return context.clone();
+    }
+    let kept = facts.iter().filter(|(name, _)| ![FACT, renewal::FACT].contains(&name.as_str()));
+    let mut kept: serde_json::Map<_, _> =
+        kept.map(|(name, value)| (name.clone(), value.clone())).collect();
+    if kept.is_empty() {
+        return Value::Null;
+    }
+    let is_wrapped = kept.len() == 1 && kept.get(OTHER).is_some_and(|other| !other.is_object());
+    if is_wrapped { kept.remove(OTHER).unwrap_or_default() } else { Value::Object(kept) }
+}
+
 impl Question {
     /// By what the same question is known in another run of the family: where it is asked, and what is
     /// decided. Its words may be the requester's, and are looked at only where nothing else is.
     pub fn likeness(&self) -> String {
-        let mut bare = self.clone();
-        if let Value::Object(facts) = &mut bare.context
-            && !self.refused.is_empty()
-        {
-            facts.remove(FACT);
-        }
+        let bare = Self { context: untold(&self.context), ..self.clone() };
         let shown = bare.shown();
         let prompt = if shown.is_null() { self.prompt.as_str() } else { "" };
         let place = match &self.origin {
@@ -154,15 +167,19 @@ impl Question {
         if refused.is_empty() {
             return;
         }
-        let told: Value = refused.iter().map(Refused::words).collect();
+        self.add_fact(FACT, refused.iter().map(Refused::words).collect());
+        self.refused = refused;
+    }
+
+    /// Adds to what people decide by, beside whatever the workflow or an agent has put there.
+    pub(super) fn add_fact(&mut self, name: &str, told: Value) {
         match &mut self.context {
-            Value::Object(facts) => drop(facts.insert(FACT.into(), told)),
-            Value::Null => self.context = json!({FACT: told}),
+            Value::Object(facts) => drop(facts.insert(name.into(), told)),
+            Value::Null => self.context = json!({name: told}),
             other @ (Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => {
-                self.context = json!({"context": other.take(), FACT: told});
+                self.context = json!({OTHER: other.take(), name: told});
             }
         }
-        self.refused = refused;
     }
 
     /// What whoever says yes to it takes up again, in words.

@@ -23,6 +23,7 @@ use crate::kernel::question::{Kind, Origin, Question};
 use crate::kernel::reading::needs_note;
 use crate::kernel::reply;
 use crate::kernel::run::{Grant, Judgement, Run, Turn};
+use crate::kernel::secret;
 use crate::kernel::time::Millis;
 use crate::kernel::verb::Verb;
 use crate::kernel::workflow::{Condition, Gate, Patience, Safety, Tool};
@@ -100,10 +101,14 @@ pub(super) fn passed(run: &Run, wish: Wish<'_>, next: Next, now: Millis) -> Even
         if !gates.is_empty() && call.deed.is_none() {
             call.deed = Some(Box::new(Deed::of(&call.tool, tool, &call.arguments)));
         }
-        let gates: Vec<&Gate> =
-            gates.into_iter().filter(|gate| !is_granted(gate, run, &call, now)).collect();
+        // What was refused in another run of the family passes by no grant, and past no condition (K11).
+        let refused = is_refused(run, turn, &call);
+        let gates: Vec<&Gate> = gates
+            .into_iter()
+            .filter(|gate| refused || !is_granted(gate, run, &call, now))
+            .collect();
         let wish = Wish { call: &call, ..wish };
-        if let Some(draft) = stopped(run, wish, tool, &gates) {
+        if let Some(draft) = stopped(run, (wish, refused), tool, &gates) {
             return Event::Asked(Box::new(reply::ask(&run.workflow, draft, next.question, now)));
         }
         if let Some(judge) = gates.iter().find_map(|gate| unheard(gate, wish.judged)) {
@@ -112,6 +117,46 @@ pub(super) fn passed(run: &Run, wish: Wish<'_>, next: Next, now: Millis) -> Even
     }
     let safety = tool.map(|tool| tool.safety).unwrap_or_default();
     Event::ToolCalled { turn: turn.number, call, safety }
+}
+
+/// What becomes of a call that was allowed at the gates that had asked: where a grant let it past another, and
+/// is over by now, that gate asks in its turn (K10).
+pub(super) fn allowed(
+    run: &Run,
+    (question, call): (&Question, &ToolCall),
+    next: Next,
+    now: Millis,
+) -> Event {
+    let number = question.turn.unwrap_or_default();
+    let tool = run.workflow.tools.get(&call.tool);
+    let rules = question.rules();
+    let passed = rules.iter().map(|rule| (*rule).to_owned()).chain(question.passed.clone());
+    let passed: Vec<String> = passed.collect();
+    if let (Some(turn), Some(tool)) = (run.turns.get(&number), tool) {
+        let all = run.workflow.gates.iter().filter(|gate| concerns(gate, &call.tool, tool));
+        let left = all.filter(|gate| !passed.contains(&gate.name));
+        let left: Vec<&Gate> = left.filter(|gate| !is_granted(gate, run, call, now)).collect();
+        let wish = Wish { turn, call, said: &turn.said, judged: &[] };
+        if let Some(draft) = stopped(run, (wish, false), tool, &left) {
+            let asked = reply::ask(&run.workflow, draft, next.question, now);
+            return Event::Asked(Box::new(Question { passed, ..asked }));
+        }
+    }
+    let safety = tool.map(|tool| tool.safety).unwrap_or_default();
+    Event::ToolCalled { turn: number, call: call.clone(), safety }
+}
+
+/// Whether exactly this was refused in another run of the family.
+fn is_refused(run: &Run, turn: &Turn, call: &ToolCall) -> bool {
+    if run.noes.is_empty() {
+        return false;
+    }
+    let question = Question {
+        step: turn.step.clone(),
+        secrets: secret::of_call(&run.workflow, &call.tool, &call.arguments),
+        ..Question::bare(Kind::ToolApproval, Origin::Gate(Box::new(call.clone())))
+    };
+    !question.refused_by(&run.noes).is_empty()
 }
 
 /// What becomes of a call whose arguments a person changed at a gate (K10): it is a new action, and
@@ -180,12 +225,18 @@ fn unheard<'a>(gate: &'a Gate, judged: &[Judgement]) -> Option<Judge<'a>> {
 }
 
 /// The question that a call becomes, if any gate stops it.
-fn stopped(run: &Run, wish: Wish<'_>, tool: &Tool, gates: &[&Gate]) -> Option<Draft> {
+fn stopped(
+    run: &Run,
+    (wish, refused): (Wish<'_>, bool),
+    tool: &Tool,
+    gates: &[&Gate],
+) -> Option<Draft> {
     let (turn, call) = (wish.turn, wish.call);
-    let stops: Vec<_> =
-        gates.iter().filter_map(|gate| Some((gate, reasons(gate, run, wish)?))).collect();
+    let before = || refused.then(|| vec!["refused in another run of the family".to_owned()]);
+    let why = |gate: &Gate| reasons(gate, run, wish).or_else(before);
+    let stops: Vec<_> = gates.iter().filter_map(|gate| Some((gate, why(gate)?))).collect();
     let (first, _) = stops.first()?;
-    let always = stops.iter().any(|(gate, _)| gate.when.is_empty());
+    let always = refused || stops.iter().any(|(gate, _)| gate.when.is_empty());
     let lasting = (!always).then(|| {
         let grants = stops.iter().map(|(gate, _)| grant(gate, call, "", Millis(0)));
         grants.map(|grant| grant.words()).collect::<Vec<_>>()

@@ -265,6 +265,12 @@ fn refuse_holder(
     if !run.operator.knows(who) {
         return refused(format!("nobody is called `{who}` here; choose somebody with a key"));
     }
+    let is_heard = |assurance| run.operator.hears(who, assurance, &run.workflow.name);
+    if !is_heard(Assurance::Proven) && !is_heard(Assurance::Vouched) {
+        return refused(format!(
+            "`{who}` could not decide it; choose a person who may answer here"
+        ));
+    }
     if admission.is_barred(question, stage, who) {
         return refused(format!("the question excludes `{who}`; choose somebody else"));
     }

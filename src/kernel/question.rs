@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::kernel::approvers::{Stage, Vote};
+use crate::kernel::approvers::{Level, Stage, Vote};
 use crate::kernel::family::Refused;
 use crate::kernel::graph::{Frozen, Point, called};
 use crate::kernel::id::{RequestId, RunId};
@@ -263,6 +263,9 @@ pub struct Question {
     /// Where the arguments of what is decided have secrets, as JSON pointers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<String>,
+    /// The gates at which the call was allowed before, while another had let it pass by a grant.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub passed: Vec<String>,
     /// Where the same was refused before, in other runs of the family.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<Refused>,
@@ -353,6 +356,7 @@ impl Question {
             returns: false,
             by_digest: false,
             secrets: Vec::new(),
+            passed: Vec::new(),
             refused: Vec::new(),
             leg: None,
             nonce: String::new(),
@@ -363,6 +367,16 @@ impl Question {
     /// The question's id in `run`.
     pub fn id(&self, run: &RunId) -> RequestId {
         RequestId { run: run.clone(), ordinal: self.ordinal, tail: sealing::tail(&self.nonce) }
+    }
+
+    /// Who is asked as well if nobody has answered by its deadline.
+    pub fn next_level(&self) -> Option<&Level> {
+        self.current_stage()?.escalate.get(usize::try_from(self.level).ok()?)
+    }
+
+    /// What silence means, in the word used on the wire.
+    pub fn silence(&self) -> &'static str {
+        if self.next_level().is_some() { "escalate_to" } else { self.on_timeout.word() }
     }
 
     /// Whether it lets something happen, or not. Words alone never answer such a one (K9).

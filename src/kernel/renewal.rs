@@ -19,6 +19,12 @@ use crate::kernel::run::{Run, Status};
 use crate::kernel::sealing;
 use crate::kernel::time::Millis;
 
+/// The fact of a question that is asked in another store than before.
+pub(super) const FACT: &str = "asked_anew";
+/// What whoever decides is told then: the deed may have been done in the time that is missing.
+const TOLD: &str = "the store was put back from a backup, or moved, since this was asked: what was answered, \
+                    and done, after that copy was made is not known here";
+
 /// One renewal of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Renewal {
@@ -33,7 +39,11 @@ pub struct Renewal {
 /// What is asked anew: exactly what was, from its first stage on, with as much time as there was at first.
 pub(super) fn asked_anew(run: &Run, now: Millis) -> impl Iterator<Item = Event> {
     let open = run.questions.values().filter(|question| question.decides());
-    open.map(move |question| Event::Asked(Box::new(anew(question, now))))
+    open.map(move |question| {
+        let mut question = anew(question, now);
+        question.add_fact(FACT, TOLD.into());
+        Event::Asked(Box::new(question))
+    })
 }
 
 pub(super) fn anew(question: &Question, now: Millis) -> Question {

@@ -14,6 +14,7 @@ use crate::kernel::budget::{self, Extensions, Spent};
 use crate::kernel::earlier::{Earlier, Follows};
 use crate::kernel::ending::{Ending, Said, Undone};
 use crate::kernel::event::{Failure, Purpose, Usage, Version};
+use crate::kernel::family::No;
 use crate::kernel::graph;
 use crate::kernel::id::{RequestId, RunId, SessionId};
 use crate::kernel::judging::Judging;
@@ -80,6 +81,8 @@ pub struct Run {
     pub leg: Leg,
     /// What the operator says now; handed in, never folded.
     pub operator: Arc<Operator>,
+    /// What was refused in other runs of the family; handed in, never folded (K11).
+    pub noes: Arc<Vec<No>>,
     /// Everything that was said.
     pub conversation: Vec<Arc<Message>>,
     /// The weight of it.

@@ -81,19 +81,52 @@ pub(super) fn body(message: &Message, schema: Option<&Value>) -> Value {
     }
 }
 
-/// The answers that a message gives by request id, if it does.
-pub(super) fn answers_by_id(message: &Message) -> Option<Answers> {
-    let data = message.parts.iter().find_map(|part| match &part.content {
-        Content::Data(data) => data.get("responses").and_then(Value::as_object).map(|_| data),
-        Content::Text(_) | Content::Raw(_) | Content::Url(_) => None,
-    })?;
-    let responses = data.get("responses")?.as_object()?;
-    // A form of the workflow's own may have a field of that name: ours is keyed by request ids.
-    if responses.is_empty() || responses.keys().any(|id| RequestId::parse(id).is_err()) {
-        return None;
+/// The answers that a message gives by request id, of all its parts; none if it gives no such. What stands
+/// beside them and says something else is not passed over (K7).
+pub(super) fn answers_by_id(message: &Message) -> Outcome<Answers> {
+    let invalid = |remedy: &str| Problem::invalid("message.parts", remedy);
+    let mut answers = Answers::new();
+    let mut digests = Vec::new();
+    let mut others = 0;
+    for part in &message.parts {
+        let Some(data) = answering(part) else {
+            others += 1;
+            continue;
+        };
+        let members = |name: &str| data.get(name).and_then(Value::as_object).into_iter().flatten();
+        for (id, value) in members("responses") {
+            if answers.iter().any(|(known, ..)| known == id) {
+                return Err(invalid("the same request is answered twice; answer it once"));
+            }
+            answers.push((id.clone(), value.clone(), None));
+        }
+        digests.extend(members("digests"));
     }
-    let digest = |id: &str| data.get("digests")?.get(id)?.as_str().map(str::to_owned);
-    Some(responses.iter().map(|(id, value)| (id.clone(), value.clone(), digest(id))).collect())
+    if !answers.is_empty() && others > 0 {
+        return Err(invalid("answers by id and something else in one message; send them apart"));
+    }
+    for (id, shown) in digests {
+        let answer = answers.iter_mut().find(|(known, ..)| known == id);
+        let (Some((_, _, digest)), Some(shown)) = (answer, shown.as_str()) else {
+            return Err(invalid("`digests` are keyed as the answers are that they belong to"));
+        };
+        if digest.as_deref().is_some_and(|other| other != shown) {
+            return Err(invalid("two digests for one answer"));
+        }
+        *digest = Some(shown.to_owned());
+    }
+    Ok(answers)
+}
+
+/// The data of a part that answers by request id, or says what was shown. A form of the workflow's own may have
+/// fields of those names: ours are keyed by request ids.
+fn answering(part: &Part) -> Option<&Value> {
+    let Content::Data(data) = &part.content else { return None };
+    let is_ours = |name: &str| {
+        let members = data.get(name).and_then(Value::as_object).filter(|it| !it.is_empty());
+        members.is_some_and(|members| members.keys().all(|id| RequestId::parse(id).is_ok()))
+    };
+    (is_ours("responses") || is_ours("digests")).then_some(data)
 }
 
 /// A message, as whoever it is for reads it.

@@ -236,7 +236,7 @@ impl Live {
             }
             "answer" => {
                 let mut answers = reading::responses(&call["responses"], "message")?;
-                reading::with_digests(&mut answers, call);
+                reading::with_digests(&mut answers, call)?;
                 let answer = AnswerRequest {
                     session: reading::session(&text("conversation")),
                     run: String::new(),

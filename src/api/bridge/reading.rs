@@ -163,19 +163,33 @@ pub(super) fn flag(body: &Value, name: &str) -> Outcome<Option<bool>> {
 /// What a body says, with the digests of what was shown that it gives beside its answers.
 pub(super) fn said(body: &Value) -> Outcome<Said> {
     let mut said = bare_said(body)?;
-    if let Said::Answers(answers) = &mut said {
-        with_digests(answers, body);
+    match &mut said {
+        Said::Answers(answers) => with_digests(answers, body)?,
+        // Words are told by their code, and name no digest.
+        Said::Input(_) => with_digests(&mut Vec::new(), body)?,
     }
     Ok(said)
 }
 
-/// Adds the digests of what was shown, by request id.
-pub(super) fn with_digests(answers: &mut Answers, body: &Value) {
+/// Adds the digests of what was shown, by request id. One that belongs to no answer, or is not the one beside
+/// it, was meant for something: it is never passed over (K7).
+pub(super) fn with_digests(answers: &mut Answers, body: &Value) -> Outcome<()> {
     let given = body.pointer("/extra_body/digests").or_else(|| body.get("digests"));
-    for (id, _, digest) in answers {
-        let shown = given.and_then(|given| given[id.as_str()].as_str()).map(str::to_owned);
-        *digest = digest.take().or(shown);
+    for (id, shown) in given.and_then(Value::as_object).into_iter().flatten() {
+        let place = format!("digests.{}", id.chars().take(80).collect::<String>());
+        let Some(shown) = shown.as_str() else {
+            return Err(Problem::invalid(&place, "expected the digest of what was shown"));
+        };
+        let Some((_, _, digest)) = answers.iter_mut().find(|(answered, ..)| answered == id) else {
+            let remedy = "no answer in this call is to that request; answer it by its id";
+            return Err(Problem::invalid(&place, remedy));
+        };
+        if digest.as_deref().is_some_and(|other| other != shown) {
+            return Err(Problem::invalid(&place, "another digest stands beside the answer itself"));
+        }
+        *digest = Some(shown.to_owned());
     }
+    Ok(())
 }
 
 /// What a body says. DevUI's page sends its list of items as a text.
@@ -220,6 +234,10 @@ fn of_items(items: &[Value]) -> Outcome<Said> {
             "mcp_approval_response" => answers.push(approval(item, &place)?),
             // DevUI's page leaves out whose words they are.
             _ if item["role"] == "user" || item["role"].is_null() => {
+                if !item["digest"].is_null() {
+                    let remedy = "a digest goes with an answer by id, not with words";
+                    return Err(Problem::invalid(&format!("{place}.digest"), remedy));
+                }
                 let (found, text) = content(&item["content"], &place)?;
                 answers.extend(found);
                 texts.extend(text);
@@ -233,7 +251,12 @@ fn of_items(items: &[Value]) -> Outcome<Said> {
         }
     }
     match (answers.is_empty(), texts.as_slice()) {
-        (false, _) => Ok(Said::Answers(answers)),
+        (false, []) => Ok(Said::Answers(answers)),
+        // K7: what somebody means who answers and says something else beside it is not for us to choose.
+        (false, _) => {
+            let remedy = "answers and words in one call; send them one after the other";
+            Err(Problem::invalid("input", remedy))
+        }
         (true, []) => {
             Err(Problem::invalid("input", "expected a message of the user's, or an answer"))
         }

@@ -35,9 +35,13 @@ pub(super) async fn send_responses(
     let session = reading::conversation(&body)?.unwrap_or_default();
     bridge.entry(&workflow, &call.who)?;
     failpoint::hit("api.before_command");
+    if body.get("responses").is_some() && !body["input"].is_null() {
+        let remedy = "answers and words in one call; send them one after the other";
+        return Err(Problem::invalid("input", remedy));
+    }
     let begun = if body.get("responses").is_some() {
         let mut answers = reading::responses(&body["responses"], "body")?;
-        reading::with_digests(&mut answers, &body);
+        reading::with_digests(&mut answers, &body)?;
         bridge.answer_of(&workflow, session, answers, &call).await?
     } else if let Some(input) = body.get("input") {
         let open = bridge.open_requests(&workflow, &call.who).await?;
@@ -68,7 +72,8 @@ pub(super) async fn respond(
     let value = ["response", "value", "input", "text"].iter().find_map(|name| body.get(name));
     let value = value.ok_or_else(|| Problem::invalid("response", "expected the answer"))?.clone();
     bridge.entry(&workflow, &call.who)?;
-    let answers = vec![(request, value, body["digest"].as_str().map(str::to_owned))];
+    let mut answers = vec![(request, value, body["digest"].as_str().map(str::to_owned))];
+    reading::with_digests(&mut answers, &body)?;
     let begun = bridge.answer_of(&workflow, session, answers, &call).await?;
     bridge.tell_qlaw(begun, &body, &call).await
 }

@@ -11,7 +11,9 @@ use serde_json::Value;
 use crate::api::console::page::{Trouble, View};
 use crate::api::console::visit::Visit;
 use crate::api::console::{listing, text};
-use crate::kernel::{Closing, Event, Millis, Question, Recorded, RequestId, RunId, Started};
+use crate::kernel::{
+    Claimed, Closing, Delegated, Event, Millis, Question, Recorded, RequestId, RunId, Started,
+};
 use crate::ports::{Head, RunFilter};
 
 /// Runs whose journals one page reads.
@@ -35,6 +37,11 @@ struct Deed {
 
 enum What {
     Answered(Value),
+    Voted(Value),
+    /// Looks at it, or no longer.
+    Claimed(bool),
+    /// Handed a place to somebody, or took it back.
+    Delegated(Option<String>),
     Closed(Closing),
     Revoked(String),
     Cancelled(String),
@@ -67,7 +74,7 @@ pub(super) async fn page(visit: &Visit) -> Result<Response<Body>, Trouble> {
         (filters(visit))
         div #audit data-swap {
             @if deeds.is_empty() {
-                (listing::nothing("No decisions here.", "Answers, withdrawals, cancels and deadlines appear here."))
+                (listing::nothing("No decisions here.", "Answers, votes, claims, withdrawals, cancels and deadlines appear here."))
             } @else { (table(&deeds)) }
             (listing::more("/console/audit", &kept, next.as_ref()))
         }
@@ -120,7 +127,9 @@ fn of_run(head: &Head, journal: &[Recorded]) -> Vec<Deed> {
 
 /// How whoever answered was known, in words.
 fn known_of(event: &Event) -> String {
-    if let Event::Answered { known: Some(known), .. } = event {
+    if let Event::Answered { known: Some(known), .. } | Event::Voted { known: Some(known), .. } =
+        event
+    {
         let seen = known.seen.map(|seen| format!("; {seen}")).unwrap_or_default();
         return format!("{}, {}{seen}", known.assurance.word(), known.credential);
     }
@@ -130,6 +139,16 @@ fn known_of(event: &Event) -> String {
 fn decided(event: &Event) -> Option<(Option<u32>, &str, &str, What)> {
     if let Event::Answered { ordinal, value, by, door, .. } = event {
         return Some((Some(*ordinal), by, door, What::Answered(value.clone())));
+    }
+    if let Event::Voted { ordinal, value, by, door, .. } = event {
+        return Some((Some(*ordinal), by, door, What::Voted(value.clone())));
+    }
+    if let Event::Claimed(Claimed { ordinal, by, door, span, .. }) = event {
+        return Some((Some(*ordinal), by, door, What::Claimed(span.is_some())));
+    }
+    if let Event::Delegated(Delegated { ordinal, by, door, to, .. }) = event {
+        let to = to.as_ref().map(|to| to.who.clone());
+        return Some((Some(*ordinal), by, door, What::Delegated(to)));
     }
     if let Event::Closed { ordinal, closing, by, .. } = event {
         return Some((Some(*ordinal), by, "", What::Closed(*closing)));
@@ -169,6 +188,13 @@ fn table(deeds: &[Deed]) -> Markup {
 fn decision(what: &What) -> Markup {
     match what {
         What::Answered(value) => text::answer(value),
+        What::Voted(value) => {
+            html! { (text::answer(value)) div.quiet { "a vote; others were needed as well" } }
+        }
+        What::Claimed(true) => html! { "looks at it" },
+        What::Claimed(false) => html! { "no longer looks at it" },
+        What::Delegated(Some(to)) => html! { "handed their place to " (text::shown(to)) },
+        What::Delegated(None) => html! { "took their place back" },
         What::Closed(Closing::Rejected) => html! { "nobody answered in time: no" },
         What::Closed(Closing::Passed) => html! { "nobody answered in time: the run went on" },
         What::Closed(Closing::Withdrawn) => html! { "the question was taken back" },

@@ -3,12 +3,13 @@
 use axum::body::Body;
 use axum::http::Response;
 use maud::{Markup, html};
+use serde_json::Value;
 
 use crate::api::console::page::{Trouble, View};
 use crate::api::console::visit::Visit;
 use crate::api::console::{listing, text};
 use crate::engine::{InboxFilter, OpenRequest};
-use crate::kernel::{Kind, Millis, Origin, ToolCall, readable};
+use crate::kernel::{Kind, Millis, Question, readable};
 use crate::ports::Page;
 
 /// Rows of one page.
@@ -123,29 +124,34 @@ fn filters(visit: &Visit) -> Markup {
 pub(super) fn card(row: &OpenRequest, now: Millis) -> Markup {
     let question = &row.question;
     html! {
-            li.card {
-                a.title href={ "/console/requests/" (row.id()) } {
-                    (text::ticked(&text::first_words(&question.prompt, 160)))
-                }
-                @if let Origin::Gate(call) = &question.origin {
-    p.excerpt { (text::shown(&excerpt(call))) }
-                }
-                p.meta {
-                    (listing::kind(question.kind))
-                    span { (row.workflow) " · " (text::shown(&question.step)) }
-                    span { "asked " (text::ago(question.asked_at, now)) }
-                    @if let Some(at) = question.deadline { (text::deadline(at, now)) }
-                    @if let Some(claim) = question.claimed(now) { span.claimed { "claimed by " (claim.by) " until " (text::time(claim.until)) } }
-                }
+        li.card {
+            a.title href={ "/console/requests/" (row.id()) } {
+                (text::ticked(&text::first_words(&question.prompt, 160)))
+            }
+            @let excerpt = excerpt(question);
+            @if !excerpt.is_empty() { p.excerpt { (text::shown(&excerpt)) } }
+            @if !question.refused.is_empty() { p.excerpt { "refused before, in another run of its family" } }
+            p.meta {
+                (listing::kind(question.kind))
+                span { (row.workflow) " · " (text::shown(&question.step)) }
+                span { "asked " (text::ago(question.asked_at, now)) }
+                @if let Some(at) = question.deadline { (text::deadline(at, now)) }
+                @if let Some(claim) = question.claimed(now) { span.claimed { "claimed by " (claim.by) " until " (text::time(claim.until)) } }
             }
         }
+    }
 }
 
-/// A call in a line: enough to tell it from its neighbours, never enough to decide on.
-fn excerpt(call: &ToolCall) -> String {
-    let Some(members) = call.arguments.as_object() else {
-        return text::first_words(&call.arguments.to_string(), 160);
+/// What is decided, in a line: enough to tell it from its neighbours, never enough to decide on.
+fn excerpt(question: &Question) -> String {
+    let shown = question.shown();
+    let said = match (shown.get("arguments").unwrap_or(&shown), question.decides()) {
+        (Value::Null, _) | (_, false) => String::new(),
+        (Value::Object(members), true) => {
+            let facts = members.iter().map(|(name, value)| format!("{name}: {}", readable(value)));
+            facts.collect::<Vec<_>>().join(" · ")
+        }
+        (other, true) => readable(other),
     };
-    let facts = members.iter().map(|(name, value)| format!("{name}: {}", readable(value)));
-    text::first_words(&facts.collect::<Vec<_>>().join(" · "), 160)
+    text::first_words(&said, 160)
 }

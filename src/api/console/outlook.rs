@@ -70,6 +70,9 @@ fn deed(case: &Case, call: &ToolCall) -> Markup {
             @if call.arguments.is_null() { p.quiet { "none" } } @else {
                 (arguments(&secret::masked(&case.run.workflow, &call.tool, &call.arguments)))
             }
+            @if let Some(deed) = call.deed.as_ref().filter(|deed| deed.is_outside()) {
+                p.destination { "It goes to " code { (text::shown(&deed.destination)) } " and nowhere else." }
+            }
             @if let Some(tool) = tool {
                 @if !tool.description.is_empty() { p.quiet { (text::shown(&tool.description)) } }
             }
@@ -232,9 +235,7 @@ fn facts(question: &Question) -> Markup {
 
 /// Who is asked as well when the time of those who are asked now is up.
 fn next_level(question: &Question) -> Option<String> {
-    let level = usize::try_from(question.level).ok()?;
-    let next = question.current_stage()?.escalate.get(level)?;
-    Some(next.to.join(", "))
+    question.next_level().map(|next| next.to.join(", "))
 }
 
 fn silence(question: &Question) -> Markup {

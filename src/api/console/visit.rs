@@ -49,6 +49,13 @@ impl Fields {
         self.get(name).map(str::trim).filter(|value| !value.is_empty())
     }
 
+    /// The value of that name, where there is one: of two that differ none is meant (K7).
+    pub(super) fn only(&self, name: &str) -> Option<&str> {
+        let mut all = self.all(name);
+        let first = all.next().map(str::trim).filter(|value| !value.is_empty())?;
+        all.all(|other| other.trim() == first).then_some(first)
+    }
+
     /// All values of that name.
     pub(super) fn all<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a str> {
         let places = self.index.get(name).into_iter().flatten();

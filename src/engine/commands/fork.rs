@@ -12,9 +12,9 @@ use crate::engine::drive::{Batch, Extras};
 use crate::engine::family::{Kinship, refuse_if_large};
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
-    Act, Admission, Command, Decision, Descent, Event, Millis, No, Principal, Question, Recorded,
-    Refusal, Run, RunId, SessionId, Stage, Status, Verb, Version, Workflow, apply, digest, evolve,
-    parse_checkpoint, replay, retry_point, unkeyed, unspent, waits_for, wants,
+    Act, Admission, Command, Decision, Descent, Event, Excluded, Millis, No, Principal, Question,
+    Recorded, Refusal, Run, RunId, SessionId, Stage, Status, Verb, Version, Workflow, apply,
+    digest, evolve, parse_checkpoint, replay, retry_point, unkeyed, unspent, waits_for, wants,
 };
 use crate::ports::{Fault, Note, trace};
 
@@ -38,6 +38,7 @@ impl Engine {
             let (requesters, kinship) = (requesters.clone(), Kinship::of(&hot.run));
             (session, marks, Failed::of(&hot.run), requesters, pinned, kinship)
         };
+        self.has_kin_now(&cell).await?;
         let (family, noes) = self.family(&kinship, &id).await?;
         let retry = match failed {
             None => None,
@@ -85,6 +86,8 @@ impl Engine {
         let batch = Batch { expected: 0, events, now, extras: Extras::default() };
         let forked = run.id.clone();
         let begun = self.begin(run, batch, (request.key, digest), who).await?;
+        // Again: it may have left memory and come back meanwhile.
+        self.has_kin_now(&cell).await?;
         // The same call twice at once makes one fork.
         if begun.run == forked {
             self.note_fork((id, version - 1), forked, who).await;
@@ -356,8 +359,15 @@ impl Engine {
         });
         let operator = self.operator();
         for question in spent.chain(refused).filter(Question::decides) {
-            let is_barred = question.stages.iter().any(|stage| !stage.not.is_empty())
-                && (run.requesters.contains(&who.id) || run.participants.contains(&who.id));
+            let asked_for_it = run.requesters.contains(&who.id);
+            let took_part = run.participants.contains(&who.id);
+            let is_barred =
+                question.stages.iter().flat_map(|stage| &stage.not).any(|not| match not {
+                    Excluded::Requester => asked_for_it,
+                    Excluded::Editor => question.editor == who.id || asked_for_it,
+                    // Whoever refused it has not taken part in anything else by that.
+                    Excluded::Participant => took_part,
+                });
             // To take it up again is to decide it again: by somebody who is known as well as that takes.
             let is_known = |stage: Option<&Stage>| who.known.assurance >= wants(stage, &operator);
             let mut stages = question.stages.iter();

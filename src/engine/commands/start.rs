@@ -165,7 +165,9 @@ impl Engine {
         });
         let work = async move {
             let mut state = held.state.lock().await;
-            *state = State::Hot(Box::new(Hot { hooks, scribe, ..Hot::new(run) }));
+            // What is new has been forked by nobody.
+            let has_kin = Some(run.forked_from.is_some());
+            *state = State::Hot(Box::new(Hot { hooks, scribe, has_kin, ..Hot::new(run) }));
             engine.commit(&held, &mut state, batch).await
         };
         let outcome = Steadfast::new(&self.inner.tasks, work).await;

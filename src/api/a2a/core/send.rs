@@ -116,7 +116,7 @@ impl Core {
         let speech = Speech {
             start,
             run: message.task_id.clone(),
-            answers: reading::answers_by_id(message).unwrap_or_default(),
+            answers: reading::answers_by_id(message)?,
             key: reading::key(message),
             words: Some(Arc::new(reading::Spoken(message.clone()))),
             shows_before: true,
@@ -164,6 +164,7 @@ impl Core {
                     return Err(refusal.into());
                 }
                 let view = self.view(caller, run.as_str()).await?;
+                let refusal = self.told_whose(caller, &view, refusal);
                 Ok(self.standing(caller, &view, Some(&objection(refusal))))
             }
             Took::Idle(run) => {
@@ -184,6 +185,16 @@ impl Core {
             self.engine.note_refused_as(task, None, problem.code(), &caller.who).await;
         }
         outcome
+    }
+
+    /// A code is told to those who may use it; everybody else is told whom the question waits for.
+    fn told_whose(&self, caller: &Caller, view: &RunView, refusal: Refusal) -> Refusal {
+        let onlooker = self.onlooker(caller, &view.head);
+        let mut whose = view.head.questions.iter().map(|question| onlooker.barred(question));
+        match (&refusal, whose.next().flatten()) {
+            (Refusal::Unbound { .. }, Some(first)) if whose.all(|other| other.is_some()) => first,
+            _ => refusal,
+        }
     }
 
     /// The same message again: the task as it stands, and what follows if it moves.

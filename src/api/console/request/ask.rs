@@ -149,7 +149,7 @@ fn outcome(fields: &Fields) -> Option<Value> {
 }
 
 fn decided(schema: &Value, members: &[Member], fields: &Fields) -> Filled {
-    let word = fields.given("decision").unwrap_or_default();
+    let word = fields.only("decision").unwrap_or_default();
     let mut answer = Map::new();
     answer.insert("decision".into(), word.into());
     let is_edit = EDITS.contains(&word) && members.iter().any(|member| member.original.is_some());

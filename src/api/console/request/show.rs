@@ -1,6 +1,7 @@
 //! Show: the page of a request: what is asked, what would happen, what was said before, the form.
 
 use maud::{Markup, html};
+use serde_json::Value;
 
 use crate::api::console::page;
 use crate::api::console::request::{Case, Draft, Ended, form, places, reading};
@@ -107,6 +108,9 @@ fn refused(question: &Question) -> Markup {
     html! {
         @for refused in &question.refused {
             p.notice { "Refused before: " (text::shown(&refused.words())) "." }
+        }
+        @if let Some(told) = question.context.get("asked_anew").and_then(Value::as_str) {
+            p.notice { "Asked anew: " (text::shown(told)) "." }
         }
     }
 }
