@@ -45,7 +45,7 @@ async fn look(args: Args, ctx: &Ctx, client: &mut Client) -> Result<(), Trouble>
 
 fn list(checkpoints: &[Checkpoint], ctx: &Ctx) -> Result<(), Trouble> {
     if ctx.json {
-        let all = json::all(&checkpoints);
+        let all = json::all(checkpoints);
         return ctx.term.line(&literal!({"checkpoints": all}).to_string());
     }
     if checkpoints.is_empty() {

@@ -126,20 +126,16 @@ fn object(message: &DynamicMessage) -> Value {
 }
 
 fn value(field: &FieldDescriptor, wire: &prost_reflect::Value) -> Value {
-    match wire {
-        prost_reflect::Value::List(items) => {
-            items.iter().map(|item| single(&field.kind(), item)).collect()
-        }
-        prost_reflect::Value::Map(entries) => {
-            let Kind::Message(entry) = field.kind() else { return Value::Null };
-            let kind = entry.map_entry_value_field().kind();
-            let mut told: Vec<_> =
-                entries.iter().map(|(key, item)| (name(key), single(&kind, item))).collect();
-            told.sort_by(|(one, _), (other, _)| one.cmp(other));
-            Value::Object(Map::from_iter(told))
-        }
-        one => single(&field.kind(), one),
+    if let Some(items) = wire.as_list() {
+        return items.iter().map(|item| single(&field.kind(), item)).collect();
     }
+    let Some(entries) = wire.as_map() else { return single(&field.kind(), wire) };
+    let Kind::Message(entry) = field.kind() else { return Value::Null };
+    let kind = entry.map_entry_value_field().kind();
+    let mut told: Vec<_> =
+        entries.iter().map(|(key, item)| (name(key), single(&kind, item))).collect();
+    told.sort_by(|(one, _), (other, _)| one.cmp(other));
+    Value::Object(Map::from_iter(told))
 }
 
 fn name(key: &MapKey) -> String {
@@ -163,10 +159,10 @@ fn single(kind: &Kind, wire: &prost_reflect::Value) -> Value {
         prost_reflect::Value::F32(number) => (*number).into(),
         prost_reflect::Value::F64(number) => (*number).into(),
         prost_reflect::Value::String(text) => text.as_str().into(),
-        prost_reflect::Value::EnumNumber(number) => match kind {
-            Kind::Enum(of) if of.name() == "RunStatus" => status(*number).into(),
-            _ => self::kind(*number).into(),
-        },
+        prost_reflect::Value::EnumNumber(number) => {
+            let is_status = kind.as_enum().is_some_and(|of| of.name() == "RunStatus");
+            if is_status { status(*number).into() } else { self::kind(*number).into() }
+        }
         prost_reflect::Value::Message(message) => match message.descriptor().full_name() {
             "google.protobuf.Timestamp" => time(message.transcode_to().ok().as_ref()),
             "google.protobuf.Value" => optional(message.transcode_to().ok().as_ref()),

@@ -299,8 +299,11 @@ pub(super) fn question(paint: Paint, request: &Request) -> String {
         text.push('\n');
     }
     if let Some(at) = request.deadline.as_ref().and_then(json::timestamp) {
-        let until =
-            format!("  until {}; silence means {}", date(at), line(&request.on_timeout, 64));
+        let silence = match request.on_timeout.as_str() {
+            "escalate_to" => "then others are asked".to_owned(),
+            meant => format!("silence means {}", line(meant, 64)),
+        };
+        let until = format!("  until {}; {silence}", date(at));
         text.push_str(&paint.warn(&until));
         text.push('\n');
     }

@@ -224,7 +224,7 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
         Event::Signalled { name, value, .. } => graph::signal(run, name, value, at),
         Event::Asked(question) => asked(run, question, at)?,
         Event::Answered { ordinal, value, by, key, given, door, known, instead_of, .. } => {
-            instead_of.iter().for_each(|owner| heard::took_part(run, owner));
+            heard::took_part(run, instead_of);
             let given = given.clone().unwrap_or_else(|| digest::of(value));
             let (by, key) = (by.clone(), key.clone());
             let is_no = Verb::of(value).is_some_and(Verb::is_no);
@@ -325,9 +325,8 @@ fn answered(
     (ending, at): (Ending, Millis),
 ) -> Result<(), &'static str> {
     let question = close(run, ordinal, ending)?;
-    let places = question.votes.iter().flat_map(|vote| vote.instead_of.iter().chain([&vote.by]));
-    places.for_each(|who| heard::took_part(run, who));
-    heard::took_part(run, &by);
+    let votes = question.votes.iter().flat_map(|vote| vote.instead_of.iter().chain([&vote.by]));
+    heard::took_part(run, votes.chain([&by]));
     let lets_on = question.decides() && !Verb::of(value).is_some_and(Verb::is_no);
     if lets_on && !question.stages.is_empty() {
         run.let_on_by.clone_from(&question.stages);

@@ -106,12 +106,14 @@ fn stand_for_passed(question: &mut Question) {
 
 /// Somebody has answered something in the run: where that bars them from what is open, it does so
 /// from here on.
-pub(super) fn took_part(run: &mut Run, who: &str) {
-    if !run.participants.insert(who.to_owned()) {
-        return;
-    }
-    for question in run.questions.values_mut().filter(|question| bars_participants(question)) {
-        Arc::make_mut(question).participants.push(who.to_owned());
+pub(super) fn took_part<'a>(run: &mut Run, people: impl IntoIterator<Item = &'a String>) {
+    for who in people {
+        if !run.participants.insert(who.clone()) {
+            continue;
+        }
+        for question in run.questions.values_mut().filter(|question| bars_participants(question)) {
+            Arc::make_mut(question).participants.push(who.clone());
+        }
     }
 }
 

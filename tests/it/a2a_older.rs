@@ -211,7 +211,7 @@ fn a_wrong_call_of_the_older_protocol_is_told_so_by_http() {
 }
 
 #[tokio::test]
-async fn the_older_service_has_webhooks_a_card_and_a_switch() {
+async fn the_older_service_has_webhooks_and_a_card() {
     let here = TempDir::new().unwrap();
     let server = Setup::new(here.path())
         .arg("--a2a-v03=true")
@@ -279,12 +279,15 @@ async fn the_older_service_has_webhooks_a_card_and_a_switch() {
         (again.code(), info.reason.as_str()),
         (Code::FailedPrecondition, "TASK_NOT_CANCELABLE")
     );
+}
 
-    let there = TempDir::new().unwrap();
-    let other = Setup::new(there.path()).start();
+#[tokio::test]
+async fn the_older_service_is_not_spoken_unless_it_is_asked_for() {
+    let here = TempDir::new().unwrap();
+    let other = Setup::new(here.path()).start();
     let mut client = A2aServiceClient::connect(other.url()).await.unwrap();
     let off = client.get_agent_card(pb::GetAgentCardRequest {}).await.unwrap_err();
-    assert_eq!(off.code(), Code::Unimplemented, "it is not spoken unless it is asked for");
+    assert_eq!(off.code(), Code::Unimplemented);
     let off = Agent::new(other.address(), "/a2a/approve_and_send");
     assert_eq!(off.rest("GET", "/v1/card", &Value::Null).status, 404);
 }

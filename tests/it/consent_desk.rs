@@ -172,3 +172,18 @@ fn check_says_what_nobody_can_pass_and_whom_nobody_knows() {
     assert_eq!(strict.code, 1, "{strict:?}");
     assert!(strict.out.contains("approvers.impassable"), "{strict:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_is_asked_is_shown_what_they_decide_before_they_answer() {
+    let (stage, request) = asked().await;
+    let id = request.request_id.as_str();
+    for words in [&["inbox", id][..], &["respond", id][..]] {
+        let shown = stage.command("bob", words);
+        assert!(shown.out.contains("Done."), "{words:?}: the draft itself: {shown:?}");
+        assert!(shown.out.contains("Pay it?") && shown.out.contains(id), "{words:?}: {shown:?}");
+    }
+    assert_eq!(stage.command("bob", &["respond", id]).code, 4, "it still waits");
+    assert_eq!(stage.command("robot", &["inbox", id]).code, 5, "nobody else is shown it");
+    assert_eq!(stage.command("robot", &["respond", id]).code, 5);
+    stage.assert_untouched("bob", &request, "to look is to answer nothing").await;
+}

@@ -44,7 +44,7 @@ async fn assert_untouched(stage: &Stage, left: &Request, how: &str) {
     assert_eq!(stage.inbox(LOCAL).await.len(), 2, "{how}: both are still open");
 }
 
-fn data(value: Value) -> Value {
+fn data(value: &Value) -> Value {
     json!({"data": value})
 }
 
@@ -52,11 +52,11 @@ fn data(value: Value) -> Value {
 async fn k7_an_a2a_message_that_answers_in_two_ways_answers_nothing() {
     let (stage, left, right) = asked().await;
     let (l, r, stale) = (&left.request_id, &right.request_id, "0".repeat(64));
-    let yes = data(json!({"responses": {l: "approve"}}));
-    let twice = data(json!({"responses": {l: "reject"}}));
+    let yes = data(&json!({"responses": {l: "approve"}}));
+    let twice = data(&json!({"responses": {l: "reject"}}));
     let words = json!({"text": format!("reject {}: do not", left.code)});
-    let shown = data(json!({"digests": {l: stale}}));
-    let other = data(json!({"digests": {r: stale}}));
+    let shown = data(&json!({"digests": {l: stale}}));
+    let other = data(&json!({"digests": {r: stale}}));
     let ways = [
         ("the same request twice", vec![yes.clone(), twice]),
         ("words after it", vec![yes.clone(), words.clone()]),
@@ -72,7 +72,7 @@ async fn k7_an_a2a_message_that_answers_in_two_ways_answers_nothing() {
         assert_untouched(&stage, &left, how).await;
     }
     // Answers to two questions in two parts are two answers, and the no of one of them counts.
-    let parts = [yes, data(json!({"responses": {r: "reject"}}))];
+    let parts = [yes, data(&json!({"responses": {r: "reject"}}))];
     let message = json!({"messageId": "last", "role": "ROLE_USER", "parts": parts});
     stage
         .agent(LOCAL)
