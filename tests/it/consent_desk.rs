@@ -185,5 +185,5 @@ async fn whoever_is_asked_is_shown_what_they_decide_before_they_answer() {
     assert_eq!(stage.command("bob", &["respond", id]).code, 4, "it still waits");
     assert_eq!(stage.command("robot", &["inbox", id]).code, 5, "nobody else is shown it");
     assert_eq!(stage.command("robot", &["respond", id]).code, 5);
-    stage.assert_untouched("bob", &request, "to look is to answer nothing").await;
+    stage.assert_untouched("ada", &request, "to look is to answer nothing").await;
 }
