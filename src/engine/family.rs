@@ -144,7 +144,10 @@ impl Engine {
         };
         let is_fork = hot.run.forked_from.is_some();
         let may_matter = is_fork || !hot.run.grants.is_empty();
-        if may_call && may_matter && !hot.run.workflow.gates.is_empty() {
+        // Before a yes they were read a moment ago, and nobody else decides in the family meanwhile.
+        let is_heeded =
+            matches!(command, Command::Answer { answers, .. } if may_pass(&hot.run, answers));
+        if may_call && may_matter && !is_heeded && !hot.run.workflow.gates.is_empty() {
             hot.run.noes = Arc::new(self.noes_of_kin(hot).await?);
         }
         Ok(())

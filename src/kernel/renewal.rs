@@ -125,6 +125,13 @@ pub(super) fn reasked(run: &mut Run, question: &Question, at: Millis) -> Result<
     Ok(())
 }
 
+impl Question {
+    /// What whoever decides is told of a store that was put back or moved since it was asked first.
+    pub fn asked_anew(&self) -> Option<&str> {
+        self.context.get(FACT)?.as_str()
+    }
+}
+
 impl Run {
     /// What the nonce of a question was drawn from.
     pub(super) fn seed_of(&self, ordinal: u32) -> &str {

@@ -5,25 +5,13 @@ use serde_json::{Value, json};
 
 use crate::a2a_calls::text;
 use crate::cli::holdpoint;
-use crate::consent_stage::{LOCAL, Stage, TOOL, question};
+use crate::consent_stage::{LOCAL, Stage, bills, question};
 
 fn flow(human: &str) -> String {
-    format!(
-        "
-name: bills
-models:
-  default: {{provider: scripted, script: [{{say: Done.}}]}}
-tools:{TOOL}
-agents:
-  idle: {{human_input: false}}
-pattern: graph
-graph:
-  steps:
-    - {{id: ask, human: {{kind: approval, prompt: Pay it?, show: '${{input}}'{human}}}}}
-    - {{id: act, tool: pay}}
-    - {{id: end, agent: idle}}
-"
-    )
+    bills(&format!(
+        "{{id: ask, human: {{kind: approval, prompt: Pay it?, show: '${{input}}'{human}}}}}, \
+         {{id: act, tool: pay}}"
+    ))
 }
 
 #[tokio::test(flavor = "multi_thread")]

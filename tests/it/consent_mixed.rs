@@ -6,27 +6,14 @@ use serde_json::{Value, json};
 
 use crate::a2a_calls::to;
 use crate::bridge_calls::output;
-use crate::consent_stage::{LOCAL, Stage, TOOL, refusal};
+use crate::consent_stage::{LOCAL, Stage, bills, refusal};
 
 /// Two approvals at once, and a payment behind each.
 fn flow() -> String {
-    format!(
-        "
-name: bills
-models:
-  default: {{provider: scripted, script: [{{say: Done.}}]}}
-tools:{TOOL}
-agents:
-  idle: {{human_input: false}}
-pattern: graph
-graph:
-  steps:
-    - id: both
-      parallel:
-        left: [{{id: l, human: {{kind: approval, prompt: Left?}}}}, {{id: pl, tool: pay}}]
-        right: [{{id: r, human: {{kind: approval, prompt: Right?}}}}, {{id: pr, tool: pay}}]
-    - {{id: end, agent: idle}}
-"
+    bills(
+        "{id: both, parallel: {\
+           left: [{id: l, human: {kind: approval, prompt: Left?}}, {id: pl, tool: pay}], \
+           right: [{id: r, human: {kind: approval, prompt: Right?}}, {id: pr, tool: pay}]}}",
     )
 }
 

@@ -13,7 +13,7 @@ use holdpoint::wire::v1::{
 use serde_json::{Value, json};
 
 use crate::cli::holdpoint;
-use crate::consent_stage::{LOCAL, Stage, TOOL, refusal};
+use crate::consent_stage::{LOCAL, Stage, bills, refusal};
 use crate::server::drained;
 
 /// A draft that waits for a yes on one side, and somebody who speaks on the other.
@@ -95,30 +95,18 @@ async fn k3_an_agent_within_a_group_after_an_approval_within_another_goes_on_fro
     assert_goes_on_from_what_was_shown(one, yes).await;
 }
 
-fn bills(approvers: &str) -> String {
-    format!(
-        "
-name: bills
-models:
-  default: {{provider: scripted, script: [{{say: Done.}}]}}
-tools:{TOOL}
-agents:
-  idle: {{human_input: false}}
-pattern: graph
-graph:
-  steps:
-    - {{id: ask, human: {{kind: approval, prompt: Pay it?, show: Bill 7, approvers: {approvers}}}}}
-    - {{id: act, tool: pay}}
-    - {{id: hold, wait: {{signal: paid, from: [desk, ann]}}}}
-    - {{id: end, agent: idle}}
-"
-    )
+fn voted(approvers: &str) -> String {
+    bills(&format!(
+        "{{id: ask, human: {{kind: approval, prompt: Pay it?, show: Bill 7, approvers: {approvers}}}}}, \
+         {{id: act, tool: pay}}, \
+         {{id: hold, wait: {{signal: paid, from: [desk, ann]}}}}"
+    ))
 }
 
 /// Somebody votes, and their key becomes another; then the last word is said.
 async fn assert_counts_no_more(role: Role, workflows: &[&str]) {
     let people = [("clerk", "user"), ("ann", "user"), ("bob", "user"), ("cfo", "user")];
-    let flow = bills("{to: [ann, bob, cfo], need: 2}");
+    let flow = voted("{to: [ann, bob, cfo], need: 2}");
     let mut stage = Stage::with_people(&flow, &people).await;
     stage.start("clerk", "", "Bill 7.").await;
     let request = stage.inbox("ann").await.remove(0);
@@ -164,7 +152,7 @@ async fn the_trail_of_claims_places_signals_and_refusals_says_which_service_spok
         ("desk", "--kind service"),
         ("checker", "--role auditor"),
     ];
-    let stage = Stage::with_people(&bills("{to: [ann], assurance: vouched}"), &people).await;
+    let stage = Stage::with_people(&voted("{to: [ann], assurance: vouched}"), &people).await;
     stage.start("clerk", "", "Bill 7.").await;
     let request = stage.inbox("ann").await.remove(0);
     let mut desk = stage.client("desk").await;
@@ -226,7 +214,7 @@ async fn the_trail_of_claims_places_signals_and_refusals_says_which_service_spok
 async fn a_service_is_not_called_like_a_person_in_the_settings() {
     let settings = "[people.ada]\ngroups = [\"finance\"]\n";
     let people = [("clerk", "user")];
-    let mut stage = Stage::settled(&bills("{to: [ada]}"), &people, &[], settings).await;
+    let mut stage = Stage::settled(&voted("{to: [ada]}"), &people, &[], settings).await;
     let root = stage.root.path().to_path_buf();
     let words = ["keys", "add", "ada", "--kind", "service", "--keys", "keys.toml"];
     let refused = holdpoint(&root, &words, "");
@@ -247,7 +235,7 @@ async fn a_service_is_not_called_like_a_person_in_the_settings() {
 async fn a_key_whose_time_has_come_is_told_as_that_and_as_no_change_of_policy() {
     let settings = "[people.ada]\ngroups = [\"finance\"]\n";
     let people = [("clerk", "user"), ("ada", "user"), ("checker", "--role auditor")];
-    let mut stage = Stage::settled(&bills("{to: [ada]}"), &people, &[], settings).await;
+    let mut stage = Stage::settled(&voted("{to: [ada]}"), &people, &[], settings).await;
     stage.server.kill();
     // Made good until a time that has been.
     let path = stage.root.path().join("keys.toml");

@@ -31,6 +31,23 @@ pub(crate) const TOOL: &str = "
     settings: {method: POST, url: 'TOOLS/pay', allow_private: true}
 ";
 
+/// The workflow `bills`: these steps, in which the tool may be called, and somebody who has the last word.
+pub(crate) fn bills(steps: &str) -> String {
+    format!(
+        "
+name: bills
+models:
+  default: {{provider: scripted, script: [{{say: Done.}}]}}
+tools:{TOOL}
+agents:
+  idle: {{human_input: false}}
+pattern: graph
+graph:
+  steps: [{steps}, {{id: end, agent: idle}}]
+"
+    )
+}
+
 /// A client of the server's.
 pub(crate) type Calls = Client;
 

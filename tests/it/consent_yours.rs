@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::a2a_calls::{coded, text};
 use crate::bridge_calls::output;
-use crate::consent_stage::{LOCAL, Stage, TOOL};
+use crate::consent_stage::{LOCAL, Stage, bills};
 
 const PEOPLE: [(&str, &str); 5] = [
     ("ada", "user"),
@@ -24,22 +24,10 @@ groups = [\"finance\"]
 ";
 
 fn flow(human: &str) -> String {
-    format!(
-        "
-name: bills
-models:
-  default: {{provider: scripted, script: [{{say: Done.}}]}}
-tools:{TOOL}
-agents:
-  idle: {{human_input: false}}
-pattern: graph
-graph:
-  steps:
-    - {{id: ask, human: {{kind: approval, prompt: Pay it?{human}}}}}
-    - {{id: act, tool: pay}}
-    - {{id: end, agent: idle}}
-"
-    )
+    bills(&format!(
+        "{{id: ask, human: {{kind: approval, prompt: Pay it?{human}}}}}, \
+         {{id: act, tool: pay}}"
+    ))
 }
 
 async fn stage(human: &str) -> Stage {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::a2a_calls::text;
 use crate::bridge_calls::output;
-use crate::consent_stage::{Stage, TOOL, refusal};
+use crate::consent_stage::{Stage, bills, refusal};
 
 const PEOPLE: [(&str, &str); 2] = [("clerk", "user"), ("cfo", "user")];
 const DOORS: [&str; 9] = [
@@ -24,22 +24,10 @@ const DOORS: [&str; 9] = [
 ];
 
 fn flow() -> String {
-    format!(
-        "
-name: bills
-models:
-  default: {{provider: scripted, script: [{{say: Done.}}]}}
-tools:{TOOL}
-agents:
-  idle: {{human_input: false}}
-pattern: graph
-graph:
-  steps:
-    - {{id: first, human: {{kind: approval, prompt: Look at it?}}}}
-    - {{id: second, human: {{kind: approval, prompt: Pay it?, to: [cfo]}}}}
-    - {{id: act, tool: pay}}
-    - {{id: end, agent: idle}}
-"
+    bills(
+        "{id: first, human: {kind: approval, prompt: Look at it?}}, \
+         {id: second, human: {kind: approval, prompt: Pay it?, to: [cfo]}}, \
+         {id: act, tool: pay}",
     )
 }
 

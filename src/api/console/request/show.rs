@@ -1,7 +1,6 @@
 //! Show: the page of a request: what is asked, what would happen, what was said before, the form.
 
 use maud::{Markup, html};
-use serde_json::Value;
 
 use crate::api::console::page;
 use crate::api::console::request::{Case, Draft, Ended, form, places, reading};
@@ -109,7 +108,7 @@ fn refused(question: &Question) -> Markup {
         @for refused in &question.refused {
             p.notice { "Refused before: " (text::shown(&refused.words())) "." }
         }
-        @if let Some(told) = question.context.get("asked_anew").and_then(Value::as_str) {
+        @if let Some(told) = question.asked_anew() {
             p.notice { "Asked anew: " (text::shown(told)) "." }
         }
     }
