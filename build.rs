@@ -19,6 +19,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     tonic_prost_build::configure()
         .build_server(true)
         .build_client(true)
+        // An event is moved from hand to hand: the largest of them does not make all of them large.
+        .boxed(".holdpoint.v1.WorkflowEvent.event.request_info")
         .extern_path(".google.protobuf.Value", "crate::wire::json::Json")
         .extern_path(".google.protobuf.Struct", "crate::wire::json::Fields")
         .compile_fds(descriptors)?;

@@ -1,15 +1,16 @@
 //! Convert: kernel and engine → wire. Handlers never build either by hand.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use prost_types::Timestamp;
+use serde_json::Value;
 
 use crate::api::people;
 use crate::engine::{AuditEntry, InboxChange, OpenRequest, Published, Waiting};
 use crate::kernel::graph::{Opening, Outcome};
 use crate::kernel::{
     Closing, Event, Failure, Kind, Known, Message, Millis, Question, RunId, SessionId, ToolCall,
-    Usage,
+    Usage, house_schemas,
 };
 use crate::ports::Logged;
 use crate::wire::json::Json;
@@ -80,7 +81,7 @@ fn known_by(known: Option<&Known>) -> String {
     known.map(|known| known.credential.to_string()).unwrap_or_default()
 }
 
-pub(super) fn event(run: &RunId, session: &SessionId, published: Published) -> pb::WorkflowEvent {
+pub(super) fn event(run: &RunId, session: &SessionId, published: &Published) -> pb::WorkflowEvent {
     pb::WorkflowEvent {
         session_id: session.to_string(),
         run_id: run.to_string(),
@@ -101,8 +102,8 @@ fn renewed(only: &[u32]) -> Failure {
 }
 
 #[expect(clippy::too_many_lines, reason = "one arm for each event, and no logic")]
-fn body(run: &RunId, session: &SessionId, published: Published) -> Wire {
-    let executor_id = published.step.unwrap_or_default();
+fn body(run: &RunId, session: &SessionId, published: &Published) -> Wire {
+    let executor_id = published.step.clone().unwrap_or_default();
     let sequence = published.sequence;
     let named = published.request.as_ref().map(ToString::to_string).unwrap_or_default();
     let request_id = |_: u32| named.clone();
@@ -156,14 +157,13 @@ fn body(run: &RunId, session: &SessionId, published: Published) -> Wire {
             })
         }
         Event::Asked(bare) => {
-            let Some(asked) = published.asked else {
-                return Wire::RequestInfo(request(run, session, "", bare));
+            let Some(asked) = &published.asked else {
+                return Wire::RequestInfo(Box::new(request(run, session, "", bare)));
             };
             let first = asked.question.messages.saturating_sub(asked.recent.len());
-            Wire::RequestInfo(pb::Request {
-                conversation: messages(run, first, &asked.recent),
-                ..request(run, session, &asked.workflow, &asked.question)
-            })
+            let mut told = Box::new(request(run, session, &asked.workflow, &asked.question));
+            told.conversation = messages(run, first, &asked.recent);
+            Wire::RequestInfo(told)
         }
         Event::Answered { ordinal, value, by, door, known, instead_of, .. } => {
             Wire::ResponseReceived(pb::ResponseReceived {
@@ -335,6 +335,19 @@ pub(super) fn kind(kind: Kind) -> pb::RequestKind {
     }
 }
 
+/// The house's own schemas, as the wire has them.
+static HOUSE: LazyLock<[(Arc<Value>, Json); 4]> =
+    LazyLock::new(|| house_schemas().map(|schema| (Arc::clone(&schema), schema.into())));
+
+fn schema(question: &Question) -> Json {
+    let schema = question.response_schema();
+    let known = HOUSE.iter().find(|(house, _)| Arc::ptr_eq(house, &schema));
+    match known {
+        Some((_, written)) => written.clone(),
+        None => schema.into(),
+    }
+}
+
 fn request(run: &RunId, session: &SessionId, workflow: &str, question: &Question) -> pb::Request {
     pb::Request {
         request_id: question.id(run).to_string(),
@@ -355,7 +368,7 @@ fn request(run: &RunId, session: &SessionId, workflow: &str, question: &Question
                 description: option.description.clone(),
             })
             .collect(),
-        response_schema: Some(question.response_schema().into()),
+        response_schema: Some(schema(question)),
         deadline: question.deadline.map(time),
         on_timeout: question.silence().into(),
         digest: question.digest.clone(),

@@ -63,7 +63,7 @@ fn events(watch: Watch) -> Events {
         match watch.next().await {
             Ok(Some(published)) => {
                 failpoint::hit("api.before_event");
-                let told = convert::event(watch.run_id(), watch.session_id(), published);
+                let told = convert::event(watch.run_id(), watch.session_id(), &published);
                 Some((Ok(told), Some(watch)))
             }
             Ok(None) => {

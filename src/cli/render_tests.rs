@@ -94,7 +94,7 @@ fn nothing_an_agent_or_a_tool_says_can_steer_the_terminal() {
         Event::Message(message),
         Event::ToolCall(ToolCalled { executor_id: evil.into(), call: Some(call) }),
         Event::ToolResult(ToolResult { value: Some(literal!(evil).into()), ..Default::default() }),
-        Event::RequestInfo(request),
+        Event::RequestInfo(Box::new(request)),
         output(&format!("{evil}!")),
         Event::Warning(Failure { code: evil.into(), message: evil.into() }),
         Event::Failed(Failure { code: evil.into(), message: evil.into() }),

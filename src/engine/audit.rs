@@ -398,13 +398,16 @@ fn entry(head: &Head, recorded: &Recorded, open: &mut Open) -> Option<AuditEntry
         }
         Event::Completed => entry.action = "completed",
         // The deed, beside the yes that released it.
-        Event::ToolCalled { call, .. } => {
+        Event::ToolCalled { call, granted, .. } => {
             entry.action = "called";
             entry.value = Some(call.arguments.clone());
             entry.note = match decided.get(&call.id) {
                 Some(request) => format!("{}, allowed by {request}", call.tool),
                 None => call.tool.clone(),
             };
+            for (gate, by) in granted {
+                entry.add(&format!("at gate {gate} allowed for the run by {by}"));
+            }
             calls.insert(call.id.clone(), call.tool.clone());
         }
         Event::ToolReturned { call_id, value, failed, .. } => {

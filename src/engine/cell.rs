@@ -54,7 +54,8 @@ pub(super) enum State {
 /// A run in memory and what is being done for it.
 #[derive(Debug)]
 pub(super) struct Hot {
-    pub(super) run: Run,
+    /// Apart: it is large, and the hands that it goes through are many.
+    pub(super) run: Box<Run>,
     pub(super) narrator: Narrator,
     /// Whether it was moving when it was last written, and nobody has recovered it yet: it can be
     /// looked at, and nothing else is done with it before that.
@@ -83,7 +84,7 @@ pub(super) enum WorkKey {
 struct Tail {
     /// The version before the first event kept.
     base: Version,
-    events: VecDeque<Published>,
+    events: VecDeque<Arc<Published>>,
     bytes: usize,
     rest: Rest,
 }
@@ -100,7 +101,7 @@ pub(super) enum Rest {
 #[derive(Debug)]
 pub(super) enum Glance {
     /// These events come next.
-    Events(Vec<Published>),
+    Events(Vec<Arc<Published>>),
     /// Nothing new; this is how the run stands.
     UpToDate(Rest),
     /// The tail begins later: read the journal.
@@ -128,7 +129,7 @@ impl Cell {
     }
 
     /// Shows durable events to the watchers (E1).
-    pub(super) fn publish(&self, run: &Run, batch: Vec<Published>) {
+    pub(super) fn publish(&self, run: &Run, batch: Vec<Arc<Published>>) {
         let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
         for published in batch {
             tail.bytes += weight(&published.event);
@@ -163,7 +164,7 @@ impl Cell {
 }
 
 impl Hot {
-    pub(super) fn new(run: Run) -> Self {
+    pub(super) fn new(run: Box<Run>) -> Self {
         let narrator = Narrator::at(&run);
         Self {
             run,

@@ -11,7 +11,7 @@ use tokio::sync::MutexGuard;
 use crate::engine::cell::{Cell, Hot, State};
 use crate::engine::steadfast::{Steadfast, panicked};
 use crate::engine::trace::{Scribe, at_once};
-use crate::engine::{Engine, EngineError};
+use crate::engine::{Engine, EngineError, Published};
 use crate::failpoint;
 use crate::kernel::{
     Command, Decision, Event, Millis, Recorded, Refusal, Run, RunId, Status, Version, apply,
@@ -116,7 +116,8 @@ impl Engine {
             let is_adrift = run.status == Status::Running;
             let hooks = self.inner.journal.hooks(&cell.id).await?;
             let scribe = self.inner.tracer.get().map(|_| Box::new(Scribe::takes_up(&run)));
-            *state = State::Hot(Box::new(Hot { is_adrift, hooks, scribe, ..Hot::new(run) }));
+            *state =
+                State::Hot(Box::new(Hot { is_adrift, hooks, scribe, ..Hot::new(Box::new(run)) }));
         }
         // A run that was moving when it was last written lost whatever was under way: its own
         // journal says what to do about that, before anything else is done with it.
@@ -290,7 +291,7 @@ impl Engine {
             .iter()
             .map(|event| {
                 sequence += 1;
-                hot.narrator.tell(&hot.run, sequence, batch.now, Arc::clone(event))
+                Arc::new(hot.narrator.tell(&hot.run, sequence, batch.now, Arc::clone(event)))
             })
             .collect();
         let lanes = self.lanes(hot, &events);
@@ -328,7 +329,7 @@ impl Engine {
     }
 
     /// Everybody who listens hears of it now that it is durable (E1).
-    fn told(&self, cell: &Cell, hot: &Hot, batch: Vec<crate::engine::Published>) {
+    fn told(&self, cell: &Cell, hot: &Hot, batch: Vec<Arc<Published>>) {
         EVENTS.increment(batch.len() as u64);
         self.tell_inbox(&hot.run, &batch);
         cell.publish(&hot.run, batch);

@@ -108,7 +108,8 @@ impl Engine {
     ) -> Result<(), EngineError> {
         let Command::Answer { answers, .. } = command else { return Ok(()) };
         let State::Hot(hot) = &mut **state else { return Err(EngineError::Draining) };
-        if !may_pass(&hot.run, answers) {
+        // What has no family is asked by nobody about it: a yes costs what it did.
+        if hot.has_kin == Some(false) || !may_pass(&hot.run, answers) {
             return Ok(());
         }
         let noes = self.noes_of_kin(hot).await?;
@@ -146,8 +147,8 @@ impl Engine {
         let may_matter = is_fork || !hot.run.grants.is_empty();
         // Before a yes they were read a moment ago, and nobody else decides in the family meanwhile.
         let is_heeded =
-            matches!(command, Command::Answer { answers, .. } if may_pass(&hot.run, answers));
-        if may_call && may_matter && !is_heeded && !hot.run.workflow.gates.is_empty() {
+            || matches!(command, Command::Answer { answers, .. } if may_pass(&hot.run, answers));
+        if may_call && may_matter && !hot.run.workflow.gates.is_empty() && !is_heeded() {
             hot.run.noes = Arc::new(self.noes_of_kin(hot).await?);
         }
         Ok(())

@@ -1,6 +1,7 @@
 //! Inbox: changes of what waits for people, told to whoever watches.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use tokio::sync::broadcast;
 
@@ -33,7 +34,7 @@ pub enum InboxChange {
 
 impl Engine {
     /// Tells the inbox what a durable batch changed.
-    pub(super) fn tell_inbox(&self, run: &Run, batch: &[Published]) {
+    pub(super) fn tell_inbox(&self, run: &Run, batch: &[Arc<Published>]) {
         self.inner.desks.keep(run);
         if self.inner.inbox.receiver_count() == 0 {
             return;

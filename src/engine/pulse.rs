@@ -86,7 +86,7 @@ impl Engine {
             if hot.run.request(request.ordinal) != *request {
                 return Err(unknown.into());
             }
-            hot.run.clone()
+            Run::clone(&hot.run)
         };
         let asked = run.questions.get(&request.ordinal);
         let operator = self.operator();

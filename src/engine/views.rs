@@ -154,7 +154,7 @@ impl Engine {
         let (_, cell) = self.seen_run(run, who).await?;
         let state = self.read(&cell).await?;
         let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
-        Ok(RunView { head: Head::of(&hot.run), run: hot.run.clone() }.told_to(who))
+        Ok(RunView { head: Head::of(&hot.run), run: Run::clone(&hot.run) }.told_to(who))
     }
 
     /// Where a run stands, without its conversation.

@@ -35,8 +35,9 @@ pub struct Watch {
     session: SessionId,
     after: Version,
     until: Until,
-    ready: VecDeque<Published>,
-    replay: Option<Replay>,
+    ready: VecDeque<Arc<Published>>,
+    /// Apart: few need it, and a watch goes through many hands.
+    replay: Option<Box<Replay>>,
     is_done: bool,
     /// For whoever was asked and does not know the run: what became of these questions, and no more.
     only: Option<Vec<u32>>,
@@ -108,7 +109,7 @@ impl Watch {
     }
 
     /// The next event; none when the stream is over.
-    pub async fn next(&mut self) -> Result<Option<Published>, EngineError> {
+    pub async fn next(&mut self) -> Result<Option<Arc<Published>>, EngineError> {
         loop {
             if let Some(published) = self.ready.pop_front() {
                 self.after = published.sequence;
@@ -125,7 +126,7 @@ impl Watch {
                 if !is_theirs {
                     continue;
                 }
-                return Ok(Some(published.in_session(&self.session)));
+                return Ok(Some(Published::in_session(published, &self.session)));
             }
             if self.is_done {
                 return Ok(None);
@@ -185,7 +186,7 @@ impl Watch {
                     let library = &self.engine.inner.library;
                     let workflow = library.kept(&**journal, &started.definition).await?;
                     let run = begin(self.cell.id.clone(), workflow, started, recorded.at);
-                    none.insert(Replay { run, narrator: Narrator::default() })
+                    none.insert(Box::new(Replay { run, narrator: Narrator::default() }))
                 }
                 (None, _) => continue,
             };
@@ -196,7 +197,7 @@ impl Watch {
                 Arc::new(recorded.event),
             );
             if told.sequence > self.after {
-                self.ready.push_back(told);
+                self.ready.push_back(Arc::new(told));
             }
         }
         Ok(())

@@ -115,12 +115,13 @@ impl Told for SessionRow {
 
 impl Published {
     /// The same, with its session called so.
-    pub(super) fn in_session(mut self, session: &SessionId) -> Self {
-        if let Some(waiting) = &mut self.waiting
-            && waiting.session != *session
+    pub(super) fn in_session(mut told: Arc<Self>, session: &SessionId) -> Arc<Self> {
+        let is_called_else = |waiting: &Arc<Waiting>| waiting.session != *session;
+        if told.waiting.as_ref().is_some_and(is_called_else)
+            && let Some(waiting) = &mut Arc::make_mut(&mut told).waiting
         {
             Arc::make_mut(waiting).session = session.clone();
         }
-        self
+        told
     }
 }

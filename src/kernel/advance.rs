@@ -46,7 +46,7 @@ pub fn start(
     started: Started,
     (earlier, operator): (Earlier, Arc<Operator>),
     now: Millis,
-) -> Result<(Run, Vec<Event>), Declined> {
+) -> Result<(Box<Run>, Vec<Event>), Declined> {
     let too_large = |remedy| Refusal::TooLarge { field: "input".into(), remedy };
     if schema::is_too_deep(&started.input) {
         return Err(too_large(format!("it may nest {} deep", schema::DEPTH_MAX)).into());
@@ -66,7 +66,7 @@ pub fn start(
     if let Some(refusal) = earlier.refusal(readable(&started.input).len()) {
         return Err(refusal.into());
     }
-    let mut run = begin(id, workflow, &started, now).remembering(earlier);
+    let mut run = Box::new(begin(id, workflow, &started, now).remembering(earlier));
     run.operator = operator;
     let mut events = vec![Event::Started(Box::new(started))];
     settle(&mut run, now, &mut events)?;

@@ -152,6 +152,9 @@ pub enum Event {
         call: ToolCall,
         /// What may be done about it after a crash.
         safety: Safety,
+        /// The gates that it passed by what somebody had allowed for the run, and who that was.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        granted: Vec<(String, String)>,
     },
     /// A tool's outcome is known.
     ToolReturned {

@@ -181,7 +181,7 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
         }
         Event::Noted { turn, attempt, memo } => noted(run, (*turn, *attempt), memo)?,
         Event::MessageAdded { turn, message, usage } => message_added(run, *turn, message, *usage)?,
-        Event::ToolCalled { turn, call, safety } => {
+        Event::ToolCalled { turn, call, safety, .. } => {
             let waits = CallWaits::Tool(*safety);
             let turn = turn_of(run, *turn)?;
             let known = turn.calls.iter().find(|known| known.call.id == call.id);

@@ -94,19 +94,16 @@ impl Next {
 pub(super) fn passed(run: &Run, wish: Wish<'_>, next: Next, now: Millis) -> Event {
     let turn = wish.turn;
     let tool = run.workflow.tools.get(&wish.call.tool);
-    let mut call = wish.call.clone();
+    let (mut call, mut granted) = (wish.call.clone(), Vec::new());
     if let Some(tool) = tool {
-        let gates: Vec<&Gate> =
+        let mut gates: Vec<&Gate> =
             run.workflow.gates.iter().filter(|gate| concerns(gate, &call.tool, tool)).collect();
         if !gates.is_empty() && call.deed.is_none() {
             call.deed = Some(Box::new(Deed::of(&call.tool, tool, &call.arguments)));
         }
         // What was refused in another run of the family passes by no grant, and past no condition (K11).
         let refused = is_refused(run, turn, &call);
-        let gates: Vec<&Gate> = gates
-            .into_iter()
-            .filter(|gate| refused || !is_granted(gate, run, &call, now))
-            .collect();
+        gates.retain(|gate| refused || !is_granted((gate, run), &call, now, &mut granted));
         let wish = Wish { call: &call, ..wish };
         if let Some(draft) = stopped(run, (wish, refused), tool, &gates) {
             return Event::Asked(Box::new(reply::ask(&run.workflow, draft, next.question, now)));
@@ -116,7 +113,7 @@ pub(super) fn passed(run: &Run, wish: Wish<'_>, next: Next, now: Millis) -> Even
         }
     }
     let safety = tool.map(|tool| tool.safety).unwrap_or_default();
-    Event::ToolCalled { turn: turn.number, call, safety }
+    Event::ToolCalled { turn: turn.number, call, safety, granted }
 }
 
 /// What becomes of a call that was allowed at the gates that had asked: where a grant let it past another, and
@@ -131,11 +128,11 @@ pub(super) fn allowed(
     let tool = run.workflow.tools.get(&call.tool);
     let rules = question.rules();
     let passed = rules.iter().map(|rule| (*rule).to_owned()).chain(question.passed.clone());
-    let passed: Vec<String> = passed.collect();
+    let (passed, mut granted): (Vec<String>, _) = (passed.collect(), Vec::new());
     if let (Some(turn), Some(tool)) = (run.turns.get(&number), tool) {
         let all = run.workflow.gates.iter().filter(|gate| concerns(gate, &call.tool, tool));
-        let left = all.filter(|gate| !passed.contains(&gate.name));
-        let left: Vec<&Gate> = left.filter(|gate| !is_granted(gate, run, call, now)).collect();
+        let mut left: Vec<&Gate> = all.filter(|gate| !passed.contains(&gate.name)).collect();
+        left.retain(|gate| !is_granted((gate, run), call, now, &mut granted));
         let wish = Wish { turn, call, said: &turn.said, judged: &[] };
         if let Some(draft) = stopped(run, (wish, false), tool, &left) {
             let asked = reply::ask(&run.workflow, draft, next.question, now);
@@ -143,7 +140,7 @@ pub(super) fn allowed(
         }
     }
     let safety = tool.map(|tool| tool.safety).unwrap_or_default();
-    Event::ToolCalled { turn: number, call: call.clone(), safety }
+    Event::ToolCalled { turn: number, call: call.clone(), safety, granted }
 }
 
 /// Whether exactly this was refused in another run of the family.
@@ -176,6 +173,7 @@ pub(super) fn edited(
             turn: question.turn.unwrap_or_default(),
             call: call.clone(),
             safety,
+            granted: Vec::new(),
         };
     };
     let wish = Wish { turn, call, said: &turn.said, judged: &[] };
@@ -202,7 +200,8 @@ pub(super) fn edited(
     let stages: &[Stage] = if asked.stages.is_empty() { &unwritten } else { &asked.stages };
     let mut left = (0..).zip(stages).skip_while(|one| one.1.need <= 1 && stands(one));
     let Some((passed, stage)) = left.next() else {
-        return Event::ToolCalled { turn: turn.number, call: *call, safety: tool.safety };
+        let (turn, safety) = (turn.number, tool.safety);
+        return Event::ToolCalled { turn, call: *call, safety, granted: Vec::new() };
     };
     let standing = stands(&(passed, stage));
     if passed > 0 {
@@ -381,10 +380,17 @@ pub(super) fn concerns(gate: &Gate, name: &str, tool: &Tool) -> bool {
         || gate.tags.iter().any(|tag| tool.tags.contains(tag))
 }
 
-/// Whether a person allowed the call beforehand; a gate that always asks cannot be passed so.
-fn is_granted(gate: &Gate, run: &Run, call: &ToolCall, now: Millis) -> bool {
-    let covers = |grant: &Grant| grant.covers(&gate.name, &call.tool, &call.arguments, now);
-    !gate.when.is_empty() && run.grants.iter().any(covers)
+/// Whether a person allowed the call beforehand, and who; a gate that always asks cannot be passed so.
+fn is_granted(
+    (gate, run): (&Gate, &Run),
+    call: &ToolCall,
+    now: Millis,
+    by: &mut Vec<(String, String)>,
+) -> bool {
+    let covers = |grant: &&Grant| grant.covers(&gate.name, &call.tool, &call.arguments, now);
+    let grant = run.grants.iter().filter(|_| !gate.when.is_empty()).find(covers);
+    by.extend(grant.map(|grant| (gate.name.clone(), grant.by.clone())));
+    grant.is_some()
 }
 
 /// Why a gate stops a call; nothing, if it lets it through.

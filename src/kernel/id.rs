@@ -188,15 +188,15 @@ pub struct RequestId {
 
 /// The end of a request's id: a part of the question's nonce.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Tail([u8; TAIL_CHARS]);
-
-/// Forty bits: nobody guesses them at a door that takes a thousand calls a second.
-const TAIL_CHARS: usize = 8;
+pub struct Tail([u8; Self::CHARS]);
 
 impl Tail {
+    /// Forty bits: nobody guesses them at a door that takes a thousand calls a second.
+    pub(super) const CHARS: usize = 8;
+
     /// The tail of that nonce.
     pub(super) fn of(nonce: &[u8]) -> Self {
-        let mut tail = [b'0'; TAIL_CHARS];
+        let mut tail = [b'0'; Self::CHARS];
         for (place, byte) in tail.iter_mut().zip(nonce) {
             *place = letter(*byte);
         }
@@ -205,7 +205,7 @@ impl Tail {
 
     fn parse(text: &str) -> Option<Self> {
         let is_one = |byte: u8| byte.is_ascii_digit() || byte.is_ascii_lowercase();
-        let bytes: [u8; TAIL_CHARS] = text.as_bytes().try_into().ok()?;
+        let bytes: [u8; Self::CHARS] = text.as_bytes().try_into().ok()?;
         bytes.iter().all(|byte| is_one(*byte)).then_some(Self(bytes))
     }
 }

@@ -96,7 +96,7 @@ pub use plan::{
 };
 pub use principal::{Assurance, Credential, Known, Principal, Role, Roles, Seen};
 pub use question::{Choice, Kind, Leg, OnTimeout, Origin, Question, Subject};
-pub use reading::Verdict;
+pub use reading::{Verdict, house_schemas};
 pub use refusal::{Naming, Refusal};
 pub use renewal::Renewal;
 pub use repeat::{KEYS_MAX, Keys, MARKS_MAX, may_have_said, unkeyed};

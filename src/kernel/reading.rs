@@ -39,6 +39,11 @@ pub enum Verdict {
     Rejected,
 }
 
+/// The house's own schemas, each of which there is one: whoever writes them out does so once.
+pub fn house_schemas() -> [Arc<Value>; 4] {
+    [&VERDICT, &RETURNABLE, &USER_TURN, &OUTCOME].map(|house| Arc::clone(&house.schema))
+}
+
 impl Question {
     /// The JSON Schema that an answer is really validated against.
     pub fn response_schema(&self) -> Arc<Value> {

@@ -49,46 +49,81 @@ impl Question {
 
     /// The digest of what a person decides by and on (K3): RFC 8785's form of it, by SHA-256.
     fn digest_of(&self, of: Belongs<'_>) -> String {
-        let mut out = Vec::with_capacity(1_024);
-        let approvers = serde_json::to_value(&self.stages).unwrap_or_default();
         let options = self.options.iter();
         let options = options.map(|option| json!([option.id, option.label, option.description]));
-        let verbs = self.verbs().into_iter().map(|verb| Value::from(verb.word()));
-        let parts = [
-            ("approvers", &approvers),
-            ("context", &self.context),
-            ("decides", &Value::Bool(self.decides())),
-            ("deed", &self.deed().map_or(Value::Null, |deed| deed.digest.as_str().into())),
-            ("definition", &Value::from(of.definition)),
-            ("epoch", &Value::from(of.epoch)),
-            ("kind", &Value::from(self.kind.word())),
-            ("nonce", &Value::from(self.nonce.as_str())),
-            ("options", &Value::Array(options.collect())),
-            ("prompt", &Value::from(self.prompt.as_str())),
-            ("request", &Value::from(self.ordinal)),
-            ("requesters", &Value::from(of.requesters)),
-            ("run", &Value::from(of.run.as_str())),
-            ("schema", self.schema.as_ref().unwrap_or(&Value::Null)),
-            ("step", &Value::from(self.step.as_str())),
-            ("subject", &self.shown_with(&|it| secret::salted(it, &self.nonce))),
-            ("verbs", &Value::Array(verbs.collect())),
-        ];
-        // Their names are in order already, as the form wants it. What releases no call has no deed, and what
-        // was asked before stores had an epoch has none: both are known by the digests that they had.
-        let is_kept = |name: &str, part: &Value| match name {
-            "deed" => !part.is_null(),
-            "epoch" => !of.epoch.is_empty(),
-            _name => true,
-        };
-        let parts = parts.into_iter().filter(|(name, part)| is_kept(name, part));
-        for (index, (name, part)) in parts.enumerate() {
-            out.push(if index == 0 { b'{' } else { b',' });
-            canonical::write_text(name, &mut out);
-            out.push(b':');
-            canonical::write(part, &mut out);
+        let mut form = Form::default();
+        // Their names are in order, as the form wants it. What releases no call has no deed, and what was asked
+        // before stores had an epoch has none: both are known by the digests that they had.
+        form.list(
+            "approvers",
+            self.stages.iter().map(|it| serde_json::to_value(it).unwrap_or_default()),
+        );
+        form.value("context", &self.context);
+        form.value("decides", &Value::Bool(self.decides()));
+        if let Some(deed) = self.deed() {
+            form.text("deed", &deed.digest);
         }
-        out.push(b'}');
-        digest::of_bytes(&out)
+        form.text("definition", of.definition);
+        if !of.epoch.is_empty() {
+            form.text("epoch", of.epoch);
+        }
+        form.text("kind", self.kind.word());
+        form.text("nonce", &self.nonce);
+        form.list("options", options);
+        form.text("prompt", &self.prompt);
+        form.value("request", &Value::from(self.ordinal));
+        form.list("requesters", of.requesters.iter().map(|who| Value::from(who.as_str())));
+        form.text("run", of.run.as_str());
+        form.value("schema", self.schema.as_ref().unwrap_or(&Value::Null));
+        form.text("step", &self.step);
+        form.value("subject", &self.shown_with(&|it| secret::salted(it, &self.nonce)));
+        form.list("verbs", self.verbs().into_iter().map(|verb| Value::from(verb.word())));
+        form.digest()
+    }
+}
+
+/// An object in RFC 8785's form, as it is written: every question is one, so nothing is made for it that
+/// need not be.
+struct Form(Vec<u8>);
+
+impl Default for Form {
+    fn default() -> Self {
+        Self(Vec::with_capacity(1_024))
+    }
+}
+
+impl Form {
+    fn name(&mut self, name: &str) {
+        self.0.push(if self.0.is_empty() { b'{' } else { b',' });
+        canonical::write_text(name, &mut self.0);
+        self.0.push(b':');
+    }
+
+    fn text(&mut self, name: &str, text: &str) {
+        self.name(name);
+        canonical::write_text(text, &mut self.0);
+    }
+
+    fn value(&mut self, name: &str, value: &Value) {
+        self.name(name);
+        canonical::write(value, &mut self.0);
+    }
+
+    fn list(&mut self, name: &str, items: impl Iterator<Item = Value>) {
+        self.name(name);
+        self.0.push(b'[');
+        for (index, item) in items.enumerate() {
+            if index > 0 {
+                self.0.push(b',');
+            }
+            canonical::write(&item, &mut self.0);
+        }
+        self.0.push(b']');
+    }
+
+    fn digest(mut self) -> String {
+        self.0.push(b'}');
+        digest::of_bytes(&self.0)
     }
 }
 
@@ -105,10 +140,13 @@ fn nonce(seed: &str, ordinal: u32) -> String {
 /// The end of the id of a question with that nonce.
 pub(super) fn tail(nonce: &str) -> Option<Tail> {
     // Two hexadecimal digits for each of its letters.
-    let bytes: Option<Vec<u8>> = (nonce.as_bytes().chunks_exact(2))
-        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
-        .collect();
-    bytes.filter(|bytes| !bytes.is_empty()).map(|bytes| Tail::of(&bytes))
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    let mut bytes = [0; Tail::CHARS];
+    let pairs = nonce.as_bytes().chunks_exact(2);
+    for (place, pair) in bytes.iter_mut().zip(pairs) {
+        *place = byte(pair)?;
+    }
+    (!nonce.is_empty()).then(|| Tail::of(&bytes))
 }
 
 /// The end of the id of a run's question, by what its nonces are drawn from.

@@ -1,7 +1,7 @@
 //! Json: `google.protobuf.Value` and `Struct` as JSON, written to the wire and read from it without a
 //! tree of another kind in between. Not protobuf's JSON mapping of messages: that is `proto_json`.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::{Buf, BufMut};
 use prost::encoding::{
@@ -68,12 +68,40 @@ macro_rules! message {
 
 /// `google.protobuf.Value`. Shared, so that a schema of which there is one is never copied.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Json(Arc<Value>);
+pub struct Json(Arc<Shared>);
+
+/// A value, and what it is on the wire once somebody has asked; of what has nothing within it, nothing. Every
+/// message around it asks how long it is.
+#[derive(Debug, Clone, Default)]
+struct Shared {
+    value: Value,
+    written: OnceLock<Box<[u8]>>,
+}
+
+impl PartialEq for Shared {
+    fn eq(&self, other: &Self) -> bool {
+        self.value == other.value
+    }
+}
+
+impl Shared {
+    fn written(&self) -> Option<&[u8]> {
+        match &self.value {
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+            Value::Array(_) | Value::Object(_) => Some(self.written.get_or_init(|| {
+                let mut sizes = Sizes::default();
+                let mut written = Vec::with_capacity(sizes.of(&self.value));
+                write(&self.value, &mut sizes, &mut written);
+                written.into_boxed_slice()
+            })),
+        }
+    }
+}
 
 impl Json {
     /// The JSON in it.
     pub fn into_value(self) -> Value {
-        Arc::unwrap_or_clone(self.0)
+        Arc::unwrap_or_clone(self.0).value
     }
 }
 
@@ -81,13 +109,13 @@ impl std::ops::Deref for Json {
     type Target = Value;
 
     fn deref(&self) -> &Value {
-        &self.0
+        &self.0.value
     }
 }
 
 impl From<Value> for Json {
     fn from(value: Value) -> Self {
-        Self(Arc::new(value))
+        Self(Arc::new(Shared { value, written: OnceLock::new() }))
     }
 }
 
@@ -99,7 +127,7 @@ impl From<&Value> for Json {
 
 impl From<Arc<Value>> for Json {
     fn from(value: Arc<Value>) -> Self {
-        Self(value)
+        Arc::unwrap_or_clone(value).into()
     }
 }
 
@@ -111,9 +139,16 @@ impl From<&str> for Json {
 
 message! {
     Json, |self, tag, wire_type, buf, ctx|
-    read: read(Arc::make_mut(&mut self.0), tag, wire_type, buf, ctx),
-    write: write(&self.0, buf),
-    len: len(&self.0),
+    read: {
+        let shared = Arc::make_mut(&mut self.0);
+        shared.written = OnceLock::new();
+        read(&mut shared.value, tag, wire_type, buf, ctx)
+    },
+    write: match self.0.written() {
+        Some(written) => buf.put_slice(written),
+        None => write(&self.0.value, &mut Sizes::default(), buf),
+    },
+    len: self.0.written().map_or_else(|| Sizes::default().of(&self.0.value), <[u8]>::len),
 }
 
 /// `google.protobuf.Struct`.
@@ -145,8 +180,10 @@ message! {
         self.0.insert(member.name, member.value.0);
         Ok(())
     },
-    write: write_fields(&self.0, buf),
-    len: fields_len(&self.0),
+    write: measured(buf, |sizes| sizes.of_fields(&self.0), |sizes, buf| {
+        write_fields(&self.0, sizes, buf);
+    }),
+    len: Sizes::default().of_fields(&self.0),
 }
 
 /// A member of `Struct`.
@@ -163,8 +200,10 @@ message! {
         VALUE => message::merge(wire_type, &mut self.value, buf, ctx),
         _ => encoding::skip_field(wire_type, tag, buf, ctx),
     },
-    write: write_member(&self.name, &self.value.0, buf),
-    len: member_len(&self.name, &self.value.0),
+    write: measured(buf, |sizes| sizes.of_member(&self.name, &self.value.0), |sizes, buf| {
+        write_member(&self.name, &self.value.0, sizes, buf);
+    }),
+    len: Sizes::default().of_member(&self.name, &self.value.0),
 }
 
 /// `google.protobuf.ListValue`.
@@ -182,8 +221,10 @@ message! {
         self.0.push(item.0);
         Ok(())
     },
-    write: write_list(&self.0, buf),
-    len: list_len(&self.0),
+    write: measured(buf, |sizes| sizes.of_list(&self.0), |sizes, buf| {
+        write_list(&self.0, sizes, buf);
+    }),
+    len: Sizes::default().of_list(&self.0),
 }
 
 /// A value within another: nobody shares it.
@@ -193,8 +234,8 @@ struct Node(Value);
 message! {
     Node, |self, tag, wire_type, buf, ctx|
     read: read(&mut self.0, tag, wire_type, buf, ctx),
-    write: write(&self.0, buf),
-    len: len(&self.0),
+    write: measured(buf, |sizes| sizes.of(&self.0), |sizes, buf| write(&self.0, sizes, buf)),
+    len: Sizes::default().of(&self.0),
 }
 
 /// Reads one field of a value; the last that is set counts, and two objects or two lists become one.
@@ -264,7 +305,8 @@ fn double_of(number: &Number) -> f64 {
     number.as_f64().unwrap_or(f64::NAN)
 }
 
-fn write(value: &Value, buf: &mut impl BufMut) {
+/// Writes a value whose parts were measured before, in the order in which they are come to.
+fn write(value: &Value, sizes: &mut Sizes, buf: &mut impl BufMut) {
     match value {
         Value::Null => encoding::int32::encode(kind::NULL, &0, buf),
         Value::Number(number) => match beyond(number) {
@@ -274,33 +316,33 @@ fn write(value: &Value, buf: &mut impl BufMut) {
         Value::String(text) => encoding::string::encode(kind::STRING, text, buf),
         Value::Bool(yes) => encoding::bool::encode(kind::BOOL, yes, buf),
         Value::Object(fields) => {
-            open(kind::STRUCT, fields_len(fields), buf);
-            write_fields(fields, buf);
+            open(kind::STRUCT, sizes.next(), buf);
+            write_fields(fields, sizes, buf);
         }
         Value::Array(items) => {
-            open(kind::LIST, list_len(items), buf);
-            write_list(items, buf);
+            open(kind::LIST, sizes.next(), buf);
+            write_list(items, sizes, buf);
         }
     }
 }
 
-fn write_fields(fields: &Map<String, Value>, buf: &mut impl BufMut) {
+fn write_fields(fields: &Map<String, Value>, sizes: &mut Sizes, buf: &mut impl BufMut) {
     for (name, value) in fields {
-        open(MEMBERS, member_len(name, value), buf);
-        write_member(name, value, buf);
+        open(MEMBERS, sizes.next(), buf);
+        write_member(name, value, sizes, buf);
     }
 }
 
-fn write_member(name: &String, value: &Value, buf: &mut impl BufMut) {
+fn write_member(name: &String, value: &Value, sizes: &mut Sizes, buf: &mut impl BufMut) {
     encoding::string::encode(NAME, name, buf);
-    open(VALUE, len(value), buf);
-    write(value, buf);
+    open(VALUE, sizes.next(), buf);
+    write(value, sizes, buf);
 }
 
-fn write_list(items: &[Value], buf: &mut impl BufMut) {
+fn write_list(items: &[Value], sizes: &mut Sizes, buf: &mut impl BufMut) {
     for item in items {
-        open(MEMBERS, len(item), buf);
-        write(item, buf);
+        open(MEMBERS, sizes.next(), buf);
+        write(item, sizes, buf);
     }
 }
 
@@ -310,35 +352,70 @@ fn open(tag: u32, length: usize, buf: &mut impl BufMut) {
     encode_varint(length as u64, buf);
 }
 
-fn len(value: &Value) -> usize {
-    match value {
-        Value::Null => encoding::int32::encoded_len(kind::NULL, &0),
-        Value::Number(number) => match beyond(number) {
-            Some(digits) => encoding::string::encoded_len(kind::STRING, &digits),
-            None => double::encoded_len(kind::NUMBER, &double_of(number)),
-        },
-        Value::String(text) => encoding::string::encoded_len(kind::STRING, text),
-        Value::Bool(yes) => encoding::bool::encoded_len(kind::BOOL, yes),
-        Value::Object(fields) => within(kind::STRUCT, fields_len(fields)),
-        Value::Array(items) => within(kind::LIST, list_len(items)),
+/// The lengths of the messages within a value, in the order in which they are written. The wire has each
+/// before its message: measured whenever it is come to, the inmost would be measured once for every message
+/// around it.
+#[derive(Debug, Default)]
+struct Sizes {
+    all: Vec<usize>,
+    written: usize,
+}
+
+impl Sizes {
+    /// Measures a message within another, and keeps a place for it before those within it.
+    fn within(&mut self, tag: u32, measure: impl FnOnce(&mut Self) -> usize) -> usize {
+        let place = self.all.len();
+        self.all.push(0);
+        let length = measure(self);
+        self.all[place] = length;
+        key_len(tag) + encoded_len_varint(length as u64) + length
+    }
+
+    fn next(&mut self) -> usize {
+        self.written += 1;
+        self.all[self.written - 1]
+    }
+
+    fn of(&mut self, value: &Value) -> usize {
+        match value {
+            Value::Null => encoding::int32::encoded_len(kind::NULL, &0),
+            Value::Number(number) => match beyond(number) {
+                Some(digits) => encoding::string::encoded_len(kind::STRING, &digits),
+                None => double::encoded_len(kind::NUMBER, &double_of(number)),
+            },
+            Value::String(text) => encoding::string::encoded_len(kind::STRING, text),
+            Value::Bool(yes) => encoding::bool::encoded_len(kind::BOOL, yes),
+            Value::Object(fields) => self.within(kind::STRUCT, |sizes| sizes.of_fields(fields)),
+            Value::Array(items) => self.within(kind::LIST, |sizes| sizes.of_list(items)),
+        }
+    }
+
+    fn of_fields(&mut self, fields: &Map<String, Value>) -> usize {
+        let mut sum = 0;
+        for (name, value) in fields {
+            sum += self.within(MEMBERS, |sizes| sizes.of_member(name, value));
+        }
+        sum
+    }
+
+    fn of_member(&mut self, name: &String, value: &Value) -> usize {
+        encoding::string::encoded_len(NAME, name) + self.within(VALUE, |sizes| sizes.of(value))
+    }
+
+    fn of_list(&mut self, items: &[Value]) -> usize {
+        items.iter().map(|item| self.within(MEMBERS, |sizes| sizes.of(item))).sum()
     }
 }
 
-fn fields_len(fields: &Map<String, Value>) -> usize {
-    fields.iter().map(|(name, value)| within(MEMBERS, member_len(name, value))).sum()
-}
-
-fn member_len(name: &String, value: &Value) -> usize {
-    encoding::string::encoded_len(NAME, name) + within(VALUE, len(value))
-}
-
-fn list_len(items: &[Value]) -> usize {
-    items.iter().map(|item| within(MEMBERS, len(item))).sum()
-}
-
-/// The length of a message within another, with what stands before it.
-fn within(tag: u32, length: usize) -> usize {
-    key_len(tag) + encoded_len_varint(length as u64) + length
+/// Writes what is measured first.
+fn measured<B: BufMut>(
+    buf: &mut B,
+    measure: impl FnOnce(&mut Sizes) -> usize,
+    write: impl FnOnce(&mut Sizes, &mut B),
+) {
+    let mut sizes = Sizes::default();
+    measure(&mut sizes);
+    write(&mut sizes, buf);
 }
 
 #[cfg(test)]

@@ -122,6 +122,12 @@ async fn k10_what_was_allowed_for_the_run_holds_at_its_own_gate() {
     stage.answer(LOCAL, &small, json!("allow_for_run")).await.unwrap();
     let deeds = stage.deeds(LOCAL, &small.run_id).await;
     assert_eq!(deeds, [json!({"amount": 10}), json!({"amount": 10})], "within what was allowed");
+    // Each call stands in the trail beside the yes that it was made by.
+    let trail = stage.audit(LOCAL, &small.run_id).await;
+    let notes: Vec<_> =
+        trail.iter().filter(|it| it.action == "called").map(|it| &it.note).collect();
+    let by_request = format!("pay, allowed by {}", small.request_id);
+    assert_eq!(notes, [&by_request, "pay; at gate small allowed for the run by local"]);
 }
 
 /// What a small refund is asked for, and a big one by somebody else.

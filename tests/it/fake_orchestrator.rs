@@ -85,7 +85,7 @@ pub(crate) fn journal() -> Vec<WorkflowEvent> {
         Event::ExecutorInvoked(invoked),
         Event::Delta(delta("Dear \u{1b}]0;evil\u{7}")),
         Event::Delta(delta("Ada")),
-        Event::RequestInfo(request()),
+        Event::RequestInfo(Box::new(request())),
         Event::Status(paused),
         Event::ResponseReceived(answered),
         Event::Output(Output { value: Some("sent".into()) }),

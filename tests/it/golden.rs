@@ -161,7 +161,7 @@ fn events() -> Vec<Event> {
         Event::Delta { turn: 1, attempt: 2, text: "Hm".into() },
         Event::MessageAdded { turn: Some(1), message: message(), usage },
         Event::MessageAdded { turn: None, message: plain, usage: Usage::default() },
-        Event::ToolCalled { turn: 1, call: call(), safety: Safety::Idempotent },
+        Event::ToolCalled { turn: 1, call: call(), safety: Safety::Idempotent, granted: vec![] },
         Event::ToolReturned { turn: 1, call_id: "c1".into(), value: json!({"n": 1}), failed: true },
         Event::ToolReturned { turn: 1, call_id: "c1".into(), value: json!(null), failed: false },
         Event::HandedOff {

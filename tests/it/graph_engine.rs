@@ -91,14 +91,14 @@ async fn e2_a_call_whose_step_was_stopped_is_told_of_and_its_outcome_taken_down(
     let mut told = Vec::new();
     // The payment is under way; somebody says no beside it.
     while told.last().is_none_or(|last: &Published| name(&last.event) != "asked") {
-        told.push(watch.next().await.unwrap().unwrap());
+        told.push(watch.next().await.unwrap().unwrap().as_ref().clone());
     }
     let id = told.last().unwrap().request.as_ref().unwrap().to_string();
     let request =
         AnswerRequest { answers: vec![(id, json!("reject"), None)], ..AnswerRequest::default() };
     engine.answer(request, &someone()).await.unwrap();
     while told.last().is_none_or(|last: &Published| *last.event != Event::Parked) {
-        told.push(watch.next().await.unwrap().unwrap());
+        told.push(watch.next().await.unwrap().unwrap().as_ref().clone());
     }
     let warned = told
         .iter()

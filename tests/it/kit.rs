@@ -182,7 +182,7 @@ impl Play {
         let (nothing, at_once) = (Earlier::default(), Millis(at));
         let (run, events) =
             start(id, Arc::clone(workflow), started, (nothing, Arc::default()), at_once).unwrap();
-        let play = Self { run };
+        let play = Self { run: *run };
         let session = SessionRow::new(play.run.session.clone(), owner, Millis(at));
         let append = Append { session: Some(session), ..play.append(0, at, events) };
         (play, append)

@@ -73,6 +73,7 @@ mod effects;
 mod embedded;
 mod engine;
 mod errors;
+mod examples;
 mod fail_closed;
 mod fail_closed_doors;
 mod fake_orchestrator;

@@ -81,8 +81,13 @@ impl Play {
             NOW,
         )
         .unwrap();
-        let mut play =
-            Self { run, registry, inputs: Vec::new(), offers: Vec::new(), called: Vec::new() };
+        let mut play = Self {
+            run: *run,
+            registry,
+            inputs: Vec::new(),
+            offers: Vec::new(),
+            called: Vec::new(),
+        };
         play.perform();
         play
     }

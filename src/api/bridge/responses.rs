@@ -1,5 +1,6 @@
 //! OpenAI Responses: start, answer, look, take up again, cancel.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Path, State};
@@ -158,7 +159,7 @@ pub(super) struct Leg {
     pub(super) id: ResponseId,
     pub(super) view: RunView,
     /// Its first event.
-    first: Published,
+    first: Arc<Published>,
     /// What follows that.
     watch: Watch,
 }
@@ -355,7 +356,7 @@ impl Bridge {
             // all that is theirs to see (K8).
             Err(EngineError::Refused(Refusal::UnknownRun(_))) => {
                 let id = ResponseId { run, after: watch.after(), dialect };
-                let first = watch.next().await?.and_then(|published| published.asked);
+                let first = watch.next().await?.and_then(|told| told.asked.clone());
                 let words = first.map(|asked| asked::votes(&asked.question)).into_iter();
                 let output = words
                     .map(|words| item::message(&id.item("msg", 0), "", "completed", Some(&words)));

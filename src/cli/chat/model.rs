@@ -146,7 +146,7 @@ impl Model {
                 let tool = called.call.map(|call| call.tool).unwrap_or_default();
                 self.note(format!("{} calls {tool}", called.executor_id));
             }
-            Event::RequestInfo(request) => self.ask(request),
+            Event::RequestInfo(request) => self.ask(*request),
             Event::ResponseReceived(response) => {
                 self.settle(&response.request_id);
                 let by = By::Person(response.principal);
@@ -434,7 +434,7 @@ mod tests {
     fn requests_queue_and_one_that_another_answers_goes_away() {
         let mut model = Model::default();
         for (at, id) in [(1, "one"), (2, "two")] {
-            model.take(event(at, Event::RequestInfo(request(id))));
+            model.take(event(at, Event::RequestInfo(Box::new(request(id)))));
         }
         assert_eq!(model.overlay().map(|request| request.request_id.as_str()), Some("one"));
         model.key(KeyCode::Tab.into());
@@ -449,7 +449,7 @@ mod tests {
     #[test]
     fn a_hidden_request_is_not_answered_by_accident() {
         let mut model = Model::default();
-        model.take(event(1, Event::RequestInfo(request("one"))));
+        model.take(event(1, Event::RequestInfo(Box::new(request("one")))));
         model.key(KeyCode::Esc.into());
         assert_eq!(model.overlay(), None);
         assert_eq!(typed(&mut model, "hello"), None);

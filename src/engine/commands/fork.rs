@@ -31,7 +31,7 @@ impl Engine {
         let (session, marks, failed, requesters, pinned, kinship) = {
             let state = self.read(&cell).await?;
             let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
-            let Run { session, checkpoints, requesters, .. } = &hot.run;
+            let Run { session, checkpoints, requesters, .. } = &*hot.run;
             who.may(Act::Fork, &hot.run.owner)?;
             let (session, marks) = (session.clone(), checkpoints.clone());
             let pinned = Arc::clone(&hot.run.workflow);
@@ -85,7 +85,7 @@ impl Engine {
         }
         let batch = Batch { expected: 0, events, now, extras: Extras::default() };
         let forked = run.id.clone();
-        let begun = self.begin(run, batch, (request.key, digest), who).await?;
+        let begun = self.begin(Box::new(run), batch, (request.key, digest), who).await?;
         // Again: it may have left memory and come back meanwhile.
         self.has_kin_now(&cell).await?;
         // The same call twice at once makes one fork.

@@ -143,7 +143,7 @@ impl Engine {
     /// Makes a new run durable and sets it going.
     pub(super) async fn begin(
         &self,
-        run: Run,
+        run: Box<Run>,
         mut batch: Batch,
         (key, digest): (String, String),
         who: &Principal,

@@ -2,6 +2,7 @@
 //! people, and at last the run.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::engine::narrate::Published;
 use crate::engine::trace::place::Place;
@@ -57,7 +58,7 @@ impl Scribe {
     pub(in crate::engine) fn take(
         &mut self,
         run: &Run,
-        batch: &[Published],
+        batch: &[Arc<Published>],
         from: Option<&Trace>,
         tracer: &dyn Tracer,
     ) {

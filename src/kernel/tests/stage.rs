@@ -116,7 +116,7 @@ impl Stage {
         let (run, events) =
             start(RunId::fresh(STEM), workflow, started, (earlier, Arc::default()), now)
                 .expect("starts");
-        let mut stage = Self { run, now, journal: Vec::new(), told: String::new() };
+        let mut stage = Self { run: *run, now, journal: Vec::new(), told: String::new() };
         stage.record(events);
         let opening = format!("{}\n", stage.state());
         stage.told = opening;

@@ -68,7 +68,14 @@ impl Memtable {
 /// its log twice and wakes all its threads, and should we die in between, the write-ahead log has
 /// everything. Readers see no difference.
 pub(super) fn flush(table: &Table, tree: &Tree) -> Result<(), Fault> {
-    table.iter().try_for_each(|(key, value)| tree.set(key, value.as_ref()))
+    table.iter().try_for_each(|(key, value)| {
+        // What came and went between two checkpoints (a run's place in the inbox while it waited) was never
+        // there; the tree would note down that it is not.
+        if value.is_none() && tree.get(key)?.is_none() {
+            return Ok(());
+        }
+        tree.set(key, value.as_ref())
+    })
 }
 
 /// What a table has there; nothing where the stretch ends before it begins, which a map takes ill.

@@ -66,7 +66,7 @@ pub(crate) fn someone() -> Principal {
 pub(crate) async fn all(mut watch: Watch) -> Vec<Published> {
     let mut told = Vec::new();
     while let Some(published) = watch.next().await.unwrap() {
-        told.push(published);
+        told.push(Arc::unwrap_or_clone(published));
     }
     told
 }

@@ -47,7 +47,7 @@ impl TaskStream {
             };
             failpoint::hit("api.before_event");
             let version = published.sequence;
-            if let Some(told) = self.translator.tell(published) {
+            if let Some(told) = self.translator.tell(&published) {
                 return Some(Ok((version, told)));
             }
         }
@@ -192,7 +192,7 @@ impl Translator {
         }
     }
 
-    fn tell(&mut self, published: Published) -> Option<StreamResponse> {
+    fn tell(&mut self, published: &Published) -> Option<StreamResponse> {
         let at = mapping::time(published.at);
         let (run, context) = (self.run.clone(), self.context.clone());
         match &*published.event {
@@ -225,10 +225,7 @@ impl Translator {
             }
             Event::Delta { turn, attempt, text } => self.piece(*turn, *attempt, text.clone()),
             Event::Output { value } => Some(self.artifact(mapping::artifact(value), false, true)),
-            Event::Parked => {
-                let waiting = published.waiting?;
-                self.pauses(&waiting, at)
-            }
+            Event::Parked => self.pauses(published.waiting.as_ref()?, at),
             Event::Completed => Some(self.status(TaskState::Completed, None, at)),
             Event::Failed(failure) => {
                 let message = mapping::failed(&run, &context, failure);
