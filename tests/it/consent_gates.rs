@@ -125,9 +125,9 @@ async fn k10_what_was_allowed_for_the_run_holds_at_its_own_gate() {
     // Each call stands in the trail beside the yes that it was made by.
     let trail = stage.audit(LOCAL, &small.run_id).await;
     let notes: Vec<_> =
-        trail.iter().filter(|it| it.action == "called").map(|it| &it.note).collect();
+        trail.iter().filter(|it| it.action == "called").map(|it| it.note.as_str()).collect();
     let by_request = format!("pay, allowed by {}", small.request_id);
-    assert_eq!(notes, [&by_request, "pay; at gate small allowed for the run by local"]);
+    assert_eq!(notes, [by_request.as_str(), "pay; at gate small allowed for the run by local"]);
 }
 
 /// What a small refund is asked for, and a big one by somebody else.
