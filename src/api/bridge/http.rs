@@ -15,7 +15,7 @@ use crate::api::bridge::errors::{Outcome, Problem};
 use crate::api::bridge::id::Dialect;
 use crate::api::bridge::stream::{Line, Lines};
 use crate::api::{MESSAGE_BYTES_MAX, Shown};
-use crate::kernel::Principal;
+use crate::kernel::{Principal, strict};
 
 /// A stream that says nothing is kept open by a comment; proxies cut silence after a minute or so.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -86,10 +86,7 @@ impl Call {
         if self.body.is_empty() {
             return Ok(Value::Object(serde_json::Map::new()));
         }
-        let body: Value = serde_json::from_slice(&self.body).map_err(|error| {
-            let why = format!("the body is no JSON: {error}");
-            Problem::new(StatusCode::BAD_REQUEST, "call.no_json", why).at("body")
-        })?;
+        let body = strict::read(&self.body).map_err(|why| Problem::misread("body", why))?;
         if body.is_object() {
             Ok(body)
         } else {
