@@ -76,6 +76,8 @@ mod errors;
 mod fail_closed;
 mod fail_closed_doors;
 mod fake_orchestrator;
+mod frameworks;
+mod frameworks_torn;
 mod gates_mcp;
 mod golden;
 mod golden_crowd;

@@ -103,7 +103,7 @@ impl Call {
     /// entity, and OpenAI's SDKs name themselves; qlaw-cli is known by asking for events by header.
     pub(super) fn dialect(&self, names_entity: bool) -> Outcome<Dialect> {
         if let Some(word) = self.asked("dialect") {
-            let remedy = "expected `openai`, `devui` or `qlaw`";
+            let remedy = "expected `openai`, `live`, `devui` or `qlaw`";
             return Dialect::parse(word).ok_or_else(|| Problem::invalid("dialect", remedy));
         }
         Ok(if names_entity {

@@ -208,7 +208,7 @@ impl Teller {
         (is_known && is_plain).then(|| agent.to_owned())
     }
 
-    /// A piece of text. A turn that began before this leg is known by its step alone, which in most
+    /// A piece of text, for those who take what was torn for void. A turn that began before this leg is known by its step alone, which in most
     /// patterns is called as its agent is; where it is not, its words are told when they are whole.
     fn piece(
         &mut self,
@@ -217,6 +217,9 @@ impl Teller {
         text: &str,
         told: &mut Vec<Value>,
     ) {
+        if self.is(Dialect::OpenAi) {
+            return;
+        }
         let by_step = || self.plain_speaker(step, Purpose::Work);
         let speaker = self.speakers.get(&turn).cloned().unwrap_or_else(by_step);
         let Some(agent) = speaker.filter(|_| !text.is_empty()) else { return };
@@ -412,29 +415,12 @@ impl Teller {
         let id = self.response.id.item("fc", index);
         let item = item::question(&id, &run, question, recent);
         let item_id = item["id"].as_str().unwrap_or(&id).to_owned();
-        let mut first = item.clone();
-        if item["type"] == "function_call" {
-            first["status"] = json!("in_progress");
-            first["arguments"] = json!("");
-        }
-        told.push(json!({
-            "type": "response.output_item.added", "output_index": index, "item": first,
-        }));
-        if item["type"] == "function_call" {
-            told.push(json!({
-                "type": "response.function_call_arguments.done",
-                "item_id": item_id,
-                "output_index": index,
-                "name": item["name"],
-                "arguments": item["arguments"],
-            }));
-        }
-        told.push(json!({
-            "type": "response.output_item.done", "output_index": index, "item": item,
-        }));
+        // LangChain puts the arguments together from the pieces, and looks at nothing else.
+        let by_pieces = matches!(self.response.id.dialect, Dialect::OpenAi | Dialect::Live);
+        told.extend(item::asked(&item, index, by_pieces));
         self.response.output.push(item);
         match self.response.id.dialect {
-            Dialect::OpenAi => {}
+            Dialect::OpenAi | Dialect::Live => {}
             Dialect::DevUi => {
                 told.push(devui::paused(&run, question, recent, (&item_id, index)));
             }
