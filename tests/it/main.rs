@@ -77,6 +77,7 @@ mod fail_closed;
 mod fail_closed_doors;
 mod fake_orchestrator;
 mod frameworks;
+mod frameworks_history;
 mod frameworks_torn;
 mod gates_mcp;
 mod golden;
