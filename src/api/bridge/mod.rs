@@ -18,6 +18,7 @@ mod item;
 mod live;
 mod object;
 mod openapi;
+mod pulse;
 mod qlaw;
 mod reading;
 mod remembered;

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::api::asked;
 use crate::api::bridge::id::{Dialect, ResponseId};
 use crate::api::bridge::object::{Response, Standing};
+use crate::api::bridge::pulse::Pulse;
 use crate::api::bridge::{ask, devui, item, qlaw};
 use crate::engine::{Onlooker, Published, RunView};
 use crate::kernel::{
@@ -38,6 +39,7 @@ pub(super) struct Teller {
     asked: BTreeSet<u32>,
     last_text: String,
     last_step: String,
+    pulse: Pulse,
 }
 
 /// Text that is being said.
@@ -79,6 +81,7 @@ impl Teller {
             asked: BTreeSet::new(),
             last_text: String::new(),
             last_step: String::new(),
+            pulse: Pulse::default(),
         }
     }
 
@@ -105,6 +108,9 @@ impl Teller {
             told.extend(devui::fact(&self.response.id.run, published));
         }
         self.translate(published, &mut told);
+        if !told.is_empty() {
+            self.pulse.told(published.at);
+        }
         for event in &mut told {
             event["sequence_number"] = json!(self.sequence);
             self.sequence += 1;
@@ -134,6 +140,12 @@ impl Teller {
             Event::StepStarted { turn, step, agent, purpose, .. } => {
                 self.speakers.insert(*turn, self.plain_speaker(agent, *purpose));
                 self.executor_begins(*turn, step, told);
+            }
+            Event::Delta { .. } if self.is(Dialect::OpenAi) => {
+                if self.pulse.is_due(published.at) {
+                    let response = self.response.to_json();
+                    told.push(json!({"type": "response.in_progress", "response": response}));
+                }
             }
             Event::Delta { turn, attempt, text } => {
                 let step = published.step.as_deref().unwrap_or_default();
@@ -217,9 +229,6 @@ impl Teller {
         text: &str,
         told: &mut Vec<Value>,
     ) {
-        if self.is(Dialect::OpenAi) {
-            return;
-        }
         let by_step = || self.plain_speaker(step, Purpose::Work);
         let speaker = self.speakers.get(&turn).cloned().unwrap_or_else(by_step);
         let Some(agent) = speaker.filter(|_| !text.is_empty()) else { return };
