@@ -41,6 +41,13 @@ def tell(text=None, asked=(), **more):
 
 
 def langchain():
+    from langchain_core.messages import (
+        HumanMessage,
+        ToolMessage,
+        message_chunk_to_message,
+        messages_from_dict,
+        messages_to_dict,
+    )
     from langchain_openai import ChatOpenAI
 
     headers = {"Idempotency-Key": options["key"]} if "key" in options else {}
@@ -52,10 +59,17 @@ def langchain():
         max_retries=0,
         default_headers=headers,
     )
+    kept = folder / "messages.json"
+    messages = messages_from_dict(json.loads(kept.read_text())) if kept.exists() else []
+    if act == "say":
+        messages.append(HumanMessage(words))
+    else:
+        messages.append(ToolMessage(words, tool_call_id=messages[-1].tool_calls[-1]["id"]))
     pieces, whole = [], None
-    for piece in model.stream(words):
+    for piece in model.stream(messages):
         pieces.append(piece.text)
         whole = piece if whole is None else whole + piece
+    kept.write_text(json.dumps(messages_to_dict([*messages, message_chunk_to_message(whole)])))
     tell(whole.text, [call["args"] for call in whole.tool_calls], pieces="".join(pieces))
 
 

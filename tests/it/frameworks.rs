@@ -59,7 +59,8 @@ impl User {
         let mut command = if self.framework == Framework::Vercel {
             let mut command = Command::new("node");
             command.arg(root.join("tests/clients/framework_client.mjs")).arg(sdks);
-            command.arg(server.url()).arg(self.workflow).arg(self.folder.path()).arg(words);
+            command.arg(server.url()).arg(self.workflow);
+            command.arg(self.folder.path()).args([act, words]);
             command
         } else {
             let mut command = Command::new(sdks.join("venv/bin/python"));

@@ -46,6 +46,16 @@ fn is_answered_and_remembered(user: &User) {
 }
 
 #[test]
+fn langchain_answers_by_a_message_of_its_tool_and_is_remembered() {
+    is_answered_and_remembered(&User::new(Framework::LangChain, APPROVE, &[]));
+}
+
+#[test]
+fn vercels_sdk_answers_by_the_result_of_its_tool_and_is_remembered() {
+    is_answered_and_remembered(&User::new(Framework::Vercel, APPROVE, &["declared"]));
+}
+
+#[test]
 fn pydantic_ai_answers_by_its_deferred_call_and_is_remembered() {
     is_answered_and_remembered(&User::new(Framework::PydanticAi, APPROVE, &[]));
 }
