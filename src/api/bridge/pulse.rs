@@ -1,6 +1,6 @@
 //! Pulse: that somebody is still speaking, for clients that are told a message only when it is whole.
 //!
-//! LangChain's asynchronous client gives a stream up after two minutes without an event, and to it a comment is
+//! `LangChain`'s asynchronous client gives a stream up after two minutes without an event, and to it a comment is
 //! none. So while words come that are not told, the response is said to be in progress, now and then. It
 //! follows from the journal's times, as everything that a response tells: told again, it is the same.
 

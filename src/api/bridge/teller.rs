@@ -141,12 +141,7 @@ impl Teller {
                 self.speakers.insert(*turn, self.plain_speaker(agent, *purpose));
                 self.executor_begins(*turn, step, told);
             }
-            Event::Delta { .. } if self.is(Dialect::OpenAi) => {
-                if self.pulse.is_due(published.at) {
-                    let response = self.response.to_json();
-                    told.push(json!({"type": "response.in_progress", "response": response}));
-                }
-            }
+            Event::Delta { .. } if self.is(Dialect::OpenAi) => self.goes_on(published.at, told),
             Event::Delta { turn, attempt, text } => {
                 let step = published.step.as_deref().unwrap_or_default();
                 self.piece((*turn, *attempt), step, text, told);
@@ -210,6 +205,13 @@ impl Teller {
             | Event::Signalled { .. }
             | Event::CheckpointSaved
             | Event::Warned(_) => {}
+        }
+    }
+
+    /// Somebody is speaking, and is told when they have ended.
+    fn goes_on(&mut self, at: Millis, told: &mut Vec<Value>) {
+        if self.pulse.is_due(at) {
+            told.push(json!({"type": "response.in_progress", "response": self.response.to_json()}));
         }
     }
 
