@@ -19,6 +19,15 @@ pub enum Misread {
     Twice(String),
 }
 
+impl fmt::Display for Misread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoJson(why) => f.write_str(why),
+            Self::Twice(place) => write!(f, "`{place}` is given twice; say it once"),
+        }
+    }
+}
+
 /// Reads a value.
 pub fn read(bytes: &[u8]) -> Result<Value, Misread> {
     let twice = RefCell::new(None);

@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
+use holdpoint::wire::v1::{CancelRunRequest, GetRunRequest, WatchRunRequest};
 use serde_json::json;
 use tempfile::TempDir;
+use tonic::Code;
 
 use crate::bridge::key_of;
 use crate::bridge_calls::{Caller, call_id, output};
@@ -55,8 +57,8 @@ fn d2_who_gets_a_name_that_was_anothers_sees_nothing_of_theirs_unless_it_is_said
     assert_eq!(done["run_id"], run);
 }
 
-#[test]
-fn d2_another_callers_run_that_is_not_in_memory_is_not_read_to_refuse_it_over_http() {
+#[tokio::test(flavor = "multi_thread")]
+async fn d2_another_callers_run_that_is_not_in_memory_is_not_read_to_refuse_it() {
     let here = TempDir::new().unwrap();
     let (ada, bob) = (key_of(here.path(), "ada"), key_of(here.path(), "bob"));
     let mut server = Setup::new(here.path()).arg("--keys").arg("keys.toml").start();
@@ -75,6 +77,16 @@ fn d2_another_callers_run_that_is_not_in_memory_is_not_read_to_refuse_it_over_ht
     }
     let cancelled = other.post(&format!("/v1/responses/{id}/cancel"), &json!({}));
     assert_eq!(cancelled.status, 404);
+    let mut client = server.client_with(&bob).await;
+    let theirs = GetRunRequest { run_id: run.into(), ..Default::default() };
+    let refused = client.get_run(theirs).await.unwrap_err();
+    assert_eq!(refused.code(), Code::NotFound);
+    let theirs = WatchRunRequest { run_id: run.into(), ..Default::default() };
+    let refused = client.watch_run(theirs).await.unwrap_err();
+    assert_eq!(refused.code(), Code::NotFound);
+    let theirs = CancelRunRequest { run_id: run.into(), ..Default::default() };
+    let refused = client.cancel_run(theirs).await.unwrap_err();
+    assert_eq!(refused.code(), Code::NotFound);
     assert_eq!(loaded(&server), 0, "it was refused unread");
     assert_eq!(caller(&server, &ada).get(&format!("/v1/responses/{id}")).ok(), asked);
     assert_eq!(loaded(&server), 1);
