@@ -196,11 +196,12 @@ pub(super) fn is_loopback(host: &str) -> bool {
             || address.is_some_and(|address| address.is_loopback()))
 }
 
-/// Whether the browser says that one of our own pages sent this. All of them say so, in one of two
-/// ways; a client that says nothing is no browser, and is no page's doing.
+/// Whether the browser says that one of our own pages sent this. All of them say so with a form, in one
+/// way or the other; where neither is said, something took it out on the way, and nobody knows (K7).
 pub(super) fn is_from_here(headers: &HeaderMap, host: &str) -> bool {
     let site = headers.get("sec-fetch-site").map(|value| value.to_str().unwrap_or("?"));
-    site.is_none_or(|site| site == "same-origin") && is_origin_here(headers, host)
+    let is_said = site.is_some() || headers.contains_key(header::ORIGIN);
+    is_said && site.is_none_or(|site| site == "same-origin") && is_origin_here(headers, host)
 }
 
 fn is_origin_here(headers: &HeaderMap, host: &str) -> bool {
@@ -225,7 +226,9 @@ mod tests {
     fn only_our_own_pages_send_forms() {
         let from = |pairs: &[(&'static str, &str)]| is_from_here(&headers(pairs), "127.0.0.1:4653");
         assert!(from(&[("origin", "http://127.0.0.1:4653"), ("sec-fetch-site", "same-origin")]));
-        assert!(from(&[]), "a client that is no browser");
+        assert!(from(&[("sec-fetch-site", "same-origin")]));
+        assert!(from(&[("origin", "http://127.0.0.1:4653")]), "a browser of before");
+        assert!(!from(&[]), "nobody says whose it is");
         for foreign in [
             ("origin", "http://evil.example"),
             ("origin", "null"),

@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 
 use crate::cli::json;
-use crate::kernel::Verb;
+use crate::kernel::{Verb, strict};
 use crate::wire::v1::Request;
 
 /// Ends the conversation where the question allows it.
@@ -52,7 +52,7 @@ pub(super) fn read(request: &Request, typed: &str) -> Meaning {
         return Meaning::Value(Value::String(id));
     }
     if matches!(schema.get("type").and_then(Value::as_str), Some("object" | "array")) {
-        return match serde_json::from_str(text) {
+        return match strict::read(text.as_bytes()) {
             Ok(value) => Meaning::Value(value),
             Err(error) => Meaning::Unclear(format!("this question takes JSON: {error}")),
         };
@@ -87,7 +87,7 @@ pub(super) fn decided(word: &str, note: &str) -> Value {
 pub(super) fn happened(came: &str) -> Value {
     let result = match came.trim() {
         "" => Value::Null,
-        text => serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.into())),
+        text => strict::read(text.as_bytes()).unwrap_or_else(|_| Value::String(text.into())),
     };
     json!({"verb": Verb::Happened.word(), "result": result})
 }
@@ -128,7 +128,7 @@ fn decision(text: &str, schema: &Value) -> Meaning {
         "y" | "yes" | "approve" | "approved" => Meaning::Value(approve("")),
         "n" | "no" | "reject" | "rejected" => Meaning::Reject,
         "return" => Meaning::Reasoned(Verb::Return.word().into()),
-        &_ => match serde_json::from_str::<Value>(text) {
+        &_ => match strict::read(text.as_bytes()) {
             Ok(value) if value.is_object() => Meaning::Value(value),
             Ok(_) | Err(_) if takes_return(schema) => Meaning::Unclear(
                 "type y to approve, n to reject or return to have it changed".into(),
@@ -145,7 +145,7 @@ fn ruling(text: &str, schema: &Value) -> Meaning {
         "all" | "allow_for_run" => Meaning::Value(decided(Verb::AllowForRun.word(), "")),
         "n" | "no" | "deny" => Meaning::Deny,
         "return" => Meaning::Reasoned(Verb::Return.word().into()),
-        &_ => match serde_json::from_str::<Value>(text) {
+        &_ => match strict::read(text.as_bytes()) {
             Ok(value) if value.is_object() => Meaning::Value(value),
             Ok(_) | Err(_) => {
                 let words = [("y", true), ("all", takes_all(schema)), ("n", true)];
@@ -162,7 +162,7 @@ fn verb(text: &str) -> Meaning {
         "h" | "happened" => Meaning::Happened,
         "r" | "redo" => Meaning::Value(json!({"verb": Verb::Redo.word()})),
         "a" | "abort" => Meaning::Value(json!({"verb": Verb::Abort.word()})),
-        &_ => match serde_json::from_str::<Value>(text) {
+        &_ => match strict::read(text.as_bytes()) {
             Ok(value) if value.is_object() => Meaning::Value(value),
             Ok(_) | Err(_) => Meaning::Unclear("type happened, redo or abort".into()),
         },
@@ -173,7 +173,7 @@ fn verb(text: &str) -> Meaning {
 /// note after a colon; or the whole answer as JSON.
 fn word(request: &Request, text: &str) -> Meaning {
     if text.starts_with('{') {
-        return match serde_json::from_str(text) {
+        return match strict::read(text.as_bytes()) {
             Ok(value) => Meaning::Value(value),
             Err(error) => Meaning::Unclear(format!("this is no JSON: {error}")),
         };
@@ -270,6 +270,21 @@ mod tests {
             }
         }
         assert_eq!(reject(" too dear "), json!({"decision": "reject", "note": "too dear"}));
+    }
+
+    #[test]
+    fn k7_what_is_typed_twice_is_not_typed() {
+        let twice = r#"{"decision": "reject", "decision": "approve"}"#;
+        for kind in [Kind::Approval, Kind::PlanReview, Kind::ToolApproval] {
+            let request = asked(kind, Origin::HumanStep);
+            let once = r#"{"decision": "approve"}"#;
+            assert_eq!(read(&request, once), Meaning::Value(json!({"decision": "approve"})));
+            assert!(matches!(read(&request, twice), Meaning::Unclear(_)), "{kind:?}");
+        }
+        let schema = json!({"type": "object"}).into();
+        let request = Request { response_schema: Some(schema), ..Default::default() };
+        let why = "this question takes JSON: `decision` is given twice; say it once";
+        assert_eq!(read(&request, twice), Meaning::Unclear(why.into()));
     }
 
     #[test]

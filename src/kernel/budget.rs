@@ -393,7 +393,10 @@ fn amount(item: Item, allowed: u64) -> String {
     match item {
         Item::WallTime => format!("{allowed} ms"),
         Item::Steps | Item::ModelCalls | Item::Tokens | Item::ToolCalls => {
-            format!("{allowed} {}", item.word().replace('_', " "))
+            let many = item.word().replace('_', " ");
+            // One of a thing is one thing.
+            let one = many.strip_suffix('s').filter(|_| allowed == 1);
+            format!("{allowed} {}", one.unwrap_or(&many))
         }
     }
 }

@@ -58,6 +58,7 @@ mod sealing;
 pub mod secret;
 mod spent;
 mod started;
+pub mod strict;
 #[cfg(test)]
 mod tests;
 mod time;

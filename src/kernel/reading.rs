@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::kernel::question::{Choice, Kind, Origin, Question};
 use crate::kernel::schema::{self, Compiled, Mismatch};
+use crate::kernel::strict;
 use crate::kernel::verb::Verb;
 
 /// What answers to most questions must fit: the same for all of them, so it is made once.
@@ -199,7 +200,7 @@ impl Question {
 
 /// An object that was written out as text: whoever has only text to give can say all of it so.
 fn object_in(text: &str) -> Option<Value> {
-    if text.starts_with('{') { serde_json::from_str(text).ok() } else { None }
+    if text.starts_with('{') { strict::read(text.as_bytes()).ok() } else { None }
 }
 
 fn user_turn_schema() -> Value {

@@ -4,6 +4,8 @@
 
 use serde_json::Value;
 
+use crate::kernel::strict;
+
 /// Values nest at most this deep: deeper ones are nobody's answer, and recursion costs stack.
 pub const DEPTH_MAX: usize = 64;
 
@@ -102,7 +104,7 @@ fn read_plain(kind: &str, text: &str) -> Option<Value> {
             "false" | "no" => Some(Value::Bool(false)),
             &_ => None,
         },
-        "object" | "array" => serde_json::from_str(text).ok(),
+        "object" | "array" => strict::read(text.as_bytes()).ok(),
         &_ => None,
     }
 }

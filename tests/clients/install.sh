@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fetches the third-party programs that the tests speak with: buf, Python's gRPC and the A2A SDKs, OpenAI's
-# SDKs for Python and JavaScript, two MCP servers, LiteLLM's proxy, a model server that others wrote, and
-# what drives a browser.
+# SDKs for Python and JavaScript, agent frameworks around them, two MCP servers, LiteLLM's proxy, a model server
+# that others wrote, and what drives a browser.
 # Into target/clients, by package name, from whatever registries this machine is set up for; what is
 # there already is left alone.
 set -euo pipefail
@@ -52,6 +52,18 @@ if [ ! -f "$openai/node_modules/openai/package.json" ]; then
     npm install --prefix "$openai" --no-save --no-audit --no-fund --loglevel=error 'openai@latest'
 fi
 
+# Agent frameworks around OpenAI's API, for tests/it/frameworks*.rs: one folder for those in Python, which agree
+# on what they need, and one for JavaScript; about 250 MB.
+frameworks="$clients/frameworks"
+if ! "$frameworks/venv/bin/python" -c 'import agents, agent_framework_openai, langchain_openai, pydantic_ai.models.openai' 2>/dev/null; then
+    python3 -m venv --clear "$frameworks/venv"
+    "$frameworks/venv/bin/python" -m pip install --quiet --disable-pip-version-check \
+        langchain-openai 'pydantic-ai-slim[openai]' openai-agents agent-framework-openai
+fi
+if [ ! -d "$frameworks/node_modules/@ai-sdk/openai" ] || [ ! -d "$frameworks/node_modules/ai" ]; then
+    npm install --prefix "$frameworks" --no-save --no-audit --no-fund --loglevel=error ai @ai-sdk/openai
+fi
+
 # MCP servers, for tests/it/tools_mcp.rs: one from PyPI, one from npm, in folders of their own.
 mcp="$clients/mcp"
 if [ ! -x "$mcp/venv/bin/mcp-server-time" ]; then
@@ -93,6 +105,10 @@ echo "buf $("$clients/node_modules/.bin/buf" --version)"
 "$clients/venv/bin/python" -c 'import grpc; print("grpcio", grpc.__version__)'
 "$openai/venv/bin/python" -c 'import openai; print("openai", openai.__version__, "(Python)")'
 node -p '"openai " + require("./'"$openai"'/node_modules/openai/package.json").version + " (JavaScript)"'
+"$frameworks/venv/bin/python" -c 'from importlib.metadata import version
+for name in ("langchain-openai", "pydantic-ai-slim", "openai-agents", "agent-framework-openai"):
+    print(name, version(name))'
+node -p '"ai " + require("./'"$frameworks"'/node_modules/ai/package.json").version'
 "$mcp/venv/bin/python" -c 'from importlib.metadata import version; print("mcp-server-time", version("mcp-server-time"))'
 node -p '"server-everything " + require("./'"$mcp"'/node_modules/@modelcontextprotocol/server-everything/package.json").version'
 "$clients/litellm/bin/python" -c 'from importlib.metadata import version; print("litellm", version("litellm"))'

@@ -97,6 +97,19 @@ try:
         tell(told(client.responses.cancel(rest[0])))
     elif act == "input_items":
         tell([item.to_dict() for item in client.responses.input_items.list(rest[0])])
+    elif act == "put_items":
+        # What OpenAI's own server takes: a conversation that begins with something, and gets more.
+        said = [{"type": "message", "role": "user", "content": rest[0]}]
+        conversation = client.conversations.create()
+        for put in (
+            lambda: client.conversations.create(items=said),
+            lambda: client.conversations.items.create(conversation.id, items=said),
+        ):
+            try:
+                put()
+                tell("taken")
+            except openai.APIStatusError as error:
+                tell({"refused": error.code, "status": error.status_code, "param": error.param})
     elif act == "models":
         tell([model.id for model in client.models.list()])
     else:

@@ -572,10 +572,10 @@ async function formOf(page) {
   return page.locator("form.answer").evaluate((form) => ({ action: new URL(form.action).pathname, fields: Object.fromEntries(new FormData(form)) }));
 }
 
-/** Sends a form from outside of any page. */
+/** Sends a form from outside of any page, which says that it is one of the console's own. */
 async function post(server, path, fields, headers = {}) {
   const body = new URLSearchParams(fields).toString();
-  const response = await fetch(`${server.url}${path}`, { method: "POST", redirect: "manual", headers: { "content-type": "application/x-www-form-urlencoded", ...headers }, body });
+  const response = await fetch(`${server.url}${path}`, { method: "POST", redirect: "manual", headers: { "content-type": "application/x-www-form-urlencoded", origin: server.url, ...headers }, body });
   return { status: response.status, text: await response.text() };
 }
 

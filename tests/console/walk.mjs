@@ -129,7 +129,7 @@ export const walks = {
 
     // A run that is over takes no event, and says so.
     const id = run.split("/").pop();
-    const late = await fetch(`${server.url}/console/runs/${id}/signal`, { method: "POST", body: new URLSearchParams({ name: "onboarding_complete" }) });
+    const late = await fetch(`${server.url}/console/runs/${id}/signal`, { method: "POST", headers: { origin: server.url }, body: new URLSearchParams({ name: "onboarding_complete" }) });
     assert.equal(late.status, 409, await late.text());
   },
 };

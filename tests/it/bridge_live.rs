@@ -157,6 +157,30 @@ async fn two_sockets_see_a_request_and_who_answered_it() {
 }
 
 #[tokio::test]
+async fn what_is_answered_over_a_socket_is_audited_as_that() {
+    let (_here, server) = server();
+    let caller = Caller::new(server.address());
+    let first = caller.start("approve_and_send", "Tell Ada.");
+    let mut socket = Socket::open(&server, &[]).await.unwrap();
+    let id = crate::bridge_calls::call_id(&first);
+    // The same thing said twice says nothing.
+    let twice =
+        format!(r#"{{"type": "answer", "responses": {{"{id}": "reject", "{id}": "approve"}}}}"#);
+    socket.0.send(Message::Text(twice.into())).await.unwrap();
+    let refused = socket.hear().await.unwrap()["error"].take();
+    let place = format!("responses.{id}");
+    let no = (&json!("call.duplicate_key"), &json!(place));
+    assert_eq!((&refused["code"], &refused["param"]), no, "{refused}");
+    let answer = json!({"type": "answer", "id": 1, "responses": {&id: "approve"}});
+    assert_eq!(socket.call(&answer).await["type"], "ack");
+    let path = format!("/v1/runs/{}/audit", first["run_id"].as_str().unwrap());
+    let audit = caller.get(&path).ok();
+    let events = audit["events"].as_array().unwrap();
+    let answered = events.iter().find_map(|event| event["event"].get("answered")).unwrap();
+    assert_eq!(answered["door"], "websocket", "{answered}");
+}
+
+#[tokio::test]
 async fn bad_messages_are_refused_and_the_socket_stays() {
     let (_here, server) = server();
     let mut socket = Socket::open(&server, &[]).await.unwrap();

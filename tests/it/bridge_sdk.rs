@@ -25,7 +25,7 @@ const BOTH: [Sdk; 2] = [Sdk::Python, Sdk::JavaScript];
 
 impl Sdk {
     /// One act of a client, in a process of its own: every line that it told.
-    fn act(self, server: &Server, arguments: &[&str]) -> Vec<Value> {
+    pub(crate) fn act(self, server: &Server, arguments: &[&str]) -> Vec<Value> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let folder = root.join("target/clients/openai");
         assert!(folder.exists(), "run tests/clients/install.sh first");
@@ -118,7 +118,7 @@ fn every_act_goes_on_after_the_server_was_killed() {
 }
 
 /// What a stream tells of one message and one question.
-const STREAMED: [&str; 12] = [
+const STREAMED: [&str; 13] = [
     "response.created",
     "response.in_progress",
     "response.output_item.added",
@@ -128,6 +128,7 @@ const STREAMED: [&str; 12] = [
     "response.content_part.done",
     "response.output_item.done",
     "response.output_item.added",
+    "response.function_call_arguments.delta",
     "response.function_call_arguments.done",
     "response.output_item.done",
     "response.completed",

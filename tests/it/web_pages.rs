@@ -13,7 +13,7 @@ use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
 use crate::bridge_calls::Caller;
-use crate::server::{Server, Setup, answer_to, asked, run, start_of};
+use crate::server::{Server, Setup, answer_to, asked, names, run, start_of};
 
 const SEND: &str = "/holdpoint.v1.Orchestrator/SendResponses";
 const LIST: &str = "/holdpoint.v1.Orchestrator/ListRequests";
@@ -114,6 +114,31 @@ async fn c4_no_page_answers_a_question_by_a_request_that_needs_no_leave() {
     let run_id = events[0].run_id.clone();
     let stands = client.get_run(GetRunRequest { run_id, ..Default::default() }).await.unwrap();
     assert_eq!(stands.into_inner().run.unwrap().status(), RunStatus::Waiting);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c4_a_form_that_does_not_say_whose_it_is_decides_nothing() {
+    let root = TempDir::new().unwrap();
+    let server = Server::start(root.path());
+    let mut client = server.client().await;
+    let events = run(&mut client, start_of("approve_and_send", "", "Tell Ada.", "k")).await;
+    let request = asked(&events).unwrap();
+    let path = format!("/console/requests/{}", request.request_id);
+    let form = format!("digest={}&decision=approve", request.digest);
+    let own = format!("Host: {}", server.address());
+    let kind = "Content-Type: application/x-www-form-urlencoded";
+    let (status, told) = http(&server, "POST", &path, &[&own, kind], form.as_bytes());
+    assert_eq!(status, 403, "{told}");
+    let run_id = events[0].run_id.clone();
+    let stands = client.get_run(GetRunRequest { run_id: run_id.clone(), ..Default::default() });
+    let stands = stands.await.unwrap().into_inner().run.unwrap();
+    assert_eq!(stands.status(), RunStatus::Waiting);
+    // The same from one of our own pages, as an older browser says it.
+    let origin = format!("Origin: {}", server.url());
+    let (status, told) = http(&server, "POST", &path, &[&own, kind, &origin], form.as_bytes());
+    assert!(status < 400, "{told}");
+    let told = crate::server::journal(&mut client, &run_id).await;
+    assert_eq!(names(&told).last(), Some(&"completed"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -27,6 +27,7 @@ use crate::api::a2a::core::{Caller, TaskStream};
 use crate::api::a2a::errors::{Kind, Outcome, Problem};
 use crate::api::a2a::{A2a, card, jsonrpc, rest, v03};
 use crate::api::{MESSAGE_BYTES_MAX, host};
+use crate::kernel::strict::{self, Misread};
 use crate::wire::a2a::StreamResponse;
 
 /// A stream that says nothing is kept open by a comment; proxies cut silence after a minute or so.
@@ -239,6 +240,19 @@ impl Call {
     pub(super) fn media_type(&self) -> &str {
         let given = self.header(header::CONTENT_TYPE.as_str()).unwrap_or_default();
         given.split(';').next().unwrap_or_default().trim()
+    }
+
+    /// The body as JSON; what says one thing twice is refused.
+    pub(super) fn json(&self) -> Outcome<Value> {
+        strict::read(&self.body).map_err(|why| match why {
+            Misread::NoJson(error) => {
+                Problem::new(Kind::Parse, "call.no_json", format!("the body is no JSON: {error}"))
+            }
+            Misread::Twice(place) => {
+                let message = format!("{place}: it is given twice; send it once");
+                Problem::new(Kind::InvalidRequest, "call.duplicate_key", message)
+            }
+        })
     }
 
     /// The last event that a client that comes back has seen.

@@ -98,9 +98,7 @@ fn read(call: &Call, id: &mut Value) -> Outcome<(String, Value)> {
     if call.media_type() != JSON {
         return Err(Problem::content_type(format!("content-type: expected `{JSON}`")));
     }
-    let mut given: Value = serde_json::from_slice(&call.body).map_err(|error| {
-        Problem::new(Kind::Parse, "call.no_json", format!("the body is no JSON: {error}"))
-    })?;
+    let mut given = call.json()?;
     let Some(fields) = given.as_object_mut() else {
         return Err(no_call("expected one JSON-RPC call, as an object"));
     };

@@ -185,8 +185,5 @@ pub(super) fn number(call: &Call, name: &str) -> Outcome<Option<i32>> {
 }
 
 fn typed<T: DeserializeOwned>(call: &Call) -> Outcome<T> {
-    let given: Value = serde_json::from_slice(&call.body).map_err(|error| {
-        Problem::new(Kind::Parse, "call.no_json", format!("the body is no JSON: {error}"))
-    })?;
-    serde_json::from_value(given).map_err(|error| Problem::invalid("body", error))
+    serde_json::from_value(call.json()?).map_err(|error| Problem::invalid("body", error))
 }

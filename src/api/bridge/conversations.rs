@@ -60,7 +60,7 @@ pub(super) async fn retrieve(
     Path(id): Path<String>,
     call: Call,
 ) -> Outcome<Reply> {
-    let view = bridge.session_view(&reading::session(&id), &call.who).await?;
+    let view = bridge.session_view(&bridge.named(&id, &call.who).await, &call.who).await?;
     Ok(Reply::Json(bridge.conversation(&view.row, Some(&view), &call.who)))
 }
 
@@ -70,7 +70,8 @@ pub(super) async fn update(
     Path(id): Path<String>,
     call: Call,
 ) -> Outcome<Reply> {
-    let (id, metadata) = (reading::session(&id), reading::metadata(&call.json()?)?);
+    let metadata = reading::metadata(&call.json()?)?;
+    let id = bridge.named(&id, &call.who).await;
     bridge.session_view(&id, &call.who).await?;
     let change = |row: &mut SessionRow| row.metadata.clone_from(&metadata);
     bridge.engine.change_session(&id, &call.who, change).await?;
@@ -84,7 +85,7 @@ pub(super) async fn delete(
     Path(id): Path<String>,
     call: Call,
 ) -> Outcome<Reply> {
-    let own = reading::session(&id);
+    let own = bridge.named(&id, &call.who).await;
     bridge.session_view(&own, &call.who).await?;
     let session = own.clone();
     let change = |row: &mut SessionRow| row.hidden.extend([own.clone()]);
@@ -98,7 +99,7 @@ pub(super) async fn items(
     Path(id): Path<String>,
     call: Call,
 ) -> Outcome<Reply> {
-    let mut items = bridge.items_of(&reading::session(&id), &call.who).await?;
+    let mut items = bridge.items_of(&bridge.named(&id, &call.who).await, &call.who).await?;
     // Newest first where the caller does not say, as OpenAI has it; DevUI's page says.
     match call.asked("order") {
         Some("asc") => {}
@@ -128,7 +129,7 @@ pub(super) async fn item(
     Path((id, wanted)): Path<(String, String)>,
     call: Call,
 ) -> Outcome<Reply> {
-    let items = bridge.items_of(&reading::session(&id), &call.who).await?;
+    let items = bridge.items_of(&bridge.named(&id, &call.who).await, &call.who).await?;
     let found = items.into_iter().find(|item| item["id"] == wanted.as_str());
     let unknown = || Problem::unknown("item.unknown", "item", &wanted, "item_id");
     Ok(Reply::Json(found.ok_or_else(unknown)?))
@@ -174,6 +175,23 @@ impl Bridge {
             "metadata": row.metadata,
             "workflow_waiting": waiting,
         })
+    }
+
+    /// The session that a path names.
+    async fn named(&self, id: &str, who: &Principal) -> String {
+        self.meant(&reading::session(id), who).await
+    }
+
+    /// The session that a caller means by an id, where it may have put `conv_` before one of its own choice:
+    /// some of OpenAI's clients take no other. A session of the whole name goes first.
+    pub(super) async fn meant(&self, named: &str, who: &Principal) -> String {
+        if let Some(bare) = named.strip_prefix(reading::CONVERSATION)
+            && self.engine.session_row(named, who).await.is_err()
+            && self.engine.session_row(bare, who).await.is_ok()
+        {
+            return bare.to_owned();
+        }
+        named.to_owned()
     }
 
     /// A session that the caller may see and has not hidden.

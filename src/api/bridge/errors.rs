@@ -10,6 +10,7 @@ use crate::api::bridge::http;
 use crate::api::status;
 use crate::engine::EngineError;
 use crate::kernel::Refusal;
+use crate::kernel::strict::Misread;
 
 /// A no, on its way to a caller.
 #[derive(Debug, Clone)]
@@ -35,6 +36,20 @@ impl Problem {
     pub(super) fn invalid(field: &str, remedy: impl std::fmt::Display) -> Self {
         let message = format!("{field}: {remedy}");
         Self::new(StatusCode::BAD_REQUEST, "field.invalid", message).at(field)
+    }
+
+    /// What came as `field` is no JSON, or says one thing twice.
+    pub(super) fn misread(field: &str, why: Misread) -> Self {
+        match why {
+            Misread::NoJson(error) => {
+                let message = format!("the {field} is no JSON: {error}");
+                Self::new(StatusCode::BAD_REQUEST, "call.no_json", message).at(field)
+            }
+            Misread::Twice(place) => {
+                let message = format!("{place}: it is given twice; send it once");
+                Self::new(StatusCode::BAD_REQUEST, "call.duplicate_key", message).at(&place)
+            }
+        }
     }
 
     /// No such thing, or not this caller's (D2).

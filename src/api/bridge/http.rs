@@ -15,7 +15,7 @@ use crate::api::bridge::errors::{Outcome, Problem};
 use crate::api::bridge::id::Dialect;
 use crate::api::bridge::stream::{Line, Lines};
 use crate::api::{MESSAGE_BYTES_MAX, Shown};
-use crate::kernel::Principal;
+use crate::kernel::{Principal, strict};
 
 /// A stream that says nothing is kept open by a comment; proxies cut silence after a minute or so.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -86,10 +86,7 @@ impl Call {
         if self.body.is_empty() {
             return Ok(Value::Object(serde_json::Map::new()));
         }
-        let body: Value = serde_json::from_slice(&self.body).map_err(|error| {
-            let why = format!("the body is no JSON: {error}");
-            Problem::new(StatusCode::BAD_REQUEST, "call.no_json", why).at("body")
-        })?;
+        let body = strict::read(&self.body).map_err(|why| Problem::misread("body", why))?;
         if body.is_object() {
             Ok(body)
         } else {
@@ -106,7 +103,7 @@ impl Call {
     /// entity, and OpenAI's SDKs name themselves; qlaw-cli is known by asking for events by header.
     pub(super) fn dialect(&self, names_entity: bool) -> Outcome<Dialect> {
         if let Some(word) = self.asked("dialect") {
-            let remedy = "expected `openai`, `devui` or `qlaw`";
+            let remedy = "expected `openai`, `live`, `devui` or `qlaw`";
             return Dialect::parse(word).ok_or_else(|| Problem::invalid("dialect", remedy));
         }
         Ok(if names_entity {

@@ -11,8 +11,12 @@ const VERSION_DIGITS_MAX: usize = 20;
 /// How events are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
-    /// OpenAI Responses.
+    /// OpenAI Responses. Its clients put every piece of text that they are told one after the other, and
+    /// nothing takes a piece back: they are told a message when it is whole, and can no longer be torn.
     OpenAi,
+    /// OpenAI Responses for those who asked to hear a message while it is spoken, and who heed that what was
+    /// said of it may turn out to be void.
+    Live,
     /// Agent Framework's DevUI.
     DevUi,
     /// qlaw-cli, and whoever else reads server-sent events by hand.
@@ -20,12 +24,13 @@ pub(super) enum Dialect {
 }
 
 impl Dialect {
-    const ALL: [Self; 3] = [Self::OpenAi, Self::DevUi, Self::Qlaw];
+    const ALL: [Self; 4] = [Self::OpenAi, Self::Live, Self::DevUi, Self::Qlaw];
 
     /// The word for it in a query.
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::OpenAi => "openai",
+            Self::Live => "live",
             Self::DevUi => "devui",
             Self::Qlaw => "qlaw",
         }
@@ -39,6 +44,7 @@ impl Dialect {
     fn mark(self) -> &'static str {
         match self {
             Self::OpenAi => "",
+            Self::Live => "-l",
             Self::DevUi => "-d",
             Self::Qlaw => "-q",
         }
@@ -57,7 +63,7 @@ impl ResponseId {
     /// Reads `resp_…-n` back.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let rest = text.strip_prefix("resp_")?;
-        let (rest, dialect) = [Dialect::DevUi, Dialect::Qlaw]
+        let (rest, dialect) = [Dialect::Live, Dialect::DevUi, Dialect::Qlaw]
             .into_iter()
             .find_map(|dialect| Some((rest.strip_suffix(dialect.mark())?, dialect)))
             .unwrap_or((rest, Dialect::OpenAi));

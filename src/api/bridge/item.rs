@@ -56,3 +56,38 @@ pub(super) fn question(
         "status": "completed",
     })
 }
+
+/// The events that tell a question's item, the arguments of a call in a piece of their own where that is
+/// wanted.
+pub(super) fn asked(item: &Value, index: usize, by_pieces: bool) -> Vec<Value> {
+    let is_call = item["type"] == "function_call";
+    let mut first = item.clone();
+    if is_call {
+        first["status"] = json!("in_progress");
+        first["arguments"] = json!("");
+    }
+    let mut told = vec![json!({
+        "type": "response.output_item.added", "output_index": index, "item": first,
+    })];
+    if is_call && by_pieces {
+        told.push(json!({
+            "type": "response.function_call_arguments.delta",
+            "item_id": item["id"],
+            "output_index": index,
+            "delta": item["arguments"],
+        }));
+    }
+    if is_call {
+        told.push(json!({
+            "type": "response.function_call_arguments.done",
+            "item_id": item["id"],
+            "output_index": index,
+            "name": item["name"],
+            "arguments": item["arguments"],
+        }));
+    }
+    told.push(json!({
+        "type": "response.output_item.done", "output_index": index, "item": item,
+    }));
+    told
+}

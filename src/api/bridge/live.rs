@@ -24,7 +24,7 @@ use crate::engine::{
     AnswerRequest, Begun, Engine, EngineError, InboxChange, InboxFilter, InboxWatch, Onlooker,
     Published, StartRequest, Until, Watch,
 };
-use crate::kernel::{Event, Principal, Refusal, RunId, SessionId};
+use crate::kernel::{Event, Principal, Refusal, RunId, SessionId, strict};
 use crate::ports::trace;
 
 /// Runs that one socket follows at once; a page shows a few.
@@ -177,13 +177,9 @@ impl Live {
 
     /// Does what a message asks; returns the word that goes back.
     async fn heard(&mut self, text: &str) -> Value {
-        let call: Value = match serde_json::from_str(text) {
+        let call = match strict::read(text.as_bytes()) {
             Ok(call) => call,
-            Err(error) => {
-                let why = format!("the message is no JSON: {error}");
-                let problem = Problem::new(StatusCode::BAD_REQUEST, "call.no_json", why);
-                return refused(&Value::Null, &problem);
-            }
+            Err(why) => return refused(&Value::Null, &Problem::misread("message", why)),
         };
         let id = call["id"].clone();
         match self.perform(&call).await {

@@ -5,6 +5,7 @@
 //! says which run, from where, and in which dialect, so that whatever was streamed can be told again
 //! from the journal, word for word, and nothing about it is kept anywhere else (E1).
 
+mod apology;
 mod ask;
 mod conversations;
 mod devui;
@@ -17,8 +18,10 @@ mod item;
 mod live;
 mod object;
 mod openapi;
+mod pulse;
 mod qlaw;
 mod reading;
+mod remembered;
 mod responses;
 mod routes;
 mod sheet;

@@ -51,7 +51,7 @@ impl Response {
     /// that does not begin so. Both names are taken.
     fn conversation(&self) -> String {
         match self.id.dialect {
-            Dialect::OpenAi => reading::conversation_id(self.session.as_str()),
+            Dialect::OpenAi | Dialect::Live => reading::conversation_id(self.session.as_str()),
             Dialect::DevUi | Dialect::Qlaw => self.session.to_string(),
         }
     }

@@ -5,13 +5,19 @@
 
 use std::collections::BTreeMap;
 
+use axum::http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::api::bridge::errors::{Outcome, Problem};
+use crate::api::bridge::{apology, item};
+use crate::kernel::strict::{self, Misread};
 use crate::kernel::{RunId, Verb};
 
 /// Items of one input: a conversation sent whole, not a file system.
 const ITEMS_MAX: usize = 10_000;
+
+/// What stands between two messages that are said in one.
+pub(super) const BETWEEN: &str = "\n\n";
 
 /// Answers by request id, each with the digest of what was shown, if it came along.
 pub(super) type Answers = Vec<(String, Value, Option<String>)>;
@@ -54,7 +60,7 @@ pub(super) fn entity(body: &Value) -> Option<&str> {
 
 /// What some of OpenAI's clients want before the id of a conversation: they take no other. Ids that callers
 /// chose themselves are left as they are.
-const CONVERSATION: &str = "conv_";
+pub(super) const CONVERSATION: &str = "conv_";
 const OURS: &str = "ses_";
 
 /// The session that a caller means: `conv_ses_…` is `ses_…`.
@@ -94,11 +100,17 @@ pub(super) fn refuse_unheard(body: &Value) -> Outcome<()> {
             "instructions",
             "a workflow's agents have their own; put it into the file, or say it in `input`",
         ),
-        ("tools", "a workflow has its own tools; name them in the file"),
+        ("prompt", "a workflow has its own prompts; put it into the file, or say it in `input`"),
     ] {
         if body.get(field).is_some_and(is_there) {
             return Err(Problem::invalid(field, remedy));
         }
+    }
+    let tools = body.get("tools").unwrap_or(&Value::Null);
+    if is_there(tools) && !is_our_function(tools) {
+        let remedy = "a workflow has its own tools; name them in the file. Only the function \
+                      `request_info` may be declared, by clients that take no call of anything else";
+        return Err(Problem::invalid("tools", remedy));
     }
     let format = body.pointer("/text/format/type").and_then(Value::as_str).unwrap_or("text");
     if format != "text" {
@@ -106,6 +118,15 @@ pub(super) fn refuse_unheard(body: &Value) -> Outcome<()> {
         return Err(Problem::invalid("text.format", remedy));
     }
     Ok(())
+}
+
+/// Whether the tools that a client declares are the one function that a pause calls.
+fn is_our_function(tools: &Value) -> bool {
+    let is_it = |tool: &Value| {
+        let name = tool.get("name").or_else(|| tool.pointer("/function/name"));
+        tool["type"] == "function" && name.is_some_and(|name| name == item::REQUEST_INFO)
+    };
+    tools.as_array().is_some_and(|tools| tools.iter().all(is_it))
 }
 
 /// What the items that a caller sends of a conversation tell of where it was had.
@@ -131,6 +152,13 @@ pub(super) fn history(body: &Value) -> History {
     }
     let is_ours = |item: &Value| item["role"] == "assistant" || kind(item) == "function_call";
     if items.iter().any(is_ours) { History::Unknown } else { History::None }
+}
+
+/// What the caller's own messages say, oldest first.
+pub(super) fn spoken(body: &Value) -> Vec<String> {
+    let items = body.get("input").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let own = items.iter().filter(|item| item["role"] == "user");
+    own.filter_map(|item| content(&item["content"], "input").ok()?.1).collect()
 }
 
 /// The run in an id of ours: `msg_…-0001`, `fc_…-000007-1`, `req_…-0001-80x5jdy6`.
@@ -196,10 +224,11 @@ pub(super) fn with_digests(answers: &mut Answers, body: &Value) -> Outcome<()> {
 fn bare_said(body: &Value) -> Outcome<Said> {
     let missing = || Problem::invalid("input", "expected a text, or a list of input items");
     match body.get("input").ok_or_else(missing)? {
-        Value::String(text) => match unpacked(text) {
-            Some(items) if entity(body).is_some() => of_items(&items),
-            Some(_) | None => Ok(Said::Input(json!(text))),
+        Value::String(text) if entity(body).is_some() => match unpacked(text)? {
+            Some(items) => of_items(&items),
+            None => Ok(Said::Input(json!(text))),
         },
+        Value::String(text) => Ok(Said::Input(json!(text))),
         Value::Array(items) => of_items(items),
         // A workflow with an input schema of its own is given what it wants.
         Value::Object(fields) => Ok(Said::Input(Value::Object(fields.clone()))),
@@ -207,12 +236,19 @@ fn bare_said(body: &Value) -> Outcome<Said> {
     }
 }
 
-fn unpacked(text: &str) -> Option<Vec<Value>> {
+fn unpacked(text: &str) -> Outcome<Option<Vec<Value>>> {
     if !text.trim_start().starts_with('[') {
-        return None;
+        return Ok(None);
     }
-    let items: Vec<Value> = serde_json::from_str(text).ok()?;
-    items.iter().all(|item| item.get("type").is_some_and(Value::is_string)).then_some(items)
+    let items = match strict::read(text.as_bytes()) {
+        Ok(Value::Array(items)) => items,
+        Err(Misread::Twice(place)) => {
+            return Err(Problem::misread("input", Misread::Twice(format!("input.{place}"))));
+        }
+        Ok(_) | Err(Misread::NoJson(_)) => return Ok(None),
+    };
+    let is_item = |item: &Value| item.get("type").is_some_and(Value::is_string);
+    Ok(items.iter().all(is_item).then_some(items))
 }
 
 fn of_items(items: &[Value]) -> Outcome<Said> {
@@ -227,9 +263,11 @@ fn of_items(items: &[Value]) -> Outcome<Said> {
     let first = items.iter().rposition(is_ours).map_or(0, |last| last + 1);
     let mut answers = Vec::new();
     let mut texts = Vec::new();
+    let mut apology = None;
     for (index, item) in items.iter().enumerate().skip(first) {
         let place = format!("input[{index}]");
         match kind(item) {
+            "function_call_output" if apology::is_one(&item["output"]) => apology = Some(place),
             "function_call_output" => answers.push(output(item, &place)?),
             "mcp_approval_response" => answers.push(approval(item, &place)?),
             // DevUI's page leaves out whose words they are.
@@ -258,10 +296,21 @@ fn of_items(items: &[Value]) -> Outcome<Said> {
             Err(Problem::invalid("input", remedy))
         }
         (true, []) => {
-            Err(Problem::invalid("input", "expected a message of the user's, or an answer"))
+            let nothing =
+                || Problem::invalid("input", "expected a message of the user's, or an answer");
+            Err(apology.map_or_else(nothing, |place| not_given(&place)))
         }
-        (true, texts) => Ok(Said::Input(json!(texts.join("\n\n")))),
+        (true, texts) => Ok(Said::Input(json!(texts.join(BETWEEN)))),
     }
+}
+
+/// Nobody has said that.
+fn not_given(place: &str) -> Problem {
+    let remedy = "this is what the client says where it knows no tool `request_info`, and no answer of \
+                  anybody's; declare a tool of that name and answer with what a person says";
+    let message = format!("{place}.output: {remedy}");
+    Problem::new(StatusCode::BAD_REQUEST, "answer.not_given", message)
+        .at(&format!("{place}.output"))
 }
 
 /// An item's type; one with a role and none is a message.

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::api::asked;
@@ -13,7 +12,7 @@ use crate::api::bridge::errors::{Outcome, Problem};
 use crate::api::bridge::http::{Call, Reply};
 use crate::api::bridge::id::{Dialect, ResponseId};
 use crate::api::bridge::item;
-use crate::api::bridge::reading::{self, History, Said};
+use crate::api::bridge::reading::{self, Said};
 use crate::api::bridge::stream::Lines;
 use crate::api::bridge::teller::Teller;
 use crate::engine::{
@@ -276,7 +275,10 @@ impl Bridge {
         body: &Value,
         who: &Principal,
     ) -> Outcome<(String, Option<ResponseId>)> {
-        let named = reading::conversation(body)?;
+        let named = match reading::conversation(body)? {
+            Some(named) => Some(self.meant(&named, who).await),
+            None => None,
+        };
         let Some(previous) = body.get("previous_response_id").and_then(Value::as_str) else {
             let named = named.unwrap_or_default();
             if !named.is_empty() {
@@ -286,7 +288,16 @@ impl Bridge {
         };
         let unknown =
             || Problem::unknown("response.unknown", "response", previous, "previous_response_id");
-        let id = ResponseId::parse(previous).ok_or_else(unknown)?;
+        let Some(id) = ResponseId::parse(previous) else {
+            // Agent Framework's client sends every id of a conversation so that does not begin with `conv_`.
+            let session = self.meant(&reading::session(previous), who).await;
+            let is_known = self.engine.session_row(&session, who).await.is_ok();
+            if !is_known || named.is_some_and(|named| named != session) {
+                return Err(unknown());
+            }
+            self.refuse_hidden(&session, who).await?;
+            return Ok((session, None));
+        };
         let head = self
             .engine
             .head(id.run.as_str(), who)
@@ -297,31 +308,6 @@ impl Bridge {
             return Err(Problem::invalid("conversation", remedy));
         }
         Ok((head.session.to_string(), Some(id)))
-    }
-
-    /// The session of a caller that names none and sends everything that was said: the ids of what we said
-    /// tell. A conversation that cannot be told is refused: it would be forgotten in silence, and a "yes" in
-    /// it would begin something new.
-    async fn remembered(&self, body: &Value, who: &Principal) -> Outcome<String> {
-        let run = match reading::history(body) {
-            History::None => return Ok(String::new()),
-            History::Of(run) => Some(run),
-            History::Unknown => None,
-        };
-        let head = match &run {
-            Some(run) => self.engine.head(run.as_str(), who).await.ok(),
-            None => None,
-        };
-        let session = head.map(|head| head.session.to_string());
-        if let Some(session) = &session {
-            self.refuse_hidden(session, who).await?;
-        }
-        session.ok_or_else(|| {
-            let remedy = "it holds an earlier conversation, and no id in it is known here; keep the ids of \
-                          our items, or name `conversation` or `previous_response_id`, or send only what \
-                          is new";
-            Problem::new(StatusCode::BAD_REQUEST, "history.unknown", remedy).at("input")
-        })
     }
 
     /// A text, where the workflow wants something else that the text can be read as.

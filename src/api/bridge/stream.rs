@@ -72,7 +72,9 @@ impl Lines {
 
     fn line(&self, sequence: u64, event: &Value) -> Line {
         let name = match self.teller.response.id.dialect {
-            Dialect::OpenAi | Dialect::Qlaw => event["type"].as_str().map(str::to_owned),
+            Dialect::OpenAi | Dialect::Live | Dialect::Qlaw => {
+                event["type"].as_str().map(str::to_owned)
+            }
             Dialect::DevUi => None,
         };
         Line::Event { name, sequence, body: event.to_string() }

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::api::asked;
 use crate::api::bridge::id::{Dialect, ResponseId};
 use crate::api::bridge::object::{Response, Standing};
+use crate::api::bridge::pulse::Pulse;
 use crate::api::bridge::{ask, devui, item, qlaw};
 use crate::engine::{Onlooker, Published, RunView};
 use crate::kernel::{
@@ -38,6 +39,7 @@ pub(super) struct Teller {
     asked: BTreeSet<u32>,
     last_text: String,
     last_step: String,
+    pulse: Pulse,
 }
 
 /// Text that is being said.
@@ -79,6 +81,7 @@ impl Teller {
             asked: BTreeSet::new(),
             last_text: String::new(),
             last_step: String::new(),
+            pulse: Pulse::default(),
         }
     }
 
@@ -105,6 +108,9 @@ impl Teller {
             told.extend(devui::fact(&self.response.id.run, published));
         }
         self.translate(published, &mut told);
+        if !told.is_empty() {
+            self.pulse.told(published.at);
+        }
         for event in &mut told {
             event["sequence_number"] = json!(self.sequence);
             self.sequence += 1;
@@ -135,6 +141,7 @@ impl Teller {
                 self.speakers.insert(*turn, self.plain_speaker(agent, *purpose));
                 self.executor_begins(*turn, step, told);
             }
+            Event::Delta { .. } if self.is(Dialect::OpenAi) => self.goes_on(published.at, told),
             Event::Delta { turn, attempt, text } => {
                 let step = published.step.as_deref().unwrap_or_default();
                 self.piece((*turn, *attempt), step, text, told);
@@ -201,6 +208,13 @@ impl Teller {
         }
     }
 
+    /// Somebody is speaking, and is told when they have ended.
+    fn goes_on(&mut self, at: Millis, told: &mut Vec<Value>) {
+        if self.pulse.is_due(at) {
+            told.push(json!({"type": "response.in_progress", "response": self.response.to_json()}));
+        }
+    }
+
     /// The agent, if what it says is text for people. Structured output is told when it is whole.
     fn plain_speaker(&self, agent: &str, purpose: Purpose) -> Option<String> {
         let is_known = self.workflow.agents.contains_key(agent);
@@ -208,7 +222,7 @@ impl Teller {
         (is_known && is_plain).then(|| agent.to_owned())
     }
 
-    /// A piece of text. A turn that began before this leg is known by its step alone, which in most
+    /// A piece of text, for those who take what was torn for void. A turn that began before this leg is known by its step alone, which in most
     /// patterns is called as its agent is; where it is not, its words are told when they are whole.
     fn piece(
         &mut self,
@@ -412,29 +426,12 @@ impl Teller {
         let id = self.response.id.item("fc", index);
         let item = item::question(&id, &run, question, recent);
         let item_id = item["id"].as_str().unwrap_or(&id).to_owned();
-        let mut first = item.clone();
-        if item["type"] == "function_call" {
-            first["status"] = json!("in_progress");
-            first["arguments"] = json!("");
-        }
-        told.push(json!({
-            "type": "response.output_item.added", "output_index": index, "item": first,
-        }));
-        if item["type"] == "function_call" {
-            told.push(json!({
-                "type": "response.function_call_arguments.done",
-                "item_id": item_id,
-                "output_index": index,
-                "name": item["name"],
-                "arguments": item["arguments"],
-            }));
-        }
-        told.push(json!({
-            "type": "response.output_item.done", "output_index": index, "item": item,
-        }));
+        // LangChain puts the arguments together from the pieces, and looks at nothing else.
+        let by_pieces = matches!(self.response.id.dialect, Dialect::OpenAi | Dialect::Live);
+        told.extend(item::asked(&item, index, by_pieces));
         self.response.output.push(item);
         match self.response.id.dialect {
-            Dialect::OpenAi => {}
+            Dialect::OpenAi | Dialect::Live => {}
             Dialect::DevUi => {
                 told.push(devui::paused(&run, question, recent, (&item_id, index)));
             }

@@ -69,8 +69,10 @@ pub(super) async fn respond(
 ) -> Outcome<Reply> {
     let body = call.json()?;
     let session = reading::conversation(&body)?.unwrap_or_default();
-    let value = ["response", "value", "input", "text"].iter().find_map(|name| body.get(name));
-    let value = value.ok_or_else(|| Problem::invalid("response", "expected the answer"))?.clone();
+    let mut given = ["response", "value", "input", "text"].iter().filter_map(|name| body.get(name));
+    let (Some(value), None) = (given.next().cloned(), given.next()) else {
+        return Err(Problem::invalid("response", "expected the answer, once"));
+    };
     bridge.entry(&workflow, &call.who)?;
     let mut answers = vec![(request, value, body["digest"].as_str().map(str::to_owned))];
     reading::with_digests(&mut answers, &body)?;

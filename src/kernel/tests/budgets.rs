@@ -57,7 +57,7 @@ fn no_tool_call_too_many_is_made() {
     let budget = Budget { tool_calls: Some(1), ..Budget::default() };
     let mut stage = Stage::open(&bounded(budget, OnExceeded::Fail), "Hello");
     stage.perform([looks("c"), returns("c", json!(1)), looks("d")]);
-    failed_with(&stage, "`run.tool_calls` of 1 tool calls");
+    failed_with(&stage, "`run.tool_calls` of 1 tool call");
     let script = [calls("", [("c", "lookup", json!({})), ("d", "charge", json!({}))])];
     let told = play(&bounded(budget, OnExceeded::Fail), script);
     assert!(told.ends_with("-> failed budget.exceeded\n"), "none of them is performed: {told}");
@@ -105,7 +105,7 @@ fn a_person_may_extend_a_budget_by_as_much_again_and_again() {
     stage.perform([looks("c"), returns("c", json!(1)), looks("d")]);
     assert!(stage.told.ends_with("-> waiting for #1 approval\n"), "{}", stage.told);
     let asked = &stage.run.questions[&1];
-    assert!(asked.prompt.contains("spent its budget of 1 tool calls"), "{}", asked.prompt);
+    assert!(asked.prompt.contains("spent its budget of 1 tool call."), "{}", asked.prompt);
     assert_eq!(asked.context["budget"], "run.tool_calls");
     stage.perform([Act::Recovers, answers(1, "yes")]);
     assert!(stage.told.ends_with("answers #1 \"yes\" -> lookup(d)\n"), "{}", stage.told);

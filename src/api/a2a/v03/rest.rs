@@ -136,9 +136,7 @@ fn body(call: &Call) -> Outcome<Value> {
     if call.media_type() != JSON {
         return Err(Problem::content_type(format!("content-type: expected `{JSON}`")));
     }
-    serde_json::from_slice(&call.body).map_err(|error| {
-        Problem::new(Kind::Parse, "call.no_json", format!("the body is no JSON: {error}"))
-    })
+    call.json()
 }
 
 fn sent(call: &Call) -> Outcome<pb::SendMessageRequest> {

@@ -8,6 +8,7 @@ use serde_json::{Map, Number, Value};
 use crate::api::console::form::shape::{Shape, resolved};
 use crate::api::console::form::{ITEMS_MAX, member};
 use crate::api::console::visit::Fields;
+use crate::kernel::strict;
 
 /// The value of the field named `at`, by its schema; nothing, where nothing was filled in.
 pub(in crate::api::console) fn read(fields: &Fields, schema: &Value, at: &str) -> Option<Value> {
@@ -137,7 +138,7 @@ fn number(text: &str) -> Value {
 }
 
 fn json(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
+    strict::read(text.as_bytes()).unwrap_or_else(|_| Value::String(text.to_owned()))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::api::console::form::{self, Complaints, ROOT, Shape, member, resolved};
 use crate::api::console::request::Draft;
 use crate::api::console::visit::Fields;
-use crate::kernel::{Choice, Kind, Origin, Question, Verb};
+use crate::kernel::{Choice, Kind, Origin, Question, Verb, strict};
 
 /// Decisions that put a person's version in place of what is asked about.
 pub(super) const EDITS: [&str; 2] = [Verb::Edit.word(), Verb::Modify.word()];
@@ -144,7 +144,7 @@ fn outcome(fields: &Fields) -> Option<Value> {
         return Some(json!({"verb": word}));
     }
     let text = fields.get("result").unwrap_or_default();
-    let result = serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
+    let result = strict::read(text.as_bytes()).unwrap_or_else(|_| Value::from(text));
     Some(json!({"verb": word, "result": result}))
 }
 
