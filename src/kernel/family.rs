@@ -111,7 +111,7 @@ fn no_of(event: &Event) -> Option<(u32, &str, &'static str)> {
 }
 
 /// The facts of a question without what was added to them when it was asked anew.
-fn untold(context: &Value) -> Value {
+pub(super) fn untold(context: &Value) -> Value {
     let Value::Object(facts) = context else { return context.clone() };
     if ![FACT, renewal::FACT].iter().any(|name| facts.contains_key(*name)) {
         return context.clone();

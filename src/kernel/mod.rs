@@ -25,6 +25,7 @@ mod decide;
 pub mod deed;
 pub mod digest;
 mod earlier;
+mod editing;
 mod ending;
 mod event;
 mod evolve;

@@ -60,6 +60,7 @@ impl Question {
             ("decides", &Value::Bool(self.decides())),
             ("deed", &self.deed().map_or(Value::Null, |deed| deed.digest.as_str().into())),
             ("definition", &Value::from(of.definition)),
+            ("editable", self.editable.as_ref().unwrap_or(&Value::Null)),
             ("epoch", &Value::from(of.epoch)),
             ("kind", &Value::from(self.kind.word())),
             ("nonce", &Value::from(self.nonce.as_str())),
@@ -73,10 +74,11 @@ impl Question {
             ("subject", &self.shown_with(&|it| secret::salted(it, &self.nonce))),
             ("verbs", &Value::Array(verbs.collect())),
         ];
-        // Their names are in order already, as the form wants it. What releases no call has no deed, and what
-        // was asked before stores had an epoch has none: both are known by the digests that they had.
+        // Their names are in order already, as the form wants it. What releases no call has no deed, what
+        // cannot be edited says nothing of versions, and what was asked before stores had an epoch has none:
+        // all are known by the digests that they had.
         let is_kept = |name: &str, part: &Value| match name {
-            "deed" => !part.is_null(),
+            "deed" | "editable" => !part.is_null(),
             "epoch" => !of.epoch.is_empty(),
             _name => true,
         };

@@ -31,6 +31,8 @@ pub fn unspent(workflow: &Workflow, journal: &[Recorded]) -> Option<u32> {
     for recorded in journal {
         match &recorded.event {
             Event::Asked(question) => drop(asked.insert(question.ordinal, question)),
+            // What they changed and others are asked about lets nothing happen yet.
+            Event::Answered { asks_anew: true, .. } => {}
             Event::Answered { ordinal, value, .. } => {
                 let question = asked.get(ordinal).filter(|question| question.decides());
                 let verb = Verb::of(value);

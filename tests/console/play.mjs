@@ -232,6 +232,35 @@ const scenes = {
     assert.match(call, /paid back/);
   },
 
+  async a_draft_is_edited_and_its_changes_are_seen_word_by_word({ server, browser }) {
+    const page = await browser.person(server);
+    const run = await startRun(page, server, "letter", say("Bill Ada."));
+    await page.getByRole("link", { name: "Answer it" }).click();
+    await page.getByRole("link", { name: "Edit, then approve" }).click();
+    const field = page.getByLabel("Subject");
+    assert.equal(await field.inputValue(), "Dear Ada,\n\nthe bill is 10 euros, due on Monday.\n\nYours, the shop");
+    await page.getByRole("button", { name: "Review the changes" }).click();
+    await page.getByText("Nothing was changed.").waitFor();
+    await field.fill("");
+    await page.getByRole("button", { name: "Review the changes" }).click();
+    await page.locator("[aria-invalid=true]").first().waitFor();
+    const own = "Dear Ada,\n\nthe bill is 12 euros, due on Friday.\n\nYours, the shop";
+    await field.fill(own);
+    await page.getByRole("button", { name: "Review the changes" }).click();
+    const changes = page.getByRole("region", { name: "Changes" });
+    await changes.waitFor();
+    assert.deepEqual(await changes.locator("del").allInnerTexts(), ["10", "Monday"]);
+    assert.deepEqual(await changes.locator("ins").allInnerTexts(), ["12", "Friday"]);
+    await accessible(page, "the changes of a text");
+    await shoot(page, "request-edit-words", { fullPage: true });
+    await page.getByRole("button", { name: "Approve this version" }).click();
+    await page.getByText("You answered this").waitFor();
+    await page.goto(`${server.url}/console/runs/${run}`);
+    await page.getByText("Completed", { exact: true }).waitFor();
+    await page.locator("details.tool summary").first().click();
+    assert.ok((await page.locator("details.tool").innerText()).includes("12 euros, due on Friday"));
+  },
+
   async what_others_write_is_never_markup({ server, browser }) {
     const page = await browser.person(server);
     const run = await startRun(page, server, "hostile", say("<script>window.hacked=1</script><h1>Hi</h1>"));

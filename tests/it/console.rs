@@ -48,6 +48,7 @@ scenes! {
     everything_can_be_done_with_the_keyboard_alone
     every_view_fits_a_phone
     an_edited_call_is_reviewed_and_then_done_as_edited
+    a_draft_is_edited_and_its_changes_are_seen_word_by_word
     what_others_write_is_never_markup
     a_form_that_comes_too_late_changes_nothing
     a_long_subject_is_approved_once_its_end_was_on_the_screen

@@ -69,6 +69,7 @@ mod contract_sessions;
 mod conversation;
 mod damage;
 mod drain;
+mod editing;
 mod effects;
 mod embedded;
 mod engine;

@@ -150,9 +150,12 @@ fn consequences(case: &Case) -> Markup {
     }
 }
 
-/// What follows where the work is given back.
+/// What follows where it is edited, or where the work is given back.
 fn returning(question: &Question) -> Markup {
     html! {
+        @if question.verbs().contains(&Verb::Edit) {
+            p { "If you edit it, your version goes on in its place; you see every change before you send it." }
+        }
         @if question.verbs().contains(&Verb::Return) {
             p { "If you return it, the agent does its step again with your note in front of it, and you are asked again." }
         }

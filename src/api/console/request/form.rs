@@ -3,11 +3,12 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
-use crate::api::console::form::{self, Change, ROOT, Shape, Sheet, label, member, resolved};
+use crate::api::console::form::{ROOT, Shape, Sheet, label, member, resolved};
 use crate::api::console::request::ask::{Ask, Deed, EDITS, Member};
-use crate::api::console::request::{Case, Draft, reading};
+use crate::api::console::request::verbs::{look, spelled};
+use crate::api::console::request::{Case, Draft, reading, review};
+use crate::api::console::text;
 use crate::api::console::visit::Visit;
-use crate::api::console::{outlook, text};
 use crate::kernel::Verb;
 
 /// Choices beyond this many are a list to open.
@@ -19,7 +20,7 @@ pub(super) fn form(visit: &Visit, case: &Case, draft: &Draft) -> Markup {
     let inner = match (&ask, &draft.editing) {
         (Ask::Decision { members, .. }, Some(word)) if EDITS.contains(&word.as_str()) => {
             if draft.is_review {
-                review(case, members, draft, word)
+                review::review(case, members, draft, word)
             } else {
                 editor(case, members, draft, word)
             }
@@ -157,7 +158,7 @@ fn decision(case: &Case, decisions: &[Deed], members: &[Member], draft: &Draft) 
         div.buttons {
             @for Deed { word, .. } in decisions {
                 @if is_edit(word) {
-                    a.button href={ "/console/requests/" (case.id) "?edit=" (word) } { (spelled(word)) "…" }
+                    a.button href={ "/console/requests/" (case.id) "?edit=" (word) } data-key=(if word == Verb::Edit.word() { "e" } else { "" }) { (review::offer(&case.question, word)) "…" }
                 } @else {
                     button class=(look(word)) type="submit" name="decision" value=(word) { (spelled(word)) }
                 }
@@ -168,7 +169,7 @@ fn decision(case: &Case, decisions: &[Deed], members: &[Member], draft: &Draft) 
 
 fn editor(case: &Case, members: &[Member], draft: &Draft, word: &str) -> Markup {
     html! {
-        h2 { (heading(word)) }
+        h2 { (review::heading(&case.question, word)) }
         p.quiet { "Nothing is done yet: you will see every change before you decide." }
         @for one in members {
             @let original = one.original.as_ref();
@@ -189,73 +190,4 @@ fn editor(case: &Case, members: &[Member], draft: &Draft, word: &str) -> Markup 
 /// A member in its place in the answer.
 fn placed(name: &str, value: &Value) -> Value {
     Value::Object([(name.to_owned(), value.clone())].into_iter().collect())
-}
-
-fn review(case: &Case, members: &[Member], draft: &Draft, word: &str) -> Markup {
-    let value = |name: &str| draft.value.as_ref().and_then(|value| value.get(name));
-    html! {
-        h2 { "Review the changes" }
-        @for one in members {
-            @if let (Some(original), Some(edited)) = (&one.original, value(&one.name)) {
-                (diff(&form::changes(original, edited)))
-                input type="hidden" name={ "reviewed/" (one.name) } value=(edited.to_string());
-                h3 { @if word == Verb::Edit.word() { "Exactly this will be done" } @else { "This will be used" } }
-                div.deed { @if word == Verb::Edit.word() { (outlook::arguments(edited)) } @else { (text::value(edited)) } }
-            } @else if let Some(own) = value(&one.name).and_then(Value::as_str) {
-                input type="hidden" name=(member(ROOT, &one.name)) value=(own);
-                p { strong { (label(&one.schema, &one.name)) ": " } (text::shown(own)) }
-            }
-        }
-        input type="hidden" name="decision" value=(word);
-        div.buttons {
-            button.primary type="submit" name="confirmed" value="yes" { (confirmation(word)) }
-            button type="submit" name="back" value="yes" { "Edit more" }
-            a.button href={ "/console/requests/" (case.id) } { "Throw the changes away" }
-        }
-    }
-}
-
-fn diff(changes: &[Change]) -> Markup {
-    html! {
-        div.scroll tabindex="0" role="region" aria-label="Changes" { table.diff {
-            thead { tr { th scope="col" { "Where" } th scope="col" { "Before" } th scope="col" { "After" } } }
-            tbody {
-                @for change in changes {
-                    tr {
-                        th scope="row" { code { (text::shown(change.at.trim_start_matches('/'))) } }
-                        td.before { @match &change.before { Some(value) => { del { (text::value(value)) } } None => { "not there" } } }
-                        td.after { @match &change.after { Some(value) => { ins { (text::value(value)) } } None => { "taken away" } } }
-                    }
-                }
-            }
-        } }
-    }
-}
-
-/// A decision as a button says it.
-pub(in crate::api::console) fn spelled(word: &str) -> String {
-    match Verb::parse(word) {
-        Some(Verb::AllowForRun) => "Allow for the rest of the run".into(),
-        Some(Verb::Edit) => "Edit, then allow".into(),
-        Some(Verb::Revise) => "Ask for another version".into(),
-        Some(Verb::Modify) => "Use my own version".into(),
-        Some(Verb::Return) => "Return with a note".into(),
-        Some(_) | None => text::words(word),
-    }
-}
-
-fn heading(word: &str) -> &'static str {
-    if word == Verb::Edit.word() { "Edit the arguments" } else { "Your own version" }
-}
-
-fn confirmation(word: &str) -> &'static str {
-    if word == Verb::Edit.word() { "Allow it with these changes" } else { "Use this version" }
-}
-
-fn look(word: &str) -> &'static str {
-    match Verb::parse(word) {
-        Some(Verb::Approve | Verb::AllowOnce | Verb::Continue) => "primary",
-        Some(Verb::Reject | Verb::Deny | Verb::Abort) => "danger",
-        Some(_) | None => "plain",
-    }
 }

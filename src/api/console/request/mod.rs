@@ -7,7 +7,9 @@ mod ask;
 mod form;
 mod places;
 mod reading;
+mod review;
 mod show;
+mod verbs;
 
 use std::sync::Arc;
 
