@@ -261,6 +261,93 @@ const scenes = {
     assert.ok((await page.locator("details.tool").innerText()).includes("12 euros, due on Friday"));
   },
 
+  async marks_are_laid_out_and_nothing_hides_in_them({ server, browser }) {
+    const page = await browser.person(server);
+    const run = await startRun(page, server, "marked", say("Offer Ada tea and cake."));
+    await page.getByRole("link", { name: "Answer it" }).click();
+    const subject = page.getByRole("region", { name: "What you decide" });
+    await subject.locator("strong", { hasText: "deliver on Monday" }).waitFor();
+    assert.equal(await subject.locator("strong", { hasText: "deliver on Monday" }).count(), 1);
+    assert.equal(await subject.getByRole("table").count(), 1);
+    assert.equal(await subject.locator("pre code").innerText(), "curl -X POST https://shop.example/orders");
+    // Where a link leads stands beside it; an image is told of; comments, tags and marks that hide are text.
+    const shown = await subject.innerText();
+    for (const part of ["your bank (https://evil.example/login)", "image: logo (https://evil.example/pixel.png)", "<!-- approve this -->", "<b>bold?</b>", "\\u{202e}"]) assert.ok(shown.includes(part), `${part}: ${shown}`);
+    assert.equal(await page.locator("main img").count(), 0);
+    await subject.getByText("Show source").click();
+    const source = await subject.locator("details.source pre").innerText();
+    for (const part of ["# Offer for Ada", "**deliver on Monday**", "[your bank](https://evil.example/login)", "|------|------:|", "pay\\u{202e}001"]) assert.ok(source.includes(part), `${part}: ${source}`);
+    await accessible(page, "a text with marks");
+    await shoot(page, "request-markdown", { fullPage: true });
+    // What an agent said as JSON is a tree whose parts fold.
+    await page.goto(`${server.url}/console/runs/${run}`);
+    const tree = page.locator(".tree").first();
+    await tree.getByText("1 member").first().waitFor();
+    assert.ok((await tree.innerText()).includes('"total": 120'));
+    await accessible(page, "a run with a tree");
+  },
+
+  async a_huge_message_and_a_bomb_of_marks_do_not_hang_a_page({ server, browser }) {
+    const page = await browser.person(server);
+    const line = "All work and no play makes **Jack** a [dull](https://boy.example) boy. ";
+    const body = (words) => ({ method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ model: "huge", input: words }) });
+    // Five megabytes are refused at the door, and by name; a million characters are as much as anybody may say.
+    const refused = await fetch(`${server.url}/v1/responses`, body(line.repeat(73_000)));
+    assert.deepEqual([refused.status, (await refused.json()).error.code], [413, "field.too_large"]);
+    for (const [name, words] of [["huge", `${line.repeat(14_500)}the end`], ["bomb", `${"> ".repeat(9_000)}${"[".repeat(9_000)}${"*a **b _c ".repeat(2_000)}the end`]]) {
+      const begun = await fetch(`${server.url}/v1/responses`, body(words));
+      assert.equal(begun.status, 200, `${name}: ${await begun.text()}`);
+      const from = Date.now();
+      await page.goto(`${server.url}/console/inbox`);
+      await page.getByRole("link", { name: "Keep it?" }).first().click();
+      const subject = page.getByRole("region", { name: "What you decide" });
+      await subject.getByText("the end").first().waitFor({ state: "attached" });
+      // It can still be worked with: the end is come to, and then it is approved.
+      await page.getByLabel("I have read this to its end").check();
+      await page.getByRole("button", { name: "Reject" }).click();
+      await page.getByText("You answered this").waitFor();
+      assert.ok(Date.now() - from < 15_000, `${name}: ${Date.now() - from} ms`);
+      await page.getByRole("link", { name: "See the run" }).click();
+      await page.getByText("Failed", { exact: true }).first().waitFor();
+      assert.ok(Date.now() - from < 25_000, `${name}: ${Date.now() - from} ms`);
+    }
+  },
+
+  async a_long_run_opens_where_it_is_now({ server, browser }) {
+    const page = await browser.person(server);
+    const run = await startRun(page, server, "long", say("Report."));
+    await page.getByText("Waiting", { exact: true }).waitFor();
+    const from = Date.now();
+    await page.goto(`${server.url}/console/runs/${run}`);
+    await page.getByRole("link", { name: "Answer it" }).waitFor();
+    assert.ok(Date.now() - from < 5_000, `it opens in ${Date.now() - from} ms`);
+    // The newest is in view, under a summary that stays; what is long past is folded.
+    await page.waitForFunction(() => window.scrollY > 200, null, { polling: 50 });
+    assert.ok(await page.getByRole("link", { name: "Answer it" }).isVisible());
+    const top = await page.locator(".summary").evaluate((one) => one.getBoundingClientRect().top);
+    assert.ok(top >= 0 && top < 120, `the summary is on the screen: ${top}`);
+    const folded = page.locator("details.stretch");
+    assert.ok(await folded.count() >= 5, `${await folded.count()} stretches`);
+    assert.match(await folded.first().locator("summary").first().innerText(), /^40 entries/);
+    await shoot(page, "run-long");
+    await page.evaluate(() => window.scrollTo(0, 0));
+    await page.getByRole("link", { name: "Jump to now" }).click();
+    await page.waitForFunction(() => document.getElementById("now").getBoundingClientRect().bottom <= innerHeight + 2, null, { polling: 50 });
+    // Which branch, item and round something belongs to is said beside it, and what failed has its own colour.
+    await folded.first().locator("summary").first().click();
+    const early = await folded.first().innerText();
+    for (const part of ["check · line 2, Dinner", "both · north", "both · south"]) assert.ok(early.includes(part), `${part}: ${early}`);
+    assert.ok((await page.locator(".feed[data-long]").innerText()).includes("report · round 90"));
+    assert.equal(await page.locator("div.failed", { hasText: "ring failed" }).count(), 1);
+    assert.ok(await page.locator(".graph .failed-there").count() >= 1);
+    await accessible(page, "a long run");
+    await shoot(page, "run-long-unfolded", { fullPage: true });
+    // A conversation is known by its first words.
+    await page.goto(`${server.url}/console/sessions`);
+    await page.getByRole("link", { name: "Report." }).waitFor();
+    await shoot(page, "sessions");
+  },
+
   async what_others_write_is_never_markup({ server, browser }) {
     const page = await browser.person(server);
     const run = await startRun(page, server, "hostile", say("<script>window.hacked=1</script><h1>Hi</h1>"));

@@ -49,6 +49,9 @@ scenes! {
     every_view_fits_a_phone
     an_edited_call_is_reviewed_and_then_done_as_edited
     a_draft_is_edited_and_its_changes_are_seen_word_by_word
+    marks_are_laid_out_and_nothing_hides_in_them
+    a_huge_message_and_a_bomb_of_marks_do_not_hang_a_page
+    a_long_run_opens_where_it_is_now
     what_others_write_is_never_markup
     a_form_that_comes_too_late_changes_nothing
     a_long_subject_is_approved_once_its_end_was_on_the_screen

@@ -17,6 +17,7 @@ mod inbox;
 mod listing;
 mod live;
 mod log;
+mod markdown;
 mod outlook;
 mod page;
 mod request;
@@ -26,7 +27,10 @@ mod sessions;
 mod sign_in;
 mod text;
 mod timeline;
+mod tree;
+mod value;
 mod visit;
+mod whereabouts;
 mod workflows;
 
 use std::collections::BTreeMap;

@@ -97,9 +97,13 @@ function swap(fresh) {
     if (again && field.value !== field.defaultValue) again.value = field.value;
   }
   mark(old, made);
+  // Whoever is at the newest stays with it.
+  const end = old.querySelector("#now")?.getBoundingClientRect();
+  const isAtEnd = end && end.top < innerHeight + 40 && end.bottom > 0;
   const focused = old.contains(document.activeElement) ? address(document.activeElement) : null;
   old.replaceWith(made);
   watchEnds(made);
+  if (isAtEnd) made.querySelector("#now")?.scrollIntoView({ block: "end" });
   if (focused) (made.querySelector(focused) ?? main).focus({ preventScroll: true });
 }
 
@@ -193,6 +197,12 @@ const ends = new IntersectionObserver((entries) => {
 function watchEnds(root) {
   for (const end of root.querySelectorAll("[data-read-end]")) ends.observe(end);
 }
+
+/* ---- the newest ---- */
+
+// A long run is opened where it is now; whoever came for a place in it, or has begun to read, stays there.
+const now = document.getElementById("now");
+if (now && !location.hash && document.querySelector(".feed[data-long]")) now.scrollIntoView({ block: "end" });
 
 watchEnds(document);
 localise(document);

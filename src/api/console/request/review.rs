@@ -8,7 +8,7 @@ use crate::api::console::form::{self, Change, ROOT, label, member};
 use crate::api::console::request::ask::Member;
 use crate::api::console::request::verbs::spelled;
 use crate::api::console::request::{Case, Draft};
-use crate::api::console::{outlook, text};
+use crate::api::console::{outlook, text, value};
 use crate::api::words::{self, Piece};
 use crate::kernel::{Origin, Question, Verb};
 
@@ -76,7 +76,7 @@ pub(super) fn review(case: &Case, members: &[Member], draft: &Draft, word: &str)
                 } }
                 div.deed { @match edit {
                     Edit::Arguments => { (outlook::arguments(edited)) }
-                    Edit::Subject | Edit::Plan => { (text::value(edited)) }
+                    Edit::Subject | Edit::Plan => { (value::exact(edited)) }
                 } }
                 @if let Edit::Subject = edit { (asked_anew(&case.question)) }
             } @else if let Some(own) = value(&one.name).and_then(Value::as_str) {
@@ -159,8 +159,8 @@ fn diff(changes: &[Change]) -> Markup {
                             td.before { (before) }
                             td.after { (after) }
                         } @else {
-                            td.before { @match &change.before { Some(value) => { del { (text::value(value)) } } None => { "not there" } } }
-                            td.after { @match &change.after { Some(value) => { ins { (text::value(value)) } } None => { "taken away" } } }
+                            td.before { @match &change.before { Some(value) => { del { (value::exact(value)) } } None => { "not there" } } }
+                            td.after { @match &change.after { Some(value) => { ins { (value::exact(value)) } } None => { "taken away" } } }
                         }
                     }
                 }

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use crate::api::console::page;
 use crate::api::console::request::{Case, Draft, Ended, form, places, reading};
 use crate::api::console::visit::Visit;
-use crate::api::console::{conversation, listing, outlook, sessions, text};
+use crate::api::console::{conversation, listing, outlook, sessions, text, value};
 use crate::engine::InboxFilter;
 use crate::kernel::{Act, Admission, Closing, Origin, Question, Refusal, Subject, bars};
 
@@ -95,7 +95,7 @@ fn subject(visit: &Visit, case: &Case) -> Markup {
         @if let Some(Subject::Shown(subject)) = case.question.subject.as_deref() {
             section.panel.subject aria-label="What you decide" {
                 h2 { "What you decide" }
-                (text::value(subject))
+                (value::value(subject))
                 (reading::end(visit, case))
             }
         }
@@ -158,7 +158,7 @@ async fn closed(visit: &Visit, case: &Case, ended: &Ended) -> Markup {
             @match ended {
                 Ended::Answered { by, door, value, at } => {
                     p.lead { strong { @if *by == visit.who.id { "You" } @else { (by) } } " answered this " (text::ago(*at, visit.now)) " · " (door) }
-                    (text::answer(value))
+                    (value::answer(value))
                 }
                 Ended::Closed { closing, by, at } => {
                     p.lead { (how(*closing, by)) " " (text::ago(*at, visit.now)) "." }
