@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::cli::term::{Paint, line, plain};
 use crate::cli::{json, people};
-use crate::kernel::Kind;
+use crate::kernel::{Kind, secret};
 use crate::wire::v1::workflow_event::Event;
 use crate::wire::v1::{Delta, Failure, Message, Request, ToolCalled, ToolResult, WorkflowEvent};
 
@@ -213,7 +213,9 @@ impl Story {
         if call.tool == ASK_TOOL {
             return String::new();
         }
-        let arguments = brief(&json::optional(call.arguments.as_ref()));
+        // What nobody is to read stands on no screen.
+        let arguments = json::optional(call.arguments.as_ref());
+        let arguments = brief(&secret::hidden(&arguments, &call.secrets));
         let text =
             format!("  {} calls {}({arguments})", self.agent(&called.executor_id), call.tool);
         format!("{}\n", self.paint.dim(&line(&text, BRIEF_CHARS_MAX)))

@@ -108,7 +108,7 @@ pub use run::{
     Status, Turn,
 };
 pub use sealing::Belongs;
-pub use spent::unspent;
+pub use spent::{carried_out, unspent};
 pub use started::Started;
 pub use time::{Millis, duration_ms};
 pub use trace::Trace;

@@ -106,7 +106,7 @@ const scenes = {
     await ada.getByText("bob answered this").waitFor();
     assert.equal(await ada.getByRole("button", { name: "Approve" }).count(), 0, "the form is gone");
     // A form that was on its way is told the same, and changes nothing.
-    const [pass] = await ada.context().cookies(`${server.url}/console`);
+    const pass = (await ada.context().cookies(`${server.url}/console`)).find((one) => one.name === "holdpoint_console");
     const late = await post(server, stale.action, { ...stale.fields, decision: "approve" }, { cookie: `${pass.name}=${pass.value}` });
     assert.equal(late.status, 409);
     assert.match(late.text, /came too late and was not taken[^]*<strong>bob<\/strong> answered this/);
@@ -159,9 +159,8 @@ const scenes = {
     await page.keyboard.type("By keyboard");
     await tabTo(page, "Approve");
     await page.keyboard.press("Space");
-    await page.getByText("You answered this").waitFor();
-    await tabTo(page, "Next in the inbox");
-    await page.keyboard.press("Enter");
+    // The next one comes by itself; behind the last there is none.
+    await page.getByText("Answered: Send this message? (Approve)").waitFor();
     await page.getByText("If you allow it, exactly this is done").waitFor();
     await tabTo(page, "Deny");
     await page.keyboard.press("Enter");
@@ -225,7 +224,7 @@ const scenes = {
 
     await page.goto(`${server.url}/console/runs/${run}`);
     await page.getByText("Completed", { exact: true }).waitFor();
-    await page.locator("details.tool summary").click();
+    await page.locator("details.tool > summary").click();
     const call = await page.locator("details.tool").innerText();
     assert.match(call, /"amount": 12\.25/);
     assert.match(call, /"city": "London"/, "what was not edited is as it was");
@@ -257,7 +256,7 @@ const scenes = {
     await page.getByText("You answered this").waitFor();
     await page.goto(`${server.url}/console/runs/${run}`);
     await page.getByText("Completed", { exact: true }).waitFor();
-    await page.locator("details.tool summary").first().click();
+    await page.locator("details.tool > summary").first().click();
     assert.ok((await page.locator("details.tool").innerText()).includes("12 euros, due on Friday"));
   },
 
@@ -348,6 +347,117 @@ const scenes = {
     await shoot(page, "sessions");
   },
 
+  async many_requests_are_worked_through_one_after_the_other({ server, browser }) {
+    const page = await browser.person(server);
+    for (const name of ["Ada", "Bob", "Cleo", "Dan", "Eve"]) await begin(server, "letter", `Bill ${name}.`);
+    await begin(server, "refund", "My kettle arrived broken.");
+    // With keys alone, and within the list that was filtered.
+    await page.goto(`${server.url}/console/inbox?workflow=letter`);
+    await page.getByText("Send this letter?").first().waitFor();
+    await page.keyboard.press("?");
+    await page.getByRole("dialog", { name: "Keys" }).getByText("the next and the previous request").waitFor();
+    await accessible(page, "the list of keys");
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("j");
+    await page.keyboard.press("j");
+    await page.keyboard.press("k");
+    await page.keyboard.press("Enter");
+    const first = await requestOf(page);
+    await page.getByRole("link", { name: "Next", exact: true }).waitFor();
+    await page.keyboard.press("j");
+    await page.waitForURL((url) => !url.href.includes(first));
+    const second = await requestOf(page);
+    await page.keyboard.press("k");
+    await page.waitForURL((url) => url.href.includes(first));
+    // A letter leads to the yes, and takes nothing; Enter does, and the next one comes by itself.
+    await page.keyboard.press("a");
+    assert.equal(await page.evaluate(() => document.activeElement.textContent), "Approve");
+    assert.equal(await requestOf(page), first);
+    await page.keyboard.press("Enter");
+    await page.getByText("Answered: Send this letter? (Approve)").waitFor();
+    assert.equal(await requestOf(page), second);
+    assert.match(page.url(), /list=workflow%3Dletter/);
+    await shoot(page, "request-next", { fullPage: true });
+    await page.keyboard.press("r");
+    assert.equal(await page.evaluate(() => document.activeElement.textContent), "Reject");
+    await page.keyboard.press("e");
+    await page.getByText("Your own version of what you decide").waitFor();
+    // A note is typed, and letters in it are letters.
+    await page.goBack();
+    await page.getByLabel("Note").fill("");
+    await page.getByLabel("Note").press("a");
+    assert.equal(await page.getByLabel("Note").inputValue(), "a");
+    // Put off, it leaves the list, in this browser alone.
+    await page.getByText("Not now, or not you?").click();
+    await accessible(page, "a request in a list");
+    await page.getByRole("button", { name: "Later: in an hour" }).click();
+    await page.waitForURL((url) => !url.href.includes(second));
+    const third = await requestOf(page);
+    await page.keyboard.press("j");
+    await page.waitForURL((url) => !url.href.includes(third));
+    await page.getByRole("link", { name: "Inbox" }).last().click();
+    await page.waitForURL(/inbox\?workflow=letter/);
+    await page.getByText("1 request put off.").waitFor();
+    assert.equal(await page.locator(".card").count(), 3);
+    const other = await browser.person(server);
+    await other.goto(`${server.url}/console/inbox?workflow=letter`);
+    await other.getByText("Send this letter?").first().waitFor();
+    assert.equal(await other.locator(".card").count(), 4, "elsewhere it is where it was");
+    assert.equal(await other.getByRole("checkbox").count(), 0, "nothing was opened there");
+    // What was opened, and that alone, is answered together.
+    assert.equal(await page.getByRole("checkbox").count(), 2);
+    for (const box of await page.getByRole("checkbox").all()) await box.check();
+    await accessible(page, "an inbox with choices");
+    await shoot(page, "inbox-together");
+    await page.getByRole("button", { name: "Answer the chosen ones together" }).click();
+    await page.getByText("2 requests, one answer").waitFor();
+    await page.getByLabel("Note").fill("as always");
+    await accessible(page, "several at once");
+    await shoot(page, "together", { fullPage: true });
+    await page.getByRole("button", { name: "Approve all 2" }).click();
+    await page.getByText("2 of 2 requests answered: Approve").waitFor();
+    await page.getByRole("link", { name: "To the inbox" }).click();
+    await page.getByText("1 request put off.").waitFor();
+  },
+
+  async half_typed_words_outlive_anothers_answer({ server, browser, keys }) {
+    const [ada, bob] = [await browser.person(server), await browser.person(server)];
+    await signIn(ada, server, keys.ada);
+    await signIn(bob, server, keys.bob);
+    await startRun(ada, server, "shared_approval", say("Tell Bob."));
+    await ada.getByRole("link", { name: "Answer it" }).click();
+    await ada.getByLabel("Note").fill("Too dear: ask for ten, and say why.");
+    await bob.goto(`${server.url}/console/inbox`);
+    await bob.getByRole("link", { name: "Send this message?" }).click();
+    await bob.getByRole("button", { name: "Reject" }).click();
+    await bob.getByText("You answered this").waitFor();
+    await ada.getByText("bob answered this").waitFor();
+    await ada.getByText("What you had typed was not sent:").waitFor();
+    assert.equal(await ada.locator("#typed textarea").inputValue(), "Too dear: ask for ten, and say why.");
+    await accessible(ada, "what was typed");
+    await shoot(ada, "request-typed");
+  },
+
+  async a_desktop_is_told_of_a_new_request({ server, browser }) {
+    const page = await browser.person(server);
+    await page.addInitScript(() => {
+      window.notes = [];
+      window.Notification = class { static permission = "granted"; static async requestPermission() { return "granted"; } constructor(title, { body }) { window.notes.push(`${title}: ${body}`); } };
+    });
+    await page.goto(`${server.url}/console/inbox`);
+    await page.getByRole("button", { name: "Tell me on this desktop" }).click();
+    await page.getByRole("button", { name: "Stop telling me on this desktop" }).waitFor();
+    await page.evaluate(() => {
+      Object.defineProperty(document, "visibilityState", { get: () => "hidden" });
+      document.dispatchEvent(new Event("visibilitychange"));
+    });
+    await begin(server, "letter", "Bill Ada.");
+    await page.waitForFunction(() => window.notes.length === 1, null, { polling: 100 });
+    assert.deepEqual(await page.evaluate(() => window.notes), ["Holdpoint: a request waits: letter: Send this letter?"]);
+    await begin(server, "letter", "Bill Bob.");
+    await page.waitForFunction(() => window.notes.length === 2, null, { polling: 100 });
+  },
+
   async what_others_write_is_never_markup({ server, browser }) {
     const page = await browser.person(server);
     const run = await startRun(page, server, "hostile", say("<script>window.hacked=1</script><h1>Hi</h1>"));
@@ -368,7 +478,7 @@ const scenes = {
     await page.getByText("You answered this").waitFor();
     await page.goto(`${server.url}/console/runs/${run}`);
     await page.getByText("<img src=x onerror").first().waitFor();
-    await page.locator("details.tool summary").click();
+    await page.locator("details.tool > summary").click();
     const call = await page.locator("details.tool").innerText();
     assert.ok(call.includes("</pre><script>window.hacked=1</script>") && call.includes("<img src=x onerror=window.hacked=1>"), call);
     assert.equal(await page.locator("main img, main script, details.tool u").count(), 0);
@@ -479,7 +589,7 @@ const scenes = {
     await page.getByLabel("API key").fill(keys.ada);
     await page.getByRole("button", { name: "Sign in" }).click();
     await page.waitForURL(/runs\?status=FAILED/);
-    const [cookie] = await page.context().cookies(`${server.url}/console`);
+    const cookie = (await page.context().cookies(`${server.url}/console`)).find((one) => one.name === "holdpoint_console");
     assert.ok(cookie.httpOnly && cookie.sameSite === "Strict" && cookie.path === "/console");
     assert.ok(!cookie.value.includes(keys.ada));
     assert.equal(await page.evaluate(() => localStorage.length + sessionStorage.length), 0);
@@ -499,7 +609,7 @@ const scenes = {
     for (const one of told) assert.deepEqual(one, told[0]);
     assert.equal(told[0][0], 404);
     const stolen = await formOf(page);
-    const evesCookie = (await eve.context().cookies(`${server.url}/console`))[0];
+    const evesCookie = (await eve.context().cookies(`${server.url}/console`)).find((one) => one.name === "holdpoint_console");
     const answer = await post(server, stolen.action, { ...stolen.fields, decision: "approve" }, { cookie: `${evesCookie.name}=${evesCookie.value}` });
     assert.equal(answer.status, 404);
 
@@ -651,6 +761,18 @@ async function views(page, server, runs) {
   ];
 }
 
+/** Begins a run as a program does. */
+async function begin(server, workflow, words) {
+  const begun = await fetch(`${server.url}/v1/responses`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ model: workflow, input: words }) });
+  assert.equal(begun.status, 200, await begun.text());
+}
+
+/** The request whose page this is. */
+async function requestOf(page) {
+  await page.waitForURL(/\/console\/requests\/req_/);
+  return new URL(page.url()).pathname.split("/").pop();
+}
+
 async function signIn(page, server, key) {
   await page.goto(`${server.url}/console/inbox`);
   await page.getByLabel("API key").fill(key);
@@ -714,7 +836,7 @@ async function startMany(server, count) {
 /* ---- the play ---- */
 
 /** Scenes in which people sign in. */
-const KEYED = ["the_other_form_closes_and_says_who_answered", "a_page_comes_back_by_itself_after_the_server_was_killed", "signing_in_leaves_no_key_behind"];
+const KEYED = ["the_other_form_closes_and_says_who_answered", "half_typed_words_outlive_anothers_answer", "a_page_comes_back_by_itself_after_the_server_was_killed", "signing_in_leaves_no_key_behind"];
 
 const name = process.argv[2];
 const scene = scenes[name];

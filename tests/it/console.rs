@@ -52,6 +52,9 @@ scenes! {
     marks_are_laid_out_and_nothing_hides_in_them
     a_huge_message_and_a_bomb_of_marks_do_not_hang_a_page
     a_long_run_opens_where_it_is_now
+    many_requests_are_worked_through_one_after_the_other
+    half_typed_words_outlive_anothers_answer
+    a_desktop_is_told_of_a_new_request
     what_others_write_is_never_markup
     a_form_that_comes_too_late_changes_nothing
     a_long_subject_is_approved_once_its_end_was_on_the_screen

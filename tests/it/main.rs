@@ -96,6 +96,7 @@ mod memory_served;
 mod models;
 mod moving;
 mod outbox_served;
+mod people_see;
 mod private_files;
 mod raw;
 mod refusals;

@@ -24,6 +24,11 @@ pub(super) fn shown(text: &str) -> Markup {
     }
 }
 
+/// A text as it is, with everything that hides spelled out: for where there are no marks.
+pub(super) fn escaped(text: &str) -> String {
+    text.chars().map(|c| if hides(c) { escape(c) } else { c.to_string() }).collect()
+}
+
 /// Whether anything in it cannot be seen.
 pub(super) fn has_hidden(text: &str) -> bool {
     text.chars().any(hides)

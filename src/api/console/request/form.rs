@@ -3,9 +3,10 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
+use crate::api::console::flow::{self, Near};
 use crate::api::console::form::{ROOT, Shape, Sheet, label, member, resolved};
 use crate::api::console::request::ask::{Ask, Deed, EDITS, Member};
-use crate::api::console::request::verbs::{look, spelled};
+use crate::api::console::request::verbs::{key, look, spelled};
 use crate::api::console::request::{Case, Draft, reading, review};
 use crate::api::console::text;
 use crate::api::console::visit::Visit;
@@ -15,7 +16,7 @@ use crate::kernel::Verb;
 const BUTTONS_MAX: usize = 12;
 
 /// The form of an open question.
-pub(super) fn form(visit: &Visit, case: &Case, draft: &Draft) -> Markup {
+pub(super) fn form(visit: &Visit, case: &Case, draft: &Draft, near: &Near) -> Markup {
     let ask = Ask::of(&case.question);
     let inner = match (&ask, &draft.editing) {
         (Ask::Decision { members, .. }, Some(word)) if EDITS.contains(&word.as_str()) => {
@@ -25,7 +26,9 @@ pub(super) fn form(visit: &Visit, case: &Case, draft: &Draft) -> Markup {
                 editor(case, members, draft, word)
             }
         }
-        (Ask::Decision { decisions, members }, _) => decision(case, decisions, members, draft),
+        (Ask::Decision { decisions, members }, _) => {
+            decision((case, near), decisions, members, draft)
+        }
         (Ask::Options(_) | Ask::Turn | Ask::Outcome | Ask::Value, _) => simple(case, &ask, draft),
     };
     html! {
@@ -33,6 +36,9 @@ pub(super) fn form(visit: &Visit, case: &Case, draft: &Draft) -> Markup {
             input type="hidden" name="shown_at" value=(reading::shown_at(visit));
             input type="hidden" name="digest" value=(case.question.digest);
             input type="hidden" name="key" value=(visit.engine().fresh_key());
+            @if let Some(list) = &near.list { input type="hidden" name=(flow::LIST) value=(list); }
+            @if let Some(next) = &near.after { input type="hidden" name="next" value=(next); }
+            @if draft.done.is_some() { input type="hidden" name="came_next" value="yes"; }
             (whole_complaint(draft))
             (inner)
         }
@@ -135,7 +141,12 @@ fn sheet<'a>(root: &'a Value, draft: &'a Draft, original: Option<&'a Value>) -> 
     Sheet { root, complaints: &draft.complaints, original, grown: draft.grown.as_deref() }
 }
 
-fn decision(case: &Case, decisions: &[Deed], members: &[Member], draft: &Draft) -> Markup {
+fn decision(
+    (case, near): (&Case, &Near),
+    decisions: &[Deed],
+    members: &[Member],
+    draft: &Draft,
+) -> Markup {
     let own = members.iter().filter(|member| member.original.is_none());
     let has_edit = members.iter().any(|member| member.original.is_some());
     let is_edit = |word: &str| has_edit && EDITS.contains(&word);
@@ -158,13 +169,20 @@ fn decision(case: &Case, decisions: &[Deed], members: &[Member], draft: &Draft) 
         div.buttons {
             @for Deed { word, .. } in decisions {
                 @if is_edit(word) {
-                    a.button href={ "/console/requests/" (case.id) "?edit=" (word) } data-key=(if word == Verb::Edit.word() { "e" } else { "" }) { (review::offer(&case.question, word)) "…" }
+                    a.button href={ "/console/requests/" (case.id) "?edit=" (word) (kept(near)) } data-key="e" { (review::offer(&case.question, word)) "…" }
                 } @else {
-                    button class=(look(word)) type="submit" name="decision" value=(word) { (spelled(word)) }
+                    button class=(look(word)) type="submit" name="decision" value=(word) data-key=[key(word)] { (spelled(word)) }
                 }
             }
         }
     }
+}
+
+/// The list that somebody came from, in an address that has something in it already.
+fn kept(near: &Near) -> String {
+    let Some(list) = &near.list else { return String::new() };
+    let mut query = url::form_urlencoded::Serializer::new(String::new());
+    format!("&{}", query.append_pair(flow::LIST, list).finish())
 }
 
 fn editor(case: &Case, members: &[Member], draft: &Draft, word: &str) -> Markup {

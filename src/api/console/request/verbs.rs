@@ -23,3 +23,12 @@ pub(super) fn look(word: &str) -> &'static str {
         Some(_) | None => "plain",
     }
 }
+
+/// The key that leads to it: a yes, or a no.
+pub(super) fn key(word: &str) -> Option<&'static str> {
+    match look(word) {
+        "primary" => Some("a"),
+        "danger" => Some("r"),
+        _plain => None,
+    }
+}
