@@ -12,6 +12,9 @@ pub(super) fn words(question: &Question) -> String {
     for refused in &question.refused {
         words.extend(["\nRefused before: ", &refused.words(), "."]);
     }
+    for done in question.already_done() {
+        words.extend(["\nDone already, where this was forked from: ", done, "."]);
+    }
     let subject = question.shown();
     let shown = if subject.is_null() { String::new() } else { readable(&subject) };
     let fits = shown.len() <= SUBJECT_BYTES_MAX;
@@ -45,7 +48,7 @@ pub(super) fn votes(question: &Question) -> String {
         None => format!("{}: {}", vote.by, vote.verb),
         Some(owner) => format!("{} in the place of {owner}: {}", vote.by, vote.verb),
     };
-    let said: Vec<_> = question.votes.iter().map(said).collect();
+    let said: Vec<_> = question.standing_votes().map(said).collect();
     let Standing { missing, silent } = question.standing(question.stage);
     let mut words = format!("Taken. So far: {}.", said.join(", "));
     if missing > 0 {
@@ -78,10 +81,17 @@ fn how(question: &Question, fits: bool) -> String {
         let note = if verb.needs_note() { ": why" } else { "" };
         format!("`{} {code}{note}`", verb.word())
     };
-    let verbs: Vec<_> = question.verbs().iter().map(told).collect();
+    // A version of one's own goes by no code: an instruction must not become the text.
+    let offered = question.verbs();
+    let verbs: Vec<_> = offered.iter().filter(|verb| !verb.brings_another()).map(told).collect();
+    let more = if question.editable.is_some() {
+        " A version of your own goes by the request id, as {\"decision\": \"edit\", \"subject\": …}."
+    } else {
+        ""
+    };
     match verbs.split_last() {
         Some((last, rest)) if !rest.is_empty() => {
-            format!("Answer {} or {last}.", rest.join(", "))
+            format!("Answer {} or {last}.{more}", rest.join(", "))
         }
         Some((only, _)) => format!("Answer {only}."),
         None => format!("Answer with your words after the code: it is `{code}`."),

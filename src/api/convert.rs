@@ -131,7 +131,8 @@ fn body(run: &RunId, session: &SessionId, published: &Published) -> Wire {
             ..message(run, published.message_ordinal, said)
         }),
         Event::ToolCalled { call, .. } => {
-            Wire::ToolCall(pb::ToolCalled { executor_id, call: Some(tool_call(call)) })
+            let call = pb::ToolCall { secrets: published.secrets.clone(), ..tool_call(call) };
+            Wire::ToolCall(pb::ToolCalled { executor_id, call: Some(call) })
         }
         Event::ToolReturned { call_id, value, failed, .. } => Wire::ToolResult(pb::ToolResult {
             executor_id,
@@ -299,6 +300,7 @@ fn tool_call(call: &ToolCall) -> pb::ToolCall {
         call_id: call.id.clone(),
         tool: call.tool.clone(),
         arguments: Some(Json::from(&call.arguments)),
+        secrets: Vec::new(),
     }
 }
 
@@ -378,7 +380,7 @@ fn request(run: &RunId, session: &SessionId, workflow: &str, question: &Question
         verbs: question.verbs().into_iter().map(|verb| verb.word().to_owned()).collect(),
         stages: people::stages(question),
         stage: question.stage,
-        votes: question.votes.iter().map(people::vote).collect(),
+        votes: question.standing_votes().map(people::vote).collect(),
         to: question.to.clone(),
         remind_at: question.remind_at.map(time),
         claimed_by: question.claim.as_ref().map(|claim| claim.by.clone()).unwrap_or_default(),

@@ -17,6 +17,7 @@ mod people;
 mod resources;
 mod status;
 pub mod webhook;
+pub mod words;
 
 use http::{HeaderMap, HeaderValue, header};
 use tokio::sync::watch;

@@ -60,6 +60,7 @@ pub(super) fn grant(grant: &Grant) -> pb::Grant {
         principal: grant.by.clone(),
         time: Some(time(grant.at)),
         until: grant.until.map(time),
+        covers: grant.words(),
     }
 }
 

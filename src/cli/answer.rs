@@ -23,6 +23,8 @@ pub(super) enum Meaning {
     Deny,
     /// The side effect happened; a person may say what came of it.
     Happened,
+    /// Another version of what is decided, to be written in an editor.
+    Edit,
     /// This word, which takes a person's reasons with it.
     Reasoned(String),
     /// Nothing that the question takes; this is what it takes.
@@ -101,7 +103,7 @@ pub(super) fn usage(request: &Request) -> String {
 pub(super) fn takes(request: &Request) -> String {
     let schema = json::optional(request.response_schema.as_ref());
     if takes_decision(&schema) {
-        if takes_return(&schema) { "y, n or return".to_owned() } else { "y or n".to_owned() }
+        decisions(&schema)
     } else if takes_gate(&schema) {
         let all = if takes_all(&schema) { ", all for the rest of the run" } else { "" };
         let back = if takes_return(&schema) { ", return" } else { "" };
@@ -123,13 +125,31 @@ pub(super) fn takes(request: &Request) -> String {
     }
 }
 
+/// The words that an approval takes.
+fn decisions(schema: &Value) -> String {
+    let (edit, back) = (takes_edit(schema), takes_return(schema));
+    let words = match (edit, back) {
+        (true, true) => "y, n, edit or return",
+        (true, false) => "y, n or edit",
+        (false, true) => "y, n or return",
+        (false, false) => "y or n",
+    };
+    words.to_owned()
+}
+
 fn decision(text: &str, schema: &Value) -> Meaning {
     match text.to_lowercase().as_str() {
         "y" | "yes" | "approve" | "approved" => Meaning::Value(approve("")),
         "n" | "no" | "reject" | "rejected" => Meaning::Reject,
         "return" => Meaning::Reasoned(Verb::Return.word().into()),
+        "e" | "edit" if takes_edit(schema) => Meaning::Edit,
         &_ => match strict::read(text.as_bytes()) {
             Ok(value) if value.is_object() => Meaning::Value(value),
+            Ok(_) | Err(_) if takes_edit(schema) => {
+                let back = if takes_return(schema) { ", return to have it changed" } else { "" };
+                let words = "type y to approve, n to reject, edit to change it yourself";
+                Meaning::Unclear(format!("{words}{back}"))
+            }
             Ok(_) | Err(_) if takes_return(schema) => Meaning::Unclear(
                 "type y to approve, n to reject or return to have it changed".into(),
             ),
@@ -214,6 +234,10 @@ fn takes_gate(schema: &Value) -> bool {
 
 fn takes_return(schema: &Value) -> bool {
     says(&schema["properties"]["decision"], Verb::Return.word())
+}
+
+fn takes_edit(schema: &Value) -> bool {
+    takes_decision(schema) && says(&schema["properties"]["decision"], Verb::Edit.word())
 }
 
 fn takes_all(schema: &Value) -> bool {

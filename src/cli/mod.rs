@@ -5,6 +5,7 @@
 
 mod answer;
 mod args;
+mod editor;
 mod exit;
 mod follow;
 mod json;

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::cli::term::{Paint, line, plain};
 use crate::cli::{json, people};
+use crate::kernel::{Kind, secret};
 use crate::wire::v1::workflow_event::Event;
 use crate::wire::v1::{Delta, Failure, Message, Request, ToolCalled, ToolResult, WorkflowEvent};
 
@@ -212,7 +213,9 @@ impl Story {
         if call.tool == ASK_TOOL {
             return String::new();
         }
-        let arguments = brief(&json::optional(call.arguments.as_ref()));
+        // What nobody is to read stands on no screen.
+        let arguments = json::optional(call.arguments.as_ref());
+        let arguments = brief(&secret::hidden(&arguments, &call.secrets));
         let text =
             format!("  {} calls {}({arguments})", self.agent(&called.executor_id), call.tool);
         format!("{}\n", self.paint.dim(&line(&text, BRIEF_CHARS_MAX)))
@@ -264,9 +267,9 @@ pub(super) fn question(paint: Paint, request: &Request) -> String {
     let asks = format!("{} asks ({})", line(who, 64), json::kind(request.kind));
     let mut text = format!("{}  {}\n", paint.ask(&asks), paint.dim(&line(&request.request_id, 64)));
     // What is decided stands before what is asked about it.
-    if let Some(Value::String(subject)) = request.subject.as_deref() {
+    if let Some(subject) = subject(request) {
         text.push_str("  ");
-        text.push_str(&indented(subject));
+        text.push_str(&indented(&subject));
         text.push('\n');
     }
     text.push_str("  ");
@@ -308,6 +311,20 @@ pub(super) fn question(paint: Paint, request: &Request) -> String {
         text.push('\n');
     }
     text
+}
+
+/// What is decided, in words: a text, or the value that a step shows. What a gate stops, and what a step is
+/// about to do, stands among the facts.
+pub(super) fn subject(request: &Request) -> Option<String> {
+    match request.subject.as_deref()? {
+        Value::String(text) => Some(text.clone()),
+        Value::Null => None,
+        value @ (Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => {
+            let is_told = request.context.as_deref() == Some(value) || !request.options.is_empty();
+            let is_own = json::kind(request.kind) == Kind::Approval.word() && !is_told;
+            is_own.then(|| whole(value))
+        }
+    }
 }
 
 /// An utterance of the conversation.

@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::app::Client;
 use crate::cli::Ctx;
 use crate::cli::answer::{self, Meaning};
+use crate::cli::editor::{self, Edited};
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::follow::{Follow, Telling};
 use crate::cli::json;
@@ -25,6 +26,7 @@ use crate::wire::v1::{GetRunRequest, ListRequestsRequest, Request, SendResponses
   holdpoint respond req_01k9zq…-1 \"Pier 66\"
   holdpoint respond req_01k9zq…-2 yes
   holdpoint respond req_01k9zq…-2 no --note \"too expensive\"
+  holdpoint respond req_01k9zq…-2 edit              opens $EDITOR; what you leave there is approved
   holdpoint respond req_01k9zq…-2 return --note \"name the price\"
   holdpoint respond req_01k9zq…-3 --json-value '{\"guests\": 30}' --json
 
@@ -83,7 +85,17 @@ async fn answer(
     let mut shown = None;
     let (value, digest) = match (&args.json_value, &args.answer) {
         (Some(text), _) => (parse_json("--json-value", text)?, args.digest),
-        (None, Some(_)) => (meant(&args, asked.request.as_ref())?, args.digest),
+        (None, Some(_)) => match meant(&args, asked.request.as_ref())? {
+            Said::Value(value) => (value, args.digest),
+            Said::Edit => {
+                let request = asked.request.as_ref().ok_or_else(|| not_open(&args.request_id))?;
+                let sight = Sight::of(request);
+                let value = edited(request, &args, ctx).await?;
+                shown = Some(sight.shown());
+                // What was edited is what was fetched, and nothing that is asked by now (K3).
+                (value, args.digest.or_else(|| Some(request.digest.clone())))
+            }
+        },
         (None, None) => {
             let request = asked.request.as_ref().ok_or_else(|| not_open(&args.request_id))?;
             let sight = Sight::of(request);
@@ -180,15 +192,39 @@ pub(super) async fn listed(name: &str, client: &mut Client) -> Result<Option<Req
     }
 }
 
-fn meant(args: &Args, asked: Option<&Request>) -> Result<Value, Trouble> {
+/// What an answer that was given as a word comes to.
+enum Said {
+    Value(Value),
+    /// A version of their own is to be written first.
+    Edit,
+}
+
+/// A version of their own, from their editor, told with what it changes.
+async fn edited(request: &Request, args: &Args, ctx: &Ctx) -> Result<Value, Trouble> {
+    let subject = editor::subject(request);
+    match editor::edit(&subject, &mut None).await {
+        Edited::Nothing(why) => Err(Trouble::new(Exit::Refused, why)),
+        Edited::Version(version) => {
+            if !ctx.json {
+                let told = editor::compared(ctx.term.paint, &subject, &version);
+                ctx.term.write(&format!("{told}\n"))?;
+            }
+            Ok(editor::answer(&version, args.note.as_deref().unwrap_or_default()))
+        }
+    }
+}
+
+fn meant(args: &Args, asked: Option<&Request>) -> Result<Said, Trouble> {
     let text = args.answer.as_deref().unwrap_or_default();
     let note = args.note.as_deref().unwrap_or_default();
     let Some(request) = asked else {
         // A note is taken with what it belongs to, or refused with it: never left out.
         let bare = note.is_empty();
-        return Ok(if bare { Value::String(text.into()) } else { answer::decided(text, note) });
+        let word = Value::String(text.into());
+        return Ok(Said::Value(if bare { word } else { answer::decided(text, note) }));
     };
-    match answer::read(request, text) {
+    let value = match answer::read(request, text) {
+        Meaning::Edit => return Ok(Said::Edit),
         Meaning::Value(value) if value == answer::approve("") => Ok(answer::approve(note)),
         Meaning::Reasoned(word) if !note.is_empty() => Ok(answer::decided(&word, note)),
         Meaning::Reasoned(word) => {
@@ -204,5 +240,6 @@ fn meant(args: &Args, asked: Option<&Request>) -> Result<Value, Trouble> {
         Meaning::Happened => Err(Trouble::new(Exit::Usage, "`happened` needs what came of it")
             .hint("--json-value '{\"verb\": \"happened\", \"result\": …}'")),
         Meaning::Unclear(why) => Err(Trouble::new(Exit::Refused, why)),
-    }
+    };
+    value.map(Said::Value)
 }

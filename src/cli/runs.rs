@@ -78,7 +78,10 @@ async fn show(run_id: &str, ctx: &Ctx, client: &mut Client) -> Result<(), Troubl
         ctx.term.line(&paint.dim(&text))?;
     }
     for grant in &grants {
-        let text = format!("{} is allowed for this run, by {}", grant.tool, grant.principal);
+        let until = grant.until.as_ref().and_then(json::timestamp).map(date);
+        let until = until.map_or_else(|| "to its end".to_owned(), |at| format!("until {at}"));
+        let covers = if grant.covers.is_empty() { &grant.tool } else { &grant.covers };
+        let text = format!("{covers} is allowed for this run {until}, by {}", grant.principal);
         ctx.term.line(&paint.warn(&line(&text, 200)))?;
     }
     for request in run.workflow_waiting.iter().flat_map(|waiting| &waiting.requests) {

@@ -9,6 +9,7 @@ use tonic::Streaming;
 use crate::app::Client;
 use crate::cli::Ctx;
 use crate::cli::answer::{self, Meaning};
+use crate::cli::editor::{self, Edited};
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::follow::{Ending, Follow, Telling};
 use crate::cli::people::Sight;
@@ -215,6 +216,7 @@ impl<'a> Talk<'a> {
     /// Reads until something is typed that the question can take; nothing if the person leaves.
     async fn read(&mut self, request: &Request) -> Result<Option<Value>, Trouble> {
         let usage = answer::usage(request);
+        let mut draft = None;
         loop {
             let Some(typed) = self.prompt(&usage).await? else { return Ok(None) };
             match typed.trim() {
@@ -237,6 +239,10 @@ impl<'a> Talk<'a> {
                     Some(came) => answer::happened(&came),
                     None => return Ok(None),
                 },
+                Meaning::Edit => match self.edited(request, &mut draft).await? {
+                    Some(value) => value,
+                    None => continue,
+                },
                 Meaning::Reasoned(word) => match self.prompt("what should be different?").await? {
                     Some(note) if note.trim().is_empty() => continue,
                     Some(note) => answer::decided(&word, &note),
@@ -249,6 +255,33 @@ impl<'a> Talk<'a> {
             };
             return Ok(Some(value));
         }
+    }
+
+    /// A version of their own, as they wrote it and after they have seen what they changed; nothing where
+    /// nothing is to be sent.
+    async fn edited(
+        &mut self,
+        request: &Request,
+        draft: &mut Option<String>,
+    ) -> Result<Option<Value>, Trouble> {
+        let subject = editor::subject(request);
+        let version = match editor::edit(&subject, draft).await {
+            Edited::Version(version) => version,
+            Edited::Nothing(why) => {
+                self.refuse(&why);
+                return Ok(None);
+            }
+        };
+        let told = editor::compared(self.ctx.term.paint, &subject, &version);
+        self.ctx.term.write(&format!("{told}\n"))?;
+        let said = self.prompt("send this version? y sends it, anything else does not").await?;
+        let said = said.unwrap_or_default();
+        if !matches!(said.trim().to_lowercase().as_str(), "y" | "yes") {
+            self.refuse("nothing was sent; edit takes your version up again");
+            *draft = Some(render::whole(&version));
+            return Ok(None);
+        }
+        Ok(Some(editor::answer(&version, "")))
     }
 
     async fn prompt(&mut self, usage: &str) -> Result<Option<String>, Trouble> {

@@ -6,15 +6,16 @@ use serde_json::{Value, json};
 
 use crate::definition::conversation::ConversationFile;
 use crate::definition::file::{
-    AgentFile, HandoffFile, HumanFile, HumanInputFile, KindFile, LengthOfTime, OnTimeoutFile,
-    OptionFile, PatternName, RetryFile, ReturnToFile, SafetyFile, StepFile, ToolFile, WorkflowFile,
+    AgentFile, EditableFile, HandoffFile, HumanFile, HumanInputFile, KindFile, LengthOfTime,
+    OnTimeoutFile, OptionFile, PatternName, RetryFile, ReturnToFile, SafetyFile, StepFile,
+    ToolFile, WorkflowFile,
 };
 use crate::definition::mcp;
 use crate::definition::people::{ApproversFile, AssuranceFile, ExcludedFile};
 use crate::kernel::graph::Program;
 use crate::kernel::workflow::{
-    Agent, Ends, Handoff, Human, HumanInput, Limits, Model, Patience, Pattern, Retry, ReturnTo,
-    Safety, Step, Tool, Work,
+    Agent, Editable, Ends, Handoff, Human, HumanInput, Limits, Model, Patience, Pattern, Retry,
+    ReturnTo, Safety, Step, Tool, Work,
 };
 use crate::kernel::{Choice, Kind, OnTimeout, Workflow, duration_ms};
 
@@ -113,7 +114,17 @@ impl HumanFile {
             response_schema: self.response_schema.clone(),
             show: self.show.as_str().map(str::to_owned),
             decides: self.decides == Some(true),
+            editable: self.editable(),
             patience: self.patience(),
+        }
+    }
+
+    /// Whether a version may be put in the place of what is shown, and what it looks like.
+    pub(super) fn editable(&self) -> Option<Editable> {
+        match self.editable.as_ref()? {
+            EditableFile::Is(false) => None,
+            EditableFile::Is(true) => Some(Editable::default()),
+            EditableFile::As(version) => Some(Editable { schema: Some(version.schema.clone()) }),
         }
     }
 

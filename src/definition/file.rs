@@ -299,6 +299,11 @@ pub(super) struct HumanFile {
     /// of a graph have it as `${steps.ID.subject}`. What was said last unless given.
     #[serde(default)]
     pub(super) show: Value,
+    /// With an approval: whoever decides may put a version of their own in the place of what is shown, and
+    /// that is what goes on. `true`, or `{schema: …}` with the JSON Schema of a version; of the same shape as
+    /// what is shown unless given. With `need` above 1 a version is asked about anew, and what others have
+    /// said to the one before counts for nothing.
+    pub(super) editable: Option<EditableFile>,
     /// Whether the answer lets something happen although it is no approval: it then must name its
     /// question, and silence is a no. `false` says that words are meant to be enough, and `check` does
     /// not warn.
@@ -333,6 +338,24 @@ pub(super) struct HumanFile {
     /// `digest`: it is answered only with the digest of what was shown; a request id or a printed
     /// code alone is refused. The terminal, the console and the chat send it themselves.
     pub(super) binding: Option<BindingFile>,
+}
+
+/// Whether a version may be put in the place of what is shown.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(super) enum EditableFile {
+    /// Whether it may.
+    Is(bool),
+    /// It may, and this is what a version looks like.
+    As(VersionFile),
+}
+
+/// What a version looks like.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct VersionFile {
+    /// Its JSON Schema.
+    pub(super) schema: Value,
 }
 
 /// What kind of decision a person is asked for.

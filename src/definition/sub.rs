@@ -49,6 +49,7 @@ fn sequential(step: &crate::kernel::workflow::Step) -> Step {
             response_schema: human.response_schema.clone(),
             show: human.show.as_deref().map(|text| escaped(&Value::from(text))).unwrap_or_default(),
             decides: human.decides,
+            editable: human.editable.clone(),
             patience: human.patience.clone(),
         })),
     };

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::kernel::{
-    Event, Message, Millis, Question, RequestId, Run, RunId, SessionId, Status, Version,
+    Event, Message, Millis, Question, Recorded, RequestId, Run, RunId, SessionId, Status, Version,
+    secret,
 };
 
 /// How many messages before a question are told with it; the whole conversation is a call away.
@@ -33,6 +34,8 @@ pub struct Published {
     pub message_ordinal: usize,
     /// The question that it is about.
     pub request: Option<RequestId>,
+    /// With a tool's call: where in its arguments something is that people are not to read, as JSON pointers.
+    pub secrets: Vec<String>,
 }
 
 /// A question as it is told.
@@ -61,6 +64,23 @@ pub struct Waiting {
     pub questions: Vec<Arc<Question>>,
     /// How many are open.
     pub open: usize,
+}
+
+impl Published {
+    /// An event as its journal has it, and nothing of the run around it.
+    pub(super) fn alone(recorded: Recorded) -> Self {
+        Self {
+            sequence: recorded.version,
+            at: recorded.at,
+            event: Arc::new(recorded.event),
+            step: None,
+            waiting: None,
+            asked: None,
+            message_ordinal: 0,
+            request: None,
+            secrets: Vec::new(),
+        }
+    }
 }
 
 impl Waiting {
@@ -130,7 +150,13 @@ impl Narrator {
         };
         let message_ordinal = self.ordinal_of(run, &event);
         let request = event.question().map(|ordinal| run.request(ordinal));
-        Published { sequence, at, event, step, waiting, asked, message_ordinal, request }
+        let secrets = match &*event {
+            Event::ToolCalled { call, .. } => {
+                secret::of_call(&run.workflow, &call.tool, &call.arguments)
+            }
+            _other => Vec::new(),
+        };
+        Published { sequence, at, event, step, waiting, asked, message_ordinal, request, secrets }
     }
 
     /// Live, the run may be ahead of the event: the message is looked for from where we were.

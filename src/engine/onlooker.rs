@@ -2,8 +2,10 @@
 //! Doors show the others as what they are: something that waits for somebody else. Nothing is decided
 //! here; the kernel says who may answer (K8).
 
-use crate::engine::{Engine, OpenRequest};
-use crate::kernel::{Admission, Asker, Principal, Question, Refusal, RunId, bars};
+use crate::engine::{Engine, EngineError, OpenRequest, Published};
+use crate::kernel::{
+    Admission, Asker, Event, Principal, Question, Recorded, Refusal, RunId, Version, bars,
+};
 use crate::ports::Head;
 
 /// Who looks, and at whose run.
@@ -52,6 +54,25 @@ impl Engine {
         let OpenRequest { run, workflow, owner, requesters, question, .. } = request;
         let by = Asker { owner, requesters, workflow };
         who.covers(workflow) && self.bars(run, question, by, who).is_none()
+    }
+
+    /// The word that somebody said right after `after` in a run that they do not know, if that is one of theirs: it is
+    /// all of the run that is theirs to see.
+    pub async fn own_word(
+        &self,
+        run: &RunId,
+        after: Version,
+        who: &Principal,
+    ) -> Result<Option<Published>, EngineError> {
+        let Some(head) = self.inner.journal.head(run).await? else { return Ok(None) };
+        let word = self.inner.journal.read(run, after, 1).await?.into_iter().next();
+        let is_own = |recorded: &Recorded| {
+            let (Event::Answered { by, .. } | Event::Voted { by, .. }) = &recorded.event else {
+                return false;
+            };
+            *by == who.id && who.covers(&head.workflow)
+        };
+        Ok(word.filter(is_own).map(Published::alone))
     }
 
     fn bars(

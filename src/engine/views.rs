@@ -10,8 +10,8 @@ use crate::engine::narrate::Waiting;
 use crate::engine::whose::Told;
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
-    Admission, Asker, Kind, Millis, Operator, Principal, Question, Refusal, RequestId, Run, RunId,
-    SessionId, Version, evolve, replay,
+    Admission, Asker, Event, Kind, Millis, Operator, Principal, Question, Refusal, RequestId, Run,
+    RunId, SessionId, Version, evolve, replay,
 };
 use crate::ports::{Head, HeadStatus, Page, RunFilter, SessionRow};
 
@@ -230,6 +230,16 @@ impl Engine {
         let filter = RunFilter { session: Some(row.session.clone()), ..RunFilter::default() };
         let runs = self.inner.journal.heads(&filter, None, PAGE_DEFAULT).await?.rows;
         Ok(SessionView { row, runs })
+    }
+
+    /// What a session began with, as its caller said it: the input of the first of the runs that are shown.
+    /// Nothing where that run is gone.
+    pub async fn opening(&self, view: &SessionView) -> Result<Option<Value>, EngineError> {
+        let Some(first) = view.runs.last() else { return Ok(None) };
+        let begun = self.inner.journal.read(&first.run, 0, 1).await?;
+        let event = begun.into_iter().next().map(|recorded| recorded.event);
+        let Some(Event::Started(started)) = event else { return Ok(None) };
+        Ok(Some(started.input))
     }
 
     /// The inbox: what waits for people, soonest deadline first.

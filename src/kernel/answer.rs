@@ -13,6 +13,7 @@ use crate::kernel::binding;
 use crate::kernel::command::Answer;
 use crate::kernel::decide::Decision;
 use crate::kernel::digest;
+use crate::kernel::editing;
 use crate::kernel::ending::{Closed, Ending, Said};
 use crate::kernel::event::{Event, Failure, Version};
 use crate::kernel::gate::{self, Next, Ruling};
@@ -49,6 +50,7 @@ pub(super) fn decide(
         let instead_of = (place != principal.id).then(|| place.to_owned());
         permission::refuse_handed_over((&run.id, question), principal, now)?;
         let value = accepted(question, answer, now)?;
+        editing::refuse_unchanged(question, &value, &answer.request.to_string())?;
         bytes += readable(&value).len();
         if bytes > CONVERSATION_BYTES_MAX {
             let field = format!("responses[{}]", answer.request);
@@ -80,6 +82,7 @@ pub(super) fn decide(
             continue;
         }
         let allowed = allowed_call(run, question, &value, (principal, asked), now);
+        let anew = editing::asked_anew(run, (question, &value), (principal, asked), now);
         if aborts(question, &value) {
             let by = format!("{} ended the run at step `{}`", principal.id, question.step);
             abort = Some(Event::Failed(Failure::new("outcome.aborted", by)));
@@ -96,11 +99,12 @@ pub(super) fn decide(
             shown,
             known: Some(Box::new(principal.known.clone())),
             instead_of,
+            asks_anew: anew.is_some(),
         });
         // The intent, recorded before the deed (E2): exactly what was allowed. What was edited is
         // another action, and may be asked about in its turn (K10).
-        asked = allowed.iter().fold(asked, Next::after);
-        events.extend(allowed);
+        asked = allowed.iter().chain(&anew).fold(asked, Next::after);
+        events.extend(allowed.into_iter().chain(anew));
     }
     // The end comes last, so that the other answers are kept and a repeat finds them all.
     events.extend(abort);

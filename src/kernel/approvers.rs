@@ -397,10 +397,19 @@ impl Question {
         }
     }
 
+    /// The words that stand: not what was said in a place that its owner has taken back since.
+    pub fn standing_votes(&self) -> impl Iterator<Item = &Vote> {
+        let stands = |vote: &&Vote| {
+            let Some(owner) = &vote.instead_of else { return true };
+            self.delegations.iter().any(|handed| handed.by == *owner && handed.to == vote.by)
+        };
+        self.votes.iter().filter(stands)
+    }
+
     /// How a stage stands.
     pub fn standing(&self, stage: u32) -> Standing {
         let need = self.stage_at(stage).map_or(1, |stage| stage.need.max(1));
-        let of_stage = || self.votes.iter().filter(|vote| vote.stage == stage);
+        let of_stage = || self.standing_votes().filter(|vote| vote.stage == stage);
         let place = |vote: &Vote| vote.instead_of.clone().unwrap_or_else(|| vote.by.clone());
         let spoken: BTreeSet<String> = of_stage().map(place).collect();
         let said = |word: &str| {

@@ -114,10 +114,14 @@ fn k8_a_place_that_is_over_or_whose_owner_is_not_admitted_counts_for_nothing() {
 #[test]
 fn who_is_missing_is_told_by_what_was_said() {
     let mut asked = question(vec![stage(&["ann", "bob", "group:finance"], 2)]);
+    asked.delegations.push(handed("ann", "dan", 9));
     asked.votes.push(Vote { instead_of: Some("ann".into()), ..vote("dan", 0) });
     let standing = asked.standing(0);
     assert_eq!(
         standing,
         Standing { missing: 1, silent: vec!["bob".into(), "group:finance".into()] }
     );
+    // What was said in a place that was taken back is nobody's word.
+    asked.delegations.clear();
+    assert_eq!((asked.standing(0).missing, asked.standing_votes().count()), (2, 0));
 }

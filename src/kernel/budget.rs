@@ -427,5 +427,6 @@ fn draft(run: &Run, excess: &Excess, amount: &str) -> Draft {
         subject: None,
         decides: true,
         returns: false,
+        editable: None,
     }
 }

@@ -391,6 +391,7 @@ fn lost_outcome(run: &Run, (turn, open): (&Turn, &OpenCall), ordinal: u32, why: 
         subject: None,
         decides: true,
         returns: false,
+        editable: None,
     };
     reply::ask(&run.workflow, draft, usize::try_from(ordinal).unwrap_or(usize::MAX), Millis(0))
 }
@@ -440,7 +441,7 @@ fn silence(run: &Run, question: &Question, now: Millis) -> Event {
             Ok(value) => {
                 let (door, key) = (by.clone(), String::new());
                 let (given, from, shown) = (None, None, String::new());
-                let (known, instead_of) = (None, None);
+                let (known, instead_of, asks_anew) = (None, None, false);
                 Event::Answered {
                     ordinal,
                     value,
@@ -452,6 +453,7 @@ fn silence(run: &Run, question: &Question, now: Millis) -> Event {
                     shown,
                     known,
                     instead_of,
+                    asks_anew,
                 }
             }
         },

@@ -233,6 +233,9 @@ pub enum Event {
         /// In whose place they spoke, where that was handed to them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         instead_of: Option<String>,
+        /// Whether nothing is decided by it: what they changed is asked about in its turn.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        asks_anew: bool,
     },
     /// A person said their word on a question that needs more than theirs.
     Voted {

@@ -20,8 +20,7 @@ use crate::kernel::listing::Listing;
 use crate::kernel::message::{Audience, Message, Speaker, ToolCall, readable};
 use crate::kernel::places;
 use crate::kernel::principal::{Assurance, Known};
-use crate::kernel::question::{Leg, Question};
-use crate::kernel::reading::Verdict;
+use crate::kernel::question::Leg;
 use crate::kernel::renewal;
 use crate::kernel::repeat::Keys;
 use crate::kernel::run::{CallWaits, Heard, Last, OpenCall, Run, Status, Turn};
@@ -92,6 +91,7 @@ pub fn begin(id: RunId, workflow: Arc<Workflow>, started: &Started, at: Millis) 
         updated_at: at,
         status: Status::Running,
         input: started.input.clone(),
+        edited: None,
         metadata: started.metadata.clone(),
         forked_from: started.forked_from.clone(),
         family: started.descent.as_ref().map(|descent| descent.family.clone()),
@@ -223,7 +223,18 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
         Event::Settled { path, outcome } => graph::settled(run, path, outcome, at)?,
         Event::Signalled { name, value, .. } => graph::signal(run, name, value, at),
         Event::Asked(question) => asked(run, question, at)?,
-        Event::Answered { ordinal, value, by, key, given, door, known, instead_of, .. } => {
+        Event::Answered {
+            ordinal,
+            value,
+            by,
+            key,
+            given,
+            door,
+            known,
+            instead_of,
+            asks_anew,
+            ..
+        } => {
             heard::took_part(run, instead_of);
             let given = given.clone().unwrap_or_else(|| digest::of(value));
             let (by, key) = (by.clone(), key.clone());
@@ -232,7 +243,7 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
             let ending =
                 Ending::Answered(Said { by: by.clone(), key, given, version, is_no, assurance });
             run.leg = Leg { by: by.clone(), door: door.clone() };
-            answered(run, *ordinal, value, by, (ending, at))?;
+            heard::answered(run, (*ordinal, *asks_anew), (value, by), (ending, at))?;
         }
         Event::Voted { ordinal, value, by, key, given, stage, known, instead_of, void, .. } => {
             heard::voided(run, *ordinal, void)?;
@@ -314,26 +325,6 @@ fn message_added(
     run.usage.input_tokens += usage.input_tokens;
     run.usage.output_tokens += usage.output_tokens;
     say(run, message.clone());
-    Ok(())
-}
-
-fn answered(
-    run: &mut Run,
-    ordinal: u32,
-    value: &Value,
-    by: String,
-    (ending, at): (Ending, Millis),
-) -> Result<(), &'static str> {
-    let question = close(run, ordinal, ending)?;
-    let votes = question.votes.iter().flat_map(|vote| vote.instead_of.iter().chain([&vote.by]));
-    heard::took_part(run, votes.chain([&by]));
-    let lets_on = question.decides() && !Verb::of(value).is_some_and(Verb::is_no);
-    if lets_on && !question.stages.is_empty() {
-        run.let_on_by.clone_from(&question.stages);
-    }
-    let is_rejection = question.is_verdict() && Question::verdict(value) == Verdict::Rejected;
-    heard(run, &question, Heard::Answer { value: value.clone(), by, is_rejection }, at)?;
-    run.status = Status::Running;
     Ok(())
 }
 

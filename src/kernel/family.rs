@@ -29,6 +29,10 @@ use crate::kernel::verb::Verb;
 pub const FAMILY_RUNS_MAX: usize = 1_000;
 /// The fact of a question that tells of earlier noes.
 const FACT: &str = "refused";
+/// The fact of a question that tells what was done already where it was forked from.
+const DONE: &str = "already_done";
+/// The facts that are added when a question is asked anew, and are no part of what it is.
+const ADDED: [&str; 3] = [FACT, DONE, renewal::FACT];
 /// Where facts lie that were no object, once another is beside them.
 const OTHER: &str = "context";
 
@@ -111,12 +115,12 @@ fn no_of(event: &Event) -> Option<(u32, &str, &'static str)> {
 }
 
 /// The facts of a question without what was added to them when it was asked anew.
-fn untold(context: &Value) -> Value {
+pub(super) fn untold(context: &Value) -> Value {
     let Value::Object(facts) = context else { return context.clone() };
-    if ![FACT, renewal::FACT].iter().any(|name| facts.contains_key(*name)) {
+    if !ADDED.iter().any(|name| facts.contains_key(*name)) {
         return context.clone();
     }
-    let kept = facts.iter().filter(|(name, _)| ![FACT, renewal::FACT].contains(&name.as_str()));
+    let kept = facts.iter().filter(|(name, _)| !ADDED.contains(&name.as_str()));
     let mut kept: serde_json::Map<_, _> =
         kept.map(|(name, value)| (name.clone(), value.clone())).collect();
     if kept.is_empty() {
@@ -169,6 +173,19 @@ impl Question {
         }
         self.add_fact(FACT, refused.iter().map(Refused::words).collect());
         self.refused = refused;
+    }
+
+    /// Has it tell of what was done already in the run that this one was forked from.
+    pub fn tell_done(&mut self, done: &[String]) {
+        if !done.is_empty() && self.decides() {
+            self.add_fact(DONE, done.iter().map(String::as_str).collect());
+        }
+    }
+
+    /// What was done already where it was forked from, in words.
+    pub fn already_done(&self) -> Vec<&str> {
+        let told = self.context.get(DONE).and_then(Value::as_array).into_iter().flatten();
+        told.filter_map(Value::as_str).collect()
     }
 
     /// Adds to what people decide by, beside whatever the workflow or an agent has put there.

@@ -11,8 +11,9 @@
 
 use serde_json::{Value, json};
 
-use crate::kernel::approvers::{self, Excluded, Stage, Vote};
+use crate::kernel::approvers::Stage;
 use crate::kernel::deed::Deed;
+use crate::kernel::editing;
 use crate::kernel::event::Event;
 use crate::kernel::judging::{self, Judge};
 use crate::kernel::message::{ToolCall, readable};
@@ -162,7 +163,7 @@ fn is_refused(run: &Run, turn: &Turn, call: &ToolCall) -> bool {
 pub(super) fn edited(
     run: &Run,
     (question, call): (&Question, &ToolCall),
-    (editor, assurance): (&str, Assurance),
+    by: (&str, Assurance),
     next: Next,
     now: Millis,
 ) -> Event {
@@ -178,40 +179,15 @@ pub(super) fn edited(
     };
     let wish = Wish { turn, call, said: &turn.said, judged: &[] };
     let event = passed(run, wish, next, now);
-    let Event::Asked(mut asked) = event else { return event };
+    let Event::Asked(asked) = event else { return event };
     let Origin::Gate(call) = asked.origin.clone() else { return Event::Asked(asked) };
-    editor.clone_into(&mut asked.editor);
-    asked.editor_assurance = assurance;
-    let (known, admission) = (question.rules(), run.admission(now));
-    let place = admission.place(question, question.stage, editor);
-    if let Some(owner) = place.filter(|owner| *owner != editor) {
-        owner.clone_into(&mut asked.editor_for);
+    match editing::left(run, (question, *asked), by, (Verb::AllowOnce, now)) {
+        Some(asked) => Event::Asked(Box::new(asked)),
+        None => {
+            let (turn, safety) = (turn.number, tool.safety);
+            Event::ToolCalled { turn, call: *call, safety, granted: Vec::new() }
+        }
     }
-    // Whoever answered the question before has taken part in the run by that.
-    let stands = |(number, stage): &(u32, &Stage)| {
-        let was_asked = stage.rules.iter().all(|rule| known.contains(rule.as_str()));
-        let admits = admission.place(&asked, *number, editor).is_some();
-        let is_known = assurance >= approvers::wants(Some(stage), &run.operator);
-        was_asked && admits && is_known && !stage.not.contains(&Excluded::Participant)
-    };
-    // Where the rules name nobody there is one stage, which nobody wrote down.
-    let rules = asked.rules().into_iter().map(str::to_owned).collect();
-    let unwritten = [Stage { rules, need: 1, ..Stage::default() }];
-    let stages: &[Stage] = if asked.stages.is_empty() { &unwritten } else { &asked.stages };
-    let mut left = (0..).zip(stages).skip_while(|one| one.1.need <= 1 && stands(one));
-    let Some((passed, stage)) = left.next() else {
-        let (turn, safety) = (turn.number, tool.safety);
-        return Event::ToolCalled { turn, call: *call, safety, granted: Vec::new() };
-    };
-    let standing = stands(&(passed, stage));
-    if passed > 0 {
-        asked.enter(passed, now);
-    }
-    if standing {
-        let (by, verb) = (editor.to_owned(), Verb::AllowOnce.word().to_owned());
-        asked.votes.push(Vote { by, verb, stage: passed, assurance, instead_of: None });
-    }
-    Event::Asked(asked)
 }
 
 /// The first judge of a gate that has not spoken yet.
@@ -276,6 +252,7 @@ fn stopped(
         subject: None,
         decides: true,
         returns: false,
+        editable: None,
     })
 }
 

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::kernel::approvers::{Excluded, Vote};
 use crate::kernel::budget;
+use crate::kernel::editing;
 use crate::kernel::ending::{Ending, NotDone, Said};
 use crate::kernel::evolve::{say, tool_outcome, tool_returned, turn_of};
 use crate::kernel::gate::{self, Ruling};
@@ -15,6 +16,7 @@ use crate::kernel::graph;
 use crate::kernel::message::{Audience, Message, Speaker, ToolCall, readable};
 use crate::kernel::pattern;
 use crate::kernel::question::{OnTimeout, Origin, Question};
+use crate::kernel::reading::Verdict;
 use crate::kernel::renewal;
 use crate::kernel::run::{CallWaits, Heard, Last, OpenCall, Run, Status};
 use crate::kernel::time::Millis;
@@ -97,7 +99,8 @@ fn bars_participants(question: &Question) -> bool {
 fn stand_for_passed(question: &mut Question) {
     for stage in 0..question.stage {
         if !question.votes.iter().any(|vote| vote.stage == stage) {
-            let (by, verb) = (question.editor.clone(), Verb::AllowOnce.word().to_owned());
+            let verb = editing::standing_word(question).word().to_owned();
+            let by = question.editor.clone();
             let assurance = question.editor_assurance;
             question.votes.push(Vote { by, verb, stage, assurance, instead_of: None });
         }
@@ -211,6 +214,34 @@ pub(super) fn close(
     Ok(question)
 }
 
+/// Somebody has answered: that is the end of the question. What they changed and others must agree to is
+/// asked next, and nothing goes on until that is answered (K10).
+pub(super) fn answered(
+    run: &mut Run,
+    (ordinal, asks_anew): (u32, bool),
+    (value, by): (&Value, String),
+    (ending, at): (Ending, Millis),
+) -> Result<(), &'static str> {
+    let question = close(run, ordinal, ending)?;
+    let votes = question.votes.iter().flat_map(|vote| vote.instead_of.iter().chain([&vote.by]));
+    took_part(run, votes.chain([&by]));
+    run.status = Status::Running;
+    if asks_anew {
+        say(run, spoken_by(&by, &question, value));
+        return Ok(());
+    }
+    let lets_on = question.decides() && !Verb::of(value).is_some_and(Verb::is_no);
+    if lets_on && !question.stages.is_empty() {
+        run.let_on_by.clone_from(&question.stages);
+    }
+    let is_rejection = question.is_verdict() && Question::verdict(value) == Verdict::Rejected;
+    heard(run, &question, Heard::Answer { value: value.clone(), by, is_rejection }, at)?;
+    if lets_on && !is_rejection && question.origin == Origin::HumanStep {
+        run.goes_on_with(&question, value);
+    }
+    Ok(())
+}
+
 /// What came of a question, told to whoever waits for it.
 pub(super) fn heard(
     run: &mut Run,
@@ -240,7 +271,7 @@ pub(super) fn heard(
         (Origin::Phase(_), _) => graph::heard(run, question, &reply, at)?,
         (Origin::HumanStep, _) if is_graph => {
             if let Heard::Answer { value, by, .. } = &reply {
-                say(run, spoken_by(by, value));
+                say(run, spoken_by(by, question, value));
             }
             graph::heard(run, question, &reply, at)?;
         }
@@ -251,7 +282,7 @@ pub(super) fn heard(
             if let Heard::Answer { value, by, .. } = &reply
                 && !pattern::is_end(&question.origin, value)
             {
-                say(run, spoken_by(by, value));
+                say(run, spoken_by(by, question, value));
             }
             match &run.workflow.pattern {
                 Pattern::Sequential { steps } => {
@@ -282,9 +313,12 @@ fn is_returned(reply: &Heard) -> bool {
     }
 }
 
-/// What a person said, as the conversation has it. What was given back is said in words: an agent goes
-/// on from them.
-fn spoken_by(by: &str, value: &Value) -> Message {
+/// What a person said, as the conversation has it. What was given back, or changed, is said in words: an
+/// agent goes on from them.
+fn spoken_by(by: &str, question: &Question, value: &Value) -> Message {
+    if let Some(version) = editing::version(question, value) {
+        return editing::spoken(by, version, value.get("note"));
+    }
     if Verb::of(value) != Some(Verb::Return) {
         return Message::said(by.to_owned(), value);
     }

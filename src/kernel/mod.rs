@@ -25,6 +25,7 @@ mod decide;
 pub mod deed;
 pub mod digest;
 mod earlier;
+mod editing;
 mod ending;
 mod event;
 mod evolve;
@@ -108,7 +109,7 @@ pub use run::{
     Status, Turn,
 };
 pub use sealing::Belongs;
-pub use spent::unspent;
+pub use spent::{carried_out, unspent};
 pub use started::Started;
 pub use time::{Millis, duration_ms};
 pub use trace::Trace;

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::kernel::approvers::{Level, Stage, Vote};
+use crate::kernel::editing;
 use crate::kernel::family::Refused;
 use crate::kernel::graph::{Frozen, Point, called};
 use crate::kernel::id::{RequestId, RunId};
@@ -257,6 +258,9 @@ pub struct Question {
     /// Whether it may be returned to the agent whose work it is about.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub returns: bool,
+    /// What a version of what is decided must look like, where one may be put in its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub editable: Option<Value>,
     /// Whether a decision is answered only with its digest: its id or its code alone is not enough.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_digest: bool,
@@ -354,6 +358,7 @@ impl Question {
             delegations: Vec::new(),
             claim: None,
             returns: false,
+            editable: None,
             by_digest: false,
             secrets: Vec::new(),
             passed: Vec::new(),
@@ -410,6 +415,11 @@ impl Question {
                 words.filter_map(|word| Verb::parse(word.as_str()?)).collect()
             }
             (_, Kind::OutcomeCheck) => vec![Verb::Happened, Verb::Redo, Verb::Abort],
+            (_, Kind::Approval | Kind::PlanReview | Kind::ToolApproval)
+                if self.editable.is_some() =>
+            {
+                editing::verbs(self.returns)
+            }
             (_, Kind::Approval | Kind::PlanReview | Kind::ToolApproval) if self.returns => {
                 vec![Verb::Approve, Verb::Reject, Verb::Return]
             }

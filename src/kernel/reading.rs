@@ -8,6 +8,7 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::{Value, json};
 
+use crate::kernel::editing;
 use crate::kernel::question::{Choice, Kind, Origin, Question};
 use crate::kernel::schema::{self, Compiled, Mismatch};
 use crate::kernel::strict;
@@ -51,6 +52,9 @@ impl Question {
         if let Some(schema) = &self.schema {
             return Arc::new(schema.clone());
         }
+        if let Some(version) = self.editable.as_ref().filter(|_| self.is_verdict()) {
+            return Arc::new(editing::schema(version, self.returns));
+        }
         if let Some(house) = self.house() {
             return Arc::clone(&house.schema);
         }
@@ -68,6 +72,9 @@ impl Question {
 
     /// The house's own schema for it, if it goes by one.
     fn house(&self) -> Option<&'static House> {
+        if self.editable.is_some() {
+            return None;
+        }
         match (&self.schema, self.kind) {
             (None, Kind::Approval | Kind::PlanReview | Kind::ToolApproval) if self.returns => {
                 Some(&RETURNABLE)
@@ -183,6 +190,12 @@ impl Question {
         let expected = if matches!(self.origin, Origin::Gate(_)) {
             "`allow_once` or `deny`, or {\"decision\": …, \"arguments\": …, \"note\": …} as the \
              response schema says; what is returned needs a note"
+                .into()
+        } else if self.editable.is_some() && !mismatch.at.is_empty() {
+            mismatch.expected
+        } else if self.editable.is_some() {
+            "`approve` or `reject`, {\"decision\": \"edit\", \"subject\": …} with a version of your own and \
+             with nothing else, or {\"decision\": …, \"note\": …}; `return` needs a note"
                 .into()
         } else if self.is_verdict() && self.schema.is_none() && self.returns {
             "`approve` or `reject`, or {\"decision\": …, \"note\": …}; `return` needs a note".into()

@@ -361,6 +361,7 @@ fn asked_by_call(
         subject: None,
         decides: false,
         returns: false,
+        editable: None,
     })
 }
 
@@ -408,6 +409,7 @@ pub(super) fn ask(workflow: &Workflow, draft: Draft, ordinal: usize, now: Millis
         remind_ms: draft.patience.remind_ms,
         decides: draft.decides,
         returns: draft.returns,
+        editable: draft.editable,
         by_digest: workflow.by_digest || draft.patience.by_digest,
         secrets,
         subject: draft.subject,

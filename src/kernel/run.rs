@@ -58,6 +58,8 @@ pub struct Run {
     pub status: Status,
     /// What the caller said.
     pub input: Value,
+    /// The version that a person put in the place of what was said, and how much had been said by then.
+    pub edited: Option<(usize, Value)>,
     /// Whatever the caller wants to find again.
     pub metadata: BTreeMap<String, String>,
     /// Where it was forked from.
@@ -450,6 +452,9 @@ impl Run {
     /// What an agent said last, or else what the caller said: the subject of a decision of which the
     /// file does not say what it is about.
     pub(super) fn last_said(&self) -> Option<Value> {
+        if let Some(version) = self.last_version() {
+            return Some(version.clone());
+        }
         let words = self.last_words().map(|message| message.text.clone());
         words.map(Value::String).or_else(|| Some(self.input.clone()))
     }

@@ -52,8 +52,9 @@ impl Question {
         let options = self.options.iter();
         let options = options.map(|option| json!([option.id, option.label, option.description]));
         let mut form = Form::default();
-        // Their names are in order, as the form wants it. What releases no call has no deed, and what was asked
-        // before stores had an epoch has none: both are known by the digests that they had.
+        // Their names are in order, as the form wants it. What releases no call has no deed, what cannot be edited
+        // says nothing of versions, and what was asked before stores had an epoch has none: all are known by the
+        // digests that they had.
         form.list(
             "approvers",
             self.stages.iter().map(|it| serde_json::to_value(it).unwrap_or_default()),
@@ -64,6 +65,9 @@ impl Question {
             form.text("deed", &deed.digest);
         }
         form.text("definition", of.definition);
+        if let Some(editable) = self.editable.as_ref().filter(|it| !it.is_null()) {
+            form.value("editable", editable);
+        }
         if !of.epoch.is_empty() {
             form.text("epoch", of.epoch);
         }

@@ -12,7 +12,7 @@ use crate::kernel::workflow::Workflow;
 const DEPTH_MAX: usize = 16;
 
 /// Where the secrets of a call's arguments are, as JSON pointers.
-pub(super) fn of_call(workflow: &Workflow, tool: &str, arguments: &Value) -> Vec<String> {
+pub fn of_call(workflow: &Workflow, tool: &str, arguments: &Value) -> Vec<String> {
     let mut found = Vec::new();
     if let Some(schema) = workflow.tools.get(tool).and_then(|tool| tool.parameters.as_ref()) {
         find(schema, arguments, "", &mut found, DEPTH_MAX);
@@ -25,6 +25,13 @@ pub fn masked(workflow: &Workflow, tool: &str, arguments: &Value) -> Value {
     let secrets = of_call(workflow, tool, arguments);
     let mut arguments = arguments.clone();
     replace(&mut arguments, "", &secrets, &mask);
+    arguments
+}
+
+/// A call's arguments as people are shown them, where it is known what in them is secret.
+pub fn hidden(arguments: &Value, secrets: &[String]) -> Value {
+    let mut arguments = arguments.clone();
+    replace(&mut arguments, "", secrets, &mask);
     arguments
 }
 

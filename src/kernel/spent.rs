@@ -4,11 +4,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::kernel::event::{Event, Recorded};
+use crate::kernel::event::{Event, Recorded, Version};
 use crate::kernel::gate;
 use crate::kernel::graph::Point;
-use crate::kernel::message::ToolCall;
+use crate::kernel::id::RunId;
+use crate::kernel::message::{ToolCall, readable};
 use crate::kernel::question::{Origin, Question};
+use crate::kernel::secret;
 use crate::kernel::verb::Verb;
 use crate::kernel::workflow::{Safety, Workflow};
 
@@ -31,6 +33,8 @@ pub fn unspent(workflow: &Workflow, journal: &[Recorded]) -> Option<u32> {
     for recorded in journal {
         match &recorded.event {
             Event::Asked(question) => drop(asked.insert(question.ordinal, question)),
+            // What they changed and others are asked about lets nothing happen yet.
+            Event::Answered { asks_anew: true, .. } => {}
             Event::Answered { ordinal, value, .. } => {
                 let question = asked.get(ordinal).filter(|question| question.decides());
                 let verb = Verb::of(value);
@@ -85,6 +89,38 @@ pub fn unspent(workflow: &Workflow, journal: &[Recorded]) -> Option<u32> {
     }
     due.first().map(|(ordinal, _)| *ordinal)
 }
+
+/// What was done in the world after the first `version` events of a run's journal, in words: a fork from there may do it
+/// once more, and whoever is asked there is told.
+pub fn carried_out(
+    (run, workflow): (&RunId, &Workflow),
+    journal: &[Recorded],
+    version: Version,
+) -> Vec<String> {
+    let mut calls: BTreeMap<&str, &ToolCall> = BTreeMap::new();
+    let mut done = Vec::new();
+    for recorded in journal {
+        if let Event::ToolCalled { call, .. } = &recorded.event {
+            calls.insert(&call.id, call);
+        } else if let Event::ToolReturned { call_id, failed: false, .. } = &recorded.event
+            && recorded.version > version
+            && let Some(call) = calls.get(call_id.as_str())
+            && workflow.tools.get(&call.tool).is_none_or(|tool| tool.safety != Safety::Pure)
+            && done.len() < DONE_MAX
+        {
+            let arguments = readable(&secret::masked(workflow, &call.tool, &call.arguments));
+            let arguments: String = arguments.chars().take(DONE_CHARS_MAX).collect();
+            let at = recorded.at.date();
+            done.push(format!("`{}` was called in run {run} on {at} with {arguments}", call.tool));
+        }
+    }
+    done
+}
+
+/// Deeds that are told of; a person reads all of them.
+const DONE_MAX: usize = 20;
+/// Characters of a deed's arguments: enough to know it again.
+const DONE_CHARS_MAX: usize = 200;
 
 /// Whether a word is no no, and releases nothing either.
 fn lets_nothing_happen(verb: Verb) -> bool {

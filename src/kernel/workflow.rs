@@ -384,9 +384,20 @@ pub struct Human {
     /// Whether its answer lets something happen although its kind alone would not.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub decides: bool,
+    /// Whether whoever decides may put a version of their own in its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub editable: Option<Editable>,
     /// How long it waits.
     #[serde(default)]
     pub patience: Patience,
+}
+
+/// That whoever decides may put a version of their own in the place of what they were shown.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Editable {
+    /// The JSON Schema of a version; the shape of what was shown, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Value>,
 }
 
 impl Workflow {

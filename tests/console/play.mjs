@@ -106,7 +106,7 @@ const scenes = {
     await ada.getByText("bob answered this").waitFor();
     assert.equal(await ada.getByRole("button", { name: "Approve" }).count(), 0, "the form is gone");
     // A form that was on its way is told the same, and changes nothing.
-    const [pass] = await ada.context().cookies(`${server.url}/console`);
+    const pass = (await ada.context().cookies(`${server.url}/console`)).find((one) => one.name === "holdpoint_console");
     const late = await post(server, stale.action, { ...stale.fields, decision: "approve" }, { cookie: `${pass.name}=${pass.value}` });
     assert.equal(late.status, 409);
     assert.match(late.text, /came too late and was not taken[^]*<strong>bob<\/strong> answered this/);
@@ -159,9 +159,8 @@ const scenes = {
     await page.keyboard.type("By keyboard");
     await tabTo(page, "Approve");
     await page.keyboard.press("Space");
-    await page.getByText("You answered this").waitFor();
-    await tabTo(page, "Next in the inbox");
-    await page.keyboard.press("Enter");
+    // The next one comes by itself; behind the last there is none.
+    await page.getByText("Answered: Send this message? (Approve)").waitFor();
     await page.getByText("If you allow it, exactly this is done").waitFor();
     await tabTo(page, "Deny");
     await page.keyboard.press("Enter");
@@ -225,11 +224,238 @@ const scenes = {
 
     await page.goto(`${server.url}/console/runs/${run}`);
     await page.getByText("Completed", { exact: true }).waitFor();
-    await page.locator("details.tool summary").click();
+    await page.locator("details.tool > summary").click();
     const call = await page.locator("details.tool").innerText();
     assert.match(call, /"amount": 12\.25/);
     assert.match(call, /"city": "London"/, "what was not edited is as it was");
     assert.match(call, /paid back/);
+  },
+
+  async a_draft_is_edited_and_its_changes_are_seen_word_by_word({ server, browser }) {
+    const page = await browser.person(server);
+    const run = await startRun(page, server, "letter", say("Bill Ada."));
+    await page.getByRole("link", { name: "Answer it" }).click();
+    await page.getByRole("link", { name: "Edit, then approve" }).click();
+    const field = page.getByLabel("Subject");
+    assert.equal(await field.inputValue(), "Dear Ada,\n\nthe bill is 10 euros, due on Monday.\n\nYours, the shop");
+    await page.getByRole("button", { name: "Review the changes" }).click();
+    await page.getByText("Nothing was changed.").waitFor();
+    await field.fill("");
+    await page.getByRole("button", { name: "Review the changes" }).click();
+    await page.locator("[aria-invalid=true]").first().waitFor();
+    const own = "Dear Ada,\n\nthe bill is 12 euros, due on Friday.\n\nYours, the shop";
+    await field.fill(own);
+    await page.getByRole("button", { name: "Review the changes" }).click();
+    const changes = page.getByRole("region", { name: "Changes" });
+    await changes.waitFor();
+    assert.deepEqual(await changes.locator("del").allInnerTexts(), ["10", "Monday"]);
+    assert.deepEqual(await changes.locator("ins").allInnerTexts(), ["12", "Friday"]);
+    await accessible(page, "the changes of a text");
+    await shoot(page, "request-edit-words", { fullPage: true });
+    await page.getByRole("button", { name: "Approve this version" }).click();
+    await page.getByText("You answered this").waitFor();
+    await page.goto(`${server.url}/console/runs/${run}`);
+    await page.getByText("Completed", { exact: true }).waitFor();
+    await page.locator("details.tool > summary").first().click();
+    assert.ok((await page.locator("details.tool").innerText()).includes("12 euros, due on Friday"));
+  },
+
+  async marks_are_laid_out_and_nothing_hides_in_them({ server, browser }) {
+    const page = await browser.person(server);
+    const run = await startRun(page, server, "marked", say("Offer Ada tea and cake."));
+    await page.getByRole("link", { name: "Answer it" }).click();
+    const subject = page.getByRole("region", { name: "What you decide" });
+    await subject.locator("strong", { hasText: "deliver on Monday" }).waitFor();
+    assert.equal(await subject.locator("strong", { hasText: "deliver on Monday" }).count(), 1);
+    assert.equal(await subject.getByRole("table").count(), 1);
+    assert.equal(await subject.locator("pre code").innerText(), "curl -X POST https://shop.example/orders");
+    // Where a link leads stands beside it; an image is told of; comments, tags and marks that hide are text.
+    const shown = await subject.innerText();
+    for (const part of ["your bank (https://evil.example/login)", "image: logo (https://evil.example/pixel.png)", "<!-- approve this -->", "<b>bold?</b>", "\\u{202e}"]) assert.ok(shown.includes(part), `${part}: ${shown}`);
+    assert.equal(await page.locator("main img").count(), 0);
+    await subject.getByText("Show source").click();
+    const source = await subject.locator("details.source pre").innerText();
+    for (const part of ["# Offer for Ada", "**deliver on Monday**", "[your bank](https://evil.example/login)", "|------|------:|", "pay\\u{202e}001"]) assert.ok(source.includes(part), `${part}: ${source}`);
+    await accessible(page, "a text with marks");
+    await shoot(page, "request-markdown", { fullPage: true });
+    // What an agent said as JSON is a tree whose parts fold.
+    await page.goto(`${server.url}/console/runs/${run}`);
+    const tree = page.locator(".tree").first();
+    await tree.getByText("1 member").first().waitFor();
+    assert.ok((await tree.innerText()).includes('"total": 120'));
+    await accessible(page, "a run with a tree");
+  },
+
+  async a_huge_message_and_a_bomb_of_marks_do_not_hang_a_page({ server, browser }) {
+    const page = await browser.person(server);
+    const line = "All work and no play makes **Jack** a [dull](https://boy.example) boy. ";
+    const body = (words) => ({ method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ model: "huge", input: words }) });
+    // Five megabytes are refused at the door, and by name; a million characters are as much as anybody may say.
+    const refused = await fetch(`${server.url}/v1/responses`, body(line.repeat(73_000)));
+    assert.deepEqual([refused.status, (await refused.json()).error.code], [413, "field.too_large"]);
+    for (const [name, words] of [["huge", `${line.repeat(14_500)}the end`], ["bomb", `${"> ".repeat(9_000)}${"[".repeat(9_000)}${"*a **b _c ".repeat(2_000)}the end`]]) {
+      const begun = await fetch(`${server.url}/v1/responses`, body(words));
+      assert.equal(begun.status, 200, `${name}: ${await begun.text()}`);
+      const from = Date.now();
+      await page.goto(`${server.url}/console/inbox`);
+      await page.getByRole("link", { name: "Keep it?" }).first().click();
+      const subject = page.getByRole("region", { name: "What you decide" });
+      await subject.getByText("the end").first().waitFor({ state: "attached" });
+      // It can still be worked with: the end is come to, and then it is approved.
+      await page.getByLabel("I have read this to its end").check();
+      await page.getByRole("button", { name: "Reject" }).click();
+      await page.getByText("You answered this").waitFor();
+      assert.ok(Date.now() - from < 15_000, `${name}: ${Date.now() - from} ms`);
+      await page.getByRole("link", { name: "See the run" }).click();
+      await page.getByText("Failed", { exact: true }).first().waitFor();
+      assert.ok(Date.now() - from < 25_000, `${name}: ${Date.now() - from} ms`);
+    }
+  },
+
+  async a_long_run_opens_where_it_is_now({ server, browser }) {
+    const page = await browser.person(server);
+    const run = await startRun(page, server, "long", say("Report."));
+    await page.getByText("Waiting", { exact: true }).waitFor();
+    const from = Date.now();
+    await page.goto(`${server.url}/console/runs/${run}`);
+    await page.getByRole("link", { name: "Answer it" }).waitFor();
+    assert.ok(Date.now() - from < 5_000, `it opens in ${Date.now() - from} ms`);
+    // The newest is in view, under a summary that stays; what is long past is folded.
+    await page.waitForFunction(() => window.scrollY > 200, null, { polling: 50 });
+    assert.ok(await page.getByRole("link", { name: "Answer it" }).isVisible());
+    const top = await page.locator(".summary").evaluate((one) => one.getBoundingClientRect().top);
+    assert.ok(top >= 0 && top < 120, `the summary is on the screen: ${top}`);
+    const folded = page.locator("details.stretch");
+    assert.ok(await folded.count() >= 5, `${await folded.count()} stretches`);
+    assert.match(await folded.first().locator("summary").first().innerText(), /^40 entries/);
+    await shoot(page, "run-long");
+    await page.evaluate(() => window.scrollTo(0, 0));
+    await page.getByRole("link", { name: "Jump to now" }).click();
+    await page.waitForFunction(() => document.getElementById("now").getBoundingClientRect().bottom <= innerHeight + 2, null, { polling: 50 });
+    // Which branch, item and round something belongs to is said beside it, and what failed has its own colour.
+    await folded.first().locator("summary").first().click();
+    const early = await folded.first().innerText();
+    for (const part of ["check · line 2, Dinner", "both · north", "both · south"]) assert.ok(early.includes(part), `${part}: ${early}`);
+    assert.ok((await page.locator(".feed[data-long]").innerText()).includes("report · round 90"));
+    assert.equal(await page.locator("div.failed", { hasText: "ring failed" }).count(), 1);
+    assert.ok(await page.locator(".graph .failed-there").count() >= 1);
+    await accessible(page, "a long run");
+    await shoot(page, "run-long-unfolded", { fullPage: true });
+    // A conversation is known by its first words.
+    await page.goto(`${server.url}/console/sessions`);
+    await page.getByRole("link", { name: "Report." }).waitFor();
+    await shoot(page, "sessions");
+  },
+
+  async many_requests_are_worked_through_one_after_the_other({ server, browser }) {
+    const page = await browser.person(server);
+    for (const name of ["Ada", "Bob", "Cleo", "Dan", "Eve"]) await begin(server, "letter", `Bill ${name}.`);
+    await begin(server, "refund", "My kettle arrived broken.");
+    // With keys alone, and within the list that was filtered.
+    await page.goto(`${server.url}/console/inbox?workflow=letter`);
+    await page.getByText("Send this letter?").first().waitFor();
+    await page.keyboard.press("?");
+    await page.getByRole("dialog", { name: "Keys" }).getByText("the next and the previous request").waitFor();
+    await accessible(page, "the list of keys");
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("j");
+    await page.keyboard.press("j");
+    await page.keyboard.press("k");
+    await page.keyboard.press("Enter");
+    const first = await requestOf(page);
+    await page.getByRole("link", { name: "Next", exact: true }).waitFor();
+    await page.keyboard.press("j");
+    await page.waitForURL((url) => !url.href.includes(first));
+    const second = await requestOf(page);
+    await page.keyboard.press("k");
+    await page.waitForURL((url) => url.href.includes(first));
+    // A letter leads to the yes, and takes nothing; Enter does, and the next one comes by itself.
+    await page.keyboard.press("a");
+    assert.equal(await page.evaluate(() => document.activeElement.textContent), "Approve");
+    assert.equal(await requestOf(page), first);
+    await page.keyboard.press("Enter");
+    await page.getByText("Answered: Send this letter? (Approve)").waitFor();
+    assert.equal(await requestOf(page), second);
+    assert.match(page.url(), /list=workflow%3Dletter/);
+    await shoot(page, "request-next", { fullPage: true });
+    await page.keyboard.press("r");
+    assert.equal(await page.evaluate(() => document.activeElement.textContent), "Reject");
+    await page.keyboard.press("e");
+    await page.getByText("Your own version of what you decide").waitFor();
+    // A note is typed, and letters in it are letters.
+    await page.goBack();
+    await page.getByLabel("Note").fill("");
+    await page.getByLabel("Note").press("a");
+    assert.equal(await page.getByLabel("Note").inputValue(), "a");
+    // Put off, it leaves the list, in this browser alone.
+    await page.getByText("Not now, or not you?").click();
+    await accessible(page, "a request in a list");
+    await page.getByRole("button", { name: "Later: in an hour" }).click();
+    await page.waitForURL((url) => !url.href.includes(second));
+    const third = await requestOf(page);
+    await page.keyboard.press("j");
+    await page.waitForURL((url) => !url.href.includes(third));
+    await page.getByRole("link", { name: "Inbox" }).last().click();
+    await page.waitForURL(/inbox\?workflow=letter/);
+    await page.getByText("1 request put off.").waitFor();
+    assert.equal(await page.locator(".card").count(), 3);
+    const other = await browser.person(server);
+    await other.goto(`${server.url}/console/inbox?workflow=letter`);
+    await other.getByText("Send this letter?").first().waitFor();
+    assert.equal(await other.locator(".card").count(), 4, "elsewhere it is where it was");
+    assert.equal(await other.getByRole("checkbox").count(), 0, "nothing was opened there");
+    // What was opened, and that alone, is answered together.
+    assert.equal(await page.getByRole("checkbox").count(), 2);
+    for (const box of await page.getByRole("checkbox").all()) await box.check();
+    await accessible(page, "an inbox with choices");
+    await shoot(page, "inbox-together");
+    await page.getByRole("button", { name: "Answer the chosen ones together" }).click();
+    await page.getByText("2 requests, one answer").waitFor();
+    await page.getByLabel("Note").fill("as always");
+    await accessible(page, "several at once");
+    await shoot(page, "together", { fullPage: true });
+    await page.getByRole("button", { name: "Approve all 2" }).click();
+    await page.getByText("2 of 2 requests answered: Approve").waitFor();
+    await page.getByRole("link", { name: "To the inbox" }).click();
+    await page.getByText("1 request put off.").waitFor();
+  },
+
+  async half_typed_words_outlive_anothers_answer({ server, browser, keys }) {
+    const [ada, bob] = [await browser.person(server), await browser.person(server)];
+    await signIn(ada, server, keys.ada);
+    await signIn(bob, server, keys.bob);
+    await startRun(ada, server, "shared_approval", say("Tell Bob."));
+    await ada.getByRole("link", { name: "Answer it" }).click();
+    await ada.getByLabel("Note").fill("Too dear: ask for ten, and say why.");
+    await bob.goto(`${server.url}/console/inbox`);
+    await bob.getByRole("link", { name: "Send this message?" }).click();
+    await bob.getByRole("button", { name: "Reject" }).click();
+    await bob.getByText("You answered this").waitFor();
+    await ada.getByText("bob answered this").waitFor();
+    await ada.getByText("What you had typed was not sent:").waitFor();
+    assert.equal(await ada.locator("#typed textarea").inputValue(), "Too dear: ask for ten, and say why.");
+    await accessible(ada, "what was typed");
+    await shoot(ada, "request-typed");
+  },
+
+  async a_desktop_is_told_of_a_new_request({ server, browser }) {
+    const page = await browser.person(server);
+    await page.addInitScript(() => {
+      window.notes = [];
+      window.Notification = class { static permission = "granted"; static async requestPermission() { return "granted"; } constructor(title, { body }) { window.notes.push(`${title}: ${body}`); } };
+    });
+    await page.goto(`${server.url}/console/inbox`);
+    await page.getByRole("button", { name: "Tell me on this desktop" }).click();
+    await page.getByRole("button", { name: "Stop telling me on this desktop" }).waitFor();
+    await page.evaluate(() => {
+      Object.defineProperty(document, "visibilityState", { get: () => "hidden" });
+      document.dispatchEvent(new Event("visibilitychange"));
+    });
+    await begin(server, "letter", "Bill Ada.");
+    await page.waitForFunction(() => window.notes.length === 1, null, { polling: 100 });
+    assert.deepEqual(await page.evaluate(() => window.notes), ["Holdpoint: a request waits: letter: Send this letter?"]);
+    await begin(server, "letter", "Bill Bob.");
+    await page.waitForFunction(() => window.notes.length === 2, null, { polling: 100 });
   },
 
   async what_others_write_is_never_markup({ server, browser }) {
@@ -252,7 +478,7 @@ const scenes = {
     await page.getByText("You answered this").waitFor();
     await page.goto(`${server.url}/console/runs/${run}`);
     await page.getByText("<img src=x onerror").first().waitFor();
-    await page.locator("details.tool summary").click();
+    await page.locator("details.tool > summary").click();
     const call = await page.locator("details.tool").innerText();
     assert.ok(call.includes("</pre><script>window.hacked=1</script>") && call.includes("<img src=x onerror=window.hacked=1>"), call);
     assert.equal(await page.locator("main img, main script, details.tool u").count(), 0);
@@ -363,7 +589,7 @@ const scenes = {
     await page.getByLabel("API key").fill(keys.ada);
     await page.getByRole("button", { name: "Sign in" }).click();
     await page.waitForURL(/runs\?status=FAILED/);
-    const [cookie] = await page.context().cookies(`${server.url}/console`);
+    const cookie = (await page.context().cookies(`${server.url}/console`)).find((one) => one.name === "holdpoint_console");
     assert.ok(cookie.httpOnly && cookie.sameSite === "Strict" && cookie.path === "/console");
     assert.ok(!cookie.value.includes(keys.ada));
     assert.equal(await page.evaluate(() => localStorage.length + sessionStorage.length), 0);
@@ -383,7 +609,7 @@ const scenes = {
     for (const one of told) assert.deepEqual(one, told[0]);
     assert.equal(told[0][0], 404);
     const stolen = await formOf(page);
-    const evesCookie = (await eve.context().cookies(`${server.url}/console`))[0];
+    const evesCookie = (await eve.context().cookies(`${server.url}/console`)).find((one) => one.name === "holdpoint_console");
     const answer = await post(server, stolen.action, { ...stolen.fields, decision: "approve" }, { cookie: `${evesCookie.name}=${evesCookie.value}` });
     assert.equal(answer.status, 404);
 
@@ -535,6 +761,18 @@ async function views(page, server, runs) {
   ];
 }
 
+/** Begins a run as a program does. */
+async function begin(server, workflow, words) {
+  const begun = await fetch(`${server.url}/v1/responses`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ model: workflow, input: words }) });
+  assert.equal(begun.status, 200, await begun.text());
+}
+
+/** The request whose page this is. */
+async function requestOf(page) {
+  await page.waitForURL(/\/console\/requests\/req_/);
+  return new URL(page.url()).pathname.split("/").pop();
+}
+
 async function signIn(page, server, key) {
   await page.goto(`${server.url}/console/inbox`);
   await page.getByLabel("API key").fill(key);
@@ -598,7 +836,7 @@ async function startMany(server, count) {
 /* ---- the play ---- */
 
 /** Scenes in which people sign in. */
-const KEYED = ["the_other_form_closes_and_says_who_answered", "a_page_comes_back_by_itself_after_the_server_was_killed", "signing_in_leaves_no_key_behind"];
+const KEYED = ["the_other_form_closes_and_says_who_answered", "half_typed_words_outlive_anothers_answer", "a_page_comes_back_by_itself_after_the_server_was_killed", "signing_in_leaves_no_key_behind"];
 
 const name = process.argv[2];
 const scene = scenes[name];

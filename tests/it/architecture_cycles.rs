@@ -67,6 +67,7 @@ const ALLOWED: &[&[&str]] = &[
         "kernel/decide.rs",
         "kernel/deed.rs",
         "kernel/earlier.rs",
+        "kernel/editing.rs",
         "kernel/ending.rs",
         "kernel/event.rs",
         "kernel/evolve.rs",

@@ -33,7 +33,12 @@ pub(crate) fn holdpoint(folder: &Path, arguments: &[&str], stdin: &str) -> Ended
     with_env(folder, arguments, stdin, &[])
 }
 
-fn with_env(folder: &Path, arguments: &[&str], stdin: &str, env: &[(&str, &str)]) -> Ended {
+pub(crate) fn with_env(
+    folder: &Path,
+    arguments: &[&str],
+    stdin: &str,
+    env: &[(&str, &str)],
+) -> Ended {
     let mut command = Command::new(env!("CARGO_BIN_EXE_holdpoint"));
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("HOLDPOINT_") {

@@ -48,6 +48,13 @@ scenes! {
     everything_can_be_done_with_the_keyboard_alone
     every_view_fits_a_phone
     an_edited_call_is_reviewed_and_then_done_as_edited
+    a_draft_is_edited_and_its_changes_are_seen_word_by_word
+    marks_are_laid_out_and_nothing_hides_in_them
+    a_huge_message_and_a_bomb_of_marks_do_not_hang_a_page
+    a_long_run_opens_where_it_is_now
+    many_requests_are_worked_through_one_after_the_other
+    half_typed_words_outlive_anothers_answer
+    a_desktop_is_told_of_a_new_request
     what_others_write_is_never_markup
     a_form_that_comes_too_late_changes_nothing
     a_long_subject_is_approved_once_its_end_was_on_the_screen

@@ -16,6 +16,7 @@ use holdpoint::store::codec::{self, StoredHead, StoredSession};
 use holdpoint::store::keys;
 use serde_json::{Value, json};
 
+use crate::golden_crowd::answered;
 use crate::kit::session_id;
 
 /// Set to write files that are not there yet.
@@ -116,12 +117,6 @@ pub(crate) fn started() -> Started {
         known: None,
         descent: None,
     }
-}
-
-fn answered(ordinal: u32, door: &str, key: &str, from: Option<String>) -> Event {
-    let (value, by, door, key) = (json!("a"), "ann".into(), door.into(), key.into());
-    let (given, shown, known, instead_of) = (None, String::new(), None, None);
-    Event::Answered { ordinal, value, by, door, key, given, from, shown, known, instead_of }
 }
 
 fn closed(closing: Closing, by: &str) -> Event {

@@ -4,7 +4,7 @@
 use holdpoint::kernel::graph::Outcome;
 use holdpoint::kernel::{
     Assurance, Claimed, Credential, Delegated, Descent, Event, Holder, Known, Millis, Question,
-    Refused, Span, Started,
+    Refused, Span, Started, Subject,
 };
 use holdpoint::store::codec;
 use holdpoint::store::keys;
@@ -100,6 +100,49 @@ fn what_a_family_of_forks_adds_is_written_as_it_always_was() {
     let events = family_events();
     let record = codec::seal_events(&key, Millis(1_700_000_000_000), &events).unwrap();
     let stored = golden("v1-entry-family.bin", &record);
+    let read = codec::unseal_events(&key, &stored, 1).unwrap();
+    assert_eq!(read.iter().map(|recorded| recorded.event.clone()).collect::<Vec<_>>(), events);
+}
+
+/// An answer of `ann`.
+pub(crate) fn answered(ordinal: u32, door: &str, key: &str, from: Option<String>) -> Event {
+    Event::Answered {
+        ordinal,
+        value: json!("a"),
+        by: "ann".into(),
+        door: door.into(),
+        key: key.into(),
+        given: None,
+        from,
+        shown: String::new(),
+        known: None,
+        instead_of: None,
+        asks_anew: false,
+    }
+}
+
+/// What a person's own version adds: an answer that decides nothing, and the question about the version.
+fn edited_events() -> Vec<Event> {
+    let mut answer = answered(3, "console", "k", None);
+    if let Event::Answered { value, asks_anew, .. } = &mut answer {
+        (*value, *asks_anew) = (json!({"decision": "edit", "subject": "Mine."}), true);
+    }
+    let asked = Question {
+        ordinal: 4,
+        subject: Some(Box::new(Subject::Shown(json!("Mine.")))),
+        editable: Some(json!({"type": "string", "minLength": 1})),
+        editor: "ann".into(),
+        ..plain_question()
+    };
+    vec![answer, Event::Asked(Box::new(asked))]
+}
+
+#[test]
+fn what_a_persons_own_version_adds_is_written_as_it_always_was() {
+    let key = keys::entry(&keys::pack(&run()).unwrap(), 1);
+    let events = edited_events();
+    let record = codec::seal_events(&key, Millis(1_700_000_000_000), &events).unwrap();
+    let stored = golden("v1-entry-edited.bin", &record);
     let read = codec::unseal_events(&key, &stored, 1).unwrap();
     assert_eq!(read.iter().map(|recorded| recorded.event.clone()).collect::<Vec<_>>(), events);
 }

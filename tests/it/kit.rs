@@ -60,6 +60,7 @@ pub(crate) fn workflow(deadline_ms: Option<u64>) -> Arc<Workflow> {
         response_schema: None,
         show: None,
         decides: false,
+        editable: None,
         patience: Patience { deadline_ms, on_timeout: OnTimeout::Reject, ..Patience::default() },
     };
     let turn = |id: &str| Step {

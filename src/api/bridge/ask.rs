@@ -41,7 +41,7 @@ pub(super) fn request(run: &RunId, question: &Question) -> Value {
         "verbs": question.verbs().into_iter().map(Verb::word).collect::<Vec<_>>(),
         "subject": question.shown(),
         "to": question.to,
-        "votes": question.votes,
+        "votes": question.standing_votes().collect::<Vec<_>>(),
         "code": question.code(),
         "binding": question.binding(),
     });

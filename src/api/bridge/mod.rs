@@ -27,6 +27,7 @@ mod routes;
 mod sheet;
 mod stream;
 mod teller;
+mod word;
 mod workflows;
 
 use std::sync::Arc;

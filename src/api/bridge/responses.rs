@@ -6,15 +6,14 @@ use std::time::Duration;
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
-use crate::api::asked;
 use crate::api::bridge::Bridge;
 use crate::api::bridge::errors::{Outcome, Problem};
 use crate::api::bridge::http::{Call, Reply};
 use crate::api::bridge::id::{Dialect, ResponseId};
-use crate::api::bridge::item;
 use crate::api::bridge::reading::{self, Said};
 use crate::api::bridge::stream::Lines;
 use crate::api::bridge::teller::Teller;
+use crate::api::bridge::word;
 use crate::engine::{
     AnswerRequest, Begun, EngineError, ForkRequest, Onlooker, Published, RunView, StartRequest,
     Until, Watch,
@@ -62,7 +61,10 @@ pub(super) async fn retrieve(
     Path(id): Path<String>,
     call: Call,
 ) -> Outcome<Reply> {
-    let leg = bridge.leg(&id, &call.who).await?;
+    let leg = match bridge.leg(&id, &call.who).await {
+        Ok(leg) => leg,
+        Err(unknown) => return bridge.own_word(&id, &call.who).await.ok_or(unknown),
+    };
     match call.asked("stream") {
         Some("true" | "1") => {}
         None | Some("false" | "0" | "") => {
@@ -342,14 +344,8 @@ impl Bridge {
             // all that is theirs to see (K8).
             Err(EngineError::Refused(Refusal::UnknownRun(_))) => {
                 let id = ResponseId { run, after: watch.after(), dialect };
-                let first = watch.next().await?.and_then(|told| told.asked.clone());
-                let words = first.map(|asked| asked::votes(&asked.question)).into_iter();
-                let output = words
-                    .map(|words| item::message(&id.item("msg", 0), "", "completed", Some(&words)));
-                return Ok(Reply::Json(json!({
-                    "id": id.to_string(), "object": "response", "status": "completed",
-                    "error": null, "output": output.collect::<Vec<_>>(),
-                })));
+                let word = watch.next().await?;
+                return Ok(Reply::Json(word::response(&id, word.as_deref())));
             }
             view => view?,
         };
@@ -386,6 +382,13 @@ impl Bridge {
         let mut watch = self.engine.watch(&run, leg.after, Until::FirstRest, who).await?;
         let first = watch.next().await?.filter(|first| Teller::begins_with(&first.event));
         Ok(Leg { id: leg, view, first: first.ok_or_else(unknown)?, watch })
+    }
+
+    /// What somebody said who was asked, and does not know the run; nothing, where that id is no word of theirs.
+    async fn own_word(&self, id: &str, who: &Principal) -> Option<Reply> {
+        let id = ResponseId::parse(id)?;
+        let word = self.engine.own_word(&id.run, id.after, who).await.ok().flatten()?;
+        Some(Reply::Json(word::response(&id, Some(&word))))
     }
 
     /// A leg as it stands: what its stream has told so far, whole.

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::api::console::page::{Trouble, View};
 use crate::api::console::visit::Visit;
-use crate::api::console::{listing, text};
+use crate::api::console::{listing, text, value};
 use crate::kernel::{
     Claimed, Closing, Delegated, Event, Millis, Question, Recorded, RequestId, RunId, Started,
 };
@@ -187,9 +187,9 @@ fn table(deeds: &[Deed]) -> Markup {
 
 fn decision(what: &What) -> Markup {
     match what {
-        What::Answered(value) => text::answer(value),
+        What::Answered(value) => value::answer(value),
         What::Voted(value) => {
-            html! { (text::answer(value)) div.quiet { "a vote; others were needed as well" } }
+            html! { (value::answer(value)) div.quiet { "a vote; others were needed as well" } }
         }
         What::Claimed(true) => html! { "looks at it" },
         What::Claimed(false) => html! { "no longer looks at it" },

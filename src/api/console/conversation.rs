@@ -6,27 +6,28 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 use serde_json::Value;
 
-use crate::api::console::text;
-use crate::kernel::{Audience, Closing, Event, Message, Millis, Recorded, Run, Speaker, Version};
+use crate::api::console::whereabouts::Whereabouts;
+use crate::api::console::{markdown, text, tree, value};
+use crate::kernel::{
+    Audience, Closing, Event, Message, Millis, Recorded, Run, Speaker, Version, secret,
+};
 
 /// One message, as a bubble.
 pub(super) fn bubble(message: &Message) -> Markup {
+    placed_bubble(message, None)
+}
+
+fn placed_bubble(message: &Message, at: Option<&str>) -> Markup {
     let side = if message.role == Speaker::User { "theirs" } else { "agents" };
     html! {
         div class={ "bubble " (side) } {
-            p.who { (who(message)) }
-            @match message.data.clone().or_else(|| structured(&message.text)) {
-                Some(data) => { (text::value(&data)) }
-                None => { div.prose { (text::shown(&message.text)) } }
+            p.who { (who(message)) (label_of(at)) }
+            @match &message.data {
+                Some(data) => { (value::value(data)) }
+                None => { (markdown::text(&message.text)) }
             }
         }
     }
-}
-
-/// What an agent said as JSON, which is read more easily laid out.
-fn structured(text: &str) -> Option<Value> {
-    let is_braced = text.starts_with('{') && text.ends_with('}');
-    if is_braced { serde_json::from_str(text).ok() } else { None }
 }
 
 fn who(message: &Message) -> Markup {
@@ -43,18 +44,69 @@ fn who(message: &Message) -> Markup {
     }
 }
 
-/// The whole feed.
+/// The whole feed: what is long past is folded, the newest stands open, and where the run is now has a name.
 pub(super) fn feed(run: &Run, journal: &[Recorded]) -> Markup {
-    let returned = returned(journal);
+    let place =
+        Place { run, journal, returned: returned(journal), at: Whereabouts::of(run, journal) };
+    let items: Vec<_> = journal
+        .iter()
+        .map(|recorded| (recorded, item(&place, recorded)))
+        .filter(|(_, item)| !item.0.is_empty())
+        .collect();
+    let past = items.len().saturating_sub(OPEN_MIN) / FOLDED * FOLDED;
+    let (past, now) = items.split_at(past);
     html! {
-        ol.feed {
-            @for recorded in journal {
-                @let item = item(run, recorded, journal, &returned);
-                @if !item.0.is_empty() { li { (item) } }
+        @for stretch in past.chunks(FOLDED) {
+            @let (from, to) = (stretch.first(), stretch.last());
+            details.stretch id={ "from-" (from.map_or(0, |(recorded, _)| recorded.version)) } {
+                summary { (text::counted(stretch.len(), "entry").replace("entrys", "entries"))
+                    @if let (Some((from, _)), Some((to, _))) = (from, to) { " · " (text::time(from.at)) " to " (text::time(to.at)) }
+                    @if let Some(failed) = failures(stretch) { " · " span.bad { (failed) } }
+                }
+                ol.feed { @for (_, item) in stretch { li { (item) } } }
             }
+        }
+        ol.feed data-long[!past.is_empty()] {
+            @for (_, item) in now { li { (item) } }
             (speaking(run, journal))
+            li #now .now tabindex="-1" aria-label="Now" {}
         }
     }
+}
+
+/// Entries that are folded together.
+const FOLDED: usize = 40;
+/// The newest entries, which are never folded.
+const OPEN_MIN: usize = 40;
+
+/// What is said of everything in a feed.
+struct Place<'a> {
+    run: &'a Run,
+    journal: &'a [Recorded],
+    returned: Returned<'a>,
+    at: Whereabouts<'a>,
+}
+
+impl Place<'_> {
+    /// Where in the workflow a turn was taken, where that is one of many.
+    fn of_turn(&self, turn: u32) -> Option<String> {
+        self.at.words(self.at.step(turn)?)
+    }
+}
+
+/// How much went wrong in a stretch that is folded.
+fn failures(stretch: &[(&Recorded, Markup)]) -> Option<String> {
+    let failed = stretch.iter().filter(|(recorded, _)| is_failure(&recorded.event)).count();
+    (failed > 0).then(|| text::counted(failed, "failure"))
+}
+
+fn is_failure(event: &Event) -> bool {
+    matches!(event, Event::StepFailed { .. } | Event::ToolReturned { failed: true, .. })
+}
+
+/// A label of where in the workflow something was, where that is one of many.
+fn label_of(at: Option<&str>) -> Markup {
+    html! { @if let Some(at) = at { " " span.at { (text::shown(at)) } } }
 }
 
 type Returned<'a> = BTreeMap<&'a str, (&'a Value, bool, Millis)>;
@@ -69,16 +121,17 @@ fn returned(journal: &[Recorded]) -> Returned<'_> {
     returns.collect()
 }
 
-fn item(run: &Run, recorded: &Recorded, journal: &[Recorded], returned: &Returned<'_>) -> Markup {
-    let event = &recorded.event;
+fn item(place: &Place<'_>, recorded: &Recorded) -> Markup {
+    let (run, event) = (place.run, &recorded.event);
     if let Event::Started(started) = event {
         return html! { (bubble(&Message::said(started.owner.clone(), &started.input))) };
     }
-    if let Event::MessageAdded { message, .. } = event {
-        return said(message, recorded.version);
+    if let Event::MessageAdded { message, turn, .. } = event {
+        let at = turn.and_then(|turn| place.of_turn(turn));
+        return said(message, recorded.version, at.as_deref());
     }
-    if let Event::ToolCalled { call, .. } = event {
-        return tool(call, returned.get(call.id.as_str()), recorded);
+    if let Event::ToolCalled { call, turn, .. } = event {
+        return tool(place, call, recorded, place.of_turn(*turn).as_deref());
     }
     if let Event::HandedOff { from, to, .. } = event {
         return html! { p.turning { strong { (from) } " handed the conversation to " strong { (to) } } };
@@ -88,13 +141,13 @@ fn item(run: &Run, recorded: &Recorded, journal: &[Recorded], returned: &Returne
         let is_open = run.questions.contains_key(&question.ordinal);
         return html! {
             div.asked {
-                p.who { strong { (question.agent.as_deref().unwrap_or("The workflow")) } " asked a person · " (text::words(question.kind.word())) }
+                p.who { strong { (question.agent.as_deref().unwrap_or("The workflow")) } " asked a person · " (text::words(question.kind.word())) (label_of(place.at.words(&question.step).as_deref())) }
                 p.prose { a href={ "/console/requests/" (id) } { (text::ticked(&question.prompt)) } }
                 @if is_open { a.button.primary href={ "/console/requests/" (id) } { "Answer it" } }
             }
         };
     }
-    ending(event, journal)
+    ending(place, event)
 }
 
 /// What an option that was chosen is called, where its id is another word.
@@ -107,13 +160,14 @@ fn label<'a>(journal: &'a [Recorded], ordinal: u32, value: &Value) -> Option<&'a
     Some(chosen.label()).filter(|label| *label != chosen.id)
 }
 
-fn ending(event: &Event, journal: &[Recorded]) -> Markup {
+fn ending(place: &Place<'_>, event: &Event) -> Markup {
+    let journal = place.journal;
     if let Event::Answered { by, door, value, ordinal, .. } = event {
         return html! {
             div.answered { p.who { strong { (by) } " answered · " (door) }
                 @match label(journal, *ordinal, value) {
                     Some(label) => { (text::shown(label)) " " span.quiet.mono { (text::shown(&crate::kernel::readable(value))) } }
-                    None => { (text::answer(value)) }
+                    None => { (value::answer(value)) }
                 }
             }
         };
@@ -127,8 +181,15 @@ fn ending(event: &Event, journal: &[Recorded]) -> Markup {
         };
         return html! { p.turning { (words) } };
     }
-    if let Event::StepFailed { attempt, failure, .. } = event {
-        return html! { p.turning.bad { "Attempt " (attempt) " failed: " (text::shown(&failure.message)) } };
+    if let Event::StepFailed { attempt, failure, turn, retry_at, .. } = event {
+        let step = place.at.step(*turn).unwrap_or_default();
+        let at = place.at.words(step);
+        return html! {
+            div.failed {
+                p.who { strong { (text::shown(step)) } " failed · attempt " (attempt) @if retry_at.is_some() { ", and is tried again" } (label_of(at.as_deref())) }
+                p.prose { (text::shown(&failure.message)) }
+            }
+        };
     }
     if let Event::Revoked { tool, by, .. } = event {
         return html! { p.turning { (by) " no longer allows " code { (text::shown(tool)) } } };
@@ -137,7 +198,7 @@ fn ending(event: &Event, journal: &[Recorded]) -> Markup {
         return html! {
             div.answered {
                 p.who { strong { (by) } " sent the event " code { (text::shown(name)) } }
-                @if !value.is_null() { (text::value(value)) }
+                @if !value.is_null() { (value::value(value)) }
             }
         };
     }
@@ -148,7 +209,7 @@ fn ending(event: &Event, journal: &[Recorded]) -> Markup {
 }
 
 /// What is folded has an id, so that it stays open when the page is brought up to date.
-fn said(message: &Message, version: Version) -> Markup {
+fn said(message: &Message, version: Version, at: Option<&str>) -> Markup {
     let is_private = matches!(message.audience, Audience::Only(_));
     if message.role == Speaker::Tool || message.text.is_empty() {
         return html! {};
@@ -157,21 +218,25 @@ fn said(message: &Message, version: Version) -> Markup {
         return html! {
             details.aside id={ "said-" (version) } {
                 summary { "The workflow told " @match &message.audience { Audience::Only(agent) => { (agent) } Audience::All | Audience::Except(_) => { "everybody" } } }
-                div.prose { (text::shown(&message.text)) }
+                (markdown::text(&message.text))
             }
         };
     }
-    bubble(message)
+    placed_bubble(message, at)
 }
 
 fn tool(
+    place: &Place<'_>,
     call: &crate::kernel::ToolCall,
-    returned: Option<&(&Value, bool, Millis)>,
     called: &Recorded,
+    label: Option<&str>,
 ) -> Markup {
-    let at = called.at;
+    let (at, returned) = (called.at, place.returned.get(call.id.as_str()));
+    let failed = returned.is_some_and(|(_, failed, _)| *failed);
+    // What nobody is to read is read by nobody here either.
+    let arguments = secret::masked(&place.run.workflow, &call.tool, &call.arguments);
     html! {
-        details.tool id={ "call-" (called.version) } {
+        details.tool.failed[failed] id={ "call-" (called.version) } {
             summary {
                 "Tool " code { (text::shown(&call.tool)) }
                 @match returned {
@@ -179,9 +244,10 @@ fn tool(
                     Some((_, false, back)) => { " · " (text::length(back.since(at))) }
                     None => { " · under way" }
                 }
+                (label_of(label))
             }
-            p.heading { "Arguments" } (text::json(&call.arguments))
-            @if let Some((value, ..)) = returned { p.heading { "What came back" } (text::json(value)) }
+            p.heading { "Arguments" } (tree::tree(&arguments))
+            @if let Some((value, ..)) = returned { p.heading { "What came back" } (tree::tree(value)) }
         }
     }
 }

@@ -3,12 +3,12 @@
 //! The drawing is the one that `holdpoint graph` makes. Its style goes (the page has its own, for
 //! pages carry no inline style), and the boxes that a run has been at, or is at, get a class.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{Markup, PreEscaped, html};
 
 use crate::definition::draw;
-use crate::kernel::graph::{Opening, Point};
+use crate::kernel::graph::{Opening, Outcome, Point};
 use crate::kernel::{Event, Origin, Question, Recorded, Run, Workflow};
 
 /// The drawing of a workflow.
@@ -28,14 +28,16 @@ pub(super) fn marked(run: &Run, journal: &[Recorded]) -> Markup {
     let asking: BTreeSet<&str> = asking.iter().map(String::as_str).collect();
     let gates: BTreeSet<String> = journal.iter().filter_map(gate).collect();
     let been: BTreeSet<&str> = been.into_iter().chain(gates.iter().map(String::as_str)).collect();
+    let failed = failed(journal);
     let drawing = stripped(&draw::svg(&run.workflow));
     let lines = drawing.lines().map(|line| {
         let is_in = |names: &BTreeSet<&str>| names.iter().any(|name| is_box_of(line, name));
-        let class = match (is_in(&asking), is_in(&now), is_in(&been)) {
+        let class = match (is_in(&asking), is_in(&now), is_in(&failed), is_in(&been)) {
             (true, ..) => " asks-now",
-            (_, true, _) => " works-now",
+            (_, true, ..) => " works-now",
+            (_, _, true, _) => " failed-there",
             (.., true) => " been",
-            (false, false, false) => return line.to_owned(),
+            (false, false, false, false) => return line.to_owned(),
         };
         let first = ["class=\"agent", "class=\"person", "class=\"terminal"];
         first.iter().fold(line.to_owned(), |line, box_class| {
@@ -58,6 +60,30 @@ fn been(event: &Event) -> Option<&str> {
         return Some(path);
     }
     None
+}
+
+/// The steps whose last word was a failure.
+fn failed(journal: &[Recorded]) -> BTreeSet<&str> {
+    let mut steps: BTreeMap<u32, &str> = BTreeMap::new();
+    let mut failed = BTreeSet::new();
+    for recorded in journal {
+        match &recorded.event {
+            Event::StepStarted { turn, step, .. } => {
+                steps.insert(*turn, own_name(step));
+            }
+            Event::StepFailed { turn, .. } => failed.extend(steps.get(turn)),
+            Event::StepCompleted { turn, .. } => {
+                if let Some(step) = steps.get(turn) {
+                    failed.remove(step);
+                }
+            }
+            Event::Settled { path, outcome: Outcome::Failed(_) | Outcome::Tolerated(_) } => {
+                failed.insert(own_name(path));
+            }
+            _other => {}
+        }
+    }
+    failed
 }
 
 /// The box that a question stands at: a step's own, or its gate's.

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::api::console::page::{Trouble, View};
 use crate::api::console::visit::Visit;
-use crate::api::console::{listing, text};
+use crate::api::console::{flow, listing, text, together};
 use crate::engine::{InboxFilter, OpenRequest};
 use crate::kernel::{Kind, Millis, Question, readable};
 use crate::ports::Page;
@@ -22,14 +22,18 @@ const SEARCHED_ROWS: usize = 500;
 /// The inbox.
 pub(super) async fn page(visit: &Visit) -> Result<Response<Body>, Trouble> {
     let query = &visit.query;
-    let filter = InboxFilter {
-        session: query.given("session").map(str::to_owned),
-        workflow: query.given("workflow").map(str::to_owned),
-        kind: query.given("kind").and_then(Kind::parse),
-        ..InboxFilter::default()
-    };
+    let filter = flow::filter(query);
     let wanted = query.given("q");
-    let found = found(visit, &filter, wanted).await?;
+    let mut found = found(visit, &filter, wanted).await?;
+    // What was put off is passed over until its time, unless somebody asks for it.
+    let shows_later = query.given("later").is_some();
+    let is_later = |row: &OpenRequest| visit.memory.later(&row.id(), visit.now).is_some();
+    let later = found.rows.iter().filter(|row| is_later(row)).count();
+    if !shows_later {
+        found.rows.retain(|row| !is_later(row));
+    }
+    let list = flow::spelled(query);
+    let chosen = found.rows.iter().filter(|row| together::can_be_chosen(visit, row)).count();
     let is_filtered = wanted.is_some()
         || filter.session.is_some()
         || filter.workflow.is_some()
@@ -41,17 +45,29 @@ pub(super) async fn page(visit: &Visit) -> Result<Response<Body>, Trouble> {
         ("session", query.given("session")),
     ];
     let body = html! {
-        div.head { h1 { "Inbox" } p.quiet { "What waits for a person, the soonest deadline first." } }
+        div.head { h1 { "Inbox" } p.quiet { "What waits for a person, the soonest deadline first." }
+            button #bell .link type="button" hidden { "Tell me on this desktop" } }
         (filters(visit))
         div #inbox data-swap {
             @if found.rows.is_empty() {
                 @if is_filtered {
                     (listing::nothing("Nothing matches.", "Take a filter away to see more."))
+                } @else if later > 0 {
+                    (listing::nothing("Nothing else waits for you.", "What you put off comes back by itself."))
                 } @else {
                     (listing::nothing("Nothing waits for you.", "New requests appear here by themselves."))
                 }
             } @else {
-                ul.cards data-arrows { @for row in &found.rows { (card(row, visit.now)) } }
+                form method="post" action="/console/inbox/together" {
+                    ul.cards data-arrows { @for row in &found.rows { (listed(visit, row, &list)) } }
+                    @if chosen > 1 {
+                        div.together { p.quiet { "What you have opened can be answered together, one kind at a time." }
+                            button type="submit" { "Answer the chosen ones together" } }
+                    }
+                }
+            }
+            @if later > 0 && !shows_later {
+                p.quiet { (text::counted(later, "request")) " put off. " a href={ "/console/inbox?later=show&" (list) } { "Show" } }
             }
             (listing::more("/console/inbox", &kept, found.next.as_ref()))
         }
@@ -75,23 +91,13 @@ async fn found(
     let mut cursor = cursor.map(str::to_owned);
     for _ in 0..SEARCHED_PAGES_MAX {
         let page = engine.inbox(&visit.who, filter, cursor.as_deref(), SEARCHED_ROWS).await?;
-        rows.extend(page.rows.into_iter().filter(|row| speaks_of(row, &wanted)));
+        rows.extend(page.rows.into_iter().filter(|row| flow::speaks_of(row, &wanted)));
         cursor = page.next;
         if cursor.is_none() || rows.len() >= ROWS {
             break;
         }
     }
     Ok(Page { rows, next: cursor })
-}
-
-fn speaks_of(row: &OpenRequest, wanted: &str) -> bool {
-    let question = &row.question;
-    let agent = question.agent.as_deref().unwrap_or_default();
-    let texts = [&question.prompt, &question.step, &row.workflow, &row.owner, agent];
-    texts.iter().any(|text| text.to_lowercase().contains(wanted))
-        || row.session.as_str().contains(wanted)
-        || row.id().to_string().contains(wanted)
-        || question.context.to_string().to_lowercase().contains(wanted)
 }
 
 fn filters(visit: &Visit) -> Markup {
@@ -120,12 +126,25 @@ fn filters(visit: &Visit) -> Markup {
     }
 }
 
-/// One request in the list.
+/// One request in the inbox: opened from here, it leads on to the next.
+fn listed(visit: &Visit, row: &OpenRequest, list: &str) -> Markup {
+    let choice = together::can_be_chosen(visit, row).then(|| html! {
+        label.choose { input type="checkbox" name="request" value=(row.id()); span.unseen { "Choose " (text::first_words(&row.question.prompt, 60)) } }
+    });
+    drawn(row, visit.now, &flow::address(&row.id(), Some(list)), choice.as_ref())
+}
+
+/// One request in another list.
 pub(super) fn card(row: &OpenRequest, now: Millis) -> Markup {
+    drawn(row, now, &flow::address(&row.id(), None), None)
+}
+
+fn drawn(row: &OpenRequest, now: Millis, address: &str, choice: Option<&Markup>) -> Markup {
     let question = &row.question;
     html! {
         li.card {
-            a.title href={ "/console/requests/" (row.id()) } {
+            @if let Some(choice) = choice { (choice) }
+            a.title href=(address) {
                 (text::ticked(&text::first_words(&question.prompt, 160)))
             }
             @let excerpt = excerpt(question);

@@ -10,6 +10,7 @@
 
 mod audit;
 mod conversation;
+mod flow;
 mod forks;
 mod form;
 mod graph;
@@ -17,6 +18,8 @@ mod inbox;
 mod listing;
 mod live;
 mod log;
+mod markdown;
+mod memory;
 mod outlook;
 mod page;
 mod request;
@@ -26,7 +29,11 @@ mod sessions;
 mod sign_in;
 mod text;
 mod timeline;
+mod together;
+mod tree;
+mod value;
 mod visit;
+mod whereabouts;
 mod workflows;
 
 use std::collections::BTreeMap;
@@ -97,6 +104,8 @@ async fn answer(visit: &Visit) -> Result<Response<Body>, Trouble> {
             ["requests", id, "withdraw"] => request::withdraw(visit, id).await,
             ["requests", id, "claim"] => request::claim(visit, id).await,
             ["requests", id, "delegate"] => request::delegate(visit, id).await,
+            ["requests", id, "later"] => request::later(visit, id).await,
+            ["inbox", "together"] => together::answer(visit).await,
             ["workflows", name] => workflows::start(visit, name).await,
             ["runs", id, "cancel"] => run::cancel(visit, id).await,
             ["runs", id, "fork"] => forks::fork(visit, id).await,
@@ -109,6 +118,8 @@ async fn answer(visit: &Visit) -> Result<Response<Body>, Trouble> {
     match path.as_slice() {
         [] => Ok(page::redirect("/console/inbox")),
         ["inbox"] => inbox::page(visit).await,
+        // What was chosen is in no address: whoever comes back to it begins with the list.
+        ["inbox", "together"] => Ok(page::redirect("/console/inbox")),
         ["requests", id] => request::page(visit, id).await,
         ["runs"] => runs::page(visit).await,
         ["runs", id] => run::page(visit, id).await,

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use crate::api::console::request::Case;
-use crate::api::console::text;
+use crate::api::console::{text, tree, value};
 use crate::kernel::graph::{Point, Step as GraphStep, Task};
 use crate::kernel::workflow::{Pattern, Safety, Step, Work};
 use crate::kernel::{Event, OnTimeout, Origin, Question, ToolCall, Verb, secret};
@@ -87,7 +87,7 @@ fn deed(case: &Case, call: &ToolCall) -> Markup {
 
 /// Arguments one by one, each as it will be sent.
 pub(super) fn arguments(value: &Value) -> Markup {
-    let Some(members) = value.as_object() else { return text::json(value) };
+    let Some(members) = value.as_object() else { return tree::tree(value) };
     html! {
         dl.facts.exact {
             @for (name, value) in members {
@@ -95,7 +95,7 @@ pub(super) fn arguments(value: &Value) -> Markup {
                     @match value {
                         Value::String(text) => { span.prose { (text::shown(text)) } }
                         Value::Object(members) if !members.is_empty() => { (arguments(value)) }
-                        Value::Object(_) | Value::Array(_) => { (text::json(value)) }
+                        Value::Object(_) | Value::Array(_) => { (tree::tree(value)) }
                         Value::Null | Value::Bool(_) | Value::Number(_) => { code { (value.to_string()) } }
                     }
                 } }
@@ -150,9 +150,12 @@ fn consequences(case: &Case) -> Markup {
     }
 }
 
-/// What follows where the work is given back.
+/// What follows where it is edited, or where the work is given back.
 fn returning(question: &Question) -> Markup {
     html! {
+        @if question.verbs().contains(&Verb::Edit) {
+            p { "If you edit it, your version goes on in its place; you see every change before you send it." }
+        }
         @if question.verbs().contains(&Verb::Return) {
             p { "If you return it, the agent does its step again with your note in front of it, and you are asked again." }
         }
@@ -225,11 +228,11 @@ fn facts(question: &Question) -> Markup {
         // Which point it is was said in words.
         let shown = context.iter().filter(|(name, _)| *name != "point");
         return html! {
-            @for (name, value) in shown { h3 { (text::words(name)) } (text::value(value)) }
+            @for (name, value) in shown { h3 { (text::words(name)) } (value::value(value)) }
         };
     }
     html! {
-        @if !question.context.is_null() { h3 { "Facts given with the question" } (text::value(&question.context)) }
+        @if !question.context.is_null() { h3 { "Facts given with the question" } (value::value(&question.context)) }
     }
 }
 
@@ -247,7 +250,7 @@ fn silence(question: &Question) -> Markup {
                     OnTimeout::Reject => { "that is a no." }
                     OnTimeout::Continue => { "the run goes on without an answer." }
                     OnTimeout::EscalateTo { to, .. } => { "these are asked: " (text::shown(&to.join(", "))) "." }
-                    OnTimeout::DefaultAnswer(value) => { "this answer is taken: " (text::value(value)) }
+                    OnTimeout::DefaultAnswer(value) => { "this answer is taken: " (value::value(value)) }
                 }
             }
         } @else { p.quiet { "It waits for as long as it takes." } }

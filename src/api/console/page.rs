@@ -77,7 +77,7 @@ impl View {
 
     /// The view in its frame.
     pub(super) async fn respond(self, visit: &Visit) -> Response<Body> {
-        let open = waiting(visit).await;
+        let (open, newest) = waiting(visit).await;
         let count = if open == 0 { String::new() } else { format!("({}) ", badge(open)) };
         let title = format!("{count}{} · Holdpoint", self.title);
         let body = html! {
@@ -87,6 +87,8 @@ impl View {
                 (menu(self.tab, open))
                 (account(visit))
             } }
+            (newest)
+            (keys())
             p #announce .unseen role="status" data-swap { (announced(open)) }
             p #link .offline role="status" hidden { "The server does not answer. This page comes back by itself." }
             main #main tabindex="-1" data-live=(self.live) { (self.body) }
@@ -132,10 +134,42 @@ fn account(visit: &Visit) -> Markup {
     }
 }
 
-async fn waiting(visit: &Visit) -> usize {
+/// How many requests wait, and which of them came last: by that a window that nobody looks at knows what to tell.
+async fn waiting(visit: &Visit) -> (usize, Markup) {
     let filter = InboxFilter::default();
     let page = visit.engine().inbox(&visit.who, &filter, None, BADGE_MAX + 1).await;
-    page.map_or(0, |page| page.rows.len())
+    let rows = page.map(|page| page.rows).unwrap_or_default();
+    let last = rows.iter().max_by_key(|row| row.question.asked_at);
+    let words = last.map(|row| {
+        let prompt = text::first_words(&row.question.prompt, 120);
+        // What a desktop shows is text alone, and nothing hides in it.
+        format!("{}: {}", row.workflow, text::escaped(&prompt))
+    });
+    let asked = last.map(|row| format!("{:020} {}", row.question.asked_at.0, row.id()));
+    let address = last.map(|row| format!("/console/requests/{}", row.id()));
+    let newest = html! {
+        span #newest hidden data-swap data-open=(rows.len()) data-asked=[asked] data-address=[address] data-words=[words] {}
+    };
+    (rows.len(), newest)
+}
+
+/// What the keys do.
+fn keys() -> Markup {
+    const KEYS: [(&str, &str); 6] = [
+        ("j, k", "the next and the previous request"),
+        ("a", "to the yes; Enter takes it"),
+        ("r", "to the no; Enter takes it"),
+        ("e", "edit"),
+        ("Ctrl+Enter", "send a message"),
+        ("?", "this list"),
+    ];
+    html! {
+        dialog #keys aria-labelledby="keys-title" {
+            h2 #keys-title { "Keys" }
+            dl.meanings { @for (key, words) in KEYS { div { dt { kbd { (key) } } dd { (words) } } } }
+            form method="dialog" { button type="submit" { "Close" } }
+        }
+    }
 }
 
 fn badge(open: usize) -> String {

@@ -8,7 +8,9 @@ use serde_json::Value;
 
 use crate::api::console::page::{self, Trouble, View};
 use crate::api::console::visit::Visit;
-use crate::api::console::{conversation, forks, graph, listing, sessions, text, timeline};
+use crate::api::console::{
+    conversation, forks, graph, listing, sessions, text, timeline, tree, value,
+};
 use crate::kernel::{Event, Millis, Recorded, Run, Status};
 use crate::ports::Head;
 
@@ -25,8 +27,10 @@ pub(super) async fn page(visit: &Visit, id: &str) -> Result<Response<Body>, Trou
     let body = html! {
         nav.trail aria-label="Trail" { a href="/console/runs" { "Runs" } " / " span.mono { (run.id) } }
         div #run data-swap {
-            div.head { h1 { (run.workflow.name) " " (listing::status(&head.status)) } }
-            p.why { (why(run, visit.now)) }
+            div.summary {
+                div.head { h1 { (run.workflow.name) " " (listing::status(&head.status)) } a.button.jump href="#now" { "Jump to now" } }
+                p.why { (why(run, visit.now)) }
+            }
             @if is_cut { p.notice { "Only the last " (JOURNAL_MAX) " events are shown." } }
             div.split.wide {
                 div {
@@ -130,7 +134,7 @@ fn running(run: &Run, now: Millis) -> Markup {
 fn legend() -> Markup {
     html! {
         p.legend aria-hidden="true" {
-            span.key.asks-now { "waits for a person" } span.key.works-now { "working" } span.key.been { "has been there" }
+            span.key.asks-now { "waits for a person" } span.key.works-now { "working" } span.key.been { "has been there" } span.key.failed-there { "failed there" }
         }
     }
 }
@@ -144,8 +148,8 @@ fn ending(run: &Run, journal: &[Recorded]) -> Markup {
     html! {
         @if let Some(output) = &run.output { div.output { h3 { "Result" }
             @if conversation::is_said(output) {
-                details #result { summary { "The conversation above, without tool traffic" } (text::json(output)) }
-            } @else { (text::value(output)) }
+                details #result { summary { "The conversation above, without tool traffic" } (tree::tree(output)) }
+            } @else { (value::value(output)) }
         } }
         @if let Status::Failed(failure) = &run.status {
             div.output.bad { h3 { "Failed" } p.prose { (text::shown(&failure.message)) } }
@@ -190,8 +194,12 @@ fn grants(run: &Run, visit: &Visit) -> Markup {
             h2 { "Allowed for the rest of the run" }
             ul.plain { @for grant in &run.grants {
                 li {
-                    code { (text::shown(&grant.tool)) } " by " (grant.by) " "
-                    @if let Some(until) = grant.until { (text::deadline(until, visit.now)) }
+                    (text::ticked(&grant.words())) ", by " (grant.by) ", "
+                    @match grant.until {
+                        Some(until) if grant.stands(visit.now) => { "until " (text::time(until)) }
+                        Some(until) => { "over since " (text::time(until)) }
+                        None => { "until the run is over" }
+                    } " "
                     @if !run.status.is_over() {
                         form.inline method="post" action={ "/console/runs/" (run.id) "/revoke" } {
                             input type="hidden" name="key" value=(visit.engine().fresh_key());

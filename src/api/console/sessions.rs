@@ -8,7 +8,10 @@ use crate::api::console::page::{Trouble, View};
 use crate::api::console::visit::Visit;
 use crate::api::console::{inbox, listing, text};
 use crate::engine::{InboxFilter, SessionView};
-use crate::kernel::Millis;
+use crate::kernel::{Millis, readable};
+
+/// Characters by which a conversation is known again.
+const FIRST_CHARS: usize = 90;
 
 /// The list of sessions.
 pub(super) async fn list(visit: &Visit) -> Result<Response<Body>, Trouble> {
@@ -25,7 +28,12 @@ pub(super) async fn list(visit: &Visit) -> Result<Response<Body>, Trouble> {
                 || view.runs.iter().any(|run| run.workflow.contains(wanted))
         })
     };
-    let views: Vec<_> = page.rows.iter().filter(is_meant).collect();
+    let mut views = Vec::new();
+    for view in page.rows.iter().filter(is_meant) {
+        let opening = visit.engine().opening(view).await?;
+        let words = opening.map(|input| text::first_words(&readable(&input), FIRST_CHARS));
+        views.push((view, words.unwrap_or_default()));
+    }
     let body = html! {
         div.head { h1 { "Sessions" } p.quiet { "Conversations, each with its runs." } }
         form.filters role="search" method="get" action="/console/sessions" {
@@ -45,17 +53,22 @@ pub(super) async fn list(visit: &Visit) -> Result<Response<Body>, Trouble> {
     Ok(View::new("Sessions", "sessions", body).respond(visit).await)
 }
 
-fn table(views: &[&SessionView], now: Millis) -> Markup {
+fn table(views: &[(&SessionView, String)], now: Millis) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label="Sessions" { table {
             thead { tr {
                 th scope="col" { "Session" } th scope="col" { "Owner" } th scope="col" { "Latest run" }
                 th scope="col" { "Runs" } th scope="col" { "Waits for" } th scope="col" { "Began" }
             } }
-            tbody { @for view in views {
+            tbody { @for (view, words) in views {
                 @let open: usize = view.runs.iter().map(|run| run.questions.len()).sum();
                 tr {
-                    td.wide { a.mono href={ "/console/sessions/" (encoded(view.row.session.as_str())) } { (text::shown(view.row.session.as_str())) } }
+                    td.wide {
+                        a href={ "/console/sessions/" (encoded(view.row.session.as_str())) } {
+                            @if words.is_empty() { "A session" } @else { (text::shown(words)) }
+                        }
+                        div.mono.quiet.cut { (text::shown(view.row.session.as_str())) }
+                    }
                     td { (view.row.owner) }
                     td { @if let Some(run) = view.runs.first() { (listing::status(&run.status)) " " (run.workflow) } }
                     td { (view.runs.len()) @if view.runs.len() == 100 { "+" } }

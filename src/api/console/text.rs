@@ -1,11 +1,9 @@
 //! Text: what others wrote, shown so that nothing hides in it. Invisible and direction-changing
 //! characters appear as escapes; markup stays text. Times and ids as people read them.
 
+use crate::kernel::Millis;
 use jiff::Timestamp;
 use maud::{Markup, html};
-use serde_json::Value;
-
-use crate::kernel::{Millis, Verb};
 
 /// A text as it is, with everything that hides made visible.
 pub(super) fn shown(text: &str) -> Markup {
@@ -24,6 +22,11 @@ pub(super) fn shown(text: &str) -> Markup {
             } @else { (piece) }
         }
     }
+}
+
+/// A text as it is, with everything that hides spelled out: for where there are no marks.
+pub(super) fn escaped(text: &str) -> String {
+    text.chars().map(|c| if hides(c) { escape(c) } else { c.to_string() }).collect()
 }
 
 /// Whether anything in it cannot be seen.
@@ -79,67 +82,6 @@ fn escape(c: char) -> String {
         '\r' => "\\r".into(),
         c => format!("\\u{{{:x}}}", u32::from(c)),
     }
-}
-
-/// How deep facts are laid out; what lies deeper is JSON.
-const DEPTH_MAX: usize = 4;
-
-/// A value as a person reads it: facts as a list, a text as it is, the rest as JSON.
-pub(super) fn value(value: &Value) -> Markup {
-    laid_out(value, 0)
-}
-
-fn laid_out(value: &Value, depth: usize) -> Markup {
-    match value {
-        Value::Null => html! { span.quiet { "nothing" } },
-        Value::String(text) => html! { span.prose { (shown(text)) } },
-        Value::Bool(_) | Value::Number(_) => html! { code { (value.to_string()) } },
-        Value::Object(map) if !map.is_empty() && depth < DEPTH_MAX => html! {
-            dl.facts {
-                @for (name, fact) in map {
-                    div { dt { (shown(name)) } dd { (laid_out(fact, depth + 1)) } }
-                }
-            }
-        },
-        Value::Array(items) if !items.is_empty() && items.iter().all(Value::is_string) => html! {
-            ul.plain { @for item in items { li { (laid_out(item, depth + 1)) } } }
-        },
-        Value::Array(items) if !items.is_empty() && depth < DEPTH_MAX => html! {
-            ol.plain { @for item in items { li { (laid_out(item, depth + 1)) } } }
-        },
-        Value::Object(_) | Value::Array(_) => json(value),
-    }
-}
-
-/// An answer as a person reads it: a decision as a word, with what was said beside it.
-pub(super) fn answer(answer: &Value) -> Markup {
-    let Some(members) = answer.as_object() else { return value(answer) };
-    let word = ["decision", "verb"].into_iter().find_map(|name| members.get(name)?.as_str());
-    let Some(word) = word else { return value(answer) };
-    let rest = members.iter().filter(|(name, _)| !["decision", "verb"].contains(&name.as_str()));
-    let class = match Verb::parse(word) {
-        Some(Verb::Edit) => "yes",
-        Some(verb) if verb.lets_pass() => "yes",
-        Some(Verb::Reject | Verb::Deny | Verb::Abort | Verb::Return) => "no",
-        Some(_) | None => "other",
-    };
-    html! {
-        p.verdict { span class={ "word " (class) } { (words(word)) } }
-        @for (name, said) in rest {
-            @match said {
-                Value::String(said) if name == "note" => { p.prose.note { (shown(said)) } }
-                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => {
-                    h4 { (shown(&words(name))) } (value(said))
-                }
-            }
-        }
-    }
-}
-
-/// A value as JSON, laid out.
-pub(super) fn json(value: &Value) -> Markup {
-    let text = serde_json::to_string_pretty(value).unwrap_or_default();
-    html! { pre.code tabindex="0" { (shown(&text)) } }
 }
 
 /// A point in time; the page's module puts it into the reader's own zone.
@@ -252,13 +194,6 @@ mod tests {
             "plain\n\ttext, ünïcödé 漢字 ✔️"
         );
         assert!(has_hidden("a\u{2066}b") && has_hidden("tag\u{e0041}") && !has_hidden("ok"));
-    }
-
-    #[test]
-    fn markup_in_values_stays_text() {
-        let value = serde_json::json!({"<img src=x>": "<script>alert(1)</script>", "n": [1, {}]});
-        let text = self::value(&value).into_string();
-        assert!(!text.contains("<script") && !text.contains("<img"), "{text}");
     }
 
     #[test]

@@ -92,6 +92,9 @@ fn bars(journal: &[Recorded], end: Millis) -> Vec<Bar> {
             && let Some(bar) = open.remove(&key).and_then(|index| bars.get_mut(index))
         {
             (bar.to, bar.is_open) = (at, false);
+            if is_failure(&recorded.event) {
+                bar.class = "failed";
+            }
         } else if is_over(&recorded.event) {
             for index in std::mem::take(&mut open).into_values() {
                 if let Some(bar) = bars.get_mut(index) {
@@ -147,6 +150,10 @@ fn ends(event: &Event) -> Option<String> {
         return Some(format!("wait {path}"));
     }
     None
+}
+
+fn is_failure(event: &Event) -> bool {
+    matches!(event, Event::StepFailed { .. } | Event::ToolReturned { failed: true, .. })
 }
 
 fn is_heard(event: &Event) -> bool {

@@ -12,6 +12,7 @@ use axum::http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use percent_encoding::percent_decode_str;
 
 use crate::api::Shown;
+use crate::api::console::memory::Memory;
 use crate::api::console::{Console, page, sign_in};
 use crate::api::{MESSAGE_BYTES_MAX, host};
 use crate::engine::Engine;
@@ -28,7 +29,7 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    fn parse(bytes: &[u8]) -> Self {
+    pub(super) fn parse(bytes: &[u8]) -> Self {
         let mut fields = Self::default();
         for (name, value) in url::form_urlencoded::parse(bytes).take(FIELDS_MAX) {
             // Browsers send line ends as carriage return and line feed, whatever was there.
@@ -90,6 +91,8 @@ pub(super) struct Visit {
     /// The form, where one was sent.
     pub(super) fields: Fields,
     pub(super) now: Millis,
+    /// What the browser remembers of what was opened and put off.
+    pub(super) memory: Memory,
 }
 
 impl Visit {
@@ -142,7 +145,8 @@ pub(super) async fn read(
         return Err(Box::new(sign_in::wanted(&parts, &uri)));
     };
     let pass = cookie.map(str::to_owned);
-    Ok(Visit { console: console.clone(), who, pass, is_post, path, query, fields, now })
+    let memory = Memory::of(&parts.headers, &who.id);
+    Ok(Visit { console: console.clone(), who, pass, is_post, path, query, fields, now, memory })
 }
 
 /// Why a request goes no further, if it does not.

@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 use crate::app::{Client, Hands, counted};
 use crate::cli::chat::draw::draw;
 use crate::cli::chat::model::{Model, Wish};
+use crate::cli::editor::{self, Edited};
 use crate::cli::exit::{Exit, Trouble, in_our_words};
 use crate::cli::json;
 use crate::cli::people::Sight;
@@ -49,13 +50,15 @@ pub(super) struct Drive {
     follower: Option<JoinHandle<()>>,
     /// The question that is on the screen, and since when.
     sight: Option<(String, Sight)>,
+    /// What was written in an editor and could not be sent.
+    draft: Option<String>,
 }
 
 impl Drive {
     pub(super) fn new((client, hands): (Client, Hands), workflow: String, session: String) -> Self {
         let model = Model { workflow, session, ..Model::default() };
         let heard = mpsc::channel(BACKLOG);
-        Self { client, hands, model, heard, follower: None, sight: None }
+        Self { client, hands, model, heard, follower: None, sight: None, draft: None }
     }
 
     /// Notes since when the question on the screen is there.
@@ -95,6 +98,18 @@ impl Drive {
             match wish {
                 None => {}
                 Some(Wish::Leave) => break Ok(()),
+                Some(Wish::Edit(request)) => {
+                    // The screen and the keyboard are the editor's meanwhile.
+                    ratatui::restore();
+                    keys.close();
+                    while keys.recv().await.is_some() {}
+                    self.edit(*request).await;
+                    keys = keyboard();
+                    terminal = match ratatui::try_init() {
+                        Ok(terminal) => terminal,
+                        Err(error) => break Err(error.into()),
+                    };
+                }
                 Some(wish) => {
                     if let Err(status) = self.grant(wish).await {
                         self.model.trouble(&in_our_words(status.message()));
@@ -222,7 +237,22 @@ impl Drive {
                 self.model.note(drawn);
                 Ok(())
             }
-            Wish::Leave => Ok(()),
+            Wish::Edit(_) | Wish::Leave => Ok(()),
+        }
+    }
+
+    /// A version of their own, from their editor; it is sent when they have left that.
+    async fn edit(&mut self, request: Request) {
+        let subject = editor::subject(&request);
+        match editor::edit(&subject, &mut self.draft).await {
+            Edited::Nothing(why) => self.model.objection = why,
+            Edited::Version(version) => {
+                self.draft = None;
+                let value = editor::answer(&version, "");
+                if let Err(status) = self.answer(request, &value).await {
+                    self.model.trouble(&in_our_words(status.message()));
+                }
+            }
         }
     }
 

@@ -46,6 +46,8 @@ pub(super) enum Wish {
     Say(String),
     /// Answer a request.
     Answer(Box<Request>, Value),
+    /// Answer a request with a version of one's own, from an editor.
+    Edit(Box<Request>),
     /// Take the request back.
     Withdraw(String),
     /// Say how the run stands.
@@ -348,6 +350,7 @@ impl Model {
             Meaning::Reject => answer::reject(""),
             Meaning::Deny => answer::deny(""),
             Meaning::Happened => answer::happened(""),
+            Meaning::Edit => return Some(Wish::Edit(Box::new(request))),
             Meaning::Reasoned(word) => {
                 self.objection = format!("say what should be different: {word}: …");
                 return None;

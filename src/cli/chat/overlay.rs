@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::cli::answer;
 use crate::cli::chat::draw::{input, wrapped};
 use crate::cli::chat::model::Model;
+use crate::cli::render::subject;
 use crate::cli::term::plain;
 use crate::wire::v1::{Message, Request};
 
@@ -93,8 +94,11 @@ fn said(request: &Request) -> Vec<(String, Style)> {
 fn asked(model: &Model, request: &Request) -> Vec<(String, Style)> {
     let dim = Style::new().add_modifier(Modifier::DIM);
     let bold = Style::new().add_modifier(Modifier::BOLD);
+    // What is decided stands before what is asked about it.
+    let subject = subject(request).map(|subject| plain(&subject).into_owned()).unwrap_or_default();
+    let mut lines: Vec<_> = subject.lines().map(|line| (line.to_owned(), Style::new())).collect();
     let prompt = plain(&request.prompt).into_owned();
-    let mut lines: Vec<_> = prompt.lines().map(|line| (line.to_owned(), bold)).collect();
+    lines.extend(prompt.lines().map(|line| (line.to_owned(), bold)));
     if let Some(context) = &request.context {
         let mut told = Vec::new();
         facts(context, 0, &mut told);

@@ -3,6 +3,7 @@
 use crate::definition::check::people::Whom;
 use crate::definition::check::{Asked, Check, question};
 use crate::definition::file::{HumanFile, OnTimeoutFile, OptionFile};
+use crate::definition::people::{ApproversFile, ExcludedFile, StageFile};
 use crate::definition::source::under;
 use crate::kernel::{Kind, Origin};
 
@@ -58,6 +59,7 @@ impl Check<'_> {
             let message = "`binding` goes with a decision: an approval, or `decides: true`";
             self.at_key(&under(pointer, "binding"), "question.binding", message);
         }
+        self.editable(pointer, human);
         if human.decides == Some(true) && human.on_timeout.as_ref().is_some_and(passes_by_silence) {
             let message = "a decision does not pass by silence; `reject` or `escalate_to`";
             self.at_key(&under(pointer, "on_timeout"), "question.silence", message);
@@ -67,6 +69,30 @@ impl Check<'_> {
             question.options = human.options.iter().map(OptionFile::choice).collect();
             question.schema.clone_from(&human.response_schema);
             self.default_answer(pointer, human.on_timeout.as_ref(), &question);
+        }
+    }
+
+    /// Whether what is edited can be: a subject, and somebody who passes the version.
+    fn editable(&mut self, pointer: &str, human: &HumanFile) {
+        let at = under(pointer, "editable");
+        let Some(editable) = human.editable() else { return };
+        self.schema(&under(&at, "schema"), editable.schema.as_ref());
+        if human.kind.kind() != Kind::Approval {
+            let message = "only an approval has something to edit; ask for words, or for a form with \
+                           `response_schema`, where nothing is approved";
+            self.at_key(&at, "question.editable", message);
+            return;
+        }
+        let is_one = |to: &[String]| to.len() < 2 && !to.iter().any(|name| name.contains(':'));
+        let bars = |not: &[ExcludedFile]| not.contains(&ExcludedFile::Editor);
+        let stages = human.approvers.as_ref().map(ApproversFile::stages).unwrap_or_default();
+        let is_stuck =
+            |stage: &StageFile| bars(&stage.not) && is_one(&stage.to) && stage.escalate.is_empty();
+        let alone = human.approvers.is_none() && bars(&human.not) && is_one(&human.to);
+        if alone || stages.iter().any(is_stuck) {
+            let message = "whoever is asked alone can edit it, and is then excluded by `not: [editor]`: \
+                           nobody could pass their version; ask somebody else as well";
+            self.at_key(&at, "approvers.impassable", message);
         }
     }
 }

@@ -149,6 +149,12 @@ impl<'a> Check<'a> {
             self.at_key(&under(&pointer, "options_from"), "question.options", message);
         }
         self.decision(&pointer, human);
+        let steps = self.file.steps.iter().flatten();
+        let has_spoken = steps.take_while(|one| one.id != step.id).any(|one| one.agent.is_some());
+        if human.editable().is_some() && human.show.is_null() && !has_spoken {
+            let message = "no agent has spoken before this step: say with `show` what is edited";
+            self.at_key(&under(&pointer, "editable"), "question.editable", message);
+        }
     }
 
     fn coordinator(&mut self, terms: &'a CoordinatorFile) {

@@ -14,7 +14,8 @@ use crate::engine::{Engine, EngineError};
 use crate::kernel::{
     Act, Admission, Command, Decision, Descent, Event, Excluded, Millis, No, Principal, Question,
     Recorded, Refusal, Run, RunId, SessionId, Stage, Status, Verb, Version, Workflow, apply,
-    digest, evolve, parse_checkpoint, replay, retry_point, unkeyed, unspent, waits_for, wants,
+    carried_out, digest, evolve, parse_checkpoint, replay, retry_point, unkeyed, unspent,
+    waits_for, wants,
 };
 use crate::ports::{Fault, Note, trace};
 
@@ -57,6 +58,7 @@ impl Engine {
                 self.unless_unspent(&id, found).await?
             }
         };
+        let done = self.done_since((&id, &pinned), version).await?;
         old.truncate(usize::try_from(version).unwrap_or(usize::MAX));
         let may_fork = self.refuse_after_no(&id, (&old, &noes), who).await;
         self.unless_refused(may_fork, who).await?;
@@ -65,7 +67,7 @@ impl Engine {
             ((&id, version), (&family, &*noes), self.inner.clock.fresh_secret());
         let epoch = self.epoch();
         let founding =
-            Founding { session: &session, who, from, family, requesters, seed, epoch, now };
+            Founding { session: &session, who, from, family, requesters, done, seed, epoch, now };
         let forked = founding.taken_over(old);
         let Some(Event::Started(started)) = forked.first().map(|first| &first.event) else {
             return Err(Fault::Corrupt(format!("the journal of `{id}` has no beginning")).into());
@@ -132,6 +134,20 @@ impl Engine {
         kin.insert(id.clone());
         refuse_if_large(&kin)?;
         Ok((family, self.noes(&kin).await?))
+    }
+
+    /// What was done in a run after that version, as its journal has it.
+    async fn done_since(
+        &self,
+        (id, workflow): (&RunId, &Workflow),
+        version: Version,
+    ) -> Result<Vec<String>, EngineError> {
+        let head = self.inner.journal.head(id).await?;
+        let end = head.map_or(version, |head| head.version);
+        if end <= version {
+            return Ok(Vec::new());
+        }
+        Ok(carried_out((id, workflow), &self.read_all(id, end).await?, version))
     }
 
     /// The version to fork at; a refusal that names the request, where its yes is left to be carried out.
@@ -267,6 +283,8 @@ struct Founding<'a> {
     family: (&'a RunId, &'a [No]),
     /// Those who asked for what the original does.
     requesters: Vec<String>,
+    /// What was done in the original after what is copied of it.
+    done: Vec<String>,
     seed: String,
     epoch: String,
     now: Millis,
@@ -313,6 +331,7 @@ impl Founding<'_> {
             // Whoever is asked here what was refused elsewhere is told (K11).
             if open.contains(&question.ordinal) {
                 question.tell_of(question.refused_by(self.family.1));
+                question.tell_done(&self.done);
             }
         }
         unkeyed(event)

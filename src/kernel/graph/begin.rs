@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::kernel::deed::{BROKEN, Deed};
+use crate::kernel::editing;
 use crate::kernel::event::{Event, Failure, Purpose};
 use crate::kernel::gate::{self, Next, Wish};
 use crate::kernel::graph::frozen::Frozen;
@@ -228,6 +229,7 @@ fn human(place: &Place<'_>, ask: &Ask) -> Begun {
         (true, true) => None,
     };
     let subject = subject.map(|shown| Box::new(Subject::Shown(shown)));
+    let editable = editing::wanted(ask.editable.as_ref(), subject.as_deref());
     Ok(place.ask(Draft {
         step: place.path(),
         agent: None,
@@ -242,6 +244,7 @@ fn human(place: &Place<'_>, ask: &Ask) -> Begun {
         subject,
         decides: ask.decides,
         returns: returns(place, ask),
+        editable,
     }))
 }
 

@@ -6,13 +6,14 @@
 
 use serde_json::{Value, json};
 
+use crate::kernel::editing;
 use crate::kernel::event::Failure;
 use crate::kernel::graph::outcome::{Outcome, Point};
 use crate::kernel::graph::program::{After, PhaseGate, Step};
 use crate::kernel::graph::state::{Abort, Asking, Frame, Phase, Released};
 use crate::kernel::message::readable;
 use crate::kernel::pattern::Draft;
-use crate::kernel::question::{Choice, Kind, Origin, Question, Subject};
+use crate::kernel::question::{Choice, Kind, Origin, Question};
 use crate::kernel::reading::needs_note;
 use crate::kernel::run::Heard;
 use crate::kernel::verb::Verb;
@@ -74,6 +75,7 @@ pub(super) fn question(
         subject: None,
         decides: true,
         returns: false,
+        editable: None,
     }
 }
 
@@ -237,8 +239,8 @@ pub(super) fn ruling(
 /// road; what was given back is done again.
 pub(super) fn decided(path: &str, question: &Question, reply: &Heard) -> Phase {
     match reply {
-        Heard::Answer { value, is_rejection: false, .. } => {
-            Phase::Worked(with_subject(question, value))
+        Heard::Answer { value, by, is_rejection: false } => {
+            Phase::Worked(editing::came(question, value, by))
         }
         Heard::Nothing => Phase::Worked(Value::Null),
         Heard::Answer { value, by, .. } if Verb::of(value) == Some(Verb::Return) => {
@@ -257,18 +259,6 @@ pub(super) fn decided(path: &str, question: &Question, reply: &Heard) -> Phase {
         }
         Heard::Withdrawn(by) => Phase::Aborted(Abort::Cancel { by: by.clone() }),
     }
-}
-
-/// What a person said, and with a decision what they decided: later steps go on from that very text
-/// or value, as `${steps.X.subject}`.
-fn with_subject(question: &Question, value: &Value) -> Value {
-    let mut value = value.clone();
-    if let (Some(Subject::Shown(subject)), Value::Object(fields)) =
-        (question.subject.as_deref(), &mut value)
-    {
-        fields.entry("subject").or_insert_with(|| subject.clone());
-    }
-    value
 }
 
 /// Whether, and where, a person looks at work that is done.

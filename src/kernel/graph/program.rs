@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::kernel::expression::{Expression, Form, Template};
 use crate::kernel::question::{Choice, Kind};
-use crate::kernel::workflow::{Patience, Retry};
+use crate::kernel::workflow::{Editable, Patience, Retry};
 
 /// Items of a `for_each` unless the file says otherwise; more is usually a slip.
 pub const ITEMS_DEFAULT: u32 = 1_000;
@@ -227,6 +227,9 @@ pub struct Ask {
     /// Whether its answer lets something happen although its kind alone would not.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub decides: bool,
+    /// Whether whoever decides may put a version of their own in its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub editable: Option<Editable>,
     /// How long it waits.
     #[serde(default)]
     pub patience: Patience,

@@ -122,5 +122,6 @@ fn ask(run: &Run, agent: &str, prompt: String) -> Draft {
         subject: None,
         decides: false,
         returns: false,
+        editable: None,
     }
 }

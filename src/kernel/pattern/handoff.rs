@@ -59,6 +59,7 @@ fn after_turn(run: &Run, terms: &Handoff, agent: &str) -> Move {
         subject: None,
         decides: false,
         returns: false,
+        editable: None,
     }))
 }
 

@@ -73,6 +73,8 @@ pub struct Draft {
     pub decides: bool,
     /// Whether it may be returned to the agent whose work it is about.
     pub returns: bool,
+    /// What a version of it must look like, where one may be put in its place.
+    pub editable: Option<Value>,
 }
 
 /// What comes next in a run that is at rest between turns.

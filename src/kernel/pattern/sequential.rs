@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::kernel::editing;
 use crate::kernel::event::{Failure, Purpose};
 use crate::kernel::message::readable;
 use crate::kernel::pattern::{Draft, Move, expired};
@@ -34,6 +35,7 @@ pub(super) fn next(run: &Run, steps: &[Step]) -> Move {
                     kind: human.kind,
                     prompt: prompt.into_owned(),
                     context: human.context.clone(),
+                    editable: editing::wanted(human.editable.as_ref(), subject.as_deref()),
                     options: human.options.clone(),
                     schema: human.response_schema.clone(),
                     patience: human.patience.clone(),
@@ -99,9 +101,11 @@ fn stopped(last: &Last) -> Option<Move> {
     }
 }
 
-/// The last step's structured output, or else an agent's last words, or else a person's answer.
+/// The last step's structured output, or else an agent's last words or the version that a person put in
+/// their place, or else a person's answer.
 fn output(run: &Run) -> Value {
     let words = run.last_words().map(|message| Value::String(message.text.clone()));
+    let words = run.last_version().cloned().or(words);
     match &run.last {
         Last::Turned { output, .. } if !output.is_null() => output.clone(),
         Last::Asked { reply: Heard::Answer { value, .. }, .. } => {

@@ -72,6 +72,7 @@ pub(super) fn human(id: &str, kind: Kind, patience: Patience) -> Step {
         response_schema: None,
         show: None,
         decides: false,
+        editable: None,
         patience,
     };
     Step { id: id.into(), work: Work::Human(Box::new(human)) }

@@ -49,6 +49,7 @@ pub(crate) fn approval(patience: Patience) -> Workflow {
         response_schema: None,
         show: None,
         decides: false,
+        editable: None,
         patience,
     };
     let decide = Step { id: "decide".into(), work: Work::Human(Box::new(human)) };

@@ -1,5 +1,6 @@
 // The console's one script: asks for the page again when something has changed and puts the changed
-// parts in place, counts time, and moves along lists by the arrow keys. Every page works without it.
+// parts in place, counts time, moves along lists and to decisions by keys, and tells of new requests on the desktop of
+// whoever asked for that. Every page works without it.
 
 const main = document.querySelector("main[data-live]");
 const offline = document.getElementById("link");
@@ -66,6 +67,7 @@ async function refresh() {
     if (next.querySelector("main[data-live]")) {
       for (const fresh of next.querySelectorAll("[data-swap][id]")) swap(fresh);
       document.title = next.title;
+      tell();
       // A stream that is taken up again goes on from what is shown now.
       main.dataset.live = next.querySelector("main[data-live]").dataset.live;
       offline.hidden = true;
@@ -96,11 +98,39 @@ function swap(fresh) {
     const again = made.querySelector(`[id="${CSS.escape(field.id)}"]`);
     if (again && field.value !== field.defaultValue) again.value = field.value;
   }
+  keep(old, made);
   mark(old, made);
+  // Whoever is at the newest stays with it.
+  const end = old.querySelector("#now")?.getBoundingClientRect();
+  const isAtEnd = end && end.top < innerHeight + 40 && end.bottom > 0;
   const focused = old.contains(document.activeElement) ? address(document.activeElement) : null;
   old.replaceWith(made);
   watchEnds(made);
+  if (isAtEnd) made.querySelector("#now")?.scrollIntoView({ block: "end" });
   if (focused) (made.querySelector(focused) ?? main).focus({ preventScroll: true });
+}
+
+// What somebody had typed outlives the form: it was closed by another's answer, and may be wanted elsewhere.
+function keep(old, made) {
+  const typed = [...old.querySelectorAll("form.answer textarea")].filter((field) => field.value.trim() && field.value !== field.defaultValue && !made.querySelector(`[id="${CSS.escape(field.id)}"]`));
+  const before = old.querySelector("#typed")?.querySelectorAll("textarea") ?? [];
+  if (typed.length + before.length === 0) return;
+  const box = document.createElement("section");
+  box.id = "typed";
+  box.className = "panel";
+  box.setAttribute("aria-label", "What you had typed");
+  const words = document.createElement("p");
+  words.textContent = "What you had typed was not sent:";
+  box.append(words);
+  for (const field of [...before, ...typed]) {
+    const copy = document.createElement("textarea");
+    copy.readOnly = true;
+    copy.rows = 3;
+    copy.setAttribute("aria-label", "What you had typed");
+    copy.value = field.value;
+    box.append(copy);
+  }
+  (made.querySelector(".closed") ?? made.querySelector("h1"))?.after(box);
 }
 
 // What was not there before is shown for a moment.
@@ -125,7 +155,7 @@ let isOver = false;
 let patience = 0;
 
 function listen() {
-  if (stream || isOver || document.visibilityState === "hidden") return;
+  if (stream || isOver || isAsleep()) return;
   stream = new EventSource(main.dataset.live);
   let wasCut = false;
   stream.addEventListener("hello", () => {
@@ -156,9 +186,70 @@ function hush() {
   stream = null;
 }
 
+/* ---- the desktop ---- */
+
+// A window that nobody looks at asks for nothing, unless its person wants to be told.
+function isAsleep() {
+  return document.visibilityState === "hidden" && !wantsToBeTold();
+}
+
+function wantsToBeTold() {
+  return "Notification" in window && Notification.permission === "granted" && document.cookie.includes("holdpoint_tell=yes");
+}
+
+let told = document.getElementById("newest")?.dataset.asked ?? "";
+
+// Tells of the newest request, once; and counts on the icon, where there is one.
+function tell() {
+  const newest = document.getElementById("newest");
+  const open = Number(newest?.dataset.open ?? 0);
+  if (open > 0) navigator.setAppBadge?.(open); else navigator.clearAppBadge?.();
+  const { asked = "", address, words } = newest?.dataset ?? {};
+  const isNew = asked > told;
+  if (isNew) told = asked;
+  if (!isNew || document.visibilityState !== "hidden" || !wantsToBeTold()) return;
+  const note = new Notification("Holdpoint: a request waits", { body: words, tag: "holdpoint" });
+  note.onclick = () => { window.focus(); location.href = address; };
+}
+
+const bell = document.getElementById("bell");
+if (bell && "Notification" in window && Notification.permission !== "denied") {
+  const show = () => put(bell, wantsToBeTold() ? "Stop telling me on this desktop" : "Tell me on this desktop");
+  bell.hidden = false;
+  show();
+  bell.addEventListener("click", async () => {
+    const isOn = wantsToBeTold();
+    if (!isOn && (await Notification.requestPermission()) !== "granted") return;
+    document.cookie = `holdpoint_tell=${isOn ? "no" : "yes"}; Path=/console; Max-Age=31536000; SameSite=Strict`;
+    show();
+  });
+}
+
 /* ---- keys ---- */
 
+// A letter leads to a decision and Enter takes it: no single slip of a finger decides.
+function byLetter(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("input, textarea, select, dialog")) return;
+  const help = document.getElementById("keys");
+  if (event.key === "?" && help) { event.preventDefault(); help.showModal(); return; }
+  const list = document.querySelector("[data-arrows]");
+  const step = { j: 1, k: -1 }[event.key];
+  if (step && list) {
+    const links = [...list.querySelectorAll("a.title")];
+    const next = links[links.indexOf(document.activeElement) + step];
+    if (next) { event.preventDefault(); next.focus(); }
+    return;
+  }
+  if (!/^[arejk]$/.test(event.key)) return;
+  const meant = document.querySelector(`main [data-key="${event.key}"]`);
+  if (!meant) return;
+  event.preventDefault();
+  if (meant.matches("a")) meant.click();
+  else { meant.focus(); meant.scrollIntoView({ block: "nearest" }); }
+}
+
 document.addEventListener("keydown", (event) => {
+  byLetter(event);
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   const list = event.target.closest?.("[data-arrows]");
   if (step && list) {
@@ -194,6 +285,13 @@ function watchEnds(root) {
   for (const end of root.querySelectorAll("[data-read-end]")) ends.observe(end);
 }
 
+/* ---- the newest ---- */
+
+// A long run is opened where it is now; whoever came for a place in it, or has begun to read, stays there.
+const now = document.getElementById("now");
+if (now && !location.hash && document.querySelector(".feed[data-long]")) now.scrollIntoView({ block: "end" });
+
+tell();
 watchEnds(document);
 localise(document);
 tick();
@@ -204,7 +302,7 @@ if (main) {
   if (!isForm) {
     listen();
     document.addEventListener("visibilitychange", () => {
-      if (document.visibilityState === "hidden") hush();
+      if (isAsleep()) hush();
       else { listen(); refresh(); }
     });
     // Lists of runs and sessions change without a question being asked.

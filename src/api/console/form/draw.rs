@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::api::console::form::shape::{BUTTONS_MAX, Shape, resolved};
 use crate::api::console::form::{Complaints, ITEMS_MAX, ROOT, member};
-use crate::api::console::text;
+use crate::api::console::{text, value};
 
 /// A form's fields: the schema, what is filled in, what was there at first, and what is wrong.
 #[derive(Debug)]
@@ -119,7 +119,7 @@ impl Sheet<'_> {
             }
             @if let Some(was) = was {
                 p.was { "Changed; it was " @match was {
-                    Some(was) => { (text::value(was)) } None => { "not there" }
+                    Some(was) => { (value::exact(was)) } None => { "not there" }
                 } }
             }
             @if let Some(complaint) = self.complaint(place) {

@@ -92,11 +92,15 @@ fn decision(question: &Question, schema: &Value) -> Option<Ask> {
         |deed: &Deed| question.secrets.is_empty() || !EDITS.contains(&deed.word.as_str());
     let decisions: Vec<_> = decisions.filter(is_shown).collect();
     let is_editable = decisions.iter().any(|deed| EDITS.contains(&deed.word.as_str()));
-    let original = |name: &str| {
-        let Origin::Gate(call) = &question.origin else {
-            return question.context.get(name).cloned();
-        };
-        (name == "arguments").then(|| call.arguments.clone())
+    let original = |name: &str| match &question.origin {
+        Origin::Gate(call) => (name == "arguments").then(|| call.arguments.clone()),
+        Origin::HumanStep => (name == "subject").then(|| question.shown()),
+        Origin::UserTurn
+        | Origin::Directive
+        | Origin::ToolCall(_)
+        | Origin::LostOutcome(_)
+        | Origin::Budget(_)
+        | Origin::Phase(_) => question.context.get(name).cloned(),
     };
     let members = members.into_iter().filter(|(name, ..)| *name != "decision");
     let members = members.map(|(name, schema, is_required)| Member {
@@ -202,6 +206,16 @@ fn edited(one: &Member, original: &Value, fields: &Fields) -> Value {
         return reviewed;
     }
     let filled = form::read(fields, &one.schema, &member(ROOT, &one.name));
+    // Browsers know one end of a line: what is otherwise as it was has not been changed by that.
+    let is_same = |filled: &Value| match (filled.as_str(), original.as_str()) {
+        (Some(filled), Some(original)) => {
+            filled == original.replace("\r\n", "\n").replace('\r', "\n")
+        }
+        (_, _) => false,
+    };
+    if filled.as_ref().is_some_and(is_same) {
+        return original.clone();
+    }
     form::over(&one.schema, original, filled)
 }
 

@@ -3,28 +3,32 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
-use crate::api::console::form::{self, Change, ROOT, Shape, Sheet, label, member, resolved};
+use crate::api::console::flow::{self, Near};
+use crate::api::console::form::{ROOT, Shape, Sheet, label, member, resolved};
 use crate::api::console::request::ask::{Ask, Deed, EDITS, Member};
-use crate::api::console::request::{Case, Draft, reading};
+use crate::api::console::request::verbs::{key, look, spelled};
+use crate::api::console::request::{Case, Draft, reading, review};
+use crate::api::console::text;
 use crate::api::console::visit::Visit;
-use crate::api::console::{outlook, text};
 use crate::kernel::Verb;
 
 /// Choices beyond this many are a list to open.
 const BUTTONS_MAX: usize = 12;
 
 /// The form of an open question.
-pub(super) fn form(visit: &Visit, case: &Case, draft: &Draft) -> Markup {
+pub(super) fn form(visit: &Visit, case: &Case, draft: &Draft, near: &Near) -> Markup {
     let ask = Ask::of(&case.question);
     let inner = match (&ask, &draft.editing) {
         (Ask::Decision { members, .. }, Some(word)) if EDITS.contains(&word.as_str()) => {
             if draft.is_review {
-                review(case, members, draft, word)
+                review::review(case, members, draft, word)
             } else {
                 editor(case, members, draft, word)
             }
         }
-        (Ask::Decision { decisions, members }, _) => decision(case, decisions, members, draft),
+        (Ask::Decision { decisions, members }, _) => {
+            decision((case, near), decisions, members, draft)
+        }
         (Ask::Options(_) | Ask::Turn | Ask::Outcome | Ask::Value, _) => simple(case, &ask, draft),
     };
     html! {
@@ -32,6 +36,9 @@ pub(super) fn form(visit: &Visit, case: &Case, draft: &Draft) -> Markup {
             input type="hidden" name="shown_at" value=(reading::shown_at(visit));
             input type="hidden" name="digest" value=(case.question.digest);
             input type="hidden" name="key" value=(visit.engine().fresh_key());
+            @if let Some(list) = &near.list { input type="hidden" name=(flow::LIST) value=(list); }
+            @if let Some(next) = &near.after { input type="hidden" name="next" value=(next); }
+            @if draft.done.is_some() { input type="hidden" name="came_next" value="yes"; }
             (whole_complaint(draft))
             (inner)
         }
@@ -134,7 +141,12 @@ fn sheet<'a>(root: &'a Value, draft: &'a Draft, original: Option<&'a Value>) -> 
     Sheet { root, complaints: &draft.complaints, original, grown: draft.grown.as_deref() }
 }
 
-fn decision(case: &Case, decisions: &[Deed], members: &[Member], draft: &Draft) -> Markup {
+fn decision(
+    (case, near): (&Case, &Near),
+    decisions: &[Deed],
+    members: &[Member],
+    draft: &Draft,
+) -> Markup {
     let own = members.iter().filter(|member| member.original.is_none());
     let has_edit = members.iter().any(|member| member.original.is_some());
     let is_edit = |word: &str| has_edit && EDITS.contains(&word);
@@ -157,18 +169,25 @@ fn decision(case: &Case, decisions: &[Deed], members: &[Member], draft: &Draft) 
         div.buttons {
             @for Deed { word, .. } in decisions {
                 @if is_edit(word) {
-                    a.button href={ "/console/requests/" (case.id) "?edit=" (word) } { (spelled(word)) "…" }
+                    a.button href={ "/console/requests/" (case.id) "?edit=" (word) (kept(near)) } data-key="e" { (review::offer(&case.question, word)) "…" }
                 } @else {
-                    button class=(look(word)) type="submit" name="decision" value=(word) { (spelled(word)) }
+                    button class=(look(word)) type="submit" name="decision" value=(word) data-key=[key(word)] { (spelled(word)) }
                 }
             }
         }
     }
 }
 
+/// The list that somebody came from, in an address that has something in it already.
+fn kept(near: &Near) -> String {
+    let Some(list) = &near.list else { return String::new() };
+    let mut query = url::form_urlencoded::Serializer::new(String::new());
+    format!("&{}", query.append_pair(flow::LIST, list).finish())
+}
+
 fn editor(case: &Case, members: &[Member], draft: &Draft, word: &str) -> Markup {
     html! {
-        h2 { (heading(word)) }
+        h2 { (review::heading(&case.question, word)) }
         p.quiet { "Nothing is done yet: you will see every change before you decide." }
         @for one in members {
             @let original = one.original.as_ref();
@@ -189,73 +208,4 @@ fn editor(case: &Case, members: &[Member], draft: &Draft, word: &str) -> Markup 
 /// A member in its place in the answer.
 fn placed(name: &str, value: &Value) -> Value {
     Value::Object([(name.to_owned(), value.clone())].into_iter().collect())
-}
-
-fn review(case: &Case, members: &[Member], draft: &Draft, word: &str) -> Markup {
-    let value = |name: &str| draft.value.as_ref().and_then(|value| value.get(name));
-    html! {
-        h2 { "Review the changes" }
-        @for one in members {
-            @if let (Some(original), Some(edited)) = (&one.original, value(&one.name)) {
-                (diff(&form::changes(original, edited)))
-                input type="hidden" name={ "reviewed/" (one.name) } value=(edited.to_string());
-                h3 { @if word == Verb::Edit.word() { "Exactly this will be done" } @else { "This will be used" } }
-                div.deed { @if word == Verb::Edit.word() { (outlook::arguments(edited)) } @else { (text::value(edited)) } }
-            } @else if let Some(own) = value(&one.name).and_then(Value::as_str) {
-                input type="hidden" name=(member(ROOT, &one.name)) value=(own);
-                p { strong { (label(&one.schema, &one.name)) ": " } (text::shown(own)) }
-            }
-        }
-        input type="hidden" name="decision" value=(word);
-        div.buttons {
-            button.primary type="submit" name="confirmed" value="yes" { (confirmation(word)) }
-            button type="submit" name="back" value="yes" { "Edit more" }
-            a.button href={ "/console/requests/" (case.id) } { "Throw the changes away" }
-        }
-    }
-}
-
-fn diff(changes: &[Change]) -> Markup {
-    html! {
-        div.scroll tabindex="0" role="region" aria-label="Changes" { table.diff {
-            thead { tr { th scope="col" { "Where" } th scope="col" { "Before" } th scope="col" { "After" } } }
-            tbody {
-                @for change in changes {
-                    tr {
-                        th scope="row" { code { (text::shown(change.at.trim_start_matches('/'))) } }
-                        td.before { @match &change.before { Some(value) => { del { (text::value(value)) } } None => { "not there" } } }
-                        td.after { @match &change.after { Some(value) => { ins { (text::value(value)) } } None => { "taken away" } } }
-                    }
-                }
-            }
-        } }
-    }
-}
-
-/// A decision as a button says it.
-pub(in crate::api::console) fn spelled(word: &str) -> String {
-    match Verb::parse(word) {
-        Some(Verb::AllowForRun) => "Allow for the rest of the run".into(),
-        Some(Verb::Edit) => "Edit, then allow".into(),
-        Some(Verb::Revise) => "Ask for another version".into(),
-        Some(Verb::Modify) => "Use my own version".into(),
-        Some(Verb::Return) => "Return with a note".into(),
-        Some(_) | None => text::words(word),
-    }
-}
-
-fn heading(word: &str) -> &'static str {
-    if word == Verb::Edit.word() { "Edit the arguments" } else { "Your own version" }
-}
-
-fn confirmation(word: &str) -> &'static str {
-    if word == Verb::Edit.word() { "Allow it with these changes" } else { "Use this version" }
-}
-
-fn look(word: &str) -> &'static str {
-    match Verb::parse(word) {
-        Some(Verb::Approve | Verb::AllowOnce | Verb::Continue) => "primary",
-        Some(Verb::Reject | Verb::Deny | Verb::Abort) => "danger",
-        Some(_) | None => "plain",
-    }
 }

@@ -7,7 +7,9 @@ mod ask;
 mod form;
 mod places;
 mod reading;
+mod review;
 mod show;
+mod verbs;
 
 use std::sync::Arc;
 
@@ -17,13 +19,17 @@ use serde_json::Value;
 
 use crate::api::console::form::Complaints;
 use crate::api::console::page::{self, Trouble, View};
-use crate::api::console::text;
 use crate::api::console::visit::Visit;
+use crate::api::console::{flow, text};
 use crate::engine::{AnswerRequest, EngineError};
-use crate::kernel::{Closing, Event, Millis, Question, Recorded, Refusal, RequestId, Run, replay};
+use crate::kernel::{
+    Closing, Event, Millis, Question, Recorded, Refusal, RequestId, Run, Verb, duration_ms, replay,
+};
 use ask::{Ask, Filled};
 pub(super) use places::{claim, delegate};
 
+/// How long a question can be put off in a browser: it is asked all the while.
+const LATER_MS_MAX: u64 = 7 * 86_400_000;
 /// Events of a run that a page looks back on.
 const JOURNAL_MAX: u32 = 5_000;
 
@@ -59,6 +65,8 @@ pub(super) struct Draft {
     pub(super) value: Option<Value>,
     pub(super) complaints: Complaints,
     pub(super) notice: Option<String>,
+    /// What was answered right before.
+    pub(super) done: Option<String>,
     /// The list that is to have one more place.
     pub(super) grown: Option<String>,
     /// The decision whose arguments are being edited.
@@ -71,8 +79,52 @@ pub(super) struct Draft {
 pub(super) async fn page(visit: &Visit, id: &str) -> Result<Response<Body>, Trouble> {
     let case = load(visit, id).await?;
     let editing = visit.query.given("edit").map(str::to_owned);
-    let draft = Draft { editing, ..Draft::default() };
-    Ok(shown(visit, &case, &draft, StatusCode::OK).await)
+    let draft = Draft { editing, done: done(visit).await, ..Draft::default() };
+    let response = shown(visit, &case, &draft, StatusCode::OK).await;
+    Ok(visit.memory.open(&case.id, &case.question, response))
+}
+
+/// What was answered right before, where this page came next.
+async fn done(visit: &Visit) -> Option<String> {
+    let before = load(visit, visit.query.given("done")?).await.ok()?;
+    let words = text::first_words(&before.question.prompt, 60);
+    match before.ended {
+        Some(Ended::Answered { by, value, .. }) if by == visit.who.id => {
+            let word = Verb::of(&value).map(|verb| text::words(verb.word()));
+            Some(format!("Answered: {words} ({})", word.unwrap_or_else(|| "sent".into())))
+        }
+        Some(_) => None,
+        None => Some(format!("Your word is taken; others are asked, too: {words}")),
+    }
+}
+
+/// Where somebody goes once they have answered: on to the next of the list they came from, if there is one.
+async fn onward(visit: &Visit, id: &RequestId) -> Response<Body> {
+    let list = flow::list(visit);
+    let next = match &list {
+        Some(list) => flow::next(visit, list, id).await,
+        None => None,
+    };
+    match next {
+        Some(next) => {
+            page::redirect(&format!("{}&done={id}", flow::address(&next, list.as_deref())))
+        }
+        None => page::redirect(&flow::address(id, list.as_deref())),
+    }
+}
+
+/// Puts a question off: it leaves the list for a while, in this browser alone.
+pub(super) async fn later(visit: &Visit, id: &str) -> Result<Response<Body>, Trouble> {
+    let case = load(visit, id).await?;
+    let ms = visit.fields.given("for").and_then(duration_ms);
+    let until = ms.map(|ms| visit.now.plus(ms.min(LATER_MS_MAX)));
+    let list = flow::list(visit).unwrap_or_default();
+    let next = flow::next(visit, &list, &case.id).await;
+    let onward = match next.filter(|_| until.is_some()) {
+        Some(next) => page::redirect(&flow::address(&next, Some(&list))),
+        None => page::redirect(&format!("/console/inbox?{list}")),
+    };
+    Ok(visit.memory.put_off(&case.id, (until, visit.now), onward))
 }
 
 /// Takes an answer.
@@ -106,7 +158,7 @@ pub(super) async fn answer(visit: &Visit, id: &str) -> Result<Response<Body>, Tr
     let answers = vec![(case.id.to_string(), value.clone(), Some(digest))];
     let request = AnswerRequest { answers, key, ..AnswerRequest::default() };
     match visit.engine().answer(request, &who).await {
-        Ok(_) => Ok(page::redirect(&format!("/console/requests/{}", case.id))),
+        Ok(_) => Ok(onward(visit, &case.id).await),
         Err(error) => refused(visit, id, value, error).await,
     }
 }
@@ -161,9 +213,15 @@ pub(super) async fn withdraw(visit: &Visit, id: &str) -> Result<Response<Body>, 
 
 async fn shown(visit: &Visit, case: &Case, draft: &Draft, status: StatusCode) -> Response<Body> {
     let title = text::first_words(&case.question.prompt, 60);
-    let live = format!("/console/runs/{}/live?after={}", case.run.id, case.run.version);
     let body = show::body(visit, case, draft).await;
-    View::new(title, "inbox", body).live(live).status(status).respond(visit).await
+    let view = View::new(title, "inbox", body).status(status);
+    // Whoever is asked, and may not see the run, is told when their inbox changes.
+    let view = if show::sees_run(visit, case) {
+        view.live(format!("/console/runs/{}/live?after={}", case.run.id, case.run.version))
+    } else {
+        view
+    };
+    view.respond(visit).await
 }
 
 /// The question, open or not, with what came of it.

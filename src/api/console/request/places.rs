@@ -4,6 +4,7 @@ use axum::body::Body;
 use axum::http::{Response, StatusCode};
 use maud::{Markup, html};
 
+use crate::api::console::flow::{self, Near};
 use crate::api::console::page::{self, Trouble};
 use crate::api::console::request::{Case, Draft, load, shown};
 use crate::api::console::text;
@@ -85,7 +86,7 @@ pub(super) fn told(visit: &Visit, case: &Case) -> Markup {
 }
 
 /// What whoever is asked can do with their place.
-pub(super) fn panel(visit: &Visit, case: &Case) -> Markup {
+pub(super) fn panel(visit: &Visit, case: &Case, near: &Near) -> Markup {
     let (question, who) = (&case.question, visit.who.id.as_str());
     let action = |deed: &str| format!("/console/requests/{}/{deed}", case.id);
     let key = || visit.engine().fresh_key();
@@ -94,6 +95,21 @@ pub(super) fn panel(visit: &Visit, case: &Case) -> Markup {
     html! {
         details.panel.places #places {
             summary { "Not now, or not you?" }
+            form method="post" action=(action("later")) {
+                @if let Some(list) = &near.list { input type="hidden" name=(flow::LIST) value=(list); }
+                @if let Some(next) = &near.after { input type="hidden" name="next" value=(next); }
+                @if visit.memory.later(&case.id, visit.now).is_some() {
+                    p.quiet { "You put this off; it is not in your list for now." }
+                    button type="submit" { "Put it back into my list" }
+                } @else {
+                    p.quiet { "Out of your list for a while, in this browser alone. It is asked all the same, and its deadline stands." }
+                    div.buttons {
+                        button type="submit" name="for" value="1h" { "Later: in an hour" }
+                        button type="submit" name="for" value="4h" { "In four hours" }
+                        button type="submit" name="for" value="1d" { "Tomorrow" }
+                    }
+                }
+            }
             form method="post" action=(action("claim")) {
                 input type="hidden" name="key" value=(key());
                 @if is_own {

@@ -13,6 +13,8 @@ use crate::kernel::{Question, Seen, Verb, readable};
 
 /// More characters than this are more than a screen of a phone, and of many a window.
 const LONG_CHARS: usize = 1_500;
+/// A second press of the same button comes sooner than this after the next page is there; nobody reads as fast.
+const GLANCE_MS: u64 = 700;
 /// The form that the box belongs to, wherever on the page it stands.
 pub(super) const FORM: &str = "decide";
 
@@ -45,6 +47,12 @@ pub(super) fn end(visit: &Visit, case: &Case) -> Markup {
 /// Why an answer is not taken yet: a yes to what nobody has read.
 pub(super) fn refuses(visit: &Visit, question: &Question, value: &Value) -> Option<String> {
     let passes = Verb::of(value).is_none_or(|verb| !verb.is_no());
+    let came_next = visit.fields.get("came_next") == Some("yes");
+    if passes && came_next && visit.now.0.saturating_sub(shown_at(visit)) < GLANCE_MS {
+        let words = "This is the next request, and you answered at once: the press may have been meant for the \
+                     one before. Look at it, then decide.";
+        return Some(words.into());
+    }
     let is_unread = visit.fields.get("read") != Some("yes");
     (passes && is_unread && is_long(question)).then(|| {
         "What you decide is long. Read it to its end and tick the box there; a no can be said at once."

@@ -5,8 +5,7 @@ use maud::{Markup, html};
 use crate::api::console::page;
 use crate::api::console::request::{Case, Draft, Ended, form, places, reading};
 use crate::api::console::visit::Visit;
-use crate::api::console::{conversation, listing, outlook, sessions, text};
-use crate::engine::InboxFilter;
+use crate::api::console::{conversation, flow, listing, outlook, sessions, text, value};
 use crate::kernel::{Act, Admission, Closing, Origin, Question, Refusal, Subject, bars};
 
 /// Messages before the question that are shown with it.
@@ -25,12 +24,19 @@ pub(super) async fn body(visit: &Visit, case: &Case, draft: &Draft) -> Markup {
     } else {
         reading::end(visit, case)
     };
+    let near = flow::near(visit, &case.id).await;
+    let list = near.list.clone().unwrap_or_default();
     html! {
-        nav.trail aria-label="Trail" { a href="/console/inbox" { "Inbox" } " / " span.mono { (case.id) } }
+        nav.trail.near aria-label="Trail" {
+            span { a href={ "/console/inbox?" (list) } { "Inbox" } " / " span.mono { (case.id) } }
+            @if let Some(before) = &near.before { a href=(flow::address(before, near.list.as_deref())) rel="prev" data-key="k" { "Previous" } }
+            @if let Some(after) = &near.after { a href=(flow::address(after, near.list.as_deref())) rel="next" data-key="j" { "Next" } }
+        }
+        @if let Some(done) = &draft.done { p.done role="status" { (text::shown(done)) } }
         article #request .request data-swap data-keep=(state) {
-            p.meta {
+            p.meta #about data-swap {
                 (listing::kind(question.kind))
-                span { a href={ "/console/runs/" (case.run.id) } { (case.run.workflow.name) } " · step " (text::shown(&question.step)) }
+                span { (to_run(visit, case, &html! { (case.run.workflow.name) })) " · step " (text::shown(&question.step)) }
                 span { "asked " (text::ago(question.asked_at, visit.now)) }
                 @if let (Some(at), None) = (question.deadline, &case.ended) { (text::deadline(at, visit.now)) }
             }
@@ -38,26 +44,28 @@ pub(super) async fn body(visit: &Visit, case: &Case, draft: &Draft) -> Markup {
             (author(question))
             (refused(question))
             (subject(visit, case))
-            (asked_of(case))
-            @if case.ended.is_none() { (places::told(visit, case)) }
+            div #standing data-swap {
+                (asked_of(case))
+                @if case.ended.is_none() { (places::told(visit, case)) }
+            }
             @if let Some(notice) = &draft.notice { p.notice role="alert" { (text::shown(notice)) } }
             @if let Some(ended) = &case.ended {
                 (closed(visit, case, ended).await)
             }
             div.desk {
                 (outlook::panel(case, draft.editing.is_some(), &end))
-                div.beside { (before(case)) (fine_print(visit, case)) }
+                div.beside { (before(visit, case)) (fine_print(visit, case)) }
                 @if case.ended.is_none() {
                     @match barred(visit, case) {
                         None => {
-                            section.panel.form aria-label="Your answer" { (form::form(visit, case, draft)) }
-                            (places::panel(visit, case))
+                            section.panel.form aria-label="Your answer" { (form::form(visit, case, draft, &near)) }
+                            (places::panel(visit, case, &near))
                         }
                         Some(Refusal::HandedOver { to, .. }) => {
                             section.panel aria-label="Who decides" {
                                 p { strong { (to) } " holds your place; take it back to decide yourself." }
                             }
-                            (places::panel(visit, case))
+                            (places::panel(visit, case, &near))
                         }
                         Some(Refusal::NotAdmitted { waits_for, .. }) => {
                             section.panel aria-label="Who decides" {
@@ -88,6 +96,18 @@ fn may_withdraw(visit: &Visit, case: &Case) -> bool {
         && visit.who.may(Act::Withdraw, &run.owner).is_ok()
 }
 
+/// Whether whoever looks at a question may see its run, too: being asked gives no right to that (K8).
+pub(super) fn sees_run(visit: &Visit, case: &Case) -> bool {
+    visit.who.may_see(&case.run.owner, &case.run.workflow.name)
+}
+
+/// Words that lead to the run, for whoever may see it.
+fn to_run(visit: &Visit, case: &Case, words: &Markup) -> Markup {
+    html! {
+        @if sees_run(visit, case) { a href={ "/console/runs/" (case.run.id) } { (words) } } @else { (words) }
+    }
+}
+
 /// What is decided, before anything else: exactly this is gone on with after a yes (K3). What a gate's
 /// call or a step will do is told with what would happen.
 fn subject(visit: &Visit, case: &Case) -> Markup {
@@ -95,7 +115,7 @@ fn subject(visit: &Visit, case: &Case) -> Markup {
         @if let Some(Subject::Shown(subject)) = case.question.subject.as_deref() {
             section.panel.subject aria-label="What you decide" {
                 h2 { "What you decide" }
-                (text::value(subject))
+                (value::value(subject))
                 (reading::end(visit, case))
             }
         }
@@ -107,6 +127,9 @@ fn refused(question: &Question) -> Markup {
     html! {
         @for refused in &question.refused {
             p.notice { "Refused before: " (text::shown(&refused.words())) "." }
+        }
+        @for done in question.already_done() {
+            p.notice { "Done already, where this was forked from: " (text::ticked(done)) ". A yes may do it once more." }
         }
         @if let Some(told) = question.asked_anew() {
             p.notice { "Asked anew: " (text::shown(told)) "." }
@@ -122,7 +145,7 @@ fn asked_of(case: &Case) -> Markup {
             p.byline {
                 "Asked of " strong { (question.to.join(", ")) }
                 @if question.need() > 1 { " · " (question.need()) " must agree" }
-                @for vote in &question.votes {
+                @for vote in question.standing_votes() {
                     " · " (vote.by) " said " (vote.verb)
                     @if let Some(whose) = &vote.instead_of { " in the place of " (whose) }
                 }
@@ -151,14 +174,14 @@ fn author(question: &Question) -> Markup {
 
 /// How it ended, and what can be done now.
 async fn closed(visit: &Visit, case: &Case, ended: &Ended) -> Markup {
-    let next = visit.engine().inbox(&visit.who, &InboxFilter::default(), None, 1).await;
-    let next = next.ok().and_then(|page| page.rows.into_iter().next());
+    let list = flow::list(visit).unwrap_or_default();
+    let next = flow::next(visit, &list, &case.id).await;
     html! {
         div.closed role="status" {
             @match ended {
                 Ended::Answered { by, door, value, at } => {
                     p.lead { strong { @if *by == visit.who.id { "You" } @else { (by) } } " answered this " (text::ago(*at, visit.now)) " · " (door) }
-                    (text::answer(value))
+                    (value::answer(value))
                 }
                 Ended::Closed { closing, by, at } => {
                     p.lead { (how(*closing, by)) " " (text::ago(*at, visit.now)) "." }
@@ -166,9 +189,9 @@ async fn closed(visit: &Visit, case: &Case, ended: &Ended) -> Markup {
                 Ended::RunOver => { p.lead { "Its run was over before anybody answered." } }
             }
             div.buttons {
-                a.button href={ "/console/runs/" (case.run.id) } { "See the run" }
+                @if sees_run(visit, case) { a.button href={ "/console/runs/" (case.run.id) } { "See the run" } }
                 @if let Some(next) = next {
-                    a.button.primary href={ "/console/requests/" (next.id()) } { "Next in the inbox" }
+                    a.button.primary href=(flow::address(&next, Some(&list))) data-key="j" { "Next in the inbox" }
                 }
             }
         }
@@ -185,7 +208,7 @@ fn how(closing: Closing, by: &str) -> String {
 }
 
 /// What was said before.
-fn before(case: &Case) -> Markup {
+fn before(visit: &Visit, case: &Case) -> Markup {
     let said = case.run.conversation.get(..case.question.messages);
     let said = said.unwrap_or(&case.run.conversation);
     let mut said: Vec<_> = said.iter().filter_map(|message| message.cleaned()).collect();
@@ -199,7 +222,7 @@ fn before(case: &Case) -> Markup {
             @if said.is_empty() { p.quiet { "Nothing yet." } }
             @for message in said.iter().skip(skipped) { (conversation::bubble(message)) }
             @if skipped > 0 {
-                p { a href={ "/console/runs/" (case.run.id) } { (skipped) " earlier messages" } }
+                p { (to_run(visit, case, &html! { (skipped) " earlier messages" })) }
             }
         }
     }
@@ -212,8 +235,11 @@ fn fine_print(visit: &Visit, case: &Case) -> Markup {
             summary { "Details" }
             dl.facts {
                 div { dt { "Request" } dd.mono { (case.id) } }
-                div { dt { "Run" } dd.mono { a href={ "/console/runs/" (case.run.id) } { (case.run.id) } } }
-                div { dt { "Session" } dd.mono { a href={ "/console/sessions/" (sessions::encoded(case.run.session.as_str())) } { (text::shown(case.run.session.as_str())) } } }
+                div { dt { "Run" } dd.mono { (to_run(visit, case, &html! { (case.run.id) })) } }
+                div { dt { "Session" } dd.mono {
+                    @if sees_run(visit, case) { a href={ "/console/sessions/" (sessions::encoded(case.run.session.as_str())) } { (text::shown(case.run.session.as_str())) } }
+                    @else { (text::shown(case.run.session.as_str())) }
+                } }
                 div { dt { "Owner" } dd { (case.run.owner) } }
                 div { dt { "Asked" } dd { (text::time(case.question.asked_at)) } }
                 div { dt { "Digest of what is shown" } dd.mono { (case.question.digest) } }

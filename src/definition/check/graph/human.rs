@@ -19,6 +19,11 @@ impl<'a> Check<'a> {
     ) -> Option<(Task, Type)> {
         let kind = human.kind.kind();
         self.decision(pointer, human);
+        if human.editable().is_some() && human.show.is_null() {
+            let message =
+                "say with `show` what is edited: in a graph several steps may have spoken";
+            self.at_key(&under(pointer, "editable"), "question.editable", message);
+        }
         if !human.options.is_empty() && human.options_from.is_some() {
             let message = "what may be chosen is known beforehand or found in the run; keep one";
             self.at_key(&under(pointer, "options_from"), "question.options", message);
@@ -37,6 +42,7 @@ impl<'a> Check<'a> {
             response_schema: human.response_schema.clone(),
             show: self.form(&under(pointer, "show"), &human.show, known).0,
             decides: human.decides == Some(true),
+            editable: human.editable(),
             patience: human.patience(),
         };
         let came = match kind {
@@ -45,6 +51,7 @@ impl<'a> Check<'a> {
                     ("decision".to_owned(), Type::Text),
                     ("note".to_owned(), Type::Text),
                     ("subject".to_owned(), Type::Any),
+                    ("edited_by".to_owned(), Type::Text),
                 ]
                 .into(),
                 open: true,
