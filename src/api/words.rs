@@ -202,8 +202,10 @@ mod tests {
 
     #[test]
     fn what_is_too_long_is_told_as_a_whole_and_soon() {
-        let before: String = (0..40_000).map(|n| format!("w{n} ")).collect();
-        let after: String = (0..40_000).map(|n| format!("v{n} ")).collect();
+        let before: String =
+            (0..40_000).map(|n: u32| "w".to_owned() + &n.to_string() + " ").collect();
+        let after: String =
+            (0..40_000).map(|n: u32| "v".to_owned() + &n.to_string() + " ").collect();
         assert_eq!(changes(&before, &after).len(), 3, "gone, new, and the blank at the end");
     }
 

@@ -150,11 +150,10 @@ impl Narrator {
         };
         let message_ordinal = self.ordinal_of(run, &event);
         let request = event.question().map(|ordinal| run.request(ordinal));
-        let secrets = match &*event {
-            Event::ToolCalled { call, .. } => {
-                secret::of_call(&run.workflow, &call.tool, &call.arguments)
-            }
-            _other => Vec::new(),
+        let secrets = if let Event::ToolCalled { call, .. } = &*event {
+            secret::of_call(&run.workflow, &call.tool, &call.arguments)
+        } else {
+            Vec::new()
         };
         Published { sequence, at, event, step, waiting, asked, message_ordinal, request, secrets }
     }

@@ -34,8 +34,7 @@ pub fn unspent(workflow: &Workflow, journal: &[Recorded]) -> Option<u32> {
         match &recorded.event {
             Event::Asked(question) => drop(asked.insert(question.ordinal, question)),
             // What they changed and others are asked about lets nothing happen yet.
-            Event::Answered { asks_anew: true, .. } => {}
-            Event::Answered { ordinal, value, .. } => {
+            Event::Answered { ordinal, value, asks_anew: false, .. } => {
                 let question = asked.get(ordinal).filter(|question| question.decides());
                 let verb = Verb::of(value);
                 let passes = !verb.is_some_and(|verb| verb.is_no() || lets_nothing_happen(verb));
@@ -60,6 +59,7 @@ pub fn unspent(workflow: &Workflow, journal: &[Recorded]) -> Option<u32> {
                 due.retain(|(_, deed)| !matches!(deed, Deed::Step(step) if step == path));
             }
             Event::Started(_)
+            | Event::Answered { .. }
             | Event::StepStarted { .. }
             | Event::Delta { .. }
             | Event::Noted { .. }

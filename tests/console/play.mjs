@@ -185,7 +185,7 @@ const scenes = {
     await page.getByRole("button", { name: "Garden House" }).waitFor();
     await shoot(page, "phone-request", { fullPage: true });
     await page.getByRole("button", { name: "Garden House" }).tap();
-    await page.getByText("You answered this").waitFor();
+    await page.getByText("Answered: Which venue do you prefer?").waitFor();
   },
 
   async an_edited_call_is_reviewed_and_then_done_as_edited({ server, browser }) {
@@ -302,7 +302,11 @@ const scenes = {
       const subject = page.getByRole("region", { name: "What you decide" });
       await subject.getByText("the end").first().waitFor({ state: "attached" });
       // It can still be worked with: the end is come to, and then it is approved.
-      await page.getByLabel("I have read this to its end").check();
+      await page.waitForFunction(() => {
+        const box = document.querySelector("[data-read-end] input");
+        if (!box.checked) box.scrollIntoView({ block: "center" });
+        return box.checked;
+      }, null, { polling: 200 });
       await page.getByRole("button", { name: "Reject" }).click();
       await page.getByText("You answered this").waitFor();
       assert.ok(Date.now() - from < 15_000, `${name}: ${Date.now() - from} ms`);

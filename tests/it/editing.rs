@@ -221,7 +221,10 @@ async fn k10_a_version_begins_the_vote_anew_and_its_editors_own_yes_stands_acros
     assert_eq!(late.1, "request.already_answered", "the question before is over");
     let second = stage.inbox("bob").await.remove(0);
     assert_ne!(second.digest, first.digest);
-    assert_eq!(second.subject.clone().map(|it| it.into_value()), Some(json!(OWN)));
+    assert_eq!(
+        second.subject.clone().map(holdpoint::wire::json::Json::into_value),
+        Some(json!(OWN))
+    );
     let said: Vec<_> = second.votes.iter().map(|vote| vote.principal.as_str()).collect();
     assert_eq!(said, ["ann"], "bob's word was for another text");
     stage.answer("bob", &second, json!("approve")).await.unwrap();
@@ -384,7 +387,10 @@ steps:
     let asked = question(&stage.start(LOCAL, "s", "Write.").await);
     stage.answer(LOCAL, &asked, edit(&json!("Mine."))).await.unwrap();
     let sure = stage.inbox(LOCAL).await.remove(0);
-    assert_eq!(sure.subject.clone().map(|it| it.into_value()), Some(json!("Mine.")));
+    assert_eq!(
+        sure.subject.clone().map(holdpoint::wire::json::Json::into_value),
+        Some(json!("Mine."))
+    );
     assert!(!sure.verbs.contains(&"edit".to_owned()), "only where the file says so");
     stage.answer(LOCAL, &sure, json!("approve")).await.unwrap();
     assert_eq!(came_to(&stage, LOCAL, &asked.run_id).await, json!("Mine."));

@@ -81,7 +81,7 @@ async fn k11_a_fork_of_what_was_carried_out_says_so_where_it_asks() {
     assert_ne!(again.run_id, asked.run_id);
     let facts = again.context.clone().unwrap().into_value();
     let done = facts["already_done"][0].as_str().unwrap();
-    assert!(done.contains("`pay` was called in run") && done.contains("7"), "{done}");
+    assert!(done.contains("`pay` was called in run") && done.contains('7'), "{done}");
     let shown = page(&stage, LOCAL, &at(&again));
     assert!(shown.contains("Done already, where this was forked from"), "{shown}");
     let told = stage.command(LOCAL, &["inbox", &again.request_id]);

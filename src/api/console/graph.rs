@@ -67,20 +67,18 @@ fn failed(journal: &[Recorded]) -> BTreeSet<&str> {
     let mut steps: BTreeMap<u32, &str> = BTreeMap::new();
     let mut failed = BTreeSet::new();
     for recorded in journal {
-        match &recorded.event {
-            Event::StepStarted { turn, step, .. } => {
-                steps.insert(*turn, own_name(step));
-            }
-            Event::StepFailed { turn, .. } => failed.extend(steps.get(turn)),
-            Event::StepCompleted { turn, .. } => {
-                if let Some(step) = steps.get(turn) {
-                    failed.remove(step);
-                }
-            }
-            Event::Settled { path, outcome: Outcome::Failed(_) | Outcome::Tolerated(_) } => {
-                failed.insert(own_name(path));
-            }
-            _other => {}
+        if let Event::StepStarted { turn, step, .. } = &recorded.event {
+            steps.insert(*turn, own_name(step));
+        } else if let Event::StepFailed { turn, .. } = &recorded.event {
+            failed.extend(steps.get(turn));
+        } else if let Event::StepCompleted { turn, .. } = &recorded.event
+            && let Some(step) = steps.get(turn)
+        {
+            failed.remove(step);
+        } else if let Event::Settled { path, outcome: Outcome::Failed(_) | Outcome::Tolerated(_) } =
+            &recorded.event
+        {
+            failed.insert(own_name(path));
         }
     }
     failed

@@ -116,10 +116,9 @@ async fn answer(visit: &Visit) -> Result<Response<Body>, Trouble> {
         };
     }
     match path.as_slice() {
-        [] => Ok(page::redirect("/console/inbox")),
+        // What was chosen together is in no address: whoever comes back to it begins with the list.
+        [] | ["inbox", "together"] => Ok(page::redirect("/console/inbox")),
         ["inbox"] => inbox::page(visit).await,
-        // What was chosen is in no address: whoever comes back to it begins with the list.
-        ["inbox", "together"] => Ok(page::redirect("/console/inbox")),
         ["requests", id] => request::page(visit, id).await,
         ["runs"] => runs::page(visit).await,
         ["runs", id] => run::page(visit, id).await,

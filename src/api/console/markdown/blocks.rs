@@ -54,18 +54,13 @@ fn parsed<'a>(lines: &[&'a str], depth: usize) -> Vec<Block<'a>> {
         if (is_blank || found.is_some()) && !paragraph.is_empty() {
             blocks.push(Block::Paragraph(std::mem::take(&mut paragraph)));
         }
-        match found {
-            Some((block, taken)) => {
-                blocks.push(block);
-                at += taken.max(1);
-            }
-            None => {
-                if !is_blank {
-                    paragraph.push(line);
-                }
-                at += 1;
-            }
-        }
+        let Some((block, taken)) = found else {
+            paragraph.extend((!is_blank).then_some(line));
+            at += 1;
+            continue;
+        };
+        blocks.push(block);
+        at += taken.max(1);
     }
     if !paragraph.is_empty() {
         blocks.push(Block::Paragraph(paragraph));

@@ -181,7 +181,7 @@ mod tests {
             "`".repeat(many),
             (1..200).map(|n| "`".repeat(n) + " ").collect::<String>(),
             "- ".repeat(many),
-            (0..2_000).map(|n| format!("{}- x\n", " ".repeat(n % 30))).collect(),
+            (0..2_000).map(|n| " ".repeat(n % 30) + "- x\n").collect(),
             format!("|{}\n|{}\n", "a|".repeat(9_000), "-|".repeat(9_000)),
             "# ".repeat(many),
             "1. ".repeat(many),
