@@ -36,10 +36,25 @@ pub(super) fn of(schema: &Value) -> Value {
 
 fn with_fields(object: &Value) -> Value {
     let members = object["properties"].as_object().into_iter().flatten();
-    let members = members.map(|(name, schema)| (name.clone(), field(schema)));
+    // A field that goes with one word alone is none that a form without alternatives can have; nor is the word.
+    let bound = object.pointer("/else/properties").and_then(Value::as_object);
+    let is_bound = |name: &str| bound.is_some_and(|bound| bound.get(name) == Some(&json!(false)));
+    let word = object.pointer("/if/properties/decision/const").filter(|_| bound.is_some());
+    let members = members.filter(|(name, _)| !is_bound(name));
+    let members = members.map(|(name, schema)| (name.clone(), field(&without(schema, word))));
     let properties: serde_json::Map<_, _> = members.collect();
     let required = object.get("required").cloned().unwrap_or_else(|| json!([]));
     json!({"type": "object", "properties": properties, "required": required})
+}
+
+/// A field without one of its words.
+fn without(schema: &Value, word: Option<&Value>) -> Value {
+    let mut schema = schema.clone();
+    if let (Some(word), Some(words)) = (word, schema.get_mut("enum").and_then(Value::as_array_mut))
+    {
+        words.retain(|known| known != word);
+    }
+    schema
 }
 
 /// One field: a list of words says that it is one of texts, and begins with a no.
@@ -74,6 +89,21 @@ mod tests {
         );
         assert_eq!(sheet["required"], json!(["decision"]));
         assert_eq!(of(&full), sheet);
+    }
+
+    #[test]
+    fn k7_what_goes_with_one_word_alone_is_no_field_of_a_form_without_alternatives() {
+        let editable = json!({
+            "type": "object",
+            "properties": {"decision": {"enum": ["approve", "edit", "reject"]}, "subject": {"type": "string"}, "note": {}},
+            "required": ["decision"],
+            "if": {"properties": {"decision": {"const": "edit"}}},
+            "then": {"required": ["decision", "subject"]},
+            "else": {"properties": {"subject": false}},
+        });
+        let sheet = of(&editable);
+        assert_eq!(sheet["properties"]["decision"]["enum"], json!(["reject", "approve"]));
+        assert!(sheet["properties"].get("subject").is_none(), "{sheet}");
     }
 
     #[test]

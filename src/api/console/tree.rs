@@ -8,8 +8,10 @@ use crate::api::console::text;
 
 /// Parts of a tree; a larger value is JSON.
 const PARTS_MAX: usize = 2_000;
-/// How deep parts stand open at first.
+/// How deep the parts of a large tree stand open at first.
 const OPEN_DEPTH: usize = 2;
+/// Parts of a tree that stands open whole: what fits on a screen is not folded away.
+const SMALL_PARTS: usize = 60;
 /// How deep a tree goes; a deeper value is JSON.
 const DEPTH_MAX: usize = 20;
 
@@ -19,7 +21,8 @@ pub(super) fn tree(value: &Value) -> Markup {
     if !is_small(value, DEPTH_MAX, &mut left) || !has_parts(value) {
         return plain(value);
     }
-    html! { div.tree { (part(&html! {}, value, 0)) } }
+    let open = if PARTS_MAX - left <= SMALL_PARTS { DEPTH_MAX } else { OPEN_DEPTH };
+    html! { div.tree { (part(&html! {}, value, open)) } }
 }
 
 /// A value as JSON, laid out.
@@ -48,7 +51,8 @@ fn is_small(value: &Value, depth: usize, left: &mut usize) -> bool {
     }
 }
 
-fn part(label: &Markup, value: &Value, depth: usize) -> Markup {
+/// One part, of which `open` levels stand open.
+fn part(label: &Markup, value: &Value, open: usize) -> Markup {
     if !has_parts(value) {
         return html! { div.leaf { (label) (text::shown(&value.to_string())) } };
     }
@@ -58,14 +62,14 @@ fn part(label: &Markup, value: &Value, depth: usize) -> Markup {
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => (0, ""),
     };
     html! {
-        details open[depth < OPEN_DEPTH] {
+        details open[open > 0] {
             summary { (label) span.quiet { (text::counted(count, kind)) } }
             @match value {
                 Value::Array(items) => { @for (place, item) in (1_usize..).zip(items) {
-                    (part(&html! { span.quiet { (place) ". " } }, item, depth + 1))
+                    (part(&html! { span.quiet { (place) ". " } }, item, open.saturating_sub(1)))
                 } }
                 Value::Object(members) => { @for (name, member) in members {
-                    (part(&html! { span.name { (text::shown(&Value::from(name.as_str()).to_string())) } ": " }, member, depth + 1))
+                    (part(&html! { span.name { (text::shown(&Value::from(name.as_str()).to_string())) } ": " }, member, open.saturating_sub(1)))
                 } }
                 Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
             }
