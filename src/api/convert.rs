@@ -9,8 +9,8 @@ use crate::api::people;
 use crate::engine::{AuditEntry, InboxChange, OpenRequest, Published, Waiting};
 use crate::kernel::graph::{Opening, Outcome};
 use crate::kernel::{
-    Closing, Event, Failure, Kind, Known, Message, Millis, Question, RunId, SessionId, ToolCall,
-    Usage, house_schemas,
+    Closing, Event, Failure, Kind, Known, Message, Millis, Question, Run, RunId, SessionId,
+    ToolCall, Usage, house_schemas, secret,
 };
 use crate::ports::Logged;
 use crate::wire::json::Json;
@@ -319,6 +319,17 @@ pub(super) fn message(run: &RunId, ordinal: usize, message: &Message) -> pb::Mes
 
 pub(super) fn usage(usage: Usage) -> pb::Usage {
     pb::Usage { input_tokens: usage.input_tokens, output_tokens: usage.output_tokens }
+}
+
+/// Everything that was said in a run, with the places of secrets in its calls.
+pub(super) fn conversation(run: &Run) -> Vec<pb::Message> {
+    let mut told = messages(&run.id, 0, &run.conversation);
+    for (told, said) in told.iter_mut().zip(&run.conversation) {
+        for (told, call) in told.tool_calls.iter_mut().zip(&said.calls) {
+            told.secrets = secret::of_call(&run.workflow, &call.tool, &call.arguments);
+        }
+    }
+    told
 }
 
 /// Messages of a conversation, the first of which is its `skipped + 1`-th.

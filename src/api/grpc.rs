@@ -194,11 +194,8 @@ impl Orchestrator for Service {
         let who = self.who(&request)?;
         let request = request.into_inner();
         let view = self.engine.run(&request.run_id, &who).await.map_err(status::of)?;
-        let conversation = if request.omit_conversation {
-            Vec::new()
-        } else {
-            convert::messages(&view.run.id, 0, &view.run.conversation)
-        };
+        let conversation =
+            if request.omit_conversation { Vec::new() } else { convert::conversation(&view.run) };
         Ok(Response::new(pb::GetRunResponse {
             run: Some(pb::Run {
                 usage: Some(convert::usage(view.run.usage)),

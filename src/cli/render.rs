@@ -339,7 +339,8 @@ pub(super) fn utterance(paint: Paint, message: &Message) -> String {
         (text, _) => text.to_owned(),
     };
     let calls = message.tool_calls.iter().map(|call| {
-        let arguments = brief(&json::optional(call.arguments.as_ref()));
+        let arguments = json::optional(call.arguments.as_ref());
+        let arguments = brief(&secret::hidden(&arguments, &call.secrets));
         line(&format!("calls {}({arguments})", call.tool), BRIEF_CHARS_MAX)
     });
     let said = indented(&text);

@@ -113,6 +113,10 @@ fn steps_that_do_not_hold_together_are_refused() {
         ),
         ("    - {id: x, human: {kind: selection, prompt: which}}\n", "question.options"),
         (
+            "    - {id: x, critical: false, human: {kind: approval, prompt: ok}}\n",
+            "question.critical",
+        ),
+        (
             "    - {id: x, human: {kind: approval, prompt: ok, deadline: 1h, on_timeout: continue}}\n",
             "question.silence",
         ),

@@ -92,8 +92,11 @@ impl Engine {
         let operator = self.operator();
         let now = self.inner.clock.now();
         let admission = Admission { by: run.asker(), operator: &operator, now };
-        // Whoever has said something in it may see what came of that.
-        let answered = || run.said_by(&who.id).next().is_some();
+        // Whoever has said something in it may see what came of that, and whoever was asked how it ended.
+        let answered = || {
+            let ordinal = request.ordinal;
+            run.said_by(&who.id).next().is_some() || run.concerned(ordinal, &who.id, &operator)
+        };
         let admits = |question: &Arc<Question>| admission.admits(question, &who.id) || answered();
         if !who.may_see(&run.owner, &run.workflow.name) && !asked.map_or_else(answered, admits) {
             return Err(unknown.into());

@@ -102,7 +102,12 @@ fn fold(
     now: Millis,
     events: &mut Vec<Event>,
 ) -> Result<(), Corruption> {
-    for event in more {
+    for mut event in more {
+        // What was refused in this run before is asked with that among its facts (K11).
+        if let Event::Asked(question) = &mut event {
+            let refused = question.refused_before(run);
+            question.tell_of(refused);
+        }
         for warning in loose::before(run, &event) {
             evolve(run, &warning, now)?;
             events.push(warning);

@@ -168,7 +168,7 @@ impl Admission<'_> {
         if self.by.asked_for_it(who) && (needs_others || excludes(Excluded::Requester)) {
             WhyNot::AskedForIt
         } else if (question.editor == who || question.editor_for == who)
-            && excludes(Excluded::Editor)
+            && (needs_others || excludes(Excluded::Editor))
         {
             WhyNot::ChangedIt
         } else if excludes(Excluded::Participant) {
@@ -226,7 +226,7 @@ impl Admission<'_> {
         let needs_others = question.decides() && self.operator.four_eyes;
         !self.operator.knows(who)
             || not.iter().any(is_excluded)
-            || needs_others && self.by.asked_for_it(who)
+            || needs_others && (self.by.asked_for_it(who) || is_excluded(&Excluded::Editor))
     }
 
     /// The stage that a question is in after `who` has said `verb` to it; none if that was the last

@@ -129,8 +129,7 @@ pub(super) fn refuse_unchanged(
     Err(Refusal::WrongAnswer { request: request.to_owned(), mismatch })
 }
 
-/// The question whether a version goes on, where that is not decided by whoever wrote it alone. What was
-/// refused elsewhere in the family is nobody's alone to take up: it is asked, and tells of it (K11).
+/// The question whether a version goes on, where that is not decided by whoever wrote it alone.
 pub(super) fn asked_anew(
     run: &Run,
     (question, value): (&Question, &Value),
@@ -138,21 +137,15 @@ pub(super) fn asked_anew(
     now: Millis,
 ) -> Option<Event> {
     let version = version(question, value)?;
-    let mut anew = Question {
+    let anew = Question {
         ordinal: u32::try_from(next.question).unwrap_or(u32::MAX),
         subject: Some(Box::new(Subject::Shown(version.clone()))),
         context: untold(&question.context),
         refused: Vec::new(),
         ..renewal::anew(question, now)
     };
-    let refused = anew.refused_by(&run.noes);
     let by = (by.id.as_str(), by.known.assurance);
-    if refused.is_empty() {
-        return left(run, (question, anew), by, (Verb::Approve, now))
-            .map(|anew| Event::Asked(Box::new(anew)));
-    }
-    anew.tell_of(refused);
-    edited_by(run, (question, &mut anew), by, now);
+    let anew = left(run, (question, anew), by, (Verb::Approve, now))?;
     Some(Event::Asked(Box::new(anew)))
 }
 
@@ -173,7 +166,8 @@ fn edited_by(
 
 /// What is still to be asked of what somebody changed; nothing, where their own word is all that it needs.
 /// It stands, as `verb`, at the rules that had asked them; any other rule asks, and so does one that wants
-/// nobody's own version.
+/// nobody's own version. What was refused elsewhere in the family is nobody's to take up unknowing: it is asked,
+/// and tells of it (K11).
 pub(super) fn left(
     run: &Run,
     (before, mut asked): (&Question, Question),
@@ -181,6 +175,11 @@ pub(super) fn left(
     (verb, now): (Verb, Millis),
 ) -> Option<Question> {
     edited_by(run, (before, &mut asked), (editor, assurance), now);
+    let refused = asked.refused_before(run);
+    if !refused.is_empty() {
+        asked.tell_of(refused);
+        return Some(asked);
+    }
     let (known, admission) = (before.rules(), run.admission(now));
     // Whoever answered the question before has taken part in the run by that.
     let stands = |(number, stage): &(u32, &Stage)| {

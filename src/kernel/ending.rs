@@ -117,7 +117,7 @@ impl Run {
 
     /// Whether its `ordinal`-th question was ever asked of `who`, or `who` said something to it: they
     /// may know how it ended (K8).
-    pub(super) fn concerned(&self, ordinal: u32, who: &str, operator: &Operator) -> bool {
+    pub fn concerned(&self, ordinal: u32, who: &str, operator: &Operator) -> bool {
         let index = usize::try_from(ordinal).ok().and_then(|ordinal| ordinal.checked_sub(1));
         let Some(index) = index else { return false };
         let asked = self.asked_of.get(index).into_iter().flatten();

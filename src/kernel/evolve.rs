@@ -12,6 +12,7 @@ use crate::kernel::digest;
 use crate::kernel::earlier::Earlier;
 use crate::kernel::ending::{Closed, Ending, NotDone, Said, Undone};
 use crate::kernel::event::{Closing, Event, Failure, Recorded, Usage, Version};
+use crate::kernel::family;
 use crate::kernel::graph;
 use crate::kernel::heard::{self, asked, close, escalated, heard, question_of, voted};
 use crate::kernel::id::RunId;
@@ -104,6 +105,7 @@ pub fn begin(id: RunId, workflow: Arc<Workflow>, started: &Started, at: Millis) 
         leg: Leg { by: started.owner.clone(), door: started.door.clone() },
         operator: Arc::default(),
         noes: Arc::default(),
+        refusals: Vec::new(),
         conversation_bytes: first.bytes(),
         conversation: vec![Arc::new(first)],
         turns: std::collections::BTreeMap::new(),
@@ -142,6 +144,7 @@ pub fn evolve(run: &mut Run, event: &Event, at: Millis) -> Result<(), Corruption
         if run.status == Status::Running { at.0.saturating_sub(run.updated_at.0) } else { 0 };
     run.updated_at = at;
     let was_tools = is_tools_failure(run, event);
+    family::heard(run, event, at);
     let outcome = if run.status.is_over() {
         Err("K6: the run is over")
     } else {

@@ -75,7 +75,69 @@ impl Refused {
 pub struct No {
     /// What was asked, by [`Question::likeness`].
     question: String,
+    /// The call that waited at a gate, whichever step made it.
+    call: Option<String>,
     refused: Refused,
+}
+
+impl No {
+    fn to(question: &Question, refused: Refused) -> Self {
+        Self { question: question.likeness(), call: call_of(&question.origin), refused }
+    }
+}
+
+/// By what a gate's call is known again, whoever makes it.
+fn call_of(origin: &Origin) -> Option<String> {
+    let Origin::Gate(call) = origin else { return None };
+    Some(call_key(&call.tool, &call.arguments))
+}
+
+fn call_key(tool: &str, arguments: &Value) -> String {
+    let mut out = Vec::with_capacity(256);
+    canonical::write(&json!([tool, arguments]), &mut out);
+    digest::of_bytes(&out)
+}
+
+/// Keeps what a run is told no to: the same again in it is asked about, and tells of that. A yes that knew of
+/// it takes it up again.
+pub(super) fn heard(run: &mut Run, event: &Event, at: Millis) {
+    let no = no_of(event);
+    if no.is_none() && run.refusals.is_empty() {
+        return;
+    }
+    let ordinal = match event {
+        Event::Answered { ordinal, value, .. } if Verb::of(value).is_some_and(Verb::lets_pass) => {
+            *ordinal
+        }
+        _event => match no {
+            Some((ordinal, ..)) => ordinal,
+            None => return,
+        },
+    };
+    let Some(question) = run.questions.get(&ordinal).filter(|question| question.decides()) else {
+        return;
+    };
+    let known = No::to(
+        question,
+        Refused { run: run.id.clone(), by: String::new(), how: String::new(), at },
+    );
+    match no {
+        Some((_, by, how)) => {
+            let refused = Refused { by: by.to_owned(), how: how.to_owned(), ..known.refused };
+            run.refusals.push(No { refused, ..known });
+        }
+        None => run.refusals.retain(|no| {
+            no.question != known.question && (no.call.is_none() || no.call != known.call)
+        }),
+    }
+}
+
+/// Whether a call was refused in this run, at any gate and in any step.
+pub(super) fn is_call_refused(run: &Run, tool: &str, arguments: &Value) -> bool {
+    !run.refusals.is_empty() && {
+        let call = Some(call_key(tool, arguments));
+        run.refusals.iter().any(|no| no.call == call)
+    }
 }
 
 /// Everything that was refused in a run itself, by its journal. What it copied was refused elsewhere.
@@ -94,7 +156,7 @@ pub fn noes(run: &RunId, journal: &[Recorded]) -> Vec<No> {
         {
             let (by, how) = (by.to_owned(), how.to_owned());
             let refused = Refused { run: run.clone(), by, how, at: recorded.at };
-            noes.push(No { question: question.likeness(), refused });
+            noes.push(No::to(question, refused));
         }
     }
     noes
@@ -160,6 +222,17 @@ impl Question {
         let likeness = self.likeness();
         let own = noes.iter().filter(|no| no.question == likeness);
         own.map(|no| no.refused.clone()).collect()
+    }
+
+    /// Where the same was refused before: in other runs of the family, and in its own, by whichever step.
+    pub(super) fn refused_before(&self, run: &Run) -> Vec<Refused> {
+        let mut refused = self.refused_by(&run.noes);
+        if self.decides() && !run.refusals.is_empty() {
+            let (likeness, call) = (self.likeness(), call_of(&self.origin));
+            let is_same = |no: &&No| no.question == likeness || call.is_some() && no.call == call;
+            refused.extend(run.refusals.iter().filter(is_same).map(|no| no.refused.clone()));
+        }
+        refused
     }
 
     /// Has it tell of what was refused before: that is among the facts that people decide by, and so in

@@ -15,6 +15,7 @@ use crate::kernel::approvers::Stage;
 use crate::kernel::deed::Deed;
 use crate::kernel::editing;
 use crate::kernel::event::Event;
+use crate::kernel::family;
 use crate::kernel::judging::{self, Judge};
 use crate::kernel::message::{ToolCall, readable};
 use crate::kernel::operator::Environment;
@@ -102,7 +103,8 @@ pub(super) fn passed(run: &Run, wish: Wish<'_>, next: Next, now: Millis) -> Even
         if !gates.is_empty() && call.deed.is_none() {
             call.deed = Some(Box::new(Deed::of(&call.tool, tool, &call.arguments)));
         }
-        // What was refused in another run of the family passes by no grant, and past no condition (K11).
+        // What was refused before, here or in another run of the family, passes by no grant, and past no
+        // condition (K11).
         let refused = is_refused(run, turn, &call);
         gates.retain(|gate| refused || !is_granted((gate, run), &call, now, &mut granted));
         let wish = Wish { call: &call, ..wish };
@@ -144,8 +146,11 @@ pub(super) fn allowed(
     Event::ToolCalled { turn: number, call: call.clone(), safety, granted }
 }
 
-/// Whether exactly this was refused in another run of the family.
+/// Whether exactly this was refused before: in this run, or in another of the family.
 fn is_refused(run: &Run, turn: &Turn, call: &ToolCall) -> bool {
+    if family::is_call_refused(run, &call.tool, &call.arguments) {
+        return true;
+    }
     if run.noes.is_empty() {
         return false;
     }
@@ -207,7 +212,7 @@ fn stopped(
     gates: &[&Gate],
 ) -> Option<Draft> {
     let (turn, call) = (wish.turn, wish.call);
-    let before = || refused.then(|| vec!["refused in another run of the family".to_owned()]);
+    let before = || refused.then(|| vec!["refused before".to_owned()]);
     let why = |gate: &Gate| reasons(gate, run, wish).or_else(before);
     let stops: Vec<_> = gates.iter().filter_map(|gate| Some((gate, why(gate)?))).collect();
     let (first, _) = stops.first()?;
@@ -456,6 +461,8 @@ fn schema(tool: &Tool, may_allow_for_run: bool, may_return: bool) -> Value {
         "additionalProperties": false,
         "if": {"properties": {"decision": {"const": Verb::Edit.word()}}},
         "then": {"required": ["decision", "arguments"]},
+        // Arguments beside another word could mean two things (K7).
+        "else": {"properties": {"arguments": false}},
     });
     if may_return {
         schema["allOf"] = json!([needs_note(Verb::Return)]);

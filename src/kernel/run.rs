@@ -85,6 +85,8 @@ pub struct Run {
     pub operator: Arc<Operator>,
     /// What was refused in other runs of the family; handed in, never folded (K11).
     pub noes: Arc<Vec<No>>,
+    /// What was refused in it, and not taken up again since.
+    pub refusals: Vec<No>,
     /// Everything that was said.
     pub conversation: Vec<Arc<Message>>,
     /// The weight of it.

@@ -242,3 +242,30 @@ async fn k11_whoever_is_not_admitted_does_not_fork_what_was_refused_in_another_f
     let refused = stage.client("clerk").await.fork_run(request).await;
     assert_eq!(refusal(refused).1, "answer.not_admitted");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn k11_whoever_edits_a_call_into_what_was_refused_in_a_fork_is_asked_about_it() {
+    let stage = Stage::with_people(&paying(BOTH), &PEOPLE).await;
+    let runs = family(&stage, "clerk").await;
+    let edit = |amount: u64| json!({"decision": "edit", "arguments": {"amount": amount}});
+    let refused = open(&stage, "cfo", &runs[1]).await;
+    stage.answer("cfo", &refused, json!("deny")).await.unwrap();
+    // Whoever answers is asked anew first, and told of the no.
+    let before = open(&stage, "chief", &runs[2]).await;
+    let late = stage.answer("chief", &before, edit(10)).await;
+    assert!(["", "request.asked_anew"].contains(&refusal(late).1.as_str()));
+    let told = open(&stage, "chief", &runs[2]).await;
+    assert!(facts(&told).contains("cfo refused it (deny)"), "{}", facts(&told));
+    // Their own version is exactly what was refused: it is asked, and tells of that.
+    stage.answer("chief", &told, edit(10)).await.unwrap();
+    assert_eq!(stage.deeds("clerk", &runs[2]).await, Vec::<Value>::new(), "K11: it passed unasked");
+    let again = open(&stage, "chief", &runs[2]).await;
+    assert!(facts(&again).contains("cfo refused it (deny)"), "{}", facts(&again));
+    stage.answer("chief", &again, json!("allow_once")).await.unwrap();
+    assert_eq!(stage.deeds("clerk", &runs[2]).await, [json!({"amount": 10})], "taken up knowingly");
+    // Another amount was refused by nobody.
+    let other = open(&stage, "chief", &runs[3]).await;
+    stage.answer("chief", &other, edit(11)).await.unwrap();
+    let paid = [json!({"amount": 10}), json!({"amount": 11})];
+    assert_eq!(stage.deeds("clerk", &runs[3]).await, paid);
+}

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::a2a_calls::text;
 use crate::bridge_calls::output;
-use crate::consent_stage::{LOCAL, Stage, TOOL, question};
+use crate::consent_stage::{LOCAL, Stage, TOOL, question, refusal};
 use crate::server::{asked, run, start_of};
 
 /// One call of the tool after the other, and what stops it.
@@ -128,6 +128,18 @@ async fn k10_what_was_allowed_for_the_run_holds_at_its_own_gate() {
         trail.iter().filter(|it| it.action == "called").map(|it| it.note.as_str()).collect();
     let by_request = format!("pay, allowed by {}", small.request_id);
     assert_eq!(notes, [by_request.as_str(), "pay; at gate small allowed for the run by local"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn k7_arguments_beside_another_word_than_edit_are_refused() {
+    let stage = Stage::open(&flow(TWO_GATES, &[10])).await;
+    let asked = question(&stage.start(LOCAL, "", "Orders.").await);
+    for word in ["allow_once", "allow_for_run", "deny"] {
+        let both = json!({"decision": word, "arguments": {"amount": 1}});
+        let (_, code) = refusal(stage.answer(LOCAL, &asked, both).await);
+        assert_eq!(code, "answer.invalid", "{word}");
+    }
+    assert_eq!(stage.deeds(LOCAL, &asked.run_id).await, Vec::<Value>::new());
 }
 
 /// What a small refund is asked for, and a big one by somebody else.

@@ -344,7 +344,7 @@ impl Field {
         let report = store.journal().verify().await.unwrap();
         assert_eq!(report.damage, Vec::<String>::new());
         assert_eq!((report.runs, report.events, report.open_questions), (runs, events, 0));
-        drop(store);
+        store.journal().close().await;
         let data = self.root.join("data");
         let doctor = ["doctor", "--json", "--data", data.to_str().unwrap()];
         let found = holdpoint(&self.root, &doctor, "");

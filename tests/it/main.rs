@@ -50,6 +50,7 @@ mod consent_log;
 mod consent_mixed;
 mod consent_people;
 mod consent_properties;
+mod consent_refused;
 mod consent_repeat;
 mod consent_responses;
 mod consent_restored;

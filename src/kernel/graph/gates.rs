@@ -128,7 +128,9 @@ fn schema(verbs: &[Verb], step: &Step, workflow: &Workflow) -> Value {
         properties["plan"] = plan_schema(step, workflow).unwrap_or_else(|| json!({}));
         full["allOf"] = json!([
             {"if": {"properties": {"decision": {"const": Verb::Modify.word()}}},
-             "then": {"required": ["decision", "plan"]}},
+             "then": {"required": ["decision", "plan"]},
+             // A plan beside another word could mean two things (K7).
+             "else": {"properties": {"plan": false}}},
             {"if": {"properties": {"decision": {"const": Verb::Revise.word()}}},
              "then": {"required": ["decision", "note"]}},
         ]);

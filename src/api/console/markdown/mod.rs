@@ -156,6 +156,23 @@ mod tests {
     }
 
     #[test]
+    fn k3_marks_within_words_sums_paths_and_addresses_are_part_of_what_is_said() {
+        for source in [
+            "Pay 5*100*2 EUR",
+            "rm -rf /data/*/old/*",
+            "DELETE FROM t WHERE a*1 = 5*3",
+            "https://a.example/_x_/*y*/*z*",
+            "a**b**c",
+        ] {
+            let page = drawn(source);
+            assert!(page.contains(source), "{source}\n{page}");
+        }
+        assert!(
+            drawn("Pay (*now*), **all** of it.").contains("(<em>now</em>), <strong>all</strong>")
+        );
+    }
+
+    #[test]
     fn what_cannot_be_seen_is_shown_within_marks_too() {
         let page = drawn("**pay\u{202e}001** `a\u{200b}b`");
         assert!(page.contains("\\u{202e}") && page.contains("\\u{200b}"), "{page}");

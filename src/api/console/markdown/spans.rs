@@ -77,23 +77,17 @@ fn span<'a>(
         b'`' => code(rest, at, text, missing),
         b'*' if rest.starts_with("**") => {
             let inner = enclosed(rest, "**", &mut missing.strong)?;
+            stands_alone(text, at, inner.len() + 4)?;
             Some((Span::Strong(read(inner, depth + 1)), inner.len() + 4))
         }
         b'*' => {
             let inner = enclosed(rest, "*", &mut missing.emphasis[0])?;
+            stands_alone(text, at, inner.len() + 2)?;
             Some((Span::Emphasis(read(inner, depth + 1)), inner.len() + 2))
         }
         b'_' => {
-            // Within a word it is part of a name.
-            let before = text.get(..at).and_then(|before| before.chars().next_back());
-            if before.is_some_and(char::is_alphanumeric) {
-                return None;
-            }
             let inner = enclosed(rest, "_", &mut missing.emphasis[1])?;
-            let after = rest.get(inner.len() + 2..).and_then(|after| after.chars().next());
-            if after.is_some_and(char::is_alphanumeric) {
-                return None;
-            }
+            stands_alone(text, at, inner.len() + 2)?;
             Some((Span::Emphasis(read(inner, depth + 1)), inner.len() + 2))
         }
         b'!' => {
@@ -107,6 +101,21 @@ fn span<'a>(
         }
         _other => None,
     }
+}
+
+/// Whether marks stand around whole words, as an author sets them. Within a word, a sum, a path or an address they
+/// are part of what is said, and are shown: nobody decides on a text with characters missing (K3).
+fn stands_alone(text: &str, at: usize, length: usize) -> Option<()> {
+    let before = text.get(..at)?.chars().next_back();
+    let after = text.get(at + length..)?.chars().next();
+    let is_outside =
+        |c: Option<char>, marks: &[char]| c.is_none_or(|c| c.is_whitespace() || marks.contains(&c));
+    let opens = is_outside(before, &['(', '[', '"', '\'', '\u{201c}', '\u{2018}', '*', '_']);
+    let closes = is_outside(
+        after,
+        &['.', ',', ';', ':', '!', '?', ')', ']', '"', '\'', '\u{201d}', '\u{2019}', '*', '_'],
+    );
+    (opens && closes).then_some(())
 }
 
 fn code<'a>(
