@@ -105,14 +105,8 @@ pub(super) fn heard(run: &mut Run, event: &Event, at: Millis) {
     if no.is_none() && run.refusals.is_empty() {
         return;
     }
-    let ordinal = match event {
-        Event::Answered { ordinal, value, .. } if Verb::of(value).is_some_and(Verb::lets_pass) => {
-            *ordinal
-        }
-        _event => match no {
-            Some((ordinal, ..)) => ordinal,
-            None => return,
-        },
+    let Some(ordinal) = no.map(|(ordinal, ..)| ordinal).or_else(|| passed_by(event)) else {
+        return;
     };
     let Some(question) = run.questions.get(&ordinal).filter(|question| question.decides()) else {
         return;
@@ -130,6 +124,12 @@ pub(super) fn heard(run: &mut Run, event: &Event, at: Millis) {
             no.question != known.question && (no.call.is_none() || no.call != known.call)
         }),
     }
+}
+
+/// The question that an event lets pass.
+fn passed_by(event: &Event) -> Option<u32> {
+    let Event::Answered { ordinal, value, .. } = event else { return None };
+    Verb::of(value).is_some_and(Verb::lets_pass).then_some(*ordinal)
 }
 
 /// Whether a call was refused in this run, at any gate and in any step.

@@ -186,13 +186,11 @@ pub(super) fn edited(
     let event = passed(run, wish, next, now);
     let Event::Asked(asked) = event else { return event };
     let Origin::Gate(call) = asked.origin.clone() else { return Event::Asked(asked) };
-    match editing::left(run, (question, *asked), by, (Verb::AllowOnce, now)) {
-        Some(asked) => Event::Asked(Box::new(asked)),
-        None => {
-            let (turn, safety) = (turn.number, tool.safety);
-            Event::ToolCalled { turn, call: *call, safety, granted: Vec::new() }
-        }
+    if let Some(asked) = editing::left(run, (question, *asked), by, (Verb::AllowOnce, now)) {
+        return Event::Asked(Box::new(asked));
     }
+    let (turn, safety) = (turn.number, tool.safety);
+    Event::ToolCalled { turn, call: *call, safety, granted: Vec::new() }
 }
 
 /// The first judge of a gate that has not spoken yet.

@@ -84,7 +84,11 @@ async fn k11_what_was_refused_in_the_family_passes_by_no_grant_of_a_fork() {
     let told = format!("{:?}", second.context);
     assert!(told.contains("cfo refused it (deny)"), "whoever decides is told of the no: {told}");
     stage.answer("cfo", &second, json!("allow_once")).await.unwrap();
-    assert_eq!(stage.paid(), 3, "whoever knows of it may take it up again");
+    assert_eq!(stage.paid(), 2, "every gate that the call concerns asks");
+    let other = open(&stage, "chief", &fork).await.expect("the other gate's people are asked, too");
+    stage.answer("chief", &other, json!("allow_once")).await.unwrap();
+    let paid = stage.deeds("clerk", &fork).await.len();
+    assert_eq!(paid, 3, "whoever knows of it may take it up again");
 }
 
 #[tokio::test(flavor = "multi_thread")]

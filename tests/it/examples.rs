@@ -66,7 +66,8 @@ impl Receiver {
         let mut child = command.arg("0").env("HOLDPOINT_WEBHOOK_SECRET", secret).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap());
         let mut receiver = Self { child, lines, port: String::new() };
-        receiver.port = receiver.line().rsplit(' ').next().unwrap().to_owned();
+        let line = receiver.line();
+        line.rsplit(' ').next().unwrap().clone_into(&mut receiver.port);
         receiver
     }
 
