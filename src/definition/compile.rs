@@ -119,6 +119,11 @@ impl HumanFile {
         }
     }
 
+    /// Whether it decides: by its kind, or because the file says so.
+    pub(super) fn decides(&self) -> bool {
+        !self.kind.kind().may_pass_by_silence() || self.decides == Some(true)
+    }
+
     /// Whether a version may be put in the place of what is shown, and what it looks like.
     pub(super) fn editable(&self) -> Option<Editable> {
         match self.editable.as_ref()? {

@@ -108,7 +108,7 @@ impl Engine {
     ) -> Result<(), EngineError> {
         let Command::Answer { answers, .. } = command else { return Ok(()) };
         let State::Hot(hot) = &mut **state else { return Err(EngineError::Draining) };
-        // What has no family is asked by nobody about it: a yes costs what it did.
+        // Where there is no other run nothing was refused in one, and the answer need not be read here, too.
         if hot.has_kin == Some(false) || !may_pass(&hot.run, answers) {
             return Ok(());
         }

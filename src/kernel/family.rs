@@ -4,8 +4,9 @@
 //! Which runs are of a family, and how their journals are read, is not decided here; nor whom a question
 //! admits.
 //!
-//! - **K11** A no, an expiry or a withdrawal of the same question in any run of the family counts: a yes
-//!   that was given to a question which does not tell of it is a yes to something else.
+//! - **K11** A no, an expiry or a withdrawal of the same question in any run of the family counts, and in its own
+//!   run one to the same call in any step: a yes that was given to a question which does not tell of it is a yes
+//!   to something else.
 
 use std::collections::BTreeMap;
 
@@ -84,6 +85,11 @@ impl No {
     fn to(question: &Question, refused: Refused) -> Self {
         Self { question: question.likeness(), call: call_of(&question.origin), refused }
     }
+
+    /// Whether it is one to that question, or to that call in whichever step.
+    fn is_to(&self, likeness: &str, call: Option<&str>) -> bool {
+        self.question == likeness || call.is_some() && self.call.as_deref() == call
+    }
 }
 
 /// By what a gate's call is known again, whoever makes it.
@@ -111,18 +117,13 @@ pub(super) fn heard(run: &mut Run, event: &Event, at: Millis) {
     let Some(question) = run.questions.get(&ordinal).filter(|question| question.decides()) else {
         return;
     };
-    let known = No::to(
-        question,
-        Refused { run: run.id.clone(), by: String::new(), how: String::new(), at },
-    );
-    match no {
-        Some((_, by, how)) => {
-            let refused = Refused { by: by.to_owned(), how: how.to_owned(), ..known.refused };
-            run.refusals.push(No { refused, ..known });
-        }
-        None => run.refusals.retain(|no| {
-            no.question != known.question && (no.call.is_none() || no.call != known.call)
-        }),
+    if let Some((_, by, how)) = no {
+        let (by, how) = (by.to_owned(), how.to_owned());
+        let no = No::to(question, Refused { run: run.id.clone(), by, how, at });
+        run.refusals.push(no);
+    } else {
+        let (likeness, call) = (question.likeness(), call_of(&question.origin));
+        run.refusals.retain(|no| !no.is_to(&likeness, call.as_deref()));
     }
 }
 
@@ -229,7 +230,7 @@ impl Question {
         let mut refused = self.refused_by(&run.noes);
         if self.decides() && !run.refusals.is_empty() {
             let (likeness, call) = (self.likeness(), call_of(&self.origin));
-            let is_same = |no: &&No| no.question == likeness || call.is_some() && no.call == call;
+            let is_same = |no: &&No| no.is_to(&likeness, call.as_deref());
             refused.extend(run.refusals.iter().filter(is_same).map(|no| no.refused.clone()));
         }
         refused

@@ -6,7 +6,7 @@ use holdpoint::wire::v1::{
 };
 use serde_json::{Value, json};
 
-use crate::consent_stage::{LOCAL, Stage, TOOL, question, refusal};
+use crate::consent_stage::{LOCAL, Stage, TOOL, facts, question, refusal};
 use crate::server::drained;
 
 const PEOPLE: [(&str, &str); 3] = [("clerk", "user"), ("cfo", "user"), ("chief", "user")];
@@ -50,10 +50,6 @@ async fn family(stage: &Stage, who: &str) -> Vec<String> {
 async fn open(stage: &Stage, who: &str, run_id: &str) -> Request {
     let inbox = stage.inbox(who).await;
     inbox.into_iter().find(|one| one.run_id == run_id).expect("the run asks")
-}
-
-fn facts(request: &Request) -> String {
-    format!("{:?}", request.context)
 }
 
 async fn taken_up(stage: &Stage, who: &str, run_id: &str) -> Vec<AuditEntry> {

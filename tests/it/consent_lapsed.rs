@@ -4,7 +4,7 @@
 use holdpoint::wire::v1::{DelegateRequestRequest, ForkRunRequest, Request, RevokeGrantRequest};
 use serde_json::json;
 
-use crate::consent_stage::{Stage, TOOL, refusal};
+use crate::consent_stage::{Stage, TOOL, facts, refusal};
 use crate::server::drained;
 
 const PEOPLE: [(&str, &str); 4] =
@@ -81,7 +81,7 @@ async fn k11_what_was_refused_in_the_family_passes_by_no_grant_of_a_fork() {
     assert_eq!(stage.paid(), 2, "the first payment, in each of them");
     let second = open(&stage, "cfo", &fork).await.expect("K11: the no counts, grant or not");
     assert_eq!(second.source_step, "b");
-    let told = format!("{:?}", second.context);
+    let told = facts(&second);
     assert!(told.contains("cfo refused it (deny)"), "whoever decides is told of the no: {told}");
     stage.answer("cfo", &second, json!("allow_once")).await.unwrap();
     assert_eq!(stage.paid(), 2, "every gate that the call concerns asks");

@@ -5,7 +5,7 @@
 use holdpoint::wire::v1::{CancelRequestRequest, Request};
 use serde_json::{Value, json};
 
-use crate::consent_stage::{Stage, TOOL, refusal};
+use crate::consent_stage::{Stage, TOOL, facts, refusal};
 
 const PEOPLE: [(&str, &str); 3] = [("mallory", "user"), ("cfo", "user"), ("ada", "user")];
 
@@ -34,17 +34,9 @@ steps: [{{id: work, agent: one}}]
 const NINETY: &str = "{tool: pay, arguments: {amount: 90}}";
 const BY_WORDS: &str = ", when: [{keywords: [delete]}]";
 
-async fn open(stage: &Stage, who: &str) -> Vec<Request> {
-    stage.inbox(who).await
-}
-
-fn facts(request: &Request) -> String {
-    format!("{:?}", request.context)
-}
-
 /// Whatever the no was, the agent's second try is asked about and tells of it.
 async fn assert_asked_again(stage: &Stage, told: &str) {
-    let again = open(stage, "ada").await;
+    let again = stage.inbox("ada").await;
     assert_eq!(again.len(), 1, "K11: the same call again passed the gate unasked");
     assert!(facts(&again[0]).contains(told), "{}", facts(&again[0]));
     assert_eq!(stage.paid(), 0, "K11: what was refused was done");
@@ -58,7 +50,7 @@ async fn k11_a_no_holds_in_its_run_though_the_agent_finds_other_words() {
     for no in [json!("deny"), json!({"decision": "return", "note": "not this one"})] {
         let stage = Stage::with_people(&stubborn(BY_WORDS, NINETY), &PEOPLE).await;
         stage.start("mallory", "", "Order 7.").await;
-        let asked = open(&stage, "cfo").await.remove(0);
+        let asked = stage.inbox("cfo").await.remove(0);
         stage.answer("cfo", &asked, no).await.unwrap();
         assert_asked_again(&stage, "cfo refused it").await;
     }
@@ -68,7 +60,7 @@ async fn k11_a_no_holds_in_its_run_though_the_agent_finds_other_words() {
 async fn k11_what_the_requester_takes_back_is_not_done_unasked() {
     let stage = Stage::with_people(&stubborn(BY_WORDS, NINETY), &PEOPLE).await;
     stage.start("mallory", "", "Order 7.").await;
-    let request_id = open(&stage, "ada").await.remove(0).request_id;
+    let request_id = stage.inbox("ada").await.remove(0).request_id;
     let back = CancelRequestRequest { request_id, ..Default::default() };
     stage.client("mallory").await.cancel_request(back).await.unwrap();
     assert_asked_again(&stage, "mallory took it back").await;
@@ -82,14 +74,14 @@ async fn k11_an_earlier_grant_does_not_beat_a_later_no() {
     let stage = Stage::with_people(&flow, &PEOPLE).await;
     stage.start("mallory", "", "Order 7.").await;
     let amount = |asked: &Request, amount: u64| facts(asked).contains(&format!("({amount})"));
-    let asked = open(&stage, "cfo").await;
+    let asked = stage.inbox("cfo").await;
     assert_eq!(asked.len(), 2, "each call is asked about");
     let is_ninety = |asked: &&Request| !amount(asked, 100);
     let ninety = asked.iter().find(is_ninety).unwrap();
     stage.answer("cfo", ninety, json!("deny")).await.unwrap();
     let hundred = asked.iter().find(|one| one.request_id != ninety.request_id).unwrap();
     stage.answer("ada", hundred, json!("allow_for_run")).await.unwrap();
-    let again = open(&stage, "ada").await;
+    let again = stage.inbox("ada").await;
     assert_eq!(again.len(), 1, "K11: a grant let pass what somebody had refused");
     assert!(facts(&again[0]).contains("cfo refused it (deny)"), "{}", facts(&again[0]));
     assert_eq!(stage.deeds("mallory", &again[0].run_id).await, [json!({"amount": 100})]);
@@ -101,11 +93,11 @@ async fn k8_where_four_eyes_are_wanted_nobody_passes_their_own_version_alone() {
     let flow = stubborn(gate, NINETY);
     let stage = Stage::set(&flow, &PEOPLE, &["--four-eyes=true"]).await;
     stage.start("mallory", "", "Order 7.").await;
-    let asked = open(&stage, "cfo").await.remove(0);
+    let asked = stage.inbox("cfo").await.remove(0);
     let edit = json!({"decision": "edit", "arguments": {"amount": 1_000_000}});
     stage.answer("cfo", &asked, edit).await.unwrap();
     assert_eq!(stage.deeds("mallory", &asked.run_id).await, Vec::<Value>::new());
-    let theirs = open(&stage, "ada").await.remove(0);
+    let theirs = stage.inbox("ada").await.remove(0);
     assert!(facts(&theirs).contains("1000000"), "{}", facts(&theirs));
     let own = refusal(stage.answer("cfo", &theirs, json!("allow_once")).await);
     assert_eq!(own.1, "answer.not_admitted");

@@ -324,6 +324,11 @@ pub(crate) fn terms_of(role: &str) -> Vec<&str> {
     }
 }
 
+/// What people are told to decide by, as text.
+pub(crate) fn facts(request: &Request) -> String {
+    format!("{:?}", request.context)
+}
+
 /// The one request that a start ended with.
 pub(crate) fn question(events: &[WorkflowEvent]) -> Request {
     asked(events).expect("the run asks")

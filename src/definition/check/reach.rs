@@ -203,8 +203,7 @@ impl Look<'_> {
 
 /// What a person is asked at a step, as far as the way from there depends on it.
 fn asked(human: &HumanFile, step: &str, way: &mut Way) {
-    let decides = !human.kind.kind().may_pass_by_silence() || human.decides == Some(true);
-    if decides {
+    if human.decides() {
         way.words.clear();
         if !human.kind.kind().may_pass_by_silence() {
             way.approved.insert(step.to_owned());

@@ -3,13 +3,22 @@
 use crate::definition::check::Check;
 use crate::definition::check::graph::type_of;
 use crate::definition::file::{HumanFile, OptionFile};
-use crate::definition::graph::OptionsFromFile;
+use crate::definition::graph::{NodeFile, OptionsFromFile};
 use crate::definition::source::under;
 use crate::kernel::Kind;
 use crate::kernel::expression::{Known, Type};
 use crate::kernel::graph::{Ask, OptionsFrom, Task};
 
 impl<'a> Check<'a> {
+    /// A decision is no step that a run can do without: what comes after it would be done without a yes (K7).
+    pub(super) fn cannot_be_let_go(&mut self, pointer: &str, node: &NodeFile) {
+        if node.critical == Some(false) && node.human.as_ref().is_some_and(HumanFile::decides) {
+            let message = "a decision cannot be let go: what comes after it would be done without a yes; \
+                           leave `critical` out, or put what it guards into a block with it";
+            self.at_key(&under(pointer, "critical"), "question.critical", message);
+        }
+    }
+
     /// A person's decision, and what an answer looks like.
     pub(super) fn asked_human(
         &mut self,

@@ -10,7 +10,6 @@ use crate::definition::graph::{LoopFile, NodeFile, SubFile, WaitFile};
 use crate::definition::mcp;
 use crate::definition::source::under;
 use crate::definition::sub;
-use crate::kernel::Kind;
 use crate::kernel::duration_ms;
 use crate::kernel::expression::{Form, Known, Type};
 use crate::kernel::graph::{Branch, Case, ITEMS_DEFAULT, Task};
@@ -37,15 +36,8 @@ impl<'a> Check<'a> {
             "loop" => Some(self.repeat(pointer, node, node.repeat.as_ref()?, known)),
             "wait" => Some(self.wait(&under(pointer, "wait"), node.wait.as_ref()?, known)),
             "human" => {
-                let human = node.human.as_ref()?;
-                let is_decision =
-                    human.kind.kind() == Kind::Approval || human.decides == Some(true);
-                if is_decision && node.critical == Some(false) {
-                    let message = "a decision cannot be let go: what comes after it would be done without a \
-                                   yes; leave `critical` out, or put what it guards into a block with it";
-                    self.at_key(&under(pointer, "critical"), "question.critical", message);
-                }
-                self.asked_human(&under(pointer, "human"), human, known)
+                self.cannot_be_let_go(pointer, node);
+                self.asked_human(&under(pointer, "human"), node.human.as_ref()?, known)
             }
             "extract" => {
                 let values = Value::Object(node.extract.clone()?);
