@@ -101,6 +101,14 @@ fn renewed(only: &[u32]) -> Failure {
     Failure::new("store.renewed", what)
 }
 
+/// What listeners are told when a halt has ended.
+fn stood() -> Failure {
+    Failure::new(
+        "run.stood",
+        "a halt has ended: what would have been due meanwhile is due as much later",
+    )
+}
+
 #[expect(clippy::too_many_lines, reason = "one arm for each event, and no logic")]
 fn body(run: &RunId, session: &SessionId, published: &Published) -> Wire {
     let executor_id = published.step.clone().unwrap_or_default();
@@ -222,6 +230,7 @@ fn body(run: &RunId, session: &SessionId, published: &Published) -> Wire {
             })
         }
         Event::Renewed { only, .. } => Wire::Warning(failure(&renewed(only))),
+        Event::Stood { .. } => Wire::Warning(failure(&stood())),
         Event::Revoked { tool, by, .. } => {
             Wire::GrantRevoked(pb::GrantRevoked { tool: tool.clone(), principal: by.clone() })
         }

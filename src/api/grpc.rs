@@ -7,7 +7,7 @@ use futures::Stream;
 use tonic::metadata::AsciiMetadataValue;
 use tonic::{Request, Response, Status};
 
-use crate::api::{Doorkeeper, Shown, convert, people, resources, status};
+use crate::api::{Doorkeeper, Shown, convert, halts, people, resources, status};
 use crate::engine::{
     AnswerRequest, AuditFilter, Begun, Engine, ForkRequest, InboxFilter, OpenRequest, StartRequest,
     Until, Watch,
@@ -343,6 +343,27 @@ impl Orchestrator for Service {
         let who = self.who(&request)?;
         let was_held = self.engine.release_store(&who).await.map_err(status::of)?;
         Ok(Response::new(pb::ReleaseStoreResponse { was_held }))
+    }
+
+    async fn halt(&self, request: Request<pb::HaltRequest>) -> Reply<pb::HaltResponse> {
+        let who = self.who(&request)?;
+        halts::halt(&self.engine, request.into_inner(), &who).await.map(Response::new)
+    }
+
+    async fn release_halt(
+        &self,
+        request: Request<pb::ReleaseHaltRequest>,
+    ) -> Reply<pb::ReleaseHaltResponse> {
+        let who = self.who(&request)?;
+        halts::release(&self.engine, &request.into_inner(), &who).await.map(Response::new)
+    }
+
+    async fn list_halts(
+        &self,
+        request: Request<pb::ListHaltsRequest>,
+    ) -> Reply<pb::ListHaltsResponse> {
+        self.who(&request)?;
+        Ok(Response::new(halts::list(&self.engine)))
     }
 
     async fn cancel_request(

@@ -11,6 +11,7 @@ pub mod console;
 mod convert;
 pub mod envelope;
 pub mod grpc;
+mod halts;
 pub mod host;
 pub mod pages;
 mod people;

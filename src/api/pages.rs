@@ -65,7 +65,18 @@ async fn healthz(State(pages): State<Pages>) -> (StatusCode, &'static str) {
 }
 
 /// Ready while it is well, has room, and no shutdown has begun.
-async fn readyz(State(pages): State<Pages>) -> (StatusCode, &'static str) {
+async fn readyz(State(pages): State<Pages>) -> (StatusCode, String) {
+    let (status, words) = readiness(&pages);
+    // Halted is ready: whoever asks is told, and what was stopped goes on when somebody says so.
+    let halts = pages.engine.halts();
+    let stopped = halts
+        .0
+        .iter()
+        .map(|halt| format!("halted: {} (by {}: {})\n", halt.scope.words(), halt.by, halt.reason));
+    (status, stopped.fold(words.to_owned(), |text, line| text + &line))
+}
+
+fn readiness(pages: &Pages) -> (StatusCode, &'static str) {
     if pages.engine.is_draining() {
         (StatusCode::SERVICE_UNAVAILABLE, "draining\n")
     } else if !pages.engine.is_healthy() {
@@ -85,6 +96,8 @@ async fn readyz(State(pages): State<Pages>) -> (StatusCode, &'static str) {
 async fn metrics_page(State(pages): State<Pages>) -> String {
     #[expect(clippy::cast_precision_loss, reason = "a gauge of a few thousand")]
     metrics::gauge!("holdpoint_runs_in_memory").set(pages.engine.runs_in_memory() as f64);
+    #[expect(clippy::cast_precision_loss, reason = "a gauge of a few thousand")]
+    metrics::gauge!("holdpoint_deeds_under_way").set(pages.engine.under_way() as f64);
     let is_ready = pages.engine.is_healthy() && pages.engine.has_room();
     metrics::gauge!("holdpoint_ready").set(if is_ready { 1.0 } else { 0.0 });
     (pages.render)()

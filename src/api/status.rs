@@ -117,6 +117,7 @@ fn code_of(refusal: &Refusal) -> Code {
         | Refusal::DigestNeeded { .. }
         | Refusal::AskedAnew { .. }
         | Refusal::Held
+        | Refusal::Halted { .. }
         | Refusal::RunOver { .. }
         | Refusal::NotListening { .. }
         | Refusal::AmbiguousAnswer { .. }
@@ -147,6 +148,7 @@ pub(super) fn a2a_kind_of(refusal: &Refusal) -> Kind {
         | Refusal::RequestClosed { .. }
         | Refusal::NotListening { .. }
         | Refusal::Held
+        | Refusal::Halted { .. }
         | Refusal::HandedOver { .. }
         | Refusal::NotDelegable { .. }
         | Refusal::NotDelegated { .. }
@@ -227,6 +229,7 @@ pub(super) fn metadata_of(refusal: &Refusal) -> std::collections::HashMap<String
         | Refusal::DigestNeeded { .. }
         | Refusal::AskedAnew { .. }
         | Refusal::Held
+        | Refusal::Halted { .. }
         | Refusal::UnknownCode { .. }
         | Refusal::StalePause
         | Refusal::Unspent { .. }

@@ -1,5 +1,6 @@
 //! App: the wiring. What the configuration says becomes a store, an engine and its doors.
 
+mod brake;
 pub mod client;
 mod clock;
 pub mod config;

@@ -15,7 +15,7 @@ use crate::app::config::Origin;
 use crate::app::courier::Post;
 use crate::app::keys::Keys;
 use crate::app::otlp::{self, Traces};
-use crate::app::{AppError, Config, discovery, people, private};
+use crate::app::{AppError, Config, brake, discovery, people, private};
 use crate::definition;
 use crate::engine::{Engine, Library, Reach};
 use crate::ports::trace::Tracer;
@@ -73,7 +73,9 @@ impl World {
         if let Some(traces) = &traces {
             engine.trace_with(Arc::clone(traces) as Arc<dyn Tracer>);
         }
+        engine.brake_by(Arc::new(brake::HaltFile::in_dir(&config.data)));
         engine.settle_in().await.map_err(AppError::Unsettled)?;
+        engine.settle_halts().await.map_err(AppError::Unsettled)?;
         match reach {
             Reach::Everything => {
                 let recovering = engine.clone();
@@ -112,6 +114,7 @@ fn heed_file_sizes() {
 /// Sets the clock and the post of an engine going.
 fn go(engine: &Engine) {
     let (timing, carrying) = (engine.clone(), engine.clone());
+    tokio::spawn(brake::heed(engine.clone()));
     tokio::spawn(async move {
         timing.released().await;
         timing.run_timers().await;

@@ -9,8 +9,9 @@ use crate::cli::exit::{Exit, Trouble};
 use crate::cli::term::{ColorChoice, Paint};
 use crate::cli::{
     Ctx, audit, bench, bench_echo, cancel, chat, check, checkpoint, claim, completions, delegate,
-    doctor, exit_codes, export, fork, graph, import, inbox, journal, keys, prune, release, respond,
-    restored, resume, revoke, run, runs, schema, serve, sessions, signal, watch, workflows,
+    doctor, exit_codes, export, fork, graph, halt, import, inbox, journal, keys, prune, release,
+    respond, restored, resume, revoke, run, runs, schema, serve, sessions, signal, watch,
+    workflows,
 };
 
 /// Runs agent workflows that wait for people, and survives whatever happens to the machine.
@@ -82,6 +83,7 @@ pub(super) enum Command {
     Prune(prune::Args),
     Restored(restored::Args),
     Release(release::Args),
+    Halt(halt::Args),
     Doctor(doctor::Args),
     Keys(keys::Args),
     Bench(bench::Args),
@@ -133,6 +135,7 @@ impl Command {
             | Self::Prune(_)
             | Self::Restored(_)
             | Self::Release(_)
+            | Self::Halt(_)
             | Self::Doctor(_)
             | Self::Keys(_)
             | Self::Bench(_)
@@ -181,6 +184,7 @@ impl Command {
             | Self::Signal(_)
             | Self::Fork(_)
             | Self::Release(_)
+            | Self::Halt(_)
             | Self::Workflows(_) => Acts::Server,
         }
     }
@@ -207,6 +211,7 @@ impl Command {
             Self::Prune(args) => prune::perform(args, ctx).await,
             Self::Restored(args) => restored::perform(args, ctx).await,
             Self::Release(args) => release::perform(args, ctx).await,
+            Self::Halt(args) => halt::perform(args, ctx).await,
             Self::Doctor(args) => doctor::perform(args, ctx).await,
             Self::Keys(args) => keys::perform(args, ctx),
             Self::Bench(args) => bench::perform(args, ctx).await,

@@ -30,6 +30,7 @@ named!(
     AuditEntry,
     Checkpoint,
     Grant,
+    Halt,
     Message,
     Request,
     RequestClosed,

@@ -30,6 +30,7 @@ mod exit_codes;
 mod export;
 mod fork;
 mod graph;
+mod halt;
 mod import;
 mod inbox;
 mod journal;

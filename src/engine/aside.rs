@@ -42,6 +42,11 @@ pub(super) enum Put {
 }
 
 impl Aside {
+    /// Forgets all of them: each may be tried at once.
+    pub(super) fn clear(&self) {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// Sets a run aside that failed at `now`.
     pub(super) fn put(&self, run: &RunId, now: Millis) -> Put {
         let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);

@@ -347,6 +347,10 @@ fn entry(head: &Head, recorded: &Recorded, open: &mut Open) -> Option<AuditEntry
             entry.principal.clone_from(by);
             entry.question = questions.remove(ordinal);
         }
+        Event::Stood { since, .. } => {
+            entry.action = "stood";
+            entry.note = format!("halted since {}", since.date());
+        }
         Event::Reminded { ordinal, .. } => {
             entry.action = "reminded";
             entry.question = questions.get(ordinal).cloned();

@@ -208,6 +208,7 @@ fn weight(event: &Event) -> usize {
         | Event::Claimed(_)
         | Event::Delegated(_)
         | Event::Reminded { .. }
+        | Event::Stood { .. }
         | Event::Escalated { .. }
         | Event::Revoked { .. }
         | Event::Renewed { .. }

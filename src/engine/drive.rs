@@ -11,11 +11,11 @@ use tokio::sync::MutexGuard;
 use crate::engine::cell::{Cell, Hot, State};
 use crate::engine::steadfast::{Steadfast, panicked};
 use crate::engine::trace::{Scribe, at_once};
-use crate::engine::{Engine, EngineError, Published};
+use crate::engine::{Engine, EngineError, Published, counters};
 use crate::failpoint;
 use crate::kernel::{
     Command, Decision, Event, Millis, Recorded, Refusal, Run, RunId, Status, Version, apply,
-    first_reply, replay,
+    first_reply, halt, replay,
 };
 use crate::ports::{Append, AppendError, Fault, Head, HookRow, KeyRow, SessionRow, trace};
 
@@ -259,6 +259,9 @@ impl Engine {
                 return Ok(true);
             }
             let Some((turn, attempt, input)) = first_reply(run) else { return Ok(false) };
+            if halt::of_work(&run.operator.halts, run, &input.agent, None).is_some() {
+                return Ok(false);
+            }
             let Some(outcome) = self.inner.agents.reply_at_once(&run.workflow, &input) else {
                 return Ok(false);
             };
@@ -331,6 +334,7 @@ impl Engine {
     /// Everybody who listens hears of it now that it is durable (E1).
     fn told(&self, cell: &Cell, hot: &Hot, batch: Vec<Arc<Published>>) {
         EVENTS.increment(batch.len() as u64);
+        batch.iter().for_each(|published| counters::count(&published.event));
         self.tell_inbox(&hot.run, &batch);
         cell.publish(&hot.run, batch);
         self.inner.cells.weigh(&cell.id, hot.run.bytes_in_all(), hot.run.status.is_over());

@@ -82,6 +82,7 @@ impl Engine {
             | Command::Recover
             | Command::Retry
             | Command::Renew { .. }
+            | Command::Stand { .. }
             | Command::Recall { .. } => return Ok(None),
         }
         let (family, open) = {
@@ -141,6 +142,7 @@ impl Engine {
             | Command::Delta { .. }
             | Command::Noted { .. }
             | Command::Renew { .. }
+            | Command::Stand { .. }
             | Command::Recall { .. } => false,
         };
         let is_fork = hot.run.forked_from.is_some();

@@ -110,6 +110,7 @@ fn changes(run: &Run, published: &Published) -> Vec<InboxChange> {
         | Event::StepFailed { .. }
         | Event::Noted { .. }
         | Event::Reminded { .. }
+        | Event::Stood { .. }
         | Event::Claimed(_)
         | Event::Revoked { .. }
         | Event::Renewed { .. }

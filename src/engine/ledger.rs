@@ -242,6 +242,8 @@ impl Engine {
         who: &Principal,
     ) {
         let run = run.or_else(|| run_of(named));
+        metrics::counter!("holdpoint_answers_refused_total", "code" => code.to_owned())
+            .increment(1);
         let note = Note::answer_refused((&who.id, who.door), named, run, code);
         self.note(note.known_as(&who.known)).await;
     }
@@ -289,6 +291,7 @@ fn told(named: &str, refusal: &Refusal) -> (String, Option<RunId>) {
         | Refusal::NotSender { .. }
         | Refusal::Forbidden(_)
         | Refusal::Held
+        | Refusal::Halted { .. }
         | Refusal::Stale => None,
     };
     let request = request.unwrap_or(named);

@@ -12,16 +12,19 @@ mod aside;
 mod audit;
 mod cell;
 mod commands;
+mod counters;
 mod desks;
 mod drive;
 mod earlier;
 mod family;
+mod halting;
 mod inbox;
 mod ledger;
 mod library;
 mod narrate;
 mod onlooker;
 mod outbox;
+mod oversight;
 mod pulse;
 mod purse;
 mod reach;
@@ -37,7 +40,7 @@ mod watch;
 mod whose;
 mod work;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -51,10 +54,12 @@ use crate::ports::{Agents, Clock, Courier, Fault, Journal, NoCourier, Tools};
 
 pub use audit::{AuditEntry, AuditFilter};
 pub use commands::{AnswerRequest, Begun, ForkRequest, Speech, StartRequest, Taken, Words};
+pub use halting::HaltRequest;
 pub use inbox::{InboxChange, InboxWatch};
 pub use library::{Entry, Library};
 pub use narrate::{Asked, Published, Waiting};
 pub use onlooker::Onlooker;
+pub use oversight::{Ages, CHARS_PER_SECOND, Oversight, Quick, Span as OversightSpan, Tally};
 pub use pulse::InboxPulse;
 pub use reach::Reach;
 pub use recovery::Recovered;
@@ -119,6 +124,8 @@ struct Inner {
     standing: renewal::Standing,
     /// Families in which somebody decides.
     families: family::Families,
+    /// What is stopped is changed here.
+    halting: halting::Halting,
     /// Which runs are driven here.
     domain: reach::Domain,
     library: Library,
@@ -135,6 +142,8 @@ struct Inner {
     /// Runs that could not be moved on when it was their time.
     aside: aside::Aside,
     permits: Arc<Semaphore>,
+    /// Deeds that are being done.
+    under_way: AtomicUsize,
     tasks: TaskTracker,
     /// Set first: nothing new is taken on.
     draining: AtomicBool,
@@ -176,6 +185,7 @@ impl Engine {
             unheard: unheard::Unheard::default(),
             standing: renewal::Standing::default(),
             families: family::Families::default(),
+            halting: halting::Halting::default(),
             domain: reach::Domain::default(),
             library,
             cells: Cells::default(),
@@ -187,6 +197,7 @@ impl Engine {
             alarm_moved: Notify::new(),
             aside: aside::Aside::default(),
             permits: Arc::new(Semaphore::new(WORK_AT_ONCE)),
+            under_way: AtomicUsize::new(0),
             tasks: TaskTracker::new(),
             draining: AtomicBool::new(false),
             broken: CancellationToken::new(),
@@ -202,7 +213,9 @@ impl Engine {
 
     /// Goes by what the operator says from now on, in runs under way as in new ones (K12).
     pub fn operate(&self, operator: Operator) {
-        *self.inner.operator.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(operator);
+        let mut known = self.inner.operator.write().unwrap_or_else(PoisonError::into_inner);
+        // What is stopped stays so, whatever else is said.
+        *known = Arc::new(Operator { halts: Arc::clone(&known.halts), ..operator });
     }
 
     /// What the operator says now.
@@ -223,6 +236,11 @@ impl Engine {
     /// Whether the store has room for more; without it nothing new is taken until there is some.
     pub fn has_room(&self) -> bool {
         self.inner.journal.has_room()
+    }
+
+    /// How many deeds are being done: of agents, and of tools.
+    pub fn under_way(&self) -> usize {
+        self.inner.under_way.load(Ordering::SeqCst)
     }
 
     /// Whether a shutdown has begun.

@@ -189,6 +189,7 @@ impl Narrator {
             | Event::Delegated(_)
             | Event::Closed { .. }
             | Event::Reminded { .. }
+            | Event::Stood { .. }
             | Event::Escalated { .. }
             | Event::Revoked { .. }
             | Event::Renewed { .. }

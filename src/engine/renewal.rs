@@ -39,6 +39,7 @@ impl Engine {
     /// Finds out which store this is, and has every run told that does not know. To be called before
     /// anything runs; where it was cut off it goes on.
     pub async fn settle_in(&self) -> Result<(), EngineError> {
+        self.read_halts().await?;
         let journal = &*self.inner.journal;
         let known = Identity::of(journal).await?;
         if self.reach() == Reach::Nothing {

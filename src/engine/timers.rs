@@ -59,7 +59,7 @@ impl Engine {
     /// not stop the others.
     async fn wake_due(&self) -> Result<Option<Millis>, EngineError> {
         loop {
-            if self.is_draining() {
+            if self.is_draining() || self.halts().of_all().is_some() {
                 return Ok(None);
             }
             let (held, ripe, again) = self.inner.aside.look(self.inner.clock.now());
@@ -78,6 +78,10 @@ impl Engine {
                 match outcome {
                     Ok(()) => self.inner.aside.take_back(run),
                     Err(EngineError::Draining) => return Ok(None),
+                    // It is looked at again once that is taken back.
+                    Err(EngineError::Refused(Refusal::Halted { .. })) => {
+                        self.inner.aside.put(run, self.inner.clock.now());
+                    }
                     Err(error) => self.set_aside(run, error)?,
                 }
             }

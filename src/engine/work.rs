@@ -4,6 +4,7 @@
 //! cancelled, its tasks are stopped.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
 use serde_json::Value;
@@ -16,7 +17,7 @@ use crate::engine::{Engine, EngineError};
 use crate::failpoint;
 use crate::kernel::{
     AgentInput, AttemptFault, Command, Effect, Failure, Refusal, Run, RunId, Status, ToolCall,
-    ToolFault, Trace, Workflow, deed, plan,
+    ToolFault, Trace, Workflow, deed, halt, plan,
 };
 use crate::ports::{DeltaSink, Fault, Note, trace};
 
@@ -42,7 +43,8 @@ impl Engine {
         let is_owed = |key: &WorkKey| wanted.iter().any(|(owed, _)| owed == key);
         let unwanted: Vec<_> = hot.work.extract_if(|key, _| !is_owed(key)).collect();
         for (key, effect) in wanted {
-            if hot.work.contains_key(&key) {
+            // What is stopped is owed as before; what is under way is let come home.
+            if hot.work.contains_key(&key) || self.is_halted(&hot.run, &effect) {
                 continue;
             }
             if hot.lease.is_none() {
@@ -53,7 +55,7 @@ impl Engine {
                         Fault::Retriable("another server drives this run".into())
                     })?);
             }
-            let task = self.spawn_work(cell, &hot.run, effect);
+            let task = self.spawn_work(cell, &hot.run, effect, key.clone());
             hot.work.insert(key, task);
         }
         stop(&hot.run, unwanted);
@@ -71,16 +73,23 @@ impl Engine {
         stop(&hot.run, hot.work.drain());
     }
 
-    fn spawn_work(&self, cell: &Arc<Cell>, run: &Run, effect: Effect) -> AbortHandle {
+    fn spawn_work(&self, cell: &Arc<Cell>, run: &Run, effect: Effect, key: WorkKey) -> AbortHandle {
         let (engine, cell) = (self.clone(), Arc::clone(cell));
         let workflow = Arc::clone(&run.workflow);
         let stop = self.inner.stop.clone();
         let (tracer, clock) = (self.inner.tracer.get(), &self.inner.clock);
         let around = Around::begins(run, &effect, tracer, clock);
+        let (agent, tool) = halt::worker(run, &effect);
         let task = self.inner.tasks.spawn(async move {
             let permits = Arc::clone(&engine.inner.permits);
             let work = async {
                 let Ok(_permit) = permits.acquire_owned().await else { return };
+                let _under_way = UnderWay::of(&engine);
+                // It may have been stopped while it waited for its turn.
+                if engine.is_stopped((&workflow.name, &agent), tool.as_deref()).await {
+                    engine.not_done(&cell, &key).await;
+                    return;
+                }
                 engine.perform(&cell, &workflow, effect, around).await;
             };
             tokio::select! {
@@ -226,6 +235,23 @@ fn panicked(error: &tokio::task::JoinError) -> AttemptFault {
     AttemptFault {
         failure: Failure::new("step.panicked", "an internal error; the log has it"),
         retriable: false,
+    }
+}
+
+/// A deed that is being done, or about to be: counted before it is asked whether it is stopped, so that whoever
+/// has halted something and counts none knows that none is left.
+struct UnderWay(Engine);
+
+impl UnderWay {
+    fn of(engine: &Engine) -> Self {
+        engine.inner.under_way.fetch_add(1, Ordering::SeqCst);
+        Self(engine.clone())
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.inner.under_way.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

@@ -17,6 +17,7 @@ use crate::kernel::editing;
 use crate::kernel::ending::{Closed, Ending, Said};
 use crate::kernel::event::{Event, Failure, Version};
 use crate::kernel::gate::{self, Next, Ruling};
+use crate::kernel::halt;
 use crate::kernel::id::RequestId;
 use crate::kernel::message::readable;
 use crate::kernel::permission;
@@ -49,6 +50,7 @@ pub(super) fn decide(
         let place = refuse_unasked(run, question, principal, now)?;
         let instead_of = (place != principal.id).then(|| place.to_owned());
         permission::refuse_handed_over((&run.id, question), principal, now)?;
+        halt::refuse_decision(run, question)?;
         let value = accepted(question, answer, now)?;
         editing::refuse_unchanged(question, &value, &answer.request.to_string())?;
         bytes += readable(&value).len();

@@ -111,6 +111,7 @@ impl Spent {
             | Event::Claimed(_)
             | Event::Delegated(_)
             | Event::Reminded { .. }
+            | Event::Stood { .. }
             | Event::Escalated { .. }
             | Event::Revoked { .. }
             | Event::Renewed { .. }

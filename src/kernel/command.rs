@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::kernel::event::{Failure, Usage};
 use crate::kernel::family::No;
+use crate::kernel::halts::Halt;
 use crate::kernel::id::RequestId;
 use crate::kernel::message::ToolCall;
 use crate::kernel::places::{Holder, Span};
@@ -191,6 +192,11 @@ pub enum Command {
         noes: Vec<No>,
         /// What nonces are drawn from, from now on.
         seed: String,
+    },
+    /// A halt ends: what would have been due meanwhile is due as much later.
+    Stand {
+        /// The halt.
+        halt: Box<Halt>,
     },
     /// Look at the clock: deadlines and pauses may be over.
     Tick,

@@ -17,6 +17,7 @@ use crate::kernel::ending::Undone;
 use crate::kernel::event::{Closing, Event, Failure, Version};
 use crate::kernel::family;
 use crate::kernel::graph;
+use crate::kernel::halt;
 use crate::kernel::judging;
 use crate::kernel::message::{ToolCall, readable};
 use crate::kernel::pattern::Draft;
@@ -53,6 +54,7 @@ pub fn decide(run: &Run, command: &Command, now: Millis) -> Result<Decision, Ref
         return Ok(Decision::Repeat { after });
     }
     permission::refuse(run, command)?;
+    halt::refuse(run, command)?;
     match command {
         Command::Answer { answers, key, principal } => {
             answer::decide(run, answers, key, principal, now)
@@ -115,7 +117,8 @@ pub fn decide(run: &Run, command: &Command, now: Millis) -> Result<Decision, Ref
         Command::Retry => Ok(Decision::Events(recover(run, &FORKED, now))),
         Command::Renew { epoch, seed } => renew(run, epoch, seed, now),
         Command::Recall { noes, seed } => Ok(family::recall(run, noes, seed, now)),
-        Command::Tick => Ok(Decision::Events(due(run, now))),
+        Command::Stand { halt } => Ok(halt::decide(run, halt, now)),
+        Command::Tick => halt::unless_stopped(run, due(run, now), now),
     }
 }
 
@@ -399,7 +402,8 @@ fn lost_outcome(run: &Run, (turn, open): (&Turn, &OpenCall), ordinal: u32, why: 
 /// Deadlines and reminders that are due. Never early: each is due at its own millisecond.
 fn due(run: &Run, now: Millis) -> Vec<Event> {
     let is_due = |at: Option<Millis>| at.is_some_and(|at| at <= now);
-    let events = run.questions.values().filter_map(|question| {
+    let moving = run.questions.values().filter(|question| !halt::stops(run, question));
+    let events = moving.filter_map(|question| {
         if is_due(question.deadline) {
             return Some(silence(run, question, now));
         }

@@ -302,6 +302,17 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         deadline: Option<Millis>,
     },
+    /// A halt has ended: what would have been due since then is due as much later.
+    Stood {
+        /// Since when it had stood still.
+        since: Millis,
+        /// Whether the run as a whole did.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_whole: bool,
+        /// Which of its questions did.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        questions: Vec<u32>,
+    },
     /// The store was put back from a backup, or made from an export: what is open and decides is asked
     /// anew by what follows, and what was granted is granted no more. Or what some of it asks was refused
     /// elsewhere: then that alone is asked anew.
@@ -418,6 +429,7 @@ impl Event {
             | Self::StepFailed { .. }
             | Self::Revoked { .. }
             | Self::Renewed { .. }
+            | Self::Stood { .. }
             | Self::Opened { .. }
             | Self::Came { .. }
             | Self::Settled { .. }

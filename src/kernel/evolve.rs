@@ -14,6 +14,8 @@ use crate::kernel::ending::{Closed, Ending, NotDone, Said, Undone};
 use crate::kernel::event::{Closing, Event, Failure, Recorded, Usage, Version};
 use crate::kernel::family;
 use crate::kernel::graph;
+use crate::kernel::halt;
+use crate::kernel::halts::Stood;
 use crate::kernel::heard::{self, asked, close, escalated, heard, question_of, voted};
 use crate::kernel::id::RunId;
 use crate::kernel::judging;
@@ -102,6 +104,7 @@ pub fn begin(id: RunId, workflow: Arc<Workflow>, started: &Started, at: Millis) 
         seed: started.seed.clone(),
         epoch: started.epoch.clone(),
         renewals: Vec::new(),
+        stood: Stood::default(),
         leg: Leg { by: started.owner.clone(), door: started.door.clone() },
         operator: Arc::default(),
         noes: Arc::default(),
@@ -140,8 +143,11 @@ pub fn begin(id: RunId, workflow: Arc<Workflow>, started: &Started, at: Millis) 
 /// Folds one event in.
 pub fn evolve(run: &mut Run, event: &Event, at: Millis) -> Result<(), Corruption> {
     let version = run.version + 1;
-    let moved_ms =
-        if run.status == Status::Running { at.0.saturating_sub(run.updated_at.0) } else { 0 };
+    let moved_ms = if run.status == Status::Running {
+        halt::moved(event, at).since(run.updated_at)
+    } else {
+        0
+    };
     run.updated_at = at;
     let was_tools = is_tools_failure(run, event);
     family::heard(run, event, at);
@@ -260,6 +266,9 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
         Event::Closed { ordinal, closing, by, .. } => closed(run, *ordinal, (*closing, by), at)?,
         Event::Reminded { ordinal, next } => question_of(run, *ordinal)?.remind_at = *next,
         Event::Escalated { ordinal, to, deadline } => escalated(run, *ordinal, to, *deadline)?,
+        Event::Stood { since, is_whole, questions } => {
+            halt::stood(run, (*since, *is_whole), questions, at)?;
+        }
         Event::Renewed { epoch, seed, only } => renewal::renewed(run, (epoch, seed), only)?,
         Event::Revoked { tool, .. } => run.grants.retain(|grant| grant.tool != *tool),
         Event::CheckpointSaved => {

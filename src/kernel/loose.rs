@@ -31,6 +31,7 @@ pub(super) fn before(run: &Run, event: &Event) -> Vec<Event> {
         | Event::Claimed(_)
         | Event::Delegated(_)
         | Event::Reminded { .. }
+        | Event::Stood { .. }
         | Event::Escalated { .. }
         | Event::Revoked { .. }
         | Event::Renewed { .. }

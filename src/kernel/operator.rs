@@ -1,11 +1,13 @@
 //! Operator: what whoever runs the server has said, and no requester can choose (K12): the
 //! environment, who belongs to which group, whether four eyes are wanted, how well somebody who decides
-//! must be known.
+//! must be known, what is stopped.
 //!
 //! It is read at each decision and pinned in no run; what came of reading it is in the journal.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use crate::kernel::halts::Halts;
 use crate::kernel::principal::Assurance;
 
 /// Where the server works.
@@ -63,6 +65,8 @@ pub struct Operator {
     pub four_eyes: bool,
     /// How well whoever decides must be known, where the file does not say.
     pub assurance: Assurance,
+    /// What is stopped.
+    pub halts: Arc<Halts>,
 }
 
 impl Operator {

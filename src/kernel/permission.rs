@@ -127,6 +127,7 @@ pub(super) fn refuse(run: &Run, command: &Command) -> Result<(), Refusal> {
         | Command::ToolReturned { .. }
         | Command::Recover
         | Command::Renew { .. }
+        | Command::Stand { .. }
         | Command::Recall { .. }
         | Command::Retry
         | Command::Tick => Ok(()),

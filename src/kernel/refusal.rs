@@ -92,6 +92,18 @@ pub enum Refusal {
          what is open and says `holdpoint release`"
     )]
     Held,
+    /// Somebody has stopped it.
+    #[error(
+        "{what} is halted by {by}: {reason}; nothing is done and nothing is decided until that is taken back (`holdpoint halt` lists what is)"
+    )]
+    Halted {
+        /// What, in words.
+        what: String,
+        /// Who stopped it.
+        by: String,
+        /// Why.
+        reason: String,
+    },
     /// Words alone, where a decision is open (K9).
     #[error("{}", unbound(.open))]
     Unbound {
@@ -355,6 +367,7 @@ impl Refusal {
             Self::DigestNeeded { .. } => "answer.digest_needed",
             Self::AskedAnew { .. } => "request.asked_anew",
             Self::Held => "store.held",
+            Self::Halted { .. } => "halted",
             Self::Unbound { .. } => "answer.unbound",
             Self::StillUnbound { .. } => "answer.still_unbound",
             Self::UnknownCode { .. } => "answer.code_unknown",
@@ -422,7 +435,7 @@ impl Refusal {
             | Self::Forbidden(_)
             | Self::Role { .. } => Some("authorization".into()),
             Self::UnknownPerson(_) => Some("x-holdpoint-on-behalf-of".into()),
-            Self::Stale | Self::Held => None,
+            Self::Stale | Self::Held | Self::Halted { .. } => None,
         }
     }
 }

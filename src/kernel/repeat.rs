@@ -154,6 +154,7 @@ pub(super) fn before(run: &Run, command: &Command) -> Result<Option<Version>, Re
         | Command::Recover
         | Command::Retry
         | Command::Renew { .. }
+        | Command::Stand { .. }
         | Command::Recall { .. }
         | Command::Tick => return Ok(None),
     };

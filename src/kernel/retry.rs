@@ -87,6 +87,7 @@ fn follows(event: &Event) -> bool {
         | Event::Delegated(_)
         | Event::Closed { .. }
         | Event::Reminded { .. }
+        | Event::Stood { .. }
         | Event::Escalated { .. }
         | Event::Revoked { .. }
         | Event::Renewed { .. }

@@ -16,6 +16,7 @@ use crate::kernel::ending::{Ending, Said, Undone};
 use crate::kernel::event::{Failure, Purpose, Usage, Version};
 use crate::kernel::family::No;
 use crate::kernel::graph;
+use crate::kernel::halts::Stood;
 use crate::kernel::id::{RequestId, RunId, SessionId};
 use crate::kernel::judging::Judging;
 use crate::kernel::listing::Listing;
@@ -79,6 +80,8 @@ pub struct Run {
     pub epoch: String,
     /// How often, and over what, that became another.
     pub renewals: Vec<Renewal>,
+    /// How long it has stood still.
+    pub stood: Stood,
     /// Who began the leg that it is in, and where.
     pub leg: Leg,
     /// What the operator says now; handed in, never folded.

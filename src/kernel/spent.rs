@@ -72,6 +72,7 @@ pub fn unspent(workflow: &Workflow, journal: &[Recorded]) -> Option<u32> {
             | Event::Delegated(_)
             | Event::Closed { .. }
             | Event::Reminded { .. }
+            | Event::Stood { .. }
             | Event::Escalated { .. }
             | Event::Revoked { .. }
             | Event::Renewed { .. }

@@ -284,6 +284,15 @@ pub(crate) const CODES: &[Row] = &[
         "Nothing is left to do. With the same key, a repeat of the first answer streams what came of it.",
     ),
     shown_in(
+        "the tests of what is halted show it",
+        row(
+            "halted",
+            Code::FailedPrecondition,
+            "Somebody has stopped it: nothing is begun and nothing is decided until that is taken back; the message says what, by whom and why (HTTP 503).",
+            "Wait, or ask an admin; `holdpoint halt` lists what is stopped, and `holdpoint halt --release HALT` lets it go on. Then send the same again.",
+        ),
+    ),
+    shown_in(
         "the tests of what was restored show it",
         row(
             "request.asked_anew",

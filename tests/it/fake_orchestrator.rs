@@ -235,6 +235,24 @@ impl Orchestrator for Fake {
         nothing()
     }
 
+    async fn halt(&self, _: tonic::Request<HaltRequest>) -> Result<Response<HaltResponse>, Status> {
+        nothing()
+    }
+
+    async fn release_halt(
+        &self,
+        _: tonic::Request<ReleaseHaltRequest>,
+    ) -> Result<Response<ReleaseHaltResponse>, Status> {
+        nothing()
+    }
+
+    async fn list_halts(
+        &self,
+        _: tonic::Request<ListHaltsRequest>,
+    ) -> Result<Response<ListHaltsResponse>, Status> {
+        nothing()
+    }
+
     async fn release_store(
         &self,
         _: tonic::Request<ReleaseStoreRequest>,

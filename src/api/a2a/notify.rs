@@ -36,6 +36,7 @@ pub fn carries(event: &Event) -> bool {
         | Event::Claimed(_)
         | Event::Delegated(_)
         | Event::Reminded { .. }
+        | Event::Stood { .. }
         | Event::Escalated { .. }
         | Event::Opened { .. }
         | Event::Signalled { .. }

@@ -123,6 +123,7 @@ pub(super) fn fact(run: &RunId, published: &Published) -> Option<Value> {
         | Event::Claimed(_)
         | Event::Delegated(_)
         | Event::Reminded { .. }
+        | Event::Stood { .. }
         | Event::Escalated { .. }
         | Event::Revoked { .. }
         | Event::Renewed { .. }

@@ -399,6 +399,7 @@ fn name(event: &Event) -> &'static str {
         Event::Claimed(_) => "request_claimed",
         Event::Delegated(_) => "request_delegated",
         Event::Reminded { .. } => "request_reminded",
+        Event::Stood { .. } => "stood",
         Event::Escalated { .. } => "request_escalated",
         Event::CheckpointSaved => "checkpoint_saved",
         Event::Parked => "status",

@@ -196,6 +196,7 @@ impl Teller {
             | Event::Claimed(_)
             | Event::Delegated(_)
             | Event::Reminded { .. }
+            | Event::Stood { .. }
             | Event::Escalated { .. }
             | Event::Revoked { .. }
             | Event::Renewed { .. }

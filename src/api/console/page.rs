@@ -91,9 +91,23 @@ impl View {
             (keys())
             p #announce .unseen role="status" data-swap { (announced(open)) }
             p #link .offline role="status" hidden { "The server does not answer. This page comes back by itself." }
+            (halted(visit))
             main #main tabindex="-1" data-live=(self.live) { (self.body) }
         };
         html_response(self.status, &frame(&title, &body))
+    }
+}
+
+/// What is stopped, on every page: whoever waits for something knows why.
+fn halted(visit: &Visit) -> Markup {
+    let halts = visit.engine().halts();
+    html! {
+        div #halted data-swap role="status" { @for halt in &halts.0 {
+            p.halted {
+                strong { "Halted: " (halt.scope.words()) ". " }
+                "By " (text::escaped(&halt.by)) " since " (text::time(halt.at)) ": " (text::escaped(&halt.reason))
+            }
+        } }
     }
 }
 

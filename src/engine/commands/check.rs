@@ -38,7 +38,7 @@ pub(in crate::engine) fn shortened(text: &str) -> String {
     if short.len() < text.len() { format!("{short}…") } else { short }
 }
 
-pub(super) fn check_key(key: &str) -> Result<(), Refusal> {
+pub(in crate::engine) fn check_key(key: &str) -> Result<(), Refusal> {
     if key.len() > KEY_BYTES_MAX {
         let remedy = format!("at most {KEY_BYTES_MAX} bytes");
         return Err(Refusal::TooLarge { field: "idempotency_key".into(), remedy });

@@ -4,7 +4,7 @@
 //! Every one carries a principal; what is not theirs is unknown to them (D2).
 
 mod awaited;
-mod check;
+pub(super) mod check;
 mod fork;
 mod hooks;
 mod places;

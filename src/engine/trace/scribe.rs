@@ -123,6 +123,7 @@ impl Scribe {
             | Event::Claimed(_)
             | Event::Delegated(_)
             | Event::Reminded { .. }
+            | Event::Stood { .. }
             | Event::Escalated { .. }
             | Event::Revoked { .. }
             | Event::Renewed { .. }

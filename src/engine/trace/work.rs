@@ -70,6 +70,7 @@ impl Around {
             Command::Answer { .. }
             | Command::Retry
             | Command::Renew { .. }
+            | Command::Stand { .. }
             | Command::Recall { .. }
             | Command::Withdraw { .. }
             | Command::Claim { .. }

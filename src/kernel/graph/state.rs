@@ -245,6 +245,18 @@ impl State {
         }
     }
 
+    /// Steps at work have as much longer: the run stood still.
+    pub(in crate::kernel) fn stood(&mut self, ms: u64) {
+        let clocked: Vec<u32> = self.clocks.iter().map(|(_, number)| *number).collect();
+        for number in clocked {
+            let Some(frame) = self.frames.get_mut(&number) else { continue };
+            let Some(clock) = frame.clock else { continue };
+            frame.clock = Some(clock.plus(ms));
+            self.clocks.remove(&(clock, number));
+            self.index(number);
+        }
+    }
+
     /// Takes a frame out with everything within it; returns all of them, itself first.
     pub(super) fn remove(&mut self, number: u32) -> Vec<Frame> {
         let mut removed = Vec::new();

@@ -102,6 +102,7 @@ fn k4_a_no_is_the_end(journal: &[Recorded]) {
             | Event::Claimed(_)
             | Event::Delegated(_)
             | Event::Reminded { .. }
+            | Event::Stood { .. }
             | Event::Escalated { .. }
             | Event::Revoked { .. }
             | Event::Renewed { .. }

@@ -15,6 +15,7 @@ mod earlier;
 mod gates;
 mod graph;
 mod graph_people;
+mod halting;
 mod handoff;
 mod judge;
 mod judging;

@@ -96,6 +96,7 @@ pub(crate) fn name(event: &Event) -> &'static str {
         Event::Noted { .. } => "noted",
         Event::Reminded { .. } => "reminded",
         Event::Escalated { .. } => "escalated",
+        Event::Stood { .. } => "stood",
         Event::Renewed { .. } => "renewed",
         Event::Revoked { .. } => "revoked",
         Event::Opened { .. } => "opened",

@@ -246,6 +246,7 @@ impl Translator {
             | Event::Claimed(_)
             | Event::Delegated(_)
             | Event::Reminded { .. }
+            | Event::Stood { .. }
             | Event::Escalated { .. }
             | Event::Revoked { .. }
             | Event::Renewed { .. }

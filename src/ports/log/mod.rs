@@ -126,6 +126,30 @@ pub enum Note {
         /// Where.
         door: String,
     },
+    /// Somebody stopped something.
+    Halted {
+        /// Who; `file` where a file in the data directory says so.
+        who: String,
+        /// Where.
+        door: String,
+        /// By what it is taken back.
+        halt: String,
+        /// What is stopped, in words.
+        what: String,
+        /// Why.
+        reason: String,
+    },
+    /// Somebody let it go on.
+    HaltReleased {
+        /// Who.
+        who: String,
+        /// Where.
+        door: String,
+        /// Which halt.
+        halt: String,
+        /// What had been stopped, in words.
+        what: String,
+    },
     /// Somebody said that the data directory was put back from a backup.
     Restored,
     /// A server began to serve.
@@ -210,6 +234,11 @@ impl Note {
                 [came, went, changed, ended].into_iter().for_each(few);
             }
             Self::PolicyChanged { what } => few(what),
+            Self::Halted { what, reason, .. } => {
+                for text in [what, reason] {
+                    *text = cut(text);
+                }
+            }
             Self::ConsentBroken { request, what, why, .. } => {
                 for text in [request, what, why] {
                     *text = cut(text);
@@ -224,6 +253,7 @@ impl Note {
             | Self::Pruned { .. }
             | Self::Renewed { .. }
             | Self::Released { .. }
+            | Self::HaltReleased { .. }
             | Self::Restored
             | Self::ServerStarted { .. }
             | Self::ServerStopped
@@ -247,6 +277,8 @@ impl Note {
             | Self::ConsentBroken { .. }
             | Self::Renewed { .. }
             | Self::Released { .. }
+            | Self::Halted { .. }
+            | Self::HaltReleased { .. }
             | Self::Restored
             | Self::ServerStarted { .. }
             | Self::ServerStopped
@@ -271,6 +303,8 @@ impl Note {
             Self::ConsentBroken { .. } => "consent_broken",
             Self::Renewed { .. } => "renewed",
             Self::Released { .. } => "store_released",
+            Self::Halted { .. } => "halted",
+            Self::HaltReleased { .. } => "halt_released",
             Self::Restored => "restored",
             Self::ServerStarted { .. } => "server_started",
             Self::ServerStopped => "server_stopped",
@@ -285,6 +319,8 @@ impl Note {
         match self {
             Self::AnswerRefused { who, door, .. }
             | Self::Forked { who, door, .. }
+            | Self::Halted { who, door, .. }
+            | Self::HaltReleased { who, door, .. }
             | Self::Released { who, door } => (who, door),
             Self::KeyRefused { door, .. } => ("", door),
             Self::Crowded
@@ -319,6 +355,8 @@ impl Note {
             | Self::Pruned { .. }
             | Self::Renewed { .. }
             | Self::Released { .. }
+            | Self::Halted { .. }
+            | Self::HaltReleased { .. }
             | Self::Restored
             | Self::ServerStarted { .. }
             | Self::ServerStopped
@@ -361,6 +399,8 @@ impl Note {
                 let eyes = if *four_eyes { ", four eyes" } else { "" };
                 format!("{address}, build {version}, environment {environment}, keys: {keys}{eyes}")
             }
+            Self::Halted { halt, what, reason, .. } => format!("{halt}: {what}: {reason}"),
+            Self::HaltReleased { halt, what, .. } => format!("{halt}: {what}"),
             Self::Renewed { epoch, runs } => format!("{runs} runs, epoch {epoch}"),
             Self::Exported | Self::Released { .. } | Self::Restored | Self::ServerStopped => {
                 String::new()
@@ -432,57 +472,4 @@ pub fn read_cursor(text: &str) -> Option<[u64; 2]> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_later_build_notes_is_read_as_unknown() {
-        let note: Note = serde_json::from_str(r#"{"action":"from_the_future","x":1}"#).unwrap();
-        assert_eq!(note, Note::Unknown);
-        let started = Note::ServerStopped;
-        let json = serde_json::to_string(&started).unwrap();
-        assert_eq!(json, r#"{"action":"server_stopped"}"#);
-        assert_eq!(serde_json::from_str::<Note>(&json).unwrap(), started);
-    }
-
-    #[test]
-    fn the_word_of_a_note_is_the_one_it_is_stored_under() {
-        let run = RunId::fresh(&"0".repeat(26));
-        for note in [
-            Note::answer_refused(("ann", "grpc"), "req_1", Some(run.clone()), "answer.invalid"),
-            Note::KeyRefused { peer: "::1".into(), door: "grpc".into() },
-            Note::Crowded,
-            Note::Imported { runs: 1, events: 2 },
-            Note::Forked {
-                who: "ann".into(),
-                door: "grpc".into(),
-                from: run.clone(),
-                version: 3,
-                run,
-            },
-            Note::Lost,
-            Note::Released { who: "ann".into(), door: "grpc".into() },
-        ] {
-            let stored = serde_json::to_value(&note).unwrap();
-            assert_eq!(stored["action"], note.action());
-        }
-        let old = r#"{"action":"released","who":"ann","door":"grpc"}"#;
-        let read: Note = serde_json::from_str(old).unwrap();
-        assert_eq!(read.action(), "store_released", "as an earlier build wrote it");
-    }
-
-    #[test]
-    fn an_entry_keeps_little_of_what_others_wrote() {
-        let long = "x".repeat(5_000) + "\n\u{1b}[31m";
-        let Note::AnswerRefused { request, .. } =
-            Note::answer_refused(("a", "grpc"), &long, None, "c")
-        else {
-            panic!("another note");
-        };
-        assert_eq!(request.len(), CHARS_MAX);
-        let came: Vec<_> = (0..1_000).map(|number| format!("name-{number}")).collect();
-        let (went, changed, ended) = (Vec::new(), Vec::new(), Vec::new());
-        let note = Note::KeysChanged { came, went, changed, ended }.bounded();
-        assert!(note.words().ends_with("and 950 more"), "{}", note.words());
-    }
-}
+mod tests;

@@ -1,0 +1,58 @@
+//! Brake: the file `HALT` in the data directory. Whoever can write there stops everything, without a key and
+//! without a door; what the file says is the reason. It is heeded before every deed, and looked at all the
+//! time. What a halt stops is not decided here.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::engine::Engine;
+use crate::ports::brake::Brake;
+
+/// The file's name.
+const NAME: &str = "HALT";
+/// How often it is looked at between deeds: decisions wait no longer for it.
+const EVERY: Duration = Duration::from_millis(250);
+/// What is read of it.
+const BYTES_MAX: u64 = 2_000;
+
+/// The file.
+#[derive(Debug)]
+pub(super) struct HaltFile(PathBuf);
+
+impl HaltFile {
+    /// That of a data directory.
+    pub(super) fn in_dir(data: &Path) -> Self {
+        Self(data.join(NAME))
+    }
+}
+
+impl Brake for HaltFile {
+    fn pulled(&self) -> Option<String> {
+        // Whatever lies there stops everything, even if it cannot be read; so does a directory.
+        if self.0.symlink_metadata().is_err() {
+            return None;
+        }
+        let mut bytes = Vec::new();
+        let read =
+            File::open(&self.0).and_then(|file| file.take(BYTES_MAX).read_to_end(&mut bytes));
+        let text = if read.is_ok() { String::from_utf8_lossy(&bytes) } else { "".into() };
+        let words: Vec<_> = text.split_whitespace().collect();
+        Some(if words.is_empty() { "the file HALT is there".into() } else { words.join(" ") })
+    }
+}
+
+/// Does as the file says, for as long as the engine runs.
+pub(super) async fn heed(engine: Engine) {
+    let mut ticks = tokio::time::interval(EVERY);
+    loop {
+        ticks.tick().await;
+        if engine.is_draining() {
+            return;
+        }
+        if let Err(error) = engine.heed_brake().await {
+            tracing::error!(%error, "the file HALT could not be heeded");
+        }
+    }
+}

@@ -1,0 +1,419 @@
+//! Halting: keeps what somebody has stopped, durably, and lets it go on again. What of a run a halt stops is
+//! the kernel's to say; here it is heeded before anything is done in the world.
+
+use std::sync::{Arc, OnceLock, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use crate::engine::cell::{Cell, State, WorkKey};
+use crate::engine::commands::check::{check_key, shortened};
+use crate::engine::drive::{Batch, Extras};
+use crate::engine::{Engine, EngineError, Reach};
+use crate::failpoint;
+use crate::kernel::{
+    Command, Effect, Halt, Halts, Operator, Principal, Refusal, Role, Run, RunId, Scope, halt,
+};
+use crate::ports::brake::Brake;
+use crate::ports::{Fault, Head, Note};
+
+/// Under which name a store keeps them.
+const NAME: &str = "halts";
+/// Halts that stand at once: each is looked at with every deed.
+const HALTS_MAX: usize = 64;
+/// What is kept of a reason: a sentence or two, on every page.
+const REASON_CHARS_MAX: usize = 500;
+/// Runs that are told at a time that a halt is over.
+const TOLD_AT_ONCE: usize = 64;
+/// Who stopped everything where a file says so, and by what that halt is known.
+const FILE: &str = "file";
+const FILE_ID: &str = "halt_file";
+
+/// What somebody wants stopped.
+#[derive(Debug, Clone)]
+pub struct HaltRequest {
+    /// What.
+    pub scope: Scope,
+    /// Why.
+    pub reason: String,
+    /// The caller's idempotency key; empty if it has none.
+    pub key: String,
+}
+
+/// What is known of halts beside what the operator says.
+#[derive(Debug, Default)]
+pub(super) struct Halting {
+    /// Held while they are changed: one is kept whole before the next.
+    changing: tokio::sync::Mutex<()>,
+    brake: OnceLock<Arc<dyn Brake>>,
+}
+
+/// Halts as a store keeps them.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Kept {
+    halts: Halts,
+}
+
+impl Engine {
+    /// Everything that is stopped.
+    pub fn halts(&self) -> Arc<Halts> {
+        Arc::clone(&self.operator().halts)
+    }
+
+    /// The halt under which nothing is done for runs of that workflow, if there is one.
+    pub fn halt_of(&self, workflow: &str) -> Option<Halt> {
+        self.operator().halts.of_run(workflow).cloned()
+    }
+
+    /// Heeds a brake beside the doors. To be said before anything runs; the first one stays.
+    pub fn brake_by(&self, brake: Arc<dyn Brake>) {
+        self.inner.halting.brake.get_or_init(|| brake);
+    }
+
+    /// Stops something: durable when this returns, and heeded before whatever is done next.
+    pub async fn halt(&self, wish: HaltRequest, who: &Principal) -> Result<Halt, EngineError> {
+        if !who.operates_all() {
+            let why = "whoever operates the server stops it: use a key with the role `operator` or `admin`";
+            return Err(Refusal::Forbidden(why).into());
+        }
+        self.refuse_if_draining()?;
+        self.refuse_if_looking()?;
+        check_key(&wish.key)?;
+        check_reason(&wish.reason)?;
+        self.check_scope(&wish.scope).await?;
+        let changing = self.inner.halting.changing.lock().await;
+        let halts = self.halts();
+        let again =
+            |known: &&Halt| !wish.key.is_empty() && known.key == wish.key && known.by == who.id;
+        if let Some(known) = halts.0.iter().find(again) {
+            if known.scope != wish.scope {
+                return Err(Refusal::KeyReused(wish.key).into());
+            }
+            return Ok(known.clone());
+        }
+        if halts.0.len() >= HALTS_MAX {
+            let remedy = format!("at most {HALTS_MAX} halts stand at once; take one back first");
+            return Err(Refusal::TooLarge { field: "scope".into(), remedy }.into());
+        }
+        let new = Halt {
+            id: format!("halt_{}", self.inner.clock.fresh_stem()),
+            scope: wish.scope,
+            reason: wish.reason,
+            by: who.id.clone(),
+            door: who.door.into(),
+            at: self.inner.clock.now(),
+            is_ending: false,
+            key: wish.key,
+        };
+        self.add(new.clone()).await?;
+        drop(changing);
+        Ok(new)
+    }
+
+    /// Takes a halt back: whatever stood still is told for how long, and goes on.
+    pub async fn release_halt(&self, id: &str, who: &Principal) -> Result<Halt, EngineError> {
+        if !who.roles.has(Role::Admin) || !who.workflows.is_empty() {
+            let why = "a halt is taken back by an admin: use a key with the role `admin`";
+            return Err(Refusal::Forbidden(why).into());
+        }
+        self.refuse_if_draining()?;
+        self.refuse_if_looking()?;
+        let halts = self.halts();
+        let Some(known) = halts.0.iter().find(|known| known.id == id) else {
+            let remedy =
+                format!("there is no halt `{}`; ListHalts names those that stand", shortened(id));
+            return Err(Refusal::invalid("halt_id", remedy).into());
+        };
+        if known.id == FILE_ID {
+            let remedy =
+                "everything is stopped by the file HALT in the data directory: remove the file";
+            return Err(Refusal::invalid("halt_id", remedy).into());
+        }
+        if known.by == who.id && self.operator().four_eyes {
+            let why = "whoever stopped something does not let it go on themselves (`four_eyes`): another \
+                       admin does";
+            return Err(Refusal::Forbidden(why).into());
+        }
+        self.end(id, (&who.id, who.door)).await
+    }
+
+    /// Looks at the brake beside the doors, and does as it says.
+    pub async fn heed_brake(&self) -> Result<(), EngineError> {
+        let Some(brake) = self.inner.halting.brake.get() else { return Ok(()) };
+        let pulled = brake.pulled();
+        let is_known = self.halts().0.iter().any(|known| known.id == FILE_ID && !known.is_ending);
+        match pulled {
+            Some(reason) if !is_known => self.pulled(&reason).await,
+            None if is_known => self.end(FILE_ID, (FILE, FILE)).await.map(drop),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Everything is stopped by the brake.
+    async fn pulled(&self, reason: &str) -> Result<(), EngineError> {
+        let _changing = self.inner.halting.changing.lock().await;
+        if self.halts().0.iter().any(|known| known.id == FILE_ID) {
+            return Ok(());
+        }
+        let reason: String = reason.chars().take(REASON_CHARS_MAX).collect();
+        self.add(Halt {
+            id: FILE_ID.into(),
+            scope: Scope::All,
+            reason,
+            by: FILE.into(),
+            door: FILE.into(),
+            at: self.inner.clock.now(),
+            is_ending: false,
+            key: String::new(),
+        })
+        .await
+    }
+
+    /// Whether something is stopped that is about to be done. The brake is asked, too: it counts from the
+    /// moment it is pulled.
+    pub(super) async fn is_stopped(&self, run: (&str, &str), tool: Option<&str>) -> bool {
+        let pulled = self.inner.halting.brake.get().and_then(|brake| brake.pulled());
+        if let Some(reason) = pulled {
+            // What cannot be kept stops this deed all the same.
+            if let Err(error) = self.pulled(&reason).await {
+                tracing::error!(%error, "the file HALT is heeded, but could not be kept");
+            }
+            return true;
+        }
+        self.operator().halts.stop(run.0, run.1, tool)
+    }
+
+    /// A deed was not done: it is owed as before.
+    pub(super) async fn not_done(&self, cell: &Arc<Cell>, key: &WorkKey) {
+        if let State::Hot(hot) = &mut *cell.state.lock().await {
+            hot.work.remove(key);
+        }
+    }
+
+    /// Refuses to begin a run that would stand at once.
+    pub(super) fn refuse_if_halted(&self, workflow: &str) -> Result<(), EngineError> {
+        match self.operator().halts.of_run(workflow) {
+            Some(stands) => Err(halt::refused(stands).into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether an effect is stopped, as far as is known here.
+    pub(super) fn is_halted(&self, run: &Run, effect: &Effect) -> bool {
+        halt::of_effect(&self.operator().halts, run, effect).is_some()
+    }
+
+    /// Reads what the store keeps. To be called before anything is looked at.
+    pub(super) async fn read_halts(&self) -> Result<(), EngineError> {
+        let Some(text) = self.inner.journal.remembered(NAME).await? else { return Ok(()) };
+        let kept: Kept = serde_json::from_str(&text)
+            .map_err(|error| Fault::Corrupt(format!("the store's halts: {error}")))?;
+        self.set_halts(kept.halts);
+        Ok(())
+    }
+
+    /// Finishes what was being taken back when the last process ended, and looks at the brake. To be called
+    /// before anything runs.
+    pub async fn settle_halts(&self) -> Result<(), EngineError> {
+        if self.reach() == Reach::Nothing {
+            return Ok(());
+        }
+        let ending: Vec<_> =
+            self.halts().0.iter().filter(|known| known.is_ending).cloned().collect();
+        for known in ending {
+            self.end(&known.id, (&known.by, &known.door)).await?;
+        }
+        self.heed_brake().await
+    }
+
+    /// Keeps one more. The caller holds the right to change them.
+    async fn add(&self, new: Halt) -> Result<(), EngineError> {
+        let mut halts = Halts::clone(&self.halts());
+        halts.0.push(new.clone());
+        self.keep_halts(&halts).await?;
+        failpoint::hit("engine.halt_kept");
+        self.set_halts(halts);
+        tracing::warn!(halt.id = %new.id, what = new.scope.words(), principal.id = %new.by, "halted");
+        self.note(Note::Halted {
+            who: new.by,
+            door: new.door,
+            halt: new.id,
+            what: new.scope.words(),
+            reason: new.reason,
+        })
+        .await;
+        Ok(())
+    }
+
+    /// Ends one, whatever becomes of whoever wished it. It stands until every run was told.
+    async fn end(&self, id: &str, (who, door): (&str, &str)) -> Result<Halt, EngineError> {
+        let (engine, id) = (self.clone(), id.to_owned());
+        let by = (who.to_owned(), door.to_owned());
+        let ending = async move {
+            let _changing = engine.inner.halting.changing.lock().await;
+            engine.end_now(&id, by).await
+        };
+        crate::engine::drive::joined(self.inner.tasks.spawn(ending).await)
+    }
+
+    async fn end_now(&self, id: &str, (who, door): (String, String)) -> Result<Halt, EngineError> {
+        let mut halts = Halts::clone(&self.halts());
+        let Some(ended) = halts.0.iter_mut().find(|known| known.id == id) else {
+            return Err(Refusal::invalid("halt_id", "it was taken back meanwhile").into());
+        };
+        ended.is_ending = true;
+        let ended = ended.clone();
+        // First: should we die on the way, the next start goes on with it.
+        self.keep_halts(&halts).await?;
+        failpoint::hit("engine.halt_ending");
+        self.tell_stood(&ended).await?;
+        failpoint::hit("engine.halt_told");
+        halts.0.retain(|known| known.id != id);
+        self.note(Note::HaltReleased { who, door, halt: id.to_owned(), what: ended.scope.words() })
+            .await;
+        self.keep_halts(&halts).await?;
+        failpoint::hit("engine.halt_ended");
+        self.set_halts(halts);
+        tracing::warn!(halt.id = %ended.id, what = ended.scope.words(), "a halt was taken back");
+        self.go_on().await?;
+        Ok(ended)
+    }
+
+    /// Tells every run whose clock stood still for how long it did.
+    async fn tell_stood(&self, ended: &Halt) -> Result<(), EngineError> {
+        let mut cursor = None;
+        loop {
+            let page = self.inner.journal.waiting(cursor.as_deref(), TOLD_AT_ONCE).await?;
+            let clocked = page.rows.iter().filter(|head| head.wake_at.is_some());
+            self.stood(clocked.map(|head| head.run.clone()), ended).await;
+            cursor = page.next;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        self.each_running(|engine, runs| async move {
+            engine.stood(runs.into_iter(), ended).await;
+        })
+        .await
+    }
+
+    async fn stood(&self, runs: impl Iterator<Item = RunId>, ended: &Halt) {
+        let told = runs.map(|run| async move {
+            let cell = self.inner.cells.get(&run);
+            let command = Command::Stand { halt: Box::new(ended.clone()) };
+            // One that cannot be told stands still for another reason.
+            match self.submit(&cell, command, Extras::default()).await {
+                Ok(_) | Err(EngineError::Refused(_)) => {}
+                Err(error) => {
+                    tracing::error!(run.id = %run, %error, "run was not told how long it stood")
+                }
+            }
+        });
+        futures::future::join_all(told).await;
+    }
+
+    /// Sets going what is owed, and has all clocks looked at.
+    async fn go_on(&self) -> Result<(), EngineError> {
+        self.inner.aside.clear();
+        self.wake_at(self.inner.clock.now());
+        self.each_running(|engine, runs| async move {
+            for run in runs {
+                let cell = engine.inner.cells.get(&run);
+                if let Err(error) = engine.nudged(&cell).await {
+                    tracing::error!(run.id = %run, %error, "run does not go on");
+                }
+            }
+        })
+        .await
+    }
+
+    /// Sets going what one run owes.
+    async fn nudged(&self, cell: &Arc<Cell>) -> Result<(), EngineError> {
+        let mut state = self.hot(cell).await?;
+        let State::Hot(hot) = &mut *state else { return Ok(()) };
+        hot.run.operator = self.operator();
+        let (expected, now) = (hot.run.version, self.inner.clock.now());
+        let batch = Batch { expected, events: Vec::new(), now, extras: Extras::default() };
+        self.commit(cell, &mut state, batch).await
+    }
+
+    /// The runs under way that are driven here, some at a time.
+    async fn each_running<'a, F: Future<Output = ()>>(
+        &'a self,
+        of: impl Fn(&'a Self, Vec<RunId>) -> F,
+    ) -> Result<(), EngineError> {
+        if self.reach() != Reach::Everything {
+            of(self, self.inner.domain.own()).await;
+            return Ok(());
+        }
+        let mut cursor = None;
+        loop {
+            let page = self.inner.journal.running(cursor.as_deref(), TOLD_AT_ONCE).await?;
+            of(self, page.rows).await;
+            cursor = page.next;
+            if cursor.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn keep_halts(&self, halts: &Halts) -> Result<(), EngineError> {
+        let kept = serde_json::to_string(&Kept { halts: halts.clone() })
+            .map_err(|error| Fault::Permanent(format!("the store's halts: {error}")))?;
+        Ok(self.inner.journal.remember(NAME, &kept).await?)
+    }
+
+    fn set_halts(&self, halts: Halts) {
+        let mut operator = self.inner.operator.write().unwrap_or_else(PoisonError::into_inner);
+        let halts = Arc::new(halts);
+        *operator = Arc::new(Operator { halts, ..Operator::clone(&operator) });
+    }
+
+    /// Refuses to stop what nobody knows: whoever meant something else would think it stopped.
+    async fn check_scope(&self, scope: &Scope) -> Result<(), EngineError> {
+        let (field, name, what) = match scope {
+            Scope::All => return Ok(()),
+            Scope::Workflow(name) => ("workflow_id", name, "workflow"),
+            Scope::Tool(name) => ("tool", name, "tool"),
+            Scope::Agent(name) => ("agent", name, "agent"),
+        };
+        if self.inner.library.all().iter().any(|entry| halt::knows(&entry.workflow, scope)) {
+            return Ok(());
+        }
+        // A file that is gone may have left runs that are not over.
+        let mut cursor = None;
+        loop {
+            let page = self.inner.journal.waiting(cursor.as_deref(), TOLD_AT_ONCE).await?;
+            for head in &page.rows {
+                if self.is_known_by(head, scope).await? {
+                    return Ok(());
+                }
+            }
+            cursor = page.next;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        let remedy = format!(
+            "there is no {what} `{}`; `holdpoint workflows` names what there is",
+            shortened(name)
+        );
+        Err(Refusal::invalid(field, remedy).into())
+    }
+
+    async fn is_known_by(&self, head: &Head, scope: &Scope) -> Result<bool, EngineError> {
+        let workflow = self.inner.library.kept(&*self.inner.journal, &head.definition).await?;
+        Ok(halt::knows(&workflow, scope))
+    }
+}
+
+fn check_reason(reason: &str) -> Result<(), Refusal> {
+    if reason.trim().is_empty() {
+        let remedy = "say why: whoever waits for it reads that, and so does the audit";
+        return Err(Refusal::invalid("reason", remedy));
+    }
+    if reason.chars().count() > REASON_CHARS_MAX {
+        let remedy = format!("at most {REASON_CHARS_MAX} characters");
+        return Err(Refusal::TooLarge { field: "reason".into(), remedy });
+    }
+    Ok(())
+}

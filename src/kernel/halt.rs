@@ -1,0 +1,199 @@
+//! Halt: a hand on the brake: what of a run stands still while somebody has stopped something. Whatever is about to
+//! be done waits, what is asked stays open and takes no decision, and its deadlines stand still. What is
+//! under way is let come home. It decides nothing for good: once a halt is taken back, all of it goes on.
+//!
+//! Keeping halts, and telling runs when one has ended, is the engine's.
+
+use crate::kernel::command::Command;
+use crate::kernel::decide::Decision;
+use crate::kernel::event::Event;
+use crate::kernel::graph::Task;
+use crate::kernel::halts::{Halt, Halts, Scope};
+use crate::kernel::plan::Effect;
+use crate::kernel::question::{Origin, Question};
+use crate::kernel::refusal::Refusal;
+use crate::kernel::run::Run;
+use crate::kernel::time::Millis;
+use crate::kernel::workflow::Workflow;
+
+/// The halt that stops what is about to be done for a run, if one does.
+pub fn of_effect<'a>(halts: &'a Halts, run: &Run, effect: &Effect) -> Option<&'a Halt> {
+    if halts.0.is_empty() {
+        return None;
+    }
+    let (agent, tool) = worker(run, effect);
+    of_work(halts, run, &agent, tool.as_deref())
+}
+
+/// The halt that stops an agent's work, or a tool's, in a run; if one does.
+pub fn of_work<'a>(
+    halts: &'a Halts,
+    run: &Run,
+    agent: &str,
+    tool: Option<&str>,
+) -> Option<&'a Halt> {
+    halts.0.iter().find(|halt| halt.scope.holds(&run.workflow.name, agent, tool))
+}
+
+/// The halt under which a question takes no decision, if there is one.
+fn of_question<'a>(run: &'a Run, question: &Question) -> Option<&'a Halt> {
+    run.operator.halts.0.iter().find(|halt| concerns(halt, run, question))
+}
+
+/// Whose work it is, and by which tool.
+pub fn worker(run: &Run, effect: &Effect) -> (String, Option<String>) {
+    match effect {
+        Effect::Reply { input, .. } => (input.agent.clone(), None),
+        Effect::CallTool { turn, call, .. } => {
+            let agent = run.turns.get(turn).map(|turn| turn.agent.clone());
+            (agent.unwrap_or_default(), Some(call.tool.clone()))
+        }
+    }
+}
+
+/// Whether a workflow has what a scope names.
+pub fn knows(workflow: &Workflow, scope: &Scope) -> bool {
+    match scope {
+        Scope::All => true,
+        Scope::Workflow(name) => workflow.name == *name,
+        Scope::Tool(name) => workflow.tools.contains_key(name),
+        Scope::Agent(name) => workflow.agents.contains_key(name),
+    }
+}
+
+/// Whether a halt stops what a question is about.
+fn concerns(halt: &Halt, run: &Run, question: &Question) -> bool {
+    let agent = question.agent.as_deref().unwrap_or_default();
+    halt.scope.holds(&run.workflow.name, agent, tool_of(run, question))
+}
+
+/// The tool that a question is about, if it is about one.
+fn tool_of<'a>(run: &'a Run, question: &'a Question) -> Option<&'a str> {
+    match &question.origin {
+        Origin::Gate(call) => Some(&call.tool),
+        Origin::LostOutcome(id) | Origin::ToolCall(id) => {
+            let turn = run.turns.get(&question.turn?)?;
+            let open = turn.calls.iter().find(|open| open.call.id == *id)?;
+            Some(&open.call.tool)
+        }
+        Origin::Phase(_) => {
+            let step = run.graph.step(&question.step)?;
+            if let Task::Tool { tool, .. } = &step.task { Some(tool) } else { None }
+        }
+        Origin::UserTurn | Origin::Directive | Origin::HumanStep | Origin::Budget(_) => None,
+    }
+}
+
+/// Refuses what is not taken while a halt stands: nothing is decided, and no clock is looked at. What the
+/// world reports is taken, and so is whatever stops more.
+pub(super) fn refuse(run: &Run, command: &Command) -> Result<(), Refusal> {
+    let halts = &run.operator.halts;
+    if halts.0.is_empty() {
+        return Ok(());
+    }
+    let of_run = || halts.of_run(&run.workflow.name);
+    let halt = match command {
+        Command::Withdraw { request, .. } => {
+            run.questions.get(&request.ordinal).and_then(|open| of_question(run, open))
+        }
+        Command::Signal { .. } | Command::Tick | Command::Retry => of_run(),
+        // Answers are weighed with their questions: what was said before is known again all the same.
+        Command::Answer { .. }
+        | Command::Claim { .. }
+        | Command::Delegate { .. }
+        | Command::Revoke { .. }
+        | Command::Cancel { .. }
+        | Command::Delta { .. }
+        | Command::Noted { .. }
+        | Command::Replied { .. }
+        | Command::AttemptFailed { .. }
+        | Command::ToolReturned { .. }
+        | Command::Recover
+        | Command::Renew { .. }
+        | Command::Recall { .. }
+        | Command::Stand { .. } => None,
+    };
+    halt.map_or(Ok(()), |halt| Err(refused(halt)))
+}
+
+/// Refuses a decision on what stands still.
+pub(super) fn refuse_decision(run: &Run, question: &Question) -> Result<(), Refusal> {
+    let halt = of_question(run, question);
+    halt.map_or(Ok(()), |halt| Err(refused(halt)))
+}
+
+/// Whether the clock of a question stands still.
+pub(super) fn stops(run: &Run, question: &Question) -> bool {
+    of_question(run, question).is_some()
+}
+
+/// What a look at the clock comes to. Where all that is due stands still, it is no: somebody who looks again
+/// and again would find the same.
+pub(super) fn unless_stopped(
+    run: &Run,
+    events: Vec<Event>,
+    now: Millis,
+) -> Result<Decision, Refusal> {
+    let is_due = |at: Option<Millis>| at.is_some_and(|at| at <= now);
+    let mut due =
+        run.questions.values().filter(|open| is_due(open.deadline) || is_due(open.remind_at));
+    let halt = due.find_map(|question| of_question(run, question));
+    match halt {
+        Some(halt) if events.is_empty() => Err(refused(halt)),
+        Some(_) | None => Ok(Decision::Events(events)),
+    }
+}
+
+/// The no of a halt.
+pub fn refused(halt: &Halt) -> Refusal {
+    let (what, by, reason) = (halt.scope.words(), halt.by.clone(), halt.reason.clone());
+    Refusal::Halted { what, by, reason }
+}
+
+/// Up to when a run has moved by the time of an event: one that stood did not.
+pub(super) fn moved(event: &Event, at: Millis) -> Millis {
+    if let Event::Stood { since, is_whole: true, .. } = event { at.min(*since) } else { at }
+}
+
+/// What a run is told when a halt ends: nothing, where it stopped nothing of it.
+pub(super) fn decide(run: &Run, halt: &Halt, now: Millis) -> Decision {
+    let is_whole = halt.scope.holds_run(&run.workflow.name);
+    let questions = run.questions.values().filter(|question| concerns(halt, run, question));
+    let questions: Vec<u32> = questions.map(|question| question.ordinal).collect();
+    let is_known = (!is_whole || run.stood.run >= now)
+        && questions.iter().all(|one| run.stood.questions.get(one).is_some_and(|at| *at >= now));
+    if run.status.is_over() || is_known || halt.at >= now {
+        return Decision::Repeat { after: run.version };
+    }
+    Decision::Events(vec![Event::Stood { since: halt.at, is_whole, questions }])
+}
+
+/// Moves on whatever would have been due meanwhile, by as much as it stood: no time counts twice, though
+/// halts may overlap.
+pub(super) fn stood(
+    run: &mut Run,
+    (since, is_whole): (Millis, bool),
+    questions: &[u32],
+    at: Millis,
+) -> Result<(), &'static str> {
+    for ordinal in questions {
+        let told = run.stood.questions.insert(*ordinal, at).unwrap_or_default();
+        let Some(question) = run.questions.get_mut(ordinal) else {
+            return Err("only what is open has stood still");
+        };
+        let question = std::sync::Arc::make_mut(question);
+        let ms = at.since(since.max(told).max(question.asked_at));
+        for due in [&mut question.deadline, &mut question.remind_at] {
+            *due = due.map(|due| due.plus(ms));
+        }
+    }
+    if is_whole {
+        let ms = at.since(since.max(run.stood.run).max(run.started_at));
+        run.stood.run = at;
+        run.graph.stood(ms);
+        for judging in run.turns.values_mut().filter_map(|turn| turn.judges.as_mut()) {
+            judging.until = judging.until.plus(ms);
+        }
+    }
+    Ok(())
+}

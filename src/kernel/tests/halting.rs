@@ -1,0 +1,132 @@
+//! Halts: what stands still, and that no time counts twice when it goes on.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::cast::{human, patience, sequence, step};
+use super::stage::Stage;
+use crate::kernel::halt::of_effect;
+use crate::kernel::{
+    Answer, Command, Decision, Declined, Effect, Event, Halt, Halts, Kind, Millis, OnTimeout,
+    Operator, Principal, Refusal, Role, Run, Scope, apply, plan,
+};
+
+fn halt(scope: Scope, at: u64) -> Halt {
+    Halt {
+        id: "halt_1".into(),
+        scope,
+        reason: "it looks wrong".into(),
+        by: "op".into(),
+        door: "grpc".into(),
+        at: Millis(at),
+        is_ending: false,
+        key: String::new(),
+    }
+}
+
+fn under(run: &mut Run, halts: &[Halt]) {
+    let operator = Operator::clone(&run.operator);
+    run.operator = Arc::new(Operator { halts: Arc::new(Halts(halts.to_vec())), ..operator });
+}
+
+fn stood(run: &mut Run, halt: &Halt, at: u64) -> Vec<Event> {
+    match apply(run, &Command::Stand { halt: Box::new(halt.clone()) }, Millis(at)).unwrap() {
+        Decision::Events(events) => events,
+        Decision::Repeat { .. } => Vec::new(),
+    }
+}
+
+fn approval() -> Run {
+    let terms = patience(1_000, OnTimeout::Reject);
+    Stage::open(&sequence(vec![human("q", Kind::Approval, terms), step("a")]), "Hello").run
+}
+
+fn yes(run: &Run) -> Command {
+    let question = &run.questions[&1];
+    let answer = Answer {
+        request: question.id(&run.id),
+        value: json!("approve"),
+        digest: Some(question.digest.clone()),
+    };
+    let principal = Principal::new("ann", Role::User, "test");
+    Command::Answer { answers: vec![answer], key: String::new(), principal }
+}
+
+/// A yes to what is open.
+fn approves(run: &mut Run, at: u64) -> Result<Decision, Declined> {
+    let yes = yes(run);
+    apply(run, &yes, Millis(at))
+}
+
+fn is_halted<T: std::fmt::Debug>(outcome: Result<T, Declined>) -> bool {
+    matches!(outcome, Err(Declined::Refused(Refusal::Halted { .. })))
+}
+
+#[test]
+fn a_halted_question_takes_no_decision_and_its_clock_stands_still() {
+    let mut run = approval();
+    let due = run.wake_at().unwrap().0;
+    let all = halt(Scope::All, due - 400);
+    under(&mut run, std::slice::from_ref(&all));
+    let before = run.version;
+    assert!(is_halted(approves(&mut run, due - 300)));
+    assert!(is_halted(apply(&mut run, &Command::Tick, Millis(due + 50_000))));
+    assert_eq!(run.version, before, "nothing is written");
+    // It had 400 ms left, and has them still.
+    let end = due + 60_000;
+    assert_eq!(stood(&mut run, &all, end).len(), 1);
+    assert_eq!(stood(&mut run, &all, end), [], "the same again is nothing new");
+    under(&mut run, &[]);
+    assert_eq!(run.wake_at(), Some(Millis(end + 400)));
+    approves(&mut run, end + 399).unwrap();
+}
+
+#[test]
+fn time_under_two_halts_counts_once() {
+    let mut run = approval();
+    let due = run.wake_at().unwrap().0;
+    let began = due - 1_000;
+    let (first, second) = (halt(Scope::All, began + 100), halt(Scope::All, began + 300));
+    stood(&mut run, &first, began + 500);
+    stood(&mut run, &second, began + 900);
+    assert_eq!(run.wake_at(), Some(Millis(due + 800)), "from 100 to 900");
+}
+
+#[test]
+fn a_halt_of_something_else_changes_nothing() {
+    let mut run = approval();
+    let due = run.wake_at().unwrap().0;
+    let others =
+        [Scope::Workflow("other".into()), Scope::Tool("pay".into()), Scope::Agent("x".into())];
+    for scope in others {
+        let other = halt(scope, 0);
+        under(&mut run, std::slice::from_ref(&other));
+        assert_eq!(stood(&mut run, &other, due + 5_000), []);
+        assert_eq!(run.wake_at(), Some(Millis(due)));
+    }
+    approves(&mut run, due - 1).unwrap();
+}
+
+#[test]
+fn a_halt_by_a_clock_that_went_back_moves_nothing() {
+    let mut run = approval();
+    let due = run.wake_at().unwrap();
+    let all = halt(Scope::All, due.0 + 9_000);
+    assert_eq!(stood(&mut run, &all, due.0 - 500), []);
+    assert_eq!(run.wake_at(), Some(due));
+}
+
+#[test]
+fn work_that_is_halted_is_owed_as_before() {
+    let run = Stage::open(&sequence(vec![step("a")]), "Hello").run;
+    let owed = plan(&run);
+    let [effect @ Effect::Reply { input, .. }] = owed.as_slice() else { panic!("{owed:?}") };
+    for scope in [Scope::All, Scope::Workflow(run.workflow.name.clone())] {
+        assert!(of_effect(&Halts(vec![halt(scope, 0)]), &run, effect).is_some());
+    }
+    assert!(
+        of_effect(&Halts(vec![halt(Scope::Agent(input.agent.clone()), 0)]), &run, effect).is_some()
+    );
+    assert!(of_effect(&Halts(vec![halt(Scope::Tool("pay".into()), 0)]), &run, effect).is_none());
+}

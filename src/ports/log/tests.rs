@@ -1,0 +1,47 @@
+//! What a note keeps, and what it is called.
+
+use super::*;
+
+#[test]
+fn what_a_later_build_notes_is_read_as_unknown() {
+    let note: Note = serde_json::from_str(r#"{"action":"from_the_future","x":1}"#).unwrap();
+    assert_eq!(note, Note::Unknown);
+    let started = Note::ServerStopped;
+    let json = serde_json::to_string(&started).unwrap();
+    assert_eq!(json, r#"{"action":"server_stopped"}"#);
+    assert_eq!(serde_json::from_str::<Note>(&json).unwrap(), started);
+}
+
+#[test]
+fn the_word_of_a_note_is_the_one_it_is_stored_under() {
+    let run = RunId::fresh(&"0".repeat(26));
+    for note in [
+        Note::answer_refused(("ann", "grpc"), "req_1", Some(run.clone()), "answer.invalid"),
+        Note::KeyRefused { peer: "::1".into(), door: "grpc".into() },
+        Note::Crowded,
+        Note::Imported { runs: 1, events: 2 },
+        Note::Forked { who: "ann".into(), door: "grpc".into(), from: run.clone(), version: 3, run },
+        Note::Lost,
+        Note::Released { who: "ann".into(), door: "grpc".into() },
+    ] {
+        let stored = serde_json::to_value(&note).unwrap();
+        assert_eq!(stored["action"], note.action());
+    }
+    let old = r#"{"action":"released","who":"ann","door":"grpc"}"#;
+    let read: Note = serde_json::from_str(old).unwrap();
+    assert_eq!(read.action(), "store_released", "as an earlier build wrote it");
+}
+
+#[test]
+fn an_entry_keeps_little_of_what_others_wrote() {
+    let long = "x".repeat(5_000) + "\n\u{1b}[31m";
+    let Note::AnswerRefused { request, .. } = Note::answer_refused(("a", "grpc"), &long, None, "c")
+    else {
+        panic!("another note");
+    };
+    assert_eq!(request.len(), CHARS_MAX);
+    let came: Vec<_> = (0..1_000).map(|number| format!("name-{number}")).collect();
+    let (went, changed, ended) = (Vec::new(), Vec::new(), Vec::new());
+    let note = Note::KeysChanged { came, went, changed, ended }.bounded();
+    assert!(note.words().ends_with("and 950 more"), "{}", note.words());
+}
