@@ -10,6 +10,7 @@ pub mod bridge;
 pub mod console;
 mod convert;
 pub mod envelope;
+pub(crate) mod form;
 pub mod grpc;
 pub mod host;
 pub mod pages;

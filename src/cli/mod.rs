@@ -7,10 +7,15 @@ mod answer;
 mod args;
 mod editor;
 mod exit;
+mod fill;
 mod follow;
+mod form;
+mod handles;
+mod help;
 mod json;
 mod people;
 mod render;
+mod suggest;
 mod talk;
 mod term;
 
@@ -51,7 +56,8 @@ mod workflows;
 
 use std::{env, ffi::OsString, process::ExitCode};
 
-use clap::Parser as _;
+use clap::FromArgMatches as _;
+use clap::error::{ContextKind, ContextValue};
 
 use crate::app::config::Origin;
 use crate::app::{self, Config, Connection, Reach};
@@ -77,9 +83,14 @@ impl Ctx {
     /// The orchestrator, to look: without a server nothing moves (E8).
     async fn look(&self) -> Result<Connection, Trouble> {
         let connection = self.reach(Reach::Nothing).await?;
-        if connection.embedded && !self.json && !app::offline::has_data(&self.config) {
+        if connection.embedded && !self.json {
             let place = line(&connection.place, 400);
-            self.term.note(&format!("there is no data in `{place}` yet; the first run makes it"));
+            if !app::offline::has_data(&self.config) {
+                let text = format!("there is no data in `{place}` yet; the first run makes it");
+                self.term.note(&text);
+            } else if self.term.is_interactive {
+                self.term.note(&self.term.paint_error.dim(&format!("in `{place}`:")));
+            }
         }
         Ok(connection)
     }
@@ -106,10 +117,17 @@ impl Ctx {
 
 /// Parses, calls, and says how it ended.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let cli = match Cli::try_parse_from(arguments) {
+    let parsed = help::command().try_get_matches_from(arguments);
+    let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(refusal) => {
             drop(refusal.print());
+            if let Some(ContextValue::String(word)) = refusal.get(ContextKind::InvalidSubcommand)
+                && let Some(ours) = suggest::command(word)
+            {
+                Term::new(term::ColorChoice::Auto)
+                    .note(&format!("\nhere that is: holdpoint {ours}"));
+            }
             let is_help = refusal.exit_code() == 0;
             return if is_help { Exit::Done } else { Exit::Usage }.into();
         }

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
+use crate::app::counted;
 use crate::cli::term::{Paint, line, plain};
 use crate::cli::{json, people};
 use crate::kernel::{Kind, secret};
@@ -227,7 +228,7 @@ impl Story {
         }
         let shown = match value {
             Value::Array(items) if items.iter().all(is_utterance) => {
-                format!("the conversation, {} messages", items.len())
+                format!("the conversation, {}", counted(items.len() as u64, "message"))
             }
             Value::String(_)
             | Value::Null
@@ -382,6 +383,14 @@ fn fields(body: &Value) -> String {
 /// A date and time where the reader is.
 pub(super) fn date(at: jiff::Timestamp) -> String {
     at.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+/// The same in fewer letters, for tables: the time of today, or the day with its minutes.
+pub(super) fn moment(at: jiff::Timestamp) -> String {
+    let zone = jiff::tz::TimeZone::system();
+    let (at, now) = (at.to_zoned(zone.clone()), people::now().to_zoned(zone));
+    let form = if at.date() == now.date() { "%H:%M:%S" } else { "%Y-%m-%d %H:%M" };
+    at.strftime(form).to_string()
 }
 
 fn clock(at: jiff::Timestamp) -> String {

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
+use crate::cli::suggest;
 use crate::cli::talk::{Interaction, Talk};
 use crate::cli::term;
 use crate::wire::v1::RunWorkflowRequest;
@@ -47,7 +48,7 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     let input = input(&args)?;
     let mut connection = ctx.connect().await?;
     let request = RunWorkflowRequest {
-        workflow_id: args.workflow,
+        workflow_id: args.workflow.clone(),
         session_id: args.session.unwrap_or_default(),
         input: Some(input.into()),
         idempotency_key: args.key.unwrap_or_default(),
@@ -57,7 +58,12 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
         let stream = connection.client.run_workflow(request).await?.into_inner();
         Talk::new(ctx, &mut connection.client, args.interaction).follow(stream).await
     };
-    let ended = talk.await;
+    let ended = match talk.await {
+        Err(trouble) => {
+            Err(suggest::workflow(trouble, &args.workflow, &mut connection.client).await)
+        }
+        ended => ended,
+    };
     connection.close().await;
     ended
 }

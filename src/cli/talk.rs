@@ -20,7 +20,7 @@ use crate::wire::v1::{
 };
 
 /// The word that leaves a run waiting.
-const EXIT: &str = "exit";
+pub(super) const EXIT: &str = "exit";
 
 /// Whether a person is asked, or only told.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
@@ -44,7 +44,7 @@ impl Interaction {
 /// A conversation with a run.
 #[derive(Debug)]
 pub(super) struct Talk<'a> {
-    ctx: &'a Ctx,
+    pub(super) ctx: &'a Ctx,
     client: &'a mut Client,
     follow: Follow,
     input: Option<Input>,
@@ -213,8 +213,23 @@ impl<'a> Talk<'a> {
         self.read(request).await
     }
 
+    /// Shows one question whole, and asks whether what somebody said before they saw it stands.
+    pub(super) async fn stands(mut self, request: &Request, said: &str) -> Result<bool, Trouble> {
+        if self.input.is_none() {
+            return Ok(true);
+        }
+        self.ctx.term.write(&render::question(self.ctx.term.paint, request))?;
+        let said = crate::cli::term::line(said, 40);
+        let usage = format!("Enter says {said} to this, anything else says nothing");
+        let typed = self.prompt(&usage).await?;
+        Ok(typed.is_some_and(|typed| typed.trim().is_empty() || typed.trim() == said))
+    }
+
     /// Reads until something is typed that the question can take; nothing if the person leaves.
     async fn read(&mut self, request: &Request) -> Result<Option<Value>, Trouble> {
+        if let Some(form) = answer::form(request) {
+            return self.fill(form).await;
+        }
         let usage = answer::usage(request);
         let mut draft = None;
         loop {
@@ -264,7 +279,13 @@ impl<'a> Talk<'a> {
         request: &Request,
         draft: &mut Option<String>,
     ) -> Result<Option<Value>, Trouble> {
-        let subject = editor::subject(request);
+        let subject = match editor::subject(request) {
+            Ok(subject) => subject,
+            Err(why) => {
+                self.refuse(&why);
+                return Ok(None);
+            }
+        };
         let version = match editor::edit(&subject, draft).await {
             Edited::Version(version) => version,
             Edited::Nothing(why) => {
@@ -281,10 +302,10 @@ impl<'a> Talk<'a> {
             *draft = Some(render::whole(&version));
             return Ok(None);
         }
-        Ok(Some(editor::answer(&version, "")))
+        Ok(Some(editor::answer(request, &version, "")))
     }
 
-    async fn prompt(&mut self, usage: &str) -> Result<Option<String>, Trouble> {
+    pub(super) async fn prompt(&mut self, usage: &str) -> Result<Option<String>, Trouble> {
         let paint = self.ctx.term.paint;
         self.ctx.term.write(&format!(
             "{} {} ",
@@ -303,7 +324,7 @@ impl<'a> Talk<'a> {
         Ok(typed)
     }
 
-    fn refuse(&self, why: &str) {
+    pub(super) fn refuse(&self, why: &str) {
         let why = format!("  {}", crate::cli::term::plain(why));
         self.ctx.term.note(&self.ctx.term.paint_error.warn(&why));
     }

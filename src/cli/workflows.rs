@@ -6,7 +6,8 @@ use crate::app::Client;
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::json;
-use crate::cli::term::{line, plain, table};
+use crate::cli::suggest;
+use crate::cli::term::{line, plain};
 use crate::wire::v1::{GetWorkflowRequest, ListWorkflowsRequest};
 
 /// List the workflows that can be run, or show one
@@ -24,7 +25,10 @@ pub(super) struct Args {
 pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     let mut connection = ctx.look().await?;
     let ended = match args.name {
-        Some(workflow_id) => show(workflow_id, ctx, &mut connection.client).await,
+        Some(name) => match show(name.clone(), ctx, &mut connection.client).await {
+            Err(trouble) => Err(suggest::workflow(trouble, &name, &mut connection.client).await),
+            shown => shown,
+        },
         None => list(ctx, &mut connection.client).await,
     };
     connection.close().await;
@@ -76,5 +80,5 @@ async fn list(ctx: &Ctx, client: &mut Client) -> Result<(), Trouble> {
             line(&workflow.description, 72),
         ]
     }));
-    ctx.term.write(&table(ctx.term.paint, &rows))
+    ctx.term.write(&ctx.term.table(&rows, &[2]))
 }

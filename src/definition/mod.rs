@@ -41,7 +41,7 @@ mod tests_reach;
 mod tests_words;
 
 pub use load::{Loaded, ResolveScript, load_dir, load_file, load_text};
-pub use problem::Problem;
+pub use problem::{Problem, nearest};
 pub use schema::{script_schema, workflow_schema};
 pub use shipped::shipped;
 pub use source::FILE_BYTES_MAX;

@@ -121,6 +121,7 @@ mod slow_reader;
 mod support;
 mod taken_over;
 mod telemetry;
+mod terminal;
 mod tool_server;
 mod tools_http;
 mod tools_mcp;

@@ -243,12 +243,18 @@ impl Drive {
 
     /// A version of their own, from their editor; it is sent when they have left that.
     async fn edit(&mut self, request: Request) {
-        let subject = editor::subject(&request);
+        let subject = match editor::subject(&request) {
+            Ok(subject) => subject,
+            Err(why) => {
+                self.model.objection = why;
+                return;
+            }
+        };
         match editor::edit(&subject, &mut self.draft).await {
             Edited::Nothing(why) => self.model.objection = why,
             Edited::Version(version) => {
                 self.draft = None;
-                let value = editor::answer(&version, "");
+                let value = editor::answer(&request, &version, "");
                 if let Err(status) = self.answer(request, &value).await {
                     self.model.trouble(&in_our_words(status.message()));
                 }
