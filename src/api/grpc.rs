@@ -424,7 +424,15 @@ impl Orchestrator for Service {
     ) -> Reply<pb::ListWorkflowsResponse> {
         let who = self.who(&request)?;
         let workflows = self.engine.workflows(&who).iter().map(resources::workflow).collect();
-        Ok(Response::new(pb::ListWorkflowsResponse { workflows }))
+        let broken = self.engine.library().broken().into_iter();
+        let broken = broken.filter(|one| who.covers(&one.workflow)).map(|one| pb::BrokenFile {
+            file: one.file,
+            workflow_id: one.workflow,
+            why: one.why,
+            has_earlier: one.has_earlier,
+        });
+        let broken = broken.collect();
+        Ok(Response::new(pb::ListWorkflowsResponse { workflows, broken }))
     }
 
     async fn get_workflow(

@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, Response, StatusCode};
-use axum::response::IntoResponse as _;
+use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::get;
 
 use crate::api::{Doorkeeper, status};
@@ -38,9 +38,10 @@ struct Pages {
     render: Render,
 }
 
-/// `/healthz`, `/readyz` and `/metrics`.
+/// `/healthz`, `/readyz` and `/metrics`; and `/`, which leads people to where they can look.
 pub fn router(engine: Engine, doorkeeper: Arc<dyn Doorkeeper>, render: Render) -> Router {
     Router::new()
+        .route("/", get(|| async { Redirect::to("/console") }))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics_page))
@@ -64,8 +65,21 @@ async fn healthz(State(pages): State<Pages>) -> (StatusCode, &'static str) {
     if pages.engine.is_healthy() { (StatusCode::OK, "ok\n") } else { FAILED }
 }
 
-/// Ready while it is well, has room, and no shutdown has begun.
-async fn readyz(State(pages): State<Pages>) -> (StatusCode, &'static str) {
+/// Ready while it is well, has room, and no shutdown has begun. What is not as it should be and stops nobody else
+/// is told with it.
+async fn readyz(State(pages): State<Pages>) -> (StatusCode, String) {
+    let (status, told) = readiness(&pages);
+    let broken = pages.engine.library().broken();
+    if status != StatusCode::OK || broken.is_empty() {
+        return (status, told.to_owned());
+    }
+    let files: Vec<_> = broken.iter().map(|one| one.file.as_str()).collect();
+    let files = files.join(", ");
+    let more = "workflow files that cannot be used";
+    (status, format!("{told}{more}: {files}; `holdpoint workflows` says why\n"))
+}
+
+fn readiness(pages: &Pages) -> (StatusCode, &'static str) {
     if pages.engine.is_draining() {
         (StatusCode::SERVICE_UNAVAILABLE, "draining\n")
     } else if !pages.engine.is_healthy() {

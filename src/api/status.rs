@@ -117,6 +117,7 @@ fn code_of(refusal: &Refusal) -> Code {
         | Refusal::DigestNeeded { .. }
         | Refusal::AskedAnew { .. }
         | Refusal::Held
+        | Refusal::BrokenWorkflow { .. }
         | Refusal::RunOver { .. }
         | Refusal::NotListening { .. }
         | Refusal::AmbiguousAnswer { .. }
@@ -146,6 +147,7 @@ pub(super) fn a2a_kind_of(refusal: &Refusal) -> Kind {
         | Refusal::AlreadyAnswered { .. }
         | Refusal::RequestClosed { .. }
         | Refusal::NotListening { .. }
+        | Refusal::BrokenWorkflow { .. }
         | Refusal::Held
         | Refusal::HandedOver { .. }
         | Refusal::NotDelegable { .. }
@@ -217,6 +219,7 @@ pub(super) fn metadata_of(refusal: &Refusal) -> std::collections::HashMap<String
             metadata.insert("expected".into(), mismatch.expected.clone());
         }
         Refusal::UnknownWorkflow(_)
+        | Refusal::BrokenWorkflow { .. }
         | Refusal::UnknownSession(_)
         | Refusal::UnknownRun(_)
         | Refusal::UnknownRequest(_)

@@ -184,6 +184,8 @@ pub struct Config {
     pub data: PathBuf,
     /// The directory of workflow files.
     pub workflows: PathBuf,
+    /// Whether models speak from the scripts beside the files; no setting, but what a command says.
+    pub scripted: bool,
     /// The workflow that is the agent of the A2A root.
     pub a2a_root: Option<String>,
     /// Whether A2A's protocol 0.3 is spoken as well.
@@ -289,6 +291,7 @@ impl Config {
         let file = read_file(named.as_deref())?;
         let mut layers = Layers { flags, env, file: file.as_ref(), origins: BTreeMap::new() };
         let config = Self {
+            scripted: false,
             listen: layers.parsed(
                 "listen",
                 LISTEN,

@@ -7,6 +7,7 @@ mod courier;
 mod crowd;
 mod discovery;
 mod door;
+mod folder;
 mod front;
 pub mod keys;
 mod layers;

@@ -85,8 +85,8 @@ pub async fn serve(
         .announce(&address.to_string())
         .map_err(|source| AppError::Bind { listen: address, source })?;
     let a2a = agents(&config, &world, Some(address))?;
-    let sources = std::mem::take(&mut world.sources);
-    let console = Console::new(world.engine.clone(), Arc::clone(&doorkeeper), sources);
+    let _folder = world.watch_folder();
+    let console = Console::new(world.engine.clone(), Arc::clone(&doorkeeper));
     let bounds = Bounds {
         silence: Duration::from_secs(config.silence_seconds),
         share: config.connections_per_address,

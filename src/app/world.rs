@@ -1,25 +1,24 @@
 //! World: configuration → store → engine. What `serve` and the embedded commands share; how much of it
 //! moves is said by a `Reach`.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::agents::Registry;
 use crate::api::pages::Render;
 use crate::app::clock::SystemClock;
-use crate::app::config::Origin;
 use crate::app::courier::Post;
+use crate::app::folder::Folder;
 use crate::app::keys::Keys;
 use crate::app::otlp::{self, Traces};
-use crate::app::{AppError, Config, discovery, people, private};
-use crate::definition;
+use crate::app::{AppError, Config, people, private};
 use crate::engine::{Engine, Library, Reach};
 use crate::ports::trace::Tracer;
-use crate::ports::{Agents, Clock, Journal, Tools};
+use crate::ports::{Agents, Clock, Tools};
 use crate::store::{self, Store, StoreConfig};
 
 /// "File size limit exceeded", on Linux and macOS.
@@ -30,8 +29,8 @@ const SIGXFSZ: i32 = 25;
 pub(super) struct World {
     pub(super) engine: Engine,
     pub(super) store: Store,
-    /// The workflows' files, by the workflows' names.
-    pub(super) sources: BTreeMap<String, String>,
+    /// The folder of the workflows, for whoever looks on as it changes.
+    folder: Option<Folder>,
     /// Where traces are sent, if they are.
     traces: Option<Arc<Traces>>,
 }
@@ -63,12 +62,14 @@ impl World {
         let registry = Arc::new(registry);
         let journal = store.journal();
         let keys = Keys::for_server(config)?.filter(|keys| !keys.list().is_empty());
-        let (library, sources) =
-            library(config, (&*journal, &registry, reach), keys.as_ref()).await?;
+        let operator = people::operator(config, keys.as_ref());
+        let library = Library::default();
+        let mut folder = Folder::new(config, Arc::clone(&registry), reach);
+        folder.take(&library, &*journal, &operator).await?;
         let agents: Arc<dyn Agents> = Arc::clone(&registry) as Arc<dyn Agents>;
         let tools: Arc<dyn Tools> = registry;
         let engine = Engine::with_courier(journal, clock, (agents, tools), library, courier);
-        engine.operate(people::operator(config, keys.as_ref()));
+        engine.operate(operator);
         engine.keep_to(reach);
         if let Some(traces) = &traces {
             engine.trace_with(Arc::clone(traces) as Arc<dyn Tracer>);
@@ -88,7 +89,14 @@ impl World {
             Reach::Own => go(&engine),
             Reach::Nothing => {}
         }
-        Ok(Self { engine, store, sources, traces })
+        Ok(Self { engine, store, folder: Some(folder), traces })
+    }
+
+    /// Takes workflow files as they change, for as long as what is returned lives; once.
+    pub(super) fn watch_folder(&mut self) -> Option<AbortOnDropHandle<()>> {
+        let (folder, journal) = (self.folder.take()?, self.store.journal());
+        let watching = folder.watch(self.engine.clone(), journal);
+        Some(AbortOnDropHandle::new(tokio::spawn(watching)))
     }
 
     /// Lets what is under way finish for as long as `patience`, and sends what was traced.
@@ -120,53 +128,6 @@ fn go(engine: &Engine) {
         carrying.released().await;
         carrying.run_outbox().await;
     });
-}
-
-/// The shipped workflows and those of the folder; a file of one's own goes before a shipped one
-/// of the same name. A wrong file stops the start: nobody wants to find out later.
-async fn library(
-    config: &Config,
-    (journal, registry, reach): (&dyn Journal, &Registry, Reach),
-    keys: Option<&Keys>,
-) -> Result<(Library, BTreeMap<String, String>), AppError> {
-    // The folder that is looked for unasked need not be there; one that was named must be.
-    let is_absent = !config.workflows.exists() && config.origin("workflows") == Origin::Default;
-    let (own, problems) =
-        if is_absent { Default::default() } else { definition::load_dir(&config.workflows) };
-    if !problems.is_empty() {
-        return Err(AppError::Workflows(problems));
-    }
-    let library = Library::default();
-    let mut sources = BTreeMap::new();
-    for loaded in definition::shipped().into_iter().chain(own) {
-        if let Err((field, remedy)) = registry.check(&loaded.workflow) {
-            let problem = loaded.problem(&field, "provider.invalid", remedy);
-            return Err(AppError::Workflows(vec![problem]));
-        }
-        if reach == Reach::Everything {
-            // People change while a server runs: that refuses nothing, and is said.
-            let operator = people::operator(config, keys);
-            for found in loaded.people_problems(&operator) {
-                let (workflow, place) = (&loaded.workflow.name, found.line);
-                tracing::warn!(%workflow, line = place, code = found.code, "{}", found.message);
-            }
-            for note in loaded.people_notes(&operator) {
-                tracing::warn!(workflow = %loaded.workflow.name, "{note}");
-            }
-        }
-        let wrong = |problem: Box<definition::Problem>| AppError::Workflows(vec![*problem]);
-        match reach {
-            Reach::Everything | Reach::Own => {
-                let entry = discovery::entry(&config.data, registry, &loaded).await;
-                library.add(journal, entry.map_err(wrong)?).await?;
-            }
-            Reach::Nothing => {
-                library.show(discovery::known(&config.data, &loaded).map_err(wrong)?);
-            }
-        }
-        sources.insert(loaded.workflow.name.clone(), loaded.source);
-    }
-    Ok((library, sources))
 }
 
 /// Renders the metrics of this process.

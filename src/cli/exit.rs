@@ -231,6 +231,9 @@ pub(super) fn in_our_words(message: &str) -> String {
 fn hint_for(code: Code, reason: Option<&str>) -> Option<&'static str> {
     match reason {
         Some("workflow.unknown") => Some("`holdpoint workflows` names the ones there are"),
+        Some("workflow.broken") => {
+            Some("`holdpoint check` shows the same, before anything is started")
+        }
         Some("run.unknown") => Some("`holdpoint runs` names the ones there are"),
         Some("session.unknown") => Some("`holdpoint sessions` names the ones there are"),
         Some("request.unknown" | "request.already_answered" | "request.closed") => {

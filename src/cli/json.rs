@@ -28,6 +28,7 @@ macro_rules! named {
 
 named!(
     AuditEntry,
+    BrokenFile,
     Checkpoint,
     Grant,
     Message,

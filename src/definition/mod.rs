@@ -40,7 +40,7 @@ mod tests_reach;
 #[cfg(test)]
 mod tests_words;
 
-pub use load::{Loaded, ResolveScript, load_dir, load_file, load_text};
+pub use load::{Each, Loaded, ResolveScript, Voices, load_dir, load_each, load_file, load_text};
 pub use problem::{Problem, nearest};
 pub use schema::{script_schema, workflow_schema};
 pub use shipped::shipped;

@@ -272,6 +272,7 @@ fn told(named: &str, refusal: &Refusal) -> (String, Option<RunId>) {
         Refusal::UnknownCode { code } => Some(code.as_str()),
         Refusal::RunOver { run, .. } => return (named.to_owned(), RunId::parse(run).ok()),
         Refusal::UnknownWorkflow(_)
+        | Refusal::BrokenWorkflow { .. }
         | Refusal::UnknownSession(_)
         | Refusal::UnknownRun(_)
         | Refusal::UnknownCheckpoint(_)

@@ -52,7 +52,7 @@ use crate::ports::{Agents, Clock, Courier, Fault, Journal, NoCourier, Tools};
 pub use audit::{AuditEntry, AuditFilter};
 pub use commands::{AnswerRequest, Begun, ForkRequest, Speech, StartRequest, Taken, Words};
 pub use inbox::{InboxChange, InboxWatch};
-pub use library::{Entry, Library};
+pub use library::{Broken, Edition, Entry, Library, Prepare};
 pub use narrate::{Asked, Published, Waiting};
 pub use onlooker::Onlooker;
 pub use pulse::InboxPulse;

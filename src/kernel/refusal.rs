@@ -14,6 +14,14 @@ pub enum Refusal {
     /// No workflow of that name.
     #[error("there is no workflow `{0}`; ListWorkflows names the ones there are")]
     UnknownWorkflow(String),
+    /// The file of that workflow cannot be used as it is, and no earlier version of it is in force.
+    #[error("workflow `{workflow}` cannot be started until its file is mended: {why}")]
+    BrokenWorkflow {
+        /// The workflow.
+        workflow: String,
+        /// What is wrong with its file.
+        why: String,
+    },
     /// No such session, or not this caller's (D2).
     #[error("there is no session `{0}`")]
     UnknownSession(String),
@@ -343,6 +351,7 @@ impl Refusal {
     pub fn code(&self) -> &'static str {
         match self {
             Self::UnknownWorkflow(_) => "workflow.unknown",
+            Self::BrokenWorkflow { .. } => "workflow.broken",
             Self::UnknownSession(_) => "session.unknown",
             Self::UnknownRun(_) => "run.unknown",
             Self::UnknownRequest(_) => "request.unknown",
@@ -387,7 +396,7 @@ impl Refusal {
     /// The field of the request that is at fault.
     pub fn field(&self) -> Option<String> {
         match self {
-            Self::UnknownWorkflow(_) => Some("workflow_id".into()),
+            Self::UnknownWorkflow(_) | Self::BrokenWorkflow { .. } => Some("workflow_id".into()),
             Self::UnknownSession(_) | Self::AmbiguousAnswer { .. } | Self::SessionFull { .. } => {
                 Some("session_id".into())
             }

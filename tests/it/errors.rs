@@ -412,6 +412,15 @@ pub(crate) const CODES: &[Row] = &[
             "Have an operator look at what is open and say `holdpoint release`.",
         ),
     ),
+    shown_in(
+        "reloaded.rs",
+        row(
+            "workflow.broken",
+            Code::FailedPrecondition,
+            "The file of that workflow cannot be used as it is, or the servers of its tools cannot be asked (HTTP 503).",
+            "The message says what is wrong, and where; mend the file, and it can be started within a second.",
+        ),
+    ),
     row(
         "workflow.unknown",
         Code::NotFound,

@@ -109,6 +109,7 @@ mod private_files;
 mod raw;
 mod refusals;
 mod refusals_stage;
+mod reloaded;
 mod repeats;
 mod retries;
 mod scenarios;

@@ -219,7 +219,7 @@ fn http_of(refusal: &Refusal) -> StatusCode {
         | Refusal::Unspent { .. }
         | Refusal::SessionFull { .. }
         | Refusal::Stale => StatusCode::CONFLICT,
-        Refusal::Held => StatusCode::SERVICE_UNAVAILABLE,
+        Refusal::Held | Refusal::BrokenWorkflow { .. } => StatusCode::SERVICE_UNAVAILABLE,
         Refusal::Unauthenticated | Refusal::KeyExpired(_) => StatusCode::UNAUTHORIZED,
         Refusal::Forbidden(_)
         | Refusal::Role { .. }

@@ -36,7 +36,6 @@ mod visit;
 mod whereabouts;
 mod workflows;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Router;
@@ -61,18 +60,12 @@ pub struct Console {
 struct Inner {
     engine: Engine,
     doorkeeper: Arc<dyn Doorkeeper>,
-    /// The workflows' files, by the workflows' names.
-    sources: BTreeMap<String, String>,
 }
 
 impl Console {
     /// The console over an engine, for the people that the doorkeeper admits.
-    pub fn new(
-        engine: Engine,
-        doorkeeper: Arc<dyn Doorkeeper>,
-        sources: BTreeMap<String, String>,
-    ) -> Self {
-        Self { inner: Arc::new(Inner { engine, doorkeeper, sources }) }
+    pub fn new(engine: Engine, doorkeeper: Arc<dyn Doorkeeper>) -> Self {
+        Self { inner: Arc::new(Inner { engine, doorkeeper }) }
     }
 
     /// Everything below `/console`.
@@ -130,6 +123,7 @@ async fn answer(visit: &Visit) -> Result<Response<Body>, Trouble> {
         ["audit"] => audit::page(visit).await,
         ["audit", "store"] => log::page(visit).await,
         ["live"] => Ok(live::inbox(visit)),
+        ["live", "workflows"] => Ok(live::workflows(visit)),
         _ => Err(Trouble::Nothing),
     }
 }

@@ -67,6 +67,7 @@ impl Engine {
     ) -> Result<Begun, EngineError> {
         who.may(Act::Start, &who.id)?;
         let entry = self.workflow(&request.workflow, who)?;
+        let entry = self.inner.library.ready(&*self.inner.journal, entry).await??;
         // Held until the run is durable: one that begins at the same time then sees it.
         let mut purse = None;
         let mut spent_before = Spent::default();
@@ -242,8 +243,18 @@ impl Engine {
             let remedy = "expected a workflow's name; ListWorkflows names the ones there are";
             return Err(Refusal::invalid("workflow_id", remedy).into());
         }
-        let entry = self.inner.library.get(name).filter(|_| who.covers(name));
-        entry.ok_or_else(|| Refusal::UnknownWorkflow(shortened(name)).into())
+        let library = &self.inner.library;
+        if let Some(entry) = library.get(name).filter(|_| who.covers(name)) {
+            return Ok(entry);
+        }
+        // A file that is there and cannot be read is not unknown to those who may start it.
+        let broken = library.broken().into_iter().find(|broken| broken.workflow == name);
+        Err(match broken.filter(|_| who.covers(name)) {
+            Some(broken) => {
+                Refusal::BrokenWorkflow { workflow: broken.workflow, why: broken.why }.into()
+            }
+            None => Refusal::UnknownWorkflow(shortened(name)).into(),
+        })
     }
 
     /// The workflows that can be started, of those that this principal's credential is good for.
