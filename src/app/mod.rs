@@ -1,8 +1,10 @@
 //! App: the wiring. What the configuration says becomes a store, an engine and its doors.
 
+mod attach;
 pub mod client;
 mod clock;
 pub mod config;
+mod connect;
 mod courier;
 mod crowd;
 mod discovery;
@@ -31,10 +33,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 pub use crate::engine::Reach;
+pub use attach::Followed;
 pub use client::Client;
 pub use clock::SystemClock;
 pub use config::Config;
-pub use run::{Connection, Hands, connect, serve};
+pub use connect::{Connection, Hands, connect};
+pub use run::serve;
 
 /// Why the app cannot do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +50,14 @@ pub enum AppError {
         server: String,
         /// Why.
         source: Box<tonic::transport::Error>,
+    },
+    /// The server that had the data directory does not answer any more.
+    #[error("the server at {server} does not answer")]
+    Gone {
+        /// Its address.
+        server: String,
+        /// Why.
+        source: std::io::Error,
     },
     /// TLS is not built in.
     #[error("cannot speak TLS to `{0}`")]
@@ -151,7 +163,7 @@ impl AppError {
     /// What to do about it, if it is known.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Unreachable { .. } => {
+            Self::Unreachable { .. } | Self::Gone { .. } => {
                 Some("start one with `holdpoint serve`, or leave --server out".into())
             }
             Self::NoTls(_) => Some("use `http://`, through a proxy that ends TLS".into()),
@@ -168,8 +180,11 @@ impl AppError {
             Self::LogFilter { .. } => Some("try `info`, or `holdpoint=debug`".into()),
             Self::UnknownWorkflow(_) => Some("`holdpoint workflows` lists them".into()),
             Self::NoData(_) => Some("name one with --data".into()),
-            Self::Store(crate::store::OpenError::Held { .. }) => {
+            Self::Store(crate::store::OpenError::Held { server: Some(_), .. }) => {
                 Some("this command wants the directory for itself; stop the server first".into())
+            }
+            Self::Store(crate::store::OpenError::Held { server: None, .. }) => {
+                Some("it is free when that command ends".into())
             }
             Self::NoWebhookSecret => Some(
                 "set HOLDPOINT_WEBHOOK_SECRET (`openssl rand -hex 32` makes one) here and at the \
@@ -198,7 +213,7 @@ impl AppError {
 
     /// Whether it is the server that is not there, rather than something that is wrong.
     pub fn is_unreachable(&self) -> bool {
-        matches!(self, Self::Unreachable { .. })
+        matches!(self, Self::Unreachable { .. } | Self::Gone { .. })
     }
 }
 

@@ -90,7 +90,9 @@ fn file(config: &Config) -> Option<PathBuf> {
     };
     let key = config.api_key.as_deref().unwrap_or_default();
     let digest = Sha256::digest(format!("{place}\n{key}"));
-    let name: String = digest.iter().take(12).map(|byte| format!("{byte:02x}")).collect();
+    let digit = |value: u8| char::from_digit(value.into(), 16).unwrap_or('0');
+    let name: String =
+        digest.iter().take(12).flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect();
     Some(folder()?.join(format!("inbox-{name}.json")))
 }
 

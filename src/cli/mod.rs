@@ -6,6 +6,7 @@
 mod answer;
 mod args;
 mod editor;
+mod elsewhere;
 mod exit;
 mod fill;
 mod follow;
@@ -60,7 +61,7 @@ use clap::FromArgMatches as _;
 use clap::error::{ContextKind, ContextValue};
 
 use crate::app::config::Origin;
-use crate::app::{self, Config, Connection, Reach};
+use crate::app::{self, Config, Connection, Followed, Reach};
 
 use args::{Acts, Cli};
 use exit::{Exit, Trouble};
@@ -72,6 +73,8 @@ struct Ctx {
     config: Config,
     term: Term,
     json: bool,
+    /// The run that is followed here, for whoever has the data directory next.
+    followed: Followed,
 }
 
 impl Ctx {
@@ -100,7 +103,7 @@ impl Ctx {
         if self.config.origin("log") != Origin::Default {
             app::telemetry::begin(&self.config)?;
         }
-        Ok(app::connect(&self.config, reach).await?)
+        Ok(app::connect(&self.config, reach, self.followed.clone()).await?)
     }
 
     /// The flags that a command printed for the reader must repeat to reach the same place.
@@ -152,7 +155,7 @@ fn run(cli: Cli, term: Term) -> Result<Exit, Trouble> {
         term.write(&config.dump())?;
         return Ok(Exit::Done);
     }
-    let ctx = Ctx { config, term, json: cli.json };
+    let ctx = Ctx { config, term, json: cli.json, followed: Followed::default() };
     let Some(command) = cli.command else {
         term.write(&args::welcome(term.paint))?;
         return Ok(Exit::Done);

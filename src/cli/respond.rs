@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use crate::app::Client;
+use crate::app::{Client, SystemClock};
 use crate::cli::Ctx;
 use crate::cli::answer::{self, Meaning};
 use crate::cli::editor::{self, Edited};
 use crate::cli::exit::{Exit, Trouble};
-use crate::cli::follow::{Follow, Telling};
+use crate::cli::follow::{Follow, Telling, sent};
 use crate::cli::handles::{self, Handle};
 use crate::cli::json;
 use crate::cli::people::{self, Sight};
@@ -18,6 +18,7 @@ use crate::cli::run::parse_json;
 use crate::cli::talk::{Interaction, Talk};
 use crate::cli::term::line;
 use crate::kernel::RequestId;
+use crate::ports::Clock as _;
 use crate::wire::v1::{GetRunRequest, ListRequestsRequest, Request, SendResponsesRequest};
 
 /// Answer a question, and follow what comes of it
@@ -100,12 +101,9 @@ async fn answer(
                 // A line of a list is not what is decided: whoever sits here sees that first.
                 let listed = asked.request.as_ref().filter(|one| one.decides && bound.is_some());
                 if let Some(request) = listed {
-                    let sight = Sight::of(request);
-                    let aloud = Interaction { interactive: false, no_input: false };
-                    if !Talk::new(ctx, client, aloud).stands(request, word).await? {
-                        ctx.term.note("nothing was sent");
+                    let Some(sight) = stands(request, word, ctx, client).await? else {
                         return Ok(Exit::Waiting);
-                    }
+                    };
                     shown = ctx.term.is_interactive.then(|| sight.shown());
                 }
                 (value, args.digest.or(bound))
@@ -134,12 +132,13 @@ async fn answer(
         session_id: String::new(),
         run_id: String::new(),
         responses: HashMap::from([(args.request_id.clone(), value.into())]),
-        idempotency_key: args.key.unwrap_or_default(),
+        idempotency_key: args.key.unwrap_or_else(|| SystemClock.fresh_stem()),
         digests: digests.into_iter().collect(),
         // Told by its id alone, what was shown, and where, is not known here.
         shown,
     };
-    let stream = client.send_responses(request).await?.into_inner();
+    ctx.followed.set(id.run.as_str());
+    let stream = sent(client, request).await?;
     if asked.knows_run {
         let quiet = Interaction { interactive: false, no_input: true };
         return Talk::new(ctx, client, quiet).follow(stream).await;
@@ -158,6 +157,23 @@ async fn answer(
         ctx.term.line(&told)?;
     }
     Ok(Exit::Done)
+}
+
+/// What somebody had before them whose word, given by a number, stands now that they see what it decides; nothing if
+/// it does not stand. Where nobody sits here it does.
+async fn stands(
+    request: &Request,
+    word: &str,
+    ctx: &Ctx,
+    client: &mut Client,
+) -> Result<Option<Sight>, Trouble> {
+    let sight = Sight::of(request);
+    let aloud = Interaction { interactive: false, no_input: false };
+    if !Talk::new(ctx, client, aloud).stands(request, word).await? {
+        ctx.term.note("nothing was sent");
+        return Ok(None);
+    }
+    Ok(Some(sight))
 }
 
 /// What somebody says to a question that they are shown here; nothing if nobody is here who could.

@@ -182,6 +182,8 @@ impl Term {
 pub(super) struct Input {
     wish: mpsc::Sender<()>,
     lines: async_mpsc::Receiver<Option<String>>,
+    /// Whether a line is being read that nobody has taken yet.
+    is_reading: bool,
 }
 
 impl Input {
@@ -196,13 +198,19 @@ impl Input {
                 }
             }
         });
-        Self { wish, lines }
+        Self { wish, lines, is_reading: false }
     }
 
     /// The next line without its end; nothing where the input is over.
     pub(super) async fn next(&mut self) -> Option<String> {
-        self.wish.send(()).ok()?;
-        self.lines.recv().await?
+        // Whoever stopped waiting for a line has left it to the next one: it is not asked for twice.
+        if !self.is_reading {
+            self.wish.send(()).ok()?;
+            self.is_reading = true;
+        }
+        let line = self.lines.recv().await?;
+        self.is_reading = false;
+        line
     }
 }
 

@@ -19,6 +19,9 @@ pub use config::{OpenError, StoreConfig};
 
 use crate::ports::Journal;
 
+/// The socket in a data directory at which a terminal that has it open can be reached by others.
+pub const SOCKET: &str = "terminal.sock";
+
 /// An open store.
 #[derive(Debug, Clone)]
 pub struct Store {

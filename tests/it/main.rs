@@ -117,6 +117,7 @@ mod scenarios_served;
 mod screen;
 mod server;
 mod sessions_owned;
+mod shared;
 mod silence;
 mod slow_reader;
 mod support;

@@ -4,6 +4,7 @@
 //! ```text
 //! lock          held by the one process that has the store open; its pid inside
 //! server.json   the address that process serves, for others to talk to
+//! terminal.sock where it listens for other terminals, if it is a command and no server
 //! format        `holdpoint store 1`, written last: without it there is no store yet
 //! wal, wal2     the write-ahead log, in two files by turns: what is durable and not yet in the tree
 //! tide          the high-water mark: the last append that was acknowledged, which the store must show
@@ -28,8 +29,15 @@ const UNFINISHED: &str = "holdpoint store 1 unfinished";
 
 /// Files of ours that may be there before a store is: a server that others can reach wants its keys
 /// before its first start.
-const AROUND: [&str; 6] =
-    ["lock", "server.json", "format.new", "keys.toml", "keys.toml.lock", "keys.toml.new"];
+const AROUND: [&str; 7] = [
+    "lock",
+    "server.json",
+    "format.new",
+    "keys.toml",
+    "keys.toml.lock",
+    "keys.toml.new",
+    crate::store::SOCKET,
+];
 
 /// A data directory that is ours for as long as this lives.
 #[derive(Debug)]
