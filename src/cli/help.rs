@@ -8,7 +8,7 @@ use crate::cli::args::Cli;
 
 /// The groups, in the order of the first hour, and what is in them.
 const GROUPS: [(&str, &[&str]); 6] = [
-    ("Begin", &["run", "chat", "serve"]),
+    ("Begin", &["new", "dev", "run", "chat", "serve"]),
     ("Decide", &["inbox", "respond", "resume", "claim", "delegate"]),
     ("Look", &["runs", "sessions", "watch", "journal", "audit", "checkpoint"]),
     ("Steer", &["cancel", "fork", "signal", "revoke"]),
@@ -30,8 +30,8 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ),
 ];
 /// What `-h` shows.
-const SHORT: [&str; 8] =
-    ["run", "serve", "inbox", "respond", "resume", "runs", "workflows", "check"];
+const SHORT: [&str; 10] =
+    ["new", "dev", "run", "serve", "inbox", "respond", "resume", "runs", "workflows", "check"];
 const TEMPLATE: &str =
     "{about-with-newline}\n{usage-heading} {usage}\n\n{before-help}{options}{after-help}";
 
@@ -43,15 +43,13 @@ pub(super) fn command() -> Command {
 }
 
 fn grouped(command: &Command) -> StyledStr {
-    let mut text = String::new();
-    for (group, names) in GROUPS {
-        let rows = rows(command, names);
-        if !rows.is_empty() {
-            text.push_str(&format!("{}\n{rows}\n", heading(command, &format!("{group}:"))));
-        }
-    }
-    text.push_str(&heading(command, "Options and settings of every command:"));
-    StyledStr::from(text)
+    let told = GROUPS.into_iter().map(|(group, names)| {
+        let heading = heading(command, &format!("{group}:"));
+        format!("{heading}\n{}", rows(command, names))
+    });
+    let last = heading(command, "Options and settings of every command:");
+    let told: Vec<_> = told.chain([last]).collect();
+    StyledStr::from(told.join("\n"))
 }
 
 fn listed(command: &Command, names: &[&str]) -> StyledStr {

@@ -11,7 +11,9 @@ const RUNS: i32 = 100;
 /// Fewer letters of an id name nobody's run.
 const PREFIX_MIN: usize = 8;
 /// Words that people try first, and what it is called here.
-const ELSEWHERE: [(&str, &str); 14] = [
+const ELSEWHERE: [(&str, &str); 16] = [
+    ("init", "new NAME"),
+    ("create", "new NAME"),
     ("approve", "respond REQUEST approve"),
     ("reject", "respond REQUEST reject"),
     ("answer", "respond"),

@@ -176,7 +176,7 @@ fn a_name_that_is_nearly_right_is_answered_with_the_one_that_was_meant() {
     let runs = holdpoint(here, &["runs", "--json"], "").json();
     let id = runs["runs"][0]["run_id"].as_str().unwrap().to_owned();
     for command in ["runs", "watch", "journal", "resume"] {
-        let ended = holdpoint(here, &[command, &id[..16]], "");
+        let ended = holdpoint(here, &[command, id.get(..16).unwrap()], "");
         assert_ne!(ended.code, 0, "{command}: {ended:?}");
         assert!(ended.err.contains(&format!("did you mean `{id}`?")), "{command}: {ended:?}");
     }
@@ -215,10 +215,7 @@ async fn at_a_gate_edit_opens_the_arguments_in_an_editor() {
     let words = ["--server", &url, "respond", &asked.request_id, "edit"];
     let ended = with_env(stage.root.path(), &words, "", &[("EDITOR", &editor)]);
     assert!(ended.out.contains("[-10-]{+12+}"), "{ended:?}");
-    assert_eq!(ended.code, 4, "an edit is a new action, and is asked anew (K10): {ended:?}");
-    assert_eq!(stage.paid(), 0);
-    let anew = stage.inbox(LOCAL).await.remove(0);
-    stage.answer(LOCAL, &anew, json!({"decision": "allow_once"})).await.unwrap();
+    assert_eq!(ended.code, 0, "whoever may decide it may decide their own version: {ended:?}");
     assert_eq!(stage.deeds(LOCAL, &asked.run_id).await, [json!({"amount": 12, "to": "Ada"})]);
 }
 

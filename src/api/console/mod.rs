@@ -33,6 +33,7 @@ mod together;
 mod tree;
 mod value;
 mod visit;
+mod welcome;
 mod whereabouts;
 mod workflows;
 
