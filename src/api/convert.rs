@@ -393,6 +393,7 @@ fn request(run: &RunId, session: &SessionId, workflow: &str, question: &Question
         stage: question.stage,
         votes: question.standing_votes().map(people::vote).collect(),
         to: question.to.clone(),
+        asked_before: question.asked_before.clone(),
         remind_at: question.remind_at.map(time),
         claimed_by: question.claim.as_ref().map(|claim| claim.by.clone()).unwrap_or_default(),
         claimed_until: question.claim.as_ref().map(|claim| time(claim.until)),

@@ -181,8 +181,7 @@ impl Story {
                 format!("{}\n", paint.warn(&line(&text, BRIEF_CHARS_MAX)))
             }
             Event::RequestEscalated(it) => {
-                let text = format!("  {} now waits for {}", it.request_id, it.to.join(", "));
-                format!("{}\n", paint.warn(&line(&text, BRIEF_CHARS_MAX)))
+                format!("{}\n", paint.warn(&format!("  {}", people::told_escalation(it))))
             }
             Event::SignalReceived(_) | Event::StepSettled(_) => in_graph(paint, body),
             Event::Output(it) => self.output(&json::optional(it.value.as_ref())),
@@ -277,7 +276,12 @@ pub(super) fn question(paint: Paint, request: &Request) -> String {
     text.push_str(&paint.bold(&indented(&request.prompt)));
     text.push('\n');
     if !request.to.is_empty() {
-        let asked = format!("  asked of {}", line(&request.to.join(", "), BODY_CHARS_MAX));
+        let asked = line(&request.to.join(", "), BODY_CHARS_MAX);
+        let before = match request.asked_before.as_slice() {
+            [] => String::new(),
+            some => format!("; before, of {} alone", line(&some.join(", "), BODY_CHARS_MAX)),
+        };
+        let asked = format!("  asked of {asked}{before}");
         text.push_str(&paint.dim(&asked));
         text.push('\n');
     }

@@ -187,8 +187,10 @@ pub(super) fn escalated(
     deadline: Option<Millis>,
 ) -> Result<(), &'static str> {
     run.also_asked(ordinal, to);
+    let owner = run.owner.clone();
     let question = question_of(run, ordinal)?;
-    question.to = to.to_vec();
+    let before = std::mem::replace(&mut question.to, to.to_vec());
+    question.asked_before = if before.is_empty() { vec![owner] } else { before };
     question.deadline = deadline;
     if matches!(question.on_timeout, OnTimeout::EscalateTo { .. }) {
         question.on_timeout = OnTimeout::Reject;

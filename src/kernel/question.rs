@@ -204,6 +204,9 @@ pub struct Question {
     /// Whom it is addressed to; empty for whoever may see the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub to: Vec<String>,
+    /// Whom it was asked of before others were asked as well; changed when events are folded in.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub asked_before: Vec<String>,
     /// How long after the asking, and then again and again, a reminder is due.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remind_ms: Option<u64>,
@@ -340,6 +343,7 @@ impl Question {
             deadline: None,
             on_timeout: OnTimeout::Reject,
             to: Vec::new(),
+            asked_before: Vec::new(),
             remind_ms: None,
             remind_at: None,
             asked_at: Millis(0),

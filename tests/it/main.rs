@@ -77,6 +77,7 @@ mod effects;
 mod embedded;
 mod engine;
 mod errors;
+mod escalation_seen;
 mod examples;
 mod fail_closed;
 mod fail_closed_doors;

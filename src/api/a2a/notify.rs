@@ -17,6 +17,8 @@ pub fn carries(event: &Event) -> bool {
         Event::Parked
         | Event::Answered { .. }
         | Event::Closed { .. }
+        // Others are asked, and the task says whom.
+        | Event::Escalated { .. }
         | Event::Output { .. }
         | Event::Completed
         | Event::Failed(_)
@@ -36,7 +38,6 @@ pub fn carries(event: &Event) -> bool {
         | Event::Claimed(_)
         | Event::Delegated(_)
         | Event::Reminded { .. }
-        | Event::Escalated { .. }
         | Event::Opened { .. }
         | Event::Signalled { .. }
         | Event::Settled { .. }

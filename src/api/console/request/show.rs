@@ -144,6 +144,10 @@ fn asked_of(case: &Case) -> Markup {
         @if case.ended.is_none() && !question.to.is_empty() {
             p.byline {
                 "Asked of " strong { (question.to.join(", ")) }
+                @if let Some(at) = question.deadline { " until " (text::time(at)) }
+                @if !question.asked_before.is_empty() {
+                    " · before, of " (question.asked_before.join(", ")) " alone, who did not answer in time"
+                }
                 @if question.need() > 1 { " · " (question.need()) " must agree" }
                 @for vote in question.standing_votes() {
                     " · " (vote.by) " said " (vote.verb)
