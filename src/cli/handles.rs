@@ -81,12 +81,11 @@ pub(super) fn request(config: &Config, typed: &str) -> Result<String, Trouble> {
 
 /// The file of this place and this key; none where there is no directory for it.
 fn file(config: &Config) -> Option<PathBuf> {
-    let place = match &config.server {
-        Some(server) => server.clone(),
-        None => {
-            let data = config.data.canonicalize().ok();
-            data.or_else(|| std::path::absolute(&config.data).ok())?.display().to_string()
-        }
+    let place = if let Some(server) = &config.server {
+        server.clone()
+    } else {
+        let data = config.data.canonicalize().ok();
+        data.or_else(|| std::path::absolute(&config.data).ok())?.display().to_string()
     };
     let key = config.api_key.as_deref().unwrap_or_default();
     let digest = Sha256::digest(format!("{place}\n{key}"));

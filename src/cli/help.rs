@@ -87,7 +87,7 @@ mod tests {
         }
         let is_there = |name: &&str| bare.find_subcommand(name).is_some();
         assert!(grouped.iter().all(is_there), "a group names a command that there is not");
-        for row in rows(&bare, &grouped).lines().map(|row| without_colours(row)) {
+        for row in rows(&bare, &grouped).lines().map(without_colours) {
             assert!(row.chars().count() <= 80, "{row}");
         }
     }

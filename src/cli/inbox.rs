@@ -128,11 +128,10 @@ async fn list(args: Args, ctx: &Ctx, connection: &mut Connection) -> Result<(), 
             .line(&literal!({"requests": all, "more": !page_token.is_empty()}).to_string());
     }
     let has_numbers = handles::keep(&ctx.config, &requests);
-    let whose = whose(ctx, connection);
     if requests.is_empty() {
         let place = line(&connection.place, 400);
         ctx.term.line(&format!("nothing waits in {place}"))?;
-        whose.iter().for_each(|text| ctx.term.note(text));
+        tell_whose(ctx, connection);
         return Ok(());
     }
     let heading = ["#", "REQUEST", "KIND", "WORKFLOW", "UNTIL", "QUESTION"];
@@ -141,14 +140,16 @@ async fn list(args: Args, ctx: &Ctx, connection: &mut Connection) -> Result<(), 
     // By its number a request is found without its id.
     let spare: &[usize] = if has_numbers { &[1, 3] } else { &[3] };
     if !has_numbers {
-        rows.iter_mut().for_each(|row| row[0].clear());
+        for row in &mut rows {
+            row[0].clear();
+        }
     }
     ctx.term.write(&ctx.term.table(&rows, spare))?;
     let (one, again) = (if has_numbers { "1" } else { "REQUEST" }, ctx.again());
     ctx.term.note(&format!(
         "holdpoint inbox {one}{again} shows one whole, holdpoint respond {one}{again} asks it"
     ));
-    whose.iter().for_each(|text| ctx.term.note(text));
+    tell_whose(ctx, connection);
     if !page_token.is_empty() {
         ctx.term.note("there are more; --limit shows them");
     }
@@ -191,15 +192,16 @@ async fn watch(args: Args, ctx: &Ctx, connection: &mut Connection) -> Result<(),
     Ok(())
 }
 
-/// Whose inbox it is, where that is not plain: without a server everybody at this machine is `local`, whatever
-/// key they have.
-fn whose(ctx: &Ctx, connection: &Connection) -> Option<String> {
+/// Says whose inbox it is, where that is not plain: without a server everybody at this machine is `local`,
+/// whatever key they have.
+fn tell_whose(ctx: &Ctx, connection: &Connection) {
     let has_people = ctx.config.keys_path().exists() || !ctx.config.people.is_empty();
-    (connection.embedded && has_people).then(|| {
-        "no server works here, so you are `local`: what others are asked is for them to answer, with their \
-         keys, at `holdpoint serve`"
-            .to_owned()
-    })
+    if connection.embedded && has_people {
+        ctx.term.note(
+            "no server works here, so you are `local`: what others are asked is for them to answer, with \
+             their keys, at `holdpoint serve`",
+        );
+    }
 }
 
 fn row((number, request): (usize, &Request)) -> Vec<String> {

@@ -62,7 +62,9 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     for (path, text) in paths.iter().zip(&texts) {
         if let Err(error) = write(path, text) {
             // Half of it would be a broken file that somebody else has to explain.
-            written.iter().for_each(|path| drop(fs::remove_file(path)));
+            for path in written {
+                drop(fs::remove_file(path));
+            }
             return Err(if error.kind() == io::ErrorKind::AlreadyExists {
                 taken(path)
             } else {

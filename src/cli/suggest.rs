@@ -52,7 +52,8 @@ pub(super) async fn workflow(trouble: Trouble, name: &str, client: &mut Client) 
 /// The same refusal, with the run that was probably meant.
 pub(super) async fn run(trouble: Trouble, id: &str, client: &mut Client) -> Trouble {
     let is_unknown = trouble.code.as_deref() == Some("run.unknown");
-    if !is_unknown && !(trouble.exit == Exit::Refused && trouble.message.contains("run_id")) {
+    let is_no_id = trouble.exit == Exit::Refused && trouble.message.contains("run_id");
+    if !(is_unknown || is_no_id) {
         return trouble;
     }
     let wanted = ListRunsRequest { page_size: RUNS, ..Default::default() };

@@ -186,6 +186,22 @@ fn a_name_that_is_nearly_right_is_answered_with_the_one_that_was_meant() {
     assert!(holdpoint(here, &["runs", "--status", "failed"], "").out.contains("holdpoint-data"));
 }
 
+#[test]
+fn where_people_have_keys_an_inbox_without_a_server_says_whose_it_is() {
+    let root = place(TRIP);
+    let here = root.path();
+    assert!(!holdpoint(here, &["inbox"], "").err.contains("you are `local`"));
+    holdpoint(here, &["run", "trip", "Go."], "");
+    assert!(
+        !holdpoint(here, &["inbox"], "").err.contains("you are `local`"),
+        "nobody else is there"
+    );
+    assert_eq!(holdpoint(here, &["keys", "add", "ada"], "").code, 0);
+    let told = holdpoint(here, &["inbox"], "");
+    assert!(told.out.contains("What shall we book?"), "{told:?}");
+    assert!(told.err.contains("you are `local`"), "{told:?}");
+}
+
 /// A payment that waits at a gate.
 fn gated() -> String {
     format!(
