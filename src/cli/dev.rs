@@ -25,7 +25,7 @@ const RUNS: i32 = 50;
 /// Of a run's id, what tells it from the others on a screen.
 const TAIL: usize = 6;
 
-/// Serve while you write: console, files taken as they change, events
+/// Serve while you write: console, files as they change, events
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   holdpoint new invoice && holdpoint dev

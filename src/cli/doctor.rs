@@ -7,7 +7,7 @@ use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::term::{line, plain};
 
-/// Look at settings, workflows, keys and the store; say what is wrong
+/// Look at settings, workflows, keys and store; say what is wrong
 ///
 /// What is wrong is said with what to do about it.
 #[derive(Debug, clap::Args)]

@@ -8,8 +8,8 @@ use crate::wire::v1::{ListRunsRequest, ListWorkflowsRequest};
 
 /// Runs that are looked through for the one that was meant: the newest, which somebody has before them.
 const RUNS: i32 = 100;
-/// Fewer letters of an id name nobody's run.
-const PREFIX_MIN: usize = 8;
+/// Fewer letters than these name nothing: every run begins with four that are the same.
+const PART_CHARS_MIN: usize = 5;
 /// Words that people try first, and what it is called here.
 const ELSEWHERE: [(&str, &str); 16] = [
     ("init", "new NAME"),
@@ -69,8 +69,7 @@ pub(super) async fn run(trouble: Trouble, id: &str, client: &mut Client) -> Trou
 fn meant<'a>(written: &str, known: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
     let written = written.trim_end_matches(['…', '.']);
     let is_part = |name: &&str| {
-        let is_long = written.len() >= PREFIX_MIN.min(name.len() / 2).max(3);
-        is_long && (name.starts_with(written) || name.ends_with(written))
+        written.len() >= PART_CHARS_MIN && (name.starts_with(written) || name.ends_with(written))
     };
     let mut parts = known.clone().filter(is_part);
     match (parts.next(), parts.next()) {
