@@ -9,6 +9,7 @@ use std::sync::{Arc, LazyLock};
 use tokio::sync::MutexGuard;
 
 use crate::engine::cell::{Cell, Hot, State};
+use crate::engine::rests;
 use crate::engine::steadfast::{Steadfast, panicked};
 use crate::engine::trace::{Scribe, at_once};
 use crate::engine::{Engine, EngineError, Published};
@@ -323,6 +324,7 @@ impl Engine {
         if let (Some(tracer), Some(scribe)) = (self.inner.tracer.get(), &mut hot.scribe) {
             scribe.take(&hot.run, &told, trace::current().as_ref(), &**tracer);
         }
+        hot.narrator.rested = rests::told(&hot.run, &told, hot.narrator.rested);
         self.told(cell, hot, told);
         failpoint::hit("engine.after_publish");
         Ok(())
@@ -338,10 +340,7 @@ impl Engine {
             self.wake_at(at);
         }
         match &hot.run.status {
-            Status::Running => {}
-            Status::Waiting { .. } => {
-                tracing::debug!(run.id = %cell.id, version = hot.run.version, "run parked");
-            }
+            Status::Running | Status::Waiting { .. } => {}
             over @ (Status::Completed | Status::Failed(_) | Status::Cancelled { .. }) => {
                 metrics::counter!("holdpoint_runs_over_total", "status" => over.word())
                     .increment(1);

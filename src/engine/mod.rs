@@ -27,6 +27,7 @@ mod purse;
 mod reach;
 mod recovery;
 mod renewal;
+mod rests;
 mod steadfast;
 mod timers;
 mod trace;

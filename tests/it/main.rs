@@ -96,6 +96,7 @@ mod keys_served;
 mod kill;
 mod kit;
 mod listener;
+mod log_lines;
 mod looking;
 mod memory;
 mod memory_doors;

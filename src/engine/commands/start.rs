@@ -167,7 +167,10 @@ impl Engine {
             let mut state = held.state.lock().await;
             // What is new has been forked by nobody.
             let has_kin = Some(run.forked_from.is_some());
-            *state = State::Hot(Box::new(Hot { hooks, scribe, has_kin, ..Hot::new(run) }));
+            let mut hot = Hot { hooks, scribe, has_kin, ..Hot::new(run) };
+            // Nothing of it was durable before this.
+            hot.narrator.rested = false;
+            *state = State::Hot(Box::new(hot));
             engine.commit(&held, &mut state, batch).await
         };
         let outcome = Steadfast::new(&self.inner.tasks, work).await;
