@@ -50,9 +50,18 @@ pub(super) fn executor(id: &str, step: &str, turn: u32) -> Value {
     })
 }
 
-/// Something that happened and is no item: a trace, or a workflow event.
+/// What happened and is no item: a trace, or a workflow event; a failure is traced in both of its shapes.
+pub(super) fn facts(run: &RunId, published: &Published) -> Vec<Value> {
+    let mut facts: Vec<Value> = fact(run, published).into_iter().collect();
+    if let Event::Failed(why) = &*published.event {
+        let error = json!({"error_type": why.code, "message": why.message});
+        facts.push(trace("WorkflowErrorEvent", &error, published.at));
+    }
+    facts
+}
+
 #[expect(clippy::too_many_lines, reason = "one arm an event, and nothing else")]
-pub(super) fn fact(run: &RunId, published: &Published) -> Option<Value> {
+fn fact(run: &RunId, published: &Published) -> Option<Value> {
     let request = |_: u32| published.request.as_ref().map(ToString::to_string).unwrap_or_default();
     let at = published.at;
     match &*published.event {
