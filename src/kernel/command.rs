@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::kernel::cut::WhenCut;
 use crate::kernel::event::{Failure, Usage};
 use crate::kernel::family::No;
 use crate::kernel::id::RequestId;
@@ -31,6 +32,8 @@ pub struct Reply {
     pub calls: Vec<ToolCall>,
     /// What it cost.
     pub usage: Usage,
+    /// It was cut short at the most tokens it may have; and what the file says of that.
+    pub cut: Option<WhenCut>,
 }
 
 /// Why an attempt did not succeed.

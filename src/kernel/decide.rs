@@ -193,7 +193,12 @@ pub(super) fn tool_failed(run: &Run, turn: &Turn, undone: &Undone, now: Millis) 
     attempt_failed(run, turn, &AttemptFault { failure, retriable }, now)
 }
 
-fn attempt_failed(run: &Run, turn: &Turn, fault: &AttemptFault, now: Millis) -> Vec<Event> {
+pub(super) fn attempt_failed(
+    run: &Run,
+    turn: &Turn,
+    fault: &AttemptFault,
+    now: Millis,
+) -> Vec<Event> {
     let policy = policy_of(run, turn);
     let tries_left = turn.failures + 1 < policy.attempts;
     let retry_at = (fault.retriable && tries_left)

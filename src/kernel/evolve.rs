@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::kernel::budget::{Extensions, Spent};
+use crate::kernel::cut::Unfinished;
 use crate::kernel::digest;
 use crate::kernel::earlier::Earlier;
 use crate::kernel::ending::{Closed, Ending, NotDone, Said, Undone};
@@ -315,13 +316,23 @@ fn message_added(
     usage: Usage,
 ) -> Result<(), &'static str> {
     if let Some(number) = turn {
+        let place = run.conversation.len();
         let turn = turn_of(run, number)?;
         match message.role {
             Speaker::Assistant if message.replaces.is_some() => turn.rounds += 1,
+            Speaker::Assistant if message.cut => {
+                turn.rounds += 1;
+                let (from, text, pieces) = (place, String::new(), 0);
+                let unfinished = turn.unfinished.get_or_insert(Unfinished { from, text, pieces });
+                unfinished.text.push_str(&message.text);
+                unfinished.pieces += 1;
+            }
             Speaker::Assistant => {
                 turn.rounds += 1;
                 turn.said.clone_from(&message.text);
+                turn.unfinished = None;
             }
+            Speaker::System if message.cut => {}
             Speaker::System | Speaker::User | Speaker::Tool => turn.corrections += 1,
         }
     }

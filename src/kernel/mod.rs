@@ -21,6 +21,7 @@ mod bound;
 mod budget;
 mod canonical;
 mod command;
+mod cut;
 mod decide;
 pub mod deed;
 pub mod digest;
@@ -75,6 +76,7 @@ pub use approvers::{
 pub use bound::{Bound, WhenFull};
 pub use budget::{Budget, Budgets, Extensions, OnExceeded, Spent};
 pub use command::{Answer, AttemptFault, Command, Reply, ToolFault};
+pub use cut::{Unfinished, WhenCut};
 pub use decide::{Decision, decide};
 pub use deed::Deed;
 pub use earlier::{EARLIER_MESSAGES_MAX, EARLIER_RUNS_MAX, Earlier, Follows, Remembers};

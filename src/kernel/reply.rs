@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::kernel::approvers::Stage;
 use crate::kernel::command::Reply;
+use crate::kernel::cut::{self, WhenCut};
 use crate::kernel::event::{Event, Failure};
 use crate::kernel::gate::{self, Next, Wish};
 use crate::kernel::graph::Frozen;
@@ -33,6 +34,20 @@ const CALLS_MAX: usize = 64;
 
 /// The facts that a reply makes.
 pub(super) fn events(run: &Run, turn: &Turn, reply: &Reply, now: Millis) -> Vec<Event> {
+    let whole = cut::joined(turn, reply);
+    match (reply.cut, excess(turn, reply)) {
+        (Some(WhenCut::Keep), None) if reply.calls.is_empty() && turn.judges.is_none() => {
+            let mut events = vec![cut::warning(turn)];
+            events.extend(taken(run, turn, whole.as_ref().unwrap_or(reply), now));
+            events
+        }
+        (Some(when), None) => cut::events(run, turn, (reply, when), now),
+        (Some(_) | None, _) => taken(run, turn, whole.as_ref().unwrap_or(reply), now),
+    }
+}
+
+/// The facts of a reply that is whole, or taken for it.
+fn taken(run: &Run, turn: &Turn, reply: &Reply, now: Millis) -> Vec<Event> {
     if let (Some(_), None) = (&turn.judges, excess(turn, reply)) {
         return judging::replied(turn, reply);
     }

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::kernel::approvers::{Admission, Asker, Stage};
 use crate::kernel::budget::{self, Extensions, Spent};
+use crate::kernel::cut::Unfinished;
 use crate::kernel::earlier::{Earlier, Follows};
 use crate::kernel::ending::{Ending, Said, Undone};
 use crate::kernel::event::{Failure, Purpose, Usage, Version};
@@ -278,6 +279,8 @@ pub struct Turn {
     pub unseen: Vec<(usize, usize)>,
     /// A judge's turn: the call that it looks at.
     pub judges: Option<Judging>,
+    /// A reply that was cut short and goes on.
+    pub unfinished: Option<Unfinished>,
 }
 
 /// A call whose outcome is not yet known.
@@ -340,6 +343,7 @@ impl Turn {
             unseen: Vec::new(),
             memo: None,
             judges: None,
+            unfinished: None,
         }
     }
 
