@@ -12,6 +12,7 @@ mod convert;
 pub mod envelope;
 pub mod grpc;
 pub mod host;
+pub mod on_cancel;
 pub mod pages;
 mod people;
 mod resources;

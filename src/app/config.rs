@@ -13,6 +13,8 @@ use std::{
 
 use serde::Deserialize;
 
+pub use crate::app::config_error::ConfigError;
+use crate::api::on_cancel::OnCancel;
 use crate::app::layers::{Layers, names, place, plain_or_text, said, server_url};
 use crate::app::people::{self, Person};
 use crate::app::server::CONNECTIONS_MAX;
@@ -21,7 +23,7 @@ use crate::kernel::Assurance;
 /// The settings file that is read from the working directory when no other is named.
 pub const FILE: &str = "holdpoint.toml";
 /// A settings file has a dozen short lines; anything near this size is some other file.
-const FILE_BYTES_MAX: u64 = 1 << 20;
+pub(super) const FILE_BYTES_MAX: u64 = 1 << 20;
 /// The port spells HOLD on a telephone.
 const LISTEN: &str = "127.0.0.1:4653";
 /// Shorter than the 30 seconds that container supervisors give before they kill.
@@ -84,6 +86,9 @@ pub struct Settings {
     #[arg(long, global = true, value_name = "BOOL", help_heading = HEADING, hide_short_help = true)]
     #[serde(default, deserialize_with = "plain_or_text")]
     pub http_sticky: Option<String>,
+    /// What cancelling does while something is asked, in the chat and over HTTP: `hide`, `withdraw` or `run` (`HOLDPOINT_ON_CANCEL`; default: withdraw in the chat, run over HTTP)
+    #[arg(long, global = true, value_name = "WORD", help_heading = HEADING, hide_short_help = true)]
+    pub on_cancel: Option<String>,
     /// Where clients reach this server, as agent cards say it (`HOLDPOINT_PUBLIC_URL`; default: where it listens)
     #[arg(long, global = true, value_name = "URL", help_heading = HEADING, hide_short_help = true)]
     pub public_url: Option<String>,
@@ -196,6 +201,8 @@ pub struct Config {
     pub a2a_card_key: Option<PathBuf>,
     /// Whether a plain HTTP message answers its caller's single waiting run.
     pub http_sticky: bool,
+    /// What cancelling does while something is asked, where somebody has said.
+    pub on_cancel: Option<OnCancel>,
     /// Where clients reach this server.
     pub public_url: Option<String>,
     /// The operator's webhook.
@@ -242,40 +249,6 @@ impl fmt::Debug for Config {
     }
 }
 
-/// Why the settings cannot be understood.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// The settings file cannot be read.
-    #[error("cannot read the settings file `{}`", .path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The settings file is not one.
-    #[error("`{}` has more than {FILE_BYTES_MAX} bytes; it is not a settings file", .0.display())]
-    TooLarge(PathBuf),
-    /// The settings file does not parse, or has a setting that does not exist.
-    #[error("cannot understand the settings file `{}`", .path.display())]
-    NotSettings {
-        /// The file.
-        path: PathBuf,
-        /// Where and why.
-        source: Box<toml::de::Error>,
-    },
-    /// A setting has a value it cannot have.
-    #[error("{place}: `{value}` is not {expected}")]
-    Bad {
-        /// Where it was said: the flag, the variable, or the file and its field.
-        place: String,
-        /// What was said.
-        value: String,
-        /// What can be said.
-        expected: &'static str,
-    },
-}
-
 impl Config {
     /// Understands the flags, the environment and the settings file together.
     ///
@@ -306,6 +279,7 @@ impl Config {
             a2a_card_key: layers.path("a2a_card_key"),
             http_sticky: layers
                 .parsed("http_sticky", "false", "`true` or `false`", |it| it.parse().ok())?,
+            on_cancel: layers.optional("on_cancel", OnCancel::WORDS, OnCancel::parse)?,
             public_url: layers.optional(
                 "public_url",
                 "an address or a `http://` URL",
@@ -380,6 +354,7 @@ impl Config {
             ("a2a_no_resume", Some(self.a2a_no_resume.join(","))),
             ("a2a_card_key", self.a2a_card_key.as_deref().and_then(path)),
             ("http_sticky", Some(self.http_sticky.to_string())),
+            ("on_cancel", self.on_cancel.map(|means| means.word().into())),
             ("public_url", self.public_url.clone()),
             ("webhook_url", self.webhook_url.clone()),
             ("webhook_secret", self.webhook_secret.as_ref().map(|_| "********".into())),
@@ -439,6 +414,7 @@ impl Settings {
             "a2a_no_resume" => &self.a2a_no_resume,
             "a2a_card_key" => &self.a2a_card_key,
             "http_sticky" => &self.http_sticky,
+            "on_cancel" => &self.on_cancel,
             "public_url" => &self.public_url,
             "webhook_url" => &self.webhook_url,
             "webhook_secret" => &self.webhook_secret,

@@ -3,6 +3,7 @@
 pub mod client;
 mod clock;
 pub mod config;
+mod config_error;
 mod courier;
 mod crowd;
 mod discovery;

@@ -13,6 +13,7 @@ use tower::service_fn;
 
 use crate::api::a2a::Signer;
 use crate::api::console::Console;
+use crate::api::on_cancel::OnCancel;
 use crate::api::{Doorkeeper, a2a, bridge};
 use crate::app::client::{self, Client};
 use crate::app::door::{Embedded, Keyed};
@@ -91,7 +92,11 @@ pub async fn serve(
         silence: Duration::from_secs(config.silence_seconds),
         share: config.connections_per_address,
     };
-    let doors = (a2a, bridge::Settings { sticky: config.http_sticky, silence: bounds.silence });
+    let doors = (a2a, bridge::Settings {
+        sticky: config.http_sticky,
+        silence: bounds.silence,
+        on_cancel: config.on_cancel.unwrap_or(OnCancel::Run),
+    });
     let draw = definition::draw::mermaid;
     let front = server::doors(&world.engine, doorkeeper, draw, render, doors).await?;
     let front = front.and(console.router());
@@ -224,7 +229,7 @@ pub async fn connect(config: &Config, reach: Reach) -> Result<Connection, AppErr
     };
     let a2a = agents(config, &world, None)?;
     let silence = Duration::from_secs(config.silence_seconds);
-    let doors = (a2a, bridge::Settings { sticky: false, silence });
+    let doors = (a2a, bridge::Settings { sticky: false, silence, on_cancel: OnCancel::Run });
     let draw = definition::draw::mermaid;
     let front = server::doors(&world.engine, Arc::new(Embedded), draw, render(), doors).await?;
     let connections = Arc::new(Connections::default());

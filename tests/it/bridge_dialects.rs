@@ -386,3 +386,34 @@ fn devui_s_pages_say_what_is_here() {
         assert!(agents[0][field].is_string(), "{agents}");
     }
 }
+
+#[test]
+fn cancelling_what_waits_is_said_before_it_is_done_and_is_one_of_three_things() {
+    let here = TempDir::new().unwrap();
+    let server = Setup::new(here.path()).arg("--on-cancel").arg("hide").start();
+    let caller = Caller::new(server.address());
+    let begin = || {
+        let begun = caller.start("approve_and_send", "Tell Ada.");
+        format!("/v1/responses/{}/cancel", begun["id"].as_str().unwrap())
+    };
+    let path = begin();
+    let said = caller.get(&path).ok();
+    assert_eq!(said["cancel"], "hide", "as the operator set it");
+    assert!(said["does"].as_str().unwrap().contains("stays open"), "{said}");
+    let hidden = caller.post(&path, &json!({})).ok();
+    assert_eq!(hidden["cancel"]["cancel"], "hide");
+    assert!(hidden["workflow_waiting"].is_object(), "it is open as before: {hidden}");
+
+    let said = caller.get(&format!("{path}?cancel=withdraw")).ok();
+    assert!(said["does"].as_str().unwrap().contains("nobody can answer"), "{said}");
+    let withdrawn = caller.post(&path, &json!({"cancel": "withdraw"})).ok();
+    assert_eq!(withdrawn["workflow_waiting"], Value::Null, "{withdrawn}");
+    let nothing = caller.post(&path, &json!({"cancel": "withdraw"}));
+    assert_eq!(nothing.refusal().2, "cancel");
+
+    let path = begin();
+    let stopped = caller.post(&path, &json!({"cancel": "run"})).ok();
+    assert_eq!(stopped["status"], "cancelled", "{stopped}");
+    let wrong = caller.post(&begin(), &json!({"cancel": "perhaps"}));
+    assert_eq!(wrong.refusal(), (400, "field.invalid".into(), "cancel".into()));
+}

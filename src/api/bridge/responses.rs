@@ -1,4 +1,4 @@
-//! OpenAI Responses: start, answer, look, take up again, cancel.
+//! OpenAI Responses: start, answer, look, take up again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,18 +78,6 @@ pub(super) async fn retrieve(
     let mut lines = Lines::new(leg.watch, teller, seen);
     lines.tell(&leg.first);
     Ok(Reply::Events(Box::new(lines)))
-}
-
-/// `POST /v1/responses/{id}/cancel`
-pub(super) async fn cancel(
-    State(bridge): State<Bridge>,
-    Path(id): Path<String>,
-    call: Call,
-) -> Outcome<Reply> {
-    let leg = bridge.leg(&id, &call.who).await?;
-    bridge.engine.cancel(leg.id.run.as_str(), "", &call.key(), &call.who).await?;
-    let leg = bridge.leg(&id, &call.who).await?;
-    Ok(Reply::Json(bridge.standing(leg, &call.who).await?))
 }
 
 /// `DELETE /v1/responses/{id}`: it is shown no more; what happened stays in the journal.
@@ -392,7 +380,7 @@ impl Bridge {
     }
 
     /// A leg as it stands: what its stream has told so far, whole.
-    async fn standing(&self, leg: Leg, who: &Principal) -> Outcome<Value> {
+    pub(super) async fn standing(&self, leg: Leg, who: &Principal) -> Outcome<Value> {
         let Leg { id, view, first, mut watch } = leg;
         let run = id.run.to_string();
         let mut teller = self.teller(id, &view, who);

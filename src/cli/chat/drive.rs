@@ -8,6 +8,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use crate::api::on_cancel::OnCancel;
 use crate::app::{Client, Hands, counted};
 use crate::cli::chat::draw::draw;
 use crate::cli::chat::model::{Model, Wish};
@@ -17,7 +18,7 @@ use crate::cli::json;
 use crate::cli::people::Sight;
 use crate::cli::{Ctx, quoted};
 use crate::wire::v1::{
-    CancelRequestRequest, GetRunRequest, GetSessionRequest, GetWorkflowRequest,
+    CancelRequestRequest, CancelRunRequest, GetRunRequest, GetSessionRequest, GetWorkflowRequest,
     ListSessionsRequest, ListWorkflowsRequest, Request, RunStatus, RunWorkflowRequest,
     SendResponsesRequest, WatchRunRequest, WorkflowEvent,
 };
@@ -59,6 +60,12 @@ impl Drive {
         let model = Model { workflow, session, ..Model::default() };
         let heard = mpsc::channel(BACKLOG);
         Self { client, hands, model, heard, follower: None, sight: None, draft: None }
+    }
+
+    /// The same, where cancelling does this unless it is said.
+    pub(super) fn cancelling(mut self, means: OnCancel) -> Self {
+        self.model.on_cancel = means;
+        self
     }
 
     /// Notes since when the question on the screen is there.
@@ -220,6 +227,11 @@ impl Drive {
             Wish::Withdraw(request_id) => {
                 let request = CancelRequestRequest { request_id, ..Default::default() };
                 self.client.cancel_request(request).await.map(drop)
+            }
+            Wish::Stop => {
+                let run_id = self.model.run.clone();
+                let request = CancelRunRequest { run_id, ..Default::default() };
+                self.client.cancel_run(request).await.map(drop)
             }
             Wish::Status => self.status().await,
             Wish::Sessions(Some(session)) => self.take_up(&session).await,
