@@ -8,9 +8,10 @@ use serde_json::Value;
 use crate::api::people;
 use crate::engine::{AuditEntry, InboxChange, OpenRequest, Published, Waiting};
 use crate::kernel::graph::{Opening, Outcome};
+use crate::kernel::policy;
 use crate::kernel::{
-    Closing, Event, Failure, Kind, Known, Message, Millis, Question, Run, RunId, SessionId,
-    ToolCall, Usage, house_schemas, secret,
+    Closing, Event, Failure, InForce, Kind, Known, Message, Millis, Question, Run, RunId,
+    SessionId, ToolCall, Usage, house_schemas, secret,
 };
 use crate::ports::Logged;
 use crate::wire::json::Json;
@@ -89,6 +90,12 @@ pub(super) fn event(run: &RunId, session: &SessionId, published: &Published) -> 
         time: Some(time(published.at)),
         event: Some(body(run, session, published)),
     }
+}
+
+/// That the operator's policy has changed, in words.
+fn ruled(force: &InForce) -> Failure {
+    let what = format!("the operator's policy has changed: {}", policy::told(force));
+    Failure::new("policy.changed", what)
 }
 
 /// What listeners are told of a store that is another.
@@ -222,6 +229,7 @@ fn body(run: &RunId, session: &SessionId, published: &Published) -> Wire {
             })
         }
         Event::Renewed { only, .. } => Wire::Warning(failure(&renewed(only))),
+        Event::Ruled(force) => Wire::Warning(failure(&ruled(force))),
         Event::Revoked { tool, by, .. } => {
             Wire::GrantRevoked(pb::GrantRevoked { tool: tool.clone(), principal: by.clone() })
         }

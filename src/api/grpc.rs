@@ -7,7 +7,7 @@ use futures::Stream;
 use tonic::metadata::AsciiMetadataValue;
 use tonic::{Request, Response, Status};
 
-use crate::api::{Doorkeeper, Shown, convert, people, resources, status};
+use crate::api::{Doorkeeper, Shown, brought, convert, people, resources, status};
 use crate::engine::{
     AnswerRequest, AuditFilter, Begun, Engine, ForkRequest, InboxFilter, OpenRequest, StartRequest,
     Until, Watch,
@@ -99,12 +99,17 @@ impl Orchestrator for Service {
         let who = self.who(&request)?;
         failpoint::hit("api.before_command");
         let request = request.into_inner();
+        let mut metadata = request.metadata.into_iter().collect();
+        let given = request.gates.into_iter().map(Json::into_value).collect();
+        let of = (request.workflow_id.as_str(), &who);
+        let gates = brought::gates(&self.engine, of, given, &mut metadata).map_err(status::of)?;
         let start = StartRequest {
             workflow: request.workflow_id,
             session: request.session_id,
             input: request.input.unwrap_or_default().into_value(),
             key: request.idempotency_key,
-            metadata: request.metadata.into_iter().collect(),
+            metadata,
+            gates,
             ..StartRequest::default()
         };
         let started = self.engine.start(start, &who).await;
@@ -204,6 +209,7 @@ impl Orchestrator for Service {
             conversation,
             output: view.output().map(Json::from),
             grants: view.run.grants.iter().map(resources::grant).collect(),
+            rules: view.run.rules_in_force().into_iter().map(resources::rule).collect(),
         }))
     }
 

@@ -7,6 +7,7 @@
 pub mod a2a;
 mod asked;
 pub mod bridge;
+mod brought;
 pub mod console;
 mod convert;
 pub mod envelope;

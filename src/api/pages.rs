@@ -29,6 +29,9 @@ const NO_ROOM: (StatusCode, &str) = (
 const KEYS_BROKEN: &str =
     "ready, but the keys file cannot be read: the keys of before are in force; the log says why\n";
 
+const POLICY_BROKEN: &str =
+    "ready, but the policy file is refused: the policy of before is in force; the log says why\n";
+
 const HELD: &str = "ready, but held: the store was put back or imported, and does nothing until `holdpoint release`\n";
 
 #[derive(Clone)]
@@ -75,6 +78,8 @@ async fn readyz(State(pages): State<Pages>) -> (StatusCode, &'static str) {
     } else if pages.doorkeeper.trouble().is_some() {
         // Those whose keys are known are served.
         (StatusCode::OK, KEYS_BROKEN)
+    } else if pages.engine.policy_trouble().is_some() {
+        (StatusCode::OK, POLICY_BROKEN)
     } else if pages.engine.is_held() {
         (StatusCode::OK, HELD)
     } else {

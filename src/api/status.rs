@@ -110,6 +110,7 @@ fn code_of(refusal: &Refusal) -> Code {
         Refusal::ForeignRequest { .. }
         | Refusal::WrongAnswer { .. }
         | Refusal::Invalid { .. }
+        | Refusal::BadGate { .. }
         | Refusal::TooLarge { .. } => Code::InvalidArgument,
         Refusal::AlreadyAnswered { .. } | Refusal::KeyReused(_) => Code::AlreadyExists,
         Refusal::RequestClosed { .. }
@@ -170,6 +171,7 @@ pub(super) fn a2a_kind_of(refusal: &Refusal) -> Kind {
         | Refusal::Unspent { .. }
         | Refusal::SessionFull { .. }
         | Refusal::Invalid { .. }
+        | Refusal::BadGate { .. }
         | Refusal::TooLarge { .. } => Kind::InvalidParams,
         Refusal::Unauthenticated | Refusal::KeyExpired(_) => Kind::Unauthenticated,
         Refusal::Forbidden(_)
@@ -239,6 +241,7 @@ pub(super) fn metadata_of(refusal: &Refusal) -> std::collections::HashMap<String
         | Refusal::NotGranted { .. }
         | Refusal::SessionFull { .. }
         | Refusal::Invalid { .. }
+        | Refusal::BadGate { .. }
         | Refusal::TooLarge { .. }
         | Refusal::Unauthenticated
         | Refusal::KeyExpired(_)

@@ -48,6 +48,7 @@ fn kind(event: &Event) -> Option<&'static str> {
         | Event::Delegated(_)
         | Event::Revoked { .. }
         | Event::Renewed { .. }
+        | Event::Ruled(_)
         | Event::CheckpointSaved
         | Event::Parked
         | Event::Output { .. }
@@ -113,6 +114,7 @@ pub fn body(run: &Run, version: Version, at: Millis, event: &Event) -> Value {
         | Event::Delegated(_)
         | Event::Revoked { .. }
         | Event::Renewed { .. }
+        | Event::Ruled(_)
         | Event::CheckpointSaved
         | Event::Parked
         | Event::Output { .. }

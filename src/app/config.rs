@@ -13,8 +13,9 @@ use std::{
 
 use serde::Deserialize;
 
-pub use crate::app::config_error::ConfigError;
 use crate::api::on_cancel::OnCancel;
+pub use crate::app::config_error::ConfigError;
+use crate::app::config_error::FILE_BYTES_MAX;
 use crate::app::layers::{Layers, names, place, plain_or_text, said, server_url};
 use crate::app::people::{self, Person};
 use crate::app::server::CONNECTIONS_MAX;
@@ -22,8 +23,6 @@ use crate::kernel::Assurance;
 
 /// The settings file that is read from the working directory when no other is named.
 pub const FILE: &str = "holdpoint.toml";
-/// A settings file has a dozen short lines; anything near this size is some other file.
-pub(super) const FILE_BYTES_MAX: u64 = 1 << 20;
 /// The port spells HOLD on a telephone.
 const LISTEN: &str = "127.0.0.1:4653";
 /// Shorter than the 30 seconds that container supervisors give before they kill.
@@ -108,6 +107,9 @@ pub struct Settings {
     /// `holdpoint keys add` writes it. A file that is named here must exist for the server to start.
     #[arg(long, global = true, value_name = "FILE", help_heading = HEADING, hide_short_help = true)]
     pub keys: Option<String>,
+    /// The file of the operator's rules over all workflows; it is looked at while the server runs (`HOLDPOINT_POLICY`; default: none)
+    #[arg(long, global = true, value_name = "FILE", help_heading = HEADING, hide_short_help = true)]
+    pub policy: Option<String>,
     /// Where this server works, such as `production`: gates with `when: environment` look at it (`HOLDPOINT_ENVIRONMENT`; default: `development` without keys; with keys such a gate asks until it is said)
     #[arg(long, global = true, value_name = "NAME", help_heading = HEADING, hide_short_help = true)]
     pub environment: Option<String>,
@@ -213,6 +215,8 @@ pub struct Config {
     pub push_allow: Vec<String>,
     /// The file of API keys, if one was named; see [`Config::keys_path`].
     pub keys: Option<PathBuf>,
+    /// The file of the operator's rules.
+    pub policy: Option<PathBuf>,
     /// Where this server works, if the operator says.
     pub environment: Option<String>,
     /// Whether nobody may decide what they asked for themselves.
@@ -293,6 +297,7 @@ impl Config {
             webhook_secret: layers.text("webhook_secret"),
             push_allow: layers.text("push_allow").as_deref().map(names).unwrap_or_default(),
             keys: layers.path("keys"),
+            policy: layers.path("policy"),
             environment: layers.text("environment"),
             four_eyes: layers
                 .parsed("four_eyes", "false", "`true` or `false`", |it| it.parse().ok())?,
@@ -360,6 +365,7 @@ impl Config {
             ("webhook_secret", self.webhook_secret.as_ref().map(|_| "********".into())),
             ("push_allow", Some(self.push_allow.join(","))),
             ("keys", self.keys.as_deref().and_then(path)),
+            ("policy", self.policy.as_deref().and_then(path)),
             ("environment", self.environment.clone()),
             ("four_eyes", Some(self.four_eyes.to_string())),
             ("assurance", Some(self.assurance.word().into())),
@@ -420,6 +426,7 @@ impl Settings {
             "webhook_secret" => &self.webhook_secret,
             "push_allow" => &self.push_allow,
             "keys" => &self.keys,
+            "policy" => &self.policy,
             "environment" => &self.environment,
             "four_eyes" => &self.four_eyes,
             "assurance" => &self.assurance,

@@ -3,7 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::app::config::FILE_BYTES_MAX;
+/// A settings file has a dozen short lines; anything near this size is some other file.
+pub(super) const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Why the settings cannot be understood.
 #[derive(Debug, thiserror::Error)]

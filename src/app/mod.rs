@@ -16,6 +16,7 @@ pub mod offline;
 mod otlp;
 mod patience;
 mod people;
+mod policy;
 mod posture;
 pub mod private;
 mod reload;

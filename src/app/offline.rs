@@ -74,6 +74,8 @@ pub enum SchemaOf {
     Workflow,
     /// The script of a scripted model.
     Script,
+    /// The operator's policy.
+    Policy,
 }
 
 /// What went through an export or an import.
@@ -189,6 +191,7 @@ pub fn schema(of: SchemaOf) -> Value {
     match of {
         SchemaOf::Workflow => definition::workflow_schema().clone(),
         SchemaOf::Script => definition::script_schema().clone(),
+        SchemaOf::Policy => definition::policy_schema().clone(),
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::Deserialize;
 
@@ -80,6 +81,7 @@ pub(super) fn operator(config: &Config, keys: Option<&Keys>) -> Operator {
         people: people(&config.people, keys, SystemClock.now()),
         four_eyes: config.four_eyes,
         assurance: config.assurance,
+        policy: Arc::default(),
     }
 }
 

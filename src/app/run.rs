@@ -22,7 +22,7 @@ use crate::app::posture::Posture;
 use crate::app::server::{self, Bounds, Connections};
 use crate::app::watchman::Watchman;
 use crate::app::world::{World, render};
-use crate::app::{AppError, Config, SystemClock, people, reload};
+use crate::app::{AppError, Config, SystemClock, people, policy, reload};
 use crate::definition;
 use crate::engine::{Engine, Reach};
 use crate::kernel::Principal;
@@ -68,6 +68,8 @@ pub async fn serve(
     };
     let watching = reload::watch(Arc::clone(&keyed), config.keys_path(), heed);
     let _watching = AbortOnDropHandle::new(tokio::spawn(watching));
+    let ruling = config.policy.clone().map(|path| policy::watch(world.engine.clone(), path));
+    let _ruling = ruling.map(|ruling| AbortOnDropHandle::new(tokio::spawn(ruling)));
     let doorkeeper: Arc<dyn Doorkeeper> = Arc::new(Watchman::beside(keyed, world.engine.clone()));
     let bound = async {
         let listener = TcpListener::bind(config.listen).await?;
@@ -92,11 +94,14 @@ pub async fn serve(
         silence: Duration::from_secs(config.silence_seconds),
         share: config.connections_per_address,
     };
-    let doors = (a2a, bridge::Settings {
-        sticky: config.http_sticky,
-        silence: bounds.silence,
-        on_cancel: config.on_cancel.unwrap_or(OnCancel::Run),
-    });
+    let doors = (
+        a2a,
+        bridge::Settings {
+            sticky: config.http_sticky,
+            silence: bounds.silence,
+            on_cancel: config.on_cancel.unwrap_or(OnCancel::Run),
+        },
+    );
     let draw = definition::draw::mermaid;
     let front = server::doors(&world.engine, doorkeeper, draw, render, doors).await?;
     let front = front.and(console.router());

@@ -15,7 +15,7 @@ use crate::app::config::Origin;
 use crate::app::courier::Post;
 use crate::app::keys::Keys;
 use crate::app::otlp::{self, Traces};
-use crate::app::{AppError, Config, discovery, people, private};
+use crate::app::{AppError, Config, discovery, people, policy, private};
 use crate::definition;
 use crate::engine::{Engine, Library, Reach};
 use crate::ports::trace::Tracer;
@@ -70,6 +70,9 @@ impl World {
         let engine = Engine::with_courier(journal, clock, (agents, tools), library, courier);
         engine.operate(people::operator(config, keys.as_ref()));
         engine.keep_to(reach);
+        if reach != Reach::Nothing {
+            policy::open(config, &engine)?;
+        }
         if let Some(traces) = &traces {
             engine.trace_with(Arc::clone(traces) as Arc<dyn Tracer>);
         }

@@ -33,6 +33,7 @@ named!(
     Message,
     Request,
     RequestClosed,
+    RuleInForce,
     Run,
     Session,
     Workflow,

@@ -38,6 +38,9 @@ pub(super) struct Args {
     /// Something to find the run by, as NAME=VALUE; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     pub meta: Vec<(String, String)>,
+    /// A gate that the run brings beside its file's, as JSON; may be repeated. It can only add or tighten
+    #[arg(long, value_name = "JSON")]
+    pub gate: Vec<String>,
     #[command(flatten)]
     pub interaction: Interaction,
 }
@@ -45,6 +48,8 @@ pub(super) struct Args {
 /// Runs the workflow.
 pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     let input = input(&args)?;
+    let gates = args.gate.iter().map(|text| parse_json("--gate", text).map(Into::into));
+    let gates = gates.collect::<Result<Vec<_>, Trouble>>()?;
     let mut connection = ctx.connect().await?;
     let request = RunWorkflowRequest {
         workflow_id: args.workflow,
@@ -52,6 +57,7 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
         input: Some(input.into()),
         idempotency_key: args.key.unwrap_or_default(),
         metadata: args.meta.into_iter().collect::<HashMap<_, _>>(),
+        gates,
     };
     let talk = async {
         let stream = connection.client.run_workflow(request).await?.into_inner();

@@ -48,7 +48,7 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
 
 async fn show(run_id: &str, ctx: &Ctx, client: &mut Client) -> Result<(), Trouble> {
     let request = GetRunRequest { run_id: run_id.into(), omit_conversation: false };
-    let GetRunResponse { run, conversation, output, grants } =
+    let GetRunResponse { run, conversation, output, grants, rules } =
         client.get_run(request).await?.into_inner();
     let Some(run) = run else {
         return Err(Trouble::new(Exit::Failed, "the server answered without a run"));
@@ -61,6 +61,7 @@ async fn show(run_id: &str, ctx: &Ctx, client: &mut Client) -> Result<(), Troubl
             "conversation": said,
             "output": output,
             "grants": json::all(&grants),
+            "rules": json::all(&rules),
         });
         return ctx.term.line(&shown.to_string());
     }
@@ -83,6 +84,11 @@ async fn show(run_id: &str, ctx: &Ctx, client: &mut Client) -> Result<(), Troubl
         let covers = if grant.covers.is_empty() { &grant.tool } else { &grant.covers };
         let text = format!("{covers} is allowed for this run {until}, by {}", grant.principal);
         ctx.term.line(&paint.warn(&line(&text, 200)))?;
+    }
+    for rule in &rules {
+        let state = if rule.lifted { "lifted by" } else { "from" };
+        let text = format!("gate {} {state} {}: {}", rule.gate, rule.from, rule.means);
+        ctx.term.line(&paint.dim(&line(&text, 400)))?;
     }
     for request in run.workflow_waiting.iter().flat_map(|waiting| &waiting.requests) {
         ctx.term.write(&format!("\n{}", question(paint, request)))?;

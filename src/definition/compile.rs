@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use crate::definition::conversation::ConversationFile;
 use crate::definition::file::{
-    AgentFile, EditableFile, HandoffFile, HumanFile, HumanInputFile, KindFile, LengthOfTime,
-    OnTimeoutFile, OptionFile, PatternName, RetryFile, ReturnToFile, SafetyFile, StepFile,
-    ToolFile, WorkflowFile,
+    AgentFile, EditableFile, HumanFile, HumanInputFile, KindFile, LengthOfTime, OnTimeoutFile,
+    OptionFile, PatternName, RetryFile, SafetyFile, StepFile, ToolFile, WorkflowFile,
 };
+use crate::definition::handoffs::{HandoffFile, ReturnToFile};
 use crate::definition::mcp;
 use crate::definition::people::{ApproversFile, AssuranceFile, ExcludedFile};
 use crate::kernel::graph::Program;
@@ -176,7 +176,9 @@ impl HandoffFile {
     fn compile(&self) -> Handoff {
         Handoff {
             start: self.start.clone(),
-            handoffs: self.handoffs.clone(),
+            handoffs: self.targets(),
+            when: self.conditions(),
+            after_work: self.rules_after_work(),
             return_to: match self.return_to {
                 ReturnToFile::Previous => ReturnTo::Previous,
                 ReturnToFile::Start => ReturnTo::Start,

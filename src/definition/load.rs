@@ -285,7 +285,7 @@ static SCRIPT_SHAPE: LazyLock<Validator> = LazyLock::new(|| {
 });
 
 /// The file as its shape, or every place where it has another.
-fn shaped<T: DeserializeOwned>(
+pub(super) fn shaped<T: DeserializeOwned>(
     source: &Source,
     schema: &Value,
     validator: &Validator,

@@ -7,21 +7,26 @@
 //! Every problem has a file, a line, a column and a stable code, and all of them are told at once.
 //! Which providers there are, and what their settings mean, is not known here.
 
+mod brought;
 mod budgets;
 mod check;
 mod compile;
+mod conditions;
 mod conversation;
 pub mod draw;
 mod file;
 mod gates;
 mod graph;
+mod handoffs;
 mod known;
 mod limits;
 mod load;
 mod mcp;
 mod models;
+mod modes;
 mod patterns;
 mod people;
+mod policy;
 mod problem;
 mod schema;
 mod script;
@@ -36,11 +41,15 @@ mod tests_gates;
 #[cfg(test)]
 mod tests_graph;
 #[cfg(test)]
+mod tests_policy;
+#[cfg(test)]
 mod tests_reach;
 #[cfg(test)]
 mod tests_words;
 
+pub use brought::brought;
 pub use load::{Loaded, ResolveScript, load_dir, load_file, load_text};
+pub use policy::{load_policy, policy_schema};
 pub use problem::Problem;
 pub use schema::{script_schema, workflow_schema};
 pub use shipped::shipped;

@@ -103,7 +103,9 @@ impl Engine {
     /// Whether something must be seen to before a run is driven.
     fn is_owed_a_look(&self, hot: &Hot) -> bool {
         // What is held is seen to once somebody says so.
-        hot.is_adrift && !self.is_held() || self.is_of_before(&hot.run)
+        hot.is_adrift && !self.is_held()
+            || self.is_of_before(&hot.run)
+            || self.is_ruled_otherwise(&hot.run)
     }
 
     async fn warm(&self, cell: &Arc<Cell>, aim: Aim) -> Result<(), EngineError> {
@@ -130,6 +132,7 @@ impl Engine {
                 hot.is_adrift = false;
                 self.command(cell, &mut state, &Command::Recover, Extras::default()).await?;
             }
+            self.heed_policy(cell, &mut state).await?;
         }
         Ok(())
     }

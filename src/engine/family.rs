@@ -81,6 +81,7 @@ impl Engine {
             | Command::ToolReturned { .. }
             | Command::Recover
             | Command::Retry
+            | Command::Rule
             | Command::Renew { .. }
             | Command::Recall { .. } => return Ok(None),
         }
@@ -140,6 +141,7 @@ impl Engine {
             | Command::Cancel { .. }
             | Command::Delta { .. }
             | Command::Noted { .. }
+            | Command::Rule
             | Command::Renew { .. }
             | Command::Recall { .. } => false,
         };
@@ -148,7 +150,7 @@ impl Engine {
         // Before a yes they were read a moment ago, and nobody else decides in the family meanwhile.
         let is_heeded =
             || matches!(command, Command::Answer { answers, .. } if may_pass(&hot.run, answers));
-        if may_call && may_matter && !hot.run.workflow.gates.is_empty() && !is_heeded() {
+        if may_call && may_matter && hot.run.gates().next().is_some() && !is_heeded() {
             hot.run.noes = Arc::new(self.noes_of_kin(hot).await?);
         }
         Ok(())

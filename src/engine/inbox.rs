@@ -113,6 +113,7 @@ fn changes(run: &Run, published: &Published) -> Vec<InboxChange> {
         | Event::Claimed(_)
         | Event::Revoked { .. }
         | Event::Renewed { .. }
+        | Event::Ruled(_)
         | Event::Opened { .. }
         | Event::Came { .. }
         | Event::Settled { .. }

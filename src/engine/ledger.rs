@@ -281,6 +281,7 @@ fn told(named: &str, refusal: &Refusal) -> (String, Option<RunId>) {
         | Refusal::NotGranted { .. }
         | Refusal::SessionFull { .. }
         | Refusal::Invalid { .. }
+        | Refusal::BadGate { .. }
         | Refusal::TooLarge { .. }
         | Refusal::Unauthenticated
         | Refusal::KeyExpired(_)

@@ -22,6 +22,7 @@ mod library;
 mod narrate;
 mod onlooker;
 mod outbox;
+mod policy;
 mod pulse;
 mod purse;
 mod reach;
@@ -130,6 +131,8 @@ struct Inner {
     purses: purse::Purses,
     /// What the operator says now.
     operator: RwLock<Arc<Operator>>,
+    /// What is wrong with the operator's rules, if anything is.
+    rulebook: policy::Rulebook,
     /// The time the timer loop sleeps until; an earlier deadline wakes it.
     alarm: AtomicU64,
     alarm_moved: Notify,
@@ -184,6 +187,7 @@ impl Engine {
             desks: desks::Desks::default(),
             purses: purse::Purses::default(),
             operator: RwLock::default(),
+            rulebook: policy::Rulebook::default(),
             alarm: AtomicU64::new(u64::MAX),
             alarm_moved: Notify::new(),
             aside: aside::Aside::default(),
@@ -201,9 +205,11 @@ impl Engine {
         self.inner.tracer.get_or_init(|| tracer);
     }
 
-    /// Goes by what the operator says from now on, in runs under way as in new ones (K12).
+    /// Goes by what the operator says from now on, in runs under way as in new ones (K12). The policy is said
+    /// apart, by [`Engine::rule`].
     pub fn operate(&self, operator: Operator) {
-        *self.inner.operator.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(operator);
+        let mut held = self.inner.operator.write().unwrap_or_else(PoisonError::into_inner);
+        *held = Arc::new(Operator { policy: Arc::clone(&held.policy), ..operator });
     }
 
     /// What the operator says now.

@@ -195,6 +195,8 @@ pub enum Command {
         /// What nonces are drawn from, from now on.
         seed: String,
     },
+    /// Look at the operator's policy: what of it is in force for the run may have changed.
+    Rule,
     /// Look at the clock: deadlines and pauses may be over.
     Tick,
 }

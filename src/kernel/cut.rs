@@ -67,10 +67,7 @@ pub(super) fn events(
     if goes_on {
         let told = Message::text(Speaker::System, "holdpoint", GO_ON);
         let told = Message { cut: true, ..told };
-        return vec![
-            added(said.to(only()), reply.usage),
-            added(told.to(only()), Usage::default()),
-        ];
+        return vec![added(said.to(only()), reply.usage), added(told.to(only()), Usage::default())];
     }
     let mut events = vec![added(said, reply.usage)];
     events.extend(decide::attempt_failed(run, turn, &fault(run, turn, reply), now));

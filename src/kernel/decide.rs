@@ -9,6 +9,7 @@ use std::slice;
 
 use serde_json::Value;
 
+use crate::kernel::act;
 use crate::kernel::answer;
 use crate::kernel::approvers::Stage;
 use crate::kernel::bound;
@@ -87,7 +88,11 @@ pub fn decide(run: &Run, command: &Command, now: Millis) -> Result<Decision, Ref
             signal(run, name, value, (principal, key)).map(Decision::Events)
         }
         Command::Delta { turn, attempt, text } => {
-            current_attempt(run, *turn, *attempt)?;
+            let held = current_attempt(run, *turn, *attempt)?;
+            if act::holds_replies(run, held) {
+                // Nobody hears a word of what may not be let through.
+                return Ok(Decision::Events(Vec::new()));
+            }
             let event = Event::Delta { turn: *turn, attempt: *attempt, text: text.clone() };
             Ok(Decision::Events(vec![event]))
         }
@@ -111,12 +116,21 @@ pub fn decide(run: &Run, command: &Command, now: Millis) -> Result<Decision, Ref
         Command::ToolReturned { turn, call_id, outcome } => {
             tool_returned(run, *turn, call_id, outcome).map(Decision::Events)
         }
-        Command::Recover => Ok(Decision::Events(recover(run, &RESTARTED, now))),
+        // What the operator says is in force before anything goes on.
+        Command::Recover => {
+            Ok(Decision::Events(ruled(run).chain(recover(run, &RESTARTED, now)).collect()))
+        }
         Command::Retry => Ok(Decision::Events(recover(run, &FORKED, now))),
         Command::Renew { epoch, seed } => renew(run, epoch, seed, now),
         Command::Recall { noes, seed } => Ok(family::recall(run, noes, seed, now)),
+        Command::Rule => Ok(Decision::Events(ruled(run).collect())),
         Command::Tick => Ok(Decision::Events(due(run, now))),
     }
+}
+
+/// That something else is in force of the operator's policy, where it is.
+fn ruled(run: &Run) -> impl Iterator<Item = Event> + use<> {
+    run.ruled_otherwise().map(|force| Event::Ruled(Box::new(force))).into_iter()
 }
 
 /// The store has another epoch; a run is told once.
@@ -126,7 +140,8 @@ fn renew(run: &Run, epoch: &str, seed: &str, now: Millis) -> Result<Decision, Re
     }
     refuse_if_over(run)?;
     let (epoch, seed, only) = (epoch.to_owned(), seed.to_owned(), Vec::new());
-    let mut events = vec![Event::Renewed { epoch, seed, only }];
+    let mut events: Vec<Event> = ruled(run).collect();
+    events.push(Event::Renewed { epoch, seed, only });
     events.extend(renewal::asked_anew(run, now));
     events.extend(recover(run, &RENEWED, now));
     Ok(Decision::Events(events))

@@ -129,6 +129,7 @@ pub(super) fn refuse(run: &Run, command: &Command) -> Result<(), Refusal> {
         | Command::Renew { .. }
         | Command::Recall { .. }
         | Command::Retry
+        | Command::Rule
         | Command::Tick => Ok(()),
     }
 }

@@ -189,7 +189,7 @@ fn offers(run: &Run, turn: &Turn, agent: &Agent) -> Vec<ToolOffer> {
             })
         })
         .collect();
-    for target in pattern::handoff_targets(&run.workflow, &turn.agent) {
+    for target in pattern::handoff_targets(run, &turn.agent) {
         offers.push(ToolOffer {
             name: format!("{HANDOFF_PREFIX}{target}"),
             description: format!("Hand the conversation over to {target}."),

@@ -246,6 +246,16 @@ pub enum Refusal {
         /// What is wrong and what to do.
         remedy: String,
     },
+    /// A gate that a start brings is none, or contradicts the file's.
+    #[error("{field}: {remedy}")]
+    BadGate {
+        /// The field.
+        field: String,
+        /// `gate.invalid` or `gate.contradiction`.
+        code: &'static str,
+        /// What is wrong and what to do.
+        remedy: String,
+    },
     /// A bound was passed.
     #[error("{field} is too large: {remedy}")]
     TooLarge {
@@ -374,6 +384,7 @@ impl Refusal {
             Self::AmbiguousAnswer { .. } => "session.ambiguous",
             Self::SessionFull { .. } => "session.full",
             Self::Invalid { .. } => "field.invalid",
+            Self::BadGate { code, .. } => code,
             Self::TooLarge { .. } => "field.too_large",
             Self::Unauthenticated => "auth.missing",
             Self::Role { .. } => "auth.role",
@@ -416,7 +427,9 @@ impl Refusal {
             Self::KeyReused(_) => Some("idempotency_key".into()),
             Self::NotListening { .. } | Self::NotSender { .. } => Some("name".into()),
             Self::NotGranted { .. } => Some("tool".into()),
-            Self::Invalid { field, .. } | Self::TooLarge { field, .. } => Some(field.clone()),
+            Self::Invalid { field, .. }
+            | Self::BadGate { field, .. }
+            | Self::TooLarge { field, .. } => Some(field.clone()),
             Self::Unauthenticated
             | Self::KeyExpired(_)
             | Self::Forbidden(_)

@@ -155,6 +155,7 @@ pub(super) fn before(run: &Run, command: &Command) -> Result<Option<Version>, Re
         | Command::Retry
         | Command::Renew { .. }
         | Command::Recall { .. }
+        | Command::Rule
         | Command::Tick => return Ok(None),
     };
     if key.is_empty() {

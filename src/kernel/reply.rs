@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::kernel::act;
 use crate::kernel::approvers::Stage;
 use crate::kernel::command::Reply;
 use crate::kernel::cut::{self, WhenCut};
@@ -55,7 +56,7 @@ fn taken(run: &Run, turn: &Turn, reply: &Reply, now: Millis) -> Vec<Event> {
         return vec![fails(run, turn, failure)];
     }
     if reply.calls.is_empty() {
-        return final_words(run, turn, reply);
+        return final_words(run, turn, reply, now);
     }
     let mut message = Message::text(Speaker::Assistant, turn.agent.clone(), reply.text.clone());
     if let Some(call) = reply.calls.iter().find(|call| schema::is_too_deep(&call.arguments)) {
@@ -70,13 +71,21 @@ fn taken(run: &Run, turn: &Turn, reply: &Reply, now: Millis) -> Vec<Event> {
     let mut next = Next::of(run);
     let mut hands_off = false;
     for call in &calls {
-        let event = match call.tool.strip_prefix(HANDOFF_PREFIX) {
-            Some(target) => handed_off(run, turn, call, target, hands_off),
+        let target = call.tool.strip_prefix(HANDOFF_PREFIX);
+        let more = match target {
+            Some(target) => match refused_handoff(run, turn, (call, target), hands_off) {
+                Some(told) => vec![told],
+                None => {
+                    hands_off = true;
+                    let said = &reply.text;
+                    let wish = Wish { turn, call, said, judged: &[], is_step: false };
+                    gate::passed(run, wish, next, now)
+                }
+            },
             None => called(run, turn, call, (next, &reply.text), now),
         };
-        hands_off |= matches!(event, Event::HandedOff { .. });
-        next = next.after(&event);
-        events.push(event);
+        next = more.iter().fold(next, Next::after);
+        events.extend(more);
     }
     events
 }
@@ -115,7 +124,7 @@ fn excess(turn: &Turn, reply: &Reply) -> Option<Failure> {
     None
 }
 
-fn final_words(run: &Run, turn: &Turn, reply: &Reply) -> Vec<Event> {
+fn final_words(run: &Run, turn: &Turn, reply: &Reply, now: Millis) -> Vec<Event> {
     let schema = pattern::output_schema(run, turn);
     let mut message = Message::text(Speaker::Assistant, turn.agent.clone(), reply.text.clone());
     let mut output = Value::Null;
@@ -142,10 +151,32 @@ fn final_words(run: &Run, turn: &Turn, reply: &Reply) -> Vec<Event> {
     } else if reply.text.is_empty() {
         return correction((run, turn), message, reply, "the reply is empty");
     }
+    if act::holds_replies(run, turn) {
+        return held(run, turn, (message, output, reply), now);
+    }
     vec![
         Event::MessageAdded { turn: Some(turn.number), message, usage: reply.usage },
         Event::StepCompleted { turn: turn.number, output },
     ]
+}
+
+/// A reply that a gate may stop before it becomes final: until then it is its agent's alone.
+fn held(
+    run: &Run,
+    turn: &Turn,
+    (message, output, reply): (Message, Value, &Reply),
+    now: Millis,
+) -> Vec<Event> {
+    let call = act::reply(turn, &message.text, &output);
+    let said = message.text.clone();
+    // As it is once the message is folded in.
+    let spoken = Turn { said: said.clone(), ..turn.clone() };
+    let wish = Wish { turn: &spoken, call: &call, said: &said, judged: &[], is_step: false };
+    let message = message.to(Audience::Only(turn.agent.clone()));
+    let mut events =
+        vec![Event::MessageAdded { turn: Some(turn.number), message, usage: reply.usage }];
+    events.extend(gate::passed(run, wish, Next::of(run), now));
+    events
 }
 
 /// Structured output: given apart, or as JSON in the text.
@@ -221,25 +252,23 @@ fn told(turn: &Turn, call: &ToolCall, wrong: &str) -> Event {
     }
 }
 
-fn handed_off(run: &Run, turn: &Turn, call: &ToolCall, target: &str, before: bool) -> Event {
-    let targets = pattern::handoff_targets(&run.workflow, &turn.agent);
+/// Why a handoff is none, where it is; told to its agent.
+fn refused_handoff(
+    run: &Run,
+    turn: &Turn,
+    (call, target): (&ToolCall, &str),
+    before: bool,
+) -> Option<Event> {
     if before {
-        return told(turn, call, "the conversation was already handed off");
+        return Some(told(turn, call, "the conversation was already handed off"));
     }
-    if targets.iter().any(|known| known == target) {
-        return Event::HandedOff {
-            turn: turn.number,
-            call_id: call.id.clone(),
-            from: turn.agent.clone(),
-            to: target.to_owned(),
-        };
+    let targets = pattern::handoff_targets(run, &turn.agent);
+    if targets.contains(&target) {
+        return None;
     }
     let (from, known) = (&turn.agent, targets.join(", "));
-    told(
-        turn,
-        call,
-        &format!("`{from}` cannot hand off to `{target}`; it may hand off to: {known}"),
-    )
+    let wrong = format!("`{from}` cannot hand off to `{target}`; it may hand off to: {known}");
+    Some(told(turn, call, &wrong))
 }
 
 fn called(
@@ -248,24 +277,25 @@ fn called(
     call: &ToolCall,
     (next, said): (Next, &str),
     now: Millis,
-) -> Event {
+) -> Vec<Event> {
     let agent = run.workflow.agents.get(&turn.agent);
     if call.tool == ASK_TOOL && agent.is_some_and(|agent| agent.human_input.enabled) {
         let patience = agent.map(|agent| agent.human_input.patience.clone()).unwrap_or_default();
-        return match asked_by_call((turn, relays(run, turn)), call, patience) {
+        return vec![match asked_by_call((turn, relays(run, turn)), call, patience) {
             Ok(draft) => Event::Asked(Box::new(ask(&run.workflow, draft, next.question, now))),
             Err(wrong) => told(turn, call, &wrong),
-        };
+        }];
     }
     let known = agent.is_some_and(|agent| agent.tools.contains(&call.tool));
     let Some(tool) = run.workflow.tools.get(&call.tool).filter(|_| known) else {
-        return told(turn, call, &format!("there is no tool `{}`", call.tool));
+        return vec![told(turn, call, &format!("there is no tool `{}`", call.tool))];
     };
     let schema = tool.parameters.as_ref();
     if let Err(mismatch) = schema.map_or(Ok(()), |schema| schema::check(schema, &call.arguments)) {
-        return told(turn, call, &format!("arguments: {mismatch}"));
+        return vec![told(turn, call, &format!("arguments: {mismatch}"))];
     }
-    gate::passed(run, Wish { turn, call, said, judged: &[] }, next, now)
+    let wish = Wish { turn, call, said, judged: &[], is_step: false };
+    gate::passed(run, wish, next, now)
 }
 
 /// The provider of agents elsewhere: what they call `request_user_input` with is a question of theirs,

@@ -355,6 +355,24 @@ pub(crate) const CODES: &[Row] = &[
             "Repeat the call with the same idempotency key in a moment; take streams up again with `WatchRun`.",
         ),
     ),
+    shown_in(
+        "policy_served.rs",
+        row(
+            "gate.invalid",
+            Code::InvalidArgument,
+            "A gate that a start brings is none, or says what only a file may say. Nothing was begun.",
+            "Write it as a file has it, without what the message names: a start can only add or tighten.",
+        ),
+    ),
+    shown_in(
+        "policy_served.rs",
+        row(
+            "gate.contradiction",
+            Code::InvalidArgument,
+            "A gate that a start brings says something else than the file's about the same thing. Nothing was begun.",
+            "Give it another name, or leave its conditions out where the file always asks.",
+        ),
+    ),
     row(
         "session.ambiguous",
         Code::FailedPrecondition,

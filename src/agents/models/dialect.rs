@@ -136,12 +136,27 @@ impl Dialect {
         let shared = ["model", "stream", "tools", "temperature", "top_p"].contains(&field);
         let own: &[&str] = match self {
             Self::Chat => &[
-                "messages", "stream_options", "response_format", "max_tokens", "n",
-                "max_completion_tokens", "stop", "seed", "reasoning_effort", "functions",
+                "messages",
+                "stream_options",
+                "response_format",
+                "max_tokens",
+                "n",
+                "max_completion_tokens",
+                "stop",
+                "seed",
+                "reasoning_effort",
+                "functions",
             ],
             Self::Responses => &[
-                "input", "instructions", "store", "text", "max_output_tokens", "reasoning",
-                "previous_response_id", "conversation", "background",
+                "input",
+                "instructions",
+                "store",
+                "text",
+                "max_output_tokens",
+                "reasoning",
+                "previous_response_id",
+                "conversation",
+                "background",
             ],
             Self::Anthropic => {
                 &["messages", "system", "max_tokens", "tool_choice", "stop_sequences"]

@@ -203,7 +203,10 @@ fn wrong(at: &str, remedy: impl Into<String>) -> Wrong {
 /// A text to stop at must be one, and formats take a few.
 fn check_stop(stop: &[String]) -> Result<(), Wrong> {
     if stop.len() > STOP_MAX || stop.iter().any(String::is_empty) {
-        return Err(wrong("/stop", format!("expected at most {STOP_MAX} texts, none of them empty")));
+        return Err(wrong(
+            "/stop",
+            format!("expected at most {STOP_MAX} texts, none of them empty"),
+        ));
     }
     Ok(())
 }
@@ -213,8 +216,10 @@ fn check_extra(dialect: Dialect, extra: &Map<String, Value>) -> Result<(), Wrong
     let own = |name: &&String| dialect.owns(name);
     match extra.keys().find(own) {
         Some(name) => {
-            let remedy = format!("`{name}` is not passed through: it has a setting of its own, or \
-                                  is written by Holdpoint");
+            let remedy = format!(
+                "`{name}` is not passed through: it has a setting of its own, or \
+                                  is written by Holdpoint"
+            );
             Err(wrong(&format!("/extra/{name}"), remedy))
         }
         None => Ok(()),

@@ -43,6 +43,7 @@ pub fn carries(event: &Event) -> bool {
         | Event::Came { .. }
         | Event::Revoked { .. }
         | Event::Renewed { .. }
+        | Event::Ruled(_)
         | Event::CheckpointSaved
         | Event::Warned(_) => false,
     }

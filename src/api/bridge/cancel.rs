@@ -58,9 +58,10 @@ fn meant(bridge: &Bridge, given: Option<&Value>, view: &RunView) -> Outcome<OnCa
     };
     let is_asking = !view.run.questions.is_empty();
     match given {
-        Some(OnCancel::Withdraw) if !is_asking => {
-            Err(Problem::invalid("cancel", "nothing is asked that could be taken back; `run` stops the run"))
-        }
+        Some(OnCancel::Withdraw) if !is_asking => Err(Problem::invalid(
+            "cancel",
+            "nothing is asked that could be taken back; `run` stops the run",
+        )),
         Some(means) => Ok(means),
         None if is_asking => Ok(bridge.settings.on_cancel),
         None => Ok(OnCancel::Run),

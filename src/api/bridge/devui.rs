@@ -135,6 +135,7 @@ fn fact(run: &RunId, published: &Published) -> Option<Value> {
         | Event::Escalated { .. }
         | Event::Revoked { .. }
         | Event::Renewed { .. }
+        | Event::Ruled(_)
         | Event::Output { .. } => None,
     }
 }

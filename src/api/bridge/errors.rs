@@ -197,9 +197,10 @@ fn http_of(refusal: &Refusal) -> StatusCode {
         | Refusal::NotDelegated { .. }
         | Refusal::NotClaimed { .. }
         | Refusal::NotGranted { .. } => StatusCode::NOT_FOUND,
-        Refusal::ForeignRequest { .. } | Refusal::WrongAnswer { .. } | Refusal::Invalid { .. } => {
-            StatusCode::BAD_REQUEST
-        }
+        Refusal::ForeignRequest { .. }
+        | Refusal::WrongAnswer { .. }
+        | Refusal::BadGate { .. }
+        | Refusal::Invalid { .. } => StatusCode::BAD_REQUEST,
         // Not a conflict: OpenAI's clients send those again by themselves.
         Refusal::Unbound { .. }
         | Refusal::StillUnbound { .. }

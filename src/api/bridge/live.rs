@@ -20,6 +20,7 @@ use crate::api::MESSAGE_BYTES_MAX;
 use crate::api::Shown;
 use crate::api::bridge::errors::{Outcome, Problem};
 use crate::api::bridge::{Bridge, ask, reading};
+use crate::api::brought;
 use crate::engine::{
     AnswerRequest, Begun, Engine, EngineError, InboxChange, InboxFilter, InboxWatch, Onlooker,
     Published, StartRequest, Until, Watch,
@@ -219,12 +220,17 @@ impl Live {
                 Ok(json!({}))
             }
             "start" => {
+                let mut metadata = reading::metadata(call)?;
+                let workflow = text("workflow_id");
+                let of = (workflow.as_str(), &self.who);
+                let gates = brought::gates(&engine, of, Vec::new(), &mut metadata)?;
                 let start = StartRequest {
-                    workflow: text("workflow_id"),
+                    gates,
+                    workflow,
                     session: reading::session(&text("conversation")),
                     input: call["input"].clone(),
                     key: text("idempotency_key"),
-                    metadata: reading::metadata(call)?,
+                    metadata,
                     ..StartRequest::default()
                 };
                 let begun = engine.start(start, &self.who).await;
@@ -403,7 +409,7 @@ fn name(event: &Event) -> &'static str {
         Event::CheckpointSaved => "checkpoint_saved",
         Event::Parked => "status",
         Event::Output { .. } => "output",
-        Event::Warned(_) | Event::Renewed { .. } => "warning",
+        Event::Warned(_) | Event::Renewed { .. } | Event::Ruled(_) => "warning",
         Event::Completed => "completed",
         Event::Failed(_) => "failed",
         Event::Cancelled { .. } => "cancelled",

@@ -14,6 +14,7 @@ use crate::api::bridge::reading::{self, Said};
 use crate::api::bridge::stream::Lines;
 use crate::api::bridge::teller::Teller;
 use crate::api::bridge::word;
+use crate::api::brought;
 use crate::engine::{
     AnswerRequest, Begun, EngineError, ForkRequest, Onlooker, Published, RunView, StartRequest,
     Until, Watch,
@@ -190,12 +191,16 @@ impl Bridge {
                 return self.or_asked_again(begun, &call.who).await;
             }
         }
+        let mut metadata = reading::metadata(body)?;
+        let of = (workflow, &call.who);
+        let gates = brought::gates(&self.engine, of, Vec::new(), &mut metadata)?;
         let request = StartRequest {
+            gates,
             workflow: workflow.to_owned(),
             session,
             input: self.fitted(workflow, unwrapped(input, dialect)),
             key,
-            metadata: reading::metadata(body)?,
+            metadata,
             goes_on_from: previous.map(|previous| (previous.run, previous.after)),
             is_retry: call.is_retry(),
             ..StartRequest::default()

@@ -4,12 +4,6 @@
 use crate::api::on_cancel::OnCancel;
 use crate::cli::chat::model::{Model, Wish};
 
-/// What cancelling does in the chat, unless somebody says otherwise.
-pub(super) const DEFAULT: OnCancel = OnCancel::Withdraw;
-
-/// Something that was said and will be done when it is typed again: to which request, and what.
-pub(super) type Said = (String, OnCancel);
-
 impl Model {
     /// Takes `/handoff-cancel [hide|withdraw|run]`.
     pub(super) fn cancel(&mut self, word: &str) -> Option<Wish> {

@@ -39,7 +39,7 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     let ended = if ctx.term.is_interactive && !ctx.json {
         let drive =
             drive::Drive::new((connection.client.clone(), connection.hands()), workflow, session)
-                .cancelling(ctx.config.on_cancel.unwrap_or(cancel::DEFAULT));
+                .cancelling(ctx.config.on_cancel.unwrap_or(model::ON_CANCEL));
         Box::pin(drive.run(ctx)).await
     } else {
         Box::pin(pipe::talk(ctx, &mut connection.client, &workflow, &session)).await

@@ -9,7 +9,6 @@ use serde_json::Value;
 
 use crate::api::on_cancel::OnCancel;
 use crate::cli::answer::{self, END, Meaning};
-use crate::cli::chat::cancel;
 use crate::cli::render::whole;
 use crate::cli::term::plain;
 use crate::cli::{json, people};
@@ -20,6 +19,9 @@ use crate::wire::v1::{Message, Request, RunStatus, WorkflowEvent, WorkflowWaitin
 const LINES_MAX: usize = 10_000;
 /// A line that a person types; longer ones are for `holdpoint run -`.
 const TYPED_MAX: usize = 100_000;
+
+/// What cancelling does here, unless somebody says otherwise.
+pub(super) const ON_CANCEL: OnCancel = OnCancel::Withdraw;
 
 /// Who a line of the transcript is by.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,7 +98,7 @@ pub(super) struct Model {
     /// What cancelling does unless it is said.
     pub(super) on_cancel: OnCancel,
     /// What was said that it will do, and will be done when it is typed again.
-    pub(super) cancelling: Option<cancel::Said>,
+    pub(super) cancelling: Option<(String, OnCancel)>,
 }
 
 impl Default for Model {
@@ -117,7 +119,7 @@ impl Default for Model {
             objection: String::new(),
             scrolled: 0,
             peeked: Cell::new(0),
-            on_cancel: cancel::DEFAULT,
+            on_cancel: ON_CANCEL,
             cancelling: None,
         }
     }

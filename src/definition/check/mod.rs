@@ -2,6 +2,7 @@
 //!
 //! All problems are told at once. A cycle that never ends is no problem: the step cap ends it.
 
+mod conditions;
 mod gates;
 mod graph;
 mod human;
@@ -33,6 +34,7 @@ use crate::kernel::{
     ASK_TOOL, HANDOFF_PREFIX, Kind, Origin, Question, duration_ms, has_variables, schema,
 };
 
+pub(super) use conditions::condition_problem;
 pub(super) use reach::warnings;
 pub(super) use rules::check as check_rules;
 

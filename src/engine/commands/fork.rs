@@ -82,6 +82,10 @@ impl Engine {
         let told = if is_retry { pauses_end(&events) } else { 0 };
         events.extend(grants_ended(&mut run, now)?);
         run.operator = self.operator();
+        // What the operator says of this run, and whoever forks it, is in force from its beginning.
+        if let Decision::Events(more) = apply(&mut run, &Command::Rule, now)? {
+            events.extend(more);
+        }
         if is_retry && let Decision::Events(more) = apply(&mut run, &Command::Retry, now)? {
             events.extend(more);
         }

@@ -21,6 +21,7 @@ use crate::engine::drive::Extras;
 use crate::engine::watch::{Until, Watch};
 use crate::engine::{Engine, EngineError};
 use crate::kernel::binding::{self, Reference};
+use crate::kernel::workflow::Gate;
 use crate::kernel::{Answer, Command, Principal, Refusal, RequestId, RunId, SessionId, Version};
 use crate::ports::{Head, Hook};
 
@@ -47,6 +48,8 @@ pub struct StartRequest {
     pub metadata: BTreeMap<String, String>,
     /// A run of its own, even where the session waits for an answer.
     pub afresh: bool,
+    /// Gates that it brings: they can only add to those of the file.
+    pub gates: Vec<Gate>,
     /// Who wants to be told what happens to it.
     pub hooks: Vec<Hook>,
     /// The leg of a run that the caller goes on from: what it says is meant for the pause at its end.

@@ -26,7 +26,10 @@ impl StartRequest {
         if self.key.is_empty() {
             return String::new();
         }
-        digest::of(&json!([self.workflow, self.session, self.input]))
+        if self.gates.is_empty() {
+            return digest::of(&json!([self.workflow, self.session, self.input]));
+        }
+        digest::of(&json!([self.workflow, self.session, self.input, self.gates]))
     }
 }
 
@@ -37,7 +40,9 @@ impl Engine {
         request: StartRequest,
         who: &Principal,
     ) -> Result<Begun, EngineError> {
-        let speech = Speech { start: request, ..Speech::default() };
+        // Whoever brings gates means a run of its own: an answer has none.
+        let afresh = request.afresh || !request.gates.is_empty();
+        let speech = Speech { start: StartRequest { afresh, ..request }, ..Speech::default() };
         match self.answer_or_start(speech, who).await? {
             Taken::Began(begun) | Taken::Answered { begun, .. } | Taken::Repeated(begun) => {
                 Ok(begun)
@@ -103,6 +108,8 @@ impl Engine {
             requesters: Vec::new(),
             known: Some(Box::new(who.known.clone())),
             descent: None,
+            gates: request.gates,
+            policy: None,
         };
         let now = self.inner.clock.now();
         let id = RunId::fresh(&self.inner.clock.fresh_stem());

@@ -80,6 +80,7 @@ impl Around {
             | Command::Delta { .. }
             | Command::Noted { .. }
             | Command::Recover
+            | Command::Rule
             | Command::Tick => {}
         }
         self.tell(*span);

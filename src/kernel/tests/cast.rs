@@ -114,6 +114,8 @@ pub(super) fn terms() -> Handoff {
             ("triage".into(), vec!["repair".into(), "billing".into()]),
             ("repair".into(), vec!["billing".into()]),
         ]),
+        when: BTreeMap::new(),
+        after_work: BTreeMap::new(),
         return_to: ReturnTo::Previous,
         ends: Ends::default(),
         autonomous: BTreeMap::new(),

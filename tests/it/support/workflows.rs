@@ -60,6 +60,8 @@ pub(crate) fn approval(patience: Patience) -> Workflow {
 /// One agent and a user who take turns until more than `most` user messages were sent.
 pub(crate) fn chat(most: u32) -> Workflow {
     let terms = Handoff {
+        when: std::collections::BTreeMap::new(),
+        after_work: std::collections::BTreeMap::new(),
         start: "host".into(),
         handoffs: BTreeMap::new(),
         return_to: ReturnTo::Previous,

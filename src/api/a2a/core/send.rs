@@ -16,6 +16,7 @@ use crate::api::a2a::core::{Caller, Core, TaskStream, push, whole};
 use crate::api::a2a::errors::{Outcome, Problem};
 use crate::api::a2a::mapping::{self, Objection};
 use crate::api::a2a::reading;
+use crate::api::brought;
 use crate::engine::{
     EngineError, Onlooker, RunView, Speech, StartRequest, Taken as Took, Until, Watch,
 };
@@ -104,12 +105,23 @@ impl Core {
             }
         }
         let hooks = config.map(|config| push::hook(caller, config)).transpose()?;
+        let mut given = message.metadata.clone().unwrap_or_default();
+        let given = given.remove(brought::ENTRY).map(brought::read).transpose()?;
+        let of = (workflow.name.as_str(), &caller.who);
+        let gates = brought::gates(
+            &self.engine,
+            of,
+            given.unwrap_or_default(),
+            &mut std::collections::BTreeMap::new(),
+        )?;
+        let is_afresh = self.no_resume.contains(&workflow.name);
         let start = StartRequest {
+            afresh: is_afresh || (!gates.is_empty() && message.task_id.is_empty()),
+            gates,
             workflow: workflow.name.clone(),
             session: message.context_id.clone(),
             input: reading::body(message, workflow.input.as_ref()),
             key: start_key(caller, message),
-            afresh: self.no_resume.contains(&workflow.name),
             hooks: hooks.into_iter().collect(),
             ..StartRequest::default()
         };
