@@ -378,6 +378,11 @@ fn request(run: &RunId, session: &SessionId, workflow: &str, question: &Question
         source_step: question.step.clone(),
         awaiting_agent: question.agent.clone().unwrap_or_default(),
         kind: kind(question.kind).into(),
+        r#type: question.named.as_deref().map(|named| pb::NamedType {
+            name: named.name.clone(),
+            title: named.title.clone(),
+            show: named.show.clone(),
+        }),
         prompt: question.prompt.clone(),
         context: (!question.context.is_null()).then(|| Json::from(&question.context)),
         options: question

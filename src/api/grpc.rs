@@ -268,6 +268,7 @@ impl Orchestrator for Service {
             session: given(request.session_id),
             workflow: given(request.workflow_id),
             kind: kind_of(request.kind)?,
+            named: given(request.r#type),
             principal: given(request.principal),
             deadline_before: request.deadline_before.map(convert::millis),
             asked_before: request.asked_before.map(convert::millis),
@@ -290,6 +291,7 @@ impl Orchestrator for Service {
             session: given(request.session_id),
             workflow: given(request.workflow_id),
             kind: kind_of(request.kind)?,
+            named: given(request.r#type),
             principal: given(request.principal),
             ..InboxFilter::default()
         };

@@ -109,6 +109,7 @@ async fn list(args: Args, ctx: &Ctx, connection: &mut Connection) -> Result<(), 
             principal: args.to.clone().unwrap_or_default(),
             deadline_before: args.due.map(|ms| moment(now_ms().saturating_add(ms))),
             asked_before: args.waiting.map(|ms| moment(now_ms().saturating_sub(ms))),
+            r#type: String::new(),
         };
         let page = connection.client.list_requests(request).await?.into_inner();
         requests.extend(page.requests);

@@ -56,6 +56,11 @@ pub(super) fn compile(
             .iter()
             .map(|(name, agent)| (name.clone(), agent.compile(file)))
             .collect(),
+        request_types: file
+            .request_types
+            .iter()
+            .map(|(name, known)| (name.clone(), known.compile()))
+            .collect(),
         pattern: program.map_or_else(|| pattern(file), Pattern::Graph),
         by_digest: file.binding.is_some(),
     }
@@ -108,6 +113,7 @@ impl HumanFile {
     fn compile(&self) -> Human {
         Human {
             kind: self.kind.kind(),
+            named: self.named.clone(),
             prompt: self.prompt.clone(),
             context: self.context.clone(),
             options: self.options.iter().map(OptionFile::choice).collect(),

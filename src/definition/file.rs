@@ -17,6 +17,7 @@ use crate::definition::handoffs::HandoffFile;
 use crate::definition::models::ModelFile;
 use crate::definition::patterns::{ConcurrentFile, GroupChatFile, PlanExecuteFile};
 use crate::definition::people::{ApproversFile, AssuranceFile, BindingFile, ExcludedFile};
+use crate::definition::request_types::RequestTypeFile;
 
 /// A Holdpoint workflow.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -56,6 +57,9 @@ pub(super) struct WorkflowFile {
     #[serde(default)]
     #[schemars(length(max = 100))]
     pub(super) gates: Vec<GateFile>,
+    /// Request types that human steps and `request_user_input` may use, by name.
+    #[serde(default)]
+    pub(super) request_types: BTreeMap<String, RequestTypeFile>,
     /// MCP servers whose tools agents may be given, by name: `time.now` is the tool `now` of the
     /// server `time`, `time.*` are all of its tools.
     #[serde(default)]
@@ -290,6 +294,9 @@ pub(super) struct StepFile {
 pub(super) struct HumanFile {
     /// What kind of decision.
     pub(super) kind: KindFile,
+    /// Which of the file's `request_types` it is of; its schema is that of the answer.
+    #[serde(rename = "type")]
+    pub(super) named: Option<String>,
     /// What is asked; in a graph, with `${…}` in it.
     #[schemars(length(min = 1))]
     pub(super) prompt: String,

@@ -28,6 +28,7 @@ mod patterns;
 mod people;
 mod policy;
 mod problem;
+mod request_types;
 mod schema;
 mod script;
 mod shape;

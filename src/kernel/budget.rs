@@ -431,5 +431,6 @@ fn draft(run: &Run, excess: &Excess, amount: &str) -> Draft {
         decides: true,
         returns: false,
         editable: None,
+        named: None,
     }
 }

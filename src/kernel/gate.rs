@@ -253,6 +253,7 @@ fn stopped(
         decides: true,
         returns: false,
         editable: None,
+        named: None,
     })
 }
 

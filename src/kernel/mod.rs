@@ -17,6 +17,7 @@ mod act;
 mod advance;
 mod answer;
 mod approvers;
+mod asking;
 pub mod binding;
 mod bound;
 mod budget;
@@ -43,6 +44,7 @@ mod judging;
 mod listing;
 mod loose;
 mod message;
+mod named;
 mod operator;
 pub mod pattern;
 mod permission;
@@ -97,6 +99,7 @@ pub use id::{BadId, RequestId, RunId, SESSION_ID_BYTES_MAX, SessionId, Tail, par
 pub use judging::{JUDGE_MS_DEFAULT, Judging};
 pub use listing::{LISTED_MAX, Listing};
 pub use message::{Audience, Message, Speaker, ToolCall, readable};
+pub use named::{Named, RequestType};
 pub use operator::{Environment, Membership, Operator, Voice};
 pub use permission::{Act, bars};
 pub use places::{

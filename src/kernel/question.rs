@@ -22,6 +22,7 @@ use crate::kernel::family::Refused;
 use crate::kernel::graph::{Frozen, Point, called};
 use crate::kernel::id::{RequestId, RunId};
 use crate::kernel::message::ToolCall;
+use crate::kernel::named::Named;
 use crate::kernel::places::{Claim, Delegation};
 use crate::kernel::principal::Assurance;
 use crate::kernel::sealing;
@@ -184,6 +185,9 @@ pub struct Question {
     pub origin: Origin,
     /// What kind of decision.
     pub kind: Kind,
+    /// The request type that it is of, where its file names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub named: Option<Box<Named>>,
     /// What is asked.
     pub prompt: String,
     /// Facts to decide by.
@@ -333,6 +337,7 @@ impl Question {
             turn: None,
             origin,
             kind,
+            named: None,
             prompt: String::new(),
             context: Value::Null,
             options: Vec::new(),

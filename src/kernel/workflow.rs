@@ -14,6 +14,7 @@ use crate::kernel::budget::Budgets;
 use crate::kernel::earlier::Remembers;
 use crate::kernel::expression::Expression;
 use crate::kernel::graph::{Point, Program};
+use crate::kernel::named::RequestType;
 use crate::kernel::principal::Assurance;
 use crate::kernel::question::{Choice, Kind, OnTimeout};
 
@@ -52,6 +53,9 @@ pub struct Workflow {
     /// Who does the work, by name.
     #[serde(default)]
     pub agents: BTreeMap<String, Agent>,
+    /// Request types that its steps and agents may use, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub request_types: BTreeMap<String, RequestType>,
     /// How the work goes from one to the next.
     pub pattern: Pattern,
     /// Whether every decision is answered only with the digest of what was shown.
@@ -394,6 +398,9 @@ pub enum Work {
 pub struct Human {
     /// What kind of decision.
     pub kind: Kind,
+    /// The request type that it is of, by name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub named: Option<String>,
     /// What is asked.
     pub prompt: String,
     /// Facts to decide by.

@@ -40,7 +40,11 @@ async fn a_handoff_waits_across_a_kill_and_goes_on_through_another_door() {
     let body = json!({"conversation": "s1", "input": [output(&request.request_id, r#"{"decision": "allow_once"}"#)]});
     let done = stage.http(LOCAL).post("/v1/responses", &body).ok();
     assert_eq!(done["status"], "completed", "{done}");
-    assert_eq!(done["workflow_waiting"], Value::Null, "after its work the conversation ends: {done}");
+    assert_eq!(
+        done["workflow_waiting"],
+        Value::Null,
+        "after its work the conversation ends: {done}"
+    );
     let runs = stage.runs(LOCAL).await;
     assert_eq!(runs[0].status(), RunStatus::Completed);
 }

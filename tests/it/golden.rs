@@ -116,6 +116,8 @@ pub(crate) fn started() -> Started {
         requesters: Vec::new(),
         known: None,
         descent: None,
+        gates: Vec::new(),
+        policy: None,
     }
 }
 

@@ -114,6 +114,7 @@ mod raw;
 mod refusals;
 mod refusals_stage;
 mod repeats;
+mod request_types;
 mod retries;
 mod scenarios;
 mod scenarios_served;

@@ -45,6 +45,9 @@ pub(super) fn request(run: &RunId, question: &Question) -> Value {
         "code": question.code(),
         "binding": question.binding(),
     });
+    if let Some(named) = &question.named {
+        request["type"] = json!({"name": named.name, "title": named.title, "show": named.show});
+    }
     if let Some(claim) = &question.claim {
         request["claimed_by"] = json!(claim.by);
         request["claimed_until"] = time(Some(claim.until));

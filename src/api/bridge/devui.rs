@@ -17,7 +17,9 @@ pub(super) fn paused(
 ) -> Value {
     let mut data = ask::handoff(question, recent);
     let request = ask::request(run, question);
-    for field in ["kind", "context", "options", "deadline", "on_timeout", "digest", "action"] {
+    for field in
+        ["kind", "type", "context", "options", "deadline", "on_timeout", "digest", "action"]
+    {
         if let Some(fact) = request.get(field) {
             data[field] = fact.clone();
         }

@@ -213,6 +213,7 @@ impl Live {
                     session: given("conversation").as_deref().map(reading::session),
                     workflow: given("workflow_id"),
                     kind: None,
+                    named: given("request_type"),
                     ..InboxFilter::default()
                 };
                 let who = Arc::new((engine.clone(), self.who.clone()));

@@ -152,6 +152,7 @@ fn drawn(row: &OpenRequest, now: Millis, address: &str, choice: Option<&Markup>)
             @if !question.refused.is_empty() { p.excerpt { "refused before, in another run of its family" } }
             p.meta {
                 (listing::kind(question.kind))
+                @if let Some(named) = &question.named { span.type { (text::shown(&named.title)) } }
                 span { (row.workflow) " · " (text::shown(&question.step)) }
                 span { "asked " (text::ago(question.asked_at, now)) }
                 @if let Some(at) = question.deadline { (text::deadline(at, now)) }

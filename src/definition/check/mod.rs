@@ -53,6 +53,7 @@ pub(super) fn check(source: &Source, file: &WorkflowFile, subs: &Subs) -> Vec<Pr
     check.budgets();
     check.conversation();
     check.tools();
+    check.request_types();
     check.gates();
     if file.agents.is_empty() && file.pattern != PatternName::Graph {
         check.at("/agents", "agent.none", "a workflow needs at least one agent under `agents`");

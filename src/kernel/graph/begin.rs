@@ -232,6 +232,7 @@ fn human(place: &Place<'_>, ask: &Ask) -> Begun {
     };
     let subject = subject.map(|shown| Box::new(Subject::Shown(shown)));
     let editable = editing::wanted(ask.editable.as_ref(), subject.as_deref());
+    let (named, schema) = place.run.workflow.named(ask.named.as_deref());
     Ok(place.ask(Draft {
         step: place.path(),
         agent: None,
@@ -241,12 +242,13 @@ fn human(place: &Place<'_>, ask: &Ask) -> Begun {
         prompt,
         context,
         options,
-        schema: ask.response_schema.clone(),
+        schema: ask.response_schema.clone().or(schema),
         patience: ask.patience.clone(),
         subject,
         decides: ask.decides,
         returns: returns(place, ask),
         editable,
+        named,
     }))
 }
 

@@ -82,6 +82,7 @@ pub(super) fn question(
         decides: true,
         returns: false,
         editable: None,
+        named: None,
     }
 }
 

@@ -76,6 +76,7 @@ fn after_turn(run: &Run, terms: &Handoff, agent: &str) -> Move {
         decides: false,
         returns: false,
         editable: None,
+        named: None,
     }))
 }
 

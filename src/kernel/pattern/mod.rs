@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::kernel::event::{Failure, Purpose};
 use crate::kernel::judging;
+use crate::kernel::named::Named;
 use crate::kernel::question::{Choice, Kind, Origin, Subject};
 use crate::kernel::run::{Run, Turn};
 use crate::kernel::wording;
@@ -76,6 +77,8 @@ pub struct Draft {
     pub returns: bool,
     /// What a version of it must look like, where one may be put in its place.
     pub editable: Option<Value>,
+    /// The request type that it is of.
+    pub named: Option<Box<Named>>,
 }
 
 /// What comes next in a run that is at rest between turns.

@@ -97,6 +97,7 @@ pub(crate) fn name(event: &Event) -> &'static str {
         Event::Reminded { .. } => "reminded",
         Event::Escalated { .. } => "escalated",
         Event::Renewed { .. } => "renewed",
+        Event::Ruled(_) => "policy",
         Event::Revoked { .. } => "revoked",
         Event::Opened { .. } => "opened",
         Event::Came { .. } => "came",

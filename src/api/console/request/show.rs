@@ -36,6 +36,7 @@ pub(super) async fn body(visit: &Visit, case: &Case, draft: &Draft) -> Markup {
         article #request .request data-swap data-keep=(state) {
             p.meta #about data-swap {
                 (listing::kind(question.kind))
+                @if let Some(named) = &question.named { span.type { (text::shown(&named.title)) } }
                 span { (to_run(visit, case, &html! { (case.run.workflow.name) })) " · step " (text::shown(&question.step)) }
                 span { "asked " (text::ago(question.asked_at, visit.now)) }
                 @if let (Some(at), None) = (question.deadline, &case.ended) { (text::deadline(at, visit.now)) }
