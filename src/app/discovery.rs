@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::agents::Registry;
 use crate::definition::{Loaded, Problem};
 use crate::engine::Entry;
-use crate::kernel::{Workflow, digest};
+use crate::kernel::{ANY, Workflow, digest};
 
 /// Where what was discovered is kept, in the data directory. A cache: it may be deleted.
 const FOLDER: &str = "discovered";
@@ -85,7 +85,7 @@ fn discovered(loaded: &Loaded, found: Workflow) -> Result<Entry, Box<Problem>> {
 /// let everything pass (K7).
 fn unbound(loaded: &Loaded, workflow: &Workflow) -> Option<Problem> {
     for (index, gate) in workflow.gates.iter().enumerate() {
-        let is_missing = |tool: &&String| !workflow.tools.contains_key(*tool);
+        let is_missing = |tool: &&String| *tool != ANY && !workflow.tools.contains_key(*tool);
         if let Some(tool) = gate.tools.iter().find(is_missing) {
             let names: Vec<_> = workflow.tools.keys().map(String::as_str).collect();
             let wrong = format!(
@@ -95,7 +95,9 @@ fn unbound(loaded: &Loaded, workflow: &Workflow) -> Option<Problem> {
             );
             return Some(loaded.problem(&format!("/gates/{index}/tools"), "tool.unknown", wrong));
         }
-        if gate.tools.is_empty() && gate.tags.is_empty() {
+        let looks_elsewhere =
+            !gate.handoffs.is_empty() || !gate.replies.is_empty() || !gate.steps.is_empty();
+        if gate.tools.is_empty() && gate.tags.is_empty() && !looks_elsewhere {
             let wrong = format!("gate `{}` is bound to no tool that there is", gate.name);
             return Some(loaded.problem(&format!("/gates/{index}/tools"), "gate.unbound", wrong));
         }

@@ -68,8 +68,7 @@ pub async fn serve(
     };
     let watching = reload::watch(Arc::clone(&keyed), config.keys_path(), heed);
     let _watching = AbortOnDropHandle::new(tokio::spawn(watching));
-    let ruling = config.policy.clone().map(|path| policy::watch(world.engine.clone(), path));
-    let _ruling = ruling.map(|ruling| AbortOnDropHandle::new(tokio::spawn(ruling)));
+    let _ruling = ruling(&config, &world.engine);
     let doorkeeper: Arc<dyn Doorkeeper> = Arc::new(Watchman::beside(keyed, world.engine.clone()));
     let bound = async {
         let listener = TcpListener::bind(config.listen).await?;
@@ -90,18 +89,9 @@ pub async fn serve(
     let a2a = agents(&config, &world, Some(address))?;
     let sources = std::mem::take(&mut world.sources);
     let console = Console::new(world.engine.clone(), Arc::clone(&doorkeeper), sources);
-    let bounds = Bounds {
-        silence: Duration::from_secs(config.silence_seconds),
-        share: config.connections_per_address,
-    };
-    let doors = (
-        a2a,
-        bridge::Settings {
-            sticky: config.http_sticky,
-            silence: bounds.silence,
-            on_cancel: config.on_cancel.unwrap_or(OnCancel::Run),
-        },
-    );
+    let silence = Duration::from_secs(config.silence_seconds);
+    let bounds = Bounds { silence, share: config.connections_per_address };
+    let doors = (a2a, bridged(&config, bounds.silence));
     let draw = definition::draw::mermaid;
     let front = server::doors(&world.engine, doorkeeper, draw, render, doors).await?;
     let front = front.and(console.router());
@@ -117,6 +107,18 @@ pub async fn serve(
     server::serve(listener, front, shutdown, drain, (patience, bounds)).await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// How the HTTP door is set up.
+fn bridged(config: &Config, silence: Duration) -> bridge::Settings {
+    let on_cancel = config.on_cancel.unwrap_or(OnCancel::Run);
+    bridge::Settings { sticky: config.http_sticky, silence, on_cancel }
+}
+
+/// Looks at the policy file, where there is one, until it is dropped.
+fn ruling(config: &Config, engine: &Engine) -> Option<AbortOnDropHandle<()>> {
+    let path = config.policy.clone()?;
+    Some(AbortOnDropHandle::new(tokio::spawn(policy::watch(engine.clone(), path))))
 }
 
 /// Notes that a server begins to serve, and says so if its store waits for somebody.

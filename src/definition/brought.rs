@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::definition::check::condition_problem;
 use crate::definition::conditions::ConditionFile;
 use crate::definition::gates::{AnyOr, GateFile};
+use crate::definition::people::ApproversFile;
 use crate::definition::policy::steps_of;
 use crate::kernel::policy::BROUGHT;
 use crate::kernel::workflow::Gate;
@@ -118,7 +119,7 @@ fn check(field: &str, file: &GateFile, workflow: &Workflow) -> Result<(), Refusa
 
 /// Whoever is asked as well is asked by a stage of their own; nobody is put into another's.
 fn check_people(field: &str, file: &GateFile) -> Result<(), Refusal> {
-    let stages = file.approvers.as_ref().map(|all| all.stages()).unwrap_or_default();
+    let stages = file.approvers.as_ref().map(ApproversFile::stages).unwrap_or_default();
     if stages.iter().any(|stage| !stage.escalate.is_empty() || stage.assurance.is_some()) {
         let remedy =
             "a start can only add or tighten; `escalate` and `assurance` are for a file to say";

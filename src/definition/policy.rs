@@ -14,6 +14,7 @@ use crate::definition::conditions::ConditionFile;
 use crate::definition::gates::{AnyOr, AnyWord, GateFile};
 use crate::definition::load::shaped;
 use crate::definition::modes::{CheckpointFile, ModeFile};
+use crate::definition::people::ApproversFile;
 use crate::definition::problem::Problem;
 use crate::definition::schema::schema_of;
 use crate::definition::source::{Source, under};
@@ -292,7 +293,7 @@ impl Check<'_> {
             }
         }
         self.people(&under(pointer, "to"), &gate.to);
-        let stages = gate.approvers.as_ref().map(|all| all.stages()).unwrap_or_default();
+        let stages = gate.approvers.as_ref().map(ApproversFile::stages).unwrap_or_default();
         for (index, stage) in stages.iter().enumerate() {
             let at = under(&under(pointer, "approvers"), index);
             self.people(&under(&at, "to"), &stage.to);

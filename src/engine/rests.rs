@@ -21,7 +21,7 @@ pub(super) fn told(run: &Run, batch: &[Arc<Published>], rested: bool) -> bool {
         });
         let requests = listed(ended.filter_map(|published| published.request.clone()));
         tracing::info!(
-            session.id = %run.session,
+            session.id = %run.session.told_to(&run.owner),
             run.id = %run.id,
             workflow = run.workflow.name,
             requests,
@@ -32,7 +32,7 @@ pub(super) fn told(run: &Run, batch: &[Arc<Published>], rested: bool) -> bool {
     if parks && rests {
         let requests = listed(run.questions.keys().map(|ordinal| run.request(*ordinal)));
         tracing::info!(
-            session.id = %run.session,
+            session.id = %run.session.told_to(&run.owner),
             run.id = %run.id,
             workflow = run.workflow.name,
             requests,

@@ -88,13 +88,7 @@ pub fn decide(run: &Run, command: &Command, now: Millis) -> Result<Decision, Ref
             signal(run, name, value, (principal, key)).map(Decision::Events)
         }
         Command::Delta { turn, attempt, text } => {
-            let held = current_attempt(run, *turn, *attempt)?;
-            if act::holds_replies(run, held) {
-                // Nobody hears a word of what may not be let through.
-                return Ok(Decision::Events(Vec::new()));
-            }
-            let event = Event::Delta { turn: *turn, attempt: *attempt, text: text.clone() };
-            Ok(Decision::Events(vec![event]))
+            delta(run, (*turn, *attempt), text).map(Decision::Events)
         }
         Command::Noted { turn, attempt, memo } => {
             current_attempt(run, *turn, *attempt)?;
@@ -126,6 +120,15 @@ pub fn decide(run: &Run, command: &Command, now: Millis) -> Result<Decision, Ref
         Command::Rule => Ok(Decision::Events(ruled(run).collect())),
         Command::Tick => Ok(Decision::Events(due(run, now))),
     }
+}
+
+/// A piece of text; nobody hears a word of what may not be let through.
+fn delta(run: &Run, (turn, attempt): (u32, u32), text: &str) -> Result<Vec<Event>, Refusal> {
+    let held = current_attempt(run, turn, attempt)?;
+    if act::holds_replies(run, held) {
+        return Ok(Vec::new());
+    }
+    Ok(vec![Event::Delta { turn, attempt, text: text.to_owned() }])
 }
 
 /// That something else is in force of the operator's policy, where it is.

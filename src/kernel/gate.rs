@@ -247,7 +247,7 @@ fn stopped(
         prompt: asked.unwrap_or_else(|| act.asked(turn, call)),
         context,
         options: Vec::new(),
-        schema: Some(schema(act.parameters(run, turn), !always, !turn.is_tools())),
+        schema: Some(schema(&act.parameters(run, turn), !always, !turn.is_tools())),
         patience: terms(stops.iter().map(|(gate, _)| **gate)),
         subject: None,
         decides: true,
@@ -380,7 +380,7 @@ pub(super) fn reasons(gate: &Gate, run: &Run, wish: Wish<'_>) -> Option<Vec<Stri
 
 /// The schema of an answer; a gate that always asks cannot be passed for the rest of the run, and a
 /// call is returned only to an agent, which can make another.
-fn schema(arguments: Value, may_allow_for_run: bool, may_return: bool) -> Value {
+fn schema(arguments: &Value, may_allow_for_run: bool, may_return: bool) -> Value {
     let mut verbs = vec![Verb::AllowOnce, Verb::Deny, Verb::Edit];
     if may_allow_for_run {
         verbs.push(Verb::AllowForRun);

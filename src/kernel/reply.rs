@@ -73,15 +73,16 @@ fn taken(run: &Run, turn: &Turn, reply: &Reply, now: Millis) -> Vec<Event> {
     for call in &calls {
         let target = call.tool.strip_prefix(HANDOFF_PREFIX);
         let more = match target {
-            Some(target) => match refused_handoff(run, turn, (call, target), hands_off) {
-                Some(told) => vec![told],
-                None => {
+            Some(target) => {
+                if let Some(told) = refused_handoff(run, turn, (call, target), hands_off) {
+                    vec![told]
+                } else {
                     hands_off = true;
                     let said = &reply.text;
                     let wish = Wish { turn, call, said, judged: &[], is_step: false };
                     gate::passed(run, wish, next, now)
                 }
-            },
+            }
             None => called(run, turn, call, (next, &reply.text), now),
         };
         next = more.iter().fold(next, Next::after);

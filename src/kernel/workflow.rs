@@ -273,6 +273,7 @@ impl Default for Retry {
 /// How the work goes from one to the next.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[expect(clippy::large_enum_variant, reason = "a definition has one, and is shared")]
 pub enum Pattern {
     /// One step after the other.
     Sequential {

@@ -41,6 +41,10 @@ pub(super) async fn done(
     }
     let leg = bridge.leg(&id, &call.who).await?;
     let mut standing = bridge.standing(leg, &call.who).await?;
+    if means == OnCancel::Withdraw {
+        // The leg ended in the question; it is open no more.
+        standing["workflow_waiting"] = Value::Null;
+    }
     standing["cancel"] = told(means);
     Ok(Reply::Json(standing))
 }

@@ -197,12 +197,12 @@ fn http_of(refusal: &Refusal) -> StatusCode {
         | Refusal::NotDelegated { .. }
         | Refusal::NotClaimed { .. }
         | Refusal::NotGranted { .. } => StatusCode::NOT_FOUND,
+        // The last of these are no conflict: OpenAI's clients send those again by themselves.
         Refusal::ForeignRequest { .. }
         | Refusal::WrongAnswer { .. }
         | Refusal::BadGate { .. }
-        | Refusal::Invalid { .. } => StatusCode::BAD_REQUEST,
-        // Not a conflict: OpenAI's clients send those again by themselves.
-        Refusal::Unbound { .. }
+        | Refusal::Invalid { .. }
+        | Refusal::Unbound { .. }
         | Refusal::StillUnbound { .. }
         | Refusal::DigestNeeded { .. }
         | Refusal::StalePause

@@ -221,19 +221,7 @@ impl Live {
                 Ok(json!({}))
             }
             "start" => {
-                let mut metadata = reading::metadata(call)?;
-                let workflow = text("workflow_id");
-                let of = (workflow.as_str(), &self.who);
-                let gates = brought::gates(&engine, of, Vec::new(), &mut metadata)?;
-                let start = StartRequest {
-                    gates,
-                    workflow,
-                    session: reading::session(&text("conversation")),
-                    input: call["input"].clone(),
-                    key: text("idempotency_key"),
-                    metadata,
-                    ..StartRequest::default()
-                };
+                let start = self.start_of(call)?;
                 let begun = engine.start(start, &self.who).await;
                 self.follow(begun.map_err(|error| Problem::from(error).for_input())?).await
             }
@@ -263,6 +251,24 @@ impl Live {
                 "expected `watch`, `watch_requests`, `start`, `answer`, `cancel` or `withdraw`",
             )),
         }
+    }
+
+    /// What a message that starts a workflow asks for.
+    fn start_of(&self, call: &Value) -> Outcome<StartRequest> {
+        let text = |field: &str| call[field].as_str().unwrap_or_default().to_owned();
+        let mut metadata = reading::metadata(call)?;
+        let workflow = text("workflow_id");
+        let of = (workflow.as_str(), &self.who);
+        let gates = brought::gates(&self.bridge.engine, of, Vec::new(), &mut metadata)?;
+        Ok(StartRequest {
+            gates,
+            workflow,
+            session: reading::session(&text("conversation")),
+            input: call["input"].clone(),
+            key: text("idempotency_key"),
+            metadata,
+            ..StartRequest::default()
+        })
     }
 
     /// Says which run it is; who wants to see more of it watches it.

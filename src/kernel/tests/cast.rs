@@ -34,7 +34,7 @@ pub(super) fn workflow(agents: &[&str], pattern: Pattern) -> Workflow {
         gates: Vec::new(),
         agents: agents.iter().map(|name| ((*name).to_owned(), agent())).collect(),
         pattern,
-        request_types: std::collections::BTreeMap::new(),
+        request_types: BTreeMap::new(),
         by_digest: false,
     }
 }

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::cast::{graph, sequence, step};
 use super::stage::{Act, Stage, answers, calls};
 use crate::kernel::workflow::{Condition, Gate, Patience, Workflow};
-use crate::kernel::{Event, Membership, Operator, Policy, Question, Rule, replay};
+use crate::kernel::{Event, Membership, Operator, Policy, Question, Rule, Turn, Verb, replay};
 
 fn gate(name: &str, when: Vec<Condition>) -> Gate {
     Gate { name: name.into(), tools: vec!["charge".into()], when, ..Gate::default() }
@@ -103,7 +103,7 @@ fn k7_a_question_that_is_open_stays_open_when_its_gate_is_lifted() {
     stage.perform([charge()]);
     stage.ruled(operator(vec![rule(vec![], &["*"], &["ann"])]));
     assert!(asked(&stage).is_some(), "a loosening answers nothing");
-    assert!(stage.run.turns.values().all(|turn| turn.rests_on_people()));
+    assert!(stage.run.turns.values().all(Turn::rests_on_people));
     stage.perform([answers(1, "yes")]);
     assert!(asked(&stage).is_none());
 }
@@ -165,7 +165,7 @@ fn any_gate(prefix: &'static str) -> impl Strategy<Value = Gate> {
     let to = prop_oneof![Just(vec![]), Just(vec!["ann".to_owned()]), Just(vec!["bob".to_owned()])];
     (0..9_u8, any_when(), to, prop::option::of(1..9_u64)).prop_map(
         move |(number, when, to, deadline_ms)| Gate {
-            patience: Patience { to, deadline_ms, ..Patience::default() },
+            patience: Patience { deadline_ms, to, ..Patience::default() },
             ..gate(&format!("{prefix}{number}"), when)
         },
     )
@@ -206,7 +206,7 @@ proptest! {
         let Some(least) = asked(&without) else { return Ok(()) };
         let Some(most) = asked(&with) else { return Err(TestCaseError::fail("it was not asked")) };
         prop_assert!(rules_of(&without).is_subset(&rules_of(&with)));
-        let verbs = |question: &Question| question.verbs().into_iter().map(|verb| verb.word()).collect::<BTreeSet<_>>();
+        let verbs = |question: &Question| question.verbs().into_iter().map(Verb::word).collect::<BTreeSet<_>>();
         prop_assert!(verbs(most).is_subset(&verbs(least)));
         prop_assert!(least.deadline.is_none() || most.deadline <= least.deadline);
         for stage in &least.stages {

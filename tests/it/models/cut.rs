@@ -98,7 +98,7 @@ fn flow(root: &Path, model: &Fixture, when_cut: &str) {
     fs::write(flows.join(format!("{when_cut}.yaml")), file.to_string()).unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_cut_reply_fails_goes_on_or_is_kept_as_its_file_says() {
     let root = TempDir::new().unwrap();
     let model = Fixture::start(|_, seen| {
