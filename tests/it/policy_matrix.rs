@@ -141,14 +141,15 @@ fn cells() -> Vec<Cell> {
             ("never", "before_step", &smart),
             "rules: [{name: r, workflows: [matrix], mode: manual}, {name: s, workflows: [matrix], mode: smart}]",
             RISKY,
-            &["approval execute", "tool_approval write_file"],
+            // The word is still in the conversation when the engineer has the last one.
+            &["approval execute", "tool_approval write_file", "tool_approval engineer"],
         ),
         cell(
             "control: smart alone",
             ("never", "never", &smart),
             smartly,
             RISKY,
-            &["tool_approval write_file"],
+            &["tool_approval write_file", "tool_approval engineer"],
         ),
         cell(
             "control: gates of one's own",
