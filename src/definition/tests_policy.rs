@@ -44,7 +44,7 @@ fn a_policy_is_held_to_the_workflows_tools_and_people_that_there_are() {
         ("rules: [{name: a, people: ['group:sales'], mode: smart}]", &["group.unknown"]),
         ("rules: [{name: a, gates: [{name: g, tools: [nothing]}]}]", &["tool.unknown"]),
         ("rules: [{name: a, gates: [{name: g, tags: [nothing]}]}]", &["tag.unknown"]),
-        ("rules: [{name: a, gates: [{name: g, steps: [nothing]}]}]", &["step.unknown"]),
+        ("rules: [{name: a, gates: [{name: g, steps: [nowhere]}]}]", &["step.unknown"]),
         ("rules: [{name: a, gates: [{name: g, replies: [nobody]}]}]", &["agent.unknown"]),
         ("rules: [{name: a, gates: [{name: g, tags: [edits], to: [bob]}]}]", &["person.unknown"]),
         ("rules: [{name: a, gates: [{name: g}]}]", &["gate.unbound"]),
@@ -131,7 +131,7 @@ fn what_a_conversation_does_after_work_is_checked_with_its_place() {
         ("handoffs: {a: [b]}, after_work: {c: end}", Some("agent.unknown")),
         ("handoffs: {a: [b]}, after_work: {b: b}", Some("handoff.self")),
         ("after_work: {a: [{to: b}, {to: end}]}", Some("condition.always")),
-        ("handoffs: {a: [{to: b, when: 'nothing > 3'}]}", Some("expression.unknown")),
+        ("handoffs: {a: [{to: b, when: 'nothing > 3'}]}", Some("variable.unknown")),
     ] {
         let found = load_text("h.yaml", &file(handoff), &nowhere).err();
         let found = found.map(|problems| problems[0].code);
