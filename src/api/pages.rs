@@ -31,6 +31,8 @@ const KEYS_BROKEN: &str =
 
 const HELD: &str = "ready, but held: the store was put back or imported, and does nothing until `holdpoint release`\n";
 
+const UNSIGNED: &str = "ready, but the log's heads are not being signed: proofs wait, decisions go on; the log says why\n";
+
 #[derive(Clone)]
 struct Pages {
     engine: Engine,
@@ -77,6 +79,8 @@ async fn readyz(State(pages): State<Pages>) -> (StatusCode, &'static str) {
         (StatusCode::OK, KEYS_BROKEN)
     } else if pages.engine.is_held() {
         (StatusCode::OK, HELD)
+    } else if pages.engine.attest_trouble().is_some() {
+        (StatusCode::OK, UNSIGNED)
     } else {
         (StatusCode::OK, "ready\n")
     }
@@ -85,6 +89,13 @@ async fn readyz(State(pages): State<Pages>) -> (StatusCode, &'static str) {
 async fn metrics_page(State(pages): State<Pages>) -> String {
     #[expect(clippy::cast_precision_loss, reason = "a gauge of a few thousand")]
     metrics::gauge!("holdpoint_runs_in_memory").set(pages.engine.runs_in_memory() as f64);
+    let (leaves, signed) = pages.engine.attested();
+    #[expect(clippy::cast_precision_loss, reason = "a gauge that is looked at, not counted with")]
+    for (name, count) in
+        [("holdpoint_leaves", leaves), ("holdpoint_leaves_unsigned", leaves.saturating_sub(signed))]
+    {
+        metrics::gauge!(name).set(count as f64);
+    }
     let is_ready = pages.engine.is_healthy() && pages.engine.has_room();
     metrics::gauge!("holdpoint_ready").set(if is_ready { 1.0 } else { 0.0 });
     (pages.render)()

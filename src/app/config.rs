@@ -13,7 +13,8 @@ use std::{
 
 use serde::Deserialize;
 
-use crate::app::layers::{Layers, names, place, plain_or_text, said, server_url};
+pub use crate::app::layers::{Audit, LogFormat};
+use crate::app::layers::{Layers, log_format, names, place, plain_or_text, said, server_url};
 use crate::app::people::{self, Person};
 use crate::app::server::CONNECTIONS_MAX;
 use crate::kernel::Assurance;
@@ -117,6 +118,16 @@ pub struct Settings {
     #[arg(skip)]
     #[serde(default)]
     pub people: BTreeMap<String, Person>,
+    /// The private key that heads of the log of decisions are signed with, Ed25519 as PKCS#8 in PEM, made if it is not there; with `audit_signer`, its public key (`HOLDPOINT_AUDIT_KEY`; default: audit.key in the data directory)
+    #[arg(long, global = true, value_name = "FILE", help_heading = HEADING, hide_short_help = true)]
+    pub audit_key: Option<String>,
+    /// A command that signs those heads instead: the text on stdin, the signature in base64 on stdout (`HOLDPOINT_AUDIT_SIGNER`)
+    #[arg(long, global = true, value_name = "CMD", help_heading = HEADING, hide_short_help = true)]
+    pub audit_signer: Option<String>,
+    /// How often a head is signed where anything is new, in seconds (`HOLDPOINT_AUDIT_SECONDS`; default: 5)
+    #[arg(long, global = true, value_name = "N", help_heading = HEADING, hide_short_help = true)]
+    #[serde(default, deserialize_with = "plain_or_text")]
+    pub audit_seconds: Option<String>,
     /// What is logged, as a tracing filter such as `info` or `holdpoint=debug` (`HOLDPOINT_LOG`; default: info)
     #[arg(long, global = true, value_name = "FILTER", help_heading = HEADING, hide_short_help = true)]
     pub log: Option<String>,
@@ -140,25 +151,6 @@ pub struct Settings {
     #[arg(long, global = true, value_name = "N", help_heading = HEADING, hide_short_help = true)]
     #[serde(default, deserialize_with = "plain_or_text")]
     pub connections_per_address: Option<String>,
-}
-
-/// How logs are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogFormat {
-    /// For people.
-    Text,
-    /// One JSON object a line, for collectors.
-    Json,
-}
-
-impl LogFormat {
-    /// The word for it.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Text => "text",
-            Self::Json => "json",
-        }
-    }
 }
 
 /// Who said what a setting is.
@@ -214,6 +206,8 @@ pub struct Config {
     pub assurance: Assurance,
     /// Who belongs to which groups, and is what in the house.
     pub people: BTreeMap<String, Person>,
+    /// Who signs the heads of the log of decisions, and how often.
+    pub audit: Audit,
     /// The tracing filter. Commands other than `serve` log only if somebody set it.
     pub log: String,
     /// How logs are written.
@@ -324,6 +318,7 @@ impl Config {
                 .parsed("four_eyes", "false", "`true` or `false`", |it| it.parse().ok())?,
             assurance: layers.parsed("assurance", "proven", ASSURANCES, Assurance::parse)?,
             people: file.as_ref().map(|(_, file)| file.people.clone()).unwrap_or_default(),
+            audit: layers.audit()?,
             log: layers.text("log").unwrap_or_else(|| "info".into()),
             log_format: layers.parsed("log_format", "text", "`text` or `json`", log_format)?,
             record_inputs: layers.path("record_inputs"),
@@ -388,6 +383,9 @@ impl Config {
             ("environment", self.environment.clone()),
             ("four_eyes", Some(self.four_eyes.to_string())),
             ("assurance", Some(self.assurance.word().into())),
+            ("audit_key", self.audit.key.as_deref().and_then(path)),
+            ("audit_signer", self.audit.signer.clone()),
+            ("audit_seconds", Some(self.audit.seconds.to_string())),
             ("log", Some(self.log.clone())),
             ("log_format", Some(self.log_format.word().into())),
             ("record_inputs", self.record_inputs.as_deref().and_then(path)),
@@ -405,7 +403,8 @@ impl Config {
                 Some(plain)
                     if matches!(
                         name,
-                        "drain_seconds"
+                        "audit_seconds"
+                            | "drain_seconds"
                             | "silence_seconds"
                             | "connections_per_address"
                             | "a2a_v03"
@@ -447,6 +446,9 @@ impl Settings {
             "environment" => &self.environment,
             "four_eyes" => &self.four_eyes,
             "assurance" => &self.assurance,
+            "audit_key" => &self.audit_key,
+            "audit_signer" => &self.audit_signer,
+            "audit_seconds" => &self.audit_seconds,
             "log" => &self.log,
             "log_format" => &self.log_format,
             "record_inputs" => &self.record_inputs,
@@ -475,10 +477,6 @@ fn read_file(named: Option<&Path>) -> Result<Option<(PathBuf, Settings)>, Config
         Ok(settings) => Ok(Some((path, settings))),
         Err(source) => Err(ConfigError::NotSettings { path, source: Box::new(source) }),
     }
-}
-
-fn log_format(text: &str) -> Option<LogFormat> {
-    [LogFormat::Text, LogFormat::Json].into_iter().find(|format| format.word() == text)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod courier;
 mod crowd;
 mod discovery;
 mod door;
+pub mod evidence;
 mod front;
 pub mod keys;
 mod layers;
@@ -20,6 +21,7 @@ pub mod private;
 mod reload;
 mod run;
 mod server;
+mod signer;
 pub mod telemetry;
 mod together;
 mod void;
@@ -98,6 +100,22 @@ pub enum AppError {
         /// Why.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// Heads of the log cannot be signed with this.
+    #[error("audit_key: cannot use `{}`: {why}", .path.display())]
+    AuditKey {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// Signatures from outside could not be checked.
+    #[error(
+        "audit_key: `audit_signer` is set, and there is no public key to check its signatures with"
+    )]
+    NoAuditKey,
+    /// What is to be verified, or held against, is not what it should be.
+    #[error("{0}")]
+    Evidence(String),
     /// The webhook's calls could not be signed.
     #[error("webhook_secret: `webhook_url` is set, and there is nothing to sign its calls with")]
     NoWebhookSecret,
@@ -178,6 +196,12 @@ impl AppError {
             Self::CardKey { .. } => {
                 Some("`openssl genpkey -algorithm ed25519 -out card.pem` makes one".into())
             }
+            Self::AuditKey { .. } => {
+                Some("`openssl genpkey -algorithm ed25519 -out audit.pem` makes one; mind its permissions".into())
+            }
+            Self::NoAuditKey => {
+                Some("name the file that has the signer's public key with `audit_key`".into())
+            }
             Self::Workflows(_) => {
                 Some("`holdpoint check` shows the same, but for keys that are not set".into())
             }
@@ -191,6 +215,7 @@ impl AppError {
             | Self::Bind { .. }
             | Self::Record { .. }
             | Self::Passes { .. }
+            | Self::Evidence(_)
             | Self::Internal(_) => None,
         }
     }

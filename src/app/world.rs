@@ -15,7 +15,7 @@ use crate::app::config::Origin;
 use crate::app::courier::Post;
 use crate::app::keys::Keys;
 use crate::app::otlp::{self, Traces};
-use crate::app::{AppError, Config, discovery, people, private};
+use crate::app::{AppError, Config, discovery, people, private, signer};
 use crate::definition;
 use crate::engine::{Engine, Library, Reach};
 use crate::ports::trace::Tracer;
@@ -74,6 +74,12 @@ impl World {
             engine.trace_with(Arc::clone(traces) as Arc<dyn Tracer>);
         }
         engine.settle_in().await.map_err(AppError::Unsettled)?;
+        if reach != Reach::Nothing {
+            let key = engine.attest_with(signer::signer(config)?).await?;
+            signer::hand_out(&config.data, &key);
+            let (attesting, every_ms) = (engine.clone(), config.audit.seconds * 1_000);
+            tokio::spawn(async move { attesting.run_attesting(every_ms).await });
+        }
         match reach {
             Reach::Everything => {
                 let recovering = engine.clone();
@@ -189,6 +195,10 @@ fn describe() {
     metrics::describe_counter!("holdpoint_events_total", "Events made durable");
     metrics::describe_counter!("holdpoint_deliveries_total", "Calls of webhooks, by outcome");
     metrics::describe_counter!("holdpoint_spans_lost_total", "Spans no collector took");
+    metrics::describe_counter!("holdpoint_heads_signed_total", "Heads of the log that were signed");
+    metrics::describe_counter!("holdpoint_heads_unsigned_total", "Heads that no signer signed");
+    metrics::describe_gauge!("holdpoint_leaves", "Leaves of the log of decisions");
+    metrics::describe_gauge!("holdpoint_leaves_unsigned", "Leaves that no signed head holds yet");
     metrics::describe_gauge!("holdpoint_runs_in_memory", "Runs held in memory");
     metrics::describe_gauge!("holdpoint_ready", "1 while the store takes writes, else 0");
 }

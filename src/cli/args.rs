@@ -10,7 +10,7 @@ use crate::cli::term::{ColorChoice, Paint};
 use crate::cli::{
     Ctx, audit, bench, bench_echo, cancel, chat, check, checkpoint, claim, completions, delegate,
     doctor, exit_codes, export, fork, graph, import, inbox, journal, keys, prune, release, respond,
-    restored, resume, revoke, run, runs, schema, serve, sessions, signal, watch, workflows,
+    restored, resume, revoke, run, runs, schema, serve, sessions, signal, verify, watch, workflows,
 };
 
 /// Runs agent workflows that wait for people, and survives whatever happens to the machine.
@@ -83,6 +83,7 @@ pub(super) enum Command {
     Restored(restored::Args),
     Release(release::Args),
     Doctor(doctor::Args),
+    Verify(verify::Args),
     Keys(keys::Args),
     Bench(bench::Args),
     #[command(hide = true)]
@@ -134,6 +135,7 @@ impl Command {
             | Self::Restored(_)
             | Self::Release(_)
             | Self::Doctor(_)
+            | Self::Verify(_)
             | Self::Keys(_)
             | Self::Bench(_)
             | Self::BenchEcho(_)
@@ -154,6 +156,7 @@ impl Command {
             | Self::Prune(_)
             | Self::Restored(_)
             | Self::Doctor(_)
+            | Self::Verify(_)
             | Self::Keys(_) => Acts::Data,
             Self::Serve(_)
             | Self::Check(_)
@@ -208,6 +211,7 @@ impl Command {
             Self::Restored(args) => restored::perform(args, ctx).await,
             Self::Release(args) => release::perform(args, ctx).await,
             Self::Doctor(args) => doctor::perform(args, ctx).await,
+            Self::Verify(args) => verify::perform(args, ctx).await,
             Self::Keys(args) => keys::perform(args, ctx),
             Self::Bench(args) => bench::perform(args, ctx).await,
             Self::BenchEcho(args) => bench_echo::perform(args, ctx).await,

@@ -46,6 +46,7 @@ mod schema;
 mod serve;
 mod sessions;
 mod signal;
+mod verify;
 mod watch;
 mod workflows;
 

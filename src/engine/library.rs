@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::kernel::Workflow;
+use crate::kernel::evidence::is_definition;
 use crate::ports::{Fault, Journal};
 
 /// A workflow that can be started.
@@ -68,6 +69,11 @@ impl Library {
             .definition(digest)
             .await?
             .ok_or_else(|| Fault::Corrupt(format!("definition `{digest}` is not in the store")))?;
+        // It is what decides who is asked: bytes that are none of ours are never run (J13).
+        if !is_definition(digest, &json) {
+            let what = "what lies there has another digest; `holdpoint verify` says more";
+            return Err(Fault::Corrupt(format!("definition `{digest}`: {what}")));
+        }
         let workflow: Workflow = serde_json::from_str(&json)
             .map_err(|error| Fault::Corrupt(format!("definition `{digest}`: {error}")))?;
         let workflow = Arc::new(workflow);

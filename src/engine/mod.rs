@@ -9,6 +9,7 @@
 //! (E7), and looking performs nothing (E8).
 
 mod aside;
+mod attest;
 mod audit;
 mod cell;
 mod commands;
@@ -113,6 +114,8 @@ struct Inner {
     outbox: Outbox,
     /// What is on its way into the store's own log.
     ledger: ledger::Ledger,
+    /// The log of leaves, and who signs its heads.
+    attesting: attest::Attesting,
     /// How often words alone were said where they decide nothing.
     unheard: unheard::Unheard,
     /// Which store this is.
@@ -173,6 +176,7 @@ impl Engine {
             tracer: OnceLock::new(),
             outbox: Outbox::default(),
             ledger: ledger::Ledger::default(),
+            attesting: attest::Attesting::default(),
             unheard: unheard::Unheard::default(),
             standing: renewal::Standing::default(),
             families: family::Families::default(),
@@ -259,6 +263,7 @@ impl Engine {
         self.inner.stop.cancel();
         self.inner.tasks.wait().await;
         self.write_all().await;
+        self.attest_last().await;
         self.inner.journal.close().await;
     }
 }

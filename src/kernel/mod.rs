@@ -28,6 +28,7 @@ mod earlier;
 mod editing;
 mod ending;
 mod event;
+pub mod evidence;
 mod evolve;
 pub mod expression;
 mod family;

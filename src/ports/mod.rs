@@ -3,8 +3,10 @@
 mod agent;
 mod clock;
 mod courier;
+pub mod evidence;
 pub mod identity;
 mod journal;
+mod last_head;
 pub mod log;
 mod outbox;
 pub mod trace;
@@ -16,6 +18,7 @@ pub use journal::{
     Append, AppendError, Cursor, Fence, Head, HeadStatus, Journal, KeyRow, Lease, Page, RunFilter,
     SessionRow, StoreReport,
 };
+pub use last_head::LastHead;
 pub use log::{Logged, Note, Noting};
 pub use outbox::{HOOKS_MAX, Hook, HookRow, Parcel, Settlement};
 

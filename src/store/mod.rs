@@ -12,6 +12,7 @@ mod memory;
 mod pagination;
 mod parcels;
 pub mod transfer;
+pub mod verify;
 
 use std::sync::Arc;
 
