@@ -7,7 +7,7 @@ use futures::Stream;
 use tonic::metadata::AsciiMetadataValue;
 use tonic::{Request, Response, Status};
 
-use crate::api::{Doorkeeper, Shown, convert, people, resources, status};
+use crate::api::{Doorkeeper, Shown, convert, people, receipts, resources, status};
 use crate::engine::{
     AnswerRequest, AuditFilter, Begun, Engine, ForkRequest, InboxFilter, OpenRequest, StartRequest,
     Until, Watch,
@@ -134,7 +134,15 @@ impl Orchestrator for Service {
             answers,
             key: request.idempotency_key,
         };
-        self.engine.answer(answer, &who).await.map(begun).map_err(status::of)
+        let answered = self.engine.answer(answer, &who).await.map_err(status::of)?;
+        let receipt = self.engine.receipt_now(&answered);
+        let mut response = begun(answered);
+        // Beside the events, never in them: an event is told alike whenever it is told (E1).
+        if let Some(Ok(mut hash)) = receipt.map(|receipt| receipt.hash.to_string().parse()) {
+            AsciiMetadataValue::set_sensitive(&mut hash, true);
+            response.metadata_mut().insert("x-holdpoint-receipt", hash);
+        }
+        Ok(response)
     }
 
     async fn watch_run(&self, request: Request<pb::WatchRunRequest>) -> Reply<Events> {
@@ -299,6 +307,17 @@ impl Orchestrator for Service {
             }
         });
         Ok(Response::new(Box::pin(changes)))
+    }
+
+    async fn get_receipt(
+        &self,
+        request: Request<pb::GetReceiptRequest>,
+    ) -> Reply<pb::GetReceiptResponse> {
+        let who = self.who(&request)?;
+        let pb::GetReceiptRequest { run_id, sequence, leaf_hash } = request.into_inner();
+        let receipt = self.engine.receipt(&run_id, sequence, &leaf_hash, &who).await;
+        let receipt = receipts::message(&receipt.map_err(status::of)?);
+        Ok(Response::new(pb::GetReceiptResponse { receipt: Some(receipt) }))
     }
 
     async fn list_audit(

@@ -14,6 +14,7 @@ pub mod grpc;
 pub mod host;
 pub mod pages;
 mod people;
+mod receipts;
 mod resources;
 mod status;
 pub mod webhook;

@@ -6,14 +6,18 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use holdpoint::kernel::evidence::note::VerifyKey;
+use holdpoint::kernel::evidence::Hash;
+use holdpoint::kernel::evidence::note::{SignedHead, VerifyKey};
+use holdpoint::kernel::evidence::tree::{leaf_hash, led_to};
+use holdpoint::wire::v1::GetReceiptRequest;
+use holdpoint::wire::v1::workflow_event::Event;
 use serde_json::Value;
 use tempfile::TempDir;
 use tonic::Code;
 
 use crate::cli::{Ended, holdpoint};
 use crate::listener::Listener;
-use crate::server::{Server, Setup, answer_to, asked, run, send, start_of};
+use crate::server::{Server, Setup, answer_to, asked, drained, run, send, start_of};
 
 fn command(root: &Path, words: &[&str]) -> Ended {
     let data = root.join("data");
@@ -246,4 +250,56 @@ async fn j13_a_definition_without_its_gate_under_the_old_digest_is_not_run() {
     drop(server);
     let told = command(root.path(), &["doctor"]);
     assert!(told.code == 1 && told.out.contains("it is not what its digest says"), "{}", told.out);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn j13_whoever_decides_is_given_a_receipt_at_once_and_its_proof_with_the_next_head() {
+    let root = TempDir::new().unwrap();
+    let server = Setup::new(root.path()).arg("--audit-seconds=1").start();
+    let mut client = server.client().await;
+    let events = run(&mut client, start_of("errand", "", "paper", "")).await;
+    let request = asked(&events).unwrap().request_id;
+    let reply = client.send_responses(answer_to(&request, "approve", "")).await.unwrap();
+    let named = reply.metadata().get("x-holdpoint-receipt").expect("a decision has a receipt");
+    let named = named.to_str().unwrap().to_owned();
+    let told = drained(reply.into_inner()).await.unwrap();
+    let received =
+        told.iter().find(|event| matches!(event.event, Some(Event::ResponseReceived(_))));
+    let (run_id, sequence) = (told[0].run_id.clone(), received.unwrap().sequence);
+    let wish = GetReceiptRequest { run_id: run_id.clone(), sequence, leaf_hash: named.clone() };
+    let at_once = client.get_receipt(wish).await.unwrap().into_inner().receipt.unwrap();
+    let hash = leaf_hash(at_once.leaf.as_bytes());
+    assert_eq!((&at_once.leaf_hash, &named), (&hash.to_string(), &named));
+    assert!(at_once.leaf.contains("\"decision\""), "{}", at_once.leaf);
+
+    let stranger = "0".repeat(64);
+    let proven = loop {
+        let wish = GetReceiptRequest { run_id: run_id.clone(), sequence, leaf_hash: named.clone() };
+        let receipt = client.get_receipt(wish).await.unwrap().into_inner().receipt.unwrap();
+        assert_eq!((&receipt.leaf, receipt.sequence), (&at_once.leaf, at_once.sequence));
+        if !receipt.head.is_empty() {
+            break receipt;
+        }
+    };
+    let head = SignedHead::parse(&proven.head).unwrap();
+    assert!(head.is_signed_by(&VerifyKey::parse(&proven.key).unwrap()));
+    let proof: Vec<_> = proven.proof.iter().map(|hash| Hash::parse(hash).unwrap()).collect();
+    let led = led_to(hash, proven.index.unwrap(), head.head.size, &proof);
+    assert_eq!(led, Some(head.head.root));
+
+    let (status, page) = server.page(&format!("/v1/runs/{run_id}/receipts/{sequence}"));
+    let page: Value = serde_json::from_str(&page).unwrap();
+    assert_eq!((status, &page["leaf_hash"]), (200, &named.clone().into()), "{page}");
+    assert_eq!(server.page(&format!("/v1/runs/{run_id}/receipts/soon")).0, 400);
+    assert_eq!(server.page(&format!("/console/runs/{run_id}/receipts/{sequence}")).0, 200);
+    let (_, audit) = server.page("/console/audit");
+    assert!(audit.contains(&format!("/console/runs/{run_id}/receipts/{sequence}")), "{audit}");
+    for (run_id, sequence) in [(run_id.clone(), 1), (run_id.clone(), 10_000)] {
+        let wish = GetReceiptRequest { run_id, sequence, leaf_hash: String::new() };
+        let refused = client.get_receipt(wish).await.unwrap_err();
+        assert_eq!(refused.code(), Code::InvalidArgument, "{sequence}: {refused:?}");
+    }
+    let nobody = format!("run_{}", "0".repeat(26));
+    let wish = GetReceiptRequest { run_id: nobody, sequence, leaf_hash: stranger };
+    assert_eq!(client.get_receipt(wish).await.unwrap_err().code(), Code::NotFound);
 }

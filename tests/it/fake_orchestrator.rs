@@ -242,6 +242,13 @@ impl Orchestrator for Fake {
         nothing()
     }
 
+    async fn get_receipt(
+        &self,
+        _: tonic::Request<GetReceiptRequest>,
+    ) -> Result<Response<GetReceiptResponse>, Status> {
+        nothing()
+    }
+
     async fn list_audit(
         &self,
         _: tonic::Request<ListAuditRequest>,

@@ -50,6 +50,7 @@ routes! {
     post "/v1/workflows/{workflow_id}/requests/{request_id}/responses" => workflows::respond;
     get "/v1/runs/{run_id}/status" => workflows::status;
     get "/v1/runs/{run_id}/audit" => workflows::audit;
+    get "/v1/runs/{run_id}/receipts/{sequence}" => workflows::receipt;
     get "/v1/ws" => live::open;
     get "/openapi.json" => openapi::page;
 }

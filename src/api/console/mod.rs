@@ -123,6 +123,7 @@ async fn answer(visit: &Visit) -> Result<Response<Body>, Trouble> {
         ["runs"] => runs::page(visit).await,
         ["runs", id] => run::page(visit, id).await,
         ["runs", id, "live"] => live::run(visit, id).await,
+        ["runs", id, "receipts", sequence] => audit::receipt(visit, id, sequence).await,
         ["sessions"] => sessions::list(visit).await,
         ["sessions", id] => sessions::one(visit, id).await,
         ["workflows"] => workflows::list(visit).await,

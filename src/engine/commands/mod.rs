@@ -86,6 +86,8 @@ pub struct ForkRequest {
 pub struct Begun {
     /// The run.
     pub run: RunId,
+    /// Its version before this command.
+    pub after: Version,
     /// Its events, from this command on.
     pub watch: Watch,
 }
@@ -342,6 +344,10 @@ impl Engine {
         who: &Principal,
     ) -> Begun {
         let (run, session) = (cell.id.clone(), session.told_to(&who.id));
-        Begun { run, watch: Watch::new(self.clone(), cell, session, after, Until::FirstRest) }
+        Begun {
+            run,
+            after,
+            watch: Watch::new(self.clone(), cell, session, after, Until::FirstRest),
+        }
     }
 }
