@@ -12,6 +12,7 @@ mod a2a_refusals;
 mod a2a_remote;
 mod a2a_sdk;
 mod a2a_spoken;
+mod aisvs;
 mod architecture;
 mod architecture_cycles;
 mod architecture_laws;
