@@ -195,6 +195,9 @@ fn describe() {
     metrics::describe_counter!("holdpoint_events_total", "Events made durable");
     metrics::describe_counter!("holdpoint_deliveries_total", "Calls of webhooks, by outcome");
     metrics::describe_counter!("holdpoint_spans_lost_total", "Spans no collector took");
+    metrics::describe_counter!("holdpoint_decisions_total", "Decisions and votes, by yes or no");
+    metrics::describe_counter!("holdpoint_decisions_quick_total", "Decisions quicker than reading");
+    metrics::describe_counter!("holdpoint_answers_refused_total", "Answers that were not taken");
     metrics::describe_counter!("holdpoint_heads_signed_total", "Heads of the log that were signed");
     metrics::describe_counter!("holdpoint_heads_unsigned_total", "Heads that no signer signed");
     metrics::describe_gauge!("holdpoint_leaves", "Leaves of the log of decisions");

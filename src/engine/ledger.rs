@@ -241,6 +241,7 @@ impl Engine {
         code: &str,
         who: &Principal,
     ) {
+        metrics::counter!("holdpoint_answers_refused_total").increment(1);
         let run = run.or_else(|| run_of(named));
         let note = Note::answer_refused((&who.id, who.door), named, run, code);
         self.note(note.known_as(&who.known)).await;

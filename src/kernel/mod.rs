@@ -41,6 +41,7 @@ mod listing;
 mod loose;
 mod message;
 mod operator;
+pub mod oversight;
 pub mod pattern;
 mod permission;
 pub mod placeholder;

@@ -292,6 +292,10 @@ async fn j13_whoever_decides_is_given_a_receipt_at_once_and_its_proof_with_the_n
     assert_eq!((status, &page["leaf_hash"]), (200, &named.clone().into()), "{page}");
     assert_eq!(server.page(&format!("/v1/runs/{run_id}/receipts/soon")).0, 400);
     assert_eq!(server.page(&format!("/console/runs/{run_id}/receipts/{sequence}")).0, 200);
+    let (_, figures) = server.page("/console/oversight");
+    assert!(figures.contains("1 decisions") && figures.contains("errand: approve"), "{figures}");
+    let metrics = server.page("/metrics").1;
+    assert!(metrics.contains("holdpoint_decisions_total{said=\"yes\"} 1"), "{metrics}");
     let (_, audit) = server.page("/console/audit");
     assert!(audit.contains(&format!("/console/runs/{run_id}/receipts/{sequence}")), "{audit}");
     for (run_id, sequence) in [(run_id.clone(), 1), (run_id.clone(), 10_000)] {

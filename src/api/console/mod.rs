@@ -21,6 +21,7 @@ mod log;
 mod markdown;
 mod memory;
 mod outlook;
+mod oversight;
 mod page;
 mod request;
 mod run;
@@ -130,6 +131,7 @@ async fn answer(visit: &Visit) -> Result<Response<Body>, Trouble> {
         ["workflows", name] => workflows::one(visit, name).await,
         ["audit"] => audit::page(visit).await,
         ["audit", "store"] => log::page(visit).await,
+        ["oversight"] => oversight::page(visit).await,
         ["live"] => Ok(live::inbox(visit)),
         _ => Err(Trouble::Nothing),
     }
