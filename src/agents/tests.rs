@@ -58,6 +58,7 @@ fn workflow(rules: Value) -> Workflow {
         gates: Vec::new(),
         agents: [].into(),
         pattern: Pattern::Sequential { steps: Vec::new() },
+        request_types: std::collections::BTreeMap::new(),
         by_digest: false,
     }
 }

@@ -15,6 +15,7 @@ pub(super) fn words(question: &Question) -> String {
     for done in question.already_done() {
         words.extend(["\nDone already, where this was forked from: ", done, "."]);
     }
+    words += &escalated(question);
     let subject = question.shown();
     let shown = if subject.is_null() { String::new() } else { readable(&subject) };
     let fits = shown.len() <= SUBJECT_BYTES_MAX;
@@ -39,7 +40,27 @@ pub(super) fn words(question: &Question) -> String {
 
 /// A question that is not for whoever is told of it: what it is, and whom it waits for.
 pub(super) fn waits(question: &Question, why: &Refusal) -> String {
-    format!("{}\n\nThis is not yours to answer: {why}.", question.prompt)
+    let escalated = escalated(question);
+    format!("{}{escalated}\n\nThis is not yours to answer: {why}.", question.prompt)
+}
+
+/// Who is asked now, who was before, and until when, once nobody has answered in time; nothing before that.
+fn escalated(question: &Question) -> String {
+    if question.asked_before.is_empty() {
+        return String::new();
+    }
+    let before: Vec<&str> = question.asked_before.iter().map(String::as_str).collect();
+    let now = question.to.iter().map(String::as_str).filter(|name| !before.contains(name));
+    let now: Vec<&str> = now.collect();
+    let until = question.deadline.and_then(|at| {
+        let at = jiff::Timestamp::from_millisecond(i64::try_from(at.0).ok()?).ok()?;
+        Some(format!(", until {}", at.strftime("%Y-%m-%dT%H:%M:%SZ")))
+    });
+    let (before, now) = (before.join(", "), now.join(", "));
+    let until = until.unwrap_or_default();
+    format!(
+        "\nNobody answered in time: {now} is asked as well now{until}; before, it was asked of {before} alone."
+    )
 }
 
 /// How a question stands that takes more than one: who has said what, and who is missing.

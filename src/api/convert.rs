@@ -8,9 +8,10 @@ use serde_json::Value;
 use crate::api::people;
 use crate::engine::{AuditEntry, InboxChange, OpenRequest, Published, Waiting};
 use crate::kernel::graph::{Opening, Outcome};
+use crate::kernel::policy;
 use crate::kernel::{
-    Closing, Event, Failure, Kind, Known, Message, Millis, Question, Run, RunId, SessionId,
-    ToolCall, Usage, house_schemas, secret,
+    Closing, Event, Failure, InForce, Kind, Known, Message, Millis, Question, Run, RunId,
+    SessionId, ToolCall, Usage, house_schemas, secret,
 };
 use crate::ports::Logged;
 use crate::wire::json::Json;
@@ -89,6 +90,12 @@ pub(super) fn event(run: &RunId, session: &SessionId, published: &Published) -> 
         time: Some(time(published.at)),
         event: Some(body(run, session, published)),
     }
+}
+
+/// That the operator's policy has changed, in words.
+fn ruled(force: &InForce) -> Failure {
+    let what = format!("the operator's policy has changed: {}", policy::told(force));
+    Failure::new("policy.changed", what)
 }
 
 /// What listeners are told of a store that is another.
@@ -230,6 +237,7 @@ fn body(run: &RunId, session: &SessionId, published: &Published) -> Wire {
             })
         }
         Event::Renewed { only, .. } => Wire::Warning(failure(&renewed(only))),
+        Event::Ruled(force) => Wire::Warning(failure(&ruled(force))),
         Event::Stood { .. } => Wire::Warning(failure(&stood())),
         Event::Revoked { tool, by, .. } => {
             Wire::GrantRevoked(pb::GrantRevoked { tool: tool.clone(), principal: by.clone() })
@@ -379,6 +387,11 @@ fn request(run: &RunId, session: &SessionId, workflow: &str, question: &Question
         source_step: question.step.clone(),
         awaiting_agent: question.agent.clone().unwrap_or_default(),
         kind: kind(question.kind).into(),
+        r#type: question.named.as_deref().map(|named| pb::NamedType {
+            name: named.name.clone(),
+            title: named.title.clone(),
+            show: named.show.clone(),
+        }),
         prompt: question.prompt.clone(),
         context: (!question.context.is_null()).then(|| Json::from(&question.context)),
         options: question
@@ -402,6 +415,7 @@ fn request(run: &RunId, session: &SessionId, workflow: &str, question: &Question
         stage: question.stage,
         votes: question.standing_votes().map(people::vote).collect(),
         to: question.to.clone(),
+        asked_before: question.asked_before.clone(),
         remind_at: question.remind_at.map(time),
         claimed_by: question.claim.as_ref().map(|claim| claim.by.clone()).unwrap_or_default(),
         claimed_until: question.claim.as_ref().map(|claim| time(claim.until)),

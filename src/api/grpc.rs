@@ -7,10 +7,11 @@ use futures::Stream;
 use tonic::metadata::AsciiMetadataValue;
 use tonic::{Request, Response, Status};
 
-use crate::api::{Doorkeeper, Shown, convert, halts, people, resources, status};
+use crate::api::{
+    Doorkeeper, Shown, audit, brought, convert, halts, people, receipts, resources, status,
+};
 use crate::engine::{
-    AnswerRequest, AuditFilter, Begun, Engine, ForkRequest, InboxFilter, OpenRequest, StartRequest,
-    Until, Watch,
+    AnswerRequest, Begun, Engine, ForkRequest, InboxFilter, OpenRequest, StartRequest, Until, Watch,
 };
 use crate::failpoint;
 use crate::kernel::{Kind, Principal, Refusal, Seen};
@@ -99,12 +100,17 @@ impl Orchestrator for Service {
         let who = self.who(&request)?;
         failpoint::hit("api.before_command");
         let request = request.into_inner();
+        let mut metadata = request.metadata.into_iter().collect();
+        let given = request.gates.into_iter().map(Json::into_value).collect();
+        let of = (request.workflow_id.as_str(), &who);
+        let gates = brought::gates(&self.engine, of, given, &mut metadata).map_err(status::of)?;
         let start = StartRequest {
             workflow: request.workflow_id,
             session: request.session_id,
             input: request.input.unwrap_or_default().into_value(),
             key: request.idempotency_key,
-            metadata: request.metadata.into_iter().collect(),
+            metadata,
+            gates,
             ..StartRequest::default()
         };
         let started = self.engine.start(start, &who).await;
@@ -134,7 +140,15 @@ impl Orchestrator for Service {
             answers,
             key: request.idempotency_key,
         };
-        self.engine.answer(answer, &who).await.map(begun).map_err(status::of)
+        let answered = self.engine.answer(answer, &who).await.map_err(status::of)?;
+        let receipt = self.engine.receipt_now(&answered);
+        let mut response = begun(answered);
+        // Beside the events, never in them: an event is told alike whenever it is told (E1).
+        if let Some(Ok(mut hash)) = receipt.map(|receipt| receipt.hash.to_string().parse()) {
+            AsciiMetadataValue::set_sensitive(&mut hash, true);
+            response.metadata_mut().insert("x-holdpoint-receipt", hash);
+        }
+        Ok(response)
     }
 
     async fn watch_run(&self, request: Request<pb::WatchRunRequest>) -> Reply<Events> {
@@ -204,6 +218,7 @@ impl Orchestrator for Service {
             conversation,
             output: view.output().map(Json::from),
             grants: view.run.grants.iter().map(resources::grant).collect(),
+            rules: view.run.rules_in_force().into_iter().map(resources::rule).collect(),
         }))
     }
 
@@ -262,6 +277,7 @@ impl Orchestrator for Service {
             session: given(request.session_id),
             workflow: given(request.workflow_id),
             kind: kind_of(request.kind)?,
+            named: given(request.r#type),
             principal: given(request.principal),
             deadline_before: request.deadline_before.map(convert::millis),
             asked_before: request.asked_before.map(convert::millis),
@@ -284,6 +300,7 @@ impl Orchestrator for Service {
             session: given(request.session_id),
             workflow: given(request.workflow_id),
             kind: kind_of(request.kind)?,
+            named: given(request.r#type),
             principal: given(request.principal),
             ..InboxFilter::default()
         };
@@ -301,39 +318,20 @@ impl Orchestrator for Service {
         Ok(Response::new(Box::pin(changes)))
     }
 
+    async fn get_receipt(
+        &self,
+        request: Request<pb::GetReceiptRequest>,
+    ) -> Reply<pb::GetReceiptResponse> {
+        let who = self.who(&request)?;
+        receipts::get(&self.engine, request.into_inner(), &who).await.map(Response::new)
+    }
+
     async fn list_audit(
         &self,
         request: Request<pb::ListAuditRequest>,
     ) -> Reply<pb::ListAuditResponse> {
         let who = self.who(&request)?;
-        let request = request.into_inner();
-        let filter = AuditFilter {
-            run: given(request.run_id),
-            session: given(request.session_id),
-            workflow: given(request.workflow_id),
-            principal: given(request.principal),
-            since: request.since.map(convert::millis),
-            until: request.until.map(convert::millis),
-        };
-        let (token, size) = (&request.page_token, request.page_size);
-        if request.store {
-            if filter.run.is_some() || filter.session.is_some() || filter.workflow.is_some() {
-                let remedy = "the store's own log is of no run: leave run_id, session_id and \
-                              workflow_id out";
-                return Err(status::refused(&Refusal::invalid("store", remedy)));
-            }
-            let page = self.engine.log(&filter, token, size, &who).await.map_err(status::of)?;
-            return Ok(Response::new(pb::ListAuditResponse {
-                entries: page.rows.iter().map(convert::logged).collect(),
-                next_page_token: page.next.unwrap_or_default(),
-            }));
-        }
-        let page = self.engine.audit(&filter, token, size, &who).await;
-        let page = page.map_err(status::of)?;
-        Ok(Response::new(pb::ListAuditResponse {
-            entries: page.rows.iter().map(convert::audit_entry).collect(),
-            next_page_token: page.next.unwrap_or_default(),
-        }))
+        audit::list(&self.engine, request.into_inner(), &who).await.map(Response::new)
     }
 
     async fn release_store(
@@ -445,7 +443,15 @@ impl Orchestrator for Service {
     ) -> Reply<pb::ListWorkflowsResponse> {
         let who = self.who(&request)?;
         let workflows = self.engine.workflows(&who).iter().map(resources::workflow).collect();
-        Ok(Response::new(pb::ListWorkflowsResponse { workflows }))
+        let broken = self.engine.library().broken().into_iter();
+        let broken = broken.filter(|one| who.covers(&one.workflow)).map(|one| pb::BrokenFile {
+            file: one.file,
+            workflow_id: one.workflow,
+            why: one.why,
+            has_earlier: one.has_earlier,
+        });
+        let broken = broken.collect();
+        Ok(Response::new(pb::ListWorkflowsResponse { workflows, broken }))
     }
 
     async fn get_workflow(

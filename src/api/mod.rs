@@ -6,15 +6,20 @@
 
 pub mod a2a;
 mod asked;
+mod audit;
 pub mod bridge;
+mod brought;
 pub mod console;
 mod convert;
 pub mod envelope;
+pub(crate) mod form;
 pub mod grpc;
 mod halts;
 pub mod host;
+pub mod on_cancel;
 pub mod pages;
 mod people;
+mod receipts;
 mod resources;
 mod status;
 pub mod webhook;

@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, Response, StatusCode};
-use axum::response::IntoResponse as _;
+use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::get;
 
 use crate::api::{Doorkeeper, status};
@@ -29,7 +29,12 @@ const NO_ROOM: (StatusCode, &str) = (
 const KEYS_BROKEN: &str =
     "ready, but the keys file cannot be read: the keys of before are in force; the log says why\n";
 
+const POLICY_BROKEN: &str =
+    "ready, but the policy file is refused: the policy of before is in force; the log says why\n";
+
 const HELD: &str = "ready, but held: the store was put back or imported, and does nothing until `holdpoint release`\n";
+
+const UNSIGNED: &str = "ready, but the log's heads are not being signed: proofs wait, decisions go on; the log says why\n";
 
 #[derive(Clone)]
 struct Pages {
@@ -38,9 +43,10 @@ struct Pages {
     render: Render,
 }
 
-/// `/healthz`, `/readyz` and `/metrics`.
+/// `/healthz`, `/readyz` and `/metrics`; and `/`, which leads people to where they can look.
 pub fn router(engine: Engine, doorkeeper: Arc<dyn Doorkeeper>, render: Render) -> Router {
     Router::new()
+        .route("/", get(|| async { Redirect::to("/console") }))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics_page))
@@ -64,16 +70,23 @@ async fn healthz(State(pages): State<Pages>) -> (StatusCode, &'static str) {
     if pages.engine.is_healthy() { (StatusCode::OK, "ok\n") } else { FAILED }
 }
 
-/// Ready while it is well, has room, and no shutdown has begun.
+/// Ready while it is well, has room, and no shutdown has begun. What is not as it should be and stops nobody else
+/// is told with it; so is what somebody has stopped.
 async fn readyz(State(pages): State<Pages>) -> (StatusCode, String) {
-    let (status, words) = readiness(&pages);
-    // Halted is ready: whoever asks is told, and what was stopped goes on when somebody says so.
-    let halts = pages.engine.halts();
-    let stopped = halts
-        .0
-        .iter()
-        .map(|halt| format!("halted: {} (by {}: {})\n", halt.scope.words(), halt.by, halt.reason));
-    (status, stopped.fold(words.to_owned(), |text, line| text + &line))
+    let (status, told) = readiness(&pages);
+    let mut told = told.to_owned();
+    for halt in &pages.engine.halts().0 {
+        let (what, by, reason) = (halt.scope.words(), &halt.by, &halt.reason);
+        told.push_str(&format!("halted: {what} (by {by}: {reason})\n"));
+    }
+    let broken = pages.engine.library().broken();
+    if status != StatusCode::OK || broken.is_empty() {
+        return (status, told);
+    }
+    let files: Vec<_> = broken.iter().map(|one| one.file.as_str()).collect();
+    let files = files.join(", ");
+    let more = "workflow files that cannot be used";
+    (status, format!("{told}{more}: {files}; `holdpoint workflows` says why\n"))
 }
 
 fn readiness(pages: &Pages) -> (StatusCode, &'static str) {
@@ -86,8 +99,12 @@ fn readiness(pages: &Pages) -> (StatusCode, &'static str) {
     } else if pages.doorkeeper.trouble().is_some() {
         // Those whose keys are known are served.
         (StatusCode::OK, KEYS_BROKEN)
+    } else if pages.engine.policy_trouble().is_some() {
+        (StatusCode::OK, POLICY_BROKEN)
     } else if pages.engine.is_held() {
         (StatusCode::OK, HELD)
+    } else if pages.engine.attest_trouble().is_some() {
+        (StatusCode::OK, UNSIGNED)
     } else {
         (StatusCode::OK, "ready\n")
     }
@@ -98,6 +115,13 @@ async fn metrics_page(State(pages): State<Pages>) -> String {
     metrics::gauge!("holdpoint_runs_in_memory").set(pages.engine.runs_in_memory() as f64);
     #[expect(clippy::cast_precision_loss, reason = "a gauge of a few thousand")]
     metrics::gauge!("holdpoint_deeds_under_way").set(pages.engine.under_way() as f64);
+    let (leaves, signed) = pages.engine.attested();
+    #[expect(clippy::cast_precision_loss, reason = "a gauge that is looked at, not counted with")]
+    for (name, count) in
+        [("holdpoint_leaves", leaves), ("holdpoint_leaves_unsigned", leaves.saturating_sub(signed))]
+    {
+        metrics::gauge!(name).set(count as f64);
+    }
     let is_ready = pages.engine.is_healthy() && pages.engine.has_room();
     metrics::gauge!("holdpoint_ready").set(if is_ready { 1.0 } else { 0.0 });
     (pages.render)()

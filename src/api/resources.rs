@@ -3,8 +3,8 @@
 
 use crate::api::convert::{failure, forked, time, waiting};
 use crate::engine::{CheckpointView, Entry, SessionView, Waiting};
-use crate::kernel::Grant;
 use crate::kernel::workflow::Pattern;
+use crate::kernel::{Grant, InForceRule};
 use crate::ports::{Head, HeadStatus};
 use crate::wire::json::Json;
 use crate::wire::v1 as pb;
@@ -52,6 +52,12 @@ pub(super) fn run(head: &Head) -> pb::Run {
         }),
         usage: None,
     }
+}
+
+/// A gate in force, or lifted.
+pub(super) fn rule(rule: InForceRule) -> pb::RuleInForce {
+    let InForceRule { gate, from, means, is_lifted } = rule;
+    pb::RuleInForce { gate, from, means, lifted: is_lifted }
 }
 
 pub(super) fn grant(grant: &Grant) -> pb::Grant {

@@ -110,6 +110,7 @@ fn code_of(refusal: &Refusal) -> Code {
         Refusal::ForeignRequest { .. }
         | Refusal::WrongAnswer { .. }
         | Refusal::Invalid { .. }
+        | Refusal::BadGate { .. }
         | Refusal::TooLarge { .. } => Code::InvalidArgument,
         Refusal::AlreadyAnswered { .. } | Refusal::KeyReused(_) => Code::AlreadyExists,
         Refusal::RequestClosed { .. }
@@ -117,6 +118,7 @@ fn code_of(refusal: &Refusal) -> Code {
         | Refusal::DigestNeeded { .. }
         | Refusal::AskedAnew { .. }
         | Refusal::Held
+        | Refusal::BrokenWorkflow { .. }
         | Refusal::Halted { .. }
         | Refusal::RunOver { .. }
         | Refusal::NotListening { .. }
@@ -147,6 +149,7 @@ pub(super) fn a2a_kind_of(refusal: &Refusal) -> Kind {
         | Refusal::AlreadyAnswered { .. }
         | Refusal::RequestClosed { .. }
         | Refusal::NotListening { .. }
+        | Refusal::BrokenWorkflow { .. }
         | Refusal::Held
         | Refusal::Halted { .. }
         | Refusal::HandedOver { .. }
@@ -172,6 +175,7 @@ pub(super) fn a2a_kind_of(refusal: &Refusal) -> Kind {
         | Refusal::Unspent { .. }
         | Refusal::SessionFull { .. }
         | Refusal::Invalid { .. }
+        | Refusal::BadGate { .. }
         | Refusal::TooLarge { .. } => Kind::InvalidParams,
         Refusal::Unauthenticated | Refusal::KeyExpired(_) => Kind::Unauthenticated,
         Refusal::Forbidden(_)
@@ -219,6 +223,7 @@ pub(super) fn metadata_of(refusal: &Refusal) -> std::collections::HashMap<String
             metadata.insert("expected".into(), mismatch.expected.clone());
         }
         Refusal::UnknownWorkflow(_)
+        | Refusal::BrokenWorkflow { .. }
         | Refusal::UnknownSession(_)
         | Refusal::UnknownRun(_)
         | Refusal::UnknownRequest(_)
@@ -242,6 +247,7 @@ pub(super) fn metadata_of(refusal: &Refusal) -> std::collections::HashMap<String
         | Refusal::NotGranted { .. }
         | Refusal::SessionFull { .. }
         | Refusal::Invalid { .. }
+        | Refusal::BadGate { .. }
         | Refusal::TooLarge { .. }
         | Refusal::Unauthenticated
         | Refusal::KeyExpired(_)

@@ -48,12 +48,22 @@ fn kind(event: &Event) -> Option<&'static str> {
         | Event::Delegated(_)
         | Event::Revoked { .. }
         | Event::Renewed { .. }
+        | Event::Ruled(_)
         | Event::Stood { .. }
         | Event::CheckpointSaved
         | Event::Parked
         | Event::Output { .. }
         | Event::Warned(_) => None,
     }
+}
+
+/// What is told of a signed head of the log of leaves, and the id that it is told under.
+pub fn head(note: &str, leaves: u64, at: Millis) -> (String, Value) {
+    let id = format!("head_{leaves}");
+    let body = json!({
+        "id": id, "type": "evidence.head", "time": time(at), "leaves": leaves, "note": note,
+    });
+    (id, body)
 }
 
 /// What is told of an event. `run` has it folded in, and nothing after it.
@@ -114,6 +124,7 @@ pub fn body(run: &Run, version: Version, at: Millis, event: &Event) -> Value {
         | Event::Delegated(_)
         | Event::Revoked { .. }
         | Event::Renewed { .. }
+        | Event::Ruled(_)
         | Event::Stood { .. }
         | Event::CheckpointSaved
         | Event::Parked

@@ -61,20 +61,23 @@ pub fn over(channel: Channel, bearer: Bearer) -> Client {
         .max_encoding_message_size(MESSAGE_BYTES_MAX)
 }
 
-/// Dials the server at `url`.
-pub async fn dial(url: &str, bearer: Bearer) -> Result<Client, AppError> {
+/// How a server at `url` is spoken to.
+pub(super) fn endpoint(url: &str) -> Result<Endpoint, AppError> {
     if url.starts_with("https://") {
         return Err(AppError::NoTls(url.into()));
     }
-    let unreachable =
-        |source| AppError::Unreachable { server: url.into(), source: Box::new(source) };
-    let channel = Endpoint::from_shared(url.to_owned())
-        .map_err(unreachable)?
-        .connect_timeout(CONNECT_TIMEOUT)
-        .http2_keep_alive_interval(KEEP_ALIVE)
-        .keep_alive_timeout(KEEP_ALIVE)
-        .connect()
-        .await
-        .map_err(unreachable)?;
+    let endpoint =
+        Endpoint::from_shared(url.to_owned()).map_err(|source| unreachable(url, source))?;
+    let endpoint = endpoint.connect_timeout(CONNECT_TIMEOUT);
+    Ok(endpoint.http2_keep_alive_interval(KEEP_ALIVE).keep_alive_timeout(KEEP_ALIVE))
+}
+
+fn unreachable(url: &str, source: tonic::transport::Error) -> AppError {
+    AppError::Unreachable { server: url.into(), source: Box::new(source) }
+}
+
+/// Dials the server at `url`.
+pub async fn dial(url: &str, bearer: Bearer) -> Result<Client, AppError> {
+    let channel = endpoint(url)?.connect().await.map_err(|source| unreachable(url, source))?;
     Ok(over(channel, bearer))
 }

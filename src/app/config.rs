@@ -13,15 +13,17 @@ use std::{
 
 use serde::Deserialize;
 
-use crate::app::layers::{Layers, names, place, plain_or_text, said, server_url};
+use crate::api::on_cancel::OnCancel;
+pub use crate::app::config_error::ConfigError;
+use crate::app::config_error::FILE_BYTES_MAX;
+pub use crate::app::layers::{Audit, LogFormat};
+use crate::app::layers::{Layers, log_format, names, place, plain_or_text, said, server_url};
 use crate::app::people::{self, Person};
 use crate::app::server::CONNECTIONS_MAX;
 use crate::kernel::Assurance;
 
 /// The settings file that is read from the working directory when no other is named.
 pub const FILE: &str = "holdpoint.toml";
-/// A settings file has a dozen short lines; anything near this size is some other file.
-const FILE_BYTES_MAX: u64 = 1 << 20;
 /// The port spells HOLD on a telephone.
 const LISTEN: &str = "127.0.0.1:4653";
 /// Shorter than the 30 seconds that container supervisors give before they kill.
@@ -84,6 +86,9 @@ pub struct Settings {
     #[arg(long, global = true, value_name = "BOOL", help_heading = HEADING, hide_short_help = true)]
     #[serde(default, deserialize_with = "plain_or_text")]
     pub http_sticky: Option<String>,
+    /// What cancelling does while something is asked, in the chat and over HTTP: `hide`, `withdraw` or `run` (`HOLDPOINT_ON_CANCEL`; default: withdraw in the chat, run over HTTP)
+    #[arg(long, global = true, value_name = "WORD", help_heading = HEADING, hide_short_help = true)]
+    pub on_cancel: Option<String>,
     /// Where clients reach this server, as agent cards say it (`HOLDPOINT_PUBLIC_URL`; default: where it listens)
     #[arg(long, global = true, value_name = "URL", help_heading = HEADING, hide_short_help = true)]
     pub public_url: Option<String>,
@@ -103,6 +108,9 @@ pub struct Settings {
     /// `holdpoint keys add` writes it. A file that is named here must exist for the server to start.
     #[arg(long, global = true, value_name = "FILE", help_heading = HEADING, hide_short_help = true)]
     pub keys: Option<String>,
+    /// The file of the operator's rules over all workflows; it is looked at while the server runs (`HOLDPOINT_POLICY`; default: none)
+    #[arg(long, global = true, value_name = "FILE", help_heading = HEADING, hide_short_help = true)]
+    pub policy: Option<String>,
     /// Where this server works, such as `production`: gates with `when: environment` look at it (`HOLDPOINT_ENVIRONMENT`; default: `development` without keys; with keys such a gate asks until it is said)
     #[arg(long, global = true, value_name = "NAME", help_heading = HEADING, hide_short_help = true)]
     pub environment: Option<String>,
@@ -117,6 +125,16 @@ pub struct Settings {
     #[arg(skip)]
     #[serde(default)]
     pub people: BTreeMap<String, Person>,
+    /// The private key that heads of the log of decisions are signed with, Ed25519 as PKCS#8 in PEM, made if it is not there; with `audit_signer`, its public key (`HOLDPOINT_AUDIT_KEY`; default: audit.key in the data directory)
+    #[arg(long, global = true, value_name = "FILE", help_heading = HEADING, hide_short_help = true)]
+    pub audit_key: Option<String>,
+    /// A command that signs those heads instead: the text on stdin, the signature in base64 on stdout (`HOLDPOINT_AUDIT_SIGNER`)
+    #[arg(long, global = true, value_name = "CMD", help_heading = HEADING, hide_short_help = true)]
+    pub audit_signer: Option<String>,
+    /// How often a head is signed where anything is new, in seconds (`HOLDPOINT_AUDIT_SECONDS`; default: 5)
+    #[arg(long, global = true, value_name = "N", help_heading = HEADING, hide_short_help = true)]
+    #[serde(default, deserialize_with = "plain_or_text")]
+    pub audit_seconds: Option<String>,
     /// What is logged, as a tracing filter such as `info` or `holdpoint=debug` (`HOLDPOINT_LOG`; default: info)
     #[arg(long, global = true, value_name = "FILTER", help_heading = HEADING, hide_short_help = true)]
     pub log: Option<String>,
@@ -142,25 +160,6 @@ pub struct Settings {
     pub connections_per_address: Option<String>,
 }
 
-/// How logs are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogFormat {
-    /// For people.
-    Text,
-    /// One JSON object a line, for collectors.
-    Json,
-}
-
-impl LogFormat {
-    /// The word for it.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Text => "text",
-            Self::Json => "json",
-        }
-    }
-}
-
 /// Who said what a setting is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
@@ -184,6 +183,8 @@ pub struct Config {
     pub data: PathBuf,
     /// The directory of workflow files.
     pub workflows: PathBuf,
+    /// Whether models speak from the scripts beside the files; no setting, but what a command says.
+    pub scripted: bool,
     /// The workflow that is the agent of the A2A root.
     pub a2a_root: Option<String>,
     /// Whether A2A's protocol 0.3 is spoken as well.
@@ -196,6 +197,8 @@ pub struct Config {
     pub a2a_card_key: Option<PathBuf>,
     /// Whether a plain HTTP message answers its caller's single waiting run.
     pub http_sticky: bool,
+    /// What cancelling does while something is asked, where somebody has said.
+    pub on_cancel: Option<OnCancel>,
     /// Where clients reach this server.
     pub public_url: Option<String>,
     /// The operator's webhook.
@@ -206,6 +209,8 @@ pub struct Config {
     pub push_allow: Vec<String>,
     /// The file of API keys, if one was named; see [`Config::keys_path`].
     pub keys: Option<PathBuf>,
+    /// The file of the operator's rules.
+    pub policy: Option<PathBuf>,
     /// Where this server works, if the operator says.
     pub environment: Option<String>,
     /// Whether nobody may decide what they asked for themselves.
@@ -214,6 +219,8 @@ pub struct Config {
     pub assurance: Assurance,
     /// Who belongs to which groups, and is what in the house.
     pub people: BTreeMap<String, Person>,
+    /// Who signs the heads of the log of decisions, and how often.
+    pub audit: Audit,
     /// The tracing filter. Commands other than `serve` log only if somebody set it.
     pub log: String,
     /// How logs are written.
@@ -242,40 +249,6 @@ impl fmt::Debug for Config {
     }
 }
 
-/// Why the settings cannot be understood.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// The settings file cannot be read.
-    #[error("cannot read the settings file `{}`", .path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The settings file is not one.
-    #[error("`{}` has more than {FILE_BYTES_MAX} bytes; it is not a settings file", .0.display())]
-    TooLarge(PathBuf),
-    /// The settings file does not parse, or has a setting that does not exist.
-    #[error("cannot understand the settings file `{}`", .path.display())]
-    NotSettings {
-        /// The file.
-        path: PathBuf,
-        /// Where and why.
-        source: Box<toml::de::Error>,
-    },
-    /// A setting has a value it cannot have.
-    #[error("{place}: `{value}` is not {expected}")]
-    Bad {
-        /// Where it was said: the flag, the variable, or the file and its field.
-        place: String,
-        /// What was said.
-        value: String,
-        /// What can be said.
-        expected: &'static str,
-    },
-}
-
 impl Config {
     /// Understands the flags, the environment and the settings file together.
     ///
@@ -289,6 +262,7 @@ impl Config {
         let file = read_file(named.as_deref())?;
         let mut layers = Layers { flags, env, file: file.as_ref(), origins: BTreeMap::new() };
         let config = Self {
+            scripted: false,
             listen: layers.parsed(
                 "listen",
                 LISTEN,
@@ -306,6 +280,7 @@ impl Config {
             a2a_card_key: layers.path("a2a_card_key"),
             http_sticky: layers
                 .parsed("http_sticky", "false", "`true` or `false`", |it| it.parse().ok())?,
+            on_cancel: layers.optional("on_cancel", OnCancel::WORDS, OnCancel::parse)?,
             public_url: layers.optional(
                 "public_url",
                 "an address or a `http://` URL",
@@ -319,11 +294,13 @@ impl Config {
             webhook_secret: layers.text("webhook_secret"),
             push_allow: layers.text("push_allow").as_deref().map(names).unwrap_or_default(),
             keys: layers.path("keys"),
+            policy: layers.path("policy"),
             environment: layers.text("environment"),
             four_eyes: layers
                 .parsed("four_eyes", "false", "`true` or `false`", |it| it.parse().ok())?,
             assurance: layers.parsed("assurance", "proven", ASSURANCES, Assurance::parse)?,
             people: file.as_ref().map(|(_, file)| file.people.clone()).unwrap_or_default(),
+            audit: layers.audit()?,
             log: layers.text("log").unwrap_or_else(|| "info".into()),
             log_format: layers.parsed("log_format", "text", "`text` or `json`", log_format)?,
             record_inputs: layers.path("record_inputs"),
@@ -380,14 +357,19 @@ impl Config {
             ("a2a_no_resume", Some(self.a2a_no_resume.join(","))),
             ("a2a_card_key", self.a2a_card_key.as_deref().and_then(path)),
             ("http_sticky", Some(self.http_sticky.to_string())),
+            ("on_cancel", self.on_cancel.map(|means| means.word().into())),
             ("public_url", self.public_url.clone()),
             ("webhook_url", self.webhook_url.clone()),
             ("webhook_secret", self.webhook_secret.as_ref().map(|_| "********".into())),
             ("push_allow", Some(self.push_allow.join(","))),
             ("keys", self.keys.as_deref().and_then(path)),
+            ("policy", self.policy.as_deref().and_then(path)),
             ("environment", self.environment.clone()),
             ("four_eyes", Some(self.four_eyes.to_string())),
             ("assurance", Some(self.assurance.word().into())),
+            ("audit_key", self.audit.key.as_deref().and_then(path)),
+            ("audit_signer", self.audit.signer.clone()),
+            ("audit_seconds", Some(self.audit.seconds.to_string())),
             ("log", Some(self.log.clone())),
             ("log_format", Some(self.log_format.word().into())),
             ("record_inputs", self.record_inputs.as_deref().and_then(path)),
@@ -405,7 +387,8 @@ impl Config {
                 Some(plain)
                     if matches!(
                         name,
-                        "drain_seconds"
+                        "audit_seconds"
+                            | "drain_seconds"
                             | "silence_seconds"
                             | "connections_per_address"
                             | "a2a_v03"
@@ -439,14 +422,19 @@ impl Settings {
             "a2a_no_resume" => &self.a2a_no_resume,
             "a2a_card_key" => &self.a2a_card_key,
             "http_sticky" => &self.http_sticky,
+            "on_cancel" => &self.on_cancel,
             "public_url" => &self.public_url,
             "webhook_url" => &self.webhook_url,
             "webhook_secret" => &self.webhook_secret,
             "push_allow" => &self.push_allow,
             "keys" => &self.keys,
+            "policy" => &self.policy,
             "environment" => &self.environment,
             "four_eyes" => &self.four_eyes,
             "assurance" => &self.assurance,
+            "audit_key" => &self.audit_key,
+            "audit_signer" => &self.audit_signer,
+            "audit_seconds" => &self.audit_seconds,
             "log" => &self.log,
             "log_format" => &self.log_format,
             "record_inputs" => &self.record_inputs,
@@ -475,10 +463,6 @@ fn read_file(named: Option<&Path>) -> Result<Option<(PathBuf, Settings)>, Config
         Ok(settings) => Ok(Some((path, settings))),
         Err(source) => Err(ConfigError::NotSettings { path, source: Box::new(source) }),
     }
-}
-
-fn log_format(text: &str) -> Option<LogFormat> {
-    [LogFormat::Text, LogFormat::Json].into_iter().find(|format| format.word() == text)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use crate::agents::Postman;
 use crate::api::{a2a, webhook};
 use crate::app::clock::SystemClock;
 use crate::app::{AppError, Config};
-use crate::kernel::Event;
+use crate::kernel::{Event, Millis};
 use crate::ports::{Clock as _, Consignment, Courier, Undelivered};
 
 /// The lane of the operator's webhook.
@@ -75,6 +75,15 @@ impl Courier for Post {
         let Some(webhook) = &self.webhook else { return Ok(()) };
         let body = webhook::body(one.run, one.version, one.at, one.event).to_string().into_bytes();
         let id = one.run.id.event(one.version);
+        let mut headers = vec![("content-type", "application/json".to_owned())];
+        headers.extend(webhook::signed(&webhook.secret, &id, SystemClock.now(), &body));
+        self.postman.post(&webhook.url, &headers, body, true).await
+    }
+
+    async fn publish(&self, note: &str, leaves: u64, at: Millis) -> Result<(), Undelivered> {
+        let Some(webhook) = &self.webhook else { return Ok(()) };
+        let (id, body) = webhook::head(note, leaves, at);
+        let body = body.to_string().into_bytes();
         let mut headers = vec![("content-type", "application/json".to_owned())];
         headers.extend(webhook::signed(&webhook.secret, &id, SystemClock.now(), &body));
         self.postman.post(&webhook.url, &headers, body, true).await

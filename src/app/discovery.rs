@@ -4,21 +4,64 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use async_trait::async_trait;
+
 use crate::agents::Registry;
 use crate::definition::{Loaded, Problem};
-use crate::engine::Entry;
-use crate::kernel::{Workflow, digest};
+use crate::engine::{Entry, Library, Prepare};
+use crate::kernel::{ANY, Workflow, digest};
+use crate::ports::Journal;
 
 /// Where what was discovered is kept, in the data directory. A cache: it may be deleted.
 const FOLDER: &str = "discovered";
 
+/// A workflow whose servers are asked when it is first started.
+#[derive(Debug)]
+struct Later {
+    data: PathBuf,
+    registry: Arc<Registry>,
+    loaded: Loaded,
+}
+
+#[async_trait]
+impl Prepare for Later {
+    async fn prepare(&self) -> Result<Entry, String> {
+        let prepared = entry(&self.data, &self.registry, &self.loaded).await;
+        prepared.map_err(|problem| problem.to_string())
+    }
+}
+
+/// Puts the workflow of a file into the library. No server is asked for that: those whose tools it does not
+/// describe itself are asked when it is first started.
+pub(super) async fn offer(
+    (library, journal): (&Library, &dyn Journal),
+    (data, registry): (&Path, &Arc<Registry>),
+    loaded: &Loaded,
+) -> Result<(), Offered> {
+    let shown = known(data, loaded)?;
+    if is_told(&loaded.workflow) {
+        library.add(journal, shown).await?;
+        return Ok(());
+    }
+    let (data, registry) = (data.to_path_buf(), Arc::clone(registry));
+    library.show_until(shown, Arc::new(Later { data, registry, loaded: loaded.clone() }));
+    Ok(())
+}
+
+/// Why a workflow is not in the library.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Offered {
+    /// Its file is wrong.
+    #[error(transparent)]
+    Wrong(#[from] Box<Problem>),
+    /// The store does not work.
+    #[error(transparent)]
+    Fault(#[from] crate::ports::Fault),
+}
+
 /// The workflow of a file, ready to be started; a problem where its servers cannot be asked and
 /// were never asked before.
-pub(super) async fn entry(
-    data: &Path,
-    registry: &Registry,
-    loaded: &Loaded,
-) -> Result<Entry, Box<Problem>> {
+async fn entry(data: &Path, registry: &Registry, loaded: &Loaded) -> Result<Entry, Box<Problem>> {
     let workflow = &loaded.workflow;
     if is_told(workflow) {
         return as_written(loaded);
@@ -85,7 +128,7 @@ fn discovered(loaded: &Loaded, found: Workflow) -> Result<Entry, Box<Problem>> {
 /// let everything pass (K7).
 fn unbound(loaded: &Loaded, workflow: &Workflow) -> Option<Problem> {
     for (index, gate) in workflow.gates.iter().enumerate() {
-        let is_missing = |tool: &&String| !workflow.tools.contains_key(*tool);
+        let is_missing = |tool: &&String| *tool != ANY && !workflow.tools.contains_key(*tool);
         if let Some(tool) = gate.tools.iter().find(is_missing) {
             let names: Vec<_> = workflow.tools.keys().map(String::as_str).collect();
             let wrong = format!(
@@ -95,7 +138,9 @@ fn unbound(loaded: &Loaded, workflow: &Workflow) -> Option<Problem> {
             );
             return Some(loaded.problem(&format!("/gates/{index}/tools"), "tool.unknown", wrong));
         }
-        if gate.tools.is_empty() && gate.tags.is_empty() {
+        let looks_elsewhere =
+            !gate.handoffs.is_empty() || !gate.replies.is_empty() || !gate.steps.is_empty();
+        if gate.tools.is_empty() && gate.tags.is_empty() && !looks_elsewhere {
             let wrong = format!("gate `{}` is bound to no tool that there is", gate.name);
             return Some(loaded.problem(&format!("/gates/{index}/tools"), "gate.unbound", wrong));
         }

@@ -7,6 +7,45 @@ use serde::Deserialize;
 
 use crate::app::config::{ConfigError, FILE, Origin, Settings};
 
+/// How often a head is signed: a proof is there while somebody still looks at the page.
+const AUDIT_SECONDS: &str = "5";
+/// A head a day is the least that a witness can make anything of.
+const AUDIT_SECONDS_MAX: u64 = 86_400;
+
+/// How logs are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line, for collectors.
+    Json,
+}
+
+impl LogFormat {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Json => "json",
+        }
+    }
+}
+
+pub(super) fn log_format(text: &str) -> Option<LogFormat> {
+    [LogFormat::Text, LogFormat::Json].into_iter().find(|format| format.word() == text)
+}
+
+/// Who signs the heads of the log of decisions, and how often.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Audit {
+    /// The key, if one was named.
+    pub key: Option<PathBuf>,
+    /// The command that signs instead of us.
+    pub signer: Option<String>,
+    /// How often.
+    pub seconds: u64,
+}
+
 /// Everything that was said, the first before the last.
 pub(super) struct Layers<'a> {
     pub(super) flags: &'a Settings,
@@ -37,6 +76,15 @@ impl Layers<'_> {
             (Origin::File, Some(folder)) => Some(folder.join(text)),
             (Origin::Flag | Origin::Env | Origin::File | Origin::Default, _) => Some(text.into()),
         }
+    }
+
+    /// Who signs, and how often.
+    pub(super) fn audit(&mut self) -> Result<Audit, ConfigError> {
+        let expected = "a number of seconds from 1 to 86400";
+        let seconds = self.parsed("audit_seconds", AUDIT_SECONDS, expected, |text| {
+            text.parse().ok().filter(|seconds| (1..=AUDIT_SECONDS_MAX).contains(seconds))
+        })?;
+        Ok(Audit { key: self.path("audit_key"), signer: self.text("audit_signer"), seconds })
     }
 
     pub(super) fn optional<T>(

@@ -1,13 +1,18 @@
 //! App: the wiring. What the configuration says becomes a store, an engine and its doors.
 
+mod attach;
 mod brake;
 pub mod client;
 mod clock;
 pub mod config;
+mod config_error;
+mod connect;
 mod courier;
 mod crowd;
 mod discovery;
 mod door;
+pub mod evidence;
+mod folder;
 mod front;
 pub mod keys;
 mod layers;
@@ -16,11 +21,13 @@ pub mod offline;
 mod otlp;
 mod patience;
 mod people;
+mod policy;
 mod posture;
 pub mod private;
 mod reload;
 mod run;
 mod server;
+mod signer;
 pub mod telemetry;
 mod together;
 mod void;
@@ -31,10 +38,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 pub use crate::engine::Reach;
+pub use attach::Followed;
 pub use client::Client;
 pub use clock::SystemClock;
 pub use config::Config;
-pub use run::{Connection, Hands, connect, serve};
+pub use connect::{Connection, Hands, connect};
+pub use run::serve;
 
 /// Why the app cannot do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +55,14 @@ pub enum AppError {
         server: String,
         /// Why.
         source: Box<tonic::transport::Error>,
+    },
+    /// The server that had the data directory does not answer any more.
+    #[error("the server at {server} does not answer")]
+    Gone {
+        /// Its address.
+        server: String,
+        /// Why.
+        source: std::io::Error,
     },
     /// TLS is not built in.
     #[error("cannot speak TLS to `{0}`")]
@@ -99,6 +116,22 @@ pub enum AppError {
         /// Why.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// Heads of the log cannot be signed with this.
+    #[error("audit_key: cannot use `{}`: {why}", .path.display())]
+    AuditKey {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// Signatures from outside could not be checked.
+    #[error(
+        "audit_key: `audit_signer` is set, and there is no public key to check its signatures with"
+    )]
+    NoAuditKey,
+    /// What is to be verified, or held against, is not what it should be.
+    #[error("{0}")]
+    Evidence(String),
     /// The webhook's calls could not be signed.
     #[error("webhook_secret: `webhook_url` is set, and there is nothing to sign its calls with")]
     NoWebhookSecret,
@@ -151,7 +184,7 @@ impl AppError {
     /// What to do about it, if it is known.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Unreachable { .. } => {
+            Self::Unreachable { .. } | Self::Gone { .. } => {
                 Some("start one with `holdpoint serve`, or leave --server out".into())
             }
             Self::NoTls(_) => Some("use `http://`, through a proxy that ends TLS".into()),
@@ -168,8 +201,11 @@ impl AppError {
             Self::LogFilter { .. } => Some("try `info`, or `holdpoint=debug`".into()),
             Self::UnknownWorkflow(_) => Some("`holdpoint workflows` lists them".into()),
             Self::NoData(_) => Some("name one with --data".into()),
-            Self::Store(crate::store::OpenError::Held { .. }) => {
+            Self::Store(crate::store::OpenError::Held { server: Some(_), .. }) => {
                 Some("this command wants the directory for itself; stop the server first".into())
+            }
+            Self::Store(crate::store::OpenError::Held { server: None, .. }) => {
+                Some("it is free when that command ends".into())
             }
             Self::NoWebhookSecret => Some(
                 "set HOLDPOINT_WEBHOOK_SECRET (`openssl rand -hex 32` makes one) here and at the \
@@ -178,6 +214,12 @@ impl AppError {
             ),
             Self::CardKey { .. } => {
                 Some("`openssl genpkey -algorithm ed25519 -out card.pem` makes one".into())
+            }
+            Self::AuditKey { .. } => {
+                Some("`openssl genpkey -algorithm ed25519 -out audit.pem` makes one; mind its permissions".into())
+            }
+            Self::NoAuditKey => {
+                Some("name the file that has the signer's public key with `audit_key`".into())
             }
             Self::Workflows(_) => {
                 Some("`holdpoint check` shows the same, but for keys that are not set".into())
@@ -192,13 +234,14 @@ impl AppError {
             | Self::Bind { .. }
             | Self::Record { .. }
             | Self::Passes { .. }
+            | Self::Evidence(_)
             | Self::Internal(_) => None,
         }
     }
 
     /// Whether it is the server that is not there, rather than something that is wrong.
     pub fn is_unreachable(&self) -> bool {
-        matches!(self, Self::Unreachable { .. })
+        matches!(self, Self::Unreachable { .. } | Self::Gone { .. })
     }
 }
 

@@ -17,6 +17,7 @@ use crate::kernel::Millis;
 use crate::ports::identity::Identity;
 use crate::ports::{Agents as _, Clock as _, Fault, Journal, Note, Noting, RunFilter, StoreReport};
 use crate::store::transfer::{self, Counts};
+use crate::store::verify::{self, Verified};
 use crate::store::{self, StoreConfig};
 
 /// Runs forgotten in one step, for each of which all that stay are looked through once.
@@ -74,6 +75,8 @@ pub enum SchemaOf {
     Workflow,
     /// The script of a scripted model.
     Script,
+    /// The operator's policy.
+    Policy,
 }
 
 /// What went through an export or an import.
@@ -189,6 +192,7 @@ pub fn schema(of: SchemaOf) -> Value {
     match of {
         SchemaOf::Workflow => definition::workflow_schema().clone(),
         SchemaOf::Script => definition::script_schema().clone(),
+        SchemaOf::Policy => definition::policy_schema().clone(),
     }
 }
 
@@ -273,7 +277,7 @@ async fn unfinished(journal: &dyn Journal) -> Result<u64, Fault> {
 }
 
 /// Notes what a command did to the whole store. A full disk is no reason not to move out of it.
-async fn note(journal: &dyn Journal, note: Note) {
+pub(super) async fn note(journal: &dyn Journal, note: Note) {
     if let Err(fault) = journal.note(Noting::once(SystemClock.now(), note)).await {
         tracing::warn!(%fault, "this could not be noted in the store's own log");
     }
@@ -296,9 +300,12 @@ pub async fn doctor(config: &Config) -> Result<Vec<Finding>, AppError> {
         }
         Err(error) => return Err(error),
         Ok(journal) => {
-            let report = journal.verify().await;
+            let against = verify::Against::default();
+            let verified = verify::verify(&*journal, &against, &|_| {}).await;
             journal.close().await;
-            store_finding(&report?)
+            let verified = verified?;
+            findings.push(evidence_finding(&verified));
+            store_finding(&verified.report)
         }
     };
     findings.push(finding);
@@ -335,6 +342,14 @@ fn keys_finding(config: &Config) -> Finding {
     Finding { subject: "keys".into(), is_ok, detail }
 }
 
+/// What does not hold of the chain and the log of leaves; what is damaged is the store's to tell.
+fn evidence_finding(verified: &Verified) -> Finding {
+    let wrong: Vec<_> = verified.findings.iter().filter(|one| one.place != "the store").collect();
+    let told = wrong.iter().map(ToString::to_string).chain([verified.words()]);
+    let detail = told.collect::<Vec<_>>().join("\n");
+    Finding { subject: "evidence".into(), is_ok: wrong.is_empty(), detail }
+}
+
 fn store_finding(report: &StoreReport) -> Finding {
     let mut detail = format!(
         "{} in {}, {}, {}, {} KB on disk, format {}",
@@ -358,7 +373,7 @@ pub fn has_data(config: &Config) -> bool {
 }
 
 /// The store of a data directory that must be there: looking at one must not make one.
-async fn existing(config: &Config) -> Result<Arc<dyn Journal>, AppError> {
+pub(super) async fn existing(config: &Config) -> Result<Arc<dyn Journal>, AppError> {
     if !store::is_there(&config.data) {
         return Err(AppError::NoData(config.data.clone()));
     }

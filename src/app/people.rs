@@ -80,7 +80,7 @@ pub(super) fn operator(config: &Config, keys: Option<&Keys>) -> Operator {
         people: people(&config.people, keys, SystemClock.now()),
         four_eyes: config.four_eyes,
         assurance: config.assurance,
-        // What is stopped is the store's to say.
+        // The policy is said apart, and what is stopped is the store's to say.
         ..Operator::default()
     }
 }

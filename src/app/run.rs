@@ -1,37 +1,27 @@
-//! Run: `serve` until told to stop, or `connect` to whoever serves, be it this very process.
+//! Run: `serve` until told to stop.
 
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 use tokio_util::task::AbortOnDropHandle;
-use tonic::transport::{Endpoint, Uri};
-use tower::service_fn;
 
 use crate::api::a2a::Signer;
 use crate::api::console::Console;
+use crate::api::on_cancel::OnCancel;
 use crate::api::{Doorkeeper, a2a, bridge};
-use crate::app::client::{self, Client};
-use crate::app::door::{Embedded, Keyed};
+use crate::app::door::Keyed;
 use crate::app::keys::Keys;
 use crate::app::posture::Posture;
-use crate::app::server::{self, Bounds, Connections};
+use crate::app::server::{self, Bounds};
 use crate::app::watchman::Watchman;
 use crate::app::world::{World, render};
-use crate::app::{AppError, Config, SystemClock, people, reload};
+use crate::app::{AppError, Config, SystemClock, people, policy, reload};
 use crate::definition;
 use crate::engine::{Engine, Reach};
-use crate::kernel::Principal;
 use crate::ports::{Clock as _, Note};
-use crate::store;
-
-/// What may be on its way between an embedded server and its client.
-const DUPLEX_BYTES: usize = 1 << 20;
-/// How long an embedded server may take to finish what is under way; a person waits for it.
-const EMBEDDED_DRAIN: Duration = Duration::from_secs(2);
 
 /// Serves until `shutdown`; `on_ready` is told the address that was bound.
 pub async fn serve(
@@ -67,6 +57,7 @@ pub async fn serve(
     };
     let watching = reload::watch(Arc::clone(&keyed), config.keys_path(), heed);
     let _watching = AbortOnDropHandle::new(tokio::spawn(watching));
+    let _ruling = ruling(&config, &world.engine);
     let doorkeeper: Arc<dyn Doorkeeper> = Arc::new(Watchman::beside(keyed, world.engine.clone()));
     let bound = async {
         let listener = TcpListener::bind(config.listen).await?;
@@ -85,13 +76,11 @@ pub async fn serve(
         .announce(&address.to_string())
         .map_err(|source| AppError::Bind { listen: address, source })?;
     let a2a = agents(&config, &world, Some(address))?;
-    let sources = std::mem::take(&mut world.sources);
-    let console = Console::new(world.engine.clone(), Arc::clone(&doorkeeper), sources);
-    let bounds = Bounds {
-        silence: Duration::from_secs(config.silence_seconds),
-        share: config.connections_per_address,
-    };
-    let doors = (a2a, bridge::Settings { sticky: config.http_sticky, silence: bounds.silence });
+    let _folder = world.watch_folder();
+    let console = Console::new(world.engine.clone(), Arc::clone(&doorkeeper));
+    let silence = Duration::from_secs(config.silence_seconds);
+    let bounds = Bounds { silence, share: config.connections_per_address };
+    let doors = (a2a, bridged(&config, bounds.silence));
     let draw = definition::draw::mermaid;
     let front = server::doors(&world.engine, doorkeeper, draw, render, doors).await?;
     let front = front.and(console.router());
@@ -107,6 +96,18 @@ pub async fn serve(
     server::serve(listener, front, shutdown, drain, (patience, bounds)).await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// How the HTTP door is set up.
+fn bridged(config: &Config, silence: Duration) -> bridge::Settings {
+    let on_cancel = config.on_cancel.unwrap_or(OnCancel::Run);
+    bridge::Settings { sticky: config.http_sticky, silence, on_cancel }
+}
+
+/// Looks at the policy file, where there is one, until it is dropped.
+fn ruling(config: &Config, engine: &Engine) -> Option<AbortOnDropHandle<()>> {
+    let path = config.policy.clone()?;
+    Some(AbortOnDropHandle::new(tokio::spawn(policy::watch(engine.clone(), path))))
 }
 
 /// Notes that a server begins to serve, and says so if its store waits for somebody.
@@ -132,7 +133,7 @@ async fn keep(posture: Posture, engine: &Engine) {
 }
 
 /// How the A2A door is set up; the agent that was chosen for its root must be there.
-fn agents(
+pub(super) fn agents(
     config: &Config,
     world: &World,
     listen: Option<SocketAddr>,
@@ -163,80 +164,4 @@ fn signer(path: &Path) -> Result<Arc<Signer>, AppError> {
     let pem = std::fs::read(path).map_err(|error| wrong(error.into()))?;
     let signer = Signer::read(&pem).map_err(|error| wrong(error.into()))?;
     Ok(Arc::new(signer))
-}
-
-/// A client, and what must be closed behind it.
-#[derive(Debug)]
-pub struct Connection {
-    /// Speaks to the orchestrator.
-    pub client: Client,
-    /// Whether the orchestrator is in this process.
-    pub embedded: bool,
-    /// Where it looks: a server's address, or a data directory.
-    pub place: String,
-    world: Option<World>,
-}
-
-impl Connection {
-    /// What takes runs up on this side of the connection.
-    pub fn hands(&self) -> Hands {
-        Hands(self.world.as_ref().map(|world| world.engine.clone()))
-    }
-
-    /// Lets go of the orchestrator; one in this process finishes what is under way first.
-    pub async fn close(self) {
-        drop(self.client);
-        if let Some(world) = self.world {
-            world.shut_down(EMBEDDED_DRAIN).await;
-        }
-    }
-}
-
-/// Takes runs up in this process, where the orchestrator is in it; a server takes up its own.
-#[derive(Debug, Clone)]
-pub struct Hands(Option<Engine>);
-
-impl Hands {
-    /// Takes a run up: what was lost under way is recovered, and its clock is looked at.
-    pub async fn take_up(&self, run: &str) -> Result<(), AppError> {
-        let Some(engine) = &self.0 else { return Ok(()) };
-        let taken_up = engine.take_up(run, &Principal::local("cli")).await;
-        taken_up.map_err(|source| AppError::Stuck { run: run.to_owned(), source })
-    }
-}
-
-/// Connects to the server that was named; else opens the data directory in this process, to drive no
-/// more than `reach` says; else, where a running server holds the directory, talks to that.
-pub async fn connect(config: &Config, reach: Reach) -> Result<Connection, AppError> {
-    let bearer = client::Bearer::new(config.api_key.as_deref())?;
-    if let Some(server) = &config.server {
-        let client = client::dial(server, bearer).await?;
-        return Ok(Connection { client, embedded: false, place: server.clone(), world: None });
-    }
-    let world = match World::open(config, reach).await {
-        Ok(world) => world,
-        Err(AppError::Store(store::OpenError::Held { server: Some(address), .. })) => {
-            let place = format!("http://{address}");
-            let client = client::dial(&place, bearer).await?;
-            return Ok(Connection { client, embedded: false, place, world: None });
-        }
-        Err(error) => return Err(error),
-    };
-    let a2a = agents(config, &world, None)?;
-    let silence = Duration::from_secs(config.silence_seconds);
-    let doors = (a2a, bridge::Settings { sticky: false, silence });
-    let draw = definition::draw::mermaid;
-    let front = server::doors(&world.engine, Arc::new(Embedded), draw, render(), doors).await?;
-    let connections = Arc::new(Connections::default());
-    let connector = service_fn(move |_: Uri| {
-        let (near, far) = tokio::io::duplex(DUPLEX_BYTES);
-        tokio::spawn(connections.connection(far, front.clone()));
-        async move { Ok::<_, std::io::Error>(TokioIo::new(near)) }
-    });
-    let channel =
-        Endpoint::from_static("http://localhost").connect_with_connector(connector).await.map_err(
-            |source| AppError::Unreachable { server: "embedded".into(), source: Box::new(source) },
-        )?;
-    let (client, place) = (client::over(channel, bearer), config.data.display().to_string());
-    Ok(Connection { client, embedded: true, place, world: Some(world) })
 }

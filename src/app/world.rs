@@ -1,25 +1,24 @@
 //! World: configuration → store → engine. What `serve` and the embedded commands share; how much of it
 //! moves is said by a `Reach`.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::agents::Registry;
 use crate::api::pages::Render;
 use crate::app::clock::SystemClock;
-use crate::app::config::Origin;
 use crate::app::courier::Post;
+use crate::app::folder::Folder;
 use crate::app::keys::Keys;
 use crate::app::otlp::{self, Traces};
-use crate::app::{AppError, Config, brake, discovery, people, private};
-use crate::definition;
+use crate::app::{AppError, Config, brake, people, policy, private, signer};
 use crate::engine::{Engine, Library, Reach};
 use crate::ports::trace::Tracer;
-use crate::ports::{Agents, Clock, Journal, Tools};
+use crate::ports::{Agents, Clock, Tools};
 use crate::store::{self, Store, StoreConfig};
 
 /// "File size limit exceeded", on Linux and macOS.
@@ -30,8 +29,8 @@ const SIGXFSZ: i32 = 25;
 pub(super) struct World {
     pub(super) engine: Engine,
     pub(super) store: Store,
-    /// The workflows' files, by the workflows' names.
-    pub(super) sources: BTreeMap<String, String>,
+    /// The folder of the workflows, for whoever looks on as it changes.
+    folder: Option<Folder>,
     /// Where traces are sent, if they are.
     traces: Option<Arc<Traces>>,
 }
@@ -63,19 +62,30 @@ impl World {
         let registry = Arc::new(registry);
         let journal = store.journal();
         let keys = Keys::for_server(config)?.filter(|keys| !keys.list().is_empty());
-        let (library, sources) =
-            library(config, (&*journal, &registry, reach), keys.as_ref()).await?;
+        let operator = people::operator(config, keys.as_ref());
+        let library = Library::default();
+        let mut folder = Folder::new(config, Arc::clone(&registry), reach);
+        folder.take(&library, &*journal, &operator).await?;
         let agents: Arc<dyn Agents> = Arc::clone(&registry) as Arc<dyn Agents>;
         let tools: Arc<dyn Tools> = registry;
         let engine = Engine::with_courier(journal, clock, (agents, tools), library, courier);
-        engine.operate(people::operator(config, keys.as_ref()));
+        engine.operate(operator);
         engine.keep_to(reach);
+        if reach != Reach::Nothing {
+            policy::open(config, &engine)?;
+        }
         if let Some(traces) = &traces {
             engine.trace_with(Arc::clone(traces) as Arc<dyn Tracer>);
         }
         engine.brake_by(Arc::new(brake::HaltFile::in_dir(&config.data)));
         engine.settle_in().await.map_err(AppError::Unsettled)?;
         engine.settle_halts().await.map_err(AppError::Unsettled)?;
+        if reach != Reach::Nothing {
+            let key = engine.attest_with(signer::signer(config)?).await?;
+            signer::hand_out(&config.data, &key);
+            let (attesting, every_ms) = (engine.clone(), config.audit.seconds * 1_000);
+            tokio::spawn(async move { attesting.run_attesting(every_ms).await });
+        }
         match reach {
             Reach::Everything => {
                 let recovering = engine.clone();
@@ -90,7 +100,14 @@ impl World {
             Reach::Own => go(&engine),
             Reach::Nothing => {}
         }
-        Ok(Self { engine, store, sources, traces })
+        Ok(Self { engine, store, folder: Some(folder), traces })
+    }
+
+    /// Takes workflow files as they change, for as long as what is returned lives; once.
+    pub(super) fn watch_folder(&mut self) -> Option<AbortOnDropHandle<()>> {
+        let (folder, journal) = (self.folder.take()?, self.store.journal());
+        let watching = folder.watch(self.engine.clone(), journal);
+        Some(AbortOnDropHandle::new(tokio::spawn(watching)))
     }
 
     /// Lets what is under way finish for as long as `patience`, and sends what was traced.
@@ -125,53 +142,6 @@ fn go(engine: &Engine) {
     });
 }
 
-/// The shipped workflows and those of the folder; a file of one's own goes before a shipped one
-/// of the same name. A wrong file stops the start: nobody wants to find out later.
-async fn library(
-    config: &Config,
-    (journal, registry, reach): (&dyn Journal, &Registry, Reach),
-    keys: Option<&Keys>,
-) -> Result<(Library, BTreeMap<String, String>), AppError> {
-    // The folder that is looked for unasked need not be there; one that was named must be.
-    let is_absent = !config.workflows.exists() && config.origin("workflows") == Origin::Default;
-    let (own, problems) =
-        if is_absent { Default::default() } else { definition::load_dir(&config.workflows) };
-    if !problems.is_empty() {
-        return Err(AppError::Workflows(problems));
-    }
-    let library = Library::default();
-    let mut sources = BTreeMap::new();
-    for loaded in definition::shipped().into_iter().chain(own) {
-        if let Err((field, remedy)) = registry.check(&loaded.workflow) {
-            let problem = loaded.problem(&field, "provider.invalid", remedy);
-            return Err(AppError::Workflows(vec![problem]));
-        }
-        if reach == Reach::Everything {
-            // People change while a server runs: that refuses nothing, and is said.
-            let operator = people::operator(config, keys);
-            for found in loaded.people_problems(&operator) {
-                let (workflow, place) = (&loaded.workflow.name, found.line);
-                tracing::warn!(%workflow, line = place, code = found.code, "{}", found.message);
-            }
-            for note in loaded.people_notes(&operator) {
-                tracing::warn!(workflow = %loaded.workflow.name, "{note}");
-            }
-        }
-        let wrong = |problem: Box<definition::Problem>| AppError::Workflows(vec![*problem]);
-        match reach {
-            Reach::Everything | Reach::Own => {
-                let entry = discovery::entry(&config.data, registry, &loaded).await;
-                library.add(journal, entry.map_err(wrong)?).await?;
-            }
-            Reach::Nothing => {
-                library.show(discovery::known(&config.data, &loaded).map_err(wrong)?);
-            }
-        }
-        sources.insert(loaded.workflow.name.clone(), loaded.source);
-    }
-    Ok((library, sources))
-}
-
 /// Renders the metrics of this process.
 pub(super) fn render() -> Render {
     static RECORDER: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
@@ -192,6 +162,13 @@ fn describe() {
     metrics::describe_counter!("holdpoint_events_total", "Events made durable");
     metrics::describe_counter!("holdpoint_deliveries_total", "Calls of webhooks, by outcome");
     metrics::describe_counter!("holdpoint_spans_lost_total", "Spans no collector took");
+    metrics::describe_counter!("holdpoint_decisions_total", "Decisions and votes, by yes or no");
+    metrics::describe_counter!("holdpoint_decisions_quick_total", "Decisions quicker than reading");
+    metrics::describe_counter!("holdpoint_answers_refused_total", "Answers that were not taken");
+    metrics::describe_counter!("holdpoint_heads_signed_total", "Heads of the log that were signed");
+    metrics::describe_counter!("holdpoint_heads_unsigned_total", "Heads that no signer signed");
+    metrics::describe_gauge!("holdpoint_leaves", "Leaves of the log of decisions");
+    metrics::describe_gauge!("holdpoint_leaves_unsigned", "Leaves that no signed head holds yet");
     metrics::describe_gauge!("holdpoint_runs_in_memory", "Runs held in memory");
     metrics::describe_gauge!("holdpoint_ready", "1 while the store takes writes, else 0");
 }

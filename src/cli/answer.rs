@@ -5,7 +5,9 @@
 
 use serde_json::{Value, json};
 
+use crate::cli::form::Form;
 use crate::cli::json;
+use crate::definition::nearest;
 use crate::kernel::{Verb, strict};
 use crate::wire::v1::Request;
 
@@ -62,6 +64,21 @@ pub(super) fn read(request: &Request, typed: &str) -> Meaning {
     Meaning::Value(Value::String(text.to_owned()))
 }
 
+/// The fields of a question that has some: whatever is no decision and takes an object with members.
+pub(super) fn form(request: &Request) -> Option<Form> {
+    let schema = json::optional(request.response_schema.as_ref());
+    let is_decided = takes_decision(&schema) || takes_gate(&schema) || takes_verbs(&schema);
+    if is_decided || takes_words(request, &schema) || !request.options.is_empty() {
+        return None;
+    }
+    Form::of(request)
+}
+
+/// Whether it is about a tool call that waits at a gate.
+pub(super) fn takes_call(request: &Request) -> bool {
+    takes_gate(&json::optional(request.response_schema.as_ref()))
+}
+
 /// A no, with a reason if there is one.
 pub(super) fn reject(note: &str) -> Value {
     decided(Verb::Reject.word(), note)
@@ -107,7 +124,7 @@ pub(super) fn takes(request: &Request) -> String {
     } else if takes_gate(&schema) {
         let all = if takes_all(&schema) { ", all for the rest of the run" } else { "" };
         let back = if takes_return(&schema) { ", return" } else { "" };
-        format!("y for this once{all}, n{back}, or JSON to edit")
+        format!("y for this once{all}, n{back}, or edit")
     } else if takes_verbs(&schema) {
         "happened, redo or abort".to_owned()
     } else if takes_words(request, &schema) {
@@ -119,10 +136,28 @@ pub(super) fn takes(request: &Request) -> String {
     } else {
         match schema.get("type").and_then(Value::as_str) {
             Some(kind @ ("integer" | "number" | "boolean")) => format!("a value of type {kind}"),
-            Some("object" | "array") => "JSON".into(),
+            Some("object" | "array") => match form(request) {
+                Some(form) => format!("JSON with {}", named(&form)),
+                None => "JSON".into(),
+            },
             Some(_) | None => "your answer".into(),
         }
     }
+}
+
+/// The fields of a form, those that may be left out with a question mark.
+fn named(form: &Form) -> String {
+    let names = form.asked().into_iter().map(|place| {
+        let field = &form.fields[place];
+        if field.is_needed { field.name.clone() } else { format!("{}?", field.name) }
+    });
+    names.collect::<Vec<_>>().join(", ")
+}
+
+/// What was probably meant, where one of the words that are taken is near. Never taken for it (K7).
+fn near(text: &str, words: &[&str]) -> String {
+    let meant = nearest(&text.to_lowercase(), words.iter().copied());
+    meant.map(|word| format!("; did you mean `{word}`?")).unwrap_or_default()
 }
 
 /// The words that an approval takes.
@@ -148,12 +183,18 @@ fn decision(text: &str, schema: &Value) -> Meaning {
             Ok(_) | Err(_) if takes_edit(schema) => {
                 let back = if takes_return(schema) { ", return to have it changed" } else { "" };
                 let words = "type y to approve, n to reject, edit to change it yourself";
-                Meaning::Unclear(format!("{words}{back}"))
+                let near = near(text, &["approve", "reject", "edit", "return"]);
+                Meaning::Unclear(format!("{words}{back}{near}"))
             }
-            Ok(_) | Err(_) if takes_return(schema) => Meaning::Unclear(
-                "type y to approve, n to reject or return to have it changed".into(),
-            ),
-            Ok(_) | Err(_) => Meaning::Unclear("type y to approve or n to reject".into()),
+            Ok(_) | Err(_) if takes_return(schema) => {
+                let near = near(text, &["approve", "reject", "return"]);
+                let words = "type y to approve, n to reject or return to have it changed";
+                Meaning::Unclear(format!("{words}{near}"))
+            }
+            Ok(_) | Err(_) => {
+                let near = near(text, &["approve", "reject"]);
+                Meaning::Unclear(format!("type y to approve or n to reject{near}"))
+            }
         },
     }
 }
@@ -165,13 +206,15 @@ fn ruling(text: &str, schema: &Value) -> Meaning {
         "all" | "allow_for_run" => Meaning::Value(decided(Verb::AllowForRun.word(), "")),
         "n" | "no" | "deny" => Meaning::Deny,
         "return" => Meaning::Reasoned(Verb::Return.word().into()),
+        "e" | "edit" => Meaning::Edit,
         &_ => match strict::read(text.as_bytes()) {
             Ok(value) if value.is_object() => Meaning::Value(value),
             Ok(_) | Err(_) => {
-                let words = [("y", true), ("all", takes_all(schema)), ("n", true)];
+                let words = [("y", true), ("all", takes_all(schema)), ("n", true), ("edit", true)];
                 let words = words.into_iter().chain([("return", takes_return(schema))]);
                 let taken: Vec<_> = words.filter(|(_, is)| *is).map(|(word, _)| word).collect();
-                Meaning::Unclear(format!("type one of: {}", taken.join(", ")))
+                let near = near(text, &["allow", "deny", "edit", "return"]);
+                Meaning::Unclear(format!("type one of: {}{near}", taken.join(", ")))
             }
         },
     }
@@ -210,7 +253,8 @@ fn word(request: &Request, text: &str) -> Meaning {
         (true, _, note) => Meaning::Value(decided(&word, note)),
         (false, ..) => {
             let offered: Vec<_> = request.options.iter().map(|one| one.id.as_str()).collect();
-            Meaning::Unclear(format!("type one of: {}", offered.join(", ")))
+            let near = near(&word, &offered);
+            Meaning::Unclear(format!("type one of: {}{near}", offered.join(", ")))
         }
     }
 }

@@ -9,9 +9,9 @@ use crate::cli::exit::{Exit, Trouble};
 use crate::cli::term::{ColorChoice, Paint};
 use crate::cli::{
     Ctx, audit, bench, bench_echo, cancel, chat, check, checkpoint, claim, completions, delegate,
-    doctor, exit_codes, export, fork, graph, halt, import, inbox, journal, keys, prune, release,
-    respond, restored, resume, revoke, run, runs, schema, serve, sessions, signal, watch,
-    workflows,
+    dev, doctor, exit_codes, export, fork, graph, halt, import, inbox, journal, keys, new, prune,
+    release, respond, restored, resume, revoke, run, runs, schema, serve, sessions, signal, verify,
+    watch, workflows,
 };
 
 /// Runs agent workflows that wait for people, and survives whatever happens to the machine.
@@ -56,6 +56,8 @@ pub(super) struct Cli {
 /// What can be asked for.
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
+    New(new::Args),
+    Dev(dev::Args),
     Serve(serve::Args),
     Run(run::Args),
     Chat(chat::Args),
@@ -85,6 +87,7 @@ pub(super) enum Command {
     Release(release::Args),
     Halt(halt::Args),
     Doctor(doctor::Args),
+    Verify(verify::Args),
     Keys(keys::Args),
     Bench(bench::Args),
     #[command(hide = true)]
@@ -109,13 +112,15 @@ impl Command {
     pub(super) async fn perform(self, ctx: &Ctx) -> Result<Exit, Trouble> {
         match self {
             Self::Serve(args) => Box::pin(serve::perform(args, ctx)).await,
+            Self::Dev(args) => Box::pin(dev::perform(args, ctx)).await,
             Self::Run(args) => Box::pin(run::perform(args, ctx)).await,
             Self::Chat(args) => Box::pin(chat::perform(args, ctx)).await,
             Self::Resume(args) => Box::pin(resume::perform(args, ctx)).await,
             Self::Respond(args) => Box::pin(respond::perform(args, ctx)).await,
             Self::Watch(args) => Box::pin(watch::perform(args, ctx)).await,
             Self::Fork(args) => Box::pin(fork::perform(args, ctx)).await,
-            Self::Inbox(_)
+            Self::New(_)
+            | Self::Inbox(_)
             | Self::Sessions(_)
             | Self::Runs(_)
             | Self::Journal(_)
@@ -137,6 +142,7 @@ impl Command {
             | Self::Release(_)
             | Self::Halt(_)
             | Self::Doctor(_)
+            | Self::Verify(_)
             | Self::Keys(_)
             | Self::Bench(_)
             | Self::BenchEcho(_)
@@ -157,8 +163,11 @@ impl Command {
             | Self::Prune(_)
             | Self::Restored(_)
             | Self::Doctor(_)
+            | Self::Verify(_)
             | Self::Keys(_) => Acts::Data,
             Self::Serve(_)
+            | Self::Dev(_)
+            | Self::New(_)
             | Self::Check(_)
             | Self::Graph(_)
             | Self::Schema(_)
@@ -213,11 +222,14 @@ impl Command {
             Self::Release(args) => release::perform(args, ctx).await,
             Self::Halt(args) => halt::perform(args, ctx).await,
             Self::Doctor(args) => doctor::perform(args, ctx).await,
+            Self::Verify(args) => verify::perform(args, ctx).await,
             Self::Keys(args) => keys::perform(args, ctx),
             Self::Bench(args) => bench::perform(args, ctx).await,
             Self::BenchEcho(args) => bench_echo::perform(args, ctx).await,
             Self::Completions(args) => completions::perform(&args, ctx),
             Self::ExitCodes(args) => exit_codes::perform(&args, ctx),
+            Self::New(args) => new::perform(args, ctx).await,
+            Self::Dev(args) => dev::perform(args, ctx).await,
             Self::Serve(args) => serve::perform(args, ctx).await,
             Self::Run(args) => run::perform(args, ctx).await,
             Self::Resume(args) => resume::perform(args, ctx).await,
@@ -239,6 +251,8 @@ pub(super) fn welcome(paint: Paint) -> String {
         ),
         ("holdpoint resume", "takes up what waits, after a restart too"),
         ("holdpoint inbox", "everything that waits for somebody"),
+        ("holdpoint new NAME", "writes a workflow of your own to begin with"),
+        ("holdpoint dev", "the console, files taken as they change, events"),
         ("holdpoint serve", "the same for others: gRPC on 127.0.0.1:4653"),
         ("holdpoint help", "all commands"),
     ];

@@ -7,6 +7,8 @@ use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::term::table;
 
+/// Measure what pausing, resuming and full inboxes cost
+///
 /// Measure pause and resume, long conversations, many waiting, full inboxes, slow models and many
 /// questions at once, over real gRPC on a real disk
 #[derive(Debug, clap::Args)]

@@ -10,7 +10,7 @@ use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::term::{line, plain};
 
-/// Check workflow files: every problem with its line, column and remedy
+/// Check workflow files: every problem with its line and remedy
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   holdpoint check                      the files in ./workflows

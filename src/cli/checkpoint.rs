@@ -7,10 +7,12 @@ use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::json;
 use crate::cli::render::{date, question, utterance};
-use crate::cli::term::{line, table};
+use crate::cli::term::line;
 use crate::wire::v1::{Checkpoint, GetRunRequest, ListCheckpointsRequest};
 
-/// List a run's checkpoints, or show one: what it waited for, and the conversation until then
+/// List a run's checkpoints, or show one
+///
+/// A checkpoint is shown with what the run waited for, and the conversation until then.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   holdpoint checkpoint run_01k9zq…
@@ -64,7 +66,7 @@ fn list(checkpoints: &[Checkpoint], ctx: &Ctx) -> Result<(), Trouble> {
             prompt.unwrap_or_else(|| where_it_failed(checkpoint).to_owned()),
         ]
     }));
-    ctx.term.write(&table(ctx.term.paint, &rows))
+    ctx.term.write(&ctx.term.table(&rows, &[3, 1]))
 }
 
 /// What is said of a checkpoint at which nobody was asked.

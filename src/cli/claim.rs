@@ -2,6 +2,7 @@
 
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
+use crate::cli::handles;
 use crate::cli::inbox::length;
 use crate::cli::people;
 use crate::wire::v1::ClaimRequestRequest;
@@ -15,7 +16,7 @@ use crate::wire::v1::ClaimRequestRequest;
 
 A claim is advice: others see it, and can answer all the same. It ends by itself.")]
 pub(super) struct Args {
-    /// The question
+    /// The question, by its id or its number in the last inbox
     #[arg(value_name = "REQUEST")]
     pub request: String,
     /// For how long, up to a day: `10m`, `2h`; ten minutes unless given
@@ -34,9 +35,10 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     if args.length == Some(0) {
         return Err(Trouble::new(Exit::Usage, "--for: expected more than nothing"));
     }
+    let name = handles::request(&ctx.config, &args.request)?;
     let mut connection = ctx.connect().await?;
     let request = ClaimRequestRequest {
-        request_id: args.request.clone(),
+        request_id: name.clone(),
         for_ms: args.length.unwrap_or_default(),
         release: args.release,
         idempotency_key: args.key.unwrap_or_default(),
@@ -44,6 +46,6 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     let answered = connection.client.claim_request(request).await;
     connection.close().await;
     let request = answered?.into_inner().request.unwrap_or_default();
-    let first = args.release.then(|| format!("you no longer claim {}", args.request));
+    let first = args.release.then(|| format!("you no longer claim {name}"));
     people::tell(ctx, &request, first)
 }

@@ -2,6 +2,7 @@
 
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
+use crate::cli::handles;
 use crate::cli::inbox::length;
 use crate::cli::people;
 use crate::wire::v1::DelegateRequestRequest;
@@ -16,7 +17,7 @@ use crate::wire::v1::DelegateRequestRequest;
 What they say counts as yours would. Until it is over, or you take it back, you do not answer it
 yourself. It can go to nobody whom the question excludes or asks already, and is not handed on.")]
 pub(super) struct Args {
-    /// The question
+    /// The question, by its id or its number in the last inbox
     #[arg(value_name = "REQUEST")]
     pub request: String,
     /// To whom: one person's name
@@ -46,13 +47,14 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
         let text = "expected how long: --for or --until";
         return Err(Trouble::new(Exit::Usage, text));
     }
+    let name = handles::request(&ctx.config, &args.request)?;
     let mut connection = ctx.connect().await?;
     let until = args.until.map(|at| prost_types::Timestamp {
         seconds: at.as_second(),
         nanos: at.subsec_nanosecond(),
     });
     let request = DelegateRequestRequest {
-        request_id: args.request.clone(),
+        request_id: name.clone(),
         to: args.to.unwrap_or_default(),
         until,
         for_ms: args.length.unwrap_or_default(),
@@ -62,6 +64,6 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     let answered = connection.client.delegate_request(request).await;
     connection.close().await;
     let request = answered?.into_inner().request.unwrap_or_default();
-    let first = args.take_back.then(|| format!("your place in {} is yours again", args.request));
+    let first = args.take_back.then(|| format!("your place in {name} is yours again"));
     people::tell(ctx, &request, first)
 }

@@ -7,7 +7,9 @@ use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::term::{line, plain};
 
-/// Look at settings, workflows, keys and the whole store; say what is wrong and what to do
+/// Look at settings, workflows, keys and store; say what is wrong
+///
+/// What is wrong is said with what to do about it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   holdpoint doctor

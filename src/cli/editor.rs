@@ -9,10 +9,12 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use serde_json::{Value, json};
+use serde_json::{Value, json as literal};
 
 use crate::api::words::{Piece, changes};
 use crate::app::SystemClock;
+use crate::cli::answer;
+use crate::cli::json;
 use crate::cli::render::whole;
 use crate::cli::term::{Paint, plain};
 use crate::kernel::Verb;
@@ -31,14 +33,41 @@ pub(super) enum Edited {
     Nothing(String),
 }
 
-/// What of a request can be edited: what is decided, where its answer may bring another version.
-pub(super) fn subject(request: &Request) -> Value {
-    request.subject.clone().map(crate::wire::json::Json::into_value).unwrap_or_default()
+/// What of a request can be edited: what is decided, where its answer may bring another version; of a call
+/// that waits at a gate, its arguments. Why not, where nobody can: what is not shown cannot be edited.
+pub(super) fn subject(request: &Request) -> Result<Value, String> {
+    let subject = json::optional(request.subject.as_ref());
+    if !answer::takes_call(request) {
+        return Ok(subject);
+    }
+    let schema = json::optional(request.response_schema.as_ref());
+    if hides(&schema["properties"]["arguments"]) {
+        return Err(
+            "this call has fields that are shown to nobody, and would be lost: give the whole \
+                    answer as JSON, {\"decision\": \"edit\", \"arguments\": …}"
+                .into(),
+        );
+    }
+    Ok(subject.get("arguments").cloned().unwrap_or_default())
+}
+
+/// Whether something in a schema is nobody's to read.
+fn hides(schema: &Value) -> bool {
+    match schema {
+        Value::Object(members) => {
+            let is_secret = schema["writeOnly"] == true || schema["format"] == "password";
+            is_secret || members.values().any(hides)
+        }
+        Value::Array(items) => items.iter().any(hides),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
 }
 
 /// The answer that brings a version.
-pub(super) fn answer(version: &Value, note: &str) -> Value {
-    let mut answer = json!({"decision": Verb::Edit.word(), "subject": version});
+pub(super) fn answer(request: &Request, version: &Value, note: &str) -> Value {
+    let of_what = if answer::takes_call(request) { "arguments" } else { "subject" };
+    let mut answer = literal!({"decision": Verb::Edit.word()});
+    answer[of_what] = version.clone();
     if !note.trim().is_empty() {
         answer["note"] = note.trim().into();
     }
@@ -156,6 +185,8 @@ impl Drop for Draft {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

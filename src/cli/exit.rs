@@ -194,7 +194,7 @@ impl From<Status> for Trouble {
 }
 
 /// The server's calls, and what whoever typed a command types instead.
-const COMMANDS: [(&str, &str); 7] = [
+const COMMANDS: [(&str, &str); 16] = [
     ("ListWorkflows", "`holdpoint workflows`"),
     ("ListSessions", "`holdpoint sessions`"),
     ("ListRuns", "`holdpoint runs`"),
@@ -202,6 +202,15 @@ const COMMANDS: [(&str, &str); 7] = [
     ("ListCheckpoints", "`holdpoint checkpoint RUN`"),
     ("SendResponses", "`holdpoint respond`"),
     ("GetRun", "`holdpoint runs RUN`"),
+    ("RunWorkflow", "`holdpoint run`"),
+    ("WatchRun", "`holdpoint watch`"),
+    ("WatchRequests", "`holdpoint inbox --watch`"),
+    ("GetSession", "`holdpoint sessions SESSION`"),
+    ("GetWorkflow", "`holdpoint workflows NAME`"),
+    ("CancelRun", "`holdpoint cancel`"),
+    ("CancelRequest", "`holdpoint cancel`"),
+    ("SignalRun", "`holdpoint signal`"),
+    ("ForkRun", "`holdpoint fork`"),
 ];
 
 /// A refusal in the words of the command line. What stands in backticks is the caller's own, and stays.
@@ -222,6 +231,9 @@ pub(super) fn in_our_words(message: &str) -> String {
 fn hint_for(code: Code, reason: Option<&str>) -> Option<&'static str> {
     match reason {
         Some("workflow.unknown") => Some("`holdpoint workflows` names the ones there are"),
+        Some("workflow.broken") => {
+            Some("`holdpoint check` shows the same, before anything is started")
+        }
         Some("run.unknown") => Some("`holdpoint runs` names the ones there are"),
         Some("session.unknown") => Some("`holdpoint sessions` names the ones there are"),
         Some("request.unknown" | "request.already_answered" | "request.closed") => {

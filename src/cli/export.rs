@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use crate::app::counted;
 use crate::app::offline::{self, Transferred};
+use crate::app::{counted, evidence};
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
 
@@ -19,17 +19,25 @@ pub(super) const PROGRESS_RUNS: u64 = 10_000;
 #[command(after_help = "Examples:
   holdpoint export backup.jsonl
   holdpoint export - | zstd > backup.jsonl.zst
+  holdpoint export run.json --run run_01k9zq3v7m8n4p5r6s7t8v9w0x
 
+With --run the file holds that run alone, with all that proves it, for `holdpoint verify` on any machine.
 The file is JSON Lines with a checksum at its end; `holdpoint import` reads it into an empty data
 directory. A server on the same directory must be stopped first. The file holds conversations.")]
 pub(super) struct Args {
     /// The file to write; `-` for stdout. It must not exist yet
     pub file: PathBuf,
+    /// This run alone, as a bundle that can be verified with nothing but the public key
+    #[arg(long, value_name = "RUN")]
+    pub run: Option<String>,
 }
 
 /// Exports.
 pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     let to_stdout = args.file.as_os_str() == "-";
+    if let Some(run) = &args.run {
+        return one(run, &args.file, to_stdout, ctx).await;
+    }
     let done = if to_stdout {
         offline::export(&ctx.config, Box::new(io::stdout()), &progress(ctx)).await?
     } else {
@@ -43,6 +51,30 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
         done
     };
     tell(ctx, "exported", done, to_stdout)?;
+    Ok(Exit::Done)
+}
+
+/// Exports one run.
+async fn one(run: &str, file: &Path, to_stdout: bool, ctx: &Ctx) -> Result<Exit, Trouble> {
+    let unknown = || {
+        let text = format!("--run: there is no run `{run}` in `{}`", ctx.config.data.display());
+        Trouble::new(Exit::Failed, text).hint("`holdpoint runs` lists them")
+    };
+    if to_stdout {
+        let is_there = evidence::export_run(&ctx.config, run, Box::new(io::stdout())).await?;
+        return if is_there { Ok(Exit::Done) } else { Err(unknown()) };
+    }
+    let cannot = |error: io::Error| {
+        let text = format!("cannot create `{}`: {error}", file.display());
+        Trouble::new(Exit::Failed, text).hint("name a file that does not exist yet")
+    };
+    let (beside, to) = Beside::create(file).map_err(cannot)?;
+    if !evidence::export_run(&ctx.config, run, Box::new(to)).await? {
+        return Err(unknown());
+    }
+    beside.finish(file).map_err(cannot)?;
+    let text = if ctx.json { json!({"run": run}).to_string() } else { format!("exported {run}") };
+    ctx.term.line(&text)?;
     Ok(Exit::Done)
 }
 

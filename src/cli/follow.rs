@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 use tonic::{Code, Status, Streaming};
+use tonic_types::StatusExt as _;
 
 use crate::app::Client;
 use crate::cli::Ctx;
@@ -14,7 +15,9 @@ use crate::cli::exit::{Exit, Trouble};
 use crate::cli::json;
 use crate::cli::render::{Audience, Story, journal_line};
 use crate::wire::v1::workflow_event::Event;
-use crate::wire::v1::{RunStatus, WatchRunRequest, WorkflowEvent, WorkflowWaiting};
+use crate::wire::v1::{
+    RunStatus, SendResponsesRequest, WatchRunRequest, WorkflowEvent, WorkflowWaiting,
+};
 
 /// A stream that breaks is taken up again this often without a new event: about six seconds in all,
 /// the time in which a server restarts.
@@ -190,6 +193,7 @@ impl Follow {
         ending: &mut Ending,
     ) -> Result<(), Trouble> {
         self.run_id.clone_from(&event.run_id);
+        ctx.followed.set(&event.run_id);
         self.session_id.clone_from(&event.session_id);
         self.sequence = event.sequence;
         match &event.event {
@@ -241,6 +245,31 @@ impl Follow {
             ctx.again()
         )))
     }
+}
+
+/// Sends answers, again where the way broke before anybody said whether they came. The key that they carry sees
+/// to it that they are taken once.
+pub(super) async fn sent(
+    client: &mut Client,
+    message: SendResponsesRequest,
+) -> Result<Streaming<WorkflowEvent>, Trouble> {
+    let mut failures = 0;
+    loop {
+        match client.send_responses(message.clone()).await {
+            Ok(stream) => return Ok(stream.into_inner()),
+            Err(status) if is_lost(&status) && failures < RETRIES_MAX => {
+                tokio::time::sleep(RETRY_FIRST * 2_u32.pow(failures)).await;
+                failures += 1;
+            }
+            Err(status) => return Err(status.into()),
+        }
+    }
+}
+
+/// Whether nobody can say what became of a call: no server has refused it, or one that goes.
+fn is_lost(status: &Status) -> bool {
+    let reason = status.get_details_error_info().map(|info| info.reason);
+    is_broken(status) && reason.is_none_or(|reason| reason == "server.draining")
 }
 
 /// Whether a status tells of the way to the server rather than of the run.

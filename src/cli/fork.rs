@@ -5,7 +5,9 @@ use crate::cli::exit::{Exit, Trouble};
 use crate::cli::talk::{Interaction, Talk};
 use crate::wire::v1::ForkRunRequest;
 
-/// Start a new run from a checkpoint of another, or from where it failed; completed steps are not performed again
+/// Start a new run from a checkpoint of another, or where it failed
+///
+/// Completed steps are not performed again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   holdpoint fork run_01k9zq…                                     from its latest checkpoint, or where it failed

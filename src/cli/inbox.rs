@@ -5,12 +5,13 @@ use serde_json::json as literal;
 use crate::app::{Connection, SystemClock};
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
+use crate::cli::handles;
 use crate::cli::json;
 use crate::cli::people;
-use crate::cli::render::{date, question};
+use crate::cli::render::{moment as moment_of, question};
 use crate::cli::respond;
 use crate::cli::talk::{Interaction, Talk};
-use crate::cli::term::{line, table};
+use crate::cli::term::line;
 use crate::kernel::duration_ms;
 use crate::ports::Clock as _;
 use crate::wire::v1::watch_requests_response::Change;
@@ -25,12 +26,13 @@ pub(super) const PAGE: usize = 100;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   holdpoint inbox
+  holdpoint inbox 1                                 the first of the last inbox, whole
   holdpoint inbox req_01k9zq…-2                     one of them, whole
   holdpoint inbox --workflow event_planning --kind approval
   holdpoint inbox --watch --json")]
 pub(super) struct Args {
     /// Show this one whole: what is decided, its facts, who is asked
-    #[arg(value_name = "REQUEST_ID", conflicts_with_all = ["watch", "session", "workflow", "kind", "to", "due", "waiting"])]
+    #[arg(value_name = "REQUEST", conflicts_with_all = ["watch", "session", "workflow", "kind", "to", "due", "waiting"])]
     pub request_id: Option<String>,
     /// Stay, and show every change
     #[arg(long)]
@@ -87,6 +89,7 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
 
 /// Shows one question whole, and how it is answered.
 async fn show(name: &str, ctx: &Ctx, connection: &mut Connection) -> Result<(), Trouble> {
+    let name = &handles::request(&ctx.config, name)?;
     let found = respond::listed(name, &mut connection.client).await?;
     let request = found.ok_or_else(|| respond::not_open(name))?;
     if ctx.json {
@@ -109,6 +112,7 @@ async fn list(args: Args, ctx: &Ctx, connection: &mut Connection) -> Result<(), 
             principal: args.to.clone().unwrap_or_default(),
             deadline_before: args.due.map(|ms| moment(now_ms().saturating_add(ms))),
             asked_before: args.waiting.map(|ms| moment(now_ms().saturating_sub(ms))),
+            r#type: String::new(),
         };
         let page = connection.client.list_requests(request).await?.into_inner();
         requests.extend(page.requests);
@@ -124,14 +128,29 @@ async fn list(args: Args, ctx: &Ctx, connection: &mut Connection) -> Result<(), 
             .term
             .line(&literal!({"requests": all, "more": !page_token.is_empty()}).to_string());
     }
+    let has_numbers = handles::keep(&ctx.config, &requests);
     if requests.is_empty() {
-        return ctx.term.line(&format!("nothing waits in {}", line(&connection.place, 400)));
+        let place = line(&connection.place, 400);
+        ctx.term.line(&format!("nothing waits in {place}"))?;
+        tell_whose(ctx, connection);
+        return Ok(());
     }
-    let mut rows =
-        vec![["REQUEST", "KIND", "WORKFLOW", "UNTIL", "QUESTION"].map(str::to_owned).to_vec()];
-    rows.extend(requests.iter().map(row));
-    ctx.term.write(&table(ctx.term.paint, &rows))?;
-    ctx.term.note(&format!("holdpoint inbox REQUEST{} shows one whole", ctx.again()));
+    let heading = ["#", "REQUEST", "KIND", "WORKFLOW", "UNTIL", "QUESTION"];
+    let mut rows = vec![heading.map(str::to_owned).to_vec()];
+    rows.extend((1..).zip(&requests).map(row));
+    // By its number a request is found without its id.
+    let spare: &[usize] = if has_numbers { &[1, 3] } else { &[3] };
+    if !has_numbers {
+        for row in &mut rows {
+            row[0].clear();
+        }
+    }
+    ctx.term.write(&ctx.term.table(&rows, spare))?;
+    let (one, again) = (if has_numbers { "1" } else { "REQUEST" }, ctx.again());
+    ctx.term.note(&format!(
+        "holdpoint inbox {one}{again} shows one whole, holdpoint respond {one}{again} asks it"
+    ));
+    tell_whose(ctx, connection);
     if !page_token.is_empty() {
         ctx.term.note("there are more; --limit shows them");
     }
@@ -174,15 +193,28 @@ async fn watch(args: Args, ctx: &Ctx, connection: &mut Connection) -> Result<(),
     Ok(())
 }
 
-fn row(request: &Request) -> Vec<String> {
+/// Says whose inbox it is, where that is not plain: without a server everybody at this machine is `local`,
+/// whatever key they have.
+fn tell_whose(ctx: &Ctx, connection: &Connection) {
+    let has_people = ctx.config.keys_path().exists() || !ctx.config.people.is_empty();
+    if connection.embedded && has_people {
+        ctx.term.note(
+            "no server works here, so you are `local`: what others are asked is for them to answer, with \
+             their keys, at `holdpoint serve`",
+        );
+    }
+}
+
+fn row((number, request): (usize, &Request)) -> Vec<String> {
     let standing = people::standing(request, people::now());
     let asked = people::others(request).into_iter().chain([request.prompt.clone()]);
     let asked = asked.chain(standing).collect::<Vec<_>>();
     vec![
+        number.to_string(),
         line(&request.request_id, 64),
         json::kind(request.kind),
         line(&request.workflow_id, 32),
-        request.deadline.as_ref().and_then(json::timestamp).map(date).unwrap_or_default(),
+        request.deadline.as_ref().and_then(json::timestamp).map(moment_of).unwrap_or_default(),
         line(&asked.join(" · "), 160),
     ]
 }

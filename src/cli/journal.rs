@@ -4,6 +4,7 @@ use crate::app::Client;
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::follow::{Follow, Telling};
+use crate::cli::suggest;
 use crate::wire::v1::GetRunRequest;
 
 /// Show every event of a run so far
@@ -19,7 +20,11 @@ pub(super) struct Args {
 /// Shows the journal.
 pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     let mut connection = ctx.look().await?;
-    let ended = show(args, ctx, &mut connection.client).await;
+    let run = args.run.clone();
+    let ended = match show(args, ctx, &mut connection.client).await {
+        Err(trouble) => Err(suggest::run(trouble, &run, &mut connection.client).await),
+        shown => shown,
+    };
     connection.close().await;
     ended.map(|()| Exit::Done)
 }

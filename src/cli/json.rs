@@ -28,12 +28,14 @@ macro_rules! named {
 
 named!(
     AuditEntry,
+    BrokenFile,
     Checkpoint,
     Grant,
     Halt,
     Message,
     Request,
     RequestClosed,
+    RuleInForce,
     Run,
     Session,
     Workflow,

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::app::keys::{Key, KeyKind, Keys, NewKey};
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
-use crate::cli::term::{line, table};
+use crate::cli::term::line;
 use crate::kernel::{Role, Roles, duration_ms};
 
 /// Make, list and remove the API keys of a server
@@ -169,7 +169,7 @@ fn list(ctx: &Ctx, keys: &Keys, now: jiff::Timestamp) -> Result<(), Trouble> {
             line(&key.created, 32),
         ]
     }));
-    ctx.term.write(&table(ctx.term.paint, &rows))
+    ctx.term.write(&ctx.term.table(&rows, &[6, 5]))
 }
 
 fn in_json(key: &Key) -> Value {

@@ -6,11 +6,17 @@
 mod answer;
 mod args;
 mod editor;
+mod elsewhere;
 mod exit;
+mod fill;
 mod follow;
+mod form;
+mod handles;
+mod help;
 mod json;
 mod people;
 mod render;
+mod suggest;
 mod talk;
 mod term;
 
@@ -25,6 +31,7 @@ mod claim;
 mod completions;
 mod cost;
 mod delegate;
+mod dev;
 mod doctor;
 mod exit_codes;
 mod export;
@@ -35,6 +42,7 @@ mod import;
 mod inbox;
 mod journal;
 mod keys;
+mod new;
 mod prune;
 mod release;
 mod respond;
@@ -47,15 +55,17 @@ mod schema;
 mod serve;
 mod sessions;
 mod signal;
+mod verify;
 mod watch;
 mod workflows;
 
 use std::{env, ffi::OsString, process::ExitCode};
 
-use clap::Parser as _;
+use clap::FromArgMatches as _;
+use clap::error::{ContextKind, ContextValue};
 
 use crate::app::config::Origin;
-use crate::app::{self, Config, Connection, Reach};
+use crate::app::{self, Config, Connection, Followed, Reach};
 
 use args::{Acts, Cli};
 use exit::{Exit, Trouble};
@@ -67,6 +77,8 @@ struct Ctx {
     config: Config,
     term: Term,
     json: bool,
+    /// The run that is followed here, for whoever has the data directory next.
+    followed: Followed,
 }
 
 impl Ctx {
@@ -78,9 +90,14 @@ impl Ctx {
     /// The orchestrator, to look: without a server nothing moves (E8).
     async fn look(&self) -> Result<Connection, Trouble> {
         let connection = self.reach(Reach::Nothing).await?;
-        if connection.embedded && !self.json && !app::offline::has_data(&self.config) {
+        if connection.embedded && !self.json {
             let place = line(&connection.place, 400);
-            self.term.note(&format!("there is no data in `{place}` yet; the first run makes it"));
+            if !app::offline::has_data(&self.config) {
+                let text = format!("there is no data in `{place}` yet; the first run makes it");
+                self.term.note(&text);
+            } else if self.term.is_interactive {
+                self.term.note(&self.term.paint_error.dim(&format!("in `{place}`:")));
+            }
         }
         Ok(connection)
     }
@@ -90,7 +107,7 @@ impl Ctx {
         if self.config.origin("log") != Origin::Default {
             app::telemetry::begin(&self.config)?;
         }
-        Ok(app::connect(&self.config, reach).await?)
+        Ok(app::connect(&self.config, reach, self.followed.clone()).await?)
     }
 
     /// The flags that a command printed for the reader must repeat to reach the same place.
@@ -107,10 +124,17 @@ impl Ctx {
 
 /// Parses, calls, and says how it ended.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let cli = match Cli::try_parse_from(arguments) {
+    let parsed = help::command().try_get_matches_from(arguments);
+    let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(refusal) => {
             drop(refusal.print());
+            if let Some(ContextValue::String(word)) = refusal.get(ContextKind::InvalidSubcommand)
+                && let Some(ours) = suggest::command(word)
+            {
+                Term::new(term::ColorChoice::Auto)
+                    .note(&format!("\nhere that is: holdpoint {ours}"));
+            }
             let is_help = refusal.exit_code() == 0;
             return if is_help { Exit::Done } else { Exit::Usage }.into();
         }
@@ -135,7 +159,7 @@ fn run(cli: Cli, term: Term) -> Result<Exit, Trouble> {
         term.write(&config.dump())?;
         return Ok(Exit::Done);
     }
-    let ctx = Ctx { config, term, json: cli.json };
+    let ctx = Ctx { config, term, json: cli.json, followed: Followed::default() };
     let Some(command) = cli.command else {
         term.write(&args::welcome(term.paint))?;
         return Ok(Exit::Done);

@@ -12,7 +12,7 @@ use crate::cli::render::date;
 use crate::cli::term::line;
 use crate::kernel::readable;
 use crate::ports::Clock as _;
-use crate::wire::v1::{Request, RequestClaimed, RequestDelegated, Shown, Vote};
+use crate::wire::v1::{Request, RequestClaimed, RequestDelegated, RequestEscalated, Shown, Vote};
 
 /// Names on one line; `--json` has them whole.
 const CHARS_MAX: usize = 400;
@@ -53,6 +53,13 @@ pub(super) fn told_claim(it: &RequestClaimed) -> String {
         Some(until) => format!("{} looks at {} until {}", it.principal, it.request_id, date(until)),
         None => format!("{} no longer looks at {}", it.principal, it.request_id),
     }
+}
+
+/// That others are asked as well, in words.
+pub(super) fn told_escalation(it: &RequestEscalated) -> String {
+    let until = it.deadline.as_ref().and_then(timestamp).map(date);
+    let until = until.map(|at| format!(" until {at}")).unwrap_or_default();
+    line(&format!("{} now waits for {}{until}", it.request_id, it.to.join(", ")), CHARS_MAX)
 }
 
 /// A delegation as it happens, in words.

@@ -7,7 +7,9 @@ use crate::app::offline;
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
 
-/// Forget runs that were over long ago, and sessions with their last run
+/// Forget runs that were over long ago
+///
+/// A session goes with its last run.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   holdpoint prune --older-than 30d

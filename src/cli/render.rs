@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
+use crate::app::counted;
 use crate::cli::term::{Paint, line, plain};
 use crate::cli::{json, people};
 use crate::kernel::{Kind, secret};
@@ -180,8 +181,7 @@ impl Story {
                 format!("{}\n", paint.warn(&line(&text, BRIEF_CHARS_MAX)))
             }
             Event::RequestEscalated(it) => {
-                let text = format!("  {} now waits for {}", it.request_id, it.to.join(", "));
-                format!("{}\n", paint.warn(&line(&text, BRIEF_CHARS_MAX)))
+                format!("{}\n", paint.warn(&format!("  {}", people::told_escalation(it))))
             }
             Event::SignalReceived(_) | Event::StepSettled(_) => in_graph(paint, body),
             Event::Output(it) => self.output(&json::optional(it.value.as_ref())),
@@ -227,7 +227,7 @@ impl Story {
         }
         let shown = match value {
             Value::Array(items) if items.iter().all(is_utterance) => {
-                format!("the conversation, {} messages", items.len())
+                format!("the conversation, {}", counted(items.len() as u64, "message"))
             }
             Value::String(_)
             | Value::Null
@@ -276,7 +276,12 @@ pub(super) fn question(paint: Paint, request: &Request) -> String {
     text.push_str(&paint.bold(&indented(&request.prompt)));
     text.push('\n');
     if !request.to.is_empty() {
-        let asked = format!("  asked of {}", line(&request.to.join(", "), BODY_CHARS_MAX));
+        let asked = line(&request.to.join(", "), BODY_CHARS_MAX);
+        let before = match request.asked_before.as_slice() {
+            [] => String::new(),
+            some => format!("; before, of {} alone", line(&some.join(", "), BODY_CHARS_MAX)),
+        };
+        let asked = format!("  asked of {asked}{before}");
         text.push_str(&paint.dim(&asked));
         text.push('\n');
     }
@@ -382,6 +387,14 @@ fn fields(body: &Value) -> String {
 /// A date and time where the reader is.
 pub(super) fn date(at: jiff::Timestamp) -> String {
     at.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+/// The same in fewer letters, for tables: the time of today, or the day with its minutes.
+pub(super) fn moment(at: jiff::Timestamp) -> String {
+    let zone = jiff::tz::TimeZone::system();
+    let (at, now) = (at.to_zoned(zone.clone()), people::now().to_zoned(zone));
+    let form = if at.date() == now.date() { "%H:%M:%S" } else { "%Y-%m-%d %H:%M" };
+    at.strftime(form).to_string()
 }
 
 fn clock(at: jiff::Timestamp) -> String {

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use crate::app::Client;
+use crate::app::{Client, SystemClock};
 use crate::cli::Ctx;
 use crate::cli::answer::{self, Meaning};
 use crate::cli::editor::{self, Edited};
 use crate::cli::exit::{Exit, Trouble};
-use crate::cli::follow::{Follow, Telling};
+use crate::cli::follow::{Follow, Telling, sent};
+use crate::cli::handles::{self, Handle};
 use crate::cli::json;
 use crate::cli::people::{self, Sight};
 use crate::cli::render::Audience;
@@ -17,12 +18,14 @@ use crate::cli::run::parse_json;
 use crate::cli::talk::{Interaction, Talk};
 use crate::cli::term::line;
 use crate::kernel::RequestId;
+use crate::ports::Clock as _;
 use crate::wire::v1::{GetRunRequest, ListRequestsRequest, Request, SendResponsesRequest};
 
 /// Answer a question, and follow what comes of it
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  holdpoint respond req_01k9zq…-2                   shows it whole, and asks
+  holdpoint respond 1                               shows the first of the last inbox, and asks
+  holdpoint respond 1 approve                       decides what that inbox showed, or nothing
   holdpoint respond req_01k9zq…-1 \"Pier 66\"
   holdpoint respond req_01k9zq…-2 yes
   holdpoint respond req_01k9zq…-2 no --note \"too expensive\"
@@ -31,9 +34,11 @@ use crate::wire::v1::{GetRunRequest, ListRequestsRequest, Request, SendResponses
   holdpoint respond req_01k9zq…-3 --json-value '{\"guests\": 30}' --json
 
 An option may be given by number, an approval as yes or no, or as return where it may be changed and
-asked anew. Whatever is not clearly a yes is refused.")]
+asked anew. Whatever is not clearly a yes is refused. A number of the inbox stands for the request as
+that inbox showed it: if something else is asked by now, nothing is decided.")]
 pub(super) struct Args {
-    /// The question; `holdpoint inbox` lists the open ones
+    /// The question, by its id or its number in the last `holdpoint inbox`
+    #[arg(value_name = "REQUEST")]
     pub request_id: String,
     /// What you say; left out, the question is shown whole and asked
     #[arg(conflicts_with = "json_value")]
@@ -53,7 +58,11 @@ pub(super) struct Args {
 }
 
 /// Answers.
-pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
+pub(super) async fn perform(mut args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
+    let handle = handles::meant(&ctx.config, &args.request_id)?;
+    if let Some(handle) = &handle {
+        args.request_id.clone_from(&handle.request_id);
+    }
     let id = RequestId::parse(&args.request_id).map_err(|error| {
         let hint = if is_code(&args.request_id) {
             "a code goes with words in the conversation that it was shown in; here, name the request: \
@@ -65,7 +74,7 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     })?;
     let mut connection = ctx.connect().await?;
     let stays = connection.embedded;
-    let ended = answer(args, id, ctx, (&mut connection.client, stays)).await;
+    let ended = answer(args, (id, handle), ctx, (&mut connection.client, stays)).await;
     connection.close().await;
     ended
 }
@@ -77,16 +86,28 @@ fn is_code(text: &str) -> bool {
 
 async fn answer(
     args: Args,
-    id: RequestId,
+    (id, handle): (RequestId, Option<Handle>),
     ctx: &Ctx,
     (client, stays): (&mut Client, bool),
 ) -> Result<Exit, Trouble> {
     let asked = asked(&id, &args.request_id, client).await?;
     let mut shown = None;
+    // A number decides what it was shown for, and nothing that is asked by now (K9).
+    let bound = handle.map(|handle| handle.digest);
     let (value, digest) = match (&args.json_value, &args.answer) {
-        (Some(text), _) => (parse_json("--json-value", text)?, args.digest),
-        (None, Some(_)) => match meant(&args, asked.request.as_ref())? {
-            Said::Value(value) => (value, args.digest),
+        (Some(text), _) => (parse_json("--json-value", text)?, args.digest.or(bound)),
+        (None, Some(word)) => match meant(&args, asked.request.as_ref())? {
+            Said::Value(value) => {
+                // A line of a list is not what is decided: whoever sits here sees that first.
+                let listed = asked.request.as_ref().filter(|one| one.decides && bound.is_some());
+                if let Some(request) = listed {
+                    let Some(sight) = stands(request, word, ctx, client).await? else {
+                        return Ok(Exit::Waiting);
+                    };
+                    shown = ctx.term.is_interactive.then(|| sight.shown());
+                }
+                (value, args.digest.or(bound))
+            }
             Said::Edit => {
                 let request = asked.request.as_ref().ok_or_else(|| not_open(&args.request_id))?;
                 let sight = Sight::of(request);
@@ -111,12 +132,13 @@ async fn answer(
         session_id: String::new(),
         run_id: String::new(),
         responses: HashMap::from([(args.request_id.clone(), value.into())]),
-        idempotency_key: args.key.unwrap_or_default(),
+        idempotency_key: args.key.unwrap_or_else(|| SystemClock.fresh_stem()),
         digests: digests.into_iter().collect(),
         // Told by its id alone, what was shown, and where, is not known here.
         shown,
     };
-    let stream = client.send_responses(request).await?.into_inner();
+    ctx.followed.set(id.run.as_str());
+    let stream = sent(client, request).await?;
     if asked.knows_run {
         let quiet = Interaction { interactive: false, no_input: true };
         return Talk::new(ctx, client, quiet).follow(stream).await;
@@ -135,6 +157,23 @@ async fn answer(
         ctx.term.line(&told)?;
     }
     Ok(Exit::Done)
+}
+
+/// What somebody had before them whose word, given by a number, stands now that they see what it decides; nothing if
+/// it does not stand. Where nobody sits here it does.
+async fn stands(
+    request: &Request,
+    word: &str,
+    ctx: &Ctx,
+    client: &mut Client,
+) -> Result<Option<Sight>, Trouble> {
+    let sight = Sight::of(request);
+    let aloud = Interaction { interactive: false, no_input: false };
+    if !Talk::new(ctx, client, aloud).stands(request, word).await? {
+        ctx.term.note("nothing was sent");
+        return Ok(None);
+    }
+    Ok(Some(sight))
 }
 
 /// What somebody says to a question that they are shown here; nothing if nobody is here who could.
@@ -201,7 +240,7 @@ enum Said {
 
 /// A version of their own, from their editor, told with what it changes.
 async fn edited(request: &Request, args: &Args, ctx: &Ctx) -> Result<Value, Trouble> {
-    let subject = editor::subject(request);
+    let subject = editor::subject(request).map_err(|why| Trouble::new(Exit::Refused, why))?;
     match editor::edit(&subject, &mut None).await {
         Edited::Nothing(why) => Err(Trouble::new(Exit::Refused, why)),
         Edited::Version(version) => {
@@ -209,7 +248,7 @@ async fn edited(request: &Request, args: &Args, ctx: &Ctx) -> Result<Value, Trou
                 let told = editor::compared(ctx.term.paint, &subject, &version);
                 ctx.term.write(&format!("{told}\n"))?;
             }
-            Ok(editor::answer(&version, args.note.as_deref().unwrap_or_default()))
+            Ok(editor::answer(request, &version, args.note.as_deref().unwrap_or_default()))
         }
     }
 }

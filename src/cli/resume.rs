@@ -4,10 +4,14 @@ use crate::app::{Client, Connection};
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::follow::{Follow, Telling};
+use crate::cli::handles;
 use crate::cli::render::{Audience, utterance};
+use crate::cli::respond;
+use crate::cli::suggest;
 use crate::cli::talk::{Interaction, Talk};
+use crate::kernel::RequestId;
 use crate::wire::v1::{
-    GetRunRequest, GetSessionRequest, ListRunsRequest, Run, RunStatus, WorkflowWaiting,
+    GetRunRequest, GetSessionRequest, ListRunsRequest, Request, Run, RunStatus, WorkflowWaiting,
 };
 
 /// Enough of the conversation to know what the question is about.
@@ -18,10 +22,12 @@ const RECAP_MESSAGES_MAX: usize = 6;
 #[command(after_help = "Examples:
   holdpoint resume                  the run that began to wait last
   holdpoint resume run_01k9zq…      this one
+  holdpoint resume req_01k9zq…-2    the run that asks this, at this question
+  holdpoint resume 1                the same, by its number in the last inbox
   holdpoint resume party            the newest run of a session")]
 pub(super) struct Args {
-    /// A run or a session; the newest waiting run if left out
-    #[arg(value_name = "RUN|SESSION")]
+    /// A run, a question or a session; the newest waiting run if left out
+    #[arg(value_name = "RUN|REQUEST|SESSION")]
     pub id: Option<String>,
     #[command(flatten)]
     pub interaction: Interaction,
@@ -29,6 +35,10 @@ pub(super) struct Args {
 
 /// Takes the run up.
 pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
+    let mut args = args;
+    if let Some(id) = &args.id {
+        args.id = Some(handles::request(&ctx.config, id)?);
+    }
     let mut connection = ctx.connect().await?;
     let ended = take_up(args, ctx, &mut connection).await;
     connection.close().await;
@@ -36,7 +46,13 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
 }
 
 async fn take_up(args: Args, ctx: &Ctx, connection: &mut Connection) -> Result<Exit, Trouble> {
-    let mut run = find(args.id.as_deref(), &mut connection.client).await?;
+    let mut run = match find(args.id.as_deref(), &mut connection.client).await {
+        Ok(run) => run,
+        Err(trouble) => {
+            let id = args.id.unwrap_or_default();
+            return Err(suggest::run(trouble, &id, &mut connection.client).await);
+        }
+    };
     if connection.embedded {
         connection.hands().take_up(&run.run_id).await?;
         run = find(Some(&run.run_id), &mut connection.client).await?;
@@ -44,12 +60,20 @@ async fn take_up(args: Args, ctx: &Ctx, connection: &mut Connection) -> Result<E
     let client = &mut connection.client;
     match RunStatus::try_from(run.status).unwrap_or_default() {
         RunStatus::Waiting => {
-            let Some(waiting) = &run.workflow_waiting else {
+            let Some(waiting) = &mut run.workflow_waiting else {
                 return Err(Trouble::new(
                     Exit::Failed,
                     "the run waits, but the server does not say for what",
                 ));
             };
+            if let Some(wanted) = args.id.as_deref().filter(|id| id.starts_with("req_")) {
+                // The question that was named comes first; one that is not open is not answered by another.
+                let is_it = |request: &Request| request.request_id == wanted;
+                if !waiting.requests.iter().any(is_it) {
+                    return Err(respond::not_open(wanted));
+                }
+                waiting.requests.sort_by_key(|request| !is_it(request));
+            }
             recap(ctx, waiting)?;
             Talk::new(ctx, client, args.interaction).take_up(waiting, run.sequence).await
         }
@@ -76,6 +100,15 @@ async fn find(id: Option<&str>, client: &mut Client) -> Result<Run, Trouble> {
     let run = match id {
         Some(id) if id.starts_with("run_") => {
             let request = GetRunRequest { run_id: id.into(), omit_conversation: true };
+            client.get_run(request).await?.into_inner().run
+        }
+        Some(id) if id.starts_with("req_") => {
+            let parsed = RequestId::parse(id).map_err(|error| {
+                let hint = "`holdpoint inbox` shows what is open";
+                Trouble::new(Exit::Usage, error.to_string()).hint(hint)
+            })?;
+            let run_id = parsed.run.as_str().into();
+            let request = GetRunRequest { run_id, omit_conversation: true };
             client.get_run(request).await?.into_inner().run
         }
         Some(id) => {

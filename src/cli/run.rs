@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
+use crate::cli::suggest;
 use crate::cli::talk::{Interaction, Talk};
 use crate::cli::term;
 use crate::wire::v1::RunWorkflowRequest;
@@ -38,6 +39,9 @@ pub(super) struct Args {
     /// Something to find the run by, as NAME=VALUE; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     pub meta: Vec<(String, String)>,
+    /// A gate that the run brings beside its file's, as JSON; may be repeated. It can only add or tighten
+    #[arg(long, value_name = "JSON")]
+    pub gate: Vec<String>,
     #[command(flatten)]
     pub interaction: Interaction,
 }
@@ -45,19 +49,27 @@ pub(super) struct Args {
 /// Runs the workflow.
 pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     let input = input(&args)?;
+    let gates = args.gate.iter().map(|text| parse_json("--gate", text).map(Into::into));
+    let gates = gates.collect::<Result<Vec<_>, Trouble>>()?;
     let mut connection = ctx.connect().await?;
     let request = RunWorkflowRequest {
-        workflow_id: args.workflow,
+        workflow_id: args.workflow.clone(),
         session_id: args.session.unwrap_or_default(),
         input: Some(input.into()),
         idempotency_key: args.key.unwrap_or_default(),
         metadata: args.meta.into_iter().collect::<HashMap<_, _>>(),
+        gates,
     };
     let talk = async {
         let stream = connection.client.run_workflow(request).await?.into_inner();
         Talk::new(ctx, &mut connection.client, args.interaction).follow(stream).await
     };
-    let ended = talk.await;
+    let ended = match talk.await {
+        Err(trouble) => {
+            Err(suggest::workflow(trouble, &args.workflow, &mut connection.client).await)
+        }
+        ended => ended,
+    };
     connection.close().await;
     ended
 }

@@ -2,14 +2,15 @@
 
 use serde_json::json as literal;
 
-use crate::app::Client;
+use crate::app::{Client, Connection};
 use crate::cli::Ctx;
 use crate::cli::cost;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::inbox::{LIMIT, page_size};
 use crate::cli::json;
-use crate::cli::render::{date, question, utterance, whole};
-use crate::cli::term::{Paint, line, plain, table};
+use crate::cli::render::{date, moment, question, utterance, whole};
+use crate::cli::suggest;
+use crate::cli::term::{Term, line, plain};
 use crate::wire::v1::{GetRunRequest, GetRunResponse, ListRunsRequest, Run, RunStatus};
 
 /// List runs, or show one with its conversation
@@ -39,8 +40,11 @@ pub(super) struct Args {
 pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     let mut connection = ctx.look().await?;
     let ended = match &args.run {
-        Some(run_id) => show(run_id, ctx, &mut connection.client).await,
-        None => list(&args, ctx, &mut connection.client).await,
+        Some(run_id) => match show(run_id, ctx, &mut connection.client).await {
+            Err(trouble) => Err(suggest::run(trouble, run_id, &mut connection.client).await),
+            shown => shown,
+        },
+        None => list(&args, ctx, &mut connection).await,
     };
     connection.close().await;
     ended.map(|()| Exit::Done)
@@ -48,7 +52,7 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
 
 async fn show(run_id: &str, ctx: &Ctx, client: &mut Client) -> Result<(), Trouble> {
     let request = GetRunRequest { run_id: run_id.into(), omit_conversation: false };
-    let GetRunResponse { run, conversation, output, grants } =
+    let GetRunResponse { run, conversation, output, grants, rules } =
         client.get_run(request).await?.into_inner();
     let Some(run) = run else {
         return Err(Trouble::new(Exit::Failed, "the server answered without a run"));
@@ -61,11 +65,12 @@ async fn show(run_id: &str, ctx: &Ctx, client: &mut Client) -> Result<(), Troubl
             "conversation": said,
             "output": output,
             "grants": json::all(&grants),
+            "rules": json::all(&rules),
         });
         return ctx.term.line(&shown.to_string());
     }
     let paint = ctx.term.paint;
-    ctx.term.write(&rows(paint, std::slice::from_ref(&run)))?;
+    ctx.term.write(&rows(ctx.term, std::slice::from_ref(&run)))?;
     if let Some(failure) = &run.failure {
         ctx.term
             .line(&paint.bad(&line(&format!("{} [{}]", failure.message, failure.code), 400)))?;
@@ -84,6 +89,11 @@ async fn show(run_id: &str, ctx: &Ctx, client: &mut Client) -> Result<(), Troubl
         let text = format!("{covers} is allowed for this run {until}, by {}", grant.principal);
         ctx.term.line(&paint.warn(&line(&text, 200)))?;
     }
+    for rule in &rules {
+        let state = if rule.lifted { "lifted by" } else { "from" };
+        let text = format!("gate {} {state} {}: {}", rule.gate, rule.from, rule.means);
+        ctx.term.line(&paint.dim(&line(&text, 400)))?;
+    }
     for request in run.workflow_waiting.iter().flat_map(|waiting| &waiting.requests) {
         ctx.term.write(&format!("\n{}", question(paint, request)))?;
     }
@@ -93,7 +103,7 @@ async fn show(run_id: &str, ctx: &Ctx, client: &mut Client) -> Result<(), Troubl
     Ok(())
 }
 
-async fn list(args: &Args, ctx: &Ctx, client: &mut Client) -> Result<(), Trouble> {
+async fn list(args: &Args, ctx: &Ctx, connection: &mut Connection) -> Result<(), Trouble> {
     let mut runs: Vec<Run> = Vec::new();
     let mut page_token = String::new();
     loop {
@@ -104,7 +114,7 @@ async fn list(args: &Args, ctx: &Ctx, client: &mut Client) -> Result<(), Trouble
             page_size: page_size(args.limit - runs.len().min(args.limit)),
             page_token,
         };
-        let page = client.list_runs(request).await?.into_inner();
+        let page = connection.client.list_runs(request).await?.into_inner();
         runs.extend(page.runs);
         page_token = page.next_page_token;
         if page_token.is_empty() || runs.len() >= args.limit {
@@ -117,9 +127,10 @@ async fn list(args: &Args, ctx: &Ctx, client: &mut Client) -> Result<(), Trouble
         return ctx.term.line(&literal!({"runs": all, "more": !page_token.is_empty()}).to_string());
     }
     if runs.is_empty() {
-        return ctx.term.line("there are no such runs");
+        let place = line(&connection.place, 400);
+        return ctx.term.line(&format!("there are no such runs in {place}"));
     }
-    ctx.term.write(&rows(ctx.term.paint, &runs))?;
+    ctx.term.write(&rows(ctx.term, &runs))?;
     if !page_token.is_empty() {
         ctx.term.note("there are more; --limit shows them");
     }
@@ -127,7 +138,7 @@ async fn list(args: &Args, ctx: &Ctx, client: &mut Client) -> Result<(), Trouble
 }
 
 /// Runs as a table.
-pub(super) fn rows(paint: Paint, runs: &[Run]) -> String {
+pub(super) fn rows(term: Term, runs: &[Run]) -> String {
     let heading = ["RUN", "STATUS", "WORKFLOW", "SESSION", "UPDATED", "EVENTS"];
     let mut rows = vec![heading.map(str::to_owned).to_vec()];
     rows.extend(runs.iter().map(|run| {
@@ -136,11 +147,12 @@ pub(super) fn rows(paint: Paint, runs: &[Run]) -> String {
             json::status(run.status),
             line(&run.workflow_id, 64),
             line(&run.session_id, 128),
-            run.updated_at.as_ref().and_then(json::timestamp).map(date).unwrap_or_default(),
+            run.updated_at.as_ref().and_then(json::timestamp).map(moment).unwrap_or_default(),
             run.sequence.to_string(),
         ]
     }));
-    table(paint, &rows)
+    // The session stands in a run that is shown whole.
+    term.table(&rows, &[5, 3])
 }
 
 fn status(word: &str) -> Result<RunStatus, String> {

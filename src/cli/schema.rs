@@ -9,6 +9,7 @@ use crate::cli::exit::{Exit, Trouble};
 #[command(after_help = "Examples:
   holdpoint schema > workflow.schema.json
   holdpoint schema script > script.schema.json
+  holdpoint schema policy > policy.schema.json
 
 In a workflow file, the first line tells the editor:
   # yaml-language-server: $schema=workflow.schema.json")]

@@ -6,7 +6,7 @@ use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::app;
+use crate::app::{self, Config};
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
 
@@ -26,12 +26,21 @@ pub(super) struct Args {}
 /// Serves.
 pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     let Args {} = args;
-    app::telemetry::begin(&ctx.config)?;
+    serve(ctx.config.clone(), ctx, |address| ready(ctx, address)).await
+}
+
+/// Serves with this configuration; `on_ready` is told where.
+pub(super) async fn serve(
+    config: Config,
+    ctx: &Ctx,
+    on_ready: impl FnOnce(SocketAddr) + Send,
+) -> Result<Exit, Trouble> {
+    app::telemetry::begin(&config)?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let stop = CancellationToken::new();
     let drained = stop.clone().cancelled_owned();
-    let serving = app::serve(ctx.config.clone(), |address| ready(ctx, address), drained);
+    let serving = app::serve(config, on_ready, drained);
     let mut serving = Box::pin(serving);
     tokio::select! {
         ended = &mut serving => return ended.map(|()| Exit::Done).map_err(Trouble::from),
@@ -48,7 +57,7 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
 }
 
 /// A supervisor reads the first line of stdout, and a person the second; neither may stop us.
-fn ready(ctx: &Ctx, address: SocketAddr) {
+pub(super) fn ready(ctx: &Ctx, address: SocketAddr) {
     let text = if ctx.json {
         json!({"listening": address.to_string(), "pid": std::process::id()}).to_string()
     } else {

@@ -9,7 +9,7 @@ use crate::cli::inbox::{LIMIT, page_size};
 use crate::cli::json;
 use crate::cli::render::{date, question};
 use crate::cli::runs;
-use crate::cli::term::{line, table};
+use crate::cli::term::line;
 use crate::wire::v1::{GetSessionRequest, ListSessionsRequest, Session};
 
 /// List sessions, or show one with its runs and what it waits for
@@ -53,7 +53,7 @@ async fn show(session_id: String, ctx: &Ctx, client: &mut Client) -> Result<(), 
         line(&session.owner, 64),
         since(&session)
     ))?;
-    ctx.term.write(&runs::rows(ctx.term.paint, &found.runs))?;
+    ctx.term.write(&runs::rows(ctx.term, &found.runs))?;
     for request in session.workflow_waiting.iter().flat_map(|waiting| &waiting.requests) {
         ctx.term.write(&format!("\n{}", question(ctx.term.paint, request)))?;
     }
@@ -90,7 +90,7 @@ async fn list(limit: usize, ctx: &Ctx, client: &mut Client) -> Result<(), Troubl
         let (id, owner) = (line(&session.session_id, 128), line(&session.owner, 64));
         vec![id, owner, since(session), prompt.unwrap_or_default()]
     }));
-    ctx.term.write(&table(ctx.term.paint, &rows))?;
+    ctx.term.write(&ctx.term.table(&rows, &[1]))?;
     if !page_token.is_empty() {
         ctx.term.note("there are more; --limit shows them");
     }

@@ -2,25 +2,29 @@
 //! leave. Shared by `run`, `resume`, `respond` and `fork`.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 use tonic::Streaming;
 
-use crate::app::Client;
+use crate::app::{Client, SystemClock};
 use crate::cli::Ctx;
 use crate::cli::answer::{self, Meaning};
 use crate::cli::editor::{self, Edited};
+use crate::cli::elsewhere;
 use crate::cli::exit::{Exit, Trouble};
-use crate::cli::follow::{Ending, Follow, Telling};
+use crate::cli::follow::{Ending, Follow, Telling, sent};
 use crate::cli::people::Sight;
 use crate::cli::render::{self, Audience};
 use crate::cli::term::Input;
+use crate::ports::Clock as _;
 use crate::wire::v1::{
     ListRequestsRequest, Request, SendResponsesRequest, WorkflowEvent, WorkflowWaiting,
 };
 
 /// The word that leaves a run waiting.
-const EXIT: &str = "exit";
+pub(super) const EXIT: &str = "exit";
 
 /// Whether a person is asked, or only told.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
@@ -44,10 +48,12 @@ impl Interaction {
 /// A conversation with a run.
 #[derive(Debug)]
 pub(super) struct Talk<'a> {
-    ctx: &'a Ctx,
+    pub(super) ctx: &'a Ctx,
     client: &'a mut Client,
     follow: Follow,
     input: Option<Input>,
+    /// Whether the terminal is an editor's for now: nothing is told over it, and it is not left alone.
+    is_editing: Arc<AtomicBool>,
 }
 
 /// What came of a question.
@@ -61,14 +67,14 @@ impl<'a> Talk<'a> {
     pub(super) fn new(ctx: &'a Ctx, client: &'a mut Client, interaction: Interaction) -> Self {
         let input = interaction.asks(ctx).then(Input::new);
         let telling = Telling::story(ctx, Audience::Talker);
-        Self { ctx, client, follow: Follow::new(telling), input }
+        Self { ctx, client, follow: Follow::new(telling), input, is_editing: Arc::default() }
     }
 
     /// A conversation whose lines somebody else has begun to read.
     pub(super) fn with(ctx: &'a Ctx, client: &'a mut Client, input: Input) -> Self {
         let telling = Telling::story(ctx, Audience::Talker);
         let input = (!ctx.json).then_some(input);
-        Self { ctx, client, follow: Follow::new(telling), input }
+        Self { ctx, client, follow: Follow::new(telling), input, is_editing: Arc::default() }
     }
 
     /// Follows `stream`; gives the lines back, and the session that was talked in.
@@ -162,7 +168,23 @@ impl<'a> Talk<'a> {
         self.ctx.term.write(&render::question(self.ctx.term.paint, request))?;
         let sight = Sight::of(request);
         loop {
-            let Some(value) = self.read(request).await? else {
+            let elsewhere = elsewhere::settled(
+                (self.client.clone(), self.ctx.term),
+                (waiting.run_id.clone(), request.request_id.clone()),
+                (self.follow.sequence, Arc::clone(&self.is_editing)),
+            );
+            let said = tokio::select! {
+                said = self.read(request) => said?,
+                how = elsewhere => {
+                    // What is typed now was meant for this question, and answers no other (K9).
+                    self.ctx.term.write("\n")?;
+                    self.refuse(&how);
+                    self.prompt("Enter goes on").await?;
+                    let stream = self.follow.watch(self.client).await?;
+                    return Ok(Asked::Answered(Box::new(stream)));
+                }
+            };
+            let Some(value) = said else {
                 let again = format!("holdpoint resume {}{}", waiting.run_id, self.ctx.again());
                 self.ctx.term.note(&format!("left waiting; take it up again with: {again}"));
                 return Ok(Asked::Left);
@@ -213,8 +235,23 @@ impl<'a> Talk<'a> {
         self.read(request).await
     }
 
+    /// Shows one question whole, and asks whether what somebody said before they saw it stands.
+    pub(super) async fn stands(mut self, request: &Request, said: &str) -> Result<bool, Trouble> {
+        if self.input.is_none() {
+            return Ok(true);
+        }
+        self.ctx.term.write(&render::question(self.ctx.term.paint, request))?;
+        let said = crate::cli::term::line(said, 40);
+        let usage = format!("Enter says {said} to this, anything else says nothing");
+        let typed = self.prompt(&usage).await?;
+        Ok(typed.is_some_and(|typed| typed.trim().is_empty() || typed.trim() == said))
+    }
+
     /// Reads until something is typed that the question can take; nothing if the person leaves.
     async fn read(&mut self, request: &Request) -> Result<Option<Value>, Trouble> {
+        if let Some(form) = answer::form(request) {
+            return self.fill(form).await;
+        }
         let usage = answer::usage(request);
         let mut draft = None;
         loop {
@@ -264,8 +301,17 @@ impl<'a> Talk<'a> {
         request: &Request,
         draft: &mut Option<String>,
     ) -> Result<Option<Value>, Trouble> {
-        let subject = editor::subject(request);
-        let version = match editor::edit(&subject, draft).await {
+        let subject = match editor::subject(request) {
+            Ok(subject) => subject,
+            Err(why) => {
+                self.refuse(&why);
+                return Ok(None);
+            }
+        };
+        self.is_editing.store(true, Ordering::Release);
+        let edited = editor::edit(&subject, draft).await;
+        self.is_editing.store(false, Ordering::Release);
+        let version = match edited {
             Edited::Version(version) => version,
             Edited::Nothing(why) => {
                 self.refuse(&why);
@@ -281,10 +327,10 @@ impl<'a> Talk<'a> {
             *draft = Some(render::whole(&version));
             return Ok(None);
         }
-        Ok(Some(editor::answer(&version, "")))
+        Ok(Some(editor::answer(request, &version, "")))
     }
 
-    async fn prompt(&mut self, usage: &str) -> Result<Option<String>, Trouble> {
+    pub(super) async fn prompt(&mut self, usage: &str) -> Result<Option<String>, Trouble> {
         let paint = self.ctx.term.paint;
         self.ctx.term.write(&format!(
             "{} {} ",
@@ -303,7 +349,7 @@ impl<'a> Talk<'a> {
         Ok(typed)
     }
 
-    fn refuse(&self, why: &str) {
+    pub(super) fn refuse(&self, why: &str) {
         let why = format!("  {}", crate::cli::term::plain(why));
         self.ctx.term.note(&self.ctx.term.paint_error.warn(&why));
     }
@@ -348,9 +394,10 @@ async fn send(
         session_id: request.session_id.clone(),
         run_id: request.run_id.clone(),
         responses: HashMap::from([(id, value.into())]),
-        idempotency_key: String::new(),
+        // So that it can be sent again where nobody knows whether it came: it is taken once (K2).
+        idempotency_key: SystemClock.fresh_stem(),
         digests,
         shown: Some(sight.shown()),
     };
-    Ok(client.send_responses(message).await?.into_inner())
+    sent(client, message).await
 }

@@ -106,6 +106,8 @@ pub(super) struct Term {
     pub paint_error: Paint,
     /// Whether a person sits on both ends.
     pub is_interactive: bool,
+    /// How many columns a line has, where lines are looked at; a program gets them whole.
+    width: Option<usize>,
 }
 
 impl Term {
@@ -123,6 +125,7 @@ impl Term {
             paint: Paint::new(on(is_terminal)),
             paint_error: Paint::new(on(io::stderr().is_terminal())),
             is_interactive: is_terminal && io::stdin().is_terminal(),
+            width: if is_terminal { columns() } else { None },
         }
     }
 
@@ -138,6 +141,15 @@ impl Term {
     /// Writes a line to stdout.
     pub(super) fn line(self, text: &str) -> Result<(), Trouble> {
         self.write(&format!("{text}\n"))
+    }
+
+    /// Rows in aligned columns, as wide as the terminal: `spare` columns go first where there is no room, then
+    /// the last one is cut. What is cut is told whole elsewhere; `--json` and pipes have all of it.
+    pub(super) fn table(self, rows: &[Vec<String>], spare: &[usize]) -> String {
+        match self.width {
+            Some(width) => table(self.paint, &fitted(rows, spare, width)),
+            None => table(self.paint, rows),
+        }
     }
 
     /// Writes a line to stderr. Where nobody listens, nobody misses it.
@@ -170,6 +182,8 @@ impl Term {
 pub(super) struct Input {
     wish: mpsc::Sender<()>,
     lines: async_mpsc::Receiver<Option<String>>,
+    /// Whether a line is being read that nobody has taken yet.
+    is_reading: bool,
 }
 
 impl Input {
@@ -184,13 +198,19 @@ impl Input {
                 }
             }
         });
-        Self { wish, lines }
+        Self { wish, lines, is_reading: false }
     }
 
     /// The next line without its end; nothing where the input is over.
     pub(super) async fn next(&mut self) -> Option<String> {
-        self.wish.send(()).ok()?;
-        self.lines.recv().await?
+        // Whoever stopped waiting for a line has left it to the next one: it is not asked for twice.
+        if !self.is_reading {
+            self.wish.send(()).ok()?;
+            self.is_reading = true;
+        }
+        let line = self.lines.recv().await?;
+        self.is_reading = false;
+        line
     }
 }
 
@@ -250,6 +270,46 @@ fn is_harmful(char: char) -> bool {
     steers || turns || breaks || hides
 }
 
+/// How wide the terminal is.
+fn columns() -> Option<usize> {
+    let (wide, _) = ratatui::crossterm::terminal::size().ok()?;
+    (wide > 0).then_some(usize::from(wide))
+}
+
+/// The least that is left of the last column.
+const LAST_CHARS_MIN: usize = 20;
+/// Between two columns.
+const GAP: usize = 2;
+
+/// Rows that fit `width`: without some of the `spare` columns, and with the last one cut.
+fn fitted(rows: &[Vec<String>], spare: &[usize], width: usize) -> Vec<Vec<String>> {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let wide = |column: usize| {
+        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max()
+    };
+    let mut kept: Vec<usize> = (0..columns).collect();
+    let before_last = |kept: &[usize]| {
+        let before = kept.split_last().map_or(&[][..], |(_, before)| before);
+        before.iter().map(|column| wide(*column).unwrap_or(0) + GAP).sum::<usize>()
+    };
+    for column in spare {
+        let last = kept.last().map_or(0, |last| wide(*last).unwrap_or(0));
+        if before_last(&kept) + last.min(LAST_CHARS_MIN) > width {
+            kept.retain(|one| one != column);
+        }
+    }
+    let room = width.saturating_sub(before_last(&kept)).max(LAST_CHARS_MIN);
+    let cut = |row: &Vec<String>| {
+        let mut cells: Vec<String> =
+            kept.iter().map(|column| row.get(*column).cloned().unwrap_or_default()).collect();
+        if let Some(last) = cells.last_mut() {
+            *last = line(last, room);
+        }
+        cells
+    };
+    rows.iter().map(cut).collect()
+}
+
 /// Rows in aligned columns; the first row is the heading.
 pub(super) fn table(paint: Paint, rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
@@ -303,6 +363,22 @@ mod tests {
         assert_eq!(paint.bad("x") + &paint.agent("ada") + &paint.dim("y"), "xaday");
         assert_eq!(Paint::new(true).bad(""), "");
         assert!(Paint::new(true).bad("x").contains('\u{1b}'));
+    }
+
+    #[test]
+    fn a_table_fits_the_terminal_and_loses_what_can_be_spared_first() {
+        let row = |cells: [&str; 4]| cells.map(str::to_owned).to_vec();
+        let id = "req_01k9zqaaaaaaaaaaaaaaaaaaaa-0001-80x5jdy6";
+        let long = "Shall we send this message to everybody who came to the party last year?";
+        let rows = [row(["#", "REQUEST", "KIND", "QUESTION"]), row(["1", id, "approval", long])];
+        let text = table(Paint::new(false), &fitted(&rows, &[1], 80));
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert!(text.contains('…'), "{text}");
+        let narrow = table(Paint::new(false), &fitted(&rows, &[1], 60));
+        assert!(!narrow.contains(id) && narrow.contains("Shall we send"), "{narrow}");
+        assert!(narrow.lines().all(|line| line.chars().count() <= 60), "{narrow}");
+        let wide = table(Paint::new(false), &fitted(&rows, &[1], 200));
+        assert!(wide.contains(id) && wide.contains(long), "{wide}");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::follow::{Ending, Follow, Telling};
 use crate::cli::render::Audience;
+use crate::cli::suggest;
 
 /// Follow a run's events, from the beginning or from any point
 #[derive(Debug, clap::Args)]
@@ -35,7 +36,13 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
         let stream = follow.watch(&mut connection.client).await?;
         follow.read(ctx, &mut connection.client, stream).await
     };
-    let ended = watched.await;
+    let ended = match watched.await {
+        Err(trouble) => {
+            let run = follow.run_id.clone();
+            Err(suggest::run(trouble, &run, &mut connection.client).await)
+        }
+        ended => ended,
+    };
     let is_embedded = connection.embedded;
     connection.close().await;
     let ended = ended?;

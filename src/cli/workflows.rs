@@ -6,7 +6,8 @@ use crate::app::Client;
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::json;
-use crate::cli::term::{line, plain, table};
+use crate::cli::suggest;
+use crate::cli::term::{line, plain};
 use crate::wire::v1::{GetWorkflowRequest, ListWorkflowsRequest};
 
 /// List the workflows that can be run, or show one
@@ -24,7 +25,10 @@ pub(super) struct Args {
 pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     let mut connection = ctx.look().await?;
     let ended = match args.name {
-        Some(workflow_id) => show(workflow_id, ctx, &mut connection.client).await,
+        Some(name) => match show(name.clone(), ctx, &mut connection.client).await {
+            Err(trouble) => Err(suggest::workflow(trouble, &name, &mut connection.client).await),
+            shown => shown,
+        },
         None => list(ctx, &mut connection.client).await,
     };
     connection.close().await;
@@ -59,12 +63,13 @@ async fn show(workflow_id: String, ctx: &Ctx, client: &mut Client) -> Result<(),
 }
 
 async fn list(ctx: &Ctx, client: &mut Client) -> Result<(), Trouble> {
-    let workflows = client.list_workflows(ListWorkflowsRequest {}).await?.into_inner().workflows;
+    let listed = client.list_workflows(ListWorkflowsRequest {}).await?.into_inner();
+    let (workflows, broken) = (listed.workflows, listed.broken);
     if ctx.json {
-        let all = json::all(&workflows);
-        return ctx.term.line(&literal!({"workflows": all}).to_string());
+        let (all, broken) = (json::all(&workflows), json::all(&broken));
+        return ctx.term.line(&literal!({"workflows": all, "broken": broken}).to_string());
     }
-    if workflows.is_empty() {
+    if workflows.is_empty() && broken.is_empty() {
         return ctx.term.line("there are no workflows; `--workflows DIR` says where they are");
     }
     let mut rows = vec![["WORKFLOW", "PATTERN", "AGENTS", "ABOUT"].map(str::to_owned).to_vec()];
@@ -76,5 +81,15 @@ async fn list(ctx: &Ctx, client: &mut Client) -> Result<(), Trouble> {
             line(&workflow.description, 72),
         ]
     }));
-    ctx.term.write(&table(ctx.term.paint, &rows))
+    ctx.term.write(&ctx.term.table(&rows, &[2]))?;
+    for one in broken {
+        let what = match (one.has_earlier, one.workflow_id.as_str()) {
+            (true, name) => format!("{} is broken; `{name}` runs as it was before", one.file),
+            (false, "") => format!("{} is broken, and is left out", one.file),
+            (false, name) => format!("{} is broken; `{name}` cannot be started", one.file),
+        };
+        let paint = ctx.term.paint;
+        ctx.term.line(&format!("\n{}\n{}", paint.bad(&line(&what, 400)), plain(&one.why)))?;
+    }
+    Ok(())
 }

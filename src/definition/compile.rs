@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use crate::definition::conversation::ConversationFile;
 use crate::definition::file::{
-    AgentFile, EditableFile, HandoffFile, HumanFile, HumanInputFile, KindFile, LengthOfTime,
-    OnTimeoutFile, OptionFile, PatternName, RetryFile, ReturnToFile, SafetyFile, StepFile,
-    ToolFile, WorkflowFile,
+    AgentFile, EditableFile, HumanFile, HumanInputFile, KindFile, LengthOfTime, OnTimeoutFile,
+    OptionFile, PatternName, RetryFile, SafetyFile, StepFile, ToolFile, WorkflowFile,
 };
+use crate::definition::handoffs::{HandoffFile, ReturnToFile};
 use crate::definition::mcp;
 use crate::definition::people::{ApproversFile, AssuranceFile, ExcludedFile};
 use crate::kernel::graph::Program;
@@ -55,6 +55,11 @@ pub(super) fn compile(
             .agents
             .iter()
             .map(|(name, agent)| (name.clone(), agent.compile(file)))
+            .collect(),
+        request_types: file
+            .request_types
+            .iter()
+            .map(|(name, known)| (name.clone(), known.compile()))
             .collect(),
         pattern: program.map_or_else(|| pattern(file), Pattern::Graph),
         by_digest: file.binding.is_some(),
@@ -108,6 +113,7 @@ impl HumanFile {
     fn compile(&self) -> Human {
         Human {
             kind: self.kind.kind(),
+            named: self.named.clone(),
             prompt: self.prompt.clone(),
             context: self.context.clone(),
             options: self.options.iter().map(OptionFile::choice).collect(),
@@ -176,7 +182,9 @@ impl HandoffFile {
     fn compile(&self) -> Handoff {
         Handoff {
             start: self.start.clone(),
-            handoffs: self.handoffs.clone(),
+            handoffs: self.targets(),
+            when: self.conditions(),
+            after_work: self.rules_after_work(),
             return_to: match self.return_to {
                 ReturnToFile::Previous => ReturnTo::Previous,
                 ReturnToFile::Start => ReturnTo::Start,

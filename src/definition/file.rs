@@ -13,9 +13,11 @@ use crate::definition::budgets::BudgetsFile;
 use crate::definition::conversation::{ConversationFile, RemembersFile};
 use crate::definition::gates::GateFile;
 use crate::definition::graph::{GraphFile, OptionsFromFile};
+use crate::definition::handoffs::HandoffFile;
 use crate::definition::models::ModelFile;
 use crate::definition::patterns::{ConcurrentFile, GroupChatFile, PlanExecuteFile};
 use crate::definition::people::{ApproversFile, AssuranceFile, BindingFile, ExcludedFile};
+use crate::definition::request_types::RequestTypeFile;
 
 /// A Holdpoint workflow.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -55,6 +57,9 @@ pub(super) struct WorkflowFile {
     #[serde(default)]
     #[schemars(length(max = 100))]
     pub(super) gates: Vec<GateFile>,
+    /// Request types that human steps and `request_user_input` may use, by name.
+    #[serde(default)]
+    pub(super) request_types: BTreeMap<String, RequestTypeFile>,
     /// MCP servers whose tools agents may be given, by name: `time.now` is the tool `now` of the
     /// server `time`, `time.*` are all of its tools.
     #[serde(default)]
@@ -289,6 +294,9 @@ pub(super) struct StepFile {
 pub(super) struct HumanFile {
     /// What kind of decision.
     pub(super) kind: KindFile,
+    /// Which of the file's `request_types` it is of; its schema is that of the answer.
+    #[serde(rename = "type")]
+    pub(super) named: Option<String>,
     /// What is asked; in a graph, with `${…}` in it.
     #[schemars(length(min = 1))]
     pub(super) prompt: String,
@@ -405,58 +413,4 @@ pub(super) struct CoordinatorFile {
     pub(super) specialists: Vec<String>,
     /// What the coordinator is told when all have spoken.
     pub(super) synthesis: Option<String>,
-}
-
-/// Who may hand off to whom, and when the conversation ends.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct HandoffFile {
-    /// Who speaks first.
-    pub(super) start: String,
-    /// For each agent, to whom it may hand the conversation.
-    #[serde(default)]
-    pub(super) handoffs: BTreeMap<String, Vec<String>>,
-    /// To whom the user's answer goes; `previous` unless given.
-    #[serde(default)]
-    pub(super) return_to: ReturnToFile,
-    /// When the conversation is over: any of these.
-    #[serde(default)]
-    pub(super) ends: EndsFile,
-    /// Agents that go on without asking, and for how many turns.
-    #[serde(default)]
-    pub(super) autonomous: BTreeMap<String, Turns>,
-    /// What the user is asked when a turn ends without a handoff.
-    pub(super) prompt: Option<String>,
-    /// How long the user's turn lasts; for ever unless given.
-    pub(super) deadline: Option<LengthOfTime>,
-    /// What silence means at the deadline; `reject` unless given.
-    pub(super) on_timeout: Option<OnTimeoutFile>,
-}
-
-/// A number of turns.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-#[serde(transparent)]
-pub(super) struct Turns(#[schemars(range(min = 1, max = 1_000))] pub(super) u32);
-
-/// To whom the user's answer goes.
-#[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum ReturnToFile {
-    /// The agent that asked.
-    #[default]
-    Previous,
-    /// The agent that speaks first.
-    Start,
-}
-
-/// When a conversation is over: any of these.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct EndsFile {
-    /// There are more messages of the user than this.
-    #[schemars(range(min = 1, max = 10_000))]
-    pub(super) user_messages_over: Option<u32>,
-    /// The last message contains this text, whatever its case.
-    #[schemars(length(min = 1))]
-    pub(super) last_message_contains: Option<String>,
 }

@@ -1,27 +1,39 @@
-//! Gates: which tool calls wait for a person, as it is written in YAML, and what that means.
+//! Gates: what waits for a person, as it is written in YAML, and what that means.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::definition::compile::patience;
+use crate::definition::conditions::{ConditionFile, JudgeFile};
 use crate::definition::file::{LengthOfTime, OnTimeoutFile, WorkflowFile};
 use crate::definition::mcp;
 use crate::definition::people::{ApproversFile, AssuranceFile, BindingFile, ExcludedFile};
-use crate::kernel::workflow::{Condition, Gate, Patience};
-use crate::kernel::{JUDGE_MS_DEFAULT, duration_ms};
+use crate::kernel::graph::Point;
+use crate::kernel::workflow::{Between, Gate, Patience};
+use crate::kernel::{ANY, duration_ms};
 
-/// A rule that makes calls of some tools wait for a person.
+/// A rule that makes some of what agents do wait for a person.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GateFile {
     /// Its name, such as `before_deploy`.
     pub(super) name: String,
-    /// The tools it is bound to, by name.
+    /// The tools it is bound to, by name; `*` is each that is not `pure`.
     #[serde(default)]
     pub(super) tools: Vec<String>,
     /// The tools it is bound to, by tag.
     #[serde(default)]
     pub(super) tags: Vec<String>,
+    /// The handoffs it is bound to: `any`, or a list of `{from, to}`.
+    pub(super) handoffs: Option<AnyOr<BetweenFile>>,
+    /// The agents whose replies it is bound to, before they become final: `any`, or a list.
+    pub(super) replies: Option<AnyOr<String>>,
+    /// The steps of a graph it is bound to, by id; a plan's own are `planning` and, each of its steps, `execute`.
+    #[serde(default)]
+    pub(super) steps: Vec<String>,
+    /// Where it looks at those steps; `before` unless given.
+    #[serde(default)]
+    pub(super) at: Vec<PointFile>,
     /// When it asks: if any of these holds. Always, if there are none.
     #[serde(default)]
     #[schemars(length(max = 100))]
@@ -54,69 +66,54 @@ pub(super) struct GateFile {
     pub(super) allow_for: Option<LengthOfTime>,
 }
 
-/// Something that makes a call worth a person's look.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub(super) enum ConditionFile {
-    /// One of these words is in the tool's name, its arguments, or what the agent says with it.
-    Keywords(#[schemars(length(min = 1))] Vec<String>),
-    /// The server works in one of these environments, or nobody has said in which; the run's metadata
-    /// entry `environment` can only add the question.
-    Environment(#[schemars(length(min = 1))] Vec<String>),
-    /// The agent says that it does not know.
-    Uncertain,
-    /// More tool calls than this have failed in the run.
-    FailuresOver(u32),
-    /// A number among the arguments is larger than this, or is not there.
-    Argument {
-        /// Where: a JSON pointer such as `/amount`.
-        #[schemars(extend("pattern" = "^/"))]
-        pointer: String,
-        /// The largest number that needs nobody.
-        over: f64,
-    },
-    /// Where no rule has stopped the call, this agent looks at it, and may ask for a person; so
-    /// does its failure, its silence, and whatever is no clear verdict.
-    Judge(JudgeFile),
-}
-
-/// A judging agent: its name, or its name with the time that it has.
+/// Any of them, or a list.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(untagged)]
-pub(super) enum JudgeFile {
-    /// Who judges.
-    Agent(String),
-    /// Who judges, and how long it has.
-    Full(JudgeFields),
+pub(super) enum AnyOr<T> {
+    /// `any`.
+    Any(AnyWord),
+    /// These.
+    List(Vec<T>),
 }
 
-/// A judging agent with the time that it has.
+/// The word for any of them.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum AnyWord {
+    /// Any of them.
+    Any,
+}
+
+/// Handoffs of one agent, or to one.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct JudgeFields {
-    /// Who judges.
-    pub(super) agent: String,
-    /// How long it has; a minute unless given. After that a person is asked.
-    pub(super) within: Option<LengthOfTime>,
+pub(super) struct BetweenFile {
+    /// Whose; anybody's unless given.
+    pub(super) from: Option<String>,
+    /// To whom; to anybody unless given.
+    pub(super) to: Option<String>,
 }
 
-impl JudgeFile {
-    pub(super) fn agent(&self) -> &str {
-        match self {
-            Self::Agent(agent) => agent,
-            Self::Full(full) => &full.agent,
-        }
-    }
-
-    pub(super) fn within(&self) -> Option<&LengthOfTime> {
-        match self {
-            Self::Agent(_) => None,
-            Self::Full(full) => full.within.as_ref(),
-        }
-    }
+/// Where a step is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum PointFile {
+    /// Before it is begun.
+    Before,
+    /// When it is done.
+    After,
+    /// When it is done, and is a plan.
+    Review,
+    /// When it has failed.
+    Error,
 }
 
 impl GateFile {
+    /// Whether it is bound to something that no tool is.
+    pub(super) fn looks_elsewhere(&self) -> bool {
+        self.handoffs.is_some() || self.replies.is_some() || !self.steps.is_empty()
+    }
+
     /// Whether it asks whatever the call is.
     pub(super) fn is_mandatory(&self) -> bool {
         self.when.is_empty()
@@ -124,23 +121,36 @@ impl GateFile {
 
     /// Agents that judge at it.
     pub(super) fn judges(&self) -> impl Iterator<Item = &str> {
-        self.when.iter().filter_map(|condition| match condition {
-            ConditionFile::Judge(judge) => Some(judge.agent()),
-            ConditionFile::Keywords(_)
-            | ConditionFile::Environment(_)
-            | ConditionFile::Uncertain
-            | ConditionFile::FailuresOver(_)
-            | ConditionFile::Argument { .. } => None,
-        })
+        self.when.iter().filter_map(ConditionFile::judge).map(JudgeFile::agent)
     }
 
     /// The gate that a checked file means.
     pub(super) fn compile(&self, file: &WorkflowFile) -> Gate {
+        self.meaning(|tool| mcp::bound(file, tool))
+    }
+
+    /// The same, where the tools that a name stands for are known elsewhere.
+    pub(super) fn meaning(&self, bound: impl Fn(&str) -> Vec<String>) -> Gate {
         let ms = |length: &LengthOfTime| duration_ms(&length.0);
         Gate {
             name: self.name.clone(),
-            tools: self.tools.iter().flat_map(|tool| mcp::bound(file, tool)).collect(),
+            tools: self.tools.iter().flat_map(|tool| bound(tool)).collect(),
             tags: self.tags.clone(),
+            handoffs: match &self.handoffs {
+                None => Vec::new(),
+                Some(AnyOr::Any(AnyWord::Any)) => vec![Between::default()],
+                Some(AnyOr::List(list)) => list
+                    .iter()
+                    .map(|one| Between { from: one.from.clone(), to: one.to.clone() })
+                    .collect(),
+            },
+            replies: match &self.replies {
+                None => Vec::new(),
+                Some(AnyOr::Any(AnyWord::Any)) => vec![ANY.to_owned()],
+                Some(AnyOr::List(list)) => list.clone(),
+            },
+            steps: self.steps.clone(),
+            at: self.at.iter().map(|at| at.compile()).collect(),
             when: self.when.iter().map(ConditionFile::compile).collect(),
             prompt: self.prompt.clone(),
             patience: Patience {
@@ -157,23 +167,13 @@ impl GateFile {
     }
 }
 
-impl ConditionFile {
-    fn compile(&self) -> Condition {
+impl PointFile {
+    fn compile(self) -> Point {
         match self {
-            Self::Keywords(words) => Condition::Keywords(words.clone()),
-            Self::Environment(names) => Condition::Environment(names.clone()),
-            Self::Uncertain => Condition::Uncertain,
-            Self::FailuresOver(most) => Condition::FailuresOver(*most),
-            Self::Argument { pointer, over } => {
-                Condition::Argument { pointer: pointer.clone(), over: *over }
-            }
-            Self::Judge(judge) => Condition::Judge {
-                agent: judge.agent().to_owned(),
-                within_ms: judge
-                    .within()
-                    .and_then(|time| duration_ms(&time.0))
-                    .unwrap_or(JUDGE_MS_DEFAULT),
-            },
+            Self::Before => Point::Before,
+            Self::After => Point::After,
+            Self::Review => Point::Review,
+            Self::Error => Point::Error,
         }
     }
 }

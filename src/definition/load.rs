@@ -73,8 +73,22 @@ impl Loaded {
     }
 }
 
+/// Whose voices a workflow's models have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Voices {
+    /// Those that the file names.
+    #[default]
+    Named,
+    /// Those of the script `NAME.script.yaml`, where one lies beside the file: for whoever tries it.
+    Scripted,
+}
+
 /// Loads one file.
 pub fn load_file(path: &Path) -> Result<Loaded, Vec<Problem>> {
+    load_file_with(path, Voices::Named)
+}
+
+fn load_file_with(path: &Path, voices: Voices) -> Result<Loaded, Vec<Problem>> {
     let name = path.display().to_string();
     let text =
         read(path).map_err(|error| vec![Problem::of_file(&name, "file.unreadable", error)])?;
@@ -83,7 +97,8 @@ pub fn load_file(path: &Path) -> Result<Loaded, Vec<Problem>> {
         let path = folder.join(beside(script)?);
         Ok((path.display().to_string(), read(&path)?))
     };
-    let mut loaded = load(&name, &text, &From { folder: Some(folder), resolve: &resolve }, &[])?;
+    let from = From { folder: Some(folder), resolve: &resolve, voices };
+    let mut loaded = load(&name, &text, &from, &[])?;
     loaded.path = Some(path.to_owned());
     Ok(loaded)
 }
@@ -97,13 +112,30 @@ pub fn load_text(
     text: &str,
     resolve_script: ResolveScript<'_>,
 ) -> Result<Loaded, Vec<Problem>> {
-    load(name, text, &From { folder: None, resolve: resolve_script }, &[])
+    let from = From { folder: None, resolve: resolve_script, voices: Voices::Named };
+    load(name, text, &from, &[])
 }
 
 /// Where the files beside a workflow come from.
 struct From<'a> {
     folder: Option<&'a Path>,
     resolve: ResolveScript<'a>,
+    voices: Voices,
+}
+
+impl From<'_> {
+    /// Has the models of a file speak from the script that lies beside it.
+    fn voice(&self, name: &str, file: &mut WorkflowFile) {
+        let stem = Path::new(name).file_stem().unwrap_or_default().to_string_lossy();
+        let script = format!("{stem}.script.yaml");
+        if self.voices == Voices::Named || (self.resolve)(&script).is_err() {
+            return;
+        }
+        for model in file.models.values_mut().filter(|model| model.provider != SCRIPTED) {
+            SCRIPTED.clone_into(&mut model.provider);
+            model.script = Some(ScriptSource::File(script.clone()));
+        }
+    }
 }
 
 /// Loads a text that lies beside others; `within` are the files that it is a step of.
@@ -114,7 +146,8 @@ fn load(
     within: &[String],
 ) -> Result<Loaded, Vec<Problem>> {
     let places = Source::read(name, text)?;
-    let file: WorkflowFile = shaped(&places, workflow_schema(), &WORKFLOW_SHAPE)?;
+    let mut file: WorkflowFile = shaped(&places, workflow_schema(), &WORKFLOW_SHAPE)?;
+    from.voice(name, &mut file);
     let within = [within, &[name.to_owned()]].concat();
     let (subs, mut problems) = others(&places, &file, from, &within);
     problems.extend(check(&places, &file, &subs));
@@ -196,35 +229,48 @@ fn one_other(
 /// Loads every `*.yaml` of a folder but the scripts, in the order of their names. Of two files with
 /// the same workflow the first counts, and the second is a problem.
 pub fn load_dir(folder: &Path) -> (Vec<Loaded>, Vec<Problem>) {
-    let name = folder.display().to_string();
-    let paths = match workflow_files(folder) {
-        Ok(paths) => paths,
-        Err(error) => {
-            let message = format!("the folder cannot be read: {error}");
-            return (Vec::new(), vec![Problem::of_file(&name, "folder.unreadable", message)]);
-        }
-    };
-    let mut loaded: Vec<Loaded> = Vec::new();
-    let mut problems = Vec::new();
-    for path in paths {
-        let one = match load_file(&path) {
-            Ok(one) => one,
-            Err(more) => {
-                problems.extend(more);
-                continue;
+    let (mut loaded, mut problems) = (Vec::new(), Vec::new());
+    match load_each(folder, Voices::Named) {
+        Err(problem) => problems.push(*problem),
+        Ok(each) => {
+            for (_, one) in each {
+                match one {
+                    Ok(one) => loaded.push(one),
+                    Err(more) => problems.extend(more),
+                }
             }
-        };
-        match loaded.iter().find(|known| known.workflow.name == one.workflow.name) {
-            Some(first) => {
-                let first = first.path.as_deref().unwrap_or(folder).display();
-                let name = &one.workflow.name;
-                let message = format!("the workflow `{name}` is already described in {first}");
-                problems.push(one.problem("/name", "workflow.duplicate", message));
-            }
-            None => loaded.push(one),
         }
     }
     (loaded, problems)
+}
+
+/// A file of a folder, and what came of it.
+pub type Each = (PathBuf, Result<Loaded, Vec<Problem>>);
+
+/// The same, file by file: one that is wrong is wrong by itself.
+pub fn load_each(folder: &Path, voices: Voices) -> Result<Vec<Each>, Box<Problem>> {
+    let paths = workflow_files(folder).map_err(|error| {
+        let (name, message) =
+            (folder.display().to_string(), format!("the folder cannot be read: {error}"));
+        Box::new(Problem::of_file(&name, "folder.unreadable", message))
+    })?;
+    let mut seen: BTreeMap<String, PathBuf> = BTreeMap::new();
+    let mut each = Vec::new();
+    for path in paths {
+        let mut one = load_file_with(&path, voices);
+        if let Ok(loaded) = &one {
+            let name = &loaded.workflow.name;
+            if let Some(first) = seen.get(name) {
+                let first = first.display();
+                let message = format!("the workflow `{name}` is already described in {first}");
+                one = Err(vec![loaded.problem("/name", "workflow.duplicate", message)]);
+            } else {
+                seen.insert(name.clone(), path.clone());
+            }
+        }
+        each.push((path, one));
+    }
+    Ok(each)
 }
 
 fn workflow_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
@@ -285,7 +331,7 @@ static SCRIPT_SHAPE: LazyLock<Validator> = LazyLock::new(|| {
 });
 
 /// The file as its shape, or every place where it has another.
-fn shaped<T: DeserializeOwned>(
+pub(super) fn shaped<T: DeserializeOwned>(
     source: &Source,
     schema: &Value,
     validator: &Validator,

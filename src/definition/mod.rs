@@ -7,22 +7,28 @@
 //! Every problem has a file, a line, a column and a stable code, and all of them are told at once.
 //! Which providers there are, and what their settings mean, is not known here.
 
+mod brought;
 mod budgets;
 mod check;
 mod compile;
+mod conditions;
 mod conversation;
 pub mod draw;
 mod file;
 mod gates;
 mod graph;
+mod handoffs;
 mod known;
 mod limits;
 mod load;
 mod mcp;
 mod models;
+mod modes;
 mod patterns;
 mod people;
+mod policy;
 mod problem;
+mod request_types;
 mod schema;
 mod script;
 mod shape;
@@ -36,12 +42,16 @@ mod tests_gates;
 #[cfg(test)]
 mod tests_graph;
 #[cfg(test)]
+mod tests_policy;
+#[cfg(test)]
 mod tests_reach;
 #[cfg(test)]
 mod tests_words;
 
-pub use load::{Loaded, ResolveScript, load_dir, load_file, load_text};
-pub use problem::Problem;
+pub use brought::brought;
+pub use load::{Each, Loaded, ResolveScript, Voices, load_dir, load_each, load_file, load_text};
+pub use policy::{load_policy, policy_schema};
+pub use problem::{Problem, nearest};
 pub use schema::{script_schema, workflow_schema};
 pub use shipped::shipped;
 pub use source::FILE_BYTES_MAX;

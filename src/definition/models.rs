@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::definition::file::LengthOfTime;
 use crate::definition::script::RuleFile;
@@ -50,6 +50,20 @@ pub(super) struct ModelFile {
     /// How freely the model chooses its words.
     #[schemars(range(min = 0, max = 2))]
     temperature: Option<f64>,
+    /// Texts at which the model stops: one, or up to four. Not with `openai_responses`.
+    stop: Option<StopFile>,
+    /// Of how much of what is likely the model chooses.
+    #[schemars(range(min = 0, max = 1))]
+    top_p: Option<f64>,
+    /// Where the model's chance begins, so that it says the same again. With `openai_chat`.
+    seed: Option<i64>,
+    /// How long the model thinks, as its server calls it: `low`, `medium`, `high`. Not with `anthropic`.
+    #[schemars(length(min = 1))]
+    reasoning_effort: Option<String>,
+    /// What the server is told beside all this, as it is written here; nothing that has a setting of its own.
+    extra: Option<Map<String, Value>>,
+    /// What becomes of a reply that is cut short at the most tokens it may have; its step fails unless given.
+    when_cut: Option<WhenCutFile>,
     /// Headers that the server wants beside ours. No keys: they belong into the environment.
     headers: Option<BTreeMap<String, String>>,
     /// With `provider: recorded`: the file of the exchanges, relative to this one.
@@ -59,6 +73,29 @@ pub(super) struct ModelFile {
     mode: Option<RecordedMode>,
     /// With `provider: recorded`: the model whose exchanges they are.
     of: Option<Box<ModelFile>>,
+}
+
+/// One text, or several.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "the shape alone")]
+pub(super) enum StopFile {
+    /// One text.
+    One(String),
+    /// Several.
+    Many(#[schemars(length(max = 4))] Vec<String>),
+}
+
+/// What becomes of a reply that is cut short.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum WhenCutFile {
+    /// Its step fails; what was said is kept in the trail.
+    Fail,
+    /// The model is asked to go on, and what it says is one reply.
+    Continue,
+    /// It is taken as it is, with a warning.
+    Keep,
 }
 
 /// How long a model server is waited for.

@@ -87,7 +87,7 @@ impl fmt::Display for Problem {
 }
 
 /// The known name that is nearest to what was written, if one is near enough to be meant.
-fn nearest<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let bound = DISTANCE_MAX.min(written.chars().count() / 2);
     known
         .into_iter()

@@ -21,7 +21,7 @@ pub fn script_schema() -> &'static Value {
     &SCHEMA
 }
 
-fn schema_of<T: JsonSchema>(title: &str) -> Value {
+pub(super) fn schema_of<T: JsonSchema>(title: &str) -> Value {
     let schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>();
     let mut schema = schema.to_value();
     schema["title"] = title.into();
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn an_editor_can_explain_every_field() {
-        for schema in [workflow_schema(), script_schema()] {
+        for schema in [workflow_schema(), script_schema(), crate::definition::policy_schema()] {
             let mut found = Vec::new();
             undescribed(schema, "", &mut found);
             assert_eq!(found, Vec::<String>::new());

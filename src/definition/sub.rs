@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::kernel::ANY;
 use crate::kernel::Workflow;
 use crate::kernel::expression::{Form, Template};
 use crate::kernel::graph::{Ask, Branch, Case, Program, Step, Steps, Task};
-use crate::kernel::workflow::{Condition, Gate, Pattern, Work};
+use crate::kernel::workflow::{Condition, Gate, Pattern, Safety, Work};
 
 /// How deep workflows may be steps of one another: deeper is nobody's plan.
 pub(super) const DEPTH_MAX: usize = 4;
@@ -42,6 +43,7 @@ fn sequential(step: &crate::kernel::workflow::Step) -> Step {
         },
         Work::Human(human) => Task::Human(Box::new(Ask {
             kind: human.kind,
+            named: human.named.clone(),
             prompt: Template::parse(&human.prompt).unwrap_or_else(|_| empty()),
             context: escaped(&human.context),
             options: human.options.clone(),
@@ -146,6 +148,9 @@ pub(super) fn adopt(workflow: &mut Workflow, subs: &Subs) {
             workflow.agents.insert(named(prefix, name), agent);
         }
         workflow.gates.extend(other.gates.iter().map(|gate| renamed_gate(gate, other)));
+        for (name, known) in &other.request_types {
+            workflow.request_types.entry(name.clone()).or_insert_with(|| known.clone());
+        }
     }
 }
 
@@ -153,8 +158,14 @@ pub(super) fn adopt(workflow: &mut Workflow, subs: &Subs) {
 fn renamed_gate(gate: &Gate, other: &Workflow) -> Gate {
     let tagged =
         other.tools.iter().filter(|(_, tool)| tool.tags.iter().any(|tag| gate.tags.contains(tag)));
-    let names = gate.tools.iter().chain(tagged.map(|(name, _)| name));
+    let is_any = gate.tools.iter().any(|name| name == ANY);
+    let touching = other.tools.iter().filter(|(_, tool)| is_any && tool.safety != Safety::Pure);
+    let own = gate.tools.iter().filter(|name| *name != ANY);
+    let names = own.chain(tagged.chain(touching).map(|(name, _)| name));
+    let speaks = |agent: &&String| gate.replies.iter().any(|one| one == ANY || one == *agent);
+    let spoken = other.agents.keys().filter(speaks);
     Gate {
+        replies: spoken.map(|agent| named(&other.name, agent)).collect(),
         name: named(&other.name, &gate.name),
         tools: names.map(|name| named(&other.name, name)).collect(),
         tags: Vec::new(),

@@ -10,9 +10,10 @@ use crate::engine::trail::Noted;
 use crate::engine::views::{page_size, token};
 use crate::engine::whose::Told as _;
 use crate::engine::{Engine, EngineError};
+use crate::kernel::policy;
 use crate::kernel::{
-    Claimed, Closing, Delegated, Event, Holder, Known, Millis, Origin, Principal, Question,
-    Recorded, Refusal, RunId, SessionId, Started, ToolCall, Verb, Version, readable,
+    Claimed, Closing, Delegated, Event, Holder, InForce, Known, Millis, Origin, Principal,
+    Question, Recorded, Refusal, RunId, SessionId, Started, ToolCall, Verb, Version, readable,
 };
 use crate::ports::{Head, Page, RunFilter};
 
@@ -263,6 +264,21 @@ impl Open {
     }
 }
 
+/// What of a policy is in force, in words.
+fn in_force(force: &InForce) -> String {
+    if force.is_nothing() {
+        return "nothing of a policy is in force".into();
+    }
+    let gates: Vec<_> = force.gates.iter().map(|gate| gate.name.as_str()).collect();
+    let lifts = if force.lifts.is_empty() {
+        String::new()
+    } else {
+        format!(", lifted: {}", force.lifts.join(", "))
+    };
+    let policy: String = force.policy.chars().take(16).collect();
+    format!("policy {policy}: {}{lifts}", gates.join(", "))
+}
+
 /// What an event says about people, or about who decides whether they are asked, if it does.
 #[expect(clippy::too_many_lines, reason = "one arm for each event, and no logic")]
 fn entry(head: &Head, recorded: &Recorded, open: &mut Open) -> Option<AuditEntry> {
@@ -280,8 +296,15 @@ fn entry(head: &Head, recorded: &Recorded, open: &mut Open) -> Option<AuditEntry
             entry.door.clone_from(&started.door);
             entry.known = started.known.as_deref().cloned();
             entry.value = Some(started.input.clone());
+            if !started.gates.is_empty() {
+                let names: Vec<_> = started.gates.iter().map(|gate| gate.name.as_str()).collect();
+                entry.add(&format!("brings the gates {}", names.join(", ")));
+            }
+            if let Some(force) = &started.policy {
+                entry.add(&in_force(force));
+            }
             if let Some((origin, version)) = &started.forked_from {
-                entry.note = format!("forked from {origin} up to version {version}");
+                entry.add(&format!("forked from {origin} up to version {version}"));
             }
         }
         Event::Asked(question) => {
@@ -362,6 +385,11 @@ fn entry(head: &Head, recorded: &Recorded, open: &mut Open) -> Option<AuditEntry
             entry.action = "escalated";
             entry.note = to.join(", ");
             entry.question = questions.get(ordinal).cloned();
+        }
+        Event::Ruled(force) => {
+            entry.action = "policy_changed";
+            entry.value = Some(policy::told(force));
+            entry.note = in_force(force);
         }
         Event::Renewed { only, .. } => {
             if let Some(started) = founded {

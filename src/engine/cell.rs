@@ -212,6 +212,7 @@ fn weight(event: &Event) -> usize {
         | Event::Escalated { .. }
         | Event::Revoked { .. }
         | Event::Renewed { .. }
+        | Event::Ruled(_)
         | Event::Opened { .. }
         | Event::Came { .. }
         | Event::Settled { .. }

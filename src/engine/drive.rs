@@ -9,9 +9,10 @@ use std::sync::{Arc, LazyLock};
 use tokio::sync::MutexGuard;
 
 use crate::engine::cell::{Cell, Hot, State};
+use crate::engine::rests;
 use crate::engine::steadfast::{Steadfast, panicked};
 use crate::engine::trace::{Scribe, at_once};
-use crate::engine::{Engine, EngineError, Published, counters};
+use crate::engine::{Engine, EngineError, Published};
 use crate::failpoint;
 use crate::kernel::{
     Command, Decision, Event, Millis, Recorded, Refusal, Run, RunId, Status, Version, apply,
@@ -102,7 +103,9 @@ impl Engine {
     /// Whether something must be seen to before a run is driven.
     fn is_owed_a_look(&self, hot: &Hot) -> bool {
         // What is held is seen to once somebody says so.
-        hot.is_adrift && !self.is_held() || self.is_of_before(&hot.run)
+        hot.is_adrift && !self.is_held()
+            || self.is_of_before(&hot.run)
+            || self.is_ruled_otherwise(&hot.run)
     }
 
     async fn warm(&self, cell: &Arc<Cell>, aim: Aim) -> Result<(), EngineError> {
@@ -129,6 +132,7 @@ impl Engine {
                 hot.is_adrift = false;
                 self.command(cell, &mut state, &Command::Recover, Extras::default()).await?;
             }
+            self.heed_policy(cell, &mut state).await?;
         }
         Ok(())
     }
@@ -326,6 +330,7 @@ impl Engine {
         if let (Some(tracer), Some(scribe)) = (self.inner.tracer.get(), &mut hot.scribe) {
             scribe.take(&hot.run, &told, trace::current().as_ref(), &**tracer);
         }
+        hot.narrator.rested = rests::told(&hot.run, &told, hot.narrator.rested);
         self.told(cell, hot, told);
         failpoint::hit("engine.after_publish");
         Ok(())
@@ -334,7 +339,6 @@ impl Engine {
     /// Everybody who listens hears of it now that it is durable (E1).
     fn told(&self, cell: &Cell, hot: &Hot, batch: Vec<Arc<Published>>) {
         EVENTS.increment(batch.len() as u64);
-        batch.iter().for_each(|published| counters::count(&published.event));
         self.tell_inbox(&hot.run, &batch);
         cell.publish(&hot.run, batch);
         self.inner.cells.weigh(&cell.id, hot.run.bytes_in_all(), hot.run.status.is_over());
@@ -342,10 +346,7 @@ impl Engine {
             self.wake_at(at);
         }
         match &hot.run.status {
-            Status::Running => {}
-            Status::Waiting { .. } => {
-                tracing::debug!(run.id = %cell.id, version = hot.run.version, "run parked");
-            }
+            Status::Running | Status::Waiting { .. } => {}
             over @ (Status::Completed | Status::Failed(_) | Status::Cancelled { .. }) => {
                 metrics::counter!("holdpoint_runs_over_total", "status" => over.word())
                     .increment(1);

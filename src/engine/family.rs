@@ -81,6 +81,7 @@ impl Engine {
             | Command::ToolReturned { .. }
             | Command::Recover
             | Command::Retry
+            | Command::Rule
             | Command::Renew { .. }
             | Command::Stand { .. }
             | Command::Recall { .. } => return Ok(None),
@@ -141,6 +142,7 @@ impl Engine {
             | Command::Cancel { .. }
             | Command::Delta { .. }
             | Command::Noted { .. }
+            | Command::Rule
             | Command::Renew { .. }
             | Command::Stand { .. }
             | Command::Recall { .. } => false,
@@ -150,7 +152,7 @@ impl Engine {
         // Before a yes they were read a moment ago, and nobody else decides in the family meanwhile.
         let is_heeded =
             || matches!(command, Command::Answer { answers, .. } if may_pass(&hot.run, answers));
-        if may_call && may_matter && !hot.run.workflow.gates.is_empty() && !is_heeded() {
+        if may_call && may_matter && hot.run.gates().next().is_some() && !is_heeded() {
             hot.run.noes = Arc::new(self.noes_of_kin(hot).await?);
         }
         Ok(())

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio::sync::broadcast;
 
 use crate::engine::narrate::Published;
+use crate::engine::oversight;
 use crate::engine::views::{InboxFilter, OpenRequest};
 use crate::engine::whose::Told as _;
 use crate::engine::{Engine, EngineError};
@@ -36,6 +37,7 @@ impl Engine {
     /// Tells the inbox what a durable batch changed.
     pub(super) fn tell_inbox(&self, run: &Run, batch: &[Arc<Published>]) {
         self.inner.desks.keep(run);
+        oversight::count(batch);
         if self.inner.inbox.receiver_count() == 0 {
             return;
         }
@@ -114,6 +116,7 @@ fn changes(run: &Run, published: &Published) -> Vec<InboxChange> {
         | Event::Claimed(_)
         | Event::Revoked { .. }
         | Event::Renewed { .. }
+        | Event::Ruled(_)
         | Event::Opened { .. }
         | Event::Came { .. }
         | Event::Settled { .. }

@@ -274,6 +274,7 @@ fn told(named: &str, refusal: &Refusal) -> (String, Option<RunId>) {
         Refusal::UnknownCode { code } => Some(code.as_str()),
         Refusal::RunOver { run, .. } => return (named.to_owned(), RunId::parse(run).ok()),
         Refusal::UnknownWorkflow(_)
+        | Refusal::BrokenWorkflow { .. }
         | Refusal::UnknownSession(_)
         | Refusal::UnknownRun(_)
         | Refusal::UnknownCheckpoint(_)
@@ -283,6 +284,7 @@ fn told(named: &str, refusal: &Refusal) -> (String, Option<RunId>) {
         | Refusal::NotGranted { .. }
         | Refusal::SessionFull { .. }
         | Refusal::Invalid { .. }
+        | Refusal::BadGate { .. }
         | Refusal::TooLarge { .. }
         | Refusal::Unauthenticated
         | Refusal::KeyExpired(_)

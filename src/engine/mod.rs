@@ -9,10 +9,10 @@
 //! (E7), and looking performs nothing (E8).
 
 mod aside;
+mod attest;
 mod audit;
 mod cell;
 mod commands;
-mod counters;
 mod desks;
 mod drive;
 mod earlier;
@@ -25,11 +25,14 @@ mod narrate;
 mod onlooker;
 mod outbox;
 mod oversight;
+mod policy;
 mod pulse;
 mod purse;
 mod reach;
+mod receipt;
 mod recovery;
 mod renewal;
+mod rests;
 mod steadfast;
 mod timers;
 mod trace;
@@ -56,12 +59,13 @@ pub use audit::{AuditEntry, AuditFilter};
 pub use commands::{AnswerRequest, Begun, ForkRequest, Speech, StartRequest, Taken, Words};
 pub use halting::HaltRequest;
 pub use inbox::{InboxChange, InboxWatch};
-pub use library::{Entry, Library};
+pub use library::{Broken, Edition, Entry, Library, Prepare};
 pub use narrate::{Asked, Published, Waiting};
 pub use onlooker::Onlooker;
-pub use oversight::{Ages, CHARS_PER_SECOND, Oversight, Quick, Span as OversightSpan, Tally};
+pub use oversight::Overseen;
 pub use pulse::InboxPulse;
 pub use reach::Reach;
+pub use receipt::Receipt;
 pub use recovery::Recovered;
 pub use views::{CheckpointView, InboxFilter, OpenRequest, RunView, SessionView};
 pub use watch::{Until, Watch};
@@ -118,6 +122,8 @@ struct Inner {
     outbox: Outbox,
     /// What is on its way into the store's own log.
     ledger: ledger::Ledger,
+    /// The log of leaves, and who signs its heads.
+    attesting: attest::Attesting,
     /// How often words alone were said where they decide nothing.
     unheard: unheard::Unheard,
     /// Which store this is.
@@ -136,6 +142,8 @@ struct Inner {
     purses: purse::Purses,
     /// What the operator says now.
     operator: RwLock<Arc<Operator>>,
+    /// What is wrong with the operator's rules, if anything is.
+    rulebook: policy::Rulebook,
     /// The time the timer loop sleeps until; an earlier deadline wakes it.
     alarm: AtomicU64,
     alarm_moved: Notify,
@@ -182,6 +190,7 @@ impl Engine {
             tracer: OnceLock::new(),
             outbox: Outbox::default(),
             ledger: ledger::Ledger::default(),
+            attesting: attest::Attesting::default(),
             unheard: unheard::Unheard::default(),
             standing: renewal::Standing::default(),
             families: family::Families::default(),
@@ -193,6 +202,7 @@ impl Engine {
             desks: desks::Desks::default(),
             purses: purse::Purses::default(),
             operator: RwLock::default(),
+            rulebook: policy::Rulebook::default(),
             alarm: AtomicU64::new(u64::MAX),
             alarm_moved: Notify::new(),
             aside: aside::Aside::default(),
@@ -211,11 +221,13 @@ impl Engine {
         self.inner.tracer.get_or_init(|| tracer);
     }
 
-    /// Goes by what the operator says from now on, in runs under way as in new ones (K12).
+    /// Goes by what the operator says from now on, in runs under way as in new ones (K12). The policy is said
+    /// apart, by [`Engine::rule`].
     pub fn operate(&self, operator: Operator) {
-        let mut known = self.inner.operator.write().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.inner.operator.write().unwrap_or_else(PoisonError::into_inner);
         // What is stopped stays so, whatever else is said.
-        *known = Arc::new(Operator { halts: Arc::clone(&known.halts), ..operator });
+        let (policy, halts) = (Arc::clone(&held.policy), Arc::clone(&held.halts));
+        *held = Arc::new(Operator { policy, halts, ..operator });
     }
 
     /// What the operator says now.
@@ -277,6 +289,7 @@ impl Engine {
         self.inner.stop.cancel();
         self.inner.tasks.wait().await;
         self.write_all().await;
+        self.attest_last().await;
         self.inner.journal.close().await;
     }
 }

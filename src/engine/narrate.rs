@@ -118,13 +118,16 @@ pub(super) struct Narrator {
     steps: BTreeMap<u32, String>,
     /// How much of the conversation has been told or passed over.
     messages: usize,
+    /// Whether the run rested when it was last told of.
+    pub(super) rested: bool,
 }
 
 impl Narrator {
     /// A narrator that takes over from where `run` stands.
     pub(super) fn at(run: &Run) -> Self {
         let steps = run.turns.values().map(|turn| (turn.number, turn.step.clone())).collect();
-        Self { steps, messages: run.conversation.len() }
+        let rested = matches!(run.status, Status::Waiting { .. });
+        Self { steps, messages: run.conversation.len(), rested }
     }
 
     /// Tells one event. `run` has it folded in; live, it may have folded in the rest of its batch.
@@ -193,6 +196,7 @@ impl Narrator {
             | Event::Escalated { .. }
             | Event::Revoked { .. }
             | Event::Renewed { .. }
+            | Event::Ruled(_)
             | Event::Opened { .. }
             | Event::Came { .. }
             | Event::Settled { .. }

@@ -118,6 +118,8 @@ pub struct InboxFilter {
     pub workflow: Option<String>,
     /// Of this kind.
     pub kind: Option<Kind>,
+    /// Of this request type.
+    pub named: Option<String>,
     /// What admits whoever is called that, as it stands.
     pub principal: Option<String>,
     /// With a deadline before this time.
@@ -142,6 +144,9 @@ impl InboxFilter {
         self.session.as_ref().is_none_or(is_in)
             && self.workflow.as_ref().is_none_or(|workflow| *workflow == request.workflow)
             && self.kind.is_none_or(|kind| kind == question.kind)
+            && self.named.as_ref().is_none_or(|name| {
+                question.named.as_deref().is_some_and(|named| named.name == *name)
+            })
             && self.principal.as_ref().is_none_or(is_asked)
             && self.deadline_before.is_none_or(is_due)
             && self.asked_before.is_none_or(|before| question.asked_at < before)

@@ -43,7 +43,7 @@ pub enum Declined {
 pub fn start(
     id: RunId,
     workflow: Arc<Workflow>,
-    started: Started,
+    mut started: Started,
     (earlier, operator): (Earlier, Arc<Operator>),
     now: Millis,
 ) -> Result<(Box<Run>, Vec<Event>), Declined> {
@@ -66,6 +66,8 @@ pub fn start(
     if let Some(refusal) = earlier.refusal(readable(&started.input).len()) {
         return Err(refusal.into());
     }
+    let force = operator.policy.for_run(&workflow.name, &started.requesters(), &operator);
+    started.policy = (!force.is_nothing()).then(|| Box::new(force));
     let mut run = Box::new(begin(id, workflow, &started, now).remembering(earlier));
     run.operator = operator;
     let mut events = vec![Event::Started(Box::new(started))];
@@ -152,7 +154,7 @@ fn advance(run: &Run, now: Millis) -> Vec<Event> {
             return vec![reply::fails(run, turn, failure)];
         }
         if let Some(open) = turn.calls.iter().find(|open| open.waits == CallWaits::Nobody) {
-            return vec![called(run, turn, (&open.call, &open.judged), now)];
+            return called(run, turn, (&open.call, &open.judged), now);
         }
         if let Some(events) = of_tool(run, turn, now) {
             return events;
@@ -199,15 +201,20 @@ fn of_tool(run: &Run, turn: &Turn, now: Millis) -> Option<Vec<Event>> {
         }),
         (Some(Err(failure)), _) => Some(decide::tool_failed(run, turn, failure, now)),
         (None, Some(call)) if turn.calls.is_empty() && turn.retry_at.is_none() => {
-            Some(vec![called(run, turn, (call, &[]), now)])
+            Some(called(run, turn, (call, &[]), now))
         }
         (None, Some(_) | None) => None,
     }
 }
 
 /// What becomes of a call that is looked at once more: a judge has spoken, or it is tried again.
-fn called(run: &Run, turn: &Turn, (call, judged): (&ToolCall, &[Judgement]), now: Millis) -> Event {
-    let wish = Wish { turn, call, said: &turn.said, judged };
+fn called(
+    run: &Run,
+    turn: &Turn,
+    (call, judged): (&ToolCall, &[Judgement]),
+    now: Millis,
+) -> Vec<Event> {
+    let wish = Wish { turn, call, said: &turn.said, judged, is_step: false };
     gate::passed(run, wish, Next::of(run), now)
 }
 

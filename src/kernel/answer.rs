@@ -261,19 +261,21 @@ fn allowed_call(
     value: &Value,
     (by, next): (&Principal, Next),
     now: Millis,
-) -> Option<Event> {
-    let (Origin::Gate(call), Some(_)) = (&question.origin, question.turn) else { return None };
+) -> Vec<Event> {
+    let (Origin::Gate(call), Some(_)) = (&question.origin, question.turn) else {
+        return Vec::new();
+    };
     let mut call = (**call).clone();
     match gate::ruling(value) {
         Ruling::AllowOnce | Ruling::AllowForRun => {}
         Ruling::Edit(arguments) => {
             (call.arguments, call.deed) = (arguments, None);
             let by = (by.id.as_str(), by.known.assurance);
-            return Some(gate::edited(run, (question, &call), by, next, now));
+            return gate::edited(run, (question, &call), by, next, now);
         }
-        Ruling::Deny => return None,
+        Ruling::Deny => return Vec::new(),
     }
-    Some(gate::allowed(run, (question, &call), next, now))
+    gate::allowed(run, (question, &call), next, now)
 }
 
 /// Whether an answer about a lost outcome ends the run.

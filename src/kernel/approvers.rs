@@ -387,6 +387,7 @@ impl Question {
     pub fn ask_anew(&mut self, at: Millis) {
         self.votes.clear();
         self.reached.clear();
+        self.asked_before.clear();
         self.delegations.clear();
         self.claim = None;
         if self.stage > 0
@@ -431,6 +432,7 @@ impl Question {
         self.reached.retain(|(number, _)| *number != left.0 && *number != stage);
         self.reached.push(left);
         (self.stage, self.level, self.to, self.claim) = (stage, 0, to, None);
+        self.asked_before.clear();
         if let Some(stage) = self.current_stage() {
             self.deadline = stage.within_ms.map(|ms| at.plus(ms));
         }

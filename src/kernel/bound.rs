@@ -59,9 +59,12 @@ struct Seen {
     message: Arc<Message>,
 }
 
-/// What `agent` sees: what was said in the session before the run, and the run's conversation. The
+/// What the agent of `turn` sees: what was said in the session before the run, and the run's conversation. The
 /// run's first message is always among it (K5); a summary stands in the place of what it sums up.
-fn seen(run: &Run, agent: &str, unseen: &[(usize, usize)]) -> Vec<Seen> {
+fn seen(run: &Run, turn: &Turn) -> Vec<Seen> {
+    let (agent, unseen) = (turn.agent.as_str(), turn.unseen.as_slice());
+    // Pieces of a reply are its agent's to go on from, and gone once it is whole.
+    let pieces = turn.unfinished.as_ref().map_or(usize::MAX, |before| before.from);
     let begins = run.begins();
     let summary = run.conversation.iter().rev().find_map(|message| {
         let is_own = message.audience == Audience::Only(agent.to_owned());
@@ -92,7 +95,9 @@ fn seen(run: &Run, agent: &str, unseen: &[(usize, usize)]) -> Vec<Seen> {
         // What a person let be done goes on from what they had before their eyes (K3).
         let mut spans = unseen.iter();
         let is_unseen = spans.any(|(first, last)| (begins + first..begins + last).contains(&place));
-        if place >= from && message.replaces.is_none() && !is_unseen {
+        let is_piece = message.cut && !message.audience.is_all();
+        let is_gone = is_piece && place.saturating_sub(begins) < pieces;
+        if place >= from && message.replaces.is_none() && !is_unseen && !is_gone {
             add(place, place == begins, message);
         }
     }
@@ -101,7 +106,7 @@ fn seen(run: &Run, agent: &str, unseen: &[(usize, usize)]) -> Vec<Seen> {
 
 /// What the agent of `turn` sees, and where in it the run's own conversation begins.
 pub(super) fn view(run: &Run, turn: &Turn) -> (Vec<Arc<Message>>, usize) {
-    let (view, begins) = (seen(run, &turn.agent, &turn.unseen), run.begins());
+    let (view, begins) = (seen(run, turn), run.begins());
     let first = view.iter().position(|seen| seen.stays && seen.place == begins);
     (view.into_iter().map(|seen| seen.message).collect(), first.unwrap_or(0))
 }
@@ -113,7 +118,7 @@ pub(super) fn due(run: &Run, turn: &Turn) -> Option<Due> {
     if !turn.owes_reply() || run.bytes_in_all() <= bound.bytes {
         return None;
     }
-    let view = seen(run, &turn.agent, &turn.unseen);
+    let view = seen(run, turn);
     let total: usize = view.iter().map(|seen| seen.message.bytes()).sum();
     if total <= bound.bytes {
         return None;
@@ -162,7 +167,7 @@ pub(super) fn input(run: &Run, turn: &Turn, place: usize) -> Option<AgentInput> 
     let bound = run.workflow.limits.conversation.as_ref()?;
     let WhenFull::Summarise(name) = &bound.when_full else { return None };
     let agent = run.workflow.agents.get(name)?;
-    let view = seen(run, &turn.agent, &turn.unseen);
+    let view = seen(run, turn);
     let older = view.iter().filter(|seen| seen.place < place);
     let lines: Vec<String> = older.map(|seen| aloud(&seen.message)).collect();
     let asked = format!(
@@ -218,6 +223,9 @@ pub(super) fn summarised(
         }
     };
     let said = reply.text.trim();
+    if reply.cut.is_some() {
+        return Err(unusable(format!("the summary by `{name}` was cut short")));
+    }
     if said.is_empty() {
         return Err(unusable(format!("the summary by `{name}` is empty")));
     }

@@ -92,7 +92,9 @@ impl Spent {
                 self.steps += u64::from(is_step);
             }
             Event::MessageAdded { turn, message, usage } => {
-                let is_reply = turn.is_some() && message.role == Speaker::Assistant;
+                // One that was cut short and fails its step is counted with that.
+                let fails = message.cut && message.audience.is_all();
+                let is_reply = turn.is_some() && message.role == Speaker::Assistant && !fails;
                 self.model_calls += u64::from(is_reply);
                 self.tokens += usage.input_tokens.saturating_add(usage.output_tokens);
             }
@@ -115,6 +117,7 @@ impl Spent {
             | Event::Escalated { .. }
             | Event::Revoked { .. }
             | Event::Renewed { .. }
+            | Event::Ruled(_)
             | Event::Opened { .. }
             | Event::Came { .. }
             | Event::Settled { .. }
@@ -429,5 +432,6 @@ fn draft(run: &Run, excess: &Excess, amount: &str) -> Draft {
         decides: true,
         returns: false,
         editable: None,
+        named: None,
     }
 }

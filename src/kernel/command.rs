@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::kernel::cut::WhenCut;
 use crate::kernel::event::{Failure, Usage};
 use crate::kernel::family::No;
 use crate::kernel::halts::Halt;
@@ -32,6 +33,8 @@ pub struct Reply {
     pub calls: Vec<ToolCall>,
     /// What it cost.
     pub usage: Usage,
+    /// It was cut short at the most tokens it may have; and what the file says of that.
+    pub cut: Option<WhenCut>,
 }
 
 /// Why an attempt did not succeed.
@@ -193,6 +196,8 @@ pub enum Command {
         /// What nonces are drawn from, from now on.
         seed: String,
     },
+    /// Look at the operator's policy: what of it is in force for the run may have changed.
+    Rule,
     /// A halt ends: what would have been due meanwhile is due as much later.
     Stand {
         /// The halt.

@@ -9,6 +9,7 @@ use std::slice;
 
 use serde_json::Value;
 
+use crate::kernel::act;
 use crate::kernel::answer;
 use crate::kernel::approvers::Stage;
 use crate::kernel::bound;
@@ -89,9 +90,7 @@ pub fn decide(run: &Run, command: &Command, now: Millis) -> Result<Decision, Ref
             signal(run, name, value, (principal, key)).map(Decision::Events)
         }
         Command::Delta { turn, attempt, text } => {
-            current_attempt(run, *turn, *attempt)?;
-            let event = Event::Delta { turn: *turn, attempt: *attempt, text: text.clone() };
-            Ok(Decision::Events(vec![event]))
+            delta(run, (*turn, *attempt), text).map(Decision::Events)
         }
         Command::Noted { turn, attempt, memo } => {
             current_attempt(run, *turn, *attempt)?;
@@ -113,13 +112,31 @@ pub fn decide(run: &Run, command: &Command, now: Millis) -> Result<Decision, Ref
         Command::ToolReturned { turn, call_id, outcome } => {
             tool_returned(run, *turn, call_id, outcome).map(Decision::Events)
         }
-        Command::Recover => Ok(Decision::Events(recover(run, &RESTARTED, now))),
+        // What the operator says is in force before anything goes on.
+        Command::Recover => {
+            Ok(Decision::Events(ruled(run).chain(recover(run, &RESTARTED, now)).collect()))
+        }
         Command::Retry => Ok(Decision::Events(recover(run, &FORKED, now))),
         Command::Renew { epoch, seed } => renew(run, epoch, seed, now),
         Command::Recall { noes, seed } => Ok(family::recall(run, noes, seed, now)),
+        Command::Rule => Ok(Decision::Events(ruled(run).collect())),
         Command::Stand { halt } => Ok(halt::decide(run, halt, now)),
         Command::Tick => halt::unless_stopped(run, due(run, now), now),
     }
+}
+
+/// A piece of text; nobody hears a word of what may not be let through.
+fn delta(run: &Run, (turn, attempt): (u32, u32), text: &str) -> Result<Vec<Event>, Refusal> {
+    let held = current_attempt(run, turn, attempt)?;
+    if act::holds_replies(run, held) {
+        return Ok(Vec::new());
+    }
+    Ok(vec![Event::Delta { turn, attempt, text: text.to_owned() }])
+}
+
+/// That something else is in force of the operator's policy, where it is.
+fn ruled(run: &Run) -> impl Iterator<Item = Event> + use<> {
+    run.ruled_otherwise().map(|force| Event::Ruled(Box::new(force))).into_iter()
 }
 
 /// The store has another epoch; a run is told once.
@@ -129,7 +146,8 @@ fn renew(run: &Run, epoch: &str, seed: &str, now: Millis) -> Result<Decision, Re
     }
     refuse_if_over(run)?;
     let (epoch, seed, only) = (epoch.to_owned(), seed.to_owned(), Vec::new());
-    let mut events = vec![Event::Renewed { epoch, seed, only }];
+    let mut events: Vec<Event> = ruled(run).collect();
+    events.push(Event::Renewed { epoch, seed, only });
     events.extend(renewal::asked_anew(run, now));
     events.extend(recover(run, &RENEWED, now));
     Ok(Decision::Events(events))
@@ -196,7 +214,12 @@ pub(super) fn tool_failed(run: &Run, turn: &Turn, undone: &Undone, now: Millis) 
     attempt_failed(run, turn, &AttemptFault { failure, retriable }, now)
 }
 
-fn attempt_failed(run: &Run, turn: &Turn, fault: &AttemptFault, now: Millis) -> Vec<Event> {
+pub(super) fn attempt_failed(
+    run: &Run,
+    turn: &Turn,
+    fault: &AttemptFault,
+    now: Millis,
+) -> Vec<Event> {
     let policy = policy_of(run, turn);
     let tries_left = turn.failures + 1 < policy.attempts;
     let retry_at = (fault.retriable && tries_left)
@@ -395,6 +418,7 @@ fn lost_outcome(run: &Run, (turn, open): (&Turn, &OpenCall), ordinal: u32, why: 
         decides: true,
         returns: false,
         editable: None,
+        named: None,
     };
     reply::ask(&run.workflow, draft, usize::try_from(ordinal).unwrap_or(usize::MAX), Millis(0))
 }

@@ -10,6 +10,7 @@ use crate::kernel::graph::{Opening, Outcome};
 use crate::kernel::judging::Judging;
 use crate::kernel::message::{Message, ToolCall};
 use crate::kernel::places::{Claimed, Delegated};
+use crate::kernel::policy::InForce;
 use crate::kernel::principal::Known;
 use crate::kernel::question::Question;
 use crate::kernel::started::Started;
@@ -326,6 +327,8 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         only: Vec<u32>,
     },
+    /// The operator's policy has changed: this is in force of it from here on. What is open stays open.
+    Ruled(Box<InForce>),
     /// A tool that was allowed for the rest of the run is so no longer.
     Revoked {
         /// The tool.
@@ -429,6 +432,7 @@ impl Event {
             | Self::StepFailed { .. }
             | Self::Revoked { .. }
             | Self::Renewed { .. }
+            | Self::Ruled(_)
             | Self::Stood { .. }
             | Self::Opened { .. }
             | Self::Came { .. }

@@ -7,10 +7,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::kernel::act::REPLY;
 use crate::kernel::budget::{Extensions, Spent};
+use crate::kernel::condition::Failures;
 use crate::kernel::digest;
 use crate::kernel::earlier::Earlier;
-use crate::kernel::ending::{Closed, Ending, NotDone, Said, Undone};
+use crate::kernel::ending::{Closed, Ending, Said};
 use crate::kernel::event::{Closing, Event, Failure, Recorded, Usage, Version};
 use crate::kernel::family;
 use crate::kernel::graph;
@@ -20,13 +22,14 @@ use crate::kernel::heard::{self, asked, close, escalated, heard, question_of, vo
 use crate::kernel::id::RunId;
 use crate::kernel::judging;
 use crate::kernel::listing::Listing;
-use crate::kernel::message::{Audience, Message, Speaker, ToolCall, readable};
+use crate::kernel::message::{Message, ToolCall};
 use crate::kernel::places;
 use crate::kernel::principal::{Assurance, Known};
 use crate::kernel::question::Leg;
 use crate::kernel::renewal;
 use crate::kernel::repeat::Keys;
 use crate::kernel::run::{CallWaits, Heard, Last, OpenCall, Run, Status, Turn};
+use crate::kernel::spoken::{count_failure, message_added, not_done, tool_returned};
 use crate::kernel::started::Started;
 use crate::kernel::time::Millis;
 use crate::kernel::verb::Verb;
@@ -126,6 +129,9 @@ pub fn begin(id: RunId, workflow: Arc<Workflow>, started: &Started, at: Millis) 
         pauses: Vec::new(),
         usage: Usage::default(),
         failed_calls: 0,
+        failures: Failures::default(),
+        brought: started.gates.clone(),
+        policy: started.policy.as_deref().cloned().unwrap_or_default(),
         grants: Vec::new(),
         spent: Spent::default(),
         spent_before: started.spent_before,
@@ -204,6 +210,9 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
         }
         Event::ToolReturned { turn, call_id, value, failed } => {
             run.failed_calls += u32::from(*failed);
+            if *failed {
+                count_failure(run, *turn, call_id);
+            }
             let is_it = |(of, call): &(u32, ToolCall)| of == turn && call.id == *call_id;
             if let Some(place) = run.loose.iter().position(is_it) {
                 run.loose.remove(place);
@@ -225,6 +234,12 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
                 return Err("the failure of an attempt that is not under way");
             }
             told.failures += u32::from(!interrupted);
+            let step = told.step.clone();
+            let is_tools = told.is_tools();
+            // A tool's own step has been counted with its call.
+            if !interrupted && !is_tools {
+                run.failures.attempt(&step);
+            }
             step_failed(run, *turn, (failure, *retry_at), at)?;
         }
         Event::Opened { path, opening } => graph::opened(run, path, opening, at)?,
@@ -270,6 +285,12 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
             halt::stood(run, (*since, *is_whole), questions, at)?;
         }
         Event::Renewed { epoch, seed, only } => renewal::renewed(run, (epoch, seed), only)?,
+        Event::Ruled(force) => {
+            run.policy = (**force).clone();
+            // What was allowed at a gate that is there no more, or has other terms, is allowed no more.
+            let names: Vec<String> = run.gates().map(|gate| gate.name.clone()).collect();
+            run.grants.retain(|grant| names.contains(&grant.gate));
+        }
         Event::Revoked { tool, .. } => run.grants.retain(|grant| grant.tool != *tool),
         Event::CheckpointSaved => {
             run.checkpoints.push((version, at));
@@ -317,29 +338,6 @@ fn step_failed(
     Ok(())
 }
 
-fn message_added(
-    run: &mut Run,
-    turn: Option<u32>,
-    message: &Message,
-    usage: Usage,
-) -> Result<(), &'static str> {
-    if let Some(number) = turn {
-        let turn = turn_of(run, number)?;
-        match message.role {
-            Speaker::Assistant if message.replaces.is_some() => turn.rounds += 1,
-            Speaker::Assistant => {
-                turn.rounds += 1;
-                turn.said.clone_from(&message.text);
-            }
-            Speaker::System | Speaker::User | Speaker::Tool => turn.corrections += 1,
-        }
-    }
-    run.usage.input_tokens += usage.input_tokens;
-    run.usage.output_tokens += usage.output_tokens;
-    say(run, message.clone());
-    Ok(())
-}
-
 fn closed(
     run: &mut Run,
     ordinal: u32,
@@ -375,16 +373,6 @@ fn noted(run: &mut Run, (turn, attempt): (u32, u32), memo: &Value) -> Result<(),
     Ok(())
 }
 
-pub(super) fn say(run: &mut Run, message: Message) {
-    run.conversation_bytes += message.bytes();
-    if matches!(run.workflow.pattern, Pattern::Graph(_))
-        && let Some(said) = message.cleaned()
-    {
-        run.graph.heard(&said.author, &said.text, run.conversation.len() + 1);
-    }
-    run.conversation.push(Arc::new(message));
-}
-
 fn step_started(run: &mut Run, begun: Turn, attempt: u32, at: Millis) -> Result<(), &'static str> {
     let number = begun.number;
     if let Some(turn) = run.turns.get_mut(&number) {
@@ -410,54 +398,15 @@ fn step_started(run: &mut Run, begun: Turn, attempt: u32, at: Millis) -> Result<
     Ok(())
 }
 
-/// In which way a call that came back with an error was not done.
-fn not_done(value: &Value) -> NotDone {
-    let broken = format!("[{}]", NotDone::Broken.code());
-    let is_broken = value.as_str().is_some_and(|told| told.ends_with(&broken));
-    if is_broken { NotDone::Broken } else { NotDone::Failed }
-}
-
-/// A call has come to its end. An agent is told what came of it; a tool's own step keeps it, and
-/// `wrong` says in which way it was not done.
-pub(super) fn tool_returned(
-    run: &mut Run,
-    number: u32,
-    call_id: &str,
-    value: &Value,
-    wrong: Option<NotDone>,
-) -> Result<(), &'static str> {
-    let turn = turn_of(run, number)?;
-    turn.calls.retain(|open| open.call.id != call_id);
-    if turn.is_tools() {
-        turn.returned = Some(match wrong {
-            None => Ok(value.clone()),
-            Some(why) => {
-                let text = readable(value);
-                let text = text.strip_prefix("error: ").unwrap_or(&text);
-                Err(Undone { why, failure: Failure::new(why.code(), text) })
-            }
-        });
-        return Ok(());
-    }
-    let agent = turn.agent.clone();
-    say(run, tool_outcome(agent, call_id, value));
-    Ok(())
-}
-
-pub(super) fn tool_outcome(agent: String, call_id: &str, value: &Value) -> Message {
-    Message {
-        call_id: Some(call_id.to_owned()),
-        ..Message::text(Speaker::Tool, "", readable(value)).to(Audience::Only(agent))
-    }
-}
-
 fn step_completed(
     run: &mut Run,
     number: u32,
     output: &Value,
     at: Millis,
 ) -> Result<(), &'static str> {
-    let turn = run.turns.remove(&number).ok_or("no such turn is under way")?;
+    let mut turn = run.turns.remove(&number).ok_or("no such turn is under way")?;
+    // A reply that waited is what completes it.
+    turn.calls.retain(|open| open.call.tool != REPLY);
     if !turn.calls.is_empty() {
         return Err("E3: a step is complete only when its calls are");
     }

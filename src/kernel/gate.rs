@@ -1,4 +1,5 @@
-//! Gate: which tool calls become questions, and what a person may say to one.
+//! Gate: which acts of agents become questions, and what a person may say to one. What an act is, is in `act`;
+//! what conditions look at, in `condition`; which gates are in force, in `policy`.
 //!
 //! A gate without conditions always asks. One with conditions asks when any of them holds. Rules
 //! over what is known (the call, the agent's words, the run) come first; where none of them holds,
@@ -11,28 +12,26 @@
 
 use serde_json::{Value, json};
 
+use crate::kernel::act::Act;
 use crate::kernel::approvers::Stage;
+use crate::kernel::condition;
 use crate::kernel::deed::Deed;
 use crate::kernel::editing;
 use crate::kernel::event::Event;
 use crate::kernel::family;
+use crate::kernel::grant::Grant;
 use crate::kernel::judging::{self, Judge};
 use crate::kernel::message::{ToolCall, readable};
-use crate::kernel::operator::Environment;
 use crate::kernel::pattern::Draft;
 use crate::kernel::principal::Assurance;
 use crate::kernel::question::{Kind, Origin, Question};
 use crate::kernel::reading::needs_note;
 use crate::kernel::reply;
-use crate::kernel::run::{Grant, Judgement, Run, Turn};
+use crate::kernel::run::{Judgement, Run, Turn};
 use crate::kernel::secret;
 use crate::kernel::time::Millis;
 use crate::kernel::verb::Verb;
-use crate::kernel::workflow::{Condition, Gate, Patience, Safety, Tool};
-
-/// Words that say that the speaker does not know.
-const DOUBTS: [&str; 8] =
-    ["not sure", "unsure", "uncertain", "not certain", "maybe", "perhaps", "i guess", "might be"];
+use crate::kernel::workflow::{Condition, Gate, Patience};
 
 /// What a person may say to a call that waits at a gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,6 +65,8 @@ pub(super) struct Wish<'a> {
     pub(super) said: &'a str,
     /// What judges have said of it so far.
     pub(super) judged: &'a [Judgement],
+    /// Whether it is a step that is about to be begun, or done, and no call.
+    pub(super) is_step: bool,
 }
 
 /// The numbers that the next question and the next turn have.
@@ -91,59 +92,58 @@ impl Next {
     }
 }
 
-/// What becomes of a call now: the intent to make it, the question whether it may be made, or the
-/// turn of somebody who says whether that must be asked (E2, K4).
-pub(super) fn passed(run: &Run, wish: Wish<'_>, next: Next, now: Millis) -> Event {
+/// What becomes of an act now: the intent to do it, the question whether it may be done, or the turn of
+/// somebody who says whether that must be asked (E2, K4).
+pub(super) fn passed(run: &Run, wish: Wish<'_>, next: Next, now: Millis) -> Vec<Event> {
     let turn = wish.turn;
-    let tool = run.workflow.tools.get(&wish.call.tool);
     let (mut call, mut granted) = (wish.call.clone(), Vec::new());
-    if let Some(tool) = tool {
-        let mut gates: Vec<&Gate> =
-            run.workflow.gates.iter().filter(|gate| concerns(gate, &call.tool, tool)).collect();
-        if !gates.is_empty() && call.deed.is_none() {
-            call.deed = Some(Box::new(Deed::of(&call.tool, tool, &call.arguments)));
-        }
-        // What was refused before, here or in another run of the family, passes by no grant, and past no
-        // condition (K11).
-        let refused = is_refused(run, turn, &call);
-        gates.retain(|gate| refused || !is_granted((gate, run), &call, now, &mut granted));
-        let wish = Wish { call: &call, ..wish };
-        if let Some(draft) = stopped(run, (wish, refused), tool, &gates) {
-            return Event::Asked(Box::new(reply::ask(&run.workflow, draft, next.question, now)));
-        }
-        if let Some(judge) = gates.iter().find_map(|gate| unheard(gate, wish.judged)) {
-            return judging::begins(judge, wish, next.turn, now);
-        }
+    let act = Act::of(run, wish.call);
+    let is_looked_at = |gate: &&Gate| act.is_concern_of(gate, (turn, wish.call));
+    let mut gates: Vec<&Gate> = run.gates().filter(is_looked_at).collect();
+    if let Act::Tool(tool) = act
+        && !gates.is_empty()
+        && call.deed.is_none()
+    {
+        call.deed = Some(Box::new(Deed::of(&call.tool, tool, &call.arguments)));
     }
-    let safety = tool.map(|tool| tool.safety).unwrap_or_default();
-    Event::ToolCalled { turn: turn.number, call, safety, granted }
+    // What was refused before, here or in another run of the family, passes by no grant, and past no
+    // condition (K11).
+    let refused = !gates.is_empty() && is_refused(run, turn, &call);
+    gates.retain(|gate| refused || !is_granted((gate, run), &call, now, &mut granted));
+    let wish = Wish { call: &call, ..wish };
+    if let Some(draft) = stopped(run, (wish, refused), act, &gates) {
+        let asked = reply::ask(&run.workflow, draft, next.question, now);
+        return vec![Event::Asked(Box::new(asked))];
+    }
+    if let Some(judge) = gates.iter().find_map(|gate| unheard(gate, wish.judged)) {
+        return vec![judging::begins(judge, wish, next.turn, now)];
+    }
+    act.done(run, turn, call.clone(), granted)
 }
 
-/// What becomes of a call that was allowed at the gates that had asked: where a grant let it past another, and
-/// is over by now, that gate asks in its turn (K10).
+/// What becomes of an act that was allowed at the gates that had asked: where a grant let it past another, and
+/// is over by now, or where one has come into force since, that gate asks in its turn (K10).
 pub(super) fn allowed(
     run: &Run,
     (question, call): (&Question, &ToolCall),
     next: Next,
     now: Millis,
-) -> Event {
+) -> Vec<Event> {
     let number = question.turn.unwrap_or_default();
-    let tool = run.workflow.tools.get(&call.tool);
+    let Some(turn) = run.turns.get(&number) else { return Vec::new() };
+    let act = Act::of(run, call);
     let rules = question.rules();
     let passed = rules.iter().map(|rule| (*rule).to_owned()).chain(question.passed.clone());
     let (passed, mut granted): (Vec<String>, _) = (passed.collect(), Vec::new());
-    if let (Some(turn), Some(tool)) = (run.turns.get(&number), tool) {
-        let all = run.workflow.gates.iter().filter(|gate| concerns(gate, &call.tool, tool));
-        let mut left: Vec<&Gate> = all.filter(|gate| !passed.contains(&gate.name)).collect();
-        left.retain(|gate| !is_granted((gate, run), call, now, &mut granted));
-        let wish = Wish { turn, call, said: &turn.said, judged: &[] };
-        if let Some(draft) = stopped(run, (wish, false), tool, &left) {
-            let asked = reply::ask(&run.workflow, draft, next.question, now);
-            return Event::Asked(Box::new(Question { passed, ..asked }));
-        }
+    let all = run.gates().filter(|gate| act.is_concern_of(gate, (turn, call)));
+    let mut left: Vec<&Gate> = all.filter(|gate| !passed.contains(&gate.name)).collect();
+    left.retain(|gate| !is_granted((gate, run), call, now, &mut granted));
+    let wish = Wish { turn, call, said: &turn.said, judged: &[], is_step: false };
+    if let Some(draft) = stopped(run, (wish, false), act, &left) {
+        let asked = reply::ask(&run.workflow, draft, next.question, now);
+        return vec![Event::Asked(Box::new(Question { passed, ..asked }))];
     }
-    let safety = tool.map(|tool| tool.safety).unwrap_or_default();
-    Event::ToolCalled { turn: number, call: call.clone(), safety, granted }
+    act.done(run, turn, call.clone(), granted)
 }
 
 /// Whether exactly this was refused before: in this run, or in another of the family.
@@ -171,26 +171,24 @@ pub(super) fn edited(
     by: (&str, Assurance),
     next: Next,
     now: Millis,
-) -> Event {
+) -> Vec<Event> {
     let turn = question.turn.and_then(|number| run.turns.get(&number));
-    let (Some(turn), Some(tool)) = (turn, run.workflow.tools.get(&call.tool)) else {
-        let safety = Safety::default();
-        return Event::ToolCalled {
-            turn: question.turn.unwrap_or_default(),
-            call: call.clone(),
-            safety,
-            granted: Vec::new(),
-        };
+    let Some(turn) = turn else { return Vec::new() };
+    let act = Act::of(run, call);
+    let wish = Wish { turn, call, said: &turn.said, judged: &[], is_step: false };
+    let mut events = passed(run, wish, next, now);
+    let asked = match (events.pop(), events.is_empty()) {
+        (Some(Event::Asked(asked)), true) => asked,
+        (last, _) => {
+            events.extend(last);
+            return events;
+        }
     };
-    let wish = Wish { turn, call, said: &turn.said, judged: &[] };
-    let event = passed(run, wish, next, now);
-    let Event::Asked(asked) = event else { return event };
-    let Origin::Gate(call) = asked.origin.clone() else { return Event::Asked(asked) };
+    let Origin::Gate(call) = asked.origin.clone() else { return vec![Event::Asked(asked)] };
     if let Some(asked) = editing::left(run, (question, *asked), by, (Verb::AllowOnce, now)) {
-        return Event::Asked(Box::new(asked));
+        return vec![Event::Asked(Box::new(asked))];
     }
-    let (turn, safety) = (turn.number, tool.safety);
-    Event::ToolCalled { turn, call: *call, safety, granted: Vec::new() }
+    act.done(run, turn, *call, Vec::new())
 }
 
 /// The first judge of a gate that has not spoken yet.
@@ -206,7 +204,7 @@ fn unheard<'a>(gate: &'a Gate, judged: &[Judgement]) -> Option<Judge<'a>> {
 fn stopped(
     run: &Run,
     (wish, refused): (Wish<'_>, bool),
-    tool: &Tool,
+    act: Act<'_>,
     gates: &[&Gate],
 ) -> Option<Draft> {
     let (turn, call) = (wish.turn, wish.call);
@@ -222,7 +220,6 @@ fn stopped(
     let names: Vec<_> = stops.iter().map(|(gate, _)| gate.name.clone()).collect();
     let why: Vec<_> = stops.iter().flat_map(|(_, reasons)| reasons.clone()).collect();
     let asked = first.prompt.clone();
-    let who = if turn.is_tools() { format!("step `{}`", turn.step) } else { turn.agent.clone() };
     let mut context = json!({
         "tool": call.tool,
         "arguments": call.arguments,
@@ -247,21 +244,22 @@ fn stopped(
         turn: Some(turn.number),
         origin: Origin::Gate(Box::new(call.clone())),
         kind: Kind::ToolApproval,
-        prompt: asked.unwrap_or_else(|| format!("May {who} call `{}`?", call.tool)),
+        prompt: asked.unwrap_or_else(|| act.asked(turn, call)),
         context,
         options: Vec::new(),
-        schema: Some(schema(tool, !always, !turn.is_tools())),
-        patience: terms(stops.iter().map(|(gate, _)| *gate)),
+        schema: Some(schema(&act.parameters(run, turn), !always, !turn.is_tools())),
+        patience: terms(stops.iter().map(|(gate, _)| **gate)),
         subject: None,
         decides: true,
         returns: false,
         editable: None,
+        named: None,
     })
 }
 
 /// The terms of several gates as one: the shortest deadline with what silence means there, the most
 /// frequent reminder; and where anybody is named, a stage for each rule that wants other people (K8).
-fn terms<'a>(gates: impl Iterator<Item = &'a &'a Gate> + Clone) -> Patience {
+pub(super) fn terms<'a>(gates: impl Iterator<Item = &'a Gate> + Clone) -> Patience {
     let all = gates.clone().map(|gate| &gate.patience);
     let timed = all.clone().filter(|patience| patience.deadline_ms.is_some());
     let first = timed.min_by_key(|patience| patience.deadline_ms);
@@ -333,7 +331,10 @@ fn grant(gate: &Gate, call: &ToolCall, by: &str, at: Millis) -> Grant {
         Condition::Keywords(_)
         | Condition::Environment(_)
         | Condition::Uncertain
+        | Condition::UncertainBy(_)
         | Condition::FailuresOver(_)
+        | Condition::FailuresOf { .. }
+        | Condition::Complex(_)
         | Condition::Judge { .. } => None,
     });
     Grant {
@@ -349,15 +350,10 @@ fn grant(gate: &Gate, call: &ToolCall, by: &str, at: Millis) -> Grant {
 /// What a person granted by *allow for this run*: at each of the gates that had asked, and no other.
 pub(super) fn grants(run: &Run, question: &Question, call: &ToolCall, by: &str) -> Vec<Grant> {
     let asked = question.rules();
-    let gates = run.workflow.gates.iter().filter(|gate| asked.contains(gate.name.as_str()));
+    let gates = run.gates().filter(|gate| asked.contains(gate.name.as_str()));
     // A gate that always asks cannot be passed beforehand.
     let gates = gates.filter(|gate| !gate.when.is_empty());
     gates.map(|gate| grant(gate, call, by, run.updated_at)).collect()
-}
-
-pub(super) fn concerns(gate: &Gate, name: &str, tool: &Tool) -> bool {
-    gate.tools.iter().any(|known| known == name)
-        || gate.tags.iter().any(|tag| tool.tags.contains(tag))
 }
 
 /// Whether a person allowed the call beforehand, and who; a gate that always asks cannot be passed so.
@@ -373,72 +369,18 @@ fn is_granted(
     grant.is_some()
 }
 
-/// Why a gate stops a call; nothing, if it lets it through.
-fn reasons(gate: &Gate, run: &Run, wish: Wish<'_>) -> Option<Vec<String>> {
+/// Why a gate stops an act; nothing, if it lets it through.
+pub(super) fn reasons(gate: &Gate, run: &Run, wish: Wish<'_>) -> Option<Vec<String>> {
     if gate.when.is_empty() {
         return Some(vec![format!("{}: always a person", gate.name)]);
     }
-    let met: Vec<_> = gate.when.iter().filter_map(|rule| met(rule, run, wish)).collect();
+    let met: Vec<_> = gate.when.iter().filter_map(|rule| condition::met(rule, run, wish)).collect();
     (!met.is_empty()).then_some(met)
-}
-
-/// What a condition found, in words; nothing, if it does not hold.
-fn met(condition: &Condition, run: &Run, wish: Wish<'_>) -> Option<String> {
-    let Wish { turn, call, said, judged } = wish;
-    let words = format!("{} {} {said}", call.tool, readable(&call.arguments)).to_lowercase();
-    match condition {
-        Condition::Keywords(list) => {
-            let found = list.iter().find(|word| words.contains(&word.to_lowercase()))?;
-            Some(format!("high-risk word `{found}`"))
-        }
-        Condition::Environment(list) => environment(list, run),
-        Condition::Uncertain => {
-            let found = DOUBTS.iter().find(|doubt| said.to_lowercase().contains(*doubt))?;
-            Some(format!("the agent says `{found}`"))
-        }
-        Condition::FailuresOver(most) => {
-            (run.failed_calls > *most).then(|| format!("{} calls have failed", run.failed_calls))
-        }
-        Condition::Argument { pointer, over } => {
-            match call.arguments.pointer(pointer).map(Value::as_f64) {
-                Some(Some(number)) if number <= *over => None,
-                Some(Some(number)) => Some(format!("`{pointer}` is {number}, over {over}")),
-                // Nothing there, or no number: that is not a small number.
-                Some(None) | None => Some(format!("`{pointer}` is no number")),
-            }
-        }
-        // K7: where there is no judge but the one whose call it is, a person is asked.
-        Condition::Judge { agent, .. } if !run.workflow.agents.contains_key(agent) => {
-            Some(format!("there is no judge `{agent}`"))
-        }
-        Condition::Judge { agent, .. } if *agent == turn.agent => {
-            Some(format!("`{agent}` cannot judge its own call"))
-        }
-        Condition::Judge { agent, .. } => {
-            let said = judged.iter().find(|known| known.agent == *agent && known.ask)?;
-            Some(format!("judge `{agent}`: {}", said.reason))
-        }
-    }
-}
-
-/// Whether a rule that asks in some environments asks here. Where the server works is the operator's
-/// word (K12): what a requester says of it can add a question, and takes none away.
-fn environment(list: &[String], run: &Run) -> Option<String> {
-    let among = |here: &str| list.iter().find(|name| name.eq_ignore_ascii_case(here.trim()));
-    let said = |name: &&String| name.trim().eq_ignore_ascii_case("environment");
-    let claimed = run.metadata.iter().filter(|(name, _)| said(name)).map(|(_, value)| value);
-    if let Some(found) = claimed.into_iter().find_map(|here| among(here)) {
-        return Some(format!("environment `{found}`"));
-    }
-    match &run.operator.environment {
-        Environment::Named(here) => among(here).map(|found| format!("environment `{found}`")),
-        Environment::Unsaid => Some("nobody has said which environment this is".into()),
-    }
 }
 
 /// The schema of an answer; a gate that always asks cannot be passed for the rest of the run, and a
 /// call is returned only to an agent, which can make another.
-fn schema(tool: &Tool, may_allow_for_run: bool, may_return: bool) -> Value {
+fn schema(arguments: &Value, may_allow_for_run: bool, may_return: bool) -> Value {
     let mut verbs = vec![Verb::AllowOnce, Verb::Deny, Verb::Edit];
     if may_allow_for_run {
         verbs.push(Verb::AllowForRun);
@@ -447,7 +389,6 @@ fn schema(tool: &Tool, may_allow_for_run: bool, may_return: bool) -> Value {
         verbs.push(Verb::Return);
     }
     let decisions: Vec<_> = verbs.into_iter().map(Verb::word).collect();
-    let arguments = tool.parameters.clone().unwrap_or_else(|| json!({"type": "object"}));
     let mut schema = json!({
         "type": "object",
         "properties": {

@@ -111,6 +111,7 @@ pub(super) fn refuse(run: &Run, command: &Command) -> Result<(), Refusal> {
         | Command::Recover
         | Command::Renew { .. }
         | Command::Recall { .. }
+        | Command::Rule
         | Command::Stand { .. } => None,
     };
     halt.map_or(Ok(()), |halt| Err(refused(halt)))

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::kernel::act::{self, REPLY};
 use crate::kernel::approvers::{Excluded, Vote};
 use crate::kernel::budget;
 use crate::kernel::editing;
 use crate::kernel::ending::{Ending, NotDone, Said};
-use crate::kernel::evolve::{say, tool_outcome, tool_returned, turn_of};
+use crate::kernel::evolve::turn_of;
 use crate::kernel::gate::{self, Ruling};
 use crate::kernel::graph;
 use crate::kernel::message::{Audience, Message, Speaker, ToolCall, readable};
@@ -19,6 +20,7 @@ use crate::kernel::question::{OnTimeout, Origin, Question};
 use crate::kernel::reading::Verdict;
 use crate::kernel::renewal;
 use crate::kernel::run::{CallWaits, Heard, Last, OpenCall, Run, Status};
+use crate::kernel::spoken::{say, tool_outcome, tool_returned};
 use crate::kernel::time::Millis;
 use crate::kernel::verb::Verb;
 use crate::kernel::workflow::Pattern;
@@ -187,8 +189,10 @@ pub(super) fn escalated(
     deadline: Option<Millis>,
 ) -> Result<(), &'static str> {
     run.also_asked(ordinal, to);
+    let owner = run.owner.clone();
     let question = question_of(run, ordinal)?;
-    question.to = to.to_vec();
+    let before = std::mem::replace(&mut question.to, to.to_vec());
+    question.asked_before = if before.is_empty() { vec![owner] } else { before };
     question.deadline = deadline;
     if matches!(question.on_timeout, OnTimeout::EscalateTo { .. }) {
         question.on_timeout = OnTimeout::Reject;
@@ -372,13 +376,10 @@ fn at_gate(
     reply: &Heard,
 ) -> Result<(), &'static str> {
     let Heard::Answer { value, by, .. } = reply else {
-        return tool_returned(run, number, &call.id, &told(reply), Some(NotDone::Denied));
+        return denied(run, number, call, &told(reply));
     };
     match gate::ruling(value) {
-        Ruling::Deny => {
-            let denial = gate::denial(value, by);
-            tool_returned(run, number, &call.id, &denial, Some(NotDone::Denied))
-        }
+        Ruling::Deny => denied(run, number, call, &gate::denial(value, by)),
         Ruling::AllowOnce | Ruling::Edit(_) => Ok(()),
         Ruling::AllowForRun => {
             // K8: what one list grants does not open another's gate. All of them must have said so.
@@ -390,4 +391,16 @@ fn at_gate(
             Ok(())
         }
     }
+}
+
+/// An act that is not done: its agent is told, of a reply in words, for it made no call.
+fn denied(run: &mut Run, number: u32, call: &ToolCall, told: &Value) -> Result<(), &'static str> {
+    if call.tool != REPLY {
+        return tool_returned(run, number, &call.id, told, Some(NotDone::Denied));
+    }
+    let turn = turn_of(run, number)?;
+    turn.calls.retain(|open| open.call.id != call.id);
+    let agent = turn.agent.clone();
+    say(run, act::unsaid(&agent, told));
+    Ok(())
 }

@@ -35,6 +35,7 @@ pub(super) fn before(run: &Run, event: &Event) -> Vec<Event> {
         | Event::Escalated { .. }
         | Event::Revoked { .. }
         | Event::Renewed { .. }
+        | Event::Ruled(_)
         | Event::Opened { .. }
         | Event::Signalled { .. }
         | Event::CheckpointSaved

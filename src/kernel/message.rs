@@ -112,6 +112,9 @@ pub struct Message {
     /// said, before the run and in it, but for the run's first message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaces: Option<usize>,
+    /// A piece of a reply that was cut short, or what its agent was told then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cut: bool,
 }
 
 impl Message {
@@ -126,6 +129,7 @@ impl Message {
             call_id: None,
             audience: Audience::All,
             replaces: None,
+            cut: false,
         }
     }
 

@@ -13,14 +13,18 @@
 //! what is over is over (K6); nothing fails open (K7); the right person (K8), the right question (K9), one yes
 //! for one deed (K10); a fork inherits no permission (K11); rules look at what the requester cannot choose (K12).
 
+mod act;
 mod advance;
 mod answer;
 mod approvers;
+mod asking;
 pub mod binding;
 mod bound;
 mod budget;
 mod canonical;
 mod command;
+mod condition;
+mod cut;
 mod decide;
 pub mod deed;
 pub mod digest;
@@ -28,10 +32,12 @@ mod earlier;
 mod editing;
 mod ending;
 mod event;
+pub mod evidence;
 mod evolve;
 pub mod expression;
 mod family;
 mod gate;
+mod grant;
 pub mod graph;
 pub mod halt;
 mod halts;
@@ -41,12 +47,15 @@ mod judging;
 mod listing;
 mod loose;
 mod message;
+mod named;
 mod operator;
+pub mod oversight;
 pub mod pattern;
 mod permission;
 pub mod placeholder;
 mod places;
 mod plan;
+pub mod policy;
 mod principal;
 mod question;
 mod reading;
@@ -60,6 +69,7 @@ pub mod schema;
 mod sealing;
 pub mod secret;
 mod spent;
+mod spoken;
 mod started;
 pub mod strict;
 #[cfg(test)]
@@ -70,6 +80,7 @@ mod verb;
 mod wording;
 pub mod workflow;
 
+pub use act::{ANY, REPLY};
 pub use advance::{Declined, apply, start};
 pub use approvers::{
     Admission, Asker, Excluded, Level, Stage, Standing, Vote, WhyNot, waits_for, wants,
@@ -77,6 +88,8 @@ pub use approvers::{
 pub use bound::{Bound, WhenFull};
 pub use budget::{Budget, Budgets, Extensions, OnExceeded, Spent};
 pub use command::{Answer, AttemptFault, Command, Reply, ToolFault};
+pub use condition::Failures;
+pub use cut::{Unfinished, WhenCut};
 pub use decide::{Decision, decide};
 pub use deed::Deed;
 pub use earlier::{EARLIER_MESSAGES_MAX, EARLIER_RUNS_MAX, Earlier, Follows, Remembers};
@@ -84,12 +97,14 @@ pub use ending::{Closed, Ending, NotDone, Said, Undone};
 pub use event::{Closing, Event, Failure, Purpose, Recorded, Usage, Version};
 pub use evolve::{Corruption, begin, evolve, replay};
 pub use family::{Descent, FAMILY_RUNS_MAX, No, Refused, may_pass, noes};
+pub use grant::Grant;
 pub use halts::{Halt, Halts, Scope};
 pub use heard::UNANSWERED;
 pub use id::{BadId, RequestId, RunId, SESSION_ID_BYTES_MAX, SessionId, Tail, parse_checkpoint};
 pub use judging::{JUDGE_MS_DEFAULT, Judging};
 pub use listing::{LISTED_MAX, Listing};
 pub use message::{Audience, Message, Speaker, ToolCall, readable};
+pub use named::{Named, RequestType};
 pub use operator::{Environment, Membership, Operator, Voice};
 pub use permission::{Act, bars};
 pub use places::{
@@ -99,6 +114,7 @@ pub use plan::{
     ASK_TOOL, AgentInput, Effect, HANDOFF_PREFIX, ToolOffer, first_reply, input_of, may_repeat,
     plan,
 };
+pub use policy::{InForce, InForceRule, Policy, Rule};
 pub use principal::{Assurance, Credential, Known, Principal, Role, Roles, Seen};
 pub use question::{Choice, Kind, Leg, OnTimeout, Origin, Question, Subject};
 pub use reading::{Verdict, house_schemas};
@@ -108,7 +124,7 @@ pub use repeat::{KEYS_MAX, Keys, MARKS_MAX, may_have_said, unkeyed};
 pub use reply::REPLY_BYTES_MAX;
 pub use retry::retry_point;
 pub use run::{
-    CONVERSATION_BYTES_MAX, CallWaits, Grant, Heard, Judgement, Last, OpenCall, QUESTIONS_MAX, Run,
+    CONVERSATION_BYTES_MAX, CallWaits, Heard, Judgement, Last, OpenCall, QUESTIONS_MAX, Run,
     Status, Turn,
 };
 pub use sealing::Belongs;

@@ -2,12 +2,14 @@
 //! environment, who belongs to which group, whether four eyes are wanted, how well somebody who decides
 //! must be known, what is stopped.
 //!
-//! It is read at each decision and pinned in no run; what came of reading it is in the journal.
+//! It is read at each decision and pinned in no run; what came of reading it is in the journal. So is what of the
+//! policy is in force for a run: a change of it is an event.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::kernel::halts::Halts;
+use crate::kernel::policy::Policy;
 use crate::kernel::principal::Assurance;
 
 /// Where the server works.
@@ -65,6 +67,8 @@ pub struct Operator {
     pub four_eyes: bool,
     /// How well whoever decides must be known, where the file does not say.
     pub assurance: Assurance,
+    /// The rules that are over all workflows.
+    pub policy: Arc<Policy>,
     /// What is stopped.
     pub halts: Arc<Halts>,
 }

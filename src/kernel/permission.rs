@@ -130,6 +130,7 @@ pub(super) fn refuse(run: &Run, command: &Command) -> Result<(), Refusal> {
         | Command::Stand { .. }
         | Command::Recall { .. }
         | Command::Retry
+        | Command::Rule
         | Command::Tick => Ok(()),
     }
 }

@@ -11,7 +11,7 @@ use crate::kernel::message::{Message, Speaker, ToolCall};
 use crate::kernel::pattern;
 use crate::kernel::run::{CallWaits, Run, Status, Turn};
 use crate::kernel::wording;
-use crate::kernel::workflow::{Agent, Pattern, Safety, Work};
+use crate::kernel::workflow::{Agent, Pattern, Safety, Work, Workflow};
 
 /// The tool by which every agent may ask a person.
 pub const ASK_TOOL: &str = "request_user_input";
@@ -189,7 +189,7 @@ fn offers(run: &Run, turn: &Turn, agent: &Agent) -> Vec<ToolOffer> {
             })
         })
         .collect();
-    for target in pattern::handoff_targets(&run.workflow, &turn.agent) {
+    for target in pattern::handoff_targets(run, &turn.agent) {
         offers.push(ToolOffer {
             name: format!("{HANDOFF_PREFIX}{target}"),
             description: format!("Hand the conversation over to {target}."),
@@ -197,13 +197,23 @@ fn offers(run: &Run, turn: &Turn, agent: &Agent) -> Vec<ToolOffer> {
         });
     }
     if agent.human_input.enabled {
-        offers.push(ask_offer());
+        offers.push(ask_offer(&run.workflow));
     }
     offers
 }
 
 /// `request_user_input`, as it is offered.
-pub(super) fn ask_offer() -> ToolOffer {
+pub(super) fn ask_offer(workflow: &Workflow) -> ToolOffer {
+    let kinds = ["clarification", "selection", "approval"].map(str::to_owned);
+    let types: Vec<String> =
+        kinds.into_iter().chain(workflow.request_types.keys().cloned()).collect();
+    let mut request_type = json!({"enum": types});
+    if !workflow.request_types.is_empty() {
+        let titles = workflow.request_types.iter();
+        let titles: Vec<_> =
+            titles.map(|(name, known)| format!("{name}: {}", known.title)).collect();
+        request_type["description"] = titles.join("; ").into();
+    }
     ToolOffer {
         name: ASK_TOOL.into(),
         description: "Ask the user, and wait for the answer. Only when it is really needed.".into(),
@@ -212,7 +222,7 @@ pub(super) fn ask_offer() -> ToolOffer {
             "properties": {
                 "prompt": {"type": "string", "minLength": 1},
                 "context": {"type": "object"},
-                "request_type": {"enum": ["clarification", "selection", "approval"]},
+                "request_type": request_type,
                 "options": {"type": "array", "maxItems": 100, "items": {"anyOf": [
                     {"type": "string", "minLength": 1},
                     {"type": "object", "properties": {

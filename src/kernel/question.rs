@@ -22,6 +22,7 @@ use crate::kernel::family::Refused;
 use crate::kernel::graph::{Frozen, Point, called};
 use crate::kernel::id::{RequestId, RunId};
 use crate::kernel::message::ToolCall;
+use crate::kernel::named::Named;
 use crate::kernel::places::{Claim, Delegation};
 use crate::kernel::principal::Assurance;
 use crate::kernel::sealing;
@@ -184,6 +185,9 @@ pub struct Question {
     pub origin: Origin,
     /// What kind of decision.
     pub kind: Kind,
+    /// The request type that it is of, where its file names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub named: Option<Box<Named>>,
     /// What is asked.
     pub prompt: String,
     /// Facts to decide by.
@@ -204,6 +208,9 @@ pub struct Question {
     /// Whom it is addressed to; empty for whoever may see the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub to: Vec<String>,
+    /// Whom it was asked of before others were asked as well; changed when events are folded in.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub asked_before: Vec<String>,
     /// How long after the asking, and then again and again, a reminder is due.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remind_ms: Option<u64>,
@@ -333,6 +340,7 @@ impl Question {
             turn: None,
             origin,
             kind,
+            named: None,
             prompt: String::new(),
             context: Value::Null,
             options: Vec::new(),
@@ -340,6 +348,7 @@ impl Question {
             deadline: None,
             on_timeout: OnTimeout::Reject,
             to: Vec::new(),
+            asked_before: Vec::new(),
             remind_ms: None,
             remind_at: None,
             asked_at: Millis(0),

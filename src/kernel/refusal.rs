@@ -14,6 +14,14 @@ pub enum Refusal {
     /// No workflow of that name.
     #[error("there is no workflow `{0}`; ListWorkflows names the ones there are")]
     UnknownWorkflow(String),
+    /// The file of that workflow cannot be used as it is, and no earlier version of it is in force.
+    #[error("workflow `{workflow}` cannot be started until its file is mended: {why}")]
+    BrokenWorkflow {
+        /// The workflow.
+        workflow: String,
+        /// What is wrong with its file.
+        why: String,
+    },
     /// No such session, or not this caller's (D2).
     #[error("there is no session `{0}`")]
     UnknownSession(String),
@@ -258,6 +266,16 @@ pub enum Refusal {
         /// What is wrong and what to do.
         remedy: String,
     },
+    /// A gate that a start brings is none, or contradicts the file's.
+    #[error("{field}: {remedy}")]
+    BadGate {
+        /// The field.
+        field: String,
+        /// `gate.invalid` or `gate.contradiction`.
+        code: &'static str,
+        /// What is wrong and what to do.
+        remedy: String,
+    },
     /// A bound was passed.
     #[error("{field} is too large: {remedy}")]
     TooLarge {
@@ -355,6 +373,7 @@ impl Refusal {
     pub fn code(&self) -> &'static str {
         match self {
             Self::UnknownWorkflow(_) => "workflow.unknown",
+            Self::BrokenWorkflow { .. } => "workflow.broken",
             Self::UnknownSession(_) => "session.unknown",
             Self::UnknownRun(_) => "run.unknown",
             Self::UnknownRequest(_) => "request.unknown",
@@ -387,6 +406,7 @@ impl Refusal {
             Self::AmbiguousAnswer { .. } => "session.ambiguous",
             Self::SessionFull { .. } => "session.full",
             Self::Invalid { .. } => "field.invalid",
+            Self::BadGate { code, .. } => code,
             Self::TooLarge { .. } => "field.too_large",
             Self::Unauthenticated => "auth.missing",
             Self::Role { .. } => "auth.role",
@@ -400,7 +420,7 @@ impl Refusal {
     /// The field of the request that is at fault.
     pub fn field(&self) -> Option<String> {
         match self {
-            Self::UnknownWorkflow(_) => Some("workflow_id".into()),
+            Self::UnknownWorkflow(_) | Self::BrokenWorkflow { .. } => Some("workflow_id".into()),
             Self::UnknownSession(_) | Self::AmbiguousAnswer { .. } | Self::SessionFull { .. } => {
                 Some("session_id".into())
             }
@@ -429,7 +449,9 @@ impl Refusal {
             Self::KeyReused(_) => Some("idempotency_key".into()),
             Self::NotListening { .. } | Self::NotSender { .. } => Some("name".into()),
             Self::NotGranted { .. } => Some("tool".into()),
-            Self::Invalid { field, .. } | Self::TooLarge { field, .. } => Some(field.clone()),
+            Self::Invalid { field, .. }
+            | Self::BadGate { field, .. }
+            | Self::TooLarge { field, .. } => Some(field.clone()),
             Self::Unauthenticated
             | Self::KeyExpired(_)
             | Self::Forbidden(_)

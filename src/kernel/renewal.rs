@@ -64,6 +64,7 @@ pub(super) fn anew(question: &Question, now: Millis) -> Question {
         votes: Vec::new(),
         participants: Vec::new(),
         reached: Vec::new(),
+        asked_before: Vec::new(),
         delegations: Vec::new(),
         claim: None,
         leg: None,

@@ -156,6 +156,7 @@ pub(super) fn before(run: &Run, command: &Command) -> Result<Option<Version>, Re
         | Command::Renew { .. }
         | Command::Stand { .. }
         | Command::Recall { .. }
+        | Command::Rule
         | Command::Tick => return Ok(None),
     };
     if key.is_empty() {

@@ -7,21 +7,23 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::kernel::act;
 use crate::kernel::approvers::Stage;
+use crate::kernel::asking;
 use crate::kernel::command::Reply;
+use crate::kernel::cut::{self, WhenCut};
 use crate::kernel::event::{Event, Failure};
 use crate::kernel::gate::{self, Next, Wish};
 use crate::kernel::graph::Frozen;
 use crate::kernel::judging;
 use crate::kernel::message::{Audience, Message, Speaker, ToolCall};
 use crate::kernel::pattern::{self, Draft};
-use crate::kernel::plan::{ASK_TOOL, HANDOFF_PREFIX, ask_offer};
-use crate::kernel::question::{Choice, Kind, OnTimeout, Origin, Question, Subject};
+use crate::kernel::plan::{ASK_TOOL, HANDOFF_PREFIX};
+use crate::kernel::question::{OnTimeout, Origin, Question, Subject};
 use crate::kernel::run::{Run, Turn};
 use crate::kernel::schema;
 use crate::kernel::secret;
 use crate::kernel::time::Millis;
-use crate::kernel::verb::Verb;
 use crate::kernel::workflow::{Patience, Pattern, Workflow};
 
 /// How often an agent is told that its reply does not fit before the run fails.
@@ -33,6 +35,20 @@ const CALLS_MAX: usize = 64;
 
 /// The facts that a reply makes.
 pub(super) fn events(run: &Run, turn: &Turn, reply: &Reply, now: Millis) -> Vec<Event> {
+    let whole = cut::joined(turn, reply);
+    match (reply.cut, excess(turn, reply)) {
+        (Some(WhenCut::Keep), None) if reply.calls.is_empty() && turn.judges.is_none() => {
+            let mut events = vec![cut::warning(turn)];
+            events.extend(taken(run, turn, whole.as_ref().unwrap_or(reply), now));
+            events
+        }
+        (Some(when), None) => cut::events(run, turn, (reply, when), now),
+        (Some(_) | None, _) => taken(run, turn, whole.as_ref().unwrap_or(reply), now),
+    }
+}
+
+/// The facts of a reply that is whole, or taken for it.
+fn taken(run: &Run, turn: &Turn, reply: &Reply, now: Millis) -> Vec<Event> {
     if let (Some(_), None) = (&turn.judges, excess(turn, reply)) {
         return judging::replied(turn, reply);
     }
@@ -40,7 +56,7 @@ pub(super) fn events(run: &Run, turn: &Turn, reply: &Reply, now: Millis) -> Vec<
         return vec![fails(run, turn, failure)];
     }
     if reply.calls.is_empty() {
-        return final_words(run, turn, reply);
+        return final_words(run, turn, reply, now);
     }
     let mut message = Message::text(Speaker::Assistant, turn.agent.clone(), reply.text.clone());
     if let Some(call) = reply.calls.iter().find(|call| schema::is_too_deep(&call.arguments)) {
@@ -55,13 +71,22 @@ pub(super) fn events(run: &Run, turn: &Turn, reply: &Reply, now: Millis) -> Vec<
     let mut next = Next::of(run);
     let mut hands_off = false;
     for call in &calls {
-        let event = match call.tool.strip_prefix(HANDOFF_PREFIX) {
-            Some(target) => handed_off(run, turn, call, target, hands_off),
+        let target = call.tool.strip_prefix(HANDOFF_PREFIX);
+        let more = match target {
+            Some(target) => {
+                if let Some(told) = refused_handoff(run, turn, (call, target), hands_off) {
+                    vec![told]
+                } else {
+                    hands_off = true;
+                    let said = &reply.text;
+                    let wish = Wish { turn, call, said, judged: &[], is_step: false };
+                    gate::passed(run, wish, next, now)
+                }
+            }
             None => called(run, turn, call, (next, &reply.text), now),
         };
-        hands_off |= matches!(event, Event::HandedOff { .. });
-        next = next.after(&event);
-        events.push(event);
+        next = more.iter().fold(next, Next::after);
+        events.extend(more);
     }
     events
 }
@@ -100,7 +125,7 @@ fn excess(turn: &Turn, reply: &Reply) -> Option<Failure> {
     None
 }
 
-fn final_words(run: &Run, turn: &Turn, reply: &Reply) -> Vec<Event> {
+fn final_words(run: &Run, turn: &Turn, reply: &Reply, now: Millis) -> Vec<Event> {
     let schema = pattern::output_schema(run, turn);
     let mut message = Message::text(Speaker::Assistant, turn.agent.clone(), reply.text.clone());
     let mut output = Value::Null;
@@ -127,10 +152,32 @@ fn final_words(run: &Run, turn: &Turn, reply: &Reply) -> Vec<Event> {
     } else if reply.text.is_empty() {
         return correction((run, turn), message, reply, "the reply is empty");
     }
+    if act::holds_replies(run, turn) {
+        return held(run, turn, (message, output, reply), now);
+    }
     vec![
         Event::MessageAdded { turn: Some(turn.number), message, usage: reply.usage },
         Event::StepCompleted { turn: turn.number, output },
     ]
+}
+
+/// A reply that a gate may stop before it becomes final: until then it is its agent's alone.
+fn held(
+    run: &Run,
+    turn: &Turn,
+    (message, output, reply): (Message, Value, &Reply),
+    now: Millis,
+) -> Vec<Event> {
+    let call = act::reply(turn, &message.text, &output);
+    let said = message.text.clone();
+    // As it is once the message is folded in.
+    let spoken = Turn { said: said.clone(), ..turn.clone() };
+    let wish = Wish { turn: &spoken, call: &call, said: &said, judged: &[], is_step: false };
+    let message = message.to(Audience::Only(turn.agent.clone()));
+    let mut events =
+        vec![Event::MessageAdded { turn: Some(turn.number), message, usage: reply.usage }];
+    events.extend(gate::passed(run, wish, Next::of(run), now));
+    events
 }
 
 /// Structured output: given apart, or as JSON in the text.
@@ -206,25 +253,23 @@ fn told(turn: &Turn, call: &ToolCall, wrong: &str) -> Event {
     }
 }
 
-fn handed_off(run: &Run, turn: &Turn, call: &ToolCall, target: &str, before: bool) -> Event {
-    let targets = pattern::handoff_targets(&run.workflow, &turn.agent);
+/// Why a handoff is none, where it is; told to its agent.
+fn refused_handoff(
+    run: &Run,
+    turn: &Turn,
+    (call, target): (&ToolCall, &str),
+    before: bool,
+) -> Option<Event> {
     if before {
-        return told(turn, call, "the conversation was already handed off");
+        return Some(told(turn, call, "the conversation was already handed off"));
     }
-    if targets.iter().any(|known| known == target) {
-        return Event::HandedOff {
-            turn: turn.number,
-            call_id: call.id.clone(),
-            from: turn.agent.clone(),
-            to: target.to_owned(),
-        };
+    let targets = pattern::handoff_targets(run, &turn.agent);
+    if targets.contains(&target) {
+        return None;
     }
     let (from, known) = (&turn.agent, targets.join(", "));
-    told(
-        turn,
-        call,
-        &format!("`{from}` cannot hand off to `{target}`; it may hand off to: {known}"),
-    )
+    let wrong = format!("`{from}` cannot hand off to `{target}`; it may hand off to: {known}");
+    Some(told(turn, call, &wrong))
 }
 
 fn called(
@@ -233,147 +278,25 @@ fn called(
     call: &ToolCall,
     (next, said): (Next, &str),
     now: Millis,
-) -> Event {
+) -> Vec<Event> {
     let agent = run.workflow.agents.get(&turn.agent);
     if call.tool == ASK_TOOL && agent.is_some_and(|agent| agent.human_input.enabled) {
         let patience = agent.map(|agent| agent.human_input.patience.clone()).unwrap_or_default();
-        return match asked_by_call((turn, relays(run, turn)), call, patience) {
+        return vec![match asking::by_call(run, turn, call, patience) {
             Ok(draft) => Event::Asked(Box::new(ask(&run.workflow, draft, next.question, now))),
             Err(wrong) => told(turn, call, &wrong),
-        };
+        }];
     }
     let known = agent.is_some_and(|agent| agent.tools.contains(&call.tool));
     let Some(tool) = run.workflow.tools.get(&call.tool).filter(|_| known) else {
-        return told(turn, call, &format!("there is no tool `{}`", call.tool));
+        return vec![told(turn, call, &format!("there is no tool `{}`", call.tool))];
     };
     let schema = tool.parameters.as_ref();
     if let Err(mismatch) = schema.map_or(Ok(()), |schema| schema::check(schema, &call.arguments)) {
-        return told(turn, call, &format!("arguments: {mismatch}"));
+        return vec![told(turn, call, &format!("arguments: {mismatch}"))];
     }
-    gate::passed(run, Wish { turn, call, said, judged: &[] }, next, now)
-}
-
-/// The provider of agents elsewhere: what they call `request_user_input` with is a question of theirs,
-/// with its own verbs.
-const RELAY: &str = "a2a";
-
-/// The ways to say no that a question of another agent may have.
-const NOES: [(&str, &str); 4] = [
-    ("decision", Verb::Reject.word()),
-    ("decision", Verb::Deny.word()),
-    ("decision", Verb::Abort.word()),
-    ("verb", Verb::Abort.word()),
-];
-
-/// Whether a turn's agent passes on what somebody elsewhere asks.
-fn relays(run: &Run, turn: &Turn) -> bool {
-    let agent = run.workflow.agents.get(&turn.agent);
-    let model = agent.and_then(|agent| run.workflow.models.get(&agent.model));
-    model.is_some_and(|model| model.provider == RELAY)
-}
-
-/// What an asker may not choose about its own question: who is asked, how long, and what may be said
-/// to an approval, to which a no must always be possible (K7).
-fn refuse_steering(arguments: &Value, kind: Kind, relays: bool) -> Result<(), String> {
-    let schema = arguments.get("response_schema");
-    let has_options = arguments.get("options").is_some();
-    match kind {
-        Kind::Selection if schema.is_some() => {
-            Err("`response_schema` goes with a clarification; a selection has its `options`".into())
-        }
-        Kind::Clarification | Kind::Selection => Ok(()),
-        Kind::Approval | Kind::PlanReview | Kind::ToolApproval | Kind::OutcomeCheck if relays => {
-            let says_no = |schema: &Value, (field, word): &(&str, &str)| {
-                schema::check(schema, &serde_json::json!({ *field: word })).is_ok()
-            };
-            match schema {
-                Some(schema) if !NOES.iter().any(|no| says_no(schema, no)) => {
-                    Err("`response_schema`: an approval must take a plain no".into())
-                }
-                Some(_) | None => Ok(()),
-            }
-        }
-        Kind::Approval | Kind::PlanReview | Kind::ToolApproval | Kind::OutcomeCheck => {
-            if schema.is_some() {
-                return Err(
-                    "`response_schema` goes with a clarification; an approval is answered \
-                            with yes or no, and a note"
-                        .into(),
-                );
-            }
-            if has_options {
-                return Err("`options` go with a selection; an approval is answered with yes or \
-                            no, and a note"
-                    .into());
-            }
-            Ok(())
-        }
-    }
-}
-
-/// The question that a `request_user_input` call asks, or what is wrong with the call.
-fn asked_by_call(
-    (turn, relays): (&Turn, bool),
-    call: &ToolCall,
-    patience: Patience,
-) -> Result<Draft, String> {
-    let arguments = &call.arguments;
-    let offered = ask_offer().parameters;
-    let unknown = |name: &&String| offered["properties"].get(name.as_str()).is_none();
-    if let Some(name) = arguments.as_object().and_then(|given| given.keys().find(unknown)) {
-        return Err(format!(
-            "there is no argument `{name}`; whom and how long to ask is not yours"
-        ));
-    }
-    schema::check(&offered, arguments)
-        .map_err(|mismatch| format!("arguments at `{}`: {mismatch}", mismatch.at))?;
-    let word = arguments.get("request_type").and_then(Value::as_str).unwrap_or("clarification");
-    let kind = Kind::parse(word).ok_or("no such request_type")?;
-    let options = match arguments.get("options").and_then(Value::as_array) {
-        Some(options) => options.iter().map(choice).collect::<Vec<_>>(),
-        None => Vec::new(),
-    };
-    if kind == Kind::Selection && options.is_empty() {
-        return Err("a selection needs `options`".into());
-    }
-    refuse_steering(arguments, kind, relays)?;
-    let ids: BTreeSet<_> = options.iter().map(|option| &option.id).collect();
-    if ids.len() < options.len() {
-        return Err("every one of the `options` needs an id of its own".into());
-    }
-    if let Some(schema) = arguments.get("response_schema")
-        && let Err(wrong) = schema::check_schema(schema)
-    {
-        return Err(format!("`response_schema` is no JSON Schema: {wrong}"));
-    }
-    let text = |field: &str| arguments.get(field).and_then(Value::as_str).unwrap_or_default();
-    Ok(Draft {
-        step: turn.step.clone(),
-        agent: Some(turn.agent.clone()),
-        turn: Some(turn.number),
-        origin: Origin::ToolCall(call.id.clone()),
-        kind,
-        prompt: text("prompt").to_owned(),
-        context: arguments.get("context").cloned().unwrap_or_default(),
-        options,
-        schema: arguments.get("response_schema").cloned(),
-        patience,
-        subject: None,
-        decides: false,
-        returns: false,
-        editable: None,
-    })
-}
-
-fn choice(option: &Value) -> Choice {
-    let field =
-        |name: &str| option.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-    match option.as_str() {
-        Some(id) => Choice { id: id.to_owned(), label: String::new(), description: String::new() },
-        None => {
-            Choice { id: field("id"), label: field("label"), description: field("description") }
-        }
-    }
+    let wish = Wish { turn, call, said, judged: &[], is_step: false };
+    gate::passed(run, wish, next, now)
 }
 
 /// A draft becomes a question: it gets its ordinal, its stages and its deadline. What may not pass by
@@ -410,6 +333,7 @@ pub(super) fn ask(workflow: &Workflow, draft: Draft, ordinal: usize, now: Millis
         decides: draft.decides,
         returns: draft.returns,
         editable: draft.editable,
+        named: draft.named,
         by_digest: workflow.by_digest || draft.patience.by_digest,
         secrets,
         subject: draft.subject,

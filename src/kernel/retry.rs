@@ -91,6 +91,7 @@ fn follows(event: &Event) -> bool {
         | Event::Escalated { .. }
         | Event::Revoked { .. }
         | Event::Renewed { .. }
+        | Event::Ruled(_)
         | Event::Opened { .. }
         | Event::Came { .. }
         | Event::Settled { .. }

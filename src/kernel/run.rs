@@ -11,10 +11,13 @@ use serde_json::Value;
 
 use crate::kernel::approvers::{Admission, Asker, Stage};
 use crate::kernel::budget::{self, Extensions, Spent};
+use crate::kernel::condition::Failures;
+use crate::kernel::cut::Unfinished;
 use crate::kernel::earlier::{Earlier, Follows};
 use crate::kernel::ending::{Ending, Said, Undone};
 use crate::kernel::event::{Failure, Purpose, Usage, Version};
 use crate::kernel::family::No;
+use crate::kernel::grant::Grant;
 use crate::kernel::graph;
 use crate::kernel::halts::Stood;
 use crate::kernel::id::{RequestId, RunId, SessionId};
@@ -22,13 +25,14 @@ use crate::kernel::judging::Judging;
 use crate::kernel::listing::Listing;
 use crate::kernel::message::{Message, Speaker, ToolCall};
 use crate::kernel::operator::Operator;
+use crate::kernel::policy::InForce;
 use crate::kernel::question::{Leg, Origin, Question};
 use crate::kernel::renewal::Renewal;
 use crate::kernel::repeat::Keys;
 use crate::kernel::sealing::{self, Belongs};
 use crate::kernel::time::Millis;
 use crate::kernel::trace::Trace;
-use crate::kernel::workflow::{Safety, Workflow};
+use crate::kernel::workflow::{Gate, Safety, Workflow};
 
 /// A conversation's weight, with what was said before it: it is held in memory and given whole to
 /// every agent.
@@ -125,6 +129,12 @@ pub struct Run {
     pub usage: Usage,
     /// Tool calls that came back with an error.
     pub failed_calls: u32,
+    /// How often each tool and each step has failed.
+    pub failures: Failures,
+    /// Gates that its start brought.
+    pub brought: Vec<Gate>,
+    /// What of the operator's policy is in force.
+    pub policy: InForce,
     /// Tools that a person allowed for the rest of the run.
     pub grants: Vec<Grant>,
     /// What it spent of its budgets.
@@ -151,50 +161,6 @@ pub struct Run {
     pub follows: Option<Box<Follows>>,
     /// What was said before it; a run that is over may be without it, as it asks nobody any more.
     pub earlier: Earlier,
-}
-
-/// Calls that a person allowed for the rest of the run: of one tool, at one gate, within the bounds
-/// that they were shown (K10).
-#[derive(Debug, Clone, PartialEq)]
-pub struct Grant {
-    /// The gate that asked.
-    pub gate: String,
-    /// The tool.
-    pub tool: String,
-    /// The largest number at each place of the arguments that the gate looks at.
-    pub bounds: Vec<(String, f64)>,
-    /// Who allowed it.
-    pub by: String,
-    /// When.
-    pub at: Millis,
-    /// Until when, if not to the end.
-    pub until: Option<Millis>,
-}
-
-impl Grant {
-    /// What it lets through, in words.
-    pub fn words(&self) -> String {
-        let bounds =
-            self.bounds.iter().map(|(pointer, most)| format!(" with `{pointer}` up to {most}"));
-        format!("`{}` at gate `{}`{}", self.tool, self.gate, bounds.collect::<String>())
-    }
-
-    /// Whether it still stands at `now`.
-    pub fn stands(&self, now: Millis) -> bool {
-        self.until.is_none_or(|until| now < until)
-    }
-
-    /// Whether it lets a call of `tool` with these arguments through `gate` at `now`.
-    pub fn covers(&self, gate: &str, tool: &str, arguments: &Value, now: Millis) -> bool {
-        let is_within = |(pointer, most): &(String, f64)| {
-            let number = arguments.pointer(pointer).and_then(Value::as_f64);
-            number.is_some_and(|number| number <= *most)
-        };
-        self.gate == gate
-            && self.tool == tool
-            && self.stands(now)
-            && self.bounds.iter().all(is_within)
-    }
 }
 
 /// Whether a run moves, waits or is over.
@@ -281,6 +247,8 @@ pub struct Turn {
     pub unseen: Vec<(usize, usize)>,
     /// A judge's turn: the call that it looks at.
     pub judges: Option<Judging>,
+    /// A reply that was cut short and goes on.
+    pub unfinished: Option<Unfinished>,
 }
 
 /// A call whose outcome is not yet known.
@@ -343,6 +311,7 @@ impl Turn {
             unseen: Vec::new(),
             memo: None,
             judges: None,
+            unfinished: None,
         }
     }
 

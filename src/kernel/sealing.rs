@@ -81,6 +81,12 @@ impl Question {
         form.value("schema", self.schema.as_ref().unwrap_or(&Value::Null));
         form.text("step", &self.step);
         form.value("subject", &self.shown_with(&|it| secret::salted(it, &self.nonce)));
+        if let Some(named) = &self.named {
+            form.list(
+                "type",
+                [&named.name, &named.title].into_iter().map(|it| Value::from(it.as_str())),
+            );
+        }
         form.list("verbs", self.verbs().into_iter().map(|verb| Value::from(verb.word())));
         form.digest()
     }

@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::kernel::act;
 use crate::kernel::event::{Event, Recorded, Version};
-use crate::kernel::gate;
 use crate::kernel::graph::Point;
 use crate::kernel::id::RunId;
 use crate::kernel::message::{ToolCall, readable};
@@ -27,6 +27,7 @@ enum Deed {
 
 /// The first question of a journal that was answered with a yes which is not carried out by its end.
 pub fn unspent(workflow: &Workflow, journal: &[Recorded]) -> Option<u32> {
+    let lifted = journal.iter().any(|recorded| lifts(&recorded.event));
     let mut asked: BTreeMap<u32, &Question> = BTreeMap::new();
     let mut calls: BTreeMap<&str, &ToolCall> = BTreeMap::new();
     let mut due: Vec<(u32, Deed)> = Vec::new();
@@ -39,9 +40,9 @@ pub fn unspent(workflow: &Workflow, journal: &[Recorded]) -> Option<u32> {
                 let verb = Verb::of(value);
                 let passes = !verb.is_some_and(|verb| verb.is_no() || lets_nothing_happen(verb));
                 due.extend(
-                    question
-                        .filter(|_| passes)
-                        .and_then(|question| Some((*ordinal, deed_of(workflow, question)?))),
+                    question.filter(|_| passes).and_then(|question| {
+                        Some((*ordinal, deed_of(workflow, question, lifted)?))
+                    }),
                 );
             }
             Event::ToolCalled { call, .. } => drop(calls.insert(&call.id, call)),
@@ -76,6 +77,7 @@ pub fn unspent(workflow: &Workflow, journal: &[Recorded]) -> Option<u32> {
             | Event::Escalated { .. }
             | Event::Revoked { .. }
             | Event::Renewed { .. }
+            | Event::Ruled(_)
             | Event::Opened { .. }
             | Event::Came { .. }
             | Event::Signalled { .. }
@@ -129,8 +131,12 @@ fn lets_nothing_happen(verb: Verb) -> bool {
 }
 
 /// What a yes to a question is carried out by; nothing, where it lets nothing happen in the world.
-fn deed_of(workflow: &Workflow, question: &Question) -> Option<Deed> {
+fn deed_of(workflow: &Workflow, question: &Question, lifted: bool) -> Option<Deed> {
     match &question.origin {
+        // A handoff or a reply that was let through is what an agent goes on with.
+        Origin::Gate(call) if !workflow.tools.contains_key(&call.tool) => {
+            may_be_done_unasked(workflow, lifted).then_some(Deed::Any)
+        }
         Origin::Gate(call) => Some(Deed::Call(call.id.clone())),
         Origin::LostOutcome(call) => Some(Deed::Call(call.clone())),
         Origin::Phase(Point::Before) => Some(Deed::Step(question.step.clone())),
@@ -139,15 +145,23 @@ fn deed_of(workflow: &Workflow, question: &Question) -> Option<Deed> {
         | Origin::UserTurn
         | Origin::Directive
         | Origin::ToolCall(_)
-        | Origin::HumanStep => may_be_done_unasked(workflow).then_some(Deed::Any),
+        | Origin::HumanStep => may_be_done_unasked(workflow, lifted).then_some(Deed::Any),
     }
 }
 
-/// Whether anything can be done in the world that no gate asks about each time.
-fn may_be_done_unasked(workflow: &Workflow) -> bool {
+/// Whether the operator's policy lifts gates from here on.
+fn lifts(event: &Event) -> bool {
+    if let Event::Started(started) = event {
+        return started.policy.as_ref().is_some_and(|force| !force.lifts.is_empty());
+    }
+    matches!(event, Event::Ruled(force) if !force.lifts.is_empty())
+}
+
+/// Whether anything can be done in the world that no gate of the file asks about each time.
+fn may_be_done_unasked(workflow: &Workflow, lifted: bool) -> bool {
     workflow.tools.iter().any(|(name, tool)| {
         let mut gates = workflow.gates.iter();
-        let always = gates.any(|gate| gate::concerns(gate, name, tool) && gate.when.is_empty());
-        tool.safety != Safety::Pure && !always
+        let always = gates.any(|gate| act::concerns(gate, name, tool) && gate.when.is_empty());
+        tool.safety != Safety::Pure && (lifted || !always)
     })
 }

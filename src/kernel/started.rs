@@ -10,11 +10,13 @@ use crate::kernel::earlier::Follows;
 use crate::kernel::event::{Event, Version};
 use crate::kernel::family::Descent;
 use crate::kernel::id::{RunId, SessionId};
+use crate::kernel::policy::InForce;
 use crate::kernel::principal::Known;
 use crate::kernel::question::Question;
 use crate::kernel::sealing::Belongs;
 use crate::kernel::time::Millis;
 use crate::kernel::trace::Trace;
+use crate::kernel::workflow::Gate;
 
 /// How a run came to be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,6 +66,12 @@ pub struct Started {
     /// Which family a fork is of, and what it copied; absent in what earlier builds forked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub descent: Option<Box<Descent>>,
+    /// Gates that it brings: they add to those of the file, and take none away.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gates: Vec<Gate>,
+    /// What of the operator's policy is in force for it from the beginning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Box<InForce>>,
 }
 
 impl Started {

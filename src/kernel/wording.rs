@@ -3,10 +3,10 @@
 
 use std::borrow::Cow;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::kernel::event::Failure;
-use crate::kernel::expression::{Scope, Template};
+use crate::kernel::expression::{Expression, Scope, Template};
 use crate::kernel::plan::told_for;
 use crate::kernel::run::{Run, Turn};
 
@@ -47,6 +47,37 @@ pub(super) fn filled<'a>(run: &Run, text: &'a str) -> Result<Cow<'a, str>, Failu
         let what = format!("`{text}` cannot be filled in: {wrong}");
         Failure::new(wrong.code, what)
     })
+}
+
+/// Whether a condition over the input, the metadata and the conversation holds in this run.
+pub(super) fn holds(run: &Run, condition: &Expression) -> Result<bool, Failure> {
+    let metadata = serde_json::to_value(&run.metadata).unwrap_or_default();
+    let last = run.conversation.iter().rev().find_map(|message| message.cleaned());
+    let (last, author) = last.map(|last| (last.text, last.author)).unwrap_or_default();
+    let messages = run.cleaned().len();
+    let conversation = json!({"last": last, "author": author, "messages": messages});
+    let known = Talk { everywhere: Everywhere { input: &run.input, metadata }, conversation };
+    condition.holds(&known).map_err(|wrong| {
+        let what = format!("`{}` cannot be worked out: {wrong}", condition.text());
+        Failure::new(wrong.code, what)
+    })
+}
+
+/// What is known where a conversation goes on: `conversation` as well.
+struct Talk<'a> {
+    everywhere: Everywhere<'a>,
+    conversation: Value,
+}
+
+impl Scope for Talk<'_> {
+    fn variable(&self, name: &str) -> Option<&Value> {
+        let own = (name == "conversation").then_some(&self.conversation);
+        own.or_else(|| self.everywhere.variable(name))
+    }
+
+    fn step(&self, _id: &str) -> Option<&Value> {
+        None
+    }
 }
 
 /// What cannot be filled in of what the agent of `turn` is told.

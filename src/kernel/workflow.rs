@@ -12,9 +12,13 @@ use crate::kernel::approvers::{Excluded, Stage};
 use crate::kernel::bound::Bound;
 use crate::kernel::budget::Budgets;
 use crate::kernel::earlier::Remembers;
-use crate::kernel::graph::Program;
+use crate::kernel::expression::Expression;
+use crate::kernel::graph::{Point, Program};
+use crate::kernel::named::RequestType;
 use crate::kernel::principal::Assurance;
 use crate::kernel::question::{Choice, Kind, OnTimeout};
+
+pub use crate::kernel::condition::{Complexity, Condition, Doubt, Same};
 
 /// A run takes at most this many steps unless its file says otherwise: a loop must end some day.
 pub const STEPS_DEFAULT: u32 = 100;
@@ -49,6 +53,9 @@ pub struct Workflow {
     /// Who does the work, by name.
     #[serde(default)]
     pub agents: BTreeMap<String, Agent>,
+    /// Request types that its steps and agents may use, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub request_types: BTreeMap<String, RequestType>,
     /// How the work goes from one to the next.
     pub pattern: Pattern,
     /// Whether every decision is answered only with the digest of what was shown.
@@ -131,8 +138,8 @@ pub struct Tool {
     pub settings: Value,
 }
 
-/// A rule that turns calls of some tools into questions.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// A rule that turns some of what agents do into questions.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Gate {
     /// Its name: `before_deploy`.
     pub name: String,
@@ -142,6 +149,18 @@ pub struct Gate {
     /// The tools it is bound to, by tag.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
+    /// The handoffs it is bound to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub handoffs: Vec<Between>,
+    /// The agents whose replies it is bound to; `*` is any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replies: Vec<String>,
+    /// The steps of a graph it is bound to, by id.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<String>,
+    /// Where it looks at a step; before it is begun, if nothing is said.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub at: Vec<Point>,
     /// When it asks: if any of these holds. Always, if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub when: Vec<Condition>,
@@ -156,32 +175,15 @@ pub struct Gate {
     pub allow_ms: Option<u64>,
 }
 
-/// Something that makes a call worth a person's look.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Condition {
-    /// One of these words is in the tool's name, its arguments or what the agent says with it.
-    Keywords(Vec<String>),
-    /// The run's metadata says that it works in one of these environments.
-    Environment(Vec<String>),
-    /// The agent says that it does not know.
-    Uncertain,
-    /// More tool calls than this have failed in the run.
-    FailuresOver(u32),
-    /// A number among the arguments is larger than this, or is not there.
-    Argument {
-        /// Where: a JSON pointer.
-        pointer: String,
-        /// The largest number that needs nobody.
-        over: f64,
-    },
-    /// A judging agent says so; or fails, is late, or answers nonsense (K7).
-    Judge {
-        /// Who.
-        agent: String,
-        /// How long it has.
-        within_ms: u64,
-    },
+/// Handoffs of one agent, or to one; any, where nobody is named.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Between {
+    /// Whose.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// To whom.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
 }
 
 /// Whoever performs a step.
@@ -223,7 +225,7 @@ impl Default for HumanInput {
 }
 
 /// How long a question waits, and what happens then.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Patience {
     /// Milliseconds from the asking to the deadline; none waits for ever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -271,6 +273,7 @@ impl Default for Retry {
 /// How the work goes from one to the next.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[expect(clippy::large_enum_variant, reason = "a definition has one, and is shared")]
 pub enum Pattern {
     /// One step after the other.
     Sequential {
@@ -299,6 +302,13 @@ pub struct Handoff {
     pub start: String,
     /// Who may hand off to whom.
     pub handoffs: BTreeMap<String, Vec<String>>,
+    /// And only while this holds: by who, and by whom to.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub when: BTreeMap<String, BTreeMap<String, Expression>>,
+    /// Where the conversation goes when an agent is done and has handed off to nobody: the first that holds; the
+    /// user's turn, if none does.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub after_work: BTreeMap<String, Vec<AfterWork>>,
     /// To whom an answer goes.
     #[serde(default)]
     pub return_to: ReturnTo,
@@ -313,6 +323,28 @@ pub struct Handoff {
     /// How long the user's turn lasts.
     #[serde(default)]
     pub patience: Patience,
+}
+
+/// Where the conversation goes when an agent is done.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AfterWork {
+    /// Where.
+    pub to: Destination,
+    /// If this holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<Expression>,
+}
+
+/// Where a conversation goes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Destination {
+    /// To that agent.
+    Agent(String),
+    /// The user has the word.
+    User,
+    /// It is over.
+    End,
 }
 
 /// To whom a user's answer goes.
@@ -367,6 +399,9 @@ pub enum Work {
 pub struct Human {
     /// What kind of decision.
     pub kind: Kind,
+    /// The request type that it is of, by name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub named: Option<String>,
     /// What is asked.
     pub prompt: String,
     /// Facts to decide by.

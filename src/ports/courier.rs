@@ -46,6 +46,12 @@ pub trait Courier: Send + Sync + std::fmt::Debug {
 
     /// Carries one event. At least once: the same may come again after a crash.
     async fn carry(&self, consignment: Consignment<'_>) -> Result<(), Undelivered>;
+
+    /// Hands a signed head of the log of leaves to whoever keeps such, so that a witness has it (J13). Once: the
+    /// next one holds everything in it.
+    async fn publish(&self, _note: &str, _leaves: u64, _at: Millis) -> Result<(), Undelivered> {
+        Ok(())
+    }
 }
 
 /// Where nobody listens.

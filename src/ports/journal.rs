@@ -1,7 +1,7 @@
-//! Journal: what we need of a store. Its clauses are J1–J8 of `docs/laws.md`, and each is a test that runs on
+//! Journal: what we need of a store. Its clauses are J1–J8 and J13 of `docs/laws.md`, and each is a test that runs on
 //! every store. In short: all or nothing (J1), `Ok` is durable (J2), the version is the lock (J3), an older lease
 //! writes nothing (J4), no gaps and no forks (J5), what does not check out is never read (J6), lists without
-//! journals (J7), and what is owed outside is recorded with what it tells of (J8).
+//! journals (J7), what is owed outside is recorded with what it tells of (J8), and nothing is changed unnoticed (J13).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use crate::kernel::{
     Version,
 };
 use crate::ports::Fault;
+use crate::ports::evidence::Evidence;
 use crate::ports::log::{Logged, Noting};
 use crate::ports::outbox::{HookRow, Parcel, Settlement};
 
@@ -445,6 +446,9 @@ pub trait Journal: Send + Sync + std::fmt::Debug {
 
     /// Reads everything, checks everything, and says what it found.
     async fn verify(&self) -> Result<StoreReport, Fault>;
+
+    /// What strangers can check of it (J13).
+    fn evidence(&self) -> &dyn Evidence;
 
     /// Whether it still takes writes.
     fn is_healthy(&self) -> bool;

@@ -4,8 +4,10 @@ mod agent;
 pub mod brake;
 mod clock;
 mod courier;
+pub mod evidence;
 pub mod identity;
 mod journal;
+mod last_head;
 pub mod log;
 mod outbox;
 pub mod trace;
@@ -17,6 +19,7 @@ pub use journal::{
     Append, AppendError, Cursor, Fence, Head, HeadStatus, Journal, KeyRow, Lease, Page, RunFilter,
     SessionRow, StoreReport,
 };
+pub use last_head::LastHead;
 pub use log::{Logged, Note, Noting};
 pub use outbox::{HOOKS_MAX, Hook, HookRow, Parcel, Settlement};
 

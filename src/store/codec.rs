@@ -1,8 +1,14 @@
 //! Codec: records ↔ bytes. The stored form, pinned by golden files; it knows no store.
 //!
 //! ```text
-//! record  =  format u8 │ crc32c u32 LE of key‖payload │ payload (JSON)
+//! record   =  1 │ crc32c u32 LE of key‖payload │ payload (JSON)
+//! chained  =  2 │ crc32c u32 LE of key‖key id‖payload‖link │ key id u8 │ link [u8; 32] │ payload (JSON)
 //! ```
+//!
+//! What belongs to a run's journal is chained (J13): an entry's link is that of the entry before it, a head's is
+//! that of the last. The key id names the key that the payload is sealed with; 0, the only one there is, none.
+//! A saved fold would be a chained record, too, under a key of its own, with the link of the entry that it
+//! stands after.
 //!
 //! The key is part of the checksum: a record that turns up under another key does not check out
 //! either (J6). And what a key says its record does not say again: every byte of a waiting run is
@@ -12,13 +18,20 @@ use std::borrow::Borrow;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::kernel::evidence::Hash;
 use crate::kernel::{Event, Millis, Recorded, RunId, Version};
 use crate::ports::{Fault, Head, SessionRow};
 use crate::store::keys;
 
-/// The format that is written.
+/// The format of what is not chained.
 pub const FORMAT: u8 = 1;
+/// The format of what is.
+pub const CHAINED: u8 = 2;
 const HEADER_BYTES: usize = 5;
+/// Before the payload of what is chained.
+const CHAINED_BYTES: usize = HEADER_BYTES + 1 + 32;
+/// The payload lies open.
+const NO_KEY: u8 = 0;
 /// How a head's payload begins.
 const HEAD_OPENS: &[u8] = br#"{"head":{"#;
 
@@ -27,7 +40,7 @@ const HEAD_OPENS: &[u8] = br#"{"head":{"#;
 pub enum BadRecord {
     /// Another format than ours.
     #[error(
-        "a record has format {found}, this program reads {FORMAT}; \
+        "a record has format {found}, this program reads {FORMAT} and {CHAINED}; \
          `export` with the program that wrote it, then `import` here"
     )]
     UnknownFormat {
@@ -72,6 +85,9 @@ pub struct StoredHead {
     /// How many open questions lie beside it, each in a place of its own; then it holds none.
     #[serde(default)]
     pub apart: usize,
+    /// The link of the last entry; none where an earlier build wrote it.
+    #[serde(skip)]
+    pub link: Option<Hash>,
 }
 
 /// A session, with what only the store needs to know of it.
@@ -113,11 +129,101 @@ pub fn unseal<'a>(key: &[u8], record: &'a [u8]) -> Result<&'a [u8], BadRecord> {
     Ok(payload)
 }
 
+/// Puts format, checksum and link before a payload.
+pub fn seal_chained(key: &[u8], link: Hash, payload: &[u8]) -> Vec<u8> {
+    Unlinked::new(key, payload).linked(link)
+}
+
+/// The payload of a record of either format, if it checks out, and its link if it has one.
+pub fn unseal_chained<'a>(
+    key: &[u8],
+    record: &'a [u8],
+) -> Result<(Option<Hash>, &'a [u8]), BadRecord> {
+    if record.first() != Some(&CHAINED) {
+        return unseal(key, record).map(|payload| (None, payload));
+    }
+    let Some((header, payload)) = record.split_first_chunk::<CHAINED_BYTES>() else {
+        return Err(BadRecord::Checksum);
+    };
+    let link = Hash::read(&header[HEADER_BYTES + 1..]).unwrap_or_default();
+    let key_id = header[HEADER_BYTES];
+    let check = crc32c::crc32c_append(unlinked_checksum(key, key_id, payload), &link.0);
+    if header[1..HEADER_BYTES] != check.to_le_bytes() {
+        return Err(BadRecord::Checksum);
+    }
+    if key_id != NO_KEY {
+        return Err(BadRecord::Payload(format!(
+            "it is sealed with key {key_id}, which is unknown"
+        )));
+    }
+    Ok((Some(link), payload))
+}
+
+fn unlinked_checksum(key: &[u8], key_id: u8, payload: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c_append(crc32c::crc32c(key), &[key_id]), payload)
+}
+
+/// A chained record whose link is not known yet. Whoever makes it does all but that; the committer, of which
+/// there is one, adds 32 bytes.
+#[derive(Debug, Default)]
+pub struct Unlinked {
+    record: Vec<u8>,
+    check: u32,
+}
+
+impl Unlinked {
+    /// A record around a payload.
+    pub fn new(key: &[u8], payload: &[u8]) -> Self {
+        let mut record = Vec::with_capacity(CHAINED_BYTES + payload.len());
+        record.push(CHAINED);
+        record.resize(CHAINED_BYTES, 0);
+        record.extend_from_slice(payload);
+        Self { record, check: unlinked_checksum(key, NO_KEY, payload) }
+    }
+
+    /// One append's record.
+    pub fn events(
+        key: &[u8],
+        at: Millis,
+        events: &[impl Borrow<Event> + Serialize],
+    ) -> Result<Self, BadRecord> {
+        Ok(Self::new(key, &events_json(at, events)?))
+    }
+
+    /// The payload.
+    pub fn payload(&self) -> &[u8] {
+        self.record.get(CHAINED_BYTES..).unwrap_or_default()
+    }
+
+    /// Its length.
+    pub fn bytes(&self) -> usize {
+        self.record.len()
+    }
+
+    /// The record.
+    pub fn linked(mut self, link: Hash) -> Vec<u8> {
+        let check = crc32c::crc32c_append(self.check, &link.0);
+        if let Some((header, _)) = self.record.split_first_chunk_mut::<CHAINED_BYTES>() {
+            header[1..HEADER_BYTES].copy_from_slice(&check.to_le_bytes());
+            header[HEADER_BYTES + 1..].copy_from_slice(&link.0);
+        }
+        self.record
+    }
+}
+
 fn checksum(key: &[u8], payload: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(key), payload)
 }
 
-/// One append's record.
+/// What is hashed of an append: its time and its events.
+pub fn events_json(
+    at: Millis,
+    events: &[impl Borrow<Event> + Serialize],
+) -> Result<Vec<u8>, BadRecord> {
+    to_json(&Entry { at, events })
+}
+
+/// One append's record as earlier builds wrote it: such stores are there, and tests make them.
 pub fn seal_events(
     key: &[u8],
     at: Millis,
@@ -132,7 +238,7 @@ pub fn unseal_events(
     record: &[u8],
     first: Version,
 ) -> Result<Vec<Recorded>, BadRecord> {
-    let entry: Entry<Vec<Event>> = unseal_json(key, record)?;
+    let entry: Entry<Vec<Event>> = from_json(unseal_chained(key, record)?.1)?;
     let at = entry.at;
     let numbered = entry.events.into_iter().zip(first..);
     Ok(numbered.map(|(event, version)| Recorded { version, at, event }).collect())
@@ -144,7 +250,7 @@ pub fn head_json(head: &Head) -> Result<Vec<u8>, BadRecord> {
     leave_out(to_json(head)?, "run", head.run.as_str())
 }
 
-/// A head's record around its JSON.
+/// A head's record around its JSON, as earlier builds wrote it.
 pub fn seal_head(
     key: &[u8],
     fence: u64,
@@ -152,6 +258,20 @@ pub fn seal_head(
     apart: usize,
     head: &[u8],
 ) -> Vec<u8> {
+    seal(key, &head_payload(fence, idempotency_key, apart, head))
+}
+
+/// A head's record around its JSON, with the link of the last entry.
+pub fn seal_linked_head(
+    key: &[u8],
+    link: Hash,
+    (fence, idempotency_key, apart): (u64, Option<&str>, usize),
+    head: &[u8],
+) -> Vec<u8> {
+    seal_chained(key, link, &head_payload(fence, idempotency_key, apart, head))
+}
+
+fn head_payload(fence: u64, idempotency_key: Option<&str>, apart: usize, head: &[u8]) -> Vec<u8> {
     let mut payload = Vec::with_capacity(head.len() + 64);
     payload.extend_from_slice(HEAD_OPENS);
     payload.extend_from_slice(head.strip_prefix(b"{").unwrap_or(head));
@@ -166,17 +286,18 @@ pub fn seal_head(
         payload.extend_from_slice(format!(",\"apart\":{apart}").as_bytes());
     }
     payload.push(b'}');
-    seal(key, &payload)
+    payload
 }
 
 /// A head, and what the store keeps beside it.
 pub fn unseal_head(key: &[u8], record: &[u8]) -> Result<StoredHead, BadRecord> {
-    let rest = unseal(key, record)?.strip_prefix(HEAD_OPENS);
+    let (link, payload) = unseal_chained(key, record)?;
     let run = keys::run_at_end(key);
-    let (Some(rest), Some(run)) = (rest, run) else {
+    let (Some(rest), Some(run)) = (payload.strip_prefix(HEAD_OPENS), run) else {
         return Err(BadRecord::Payload("it is no head".into()));
     };
-    from_json(&put_back(HEAD_OPENS, "run", run.as_str(), rest))
+    let stored: StoredHead = from_json(&put_back(HEAD_OPENS, "run", run.as_str(), rest))?;
+    Ok(StoredHead { link, ..stored })
 }
 
 /// A session's record, with the run that it came to be with.
@@ -233,6 +354,28 @@ fn put_back(opening: &[u8], field: &str, id: &str, rest: &[u8]) -> Vec<u8> {
     json
 }
 
+/// Adds the text of a leaf to the payload of a place that holds several: a place of its own for each would cost
+/// more than the leaf.
+pub fn add_leaf(payload: &mut Vec<u8>, text: &str) {
+    let length = u16::try_from(text.len()).unwrap_or(u16::MAX);
+    payload.extend_from_slice(&length.to_be_bytes());
+    payload.extend_from_slice(text.as_bytes());
+}
+
+/// The texts of such a payload.
+pub fn read_leaves(mut payload: &[u8]) -> Result<Vec<String>, BadRecord> {
+    let bad = || BadRecord::Payload("they are no leaves".into());
+    let mut texts = Vec::new();
+    while !payload.is_empty() {
+        let (length, rest) = payload.split_first_chunk::<2>().ok_or_else(bad)?;
+        let length = usize::from(u16::from_be_bytes(*length));
+        let (text, rest) = rest.split_at_checked(length).ok_or_else(bad)?;
+        texts.push(String::from_utf8(text.to_vec()).map_err(|_| bad())?);
+        payload = rest;
+    }
+    Ok(texts)
+}
+
 /// Any record with a JSON payload.
 pub fn seal_json(key: &[u8], value: &impl Serialize) -> Result<Vec<u8>, BadRecord> {
     Ok(seal(key, &to_json(value)?))
@@ -270,6 +413,21 @@ mod tests {
         }
         assert_eq!(unseal(b"other", &record), Err(BadRecord::Checksum));
         assert_eq!(unseal(b"key", &record[..4]), Err(BadRecord::Checksum));
+    }
+
+    #[test]
+    fn j6_any_flipped_bit_of_what_is_chained_is_noticed() {
+        let link = Hash::of(&[b"before"]);
+        let record = seal_chained(b"key", link, b"payload");
+        assert_eq!(unseal_chained(b"key", &record), Ok((Some(link), &b"payload"[..])));
+        assert_eq!(unseal_chained(b"key", &seal(b"key", b"old")), Ok((None, &b"old"[..])));
+        for index in 0..record.len() * 8 {
+            let mut damaged = record.clone();
+            damaged[index / 8] ^= 1 << (index % 8);
+            assert!(unseal_chained(b"key", &damaged).is_err(), "bit {index}");
+        }
+        assert_eq!(unseal_chained(b"other", &record), Err(BadRecord::Checksum));
+        assert_eq!(unseal_chained(b"key", &record[..20]), Err(BadRecord::Checksum));
     }
 
     #[test]

@@ -141,6 +141,6 @@ fn holder(pid: Option<u32>, server: Option<&str>) -> String {
     let process = pid.map_or("another process".into(), |pid| format!("process {pid}"));
     match server {
         Some(server) => format!("{process}, which serves {server}: talk to it there, or stop it"),
-        None => format!("{process}: wait for it to end, or stop it"),
+        None => format!("{process}, another command at this machine: wait for it to end"),
     }
 }

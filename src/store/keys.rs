@@ -16,6 +16,10 @@
 //! q due run lane                 due parcels                 empty
 //! n run hook                     hook: who wants to be told
 //! l lane index                   the store's own log, lane by lane
+//! a place                        leaf that has no place in the log yet (J13)
+//! e index                        leaves of the log from that one on, as many as one place holds
+//! i place                        where in the log a leaf lies
+//! o level index                  hash of a whole subtree of the log, every eighth level
 //! c key n                        the n-th chunk of a value too large for one place
 //! m name                         the store's own
 //! ```
@@ -25,6 +29,7 @@
 
 use sha2::{Digest as _, Sha256};
 
+use crate::kernel::evidence::leaf::Place;
 use crate::kernel::{Millis, RunId, SessionId, Version};
 use crate::ports::Head;
 use crate::ports::log::Lane;
@@ -65,6 +70,14 @@ pub const PARCEL_DUE: u8 = b'q';
 pub const HOOK: u8 = b'n';
 /// The store's own log.
 pub const LOG: u8 = b'l';
+/// Leaves that wait for their place in the store-wide log.
+pub const PENDING: u8 = b'a';
+/// Leaves of the store-wide log.
+pub const LEAF: u8 = b'e';
+/// Where in that log a leaf lies.
+pub const LEAF_INDEX: u8 = b'i';
+/// Hashes of whole subtrees of that log.
+pub const NODE: u8 = b'o';
 /// Chunks of large values.
 pub const CHUNK: u8 = b'c';
 /// How many times the store was opened.
@@ -74,6 +87,8 @@ pub const CHECKPOINT: &[u8] = b"msettled";
 /// How many runs and events the store must hold.
 pub const COUNTS: &[u8] = b"mtally";
 
+/// The right edge of the store-wide log of leaves.
+pub const TREE: &[u8] = b"mtree";
 /// Where the lanes of the log begin and end.
 pub const LOG_ENDS: &[u8] = b"mlog";
 /// What the things have in common that are kept under names.
@@ -302,6 +317,52 @@ pub fn keepsake(name: &str) -> Vec<u8> {
 /// Where the `index`-th chunk of the value at `of` lies.
 pub fn chunk(of: &[u8], index: u16) -> Vec<u8> {
     key(CHUNK, &[of, &index.to_be_bytes()])
+}
+
+/// Where a leaf waits, or (`LEAF_INDEX`) where its place is told; none if its run is no proper id. What was
+/// taken over comes before what was written since, so that it is first in the log, too.
+pub fn leaf_place(prefix: u8, place: &Place) -> Option<Vec<u8>> {
+    Some(match place {
+        Place::Anchor(run) => key(prefix, &[&[0], &pack(run)?]),
+        Place::Entry(run, first) => key(prefix, &[&[1], &pack(run)?, &first.to_be_bytes()]),
+        Place::Tombstone(run) => key(prefix, &[&[2], &pack(run)?]),
+        Place::Log(index) => key(prefix, &[&[3], &index.to_be_bytes()]),
+    })
+}
+
+/// Where an append's leaf waits, by its packed run.
+pub fn pending_entry(run: &Packed, first: Version) -> Vec<u8> {
+    key(PENDING, &[&[1], run, &first.to_be_bytes()])
+}
+
+/// The place that such a key (`PENDING`, `LEAF_INDEX`) stands for.
+pub fn read_leaf_place(bytes: &[u8]) -> Option<Place> {
+    let (&tag, rest) = bytes.get(1..)?.split_first()?;
+    match tag {
+        0 => Some(Place::Anchor(unpack(rest)?)),
+        1 => {
+            let (run, first) = rest.split_at_checked(RUN_BYTES)?;
+            Some(Place::Entry(unpack(run)?, Version::from_be_bytes(first.try_into().ok()?)))
+        }
+        2 => Some(Place::Tombstone(unpack(rest)?)),
+        3 => Some(Place::Log(u64::from_be_bytes(rest.try_into().ok()?))),
+        _ => None,
+    }
+}
+
+/// Where the leaves of the log from the `index`-th on lie.
+pub fn leaf(index: u64) -> Vec<u8> {
+    key(LEAF, &[&index.to_be_bytes()])
+}
+
+/// Which leaf is the first of such a place.
+pub fn read_leaf(bytes: &[u8]) -> Option<u64> {
+    Some(u64::from_be_bytes(bytes.get(1..)?.try_into().ok()?))
+}
+
+/// Where the hash of the `index`-th whole subtree of a level lies.
+pub fn node(level: u8, index: u64) -> Vec<u8> {
+    key(NODE, &[&[level], &index.to_be_bytes()])
 }
 
 /// The run at the end of an index key.

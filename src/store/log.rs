@@ -4,6 +4,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::kernel::Millis;
+use crate::kernel::evidence::Hash;
+use crate::kernel::evidence::leaf::Leaf;
+use crate::ports::evidence::log_link;
 use crate::ports::log::{Lane, read_cursor};
 use crate::ports::{Fault, Logged, Note, Noting, Page};
 
@@ -24,6 +27,19 @@ pub(super) struct End {
     /// When the newest of those that were forgotten last happened.
     #[serde(default)]
     until: Millis,
+    /// The link of the newest: what the next one goes on from (J13).
+    #[serde(default)]
+    pub(super) link: Hash,
+}
+
+/// An entry as it is stored, with the link of the one before it in its lane; none where an earlier build
+/// wrote it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct ChainedNote {
+    #[serde(flatten)]
+    pub(super) entry: Logged,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) prev: Option<Hash>,
 }
 
 /// What an entry comes to.
@@ -32,7 +48,9 @@ pub(super) struct Placed {
     pub(super) lane: Lane,
     /// Its place in the lane.
     pub(super) index: u64,
-    pub(super) entry: Logged,
+    pub(super) entry: ChainedNote,
+    /// What is put into the store-wide log of it.
+    pub(super) leaf: Option<Leaf>,
     /// The place that becomes empty for it.
     pub(super) gone: Option<u64>,
 }
@@ -57,31 +75,38 @@ impl Ends {
     pub(super) fn place(
         &mut self,
         noting: Noting,
-        read: impl Fn(Lane, u64) -> Result<Option<Logged>, Fault>,
+        read: impl Fn(Lane, u64) -> Result<Option<ChainedNote>, Fault>,
     ) -> Result<Placed, Fault> {
         let Noting { place, first, last, count, note } = noting;
         let lane = note.lane();
         if let Some(index) = place
             && let Some(known) = read(lane, index)?
-            && known.note == note
+            && known.entry.note == note
         {
             // Two writers at once may come in another order than they counted in.
+            let ChainedNote { entry: known, prev } = known;
             let (last, count) = (known.last.max(last), known.count.max(count));
-            let entry = Logged { last, count, ..known };
-            return Ok(Placed { lane, index, entry, gone: None });
+            let entry = ChainedNote { entry: Logged { last, count, ..known }, prev };
+            return Ok(Placed { lane, index, entry, leaf: None, gone: None });
         }
         let end = self.of(lane);
         let is_full = end.next - end.first >= lane.most();
         let gone = is_full.then_some(end.first);
         let until = match gone {
-            Some(index) => read(lane, index)?.map_or(end.until, |known| known.last),
+            Some(index) => read(lane, index)?.map_or(end.until, |known| known.entry.last),
             None => end.until,
         };
         let first_kept = end.first + u64::from(is_full);
-        *self.of_mut(lane) = End { first: first_kept, next: end.next + 1, until };
         self.sequence += 1;
-        let entry = Logged { sequence: self.sequence, first, last, count, note };
-        Ok(Placed { lane, index: end.next, entry, gone })
+        let (index, sequence) = (end.next, self.sequence);
+        let link = log_link(end.link, lane, index, (sequence, first, &note));
+        *self.of_mut(lane) = End { first: first_kept, next: index + 1, until, link };
+        // Whoever knocks a million times fills no log with it.
+        let action = note.action().to_owned();
+        let leaf = (lane == Lane::Deeds).then_some(Leaf::Log { index, action, link });
+        let entry = Logged { sequence, first, last, count, note };
+        let entry = ChainedNote { entry, prev: Some(end.link) };
+        Ok(Placed { lane, index, entry, leaf, gone })
     }
 
     /// How many entries were forgotten, as an entry.

@@ -12,12 +12,16 @@ mod memory;
 mod pagination;
 mod parcels;
 pub mod transfer;
+pub mod verify;
 
 use std::sync::Arc;
 
 pub use config::{OpenError, StoreConfig};
 
 use crate::ports::Journal;
+
+/// The socket in a data directory at which a terminal that has it open can be reached by others.
+pub const SOCKET: &str = "terminal.sock";
 
 /// An open store.
 #[derive(Debug, Clone)]

@@ -69,7 +69,7 @@ impl Caller {
         Self::new(address).with("Accept: text/event-stream")
     }
 
-    fn dial(&self, verb: &str, path: &str, body: &str) -> BufReader<TcpStream> {
+    pub(crate) fn dial(&self, verb: &str, path: &str, body: &str) -> BufReader<TcpStream> {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         // HTTP/1.0: the body ends where the connection does, and a stream needs no unpacking.
         let mut head = format!("{verb} {path} HTTP/1.0\r\nHost: {}\r\n", self.address);

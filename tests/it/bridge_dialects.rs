@@ -95,10 +95,68 @@ fn qlaw_s_stream_is_these_events_and_no_others() {
             "response.function_call_arguments.done",
             "response.output_item.done",
             "response.trace.complete",
+            "response.trace.complete",
             "response.completed",
         ]
     );
     assert_eq!(printed(&events), "Tell Ada.", "every word once");
+    assert_eq!(traced(&events), ["RequestInfoEvent", "WorkflowStatusEvent"]);
+
+    let id = pending(&events).unwrap()["request_id"].as_str().unwrap().to_owned();
+    let path = "/v1/workflows/approve_and_send/send_responses";
+    let answer = json!({"responses": {id: "approve"}});
+    let done = Caller::by_hand(server.address()).events("POST", path, &answer);
+    assert_eq!(traced(&done), ["WorkflowStatusEvent"]);
+    let last = &kinds(&done)[kinds(&done).len() - 3..];
+    assert_eq!(
+        *last,
+        ["response.trace.complete", "response.workflow_event.complete", "response.completed"]
+    );
+    let end = &done[done.len() - 2].data["data"];
+    assert_eq!(end["event_type"], "WorkflowCompletedEvent");
+    assert_eq!(printed(&done), "Sent: Tell Ada.", "nothing of it is printed");
+}
+
+/// What a stream traces, in its order.
+fn traced(events: &[Sse]) -> Vec<String> {
+    let traces = events.iter().filter(|sse| sse.kind().starts_with("response.trace.complete"));
+    traces.map(|sse| sse.data["data"]["event_type"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_failure_is_traced_in_both_of_its_shapes_for_qlaw_and_for_devui() {
+    let (_here, server) = server();
+    for is_devui in [false, true] {
+        let caller = if is_devui {
+            Caller::new(server.address())
+        } else {
+            Caller::by_hand(server.address())
+        };
+        let mut start = json!({"model": "approve_and_send", "input": "Tell Ada.", "stream": true});
+        if is_devui {
+            start["metadata"] = json!({"entity_id": "approve_and_send"});
+        }
+        let asked = caller.events("POST", "/v1/responses", &start);
+        let response = &asked.last().unwrap().data["response"];
+        let id = response["workflow_waiting"]["requests"][0]["request_id"].as_str().unwrap();
+        let told = if is_devui {
+            let answer = json!([{"type": "message", "role": "user", "content": [
+                {"type": "workflow_hil_response", "responses": {id: {"decision": "reject"}}},
+            ]}]);
+            let session = response["conversation"]["id"].as_str();
+            caller.events("POST", "/v1/responses", &entity(&answer, session))
+        } else {
+            let path = "/v1/workflows/approve_and_send/send_responses";
+            caller.events("POST", path, &json!({"responses": {id: "reject"}}))
+        };
+        let traced = traced(&told);
+        assert_eq!(traced, ["WorkflowStatusEvent", "WorkflowErrorEvent"], "{is_devui}");
+        let error = told.iter().find(|sse| sse.data["data"]["event_type"] == "WorkflowErrorEvent");
+        let error = &error.unwrap().data["data"]["data"];
+        assert_eq!(error["error_type"], "question.rejected");
+        assert!(error["message"].is_string());
+        assert_eq!(kinds(&told).last(), Some(&"response.failed"));
+    }
 }
 
 #[test]
@@ -327,4 +385,35 @@ fn devui_s_pages_say_what_is_here() {
     for field in ["id", "name", "instructions", "model"] {
         assert!(agents[0][field].is_string(), "{agents}");
     }
+}
+
+#[test]
+fn cancelling_what_waits_is_said_before_it_is_done_and_is_one_of_three_things() {
+    let here = TempDir::new().unwrap();
+    let server = Setup::new(here.path()).arg("--on-cancel").arg("hide").start();
+    let caller = Caller::new(server.address());
+    let begin = || {
+        let begun = caller.start("approve_and_send", "Tell Ada.");
+        format!("/v1/responses/{}/cancel", begun["id"].as_str().unwrap())
+    };
+    let path = begin();
+    let said = caller.get(&path).ok();
+    assert_eq!(said["cancel"], "hide", "as the operator set it");
+    assert!(said["does"].as_str().unwrap().contains("stays open"), "{said}");
+    let hidden = caller.post(&path, &json!({})).ok();
+    assert_eq!(hidden["cancel"]["cancel"], "hide");
+    assert!(hidden["workflow_waiting"].is_object(), "it is open as before: {hidden}");
+
+    let said = caller.get(&format!("{path}?cancel=withdraw")).ok();
+    assert!(said["does"].as_str().unwrap().contains("nobody can answer"), "{said}");
+    let withdrawn = caller.post(&path, &json!({"cancel": "withdraw"})).ok();
+    assert_eq!(withdrawn["workflow_waiting"], Value::Null, "{withdrawn}");
+    let nothing = caller.post(&path, &json!({"cancel": "withdraw"}));
+    assert_eq!(nothing.refusal().2, "cancel");
+
+    let path = begin();
+    let stopped = caller.post(&path, &json!({"cancel": "run"})).ok();
+    assert_eq!(stopped["status"], "cancelled", "{stopped}");
+    let wrong = caller.post(&begin(), &json!({"cancel": "perhaps"}));
+    assert_eq!(wrong.refusal(), (400, "field.invalid".into(), "cancel".into()));
 }

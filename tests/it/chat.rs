@@ -44,6 +44,8 @@ fn a_person_starts_answers_hides_cancels_leaves_and_comes_back() {
     screen.types("/sessions");
     screen.sees(&["s1  waits: multi_tier_support"]);
     screen.types("/handoff-cancel");
+    screen.sees(&["taken back"]);
+    screen.types("/handoff-cancel");
     screen.sees(&["the request was withdrawn by local"]);
     screen.loses(OVERLAY);
     screen.types("/quit");

@@ -47,6 +47,8 @@ pub(crate) fn with_env(
     }
     let mut child = command
         .args(arguments)
+        // What a user's programs remember is a test's own.
+        .env("XDG_STATE_HOME", std::path::absolute(folder.join("state")).unwrap())
         .envs(env.iter().copied())
         .current_dir(folder)
         .stdin(Stdio::piped())
@@ -85,12 +87,30 @@ fn help_shows_commands_settings_and_examples_and_touches_nothing() {
     {
         assert!(ended.out.contains(word), "{word} is missing: {}", ended.out);
     }
+    let brief = holdpoint(here.path(), &["-h"], "");
+    assert!(brief.out.lines().count() <= 30, "{}", brief.out);
+    assert!(brief.out.lines().all(|line| line.chars().count() <= 100), "{}", brief.out);
+    for (word, is_brief) in [("respond", true), ("restored", false), ("HOLDPOINT_LISTEN", false)] {
+        assert_eq!(brief.out.contains(word), is_brief, "{word}: {}", brief.out);
+    }
+    for group in ["Begin:", "Decide:", "Look:", "Steer:", "Write workflows:", "Operate:"] {
+        assert!(ended.out.contains(group), "{group}: {}", ended.out);
+    }
     let ended = holdpoint(here.path(), &["help", "exit-codes"], "");
     assert_eq!(ended.code, 0);
     assert!(ended.out.contains("4  the run waits for an answer"), "{}", ended.out);
     let ended = holdpoint(here.path(), &["help", "respond"], "");
     assert!(ended.out.contains("Examples:"), "{}", ended.out);
     assert_eq!(fs::read_dir(here.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_word_of_another_program_is_answered_with_ours() {
+    let ended = holdpoint(folder().path(), &["approve", "1"], "");
+    assert_eq!(ended.code, 2, "{ended:?}");
+    assert!(ended.err.contains("here that is: holdpoint respond REQUEST approve"), "{ended:?}");
+    let ended = holdpoint(folder().path(), &["rnus"], "");
+    assert!(ended.err.contains("'runs'"), "{ended:?}");
 }
 
 #[test]

@@ -150,7 +150,7 @@ async fn the_journal_is_the_whole_of_it_and_no_more() {
 #[tokio::test(flavor = "multi_thread")]
 async fn lists_are_tables_for_people_and_one_document_for_programs() {
     let ended = talk(&Fake::default(), &["inbox"], "").await;
-    assert!(ended.out.starts_with("REQUEST") && ended.out.contains(ASKED), "{}", ended.out);
+    assert!(ended.out.starts_with("#  REQUEST") && ended.out.contains(ASKED), "{}", ended.out);
     assert!(is_harmless(&ended), "{ended:?}");
     let ended = talk(&Fake::default(), &["runs", "--json"], "").await;
     assert_eq!(ended.json()["runs"][0]["status"], "WAITING");

@@ -249,7 +249,7 @@ async fn a_first_opening_that_was_cut_short_can_be_done_again() {
     let store = open(dir.path()).await.unwrap();
     Play::park(&*store.journal(), 1, "s", 10, &workflow(None)).await;
     let format = fs::read_to_string(dir.path().join("format")).unwrap();
-    assert_eq!(format.trim(), "holdpoint store 1");
+    assert_eq!(format.trim(), "holdpoint store 2");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -346,7 +346,7 @@ fn names(dir: &Path, prefix: &str) -> Vec<String> {
 }
 
 /// sled itself, behind the store's back.
-fn raw(dir: &Path) -> sled::Db {
+pub(crate) fn raw(dir: &Path) -> sled::Db {
     let config = sled::Config::new().path(dir.join("store"));
     loop {
         match config.open() {

@@ -364,6 +364,24 @@ pub(crate) const CODES: &[Row] = &[
             "Repeat the call with the same idempotency key in a moment; take streams up again with `WatchRun`.",
         ),
     ),
+    shown_in(
+        "policy_served.rs",
+        row(
+            "gate.invalid",
+            Code::InvalidArgument,
+            "A gate that a start brings is none, or says what only a file may say. Nothing was begun.",
+            "Write it as a file has it, without what the message names: a start can only add or tighten.",
+        ),
+    ),
+    shown_in(
+        "policy_served.rs",
+        row(
+            "gate.contradiction",
+            Code::InvalidArgument,
+            "A gate that a start brings says something else than the file's about the same thing. Nothing was begun.",
+            "Give it another name, or leave its conditions out where the file always asks.",
+        ),
+    ),
     row(
         "session.ambiguous",
         Code::FailedPrecondition,
@@ -419,6 +437,15 @@ pub(crate) const CODES: &[Row] = &[
             Code::FailedPrecondition,
             "The store was put back from a backup, or imported, and does nothing yet; looking and cancelling are possible (HTTP 503).",
             "Have an operator look at what is open and say `holdpoint release`.",
+        ),
+    ),
+    shown_in(
+        "reloaded.rs",
+        row(
+            "workflow.broken",
+            Code::FailedPrecondition,
+            "The file of that workflow cannot be used as it is, or the servers of its tools cannot be asked (HTTP 503).",
+            "The message says what is wrong, and where; mend the file, and it can be started within a second.",
         ),
     ),
     row(

@@ -1,10 +1,11 @@
 //! Gates on tools of MCP servers, on the real binary: a gate on all of a server's tools stops each of
-//! them, and one on a tool that the server does not have is told at the start, with its line.
+//! them, and one on a tool that the server does not have is told before anything begins, with its line. A server
+//! is asked when a workflow of its is first started, and not before.
 
 use std::fs;
 use std::path::Path;
 
-use holdpoint::wire::v1::RequestKind;
+use holdpoint::wire::v1::{ListWorkflowsRequest, RequestKind};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -58,21 +59,28 @@ async fn k7_a_gate_on_all_tools_of_a_server_stops_each_of_them() {
     }
 }
 
-#[test]
-fn a_gate_on_a_tool_that_the_server_does_not_have_is_told_at_the_start() {
-    let (_root, setup) = stage("s.akt");
-    let status = setup.try_start().unwrap_err();
-    assert!(!status.success());
-    let told = setup.told();
+#[tokio::test]
+async fn k7_a_gate_on_a_tool_that_the_server_does_not_have_is_told_and_nothing_begins() {
+    let (root, setup) = stage("s.akt");
+    let server = setup.start();
+    let mut client = server.client().await;
+    let refused = client.run_workflow(start_of("guarded", "", "Go.", "k0")).await.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::FailedPrecondition, "{refused}");
+    assert_eq!(calls(&root), 0);
+    let told = refused.message();
     for part in ["tool.unknown", "s__akt", "guarded.yaml:", "there is: s__act"] {
         assert!(told.contains(part), "{part} in {told}");
     }
 }
 
-#[test]
-fn a_server_logs_the_name_and_version_of_its_peers_and_no_structures() {
+#[tokio::test]
+async fn a_tool_server_starts_when_it_is_first_needed_and_its_name_is_logged_without_structures() {
     let (_root, setup) = stage("s.act");
     let server = setup.start();
+    let mut client = server.client().await;
+    client.list_workflows(ListWorkflowsRequest {}).await.unwrap();
+    assert!(!server.told().contains("name=\"bad\""), "nobody has needed it: {}", server.told());
+    run(&mut client, start_of("guarded", "", "Go.", "k0")).await;
     let told = server.told();
     assert!(told.contains("name=\"bad\"") && told.contains("version=\"1\""), "{told}");
     assert!(!told.contains("peer_info") && !told.contains("capabilities"), "{told}");

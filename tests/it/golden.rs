@@ -116,6 +116,8 @@ pub(crate) fn started() -> Started {
         requesters: Vec::new(),
         known: None,
         descent: None,
+        gates: Vec::new(),
+        policy: None,
     }
 }
 
@@ -421,6 +423,7 @@ fn every_head_is_written_as_it_always_was() {
             key: Some("order \"7\"".into()),
             head: head(status),
             apart: 0,
+            link: None,
         };
         let json = codec::head_json(&expected.head).unwrap();
         let record = codec::seal_head(&key, expected.fence, expected.key.as_deref(), 0, &json);
@@ -440,7 +443,7 @@ fn questions_beside_their_head_are_written_as_they_always_were() {
     let head = Head { questions: Vec::new(), ..head(HeadStatus::Waiting(Millis(8))) };
     let record = codec::seal_head(&key, 0, None, 1_000, &codec::head_json(&head).unwrap());
     let stored = golden("v1-head-apart.bin", &record);
-    let expected = StoredHead { head, fence: 0, key: None, apart: 1_000 };
+    let expected = StoredHead { head, fence: 0, key: None, apart: 1_000, link: None };
     assert_eq!(codec::unseal_head(&key, &stored), Ok(expected));
 }
 

@@ -253,6 +253,9 @@ fn every_failpoint_there_is_has_its_kills() {
     assert!(found.remove("engine.after_renewal"));
     // Killed in consent_family.rs, where a no is told to forks.
     assert!(found.remove("engine.before_recall"));
+    // Killed in evidence_taken_over.rs, where there is an older store.
+    assert!(found.remove("store.before_takeover"));
+    assert!(found.remove("store.after_takeover"));
     let killed: BTreeSet<_> =
         [STORE, REPLAY, ENGINE, API].concat().iter().map(|(name, _)| (*name).to_owned()).collect();
     assert_eq!(found, killed);

@@ -53,6 +53,7 @@ pub(crate) fn workflow(deadline_ms: Option<u64>) -> Arc<Workflow> {
         retry: Retry::default(),
     };
     let human = Human {
+        named: None,
         kind: Kind::Approval,
         prompt: "Shall we book it?".into(),
         context: Value::Null,
@@ -79,6 +80,7 @@ pub(crate) fn workflow(deadline_ms: Option<u64>) -> Arc<Workflow> {
         tools: BTreeMap::new(),
         gates: Vec::new(),
         agents: BTreeMap::from([("planner".into(), agent)]),
+        request_types: BTreeMap::new(),
         by_digest: false,
         pattern: Pattern::Sequential {
             steps: vec![
@@ -161,6 +163,8 @@ impl Play {
         (input, descent): (Value, Option<Box<Descent>>),
     ) -> (Self, Append) {
         let started = Started {
+            gates: Vec::new(),
+            policy: None,
             session: session_id(session),
             workflow: workflow.name.clone(),
             definition: definition(workflow).0,

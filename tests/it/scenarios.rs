@@ -71,6 +71,8 @@ impl Play {
             requesters: Vec::new(),
             known: None,
             descent: None,
+            gates: Vec::new(),
+            policy: None,
         };
         let id = RunId::fresh(STEM);
         let (run, _) = start(

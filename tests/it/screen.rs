@@ -42,6 +42,7 @@ impl Screen {
             .args(["-S", &screen.socket, "-f", "/dev/null", "-u"])
             .args(["new-session", "-d", "-x", &wide.to_string(), "-y", &high.to_string(), shell])
             .env("TERM", "xterm-256color")
+            .env("XDG_STATE_HOME", here.join("state"))
             .current_dir(here);
         let ran = command.output().unwrap();
         assert!(ran.status.success(), "tmux is not there or refused: {ran:?}");

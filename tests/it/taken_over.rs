@@ -28,10 +28,10 @@ struct Taken {
 }
 
 /// How that build ended: killed at work, or stopped as one should.
-const ENDS: [&str; 2] = ["killed", "stopped"];
+pub(crate) const ENDS: [&str; 2] = ["killed", "stopped"];
 
 /// The store as it was left.
-fn left(end: &str) -> (TempDir, BTreeMap<String, String>) {
+pub(crate) fn left(end: &str) -> (TempDir, BTreeMap<String, String>) {
     let root = TempDir::new().unwrap();
     let store = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stores/first");
     let mut tar = Command::new("tar");

@@ -170,7 +170,7 @@ fn a_research_task_at_the_terminal_is_as_its_page_shows() {
     chat.types("approve");
     chat.sees(&["Step 2: Write the report"]);
     chat.types("approve");
-    let shown = chat.sees(&["· waiting", "May engineer call", "report.md", "n, or JSON to edit"]);
+    let shown = chat.sees(&["· waiting", "May engineer call", "report.md", "n, or edit"]);
     is_shown("research_task.md", "research_task-chat", &shown);
 }
 

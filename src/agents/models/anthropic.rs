@@ -61,6 +61,13 @@ pub(super) fn request(settings: &Settings, input: &AgentInput) -> Value {
     if let Some(temperature) = settings.temperature {
         request.insert("temperature".into(), temperature.into());
     }
+    if !settings.stop.is_empty() {
+        request.insert("stop_sequences".into(), settings.stop.clone().into());
+    }
+    if let Some(top_p) = settings.top_p {
+        request.insert("top_p".into(), top_p.into());
+    }
+    settings.pass_through(&mut request);
     Value::Object(request)
 }
 
@@ -229,7 +236,7 @@ impl Reader for AnthropicReader {
         }
         match self.reason.as_deref() {
             Some("max_tokens" | "model_context_window_exceeded") => {
-                return Err(errors::cut_short());
+                return Ok(self.gathered.into_cut());
             }
             Some("refusal") => return Err(errors::declined("it gave no reason")),
             Some(_) | None => {}

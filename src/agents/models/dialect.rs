@@ -117,6 +117,54 @@ impl Dialect {
         Some(headers)
     }
 
+    /// Why a setting cannot be said in this format; nothing, where it can.
+    pub(super) fn lacks(self, field: &str) -> Option<&'static str> {
+        match (self, field) {
+            (Self::Responses, "stop" | "seed") => {
+                Some("the provider `openai_responses` has no such setting; `openai_chat` has it")
+            }
+            (Self::Anthropic, "seed") => Some("the provider `anthropic` has no such setting"),
+            (Self::Anthropic, "reasoning_effort") => {
+                Some("the provider `anthropic` has no such setting; say it in `extra`: `thinking`")
+            }
+            (Self::Chat | Self::Responses | Self::Anthropic, _) => None,
+        }
+    }
+
+    /// Whether a field of a request is written here, or by a setting of its own.
+    pub(super) fn owns(self, field: &str) -> bool {
+        let shared = ["model", "stream", "tools", "temperature", "top_p"].contains(&field);
+        let own: &[&str] = match self {
+            Self::Chat => &[
+                "messages",
+                "stream_options",
+                "response_format",
+                "max_tokens",
+                "n",
+                "max_completion_tokens",
+                "stop",
+                "seed",
+                "reasoning_effort",
+                "functions",
+            ],
+            Self::Responses => &[
+                "input",
+                "instructions",
+                "store",
+                "text",
+                "max_output_tokens",
+                "reasoning",
+                "previous_response_id",
+                "conversation",
+                "background",
+            ],
+            Self::Anthropic => {
+                &["messages", "system", "max_tokens", "tool_choice", "stop_sequences"]
+            }
+        };
+        shared || own.contains(&field)
+    }
+
     /// The request for `input`.
     pub(super) fn request(self, settings: &Settings, input: &AgentInput) -> Value {
         match self {

@@ -58,12 +58,6 @@ pub(super) fn cut_stream() -> ModelFault {
     ModelFault::new(Code::CutStream, "the reply broke off before its end")
 }
 
-/// The model had more to say.
-pub(super) fn cut_short() -> ModelFault {
-    let message = "the reply was cut short at the most tokens it may have; raise `max_tokens`";
-    ModelFault::new(Code::CutShort, message)
-}
-
 /// The provider stopped it.
 pub(super) fn filtered() -> ModelFault {
     ModelFault::new(Code::Filtered, "the provider's content filter stopped the reply")

@@ -49,8 +49,6 @@ pub(super) enum Code {
     ErrorBody,
     /// The reply is larger than may be.
     TooLarge,
-    /// The reply was cut short by `max_tokens`.
-    CutShort,
     /// The provider's filter stopped the reply.
     Filtered,
     /// The model declined to answer.
@@ -84,7 +82,6 @@ impl Code {
             Self::Empty => "model.empty",
             Self::ErrorBody => "model.error_body",
             Self::TooLarge => "model.too_large",
-            Self::CutShort => "model.cut_short",
             Self::Filtered => "model.filtered",
             Self::Declined => "model.declined",
             Self::NotRecorded => "model.not_recorded",
@@ -114,7 +111,6 @@ impl Code {
             | Self::Refused
             | Self::ContextTooLong
             | Self::TooLarge
-            | Self::CutShort
             | Self::Filtered
             | Self::Declined
             | Self::NotRecorded

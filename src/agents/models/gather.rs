@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::agents::models::fault::{Code, ModelFault, words};
 use crate::agents::models::names;
-use crate::kernel::{AgentInput, REPLY_BYTES_MAX, Reply, ToolCall, ToolOffer, Usage};
+use crate::kernel::{AgentInput, REPLY_BYTES_MAX, Reply, ToolCall, ToolOffer, Usage, WhenCut};
 
 /// Calls in one reply, told apart while they come; the kernel's own bound is lower.
 const CALLS_MAX: usize = 256;
@@ -107,7 +107,17 @@ impl Gathered {
         if self.text.trim().is_empty() && calls.is_empty() && output.is_none() {
             return Err(ModelFault::new(Code::Empty, "it said nothing and called nothing"));
         }
-        Ok(Reply { text: self.text, output, calls, usage: self.usage })
+        Ok(Reply { text: self.text, output, calls, usage: self.usage, cut: None })
+    }
+
+    /// The reply as far as it came: of its calls the names alone, for nobody knows whether they are whole.
+    pub(super) fn into_cut(self) -> Reply {
+        let call = |call: &Fragments| {
+            ToolCall::new(call.id.clone(), names::meant(&self.offers, &call.tool), Value::Null)
+        };
+        let calls = self.calls.iter().map(call).collect();
+        let cut = Some(WhenCut::default());
+        Reply { text: self.text, output: None, calls, usage: self.usage, cut }
     }
 
     fn weigh(&mut self, more: &str) -> Result<(), ModelFault> {

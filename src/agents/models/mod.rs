@@ -178,7 +178,8 @@ impl Models {
         let key = self.key(&settings)?;
         let request = dialect.request(&settings, input).to_string().into();
         let asking = Asking { dialect, settings: &settings, key: key.as_ref(), input, request };
-        self.http.reply(&asking, &mut Ear::new(input, deltas)).await
+        let reply = self.http.reply(&asking, &mut Ear::new(input, deltas)).await?;
+        Ok(settings.when_cut(reply))
     }
 
     async fn recorded(
@@ -194,7 +195,8 @@ impl Models {
         match recorded.mode {
             Mode::Replay => {
                 let tape = self.recordings.find(&recorded.file, &digest, input)?;
-                Ear::new(input, deltas).play(dialect.reader(input), &tape).await
+                let reply = Ear::new(input, deltas).play(dialect.reader(input), &tape).await?;
+                Ok(settings.when_cut(reply))
             }
             Mode::Record => {
                 let key = self.key(settings)?;
@@ -204,7 +206,7 @@ impl Models {
                 let reply = self.http.reply(&asking, &mut ear).await?;
                 let tape = ear.into_tape();
                 self.recordings.write(&recorded, digest, input, (&reply, &tape))?;
-                Ok(reply)
+                Ok(settings.when_cut(reply))
             }
         }
     }

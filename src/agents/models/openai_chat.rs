@@ -53,6 +53,19 @@ pub(super) fn request(settings: &Settings, input: &AgentInput) -> Value {
     if let Some(temperature) = settings.temperature {
         request.insert("temperature".into(), temperature.into());
     }
+    if !settings.stop.is_empty() {
+        request.insert("stop".into(), settings.stop.clone().into());
+    }
+    if let Some(top_p) = settings.top_p {
+        request.insert("top_p".into(), top_p.into());
+    }
+    if let Some(seed) = settings.seed {
+        request.insert("seed".into(), seed.into());
+    }
+    if let Some(effort) = &settings.reasoning_effort {
+        request.insert("reasoning_effort".into(), effort.clone().into());
+    }
+    settings.pass_through(&mut request);
     Value::Object(request)
 }
 
@@ -162,7 +175,7 @@ impl Reader for ChatReader {
             return Err(errors::cut_stream());
         }
         match self.reason.as_deref() {
-            Some("length") => return Err(errors::cut_short()),
+            Some("length") => return Ok(self.gathered.into_cut()),
             Some("content_filter") => return Err(errors::filtered()),
             Some(_) | None => {}
         }

@@ -48,6 +48,13 @@ pub(super) fn request(settings: &Settings, input: &AgentInput) -> Value {
     if let Some(temperature) = settings.temperature {
         request.insert("temperature".into(), temperature.into());
     }
+    if let Some(top_p) = settings.top_p {
+        request.insert("top_p".into(), top_p.into());
+    }
+    if let Some(effort) = &settings.reasoning_effort {
+        request.insert("reasoning".into(), json!({"effort": effort}));
+    }
+    settings.pass_through(&mut request);
     Value::Object(request)
 }
 
@@ -81,11 +88,13 @@ pub(super) struct ResponsesReader {
     gathered: Gathered,
     refusal: String,
     is_done: bool,
+    is_cut: bool,
 }
 
 impl ResponsesReader {
     pub(super) fn new(input: &AgentInput) -> Self {
-        Self { gathered: Gathered::new(input), refusal: String::new(), is_done: false }
+        let gathered = Gathered::new(input);
+        Self { gathered, refusal: String::new(), is_done: false, is_cut: false }
     }
 
     fn event(&mut self, name: &str, event: &Value) -> Result<Heard, ModelFault> {
@@ -115,7 +124,7 @@ impl ResponsesReader {
                 Ok(Heard::Life)
             }
             "response.completed" => self.ended(&event["response"]),
-            "response.incomplete" => Err(incomplete(&event["response"])),
+            "response.incomplete" => self.incomplete(&event["response"]),
             "response.failed" => Err(failed(&event["response"])),
             "error" => Err(errors::in_body(event).unwrap_or_else(|| failed(event))),
             // Others tell that the model thinks, or repeat what is known.
@@ -162,23 +171,27 @@ impl ResponsesReader {
         Ok(())
     }
 
+    /// A response that ended before its end. One that was cut short says what it cost.
+    fn incomplete(&mut self, response: &Value) -> Result<Heard, ModelFault> {
+        match text(response, "/incomplete_details/reason") {
+            "max_output_tokens" => {
+                self.is_cut = true;
+                self.ended(response)
+            }
+            "content_filter" => Err(errors::filtered()),
+            _ => Err(errors::cut_stream()),
+        }
+    }
+
     fn whole(&mut self, response: &Value) -> Result<Heard, ModelFault> {
         match text(response, "/status") {
-            "incomplete" => Err(incomplete(response)),
+            "incomplete" => self.incomplete(response),
             "failed" | "cancelled" => Err(failed(response)),
             _ => match errors::in_body(response) {
                 Some(fault) => Err(fault),
                 None => self.ended(response),
             },
         }
-    }
-}
-
-fn incomplete(response: &Value) -> ModelFault {
-    match text(response, "/incomplete_details/reason") {
-        "max_output_tokens" => errors::cut_short(),
-        "content_filter" => errors::filtered(),
-        _ => errors::cut_stream(),
     }
 }
 
@@ -209,6 +222,9 @@ impl Reader for ResponsesReader {
     fn finish(self: Box<Self>) -> Result<Reply, ModelFault> {
         if !self.is_done {
             return Err(errors::cut_stream());
+        }
+        if self.is_cut {
+            return Ok(self.gathered.into_cut());
         }
         if self.gathered.is_empty() && !self.refusal.is_empty() {
             return Err(errors::declined(&self.refusal));

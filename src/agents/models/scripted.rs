@@ -90,7 +90,7 @@ fn play(rule: &Rule<'_>, input: &AgentInput) -> Result<Reply, AttemptFault> {
         text: rule.say.map(|text| script::fill(text, input)).unwrap_or_default(),
         output: rule.output.as_ref().map(|output| script::fill_value(output, input)),
         calls: rule.calls.iter().enumerate().map(call).collect(),
-        usage: crate::kernel::Usage::default(),
+        ..Reply::default()
     })
 }
 

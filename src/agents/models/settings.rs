@@ -8,10 +8,11 @@ use std::collections::BTreeMap;
 use http::{HeaderName, HeaderValue};
 use reqwest::Url;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::agents::models::dialect::Dialect;
 use crate::agents::settings;
+use crate::kernel::{Reply, WhenCut};
 
 /// A server that does not take a connection in this time is not there.
 const CONNECT_MS_DEFAULT: u64 = 10_000;
@@ -27,6 +28,8 @@ const RETRIES_DEFAULT: u32 = 2;
 const RETRIES_MAX: u32 = 10;
 /// More than any model writes in one reply.
 const MAX_TOKENS_MAX: u32 = 1_000_000;
+/// Texts to stop at: what the formats take.
+const STOP_MAX: usize = 4;
 /// The widest range that a provider takes.
 const TEMPERATURE_MAX: f64 = 2.0;
 pub(super) use crate::agents::settings::Wrong;
@@ -52,6 +55,18 @@ pub(super) struct Settings {
     pub(super) max_tokens: Option<u32>,
     /// How freely it chooses its words.
     pub(super) temperature: Option<f64>,
+    /// What the model stops at.
+    pub(super) stop: Vec<String>,
+    /// Of how much of what is likely it chooses.
+    pub(super) top_p: Option<f64>,
+    /// Where its chance begins.
+    pub(super) seed: Option<i64>,
+    /// How long it thinks.
+    pub(super) reasoning_effort: Option<String>,
+    /// What the server is told beside what is ours.
+    pub(super) extra: Map<String, Value>,
+    /// What becomes of a reply that was cut short.
+    when_cut: WhenCut,
     /// Headers of one's own.
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
 }
@@ -69,7 +84,30 @@ struct Given {
     max_tokens: Option<u32>,
     temperature: Option<f64>,
     #[serde(default)]
+    stop: GivenStop,
+    top_p: Option<f64>,
+    seed: Option<i64>,
+    reasoning_effort: Option<String>,
+    #[serde(default)]
+    extra: Map<String, Value>,
+    #[serde(default)]
+    when_cut: WhenCut,
+    #[serde(default)]
     headers: BTreeMap<String, String>,
+}
+
+/// One text to stop at, or several.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum GivenStop {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl Default for GivenStop {
+    fn default() -> Self {
+        Self::Many(Vec::new())
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -99,7 +137,33 @@ impl Settings {
         if given.temperature.is_some_and(|value| !(0.0..=TEMPERATURE_MAX).contains(&value)) {
             return Err(wrong("/temperature", format!("expected 0 to {TEMPERATURE_MAX}")));
         }
+        let stop = match given.stop {
+            GivenStop::One(text) => vec![text],
+            GivenStop::Many(texts) => texts,
+        };
+        if given.top_p.is_some_and(|value| !(value > 0.0 && value <= 1.0)) {
+            return Err(wrong("/top_p", "expected more than 0, and at most 1"));
+        }
+        check_stop(&stop)?;
+        let named = [
+            ("stop", !stop.is_empty()),
+            ("top_p", given.top_p.is_some()),
+            ("seed", given.seed.is_some()),
+            ("reasoning_effort", given.reasoning_effort.is_some()),
+        ];
+        for (field, _) in named.iter().filter(|(_, is_given)| *is_given) {
+            if let Some(remedy) = dialect.lacks(field) {
+                return Err(wrong(&format!("/{field}"), remedy));
+            }
+        }
+        check_extra(dialect, &given.extra)?;
         Ok(Self {
+            stop,
+            top_p: given.top_p,
+            seed: given.seed,
+            reasoning_effort: given.reasoning_effort,
+            extra: given.extra,
+            when_cut: given.when_cut,
             model: given.model,
             base_url,
             key_env,
@@ -113,6 +177,16 @@ impl Settings {
         })
     }
 
+    /// A reply, with what becomes of it where it was cut short.
+    pub(super) fn when_cut(&self, reply: Reply) -> Reply {
+        Reply { cut: reply.cut.map(|_| self.when_cut), ..reply }
+    }
+
+    /// Adds to a request what is passed through.
+    pub(super) fn pass_through(&self, request: &mut Map<String, Value>) {
+        request.extend(self.extra.clone());
+    }
+
     /// The address of `path` at this server.
     pub(super) fn url(&self, path: &str) -> Url {
         let mut url = self.base_url.clone();
@@ -124,6 +198,32 @@ impl Settings {
 
 fn wrong(at: &str, remedy: impl Into<String>) -> Wrong {
     (at.to_owned(), remedy.into())
+}
+
+/// A text to stop at must be one, and formats take a few.
+fn check_stop(stop: &[String]) -> Result<(), Wrong> {
+    if stop.len() > STOP_MAX || stop.iter().any(String::is_empty) {
+        return Err(wrong(
+            "/stop",
+            format!("expected at most {STOP_MAX} texts, none of them empty"),
+        ));
+    }
+    Ok(())
+}
+
+/// What is passed through takes the place of nothing that has a setting of its own, or is ours.
+fn check_extra(dialect: Dialect, extra: &Map<String, Value>) -> Result<(), Wrong> {
+    let own = |name: &&String| dialect.owns(name);
+    match extra.keys().find(own) {
+        Some(name) => {
+            let remedy = format!(
+                "`{name}` is not passed through: it has a setting of its own, or \
+                                  is written by Holdpoint"
+            );
+            Err(wrong(&format!("/extra/{name}"), remedy))
+        }
+        None => Ok(()),
+    }
 }
 
 fn base_url(dialect: Dialect, given: Option<&str>) -> Result<Url, Wrong> {
@@ -212,6 +312,12 @@ mod tests {
             ("retries", json!(11), "/retries"),
             ("max_tokens", json!(0), "/max_tokens"),
             ("temperature", json!(3), "/temperature"),
+            ("top_p", json!(0), "/top_p"),
+            ("stop", json!(["a", "b", "c", "d", "e"]), "/stop"),
+            ("stop", json!(""), "/stop"),
+            ("when_cut", json!("guess"), ""),
+            ("extra", json!({"messages": []}), "/extra/messages"),
+            ("extra", json!({"temperature": 1}), "/extra/temperature"),
             ("headers", json!({"Authorization": "Bearer x"}), "/headers/Authorization"),
             ("headers", json!({"a b": "x"}), "/headers/a b"),
             ("headers", json!({"x-a": "x\ny"}), "/headers/x-a"),
@@ -221,6 +327,21 @@ mod tests {
             let (place, remedy) = read(&settings).unwrap_err();
             assert_eq!(place, at, "{field}: {value}: {remedy}");
             assert!(!remedy.contains("sk-1234"));
+        }
+    }
+
+    #[test]
+    fn what_a_format_has_no_word_for_is_told_and_not_left_out() {
+        for (dialect, field, value) in [
+            (Dialect::Responses, "stop", json!("END")),
+            (Dialect::Responses, "seed", json!(7)),
+            (Dialect::Anthropic, "seed", json!(7)),
+            (Dialect::Anthropic, "reasoning_effort", json!("low")),
+        ] {
+            let mut settings = json!({"model": "m"});
+            settings[field] = value;
+            let (place, _) = Settings::read(dialect, &settings).unwrap_err();
+            assert_eq!(place, format!("/{field}"), "{dialect:?}");
         }
     }
 }

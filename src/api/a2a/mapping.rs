@@ -298,6 +298,9 @@ fn request(run: &RunId, question: &Question, barred: Option<Refusal>) -> Value {
         "verbs": question.verbs().into_iter().map(Verb::word).collect::<Vec<_>>(),
         "to": question.to,
     });
+    if let Some(named) = &question.named {
+        request["type"] = json!({"name": named.name, "title": named.title, "show": named.show});
+    }
     if question.needs_digest() {
         request["binding"] = json!(question.binding());
     }

@@ -17,6 +17,8 @@ pub fn carries(event: &Event) -> bool {
         Event::Parked
         | Event::Answered { .. }
         | Event::Closed { .. }
+        // Others are asked, and the task says whom.
+        | Event::Escalated { .. }
         | Event::Output { .. }
         | Event::Completed
         | Event::Failed(_)
@@ -37,13 +39,13 @@ pub fn carries(event: &Event) -> bool {
         | Event::Delegated(_)
         | Event::Reminded { .. }
         | Event::Stood { .. }
-        | Event::Escalated { .. }
         | Event::Opened { .. }
         | Event::Signalled { .. }
         | Event::Settled { .. }
         | Event::Came { .. }
         | Event::Revoked { .. }
         | Event::Renewed { .. }
+        | Event::Ruled(_)
         | Event::CheckpointSaved
         | Event::Warned(_) => false,
     }

@@ -35,16 +35,20 @@ pub(super) fn request(run: &RunId, question: &Question) -> Value {
         "options": options.collect::<Vec<_>>(),
         "response_schema": question.response_schema(),
         "deadline": time(question.deadline),
-        "on_timeout": question.on_timeout.word(),
+        "on_timeout": question.silence(),
         "digest": question.digest,
         "decides": question.decides(),
         "verbs": question.verbs().into_iter().map(Verb::word).collect::<Vec<_>>(),
         "subject": question.shown(),
         "to": question.to,
+        "asked_before": question.asked_before,
         "votes": question.standing_votes().collect::<Vec<_>>(),
         "code": question.code(),
         "binding": question.binding(),
     });
+    if let Some(named) = &question.named {
+        request["type"] = json!({"name": named.name, "title": named.title, "show": named.show});
+    }
     if let Some(claim) = &question.claim {
         request["claimed_by"] = json!(claim.by);
         request["claimed_until"] = time(Some(claim.until));

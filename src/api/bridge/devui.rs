@@ -17,7 +17,9 @@ pub(super) fn paused(
 ) -> Value {
     let mut data = ask::handoff(question, recent);
     let request = ask::request(run, question);
-    for field in ["kind", "context", "options", "deadline", "on_timeout", "digest", "action"] {
+    for field in
+        ["kind", "type", "context", "options", "deadline", "on_timeout", "digest", "action"]
+    {
         if let Some(fact) = request.get(field) {
             data[field] = fact.clone();
         }
@@ -50,9 +52,18 @@ pub(super) fn executor(id: &str, step: &str, turn: u32) -> Value {
     })
 }
 
-/// Something that happened and is no item: a trace, or a workflow event.
+/// What happened and is no item: a trace, or a workflow event; a failure is traced in both of its shapes.
+pub(super) fn facts(run: &RunId, published: &Published) -> Vec<Value> {
+    let mut facts: Vec<Value> = fact(run, published).into_iter().collect();
+    if let Event::Failed(why) = &*published.event {
+        let error = json!({"error_type": why.code, "message": why.message});
+        facts.push(trace("WorkflowErrorEvent", &error, published.at));
+    }
+    facts
+}
+
 #[expect(clippy::too_many_lines, reason = "one arm an event, and nothing else")]
-pub(super) fn fact(run: &RunId, published: &Published) -> Option<Value> {
+fn fact(run: &RunId, published: &Published) -> Option<Value> {
     let request = |_: u32| published.request.as_ref().map(ToString::to_string).unwrap_or_default();
     let at = published.at;
     match &*published.event {
@@ -127,6 +138,7 @@ pub(super) fn fact(run: &RunId, published: &Published) -> Option<Value> {
         | Event::Escalated { .. }
         | Event::Revoked { .. }
         | Event::Renewed { .. }
+        | Event::Ruled(_)
         | Event::Output { .. } => None,
     }
 }

@@ -197,11 +197,12 @@ fn http_of(refusal: &Refusal) -> StatusCode {
         | Refusal::NotDelegated { .. }
         | Refusal::NotClaimed { .. }
         | Refusal::NotGranted { .. } => StatusCode::NOT_FOUND,
-        Refusal::ForeignRequest { .. } | Refusal::WrongAnswer { .. } | Refusal::Invalid { .. } => {
-            StatusCode::BAD_REQUEST
-        }
-        // Not a conflict: OpenAI's clients send those again by themselves.
-        Refusal::Unbound { .. }
+        // The last of these are no conflict: OpenAI's clients send those again by themselves.
+        Refusal::ForeignRequest { .. }
+        | Refusal::WrongAnswer { .. }
+        | Refusal::BadGate { .. }
+        | Refusal::Invalid { .. }
+        | Refusal::Unbound { .. }
         | Refusal::StillUnbound { .. }
         | Refusal::DigestNeeded { .. }
         | Refusal::StalePause
@@ -219,7 +220,9 @@ fn http_of(refusal: &Refusal) -> StatusCode {
         | Refusal::Unspent { .. }
         | Refusal::SessionFull { .. }
         | Refusal::Stale => StatusCode::CONFLICT,
-        Refusal::Held | Refusal::Halted { .. } => StatusCode::SERVICE_UNAVAILABLE,
+        Refusal::Held | Refusal::Halted { .. } | Refusal::BrokenWorkflow { .. } => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
         Refusal::Unauthenticated | Refusal::KeyExpired(_) => StatusCode::UNAUTHORIZED,
         Refusal::Forbidden(_)
         | Refusal::Role { .. }

@@ -20,6 +20,7 @@ use crate::api::MESSAGE_BYTES_MAX;
 use crate::api::Shown;
 use crate::api::bridge::errors::{Outcome, Problem};
 use crate::api::bridge::{Bridge, ask, reading};
+use crate::api::brought;
 use crate::engine::{
     AnswerRequest, Begun, Engine, EngineError, InboxChange, InboxFilter, InboxWatch, Onlooker,
     Published, StartRequest, Until, Watch,
@@ -212,6 +213,7 @@ impl Live {
                     session: given("conversation").as_deref().map(reading::session),
                     workflow: given("workflow_id"),
                     kind: None,
+                    named: given("request_type"),
                     ..InboxFilter::default()
                 };
                 let who = Arc::new((engine.clone(), self.who.clone()));
@@ -219,14 +221,7 @@ impl Live {
                 Ok(json!({}))
             }
             "start" => {
-                let start = StartRequest {
-                    workflow: text("workflow_id"),
-                    session: reading::session(&text("conversation")),
-                    input: call["input"].clone(),
-                    key: text("idempotency_key"),
-                    metadata: reading::metadata(call)?,
-                    ..StartRequest::default()
-                };
+                let start = self.start_of(call)?;
                 let begun = engine.start(start, &self.who).await;
                 self.follow(begun.map_err(|error| Problem::from(error).for_input())?).await
             }
@@ -256,6 +251,24 @@ impl Live {
                 "expected `watch`, `watch_requests`, `start`, `answer`, `cancel` or `withdraw`",
             )),
         }
+    }
+
+    /// What a message that starts a workflow asks for.
+    fn start_of(&self, call: &Value) -> Outcome<StartRequest> {
+        let text = |field: &str| call[field].as_str().unwrap_or_default().to_owned();
+        let mut metadata = reading::metadata(call)?;
+        let workflow = text("workflow_id");
+        let of = (workflow.as_str(), &self.who);
+        let gates = brought::gates(&self.bridge.engine, of, Vec::new(), &mut metadata)?;
+        Ok(StartRequest {
+            gates,
+            workflow,
+            session: reading::session(&text("conversation")),
+            input: call["input"].clone(),
+            key: text("idempotency_key"),
+            metadata,
+            ..StartRequest::default()
+        })
     }
 
     /// Says which run it is; who wants to see more of it watches it.
@@ -404,7 +417,7 @@ fn name(event: &Event) -> &'static str {
         Event::CheckpointSaved => "checkpoint_saved",
         Event::Parked => "status",
         Event::Output { .. } => "output",
-        Event::Warned(_) | Event::Renewed { .. } => "warning",
+        Event::Warned(_) | Event::Renewed { .. } | Event::Ruled(_) => "warning",
         Event::Completed => "completed",
         Event::Failed(_) => "failed",
         Event::Cancelled { .. } => "cancelled",

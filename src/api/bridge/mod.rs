@@ -7,6 +7,7 @@
 
 mod apology;
 mod ask;
+mod cancel;
 mod conversations;
 mod devui;
 mod entities;
@@ -37,6 +38,7 @@ use axum::Router;
 
 use crate::api::Doorkeeper;
 use crate::api::grpc::Draw;
+use crate::api::on_cancel::OnCancel;
 use crate::engine::Engine;
 
 /// How the door is set up.
@@ -47,6 +49,8 @@ pub struct Settings {
     pub sticky: bool,
     /// How long a peer may be silent that owes something.
     pub silence: Duration,
+    /// What cancelling a response that waits does, where the caller does not say.
+    pub on_cancel: OnCancel,
 }
 
 /// The door over an engine.

@@ -1,4 +1,4 @@
-//! OpenAI Responses: start, answer, look, take up again, cancel.
+//! OpenAI Responses: start, answer, look, take up again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +14,7 @@ use crate::api::bridge::reading::{self, Said};
 use crate::api::bridge::stream::Lines;
 use crate::api::bridge::teller::Teller;
 use crate::api::bridge::word;
+use crate::api::brought;
 use crate::engine::{
     AnswerRequest, Begun, EngineError, ForkRequest, Onlooker, Published, RunView, StartRequest,
     Until, Watch,
@@ -78,18 +79,6 @@ pub(super) async fn retrieve(
     let mut lines = Lines::new(leg.watch, teller, seen);
     lines.tell(&leg.first);
     Ok(Reply::Events(Box::new(lines)))
-}
-
-/// `POST /v1/responses/{id}/cancel`
-pub(super) async fn cancel(
-    State(bridge): State<Bridge>,
-    Path(id): Path<String>,
-    call: Call,
-) -> Outcome<Reply> {
-    let leg = bridge.leg(&id, &call.who).await?;
-    bridge.engine.cancel(leg.id.run.as_str(), "", &call.key(), &call.who).await?;
-    let leg = bridge.leg(&id, &call.who).await?;
-    Ok(Reply::Json(bridge.standing(leg, &call.who).await?))
 }
 
 /// `DELETE /v1/responses/{id}`: it is shown no more; what happened stays in the journal.
@@ -202,12 +191,16 @@ impl Bridge {
                 return self.or_asked_again(begun, &call.who).await;
             }
         }
+        let mut metadata = reading::metadata(body)?;
+        let of = (workflow, &call.who);
+        let gates = brought::gates(&self.engine, of, Vec::new(), &mut metadata)?;
         let request = StartRequest {
+            gates,
             workflow: workflow.to_owned(),
             session,
             input: self.fitted(workflow, unwrapped(input, dialect)),
             key,
-            metadata: reading::metadata(body)?,
+            metadata,
             goes_on_from: previous.map(|previous| (previous.run, previous.after)),
             is_retry: call.is_retry(),
             ..StartRequest::default()
@@ -235,7 +228,7 @@ impl Bridge {
         let view = self.engine.run(id.run.as_str(), who).await?;
         let after = view.run.last_leg();
         let watch = self.engine.watch(id.run.as_str(), after, Until::CurrentRest, who).await?;
-        Ok(Begun { run: id.run, watch })
+        Ok(Begun { run: id.run, after, watch })
     }
 
     /// Takes up a run from one of its checkpoints: where it still stands there, answers are taken; else
@@ -338,7 +331,7 @@ impl Bridge {
         manner: Manner,
         who: &Principal,
     ) -> Outcome<Reply> {
-        let Begun { run, mut watch } = begun;
+        let Begun { run, after: _, mut watch } = begun;
         let view = match self.engine.run(run.as_str(), who).await {
             // Somebody who was asked, and does not know the run: their answer was taken, and that is
             // all that is theirs to see (K8).
@@ -392,7 +385,7 @@ impl Bridge {
     }
 
     /// A leg as it stands: what its stream has told so far, whole.
-    async fn standing(&self, leg: Leg, who: &Principal) -> Outcome<Value> {
+    pub(super) async fn standing(&self, leg: Leg, who: &Principal) -> Outcome<Value> {
         let Leg { id, view, first, mut watch } = leg;
         let run = id.run.to_string();
         let mut teller = self.teller(id, &view, who);

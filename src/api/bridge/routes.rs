@@ -6,7 +6,9 @@ use axum::http::StatusCode;
 use axum::routing::{any, delete, get, post};
 
 use crate::api::bridge::errors::Problem;
-use crate::api::bridge::{Bridge, conversations, entities, live, openapi, responses, workflows};
+use crate::api::bridge::{
+    Bridge, cancel, conversations, entities, live, openapi, responses, workflows,
+};
 
 /// One list, of which the router is made, and which a test holds the description to: there is no other
 /// way for a path to be served here.
@@ -26,7 +28,8 @@ routes! {
     post "/v1/responses" => responses::create;
     get "/v1/responses/{response_id}" => responses::retrieve;
     delete "/v1/responses/{response_id}" => responses::delete;
-    post "/v1/responses/{response_id}/cancel" => responses::cancel;
+    get "/v1/responses/{response_id}/cancel" => cancel::said;
+    post "/v1/responses/{response_id}/cancel" => cancel::done;
     get "/v1/responses/{response_id}/input_items" => responses::input_items;
     get "/v1/conversations" => conversations::list;
     post "/v1/conversations" => conversations::create;
@@ -50,6 +53,7 @@ routes! {
     post "/v1/workflows/{workflow_id}/requests/{request_id}/responses" => workflows::respond;
     get "/v1/runs/{run_id}/status" => workflows::status;
     get "/v1/runs/{run_id}/audit" => workflows::audit;
+    get "/v1/runs/{run_id}/receipts/{sequence}" => workflows::receipt;
     get "/v1/ws" => live::open;
     get "/openapi.json" => openapi::page;
 }

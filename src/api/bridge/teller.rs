@@ -105,7 +105,10 @@ impl Teller {
             }
         }
         if self.is(Dialect::DevUi) {
-            told.extend(devui::fact(&self.response.id.run, published));
+            told.extend(devui::facts(&self.response.id.run, published));
+        }
+        if self.is(Dialect::Qlaw) {
+            told.extend(qlaw::facts(&self.response.id.run, published));
         }
         self.translate(published, &mut told);
         if !told.is_empty() {
@@ -200,6 +203,7 @@ impl Teller {
             | Event::Escalated { .. }
             | Event::Revoked { .. }
             | Event::Renewed { .. }
+            | Event::Ruled(_)
             | Event::Opened { .. }
             | Event::Came { .. }
             | Event::Settled { .. }

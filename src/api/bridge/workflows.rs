@@ -10,6 +10,7 @@ use crate::api::bridge::http::{Call, Reply};
 use crate::api::bridge::id::Dialect;
 use crate::api::bridge::reading::{self, Answers};
 use crate::api::bridge::responses::Manner;
+use crate::api::receipts;
 use crate::engine::{
     AnswerRequest, Begun, EngineError, Entry, InboxFilter, Onlooker, OpenRequest, Until, Waiting,
 };
@@ -159,6 +160,21 @@ pub(super) async fn audit(
     }
     let next = (watch.after() < version).then(|| watch.after());
     Ok(Reply::Json(json!({"run_id": id, "events": events, "next": next})))
+}
+
+/// `GET /v1/runs/{id}/receipts/{sequence}`
+pub(super) async fn receipt(
+    State(bridge): State<Bridge>,
+    Path((id, sequence)): Path<(String, String)>,
+    call: Call,
+) -> Outcome<Reply> {
+    let Ok(sequence) = sequence.parse() else {
+        let remedy = "expected the sequence of an answer, a vote or an end";
+        return Err(Problem::invalid("sequence", remedy));
+    };
+    let leaf = call.asked("leaf_hash").unwrap_or_default();
+    let receipt = bridge.engine.receipt(&id, sequence, leaf, &call.who).await?;
+    Ok(Reply::Json(receipts::json(&receipt)))
 }
 
 /// A workflow, in short.

@@ -4,14 +4,16 @@
 use std::collections::BTreeSet;
 
 use axum::body::Body;
-use axum::http::Response;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderValue, Response};
 use maud::{Markup, html};
 
 use crate::api::console::page::{Trouble, View};
 use crate::api::console::visit::Visit;
 use crate::api::console::{listing, text, value};
+use crate::api::receipts;
 use crate::engine::{AuditEntry, AuditFilter};
-use crate::kernel::RunId;
+use crate::kernel::{Question, RunId};
 
 /// Entries on a page, about: a run's own stay together.
 const ENTRIES: i32 = 100;
@@ -36,7 +38,7 @@ pub(super) async fn page(visit: &Visit) -> Result<Response<Body>, Trouble> {
     let body = html! {
         div.head { h1 { "Audit" } p.quiet {
             "Who decided what. Read from the journals, the newest runs first."
-            @if visit.who.sees_store() { " " a href="/console/audit/store" { "The store's own log" } " · " a href="/console/audit/oversight" { "Oversight" } }
+            @if visit.who.sees_store() { " " a href="/console/audit/store" { "The store's own log" } " · " a href="/console/oversight" { "Oversight" } }
         } }
         (filters(visit))
         div #audit data-swap {
@@ -75,7 +77,12 @@ fn table(deeds: &[AuditEntry], seen: &BTreeSet<RunId>) -> Markup {
                         Some(question) => { a href={ "/console/requests/" (question.id(&deed.run)) } { (text::shown(&text::first_words(&question.prompt, 140))) } }
                         None => { span.quiet { "no question" } }
                     } }
-                    td.wide { @if let Some(decision) = decision(deed) { (decision) } }
+                    td.wide {
+                        @if let Some(decision) = decision(deed) { (decision) }
+                        @if is_proven(deed) && seen.contains(&deed.run) {
+                            div { a.quiet href={ "/console/runs/" (deed.run) "/receipts/" (deed.sequence) } download={ "receipt-" (deed.run) "-" (deed.sequence) ".json" } { "receipt" } }
+                        }
+                    }
                     td {
                         @if seen.contains(&deed.run) { a href={ "/console/runs/" (deed.run) } title=(deed.run) { (deed.workflow) } }
                         @else { span title=(deed.run) { (deed.workflow) } }
@@ -84,6 +91,30 @@ fn table(deeds: &[AuditEntry], seen: &BTreeSet<RunId>) -> Markup {
             } }
         } }
     }
+}
+
+/// Whether it has a leaf in the log of decisions.
+fn is_proven(deed: &AuditEntry) -> bool {
+    let decides = deed.question.as_ref().is_some_and(Question::decides);
+    match deed.action {
+        "answered" | "voted" => decides,
+        "expired" | "passed" | "withdrawn" | "moot" | "grant_revoked" | "cancelled" => true,
+        _ => false,
+    }
+}
+
+/// What a decision can be proven by, as a file.
+pub(super) async fn receipt(
+    visit: &Visit,
+    run: &str,
+    sequence: &str,
+) -> Result<Response<Body>, Trouble> {
+    let sequence = sequence.parse().map_err(|_| Trouble::Nothing)?;
+    let receipt = visit.engine().receipt(run, sequence, "", &visit.who).await?;
+    let text = format!("{:#}\n", receipts::json(&receipt));
+    let mut response = Response::new(Body::from(text));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Ok(response)
 }
 
 /// How whoever spoke was known, in words.

@@ -181,6 +181,14 @@ fn ending(place: &Place<'_>, event: &Event) -> Markup {
         };
         return html! { p.turning { (words) } };
     }
+    if let Event::Escalated { to, deadline, .. } = event {
+        return html! {
+            p.turning {
+                "Nobody answered in time; now asked of " (text::shown(&to.join(", ")))
+                @if let Some(at) = deadline { " until " (text::time(*at)) }
+            }
+        };
+    }
     if let Event::StepFailed { attempt, failure, turn, retry_at, .. } = event {
         let step = place.at.step(*turn).unwrap_or_default();
         let at = place.at.words(step);

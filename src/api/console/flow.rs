@@ -45,6 +45,7 @@ pub(super) fn filter(query: &Fields) -> InboxFilter {
         session: query.given("session").map(str::to_owned),
         workflow: query.given("workflow").map(str::to_owned),
         kind: query.given("kind").and_then(Kind::parse),
+        named: query.given("type").map(str::to_owned),
         ..InboxFilter::default()
     }
 }

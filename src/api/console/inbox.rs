@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::api::console::page::{Trouble, View};
 use crate::api::console::visit::Visit;
-use crate::api::console::{flow, listing, text, together};
+use crate::api::console::{flow, listing, text, together, welcome};
 use crate::engine::{InboxFilter, OpenRequest};
 use crate::kernel::{Kind, Millis, Question, readable};
 use crate::ports::Page;
@@ -55,7 +55,7 @@ pub(super) async fn page(visit: &Visit) -> Result<Response<Body>, Trouble> {
                 } @else if later > 0 {
                     (listing::nothing("Nothing else waits for you.", "What you put off comes back by itself."))
                 } @else {
-                    (listing::nothing("Nothing waits for you.", "New requests appear here by themselves."))
+                    (welcome::nothing_yet(visit, "Nothing waits for you.", "New requests appear here by themselves."))
                 }
             } @else {
                 form method="post" action="/console/inbox/together" {
@@ -152,6 +152,7 @@ fn drawn(row: &OpenRequest, now: Millis, address: &str, choice: Option<&Markup>)
             @if !question.refused.is_empty() { p.excerpt { "refused before, in another run of its family" } }
             p.meta {
                 (listing::kind(question.kind))
+                @if let Some(named) = &question.named { span.type { (text::shown(&named.title)) } }
                 span { (row.workflow) " · " (text::shown(&question.step)) }
                 span { "asked " (text::ago(question.asked_at, now)) }
                 @if let Some(at) = question.deadline { (text::deadline(at, now)) }

@@ -9,6 +9,7 @@ use axum::http::Response;
 use axum::response::IntoResponse as _;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures::Stream;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::api::console::page::Trouble;
@@ -28,6 +29,7 @@ const RETRY: Duration = Duration::from_secs(1);
 enum Source {
     Inbox(InboxPulse),
     Run(Box<Watch>),
+    Workflows(watch::Receiver<()>),
 }
 
 impl Source {
@@ -36,6 +38,7 @@ impl Source {
         match self {
             Self::Inbox(pulse) => pulse.next().await.map(|()| true),
             Self::Run(watch) => watch.next().await.map(|event| event.is_some()),
+            Self::Workflows(changes) => Ok(changes.changed().await.is_ok()),
         }
     }
 }
@@ -43,6 +46,11 @@ impl Source {
 /// Changes of the inbox.
 pub(super) fn inbox(visit: &Visit) -> Response<Body> {
     told(Source::Inbox(visit.engine().inbox_pulse(visit.who.clone())))
+}
+
+/// Changes of what can be started.
+pub(super) fn workflows(visit: &Visit) -> Response<Body> {
+    told(Source::Workflows(visit.engine().library().changes()))
 }
 
 /// Changes of one run, from what the page shows on.

@@ -34,10 +34,10 @@ mod together;
 mod tree;
 mod value;
 mod visit;
+mod welcome;
 mod whereabouts;
 mod workflows;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Router;
@@ -62,18 +62,12 @@ pub struct Console {
 struct Inner {
     engine: Engine,
     doorkeeper: Arc<dyn Doorkeeper>,
-    /// The workflows' files, by the workflows' names.
-    sources: BTreeMap<String, String>,
 }
 
 impl Console {
     /// The console over an engine, for the people that the doorkeeper admits.
-    pub fn new(
-        engine: Engine,
-        doorkeeper: Arc<dyn Doorkeeper>,
-        sources: BTreeMap<String, String>,
-    ) -> Self {
-        Self { inner: Arc::new(Inner { engine, doorkeeper, sources }) }
+    pub fn new(engine: Engine, doorkeeper: Arc<dyn Doorkeeper>) -> Self {
+        Self { inner: Arc::new(Inner { engine, doorkeeper }) }
     }
 
     /// Everything below `/console`.
@@ -124,14 +118,16 @@ async fn answer(visit: &Visit) -> Result<Response<Body>, Trouble> {
         ["runs"] => runs::page(visit).await,
         ["runs", id] => run::page(visit, id).await,
         ["runs", id, "live"] => live::run(visit, id).await,
+        ["runs", id, "receipts", sequence] => audit::receipt(visit, id, sequence).await,
         ["sessions"] => sessions::list(visit).await,
         ["sessions", id] => sessions::one(visit, id).await,
         ["workflows"] => workflows::list(visit).await,
         ["workflows", name] => workflows::one(visit, name).await,
         ["audit"] => audit::page(visit).await,
         ["audit", "store"] => log::page(visit).await,
-        ["audit", "oversight"] => oversight::page(visit).await,
+        ["oversight"] => oversight::page(visit).await,
         ["live"] => Ok(live::inbox(visit)),
+        ["live", "workflows"] => Ok(live::workflows(visit)),
         _ => Err(Trouble::Nothing),
     }
 }

@@ -37,7 +37,7 @@ pub(super) fn panel(case: &Case, is_editing: bool, end: &Markup) -> Markup {
                 }
             }
             (end)
-            @if !is_over { (silence(question)) }
+            @if !is_over { div #silence data-swap { (silence(question)) } }
         }
     }
 }

@@ -1,7 +1,5 @@
-//! Oversight: how decisions are made, in figures, and those that were quicker than their text could be read. For
-//! whoever sees everything. It judges nobody: what the figures mean is for people to say.
-
-use std::collections::BTreeMap;
+//! Oversight: how people decide, in figures: what waits and since when, how long it took, who said yes how often, and
+//! what was decided quicker than it could be read. For whoever sees everything; it judges nobody.
 
 use axum::body::Body;
 use axum::http::Response;
@@ -10,143 +8,114 @@ use maud::{Markup, html};
 use crate::api::console::page::{Trouble, View};
 use crate::api::console::visit::Visit;
 use crate::api::console::{listing, text};
-use crate::engine::{Ages, CHARS_PER_SECOND, Oversight, OversightSpan, Quick, Tally};
-use crate::kernel::Millis;
+use crate::engine::{AuditEntry, Overseen};
+use crate::kernel::oversight::{Figures, READ_CHARS_PER_SECOND, Share};
 
-/// Days that are looked at where nobody says.
-const DAYS: u64 = 30;
-/// Days that one look takes in at most.
-const DAYS_MAX: u64 = 3_650;
-/// What nobody reads faster than.
-const SPEED_MAX: u64 = 10_000;
-const DAY_MS: u64 = 86_400_000;
+/// A reader this quick reads nothing.
+const CHARS_PER_SECOND_MAX: u64 = 10_000;
 
 /// The page.
 pub(super) async fn page(visit: &Visit) -> Result<Response<Body>, Trouble> {
-    let days = number(visit, "days", DAYS, DAYS_MAX);
-    let speed = number(visit, "speed", CHARS_PER_SECOND, SPEED_MAX);
-    let since = Millis(visit.engine().now().0.saturating_sub(days.saturating_mul(DAY_MS)));
-    let span = OversightSpan { since, chars_per_second: speed };
-    let seen = visit.engine().oversight(span, &visit.who).await?;
+    let given = visit.query.given("chars_per_second").and_then(|text| text.parse().ok());
+    let speed = given.filter(|speed| (1..=CHARS_PER_SECOND_MAX).contains(speed));
+    let speed = speed.unwrap_or(READ_CHARS_PER_SECOND);
+    let Overseen { figures, quick, refused, since } =
+        visit.engine().oversee(speed, &visit.who).await?;
     let body = html! {
         div.head { h1 { "Oversight" } p.quiet {
-            "How decisions were made in the last " (days) " days. Figures, and no judgement of anybody. "
+            "How people decide: figures, and no judgement. "
+            @match since {
+                Some(since) => { "Of the newest runs, decisions since " (text::time(since)) ". " }
+                None => { "Nobody has decided anything yet. " }
+            }
             a href="/console/audit" { "Who decided what" }
         } }
-        (filters(days, speed))
         div #oversight data-swap {
-            @if seen.is_cut { p.note { "There is more than one look takes in: these are the newest." } }
-            (summary(&seen))
-            (open(&seen.open))
-            (tallies("By person", "Person", &seen.people))
-            (tallies("By what asked", "Workflow, step, tool", &seen.rules))
-            (quick(&seen.quick, speed))
-            (refusals(&seen.refusals))
+            h2 { "Open" }
+            (open(&figures))
+            h2 { "Decided" }
+            p { (took(&figures)) " Refused attempts: " (refused) "." }
+            (shares("Person", &figures.people))
+            (shares("Gate", &figures.gates))
+            h2 { "Quicker than it could be read" }
+            p.quiet { "At " (speed) " characters a second. Doors that cannot tell what they showed count as not known." }
+            @if quick.is_empty() { (listing::nothing("None.", "Decisions made faster than their text can be read appear here.")) }
+            @else { (listed(&quick)) }
         }
     };
     Ok(View::new("Oversight", "audit", body).respond(visit).await)
 }
 
-fn number(visit: &Visit, name: &str, plain: u64, most: u64) -> u64 {
-    let given = visit.query.given(name).and_then(|text| text.parse::<u64>().ok());
-    given.filter(|number| (1..=most).contains(number)).unwrap_or(plain)
-}
-
-fn filters(days: u64, speed: u64) -> Markup {
+fn open(figures: &Figures) -> Markup {
     html! {
-        form.filters role="search" method="get" action="/console/audit/oversight" {
-            div.filter { label for="days" { "Days" } input #days name="days" type="number" min="1" max=(DAYS_MAX) value=(days); }
-            div.filter { label for="speed" { "Characters read in a second" } input #speed name="speed" type="number" min="1" max=(SPEED_MAX) value=(speed); }
-            button type="submit" { "Show" }
-        }
-    }
-}
-
-fn summary(seen: &Oversight) -> Markup {
-    let waiting: u64 =
-        seen.open.values().map(|ages| ages.hour + ages.day + ages.week + ages.older).sum();
-    html! {
-        dl.meanings {
-            div { dt { "Decisions" } dd { (seen.all.decisions) } }
-            div { dt { "Let pass as asked" } dd { (share(seen.all.passed, seen.all.decisions)) } }
-            div { dt { "Let pass after an edit" } dd { (share(seen.all.edited, seen.all.decisions)) } }
-            div { dt { "Refused" } dd { (share(seen.all.refused, seen.all.decisions)) } }
-            div { dt { "Quicker than the text can be read" } dd { (share(seen.all.quick, seen.all.decisions)) } }
-            div { dt { "From the asking to the decision, half of them" } dd { (text::length(seen.all.median_ms())) " or less" } }
-            div { dt { "Nobody answered in time" } dd { (seen.expired) } }
-            div { dt { "Asked and open" } dd { (waiting) } }
-        }
-    }
-}
-
-fn share(part: u64, of: u64) -> String {
-    if of == 0 { "0".into() } else { format!("{part} ({} %)", part.saturating_mul(100) / of) }
-}
-
-fn open(open: &BTreeMap<String, Ages>) -> Markup {
-    html! {
-        h2 { "What is open, by age" }
-        @if open.is_empty() { (listing::nothing("Nothing is open.", "What waits for somebody appears here.")) } @else {
-            div.scroll tabindex="0" role="region" aria-label="What is open, by age" { table.audit {
-                thead { tr { th scope="col" { "Asked of" } th scope="col" { "Within an hour" } th scope="col" { "A day" } th scope="col" { "A week" } th scope="col" { "Older" } } }
-                tbody { @for (name, ages) in open {
-                    tr { td { (text::shown(name)) } td { (ages.hour) } td { (ages.day) } td { (ages.week) } td { (ages.older) } }
-                } }
+        @if figures.open.is_empty() { (listing::nothing("Nothing waits.", "What waits for people is counted here, by age.")) }
+        @else { div.scroll tabindex="0" role="region" aria-label="Open" { table.audit {
+            thead { tr {
+                th scope="col" { "Waits for" } th scope="col" { "Within an hour" } th scope="col" { "Within a day" }
+                th scope="col" { "Within a week" } th scope="col" { "Older" } th scope="col" { "Overdue" }
             } }
-        }
+            tbody { @for (whom, open) in &figures.open { tr {
+                td { (text::shown(whom)) }
+                @for count in open.ages { td { (count) } }
+                td { (open.overdue) }
+            } } }
+        } } }
     }
 }
 
-fn tallies(title: &str, what: &str, tallies: &BTreeMap<String, Tally>) -> Markup {
-    html! {
-        h2 { (title) }
-        @if tallies.is_empty() { (listing::nothing("No decisions here.", "Answers and votes appear here.")) } @else {
-            div.scroll tabindex="0" role="region" aria-label=(title) { table.audit {
-                thead { tr {
-                    th scope="col" { (what) } th scope="col" { "Decisions" } th scope="col" { "As asked" } th scope="col" { "After an edit" }
-                    th scope="col" { "Refused" } th scope="col" { "Quicker than reading" } th scope="col" { "Half took at most" }
-                } }
-                tbody { @for (name, tally) in tallies {
-                    tr {
-                        td.wide { (text::shown(name)) } td { (tally.decisions) } td { (share(tally.passed, tally.decisions)) }
-                        td { (share(tally.edited, tally.decisions)) } td { (share(tally.refused, tally.decisions)) }
-                        td { (share(tally.quick, tally.decisions)) } td { (text::length(tally.median_ms())) }
-                    }
-                } }
-            } }
+fn took(figures: &Figures) -> String {
+    match (figures.took(0.5), figures.took(0.9)) {
+        (Some(middle), Some(most)) => {
+            let count = figures.took_ms.len();
+            format!(
+                "{count} decisions; half within {}, nine of ten within {}.",
+                span(middle),
+                span(most)
+            )
         }
+        (_, _) => "No decisions.".into(),
     }
 }
 
-fn quick(quick: &[Quick], speed: u64) -> Markup {
-    html! {
-        h2 { "Quicker than the text can be read" }
-        p.quiet { "At " (speed) " characters a second, of the decisions whose time on a screen is known." }
-        @if quick.is_empty() { (listing::nothing("None.", "Decisions at the console, in the chat and at the terminal are timed.")) } @else {
-            div.scroll tabindex="0" role="region" aria-label="Quicker than the text can be read" { table.audit {
-                thead { tr { th scope="col" { "When" } th scope="col" { "Who" } th scope="col" { "What was asked" } th scope="col" { "Shown" } } }
-                tbody { @for Quick { entry, seen } in quick {
-                    tr {
-                        td { (text::time(entry.at)) } td { (text::shown(&entry.principal)) }
-                        td.wide { @if let Some(question) = &entry.question {
-                            a href={ "/console/requests/" (question.id(&entry.run)) } { (text::shown(&text::first_words(&question.prompt, 140))) }
-                        } }
-                        td { (seen.to_string()) }
-                    }
-                } }
-            } }
-        }
+/// A time in the unit that says it best.
+fn span(ms: u64) -> String {
+    match ms / 1_000 {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds @ 120..7_200 => format!("{} min", seconds / 60),
+        seconds @ 7_200..172_800 => format!("{} h", seconds / 3_600),
+        seconds => format!("{} days", seconds / 86_400),
     }
 }
 
-fn refusals(refusals: &BTreeMap<String, u64>) -> Markup {
+fn shares(what: &str, all: &std::collections::BTreeMap<String, Share>) -> Markup {
     html! {
-        h2 { "Answers that were refused" }
-        @if refusals.is_empty() { (listing::nothing("None.", "Answers by somebody who was not asked, to something else, too late: by code.")) } @else {
-            div.scroll tabindex="0" role="region" aria-label="Answers that were refused" { table.audit {
-                thead { tr { th scope="col" { "Why" } th scope="col" { "How often" } } }
-                tbody { @for (code, count) in refusals { tr { td { code { (text::shown(code)) } } td { (count) } } } }
+        @if !all.is_empty() { div.scroll tabindex="0" role="region" aria-label=(what) { table.audit {
+            thead { tr {
+                th scope="col" { (what) } th scope="col" { "Yes" } th scope="col" { "No" } th scope="col" { "Share of yes" }
+                th scope="col" { "Quick" } th scope="col" { "After an edit" }
             } }
-        }
+            tbody { @for (name, share) in all { tr {
+                td { (text::shown(name)) }
+                td { (share.yes) } td { (share.no) }
+                td { (share.yes * 100 / (share.yes + share.no).max(1)) " %" }
+                td { (share.quick) } td { (share.edited) }
+            } } }
+        } } }
+    }
+}
+
+fn listed(quick: &[AuditEntry]) -> Markup {
+    html! {
+        div.scroll tabindex="0" role="region" aria-label="Quick decisions" { table.audit {
+            thead { tr { th scope="col" { "When" } th scope="col" { "Who" } th scope="col" { "What was asked" } th scope="col" { "Shown" } } }
+            tbody { @for deed in quick { tr {
+                td { (text::time(deed.at)) }
+                td { (text::shown(&deed.principal)) }
+                td.wide { @if let Some(question) = &deed.question {
+                    a href={ "/console/requests/" (question.id(&deed.run)) } { (text::shown(&text::first_words(&question.prompt, 140))) }
+                } }
+                td { @if let Some(seen) = deed.known.as_ref().and_then(|known| known.seen) { (seen.to_string()) } }
+            } } }
+        } }
     }
 }

@@ -42,6 +42,7 @@ pub(super) async fn page(visit: &Visit, id: &str) -> Result<Response<Body>, Trou
                     section.panel aria-label="Timeline" { h2 { "Where the time went" } (timeline::waterfall(run, &journal, visit.now)) }
                     (facts(run, head, visit.now))
                     (grants(run, visit))
+                    (rules(run))
                     (forks::panel(run, &journal, &checkpoints, visit))
                     (stop(run, visit))
                 }
@@ -181,6 +182,26 @@ fn facts(run: &Run, head: &Head, now: Millis) -> Markup {
                 div { dt { "Events" } dd { (head.version) } }
                 @for (name, value) in &run.metadata { div { dt { (text::shown(name)) } dd { (text::shown(value)) } } }
             }
+        }
+    }
+}
+
+/// The gates that are in force, each with where it is from; those that were lifted are told of as well.
+fn rules(run: &Run) -> Markup {
+    let rules = run.rules_in_force();
+    if rules.is_empty() {
+        return html! {};
+    }
+    html! {
+        section.panel aria-label="Gates in force" {
+            h2 { "Gates in force" }
+            ul.plain { @for rule in &rules {
+                li {
+                    code { (text::shown(&rule.gate)) } " "
+                    @if rule.is_lifted { "lifted by " } @else { "from " }
+                    (text::shown(&rule.from)) ": " (text::shown(&rule.means))
+                }
+            } }
         }
     }
 }

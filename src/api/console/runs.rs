@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use crate::api::console::page::{Trouble, View};
 use crate::api::console::visit::Visit;
-use crate::api::console::{listing, text};
+use crate::api::console::{listing, text, welcome};
 use crate::kernel::SessionId;
 use crate::ports::{Head, RunFilter};
 
@@ -42,7 +42,7 @@ pub(super) async fn page(visit: &Visit) -> Result<Response<Body>, Trouble> {
         (filters(visit))
         div #runs data-swap {
             @if heads.is_empty() {
-                (listing::nothing("No runs.", "Start one from a workflow, or take a filter away."))
+                (welcome::nothing_yet(visit, "No runs.", "Start one from a workflow, or take a filter away."))
             } @else { (listing::runs(&heads, visit.now)) }
             (listing::more("/console/runs", &kept, next.as_ref()))
         }

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use crate::api::console::page::{Trouble, View};
 use crate::api::console::visit::Visit;
-use crate::api::console::{inbox, listing, text};
+use crate::api::console::{inbox, listing, text, welcome};
 use crate::engine::{InboxFilter, SessionView};
 use crate::kernel::{Millis, readable};
 
@@ -45,7 +45,7 @@ pub(super) async fn list(visit: &Visit) -> Result<Response<Body>, Trouble> {
         }
         div #sessions data-swap {
             @if views.is_empty() {
-                (listing::nothing("No sessions.", "A session comes to be with its first run."))
+                (welcome::nothing_yet(visit, "No sessions.", "A session comes to be with its first run."))
             } @else { (table(&views, visit.now)) }
             (listing::more("/console/sessions", &[("q", query.given("q"))], page.next.as_ref()))
         }

@@ -104,10 +104,6 @@ impl Visit {
     pub(super) fn is_keyed(&self) -> bool {
         self.console.inner.doorkeeper.wants_key()
     }
-
-    pub(super) fn source(&self, workflow: &str) -> Option<&str> {
-        self.console.inner.sources.get(workflow).map(String::as_str)
-    }
 }
 
 /// Reads a request; or answers it at once, where it may go no further.

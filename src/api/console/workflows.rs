@@ -17,6 +17,7 @@ pub(super) async fn list(visit: &Visit) -> Result<Response<Body>, Trouble> {
     let all = visit.engine().workflows(&visit.who);
     let body = html! {
         div.head { h1 { "Workflows" } p.quiet { "What can be started here." } }
+        (broken(visit))
         ul.cards data-arrows { @for entry in &all {
             li.card {
                 a.title href={ "/console/workflows/" (entry.workflow.name) } { (entry.workflow.name) }
@@ -26,11 +27,43 @@ pub(super) async fn list(visit: &Visit) -> Result<Response<Body>, Trouble> {
                     @if !entry.workflow.tools.is_empty() { span { (text::counted(entry.workflow.tools.len(), "tool")) } }
                     @if !entry.workflow.gates.is_empty() { span { (text::counted(entry.workflow.gates.len(), "gate")) } }
                     span.mono { (text::short(&entry.digest)) }
+                    (since(visit, &entry.workflow.name))
                 }
             }
         } }
     };
-    Ok(View::new("Workflows", "workflows", body).respond(visit).await)
+    let live = "/console/live/workflows".into();
+    Ok(View::new("Workflows", "workflows", body).live(live).respond(visit).await)
+}
+
+/// Files that cannot be used as they are, with what is wrong with them.
+fn broken(visit: &Visit) -> Markup {
+    let broken = visit.engine().library().broken();
+    let mine: Vec<_> = broken.iter().filter(|one| visit.who.covers(&one.workflow)).collect();
+    html! {
+        @if !mine.is_empty() {
+            section.panel.broken role="alert" aria-label="Broken files" {
+                h2 { (text::counted(mine.len(), "file")) " cannot be used" }
+                @for one in mine {
+                    h3 { code { (text::shown(&one.file)) } }
+                    p {
+                        @if one.has_earlier {
+                            "Its earlier version is in force: runs begin with it until the file is mended."
+                        } @else {
+                            "It cannot be started until the file is mended."
+                        }
+                    }
+                    pre.code tabindex="0" { (text::shown(&one.why)) }
+                }
+            }
+        }
+    }
+}
+
+/// Since when the file is the one in force, where it changed while the server ran.
+fn since(visit: &Visit, name: &str) -> Markup {
+    let since = visit.engine().library().edition(name).since;
+    html! { @if let Some(since) = since { span { "changed " (text::time(since)) } } }
 }
 
 /// What is filled in, and what is wrong with it.
@@ -55,12 +88,17 @@ async fn shown(visit: &Visit, entry: &Entry, draft: &Draft, status: StatusCode) 
     let workflow = &entry.workflow;
     let body = html! {
         nav.trail aria-label="Trail" { a href="/console/workflows" { "Workflows" } " / " (workflow.name) }
-        div.head { h1 { (workflow.name) } p.lead { (text::shown(&workflow.description)) } }
+        div.head {
+            h1 { (workflow.name) }
+            p.lead { (text::shown(&workflow.description)) }
+            p.meta { span.mono { (text::short(&entry.digest)) } (since(visit, &workflow.name)) }
+        }
         div.split.wide {
             div {
                 section.panel.form aria-label="Start a run" { h2 { "Start a run" } (start_form(visit, entry, draft)) }
-                @if let Some(source) = visit.source(&workflow.name) {
-                    details.panel #source open { summary { "The file" } pre.code tabindex="0" { (text::shown(source)) } }
+                @let source = visit.engine().library().edition(&workflow.name).source;
+                @if !source.is_empty() {
+                    details.panel #source open { summary { "The file" } pre.code tabindex="0" { (text::shown(&source)) } }
                 }
             }
             div { section.panel aria-label="Drawing" { h2 { "How it goes" } (graph::plain(workflow)) } (runs_link(&workflow.name)) }

@@ -8,6 +8,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use crate::api::on_cancel::OnCancel;
 use crate::app::{Client, Hands, counted};
 use crate::cli::chat::draw::draw;
 use crate::cli::chat::model::{Model, Wish};
@@ -17,7 +18,7 @@ use crate::cli::json;
 use crate::cli::people::Sight;
 use crate::cli::{Ctx, quoted};
 use crate::wire::v1::{
-    CancelRequestRequest, GetRunRequest, GetSessionRequest, GetWorkflowRequest,
+    CancelRequestRequest, CancelRunRequest, GetRunRequest, GetSessionRequest, GetWorkflowRequest,
     ListSessionsRequest, ListWorkflowsRequest, Request, RunStatus, RunWorkflowRequest,
     SendResponsesRequest, WatchRunRequest, WorkflowEvent,
 };
@@ -59,6 +60,12 @@ impl Drive {
         let model = Model { workflow, session, ..Model::default() };
         let heard = mpsc::channel(BACKLOG);
         Self { client, hands, model, heard, follower: None, sight: None, draft: None }
+    }
+
+    /// The same, where cancelling does this unless it is said.
+    pub(super) fn cancelling(mut self, means: OnCancel) -> Self {
+        self.model.on_cancel = means;
+        self
     }
 
     /// Notes since when the question on the screen is there.
@@ -221,6 +228,11 @@ impl Drive {
                 let request = CancelRequestRequest { request_id, ..Default::default() };
                 self.client.cancel_request(request).await.map(drop)
             }
+            Wish::Stop => {
+                let run_id = self.model.run.clone();
+                let request = CancelRunRequest { run_id, ..Default::default() };
+                self.client.cancel_run(request).await.map(drop)
+            }
             Wish::Status => self.status().await,
             Wish::Sessions(Some(session)) => self.take_up(&session).await,
             Wish::Sessions(None) => self.sessions().await,
@@ -243,12 +255,18 @@ impl Drive {
 
     /// A version of their own, from their editor; it is sent when they have left that.
     async fn edit(&mut self, request: Request) {
-        let subject = editor::subject(&request);
+        let subject = match editor::subject(&request) {
+            Ok(subject) => subject,
+            Err(why) => {
+                self.model.objection = why;
+                return;
+            }
+        };
         match editor::edit(&subject, &mut self.draft).await {
             Edited::Nothing(why) => self.model.objection = why,
             Edited::Version(version) => {
                 self.draft = None;
-                let value = editor::answer(&version, "");
+                let value = editor::answer(&request, &version, "");
                 if let Err(status) = self.answer(request, &value).await {
                     self.model.trouble(&in_our_words(status.message()));
                 }

@@ -3,6 +3,7 @@
 //! What is asked comes up over what was said; several requests queue. Leaving loses nothing: the
 //! conversation is the server's, and the same command takes it up again.
 
+mod cancel;
 mod draw;
 mod drive;
 mod model;
@@ -19,7 +20,8 @@ use crate::cli::exit::{Exit, Trouble};
   holdpoint chat event_planning --session party
   printf 'Tell Ada.\\napprove\\n' | holdpoint chat approve_and_send
 
-Enter sends or answers, Esc hides a request, /help lists the commands, Ctrl-C leaves. Leaving loses
+Enter sends or answers, Esc hides a request, /help lists the commands, Ctrl-C leaves. What
+/handoff-cancel does is the setting --on-cancel, or the word after it: hide, withdraw or run. Leaving loses
 nothing: the same session can be taken up again, here or through any other door.")]
 pub(super) struct Args {
     /// The workflow's name; `holdpoint workflows` lists them
@@ -36,7 +38,8 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     let session = args.session.unwrap_or_default();
     let ended = if ctx.term.is_interactive && !ctx.json {
         let drive =
-            drive::Drive::new((connection.client.clone(), connection.hands()), workflow, session);
+            drive::Drive::new((connection.client.clone(), connection.hands()), workflow, session)
+                .cancelling(ctx.config.on_cancel.unwrap_or(model::ON_CANCEL));
         Box::pin(drive.run(ctx)).await
     } else {
         Box::pin(pipe::talk(ctx, &mut connection.client, &workflow, &session)).await

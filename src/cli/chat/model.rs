@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use serde_json::Value;
 
+use crate::api::on_cancel::OnCancel;
 use crate::cli::answer::{self, END, Meaning};
 use crate::cli::render::whole;
 use crate::cli::term::plain;
@@ -18,6 +19,9 @@ use crate::wire::v1::{Message, Request, RunStatus, WorkflowEvent, WorkflowWaitin
 const LINES_MAX: usize = 10_000;
 /// A line that a person types; longer ones are for `holdpoint run -`.
 const TYPED_MAX: usize = 100_000;
+
+/// What cancelling does here, unless somebody says otherwise.
+pub(super) const ON_CANCEL: OnCancel = OnCancel::Withdraw;
 
 /// Who a line of the transcript is by.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +54,8 @@ pub(super) enum Wish {
     Edit(Box<Request>),
     /// Take the request back.
     Withdraw(String),
+    /// Stop the run.
+    Stop,
     /// Say how the run stands.
     Status,
     /// List the sessions, or take up one.
@@ -63,7 +69,7 @@ pub(super) enum Wish {
 }
 
 /// Everything that is shown.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Model {
     pub(super) workflow: String,
     pub(super) session: String,
@@ -89,6 +95,34 @@ pub(super) struct Model {
     pub(super) scrolled: usize,
     /// Lines of the question that the reader has gone on. How many there are is known when it is drawn.
     pub(super) peeked: Cell<usize>,
+    /// What cancelling does unless it is said.
+    pub(super) on_cancel: OnCancel,
+    /// What was said that it will do, and will be done when it is typed again.
+    pub(super) cancelling: Option<(String, OnCancel)>,
+}
+
+impl Default for Model {
+    fn default() -> Self {
+        Self {
+            workflow: String::new(),
+            session: String::new(),
+            run: String::new(),
+            status: String::new(),
+            sequence: 0,
+            said: Vec::new(),
+            speaking: None,
+            pending: VecDeque::new(),
+            is_hidden: false,
+            typed: String::new(),
+            sent: String::new(),
+            is_away: false,
+            objection: String::new(),
+            scrolled: 0,
+            peeked: Cell::new(0),
+            on_cancel: ON_CANCEL,
+            cancelling: None,
+        }
+    }
 }
 
 impl Model {
@@ -114,8 +148,8 @@ impl Model {
 
     /// A session that is taken up: nothing of another is left on the screen.
     pub(super) fn begin(&mut self, session: &str) {
-        let workflow = std::mem::take(&mut self.workflow);
-        *self = Self { workflow, session: session.to_owned(), ..Self::default() };
+        let (workflow, on_cancel) = (std::mem::take(&mut self.workflow), self.on_cancel);
+        *self = Self { workflow, on_cancel, session: session.to_owned(), ..Self::default() };
     }
 
     /// What was said before the chat looked on.
@@ -340,7 +374,7 @@ impl Model {
         let Some(request) = self.overlay().cloned() else {
             if !self.pending.is_empty() {
                 self.typed = typed;
-                self.note("a request waits: Esc shows it, /handoff-cancel takes it back");
+                self.note("a request waits: Esc shows it, /handoff-cancel cancels it");
                 return None;
             }
             return Some(Wish::Say(text.to_owned()));
@@ -372,14 +406,7 @@ impl Model {
             "/use" if !rest.is_empty() => Some(Wish::Use(rest.to_owned())),
             "/graph" => Some(Wish::Graph),
             "/quit" | "/exit" => Some(Wish::Leave),
-            "/handoff-cancel" => {
-                let shown = self.pending.front();
-                let wish = shown.map(|request| Wish::Withdraw(request.request_id.clone()));
-                if wish.is_none() {
-                    self.note("nothing waits for an answer");
-                }
-                wish
-            }
+            "/handoff-cancel" => self.cancel(rest),
             "/help" => {
                 self.is_hidden = !self.pending.is_empty();
                 for line in HELP {
@@ -398,7 +425,8 @@ impl Model {
 const HELP: &[&str] = &[
     "/status            how the run stands",
     "/sessions [ID]     your sessions; with an ID, take it up",
-    "/handoff-cancel    take the request back that is shown",
+    "/handoff-cancel    hide, withdraw or run: put the request away, take it back, stop the run;",
+    "                   what it does is said first",
     "/graph             the workflow, as Mermaid draws it",
     "/use WORKFLOW      talk with another workflow",
     "/quit, Ctrl-C      leave; nothing is lost",
@@ -460,7 +488,29 @@ mod tests {
         model.key(KeyCode::Esc.into());
         assert!(model.overlay().is_some());
         model.typed.clear();
+        assert_eq!(typed(&mut model, "/handoff-cancel"), None, "what it does is said first");
+        assert!(model.said.last().unwrap().text.contains("nobody can answer it any more"));
         assert_eq!(typed(&mut model, "/handoff-cancel"), Some(Wish::Withdraw("one".into())));
+    }
+
+    #[test]
+    fn cancelling_is_one_of_three_things_and_none_that_was_not_said_before() {
+        let mut model = Model::default();
+        model.take(event(1, Event::RequestInfo(Box::new(request("one")))));
+        assert_eq!(typed(&mut model, "/handoff-cancel hide"), None);
+        assert!(model.is_hidden && model.pending.len() == 1, "it stays open");
+        assert_eq!(typed(&mut model, "/handoff-cancel run"), None);
+        assert!(model.said.last().unwrap().text.contains("stopped for good"));
+        // Another word in between is told first, too.
+        assert_eq!(typed(&mut model, "/handoff-cancel withdraw"), None);
+        assert_eq!(typed(&mut model, "/handoff-cancel run"), None);
+        assert_eq!(typed(&mut model, "/handoff-cancel run"), Some(Wish::Stop));
+        assert_eq!(typed(&mut model, "/handoff-cancel erase"), None);
+        assert!(model.said.last().unwrap().text.contains("no such word"));
+        // The setting is what it does without a word.
+        model.on_cancel = OnCancel::Run;
+        assert_eq!(typed(&mut model, "/handoff-cancel"), None);
+        assert_eq!(typed(&mut model, "/handoff-cancel"), Some(Wish::Stop));
     }
 
     #[test]

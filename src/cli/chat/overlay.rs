@@ -8,6 +8,7 @@ use ratatui::text::Line;
 use ratatui::widgets::{Block, Clear, Padding, Paragraph};
 use serde_json::Value;
 
+use crate::app::counted;
 use crate::cli::answer;
 use crate::cli::chat::draw::{input, wrapped};
 use crate::cli::chat::model::Model;
@@ -61,7 +62,8 @@ pub(super) fn overlay(frame: &mut Frame<'_>, model: &Model, request: &Request, b
         .padding(Padding::horizontal(1));
     if below > 0 {
         let left = below - from;
-        let more = format!(" {from} lines above, {left} below: PageUp, PageDown ");
+        let above = counted(from as u64, "line");
+        let more = format!(" {above} above, {left} below: PageUp, PageDown ");
         block = block.title_bottom(Line::styled(more, Style::new().fg(Color::Yellow)));
     }
     let [text, typing] =

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use crate::definition::check::people::Whom;
 use crate::definition::check::{Asked, Check};
+use crate::definition::conditions::JudgeFile;
 use crate::definition::file::LengthOfTime;
-use crate::definition::gates::{ConditionFile, GateFile, JudgeFile};
+use crate::definition::gates::GateFile;
 use crate::definition::mcp;
 use crate::definition::source::under;
-use crate::kernel::{Kind, Origin, duration_ms};
+use crate::kernel::{ANY, Kind, Origin, duration_ms};
 
 impl Check<'_> {
     /// Every gate is bound to tools that there are.
@@ -23,6 +24,9 @@ impl Check<'_> {
             self.name(&under(&pointer, "name"), &gate.name, true);
             for (place, tool) in gate.tools.iter().enumerate() {
                 let at = under(&under(&pointer, "tools"), place);
+                if tool == ANY {
+                    continue;
+                }
                 if mcp::reference(file, tool).is_none() {
                     self.known(&at, ("tool", "tool.unknown"), tool, file.tools.keys());
                 } else if !mcp::is_offered(file, tool) {
@@ -40,9 +44,12 @@ impl Check<'_> {
                 let at = under(&under(&pointer, "tags"), place);
                 self.known(&at, ("tool with the tag", "tag.unknown"), tag, tags.iter());
             }
-            if gate.tools.is_empty() && gate.tags.is_empty() {
-                let message =
-                    format!("gate `{}` is bound to nothing; expected `tools` or `tags`", gate.name);
+            if gate.tools.is_empty() && gate.tags.is_empty() && !gate.looks_elsewhere() {
+                let message = format!(
+                    "gate `{}` is bound to nothing; expected `tools`, `tags`, `handoffs`, `replies` or \
+                     `steps`",
+                    gate.name
+                );
                 self.at(&pointer, "gate.unbound", message);
             }
             if gate.when.is_empty() && gate.allow_for.is_some() {
@@ -50,6 +57,8 @@ impl Check<'_> {
                                conditions under `when`, or take `allow_for` away";
                 self.at(&under(&pointer, "allow_for"), "gate.contradiction", message);
             }
+            self.bindings(&pointer, gate);
+            self.conditions(&pointer, gate);
             self.contradictions(index, gate);
             self.judges(&pointer, gate);
             self.patience(&Asked {
@@ -104,7 +113,7 @@ impl Check<'_> {
     fn judges(&mut self, pointer: &str, gate: &GateFile) {
         let file = self.file;
         for (index, condition) in gate.when.iter().enumerate() {
-            let ConditionFile::Judge(judge) = condition else { continue };
+            let Some(judge) = condition.judge() else { continue };
             let at = under(&under(&under(pointer, "when"), index), "judge");
             let name = match judge {
                 JudgeFile::Agent(_) => at.clone(),
@@ -137,7 +146,7 @@ impl Check<'_> {
     /// Whether a gate is bound to a tool, by its name or by a tag.
     fn is_bound(&self, gate: &GateFile, tool: &str) -> bool {
         let tags = self.file.tools.get(tool).map(|known| &known.tags);
-        gate.tools.iter().any(|name| name == tool)
+        gate.tools.iter().any(|name| name == tool || name == ANY)
             || tags.into_iter().flatten().any(|tag| gate.tags.contains(tag))
     }
 }

@@ -6,6 +6,7 @@ use crate::definition::file::{HumanFile, OnTimeoutFile, OptionFile};
 use crate::definition::people::{ApproversFile, ExcludedFile, StageFile};
 use crate::definition::source::under;
 use crate::kernel::{Kind, Origin};
+use serde_json::Value;
 
 fn passes_by_silence(on_timeout: &OnTimeoutFile) -> bool {
     match on_timeout {
@@ -25,7 +26,8 @@ impl Check<'_> {
             self.at(&under(&options, index), "field.range", "an option's id must not be empty");
         }
         let has_options = !human.options.is_empty() || human.options_from.is_some();
-        if kind == Kind::Selection && !has_options && human.response_schema.is_none() {
+        self.request_type(pointer, human);
+        if kind == Kind::Selection && !has_options && self.answer_schema(human).is_none() {
             let message = "a selection needs `options`, or in a graph `options_from`: what may be \
                            chosen";
             self.at_key(pointer, "question.options", message);
@@ -67,8 +69,58 @@ impl Check<'_> {
         if kind.may_pass_by_silence() && human.options_from.is_none() {
             let mut question = question(&asked);
             question.options = human.options.iter().map(OptionFile::choice).collect();
-            question.schema.clone_from(&human.response_schema);
+            question.schema = self.answer_schema(human).cloned();
             self.default_answer(pointer, human.on_timeout.as_ref(), &question);
+        }
+    }
+
+    /// The schema of the answer: the step's own, or that of its request type.
+    pub(super) fn answer_schema<'h>(&'h self, human: &'h HumanFile) -> Option<&'h Value> {
+        let named = human.named.as_ref().and_then(|name| self.file.request_types.get(name));
+        human.response_schema.as_ref().or_else(|| named?.schema.as_ref())
+    }
+
+    /// A step's request type is there, and is of its kind.
+    fn request_type(&mut self, pointer: &str, human: &HumanFile) {
+        let Some(name) = &human.named else { return };
+        let at = under(pointer, "type");
+        let known = self.file.request_types.keys();
+        if !self.known(&at, ("request type", "request_type.unknown"), name, known) {
+            return;
+        }
+        let Some(named) = self.file.request_types.get(name) else { return };
+        if named.kind() != human.kind.kind() {
+            let word = named.kind().word();
+            let message = format!("`{name}` is of the kind `{word}`, and this step is of another");
+            self.at(&at, "request_type.kind", message);
+        }
+        if named.schema.is_some() && human.response_schema.is_some() {
+            let message = format!("`{name}` has a schema of its own; keep one of the two");
+            self.at_key(&under(pointer, "response_schema"), "question.schema", message);
+        }
+    }
+
+    /// Every request type can be asked, and answered.
+    pub(super) fn request_types(&mut self) {
+        let file = self.file;
+        self.names("/request_types", &file.request_types);
+        for (name, known) in &file.request_types {
+            let pointer = under("/request_types", name);
+            if Kind::parse(name).is_some() {
+                let message = format!("`{name}` is a kind of question already; take another name");
+                self.at_key(&pointer, "name.reserved", message);
+            }
+            let at = under(&pointer, "schema");
+            self.schema(&at, known.schema.as_ref());
+            if known.is_unanswerable() {
+                let message = "this schema refuses every answer: nobody could go on from it";
+                self.at(&at, "request_type.unanswerable", message);
+            }
+            if known.kind() == Kind::Approval && known.schema.is_some() {
+                let message =
+                    "an approval is answered by `approve` or `reject`; leave the schema out";
+                self.at_key(&at, "question.schema", message);
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! All problems are told at once. A cycle that never ends is no problem: the step cap ends it.
 
+mod conditions;
 mod gates;
 mod graph;
 mod human;
@@ -33,6 +34,7 @@ use crate::kernel::{
     ASK_TOOL, HANDOFF_PREFIX, Kind, Origin, Question, duration_ms, has_variables, schema,
 };
 
+pub(super) use conditions::condition_problem;
 pub(super) use reach::warnings;
 pub(super) use rules::check as check_rules;
 
@@ -51,6 +53,7 @@ pub(super) fn check(source: &Source, file: &WorkflowFile, subs: &Subs) -> Vec<Pr
     check.budgets();
     check.conversation();
     check.tools();
+    check.request_types();
     check.gates();
     if file.agents.is_empty() && file.pattern != PatternName::Graph {
         check.at("/agents", "agent.none", "a workflow needs at least one agent under `agents`");

@@ -3,9 +3,11 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::definition::check::{Asked, Check, question};
-use crate::definition::file::{CoordinatorFile, HandoffFile, HumanFile, PatternName, StepFile};
+use crate::definition::file::{CoordinatorFile, HumanFile, PatternName, StepFile};
 use crate::definition::gates::GateFile;
+use crate::definition::handoffs::{AfterWorkFile, END, HandoffFile, HandoffToFile, USER};
 use crate::definition::source::under;
+use crate::kernel::expression::Type;
 use crate::kernel::{Kind, Origin};
 
 impl<'a> Check<'a> {
@@ -179,16 +181,22 @@ impl<'a> Check<'a> {
         for (from, targets) in &terms.handoffs {
             let pointer = under("/handoff/handoffs", from);
             self.known_key(&pointer, from);
-            for (index, to) in targets.iter().enumerate() {
-                let pointer = under(&pointer, index);
-                self.known_agent(&pointer, to);
+            for (index, target) in targets.iter().enumerate() {
+                let (pointer, to) = (under(&pointer, index), target.to());
+                let name = match target {
+                    HandoffToFile::Name(_) => pointer.clone(),
+                    HandoffToFile::When(_) => under(&pointer, "to"),
+                };
+                self.known_agent(&name, to);
+                self.talk_condition(&under(&pointer, "when"), target.when());
                 if to == from {
                     let message = format!("`{from}` cannot hand off to itself");
                     self.at(&pointer, "handoff.self", message);
                 }
             }
-            self.unique(&pointer, targets.iter().map(String::as_str).enumerate());
+            self.unique(&pointer, targets.iter().map(HandoffToFile::to).enumerate());
         }
+        self.after_work(terms);
         for name in terms.autonomous.keys() {
             self.known_key(&under("/handoff/autonomous", name), name);
         }
@@ -207,6 +215,43 @@ impl<'a> Check<'a> {
         }
     }
 
+    /// Everywhere that a conversation goes when an agent is done, and on what conditions.
+    fn after_work(&mut self, terms: &'a HandoffFile) {
+        for (agent, list) in &terms.after_work {
+            let pointer = under("/handoff/after_work", agent);
+            self.known_key(&pointer, agent);
+            let is_list = matches!(list, AfterWorkFile::First(_));
+            let all = list.all();
+            for (index, one) in all.iter().enumerate() {
+                let pointer = if is_list { under(&pointer, index) } else { pointer.clone() };
+                let at = if is_list { under(&pointer, "to") } else { pointer.clone() };
+                if one.to != USER && one.to != END {
+                    self.known_agent(&at, &one.to);
+                }
+                if one.to == *agent && one.when.is_none() {
+                    let message = format!(
+                        "`{agent}` would have the word for ever; say `when`, or give it `autonomous` turns"
+                    );
+                    self.at(&at, "handoff.self", message);
+                }
+                if one.when.is_none() && index + 1 < all.len() {
+                    let message =
+                        "this always holds, and what comes after it never counts; say `when`";
+                    self.at(&pointer, "condition.always", message);
+                }
+                self.talk_condition(&under(&pointer, "when"), one.when.as_deref());
+            }
+        }
+    }
+
+    /// A condition over what is known where a conversation goes on.
+    fn talk_condition(&mut self, pointer: &str, text: Option<&str>) {
+        let Some(text) = text else { return };
+        let mut known = self.known_everywhere();
+        known.variables.insert("conversation".into(), Type::any_object());
+        self.condition(pointer, text, &known);
+    }
+
     fn known_key(&mut self, pointer: &str, name: &str) {
         let before = self.problems.len();
         self.known_agent(pointer, name);
@@ -218,12 +263,23 @@ impl<'a> Check<'a> {
     }
 }
 
+/// Agents to whom a conversation goes when another is done.
+fn after(list: &AfterWorkFile) -> Vec<&str> {
+    let all: Vec<&str> = match list {
+        AfterWorkFile::To(to) => vec![to],
+        AfterWorkFile::First(list) => list.iter().map(|one| one.to.as_str()).collect(),
+    };
+    all.into_iter().filter(|to| *to != USER && *to != END).collect()
+}
+
 /// Everybody to whom the conversation can come.
 fn reached(terms: &HandoffFile) -> BTreeSet<&str> {
     let mut reached = BTreeSet::from([terms.start.as_str()]);
     let mut next = VecDeque::from([terms.start.as_str()]);
     while let Some(from) = next.pop_front() {
-        for to in terms.handoffs.get(from).into_iter().flatten() {
+        let handed = terms.handoffs.get(from).into_iter().flatten().map(HandoffToFile::to);
+        let after = terms.after_work.get(from).into_iter().flat_map(after);
+        for to in handed.chain(after) {
             if reached.insert(to) {
                 next.push_back(to);
             }

@@ -140,11 +140,11 @@ impl Engine {
         let key = speech.key().to_owned();
         let request = AnswerRequest { session: String::new(), run: run.to_string(), answers, key };
         match self.answer(request, who).await {
-            Ok(Begun { run, watch }) => {
+            Ok(Begun { run, after, watch }) => {
                 // What somebody else did in between follows on what is shown as well.
                 let from = before.as_ref().map_or(watch.after(), |before| before.head.version);
                 let from = from.min(watch.after());
-                let begun = Begun { run, watch: watch.past(from) };
+                let begun = Begun { run, after, watch: watch.past(from) };
                 Ok(Taken::Answered { begun, before })
             }
             Err(EngineError::Refused(refusal)) => Ok(Taken::Declined(run, refusal)),

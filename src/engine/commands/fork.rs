@@ -82,6 +82,7 @@ impl Engine {
         let told = if is_retry { pauses_end(&events) } else { 0 };
         events.extend(grants_ended(&mut run, now)?);
         run.operator = self.operator();
+        events.extend(ruled(&mut run, now)?);
         if is_retry && let Decision::Events(more) = apply(&mut run, &Command::Retry, now)? {
             events.extend(more);
         }
@@ -95,6 +96,14 @@ impl Engine {
             self.note_fork((id, version - 1), forked, who).await;
         }
         Ok(Begun { watch: begun.watch.past(told), ..begun })
+    }
+}
+
+/// What the operator says of a fork, and of whoever forks it, is in force from its beginning.
+fn ruled(run: &mut Run, now: Millis) -> Result<Vec<Event>, EngineError> {
+    match apply(run, &Command::Rule, now)? {
+        Decision::Events(events) => Ok(events),
+        Decision::Repeat { .. } => Ok(Vec::new()),
     }
 }
 

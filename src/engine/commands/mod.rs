@@ -21,6 +21,7 @@ use crate::engine::drive::Extras;
 use crate::engine::watch::{Until, Watch};
 use crate::engine::{Engine, EngineError};
 use crate::kernel::binding::{self, Reference};
+use crate::kernel::workflow::Gate;
 use crate::kernel::{Answer, Command, Principal, Refusal, RequestId, RunId, SessionId, Version};
 use crate::ports::{Head, Hook};
 
@@ -47,6 +48,8 @@ pub struct StartRequest {
     pub metadata: BTreeMap<String, String>,
     /// A run of its own, even where the session waits for an answer.
     pub afresh: bool,
+    /// Gates that it brings: they can only add to those of the file.
+    pub gates: Vec<Gate>,
     /// Who wants to be told what happens to it.
     pub hooks: Vec<Hook>,
     /// The leg of a run that the caller goes on from: what it says is meant for the pause at its end.
@@ -86,6 +89,8 @@ pub struct ForkRequest {
 pub struct Begun {
     /// The run.
     pub run: RunId,
+    /// Its version before this command.
+    pub after: Version,
     /// Its events, from this command on.
     pub watch: Watch,
 }
@@ -342,6 +347,10 @@ impl Engine {
         who: &Principal,
     ) -> Begun {
         let (run, session) = (cell.id.clone(), session.told_to(&who.id));
-        Begun { run, watch: Watch::new(self.clone(), cell, session, after, Until::FirstRest) }
+        Begun {
+            run,
+            after,
+            watch: Watch::new(self.clone(), cell, session, after, Until::FirstRest),
+        }
     }
 }

@@ -26,7 +26,10 @@ impl StartRequest {
         if self.key.is_empty() {
             return String::new();
         }
-        digest::of(&json!([self.workflow, self.session, self.input]))
+        if self.gates.is_empty() {
+            return digest::of(&json!([self.workflow, self.session, self.input]));
+        }
+        digest::of(&json!([self.workflow, self.session, self.input, self.gates]))
     }
 }
 
@@ -37,7 +40,9 @@ impl Engine {
         request: StartRequest,
         who: &Principal,
     ) -> Result<Begun, EngineError> {
-        let speech = Speech { start: request, ..Speech::default() };
+        // Whoever brings gates means a run of its own: an answer has none.
+        let afresh = request.afresh || !request.gates.is_empty();
+        let speech = Speech { start: StartRequest { afresh, ..request }, ..Speech::default() };
         match self.answer_or_start(speech, who).await? {
             Taken::Began(begun) | Taken::Answered { begun, .. } | Taken::Repeated(begun) => {
                 Ok(begun)
@@ -67,6 +72,7 @@ impl Engine {
     ) -> Result<Begun, EngineError> {
         who.may(Act::Start, &who.id)?;
         let entry = self.workflow(&request.workflow, who)?;
+        let entry = self.inner.library.ready(&*self.inner.journal, entry).await??;
         // Held until the run is durable: one that begins at the same time then sees it.
         let mut purse = None;
         let mut spent_before = Spent::default();
@@ -103,6 +109,8 @@ impl Engine {
             requesters: Vec::new(),
             known: Some(Box::new(who.known.clone())),
             descent: None,
+            gates: request.gates,
+            policy: None,
         };
         let now = self.inner.clock.now();
         let id = RunId::fresh(&self.inner.clock.fresh_stem());
@@ -168,7 +176,10 @@ impl Engine {
             let mut state = held.state.lock().await;
             // What is new has been forked by nobody.
             let has_kin = Some(run.forked_from.is_some());
-            *state = State::Hot(Box::new(Hot { hooks, scribe, has_kin, ..Hot::new(run) }));
+            let mut hot = Hot { hooks, scribe, has_kin, ..Hot::new(run) };
+            // Nothing of it was durable before this.
+            hot.narrator.rested = false;
+            *state = State::Hot(Box::new(hot));
             engine.commit(&held, &mut state, batch).await
         };
         let outcome = Steadfast::new(&self.inner.tasks, work).await;
@@ -243,8 +254,18 @@ impl Engine {
             let remedy = "expected a workflow's name; ListWorkflows names the ones there are";
             return Err(Refusal::invalid("workflow_id", remedy).into());
         }
-        let entry = self.inner.library.get(name).filter(|_| who.covers(name));
-        entry.ok_or_else(|| Refusal::UnknownWorkflow(shortened(name)).into())
+        let library = &self.inner.library;
+        if let Some(entry) = library.get(name).filter(|_| who.covers(name)) {
+            return Ok(entry);
+        }
+        // A file that is there and cannot be read is not unknown to those who may start it.
+        let broken = library.broken().into_iter().find(|broken| broken.workflow == name);
+        Err(match broken.filter(|_| who.covers(name)) {
+            Some(broken) => {
+                Refusal::BrokenWorkflow { workflow: broken.workflow, why: broken.why }.into()
+            }
+            None => Refusal::UnknownWorkflow(shortened(name)).into(),
+        })
     }
 
     /// The workflows that can be started, of those that this principal's credential is good for.

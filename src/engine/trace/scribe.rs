@@ -127,6 +127,7 @@ impl Scribe {
             | Event::Escalated { .. }
             | Event::Revoked { .. }
             | Event::Renewed { .. }
+            | Event::Ruled(_)
             | Event::Opened { .. }
             | Event::Came { .. }
             | Event::Settled { .. }

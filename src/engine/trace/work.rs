@@ -81,6 +81,7 @@ impl Around {
             | Command::Delta { .. }
             | Command::Noted { .. }
             | Command::Recover
+            | Command::Rule
             | Command::Tick => {}
         }
         self.tell(*span);

@@ -9,6 +9,7 @@ use crate::kernel::editing;
 use crate::kernel::event::{Event, Failure, Purpose};
 use crate::kernel::gate::{self, Next, Wish};
 use crate::kernel::graph::frozen::Frozen;
+use crate::kernel::graph::gates;
 use crate::kernel::graph::moves::Place;
 use crate::kernel::graph::outcome::{Opening, Outcome};
 use crate::kernel::graph::path::{nth, under};
@@ -46,7 +47,8 @@ pub(super) fn frozen(place: &Place<'_>) -> Result<Frozen, Failure> {
             let arguments = if filled.is_null() { json!({}) } else { filled };
             check_arguments(place, tool, &arguments)?;
             // Only what somebody is shown is held to it.
-            let is_shown = place.step.gate.as_ref().is_some_and(|gate| gate.before);
+            let is_bound = gates::is_looked_at(place.run, place.step);
+            let is_shown = is_bound || place.step.gate.as_ref().is_some_and(|gate| gate.before);
             let known = place.run.workflow.tools.get(tool).filter(|_| is_shown);
             let deed = known.map(|known| Box::new(Deed::of(tool, known, &arguments)));
             Frozen::Tool { tool: tool.clone(), arguments, deed }
@@ -161,9 +163,9 @@ fn tool_called(
     let id = format!("{}#{}", place.frame.path, turn.number);
     let call = ToolCall { id, tool, arguments, deed };
     let next = Next::of(place.run).after(&begun);
-    let wish = Wish { turn: &turn, call: &call, said: "", judged: &[] };
+    let wish = Wish { turn: &turn, call: &call, said: "", judged: &[], is_step: false };
     let called = gate::passed(place.run, wish, next, place.now);
-    Ok(vec![begun, called])
+    Ok([begun].into_iter().chain(called).collect())
 }
 
 /// The way that a value chooses. None is a failure: nothing is passed over in silence.
@@ -230,6 +232,7 @@ fn human(place: &Place<'_>, ask: &Ask) -> Begun {
     };
     let subject = subject.map(|shown| Box::new(Subject::Shown(shown)));
     let editable = editing::wanted(ask.editable.as_ref(), subject.as_deref());
+    let (named, schema) = place.run.workflow.named(ask.named.as_deref());
     Ok(place.ask(Draft {
         step: place.path(),
         agent: None,
@@ -239,12 +242,13 @@ fn human(place: &Place<'_>, ask: &Ask) -> Begun {
         prompt,
         context,
         options,
-        schema: ask.response_schema.clone(),
+        schema: ask.response_schema.clone().or(schema),
         patience: ask.patience.clone(),
         subject,
         decides: ask.decides,
         returns: returns(place, ask),
         editable,
+        named,
     }))
 }
 

@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 
 use crate::kernel::ending::{Closed, Ending};
 use crate::kernel::event::Failure;
-use crate::kernel::evolve;
 use crate::kernel::graph::gates;
 use crate::kernel::graph::outcome::{Opening, Outcome, Point};
 use crate::kernel::graph::path::split;
@@ -19,6 +18,7 @@ use crate::kernel::loose;
 use crate::kernel::message::{Message, Speaker};
 use crate::kernel::question::{Question, Subject};
 use crate::kernel::run::{Heard, Run, Status};
+use crate::kernel::spoken;
 use crate::kernel::time::Millis;
 
 type Folded = Result<(), &'static str>;
@@ -277,6 +277,7 @@ pub(in crate::kernel) fn heard(
             Some(Subject::Task(frozen)) => Some(frozen.clone()),
             Some(Subject::Shown(_)) | None => None,
         },
+        rules: gates::passed(question),
     };
     let ruled = gates::ruling(step, frame, (asking.clone(), released), reply);
     let hidden_from = match &ruled.phase {
@@ -306,7 +307,7 @@ pub(in crate::kernel) fn heard(
             | Value::Array(_)
             | Value::Object(_) => Message::said(by, &value),
         };
-        evolve::say(run, said);
+        spoken::say(run, said);
     }
     run.graph.change(number, |frame| {
         frame.redone += u32::from(ruled.redone);

@@ -6,18 +6,24 @@
 
 use serde_json::{Value, json};
 
+use crate::kernel::act::ANY;
 use crate::kernel::editing;
-use crate::kernel::event::Failure;
+use crate::kernel::event::{Failure, Purpose};
+use crate::kernel::gate::{self, Wish};
+use crate::kernel::graph::moves::Place;
 use crate::kernel::graph::outcome::{Outcome, Point};
-use crate::kernel::graph::program::{After, PhaseGate, Step};
+use crate::kernel::graph::program::{
+    ATTEMPTS_DEFAULT, After, PhaseGate, REDO_DEFAULT, REVISE_DEFAULT, Step, Task,
+};
 use crate::kernel::graph::state::{Abort, Asking, Frame, Phase, Released};
-use crate::kernel::message::readable;
+use crate::kernel::message::{ToolCall, readable};
 use crate::kernel::pattern::Draft;
+use crate::kernel::policy::STEP;
 use crate::kernel::question::{Choice, Kind, Origin, Question};
 use crate::kernel::reading::needs_note;
-use crate::kernel::run::Heard;
+use crate::kernel::run::{Heard, Run, Turn};
 use crate::kernel::verb::Verb;
-use crate::kernel::workflow::Workflow;
+use crate::kernel::workflow::{Gate, Pattern, Workflow};
 
 /// What a person may say at a point, in the order in which it is offered.
 fn verbs(point: Point, step: &Step, gate: &PhaseGate, frame: &Frame) -> Vec<Verb> {
@@ -76,6 +82,7 @@ pub(super) fn question(
         decides: true,
         returns: false,
         editable: None,
+        named: None,
     }
 }
 
@@ -187,11 +194,9 @@ pub(super) fn ruling(
         |code: &str, what: &str| Failure::new(code, format!("{by} {what} step `{path}`{because}"));
     let skipped = || Phase::Ended(Outcome::Skipped(format!("by {by}{because}")));
     let gate = step.gate.as_ref();
+    let attempts = gate.map_or(ATTEMPTS_DEFAULT, |gate| gate.attempts);
     // Whoever looks before it is begun looks again: what it does now, they have not been shown (K3).
-    let again = || match gate {
-        Some(gate) if gate.before => Phase::Again,
-        Some(_) | None => Phase::Cleared(None),
-    };
+    let again = || Phase::Again;
     let (mut redone, mut retried) = (false, false);
     let mut said: Vec<_> = note.map(|note| (by.clone(), Value::String(note))).into_iter().collect();
     let phase = match (asking, verb) {
@@ -200,14 +205,12 @@ pub(super) fn ruling(
         (Asking::After(work), Some(Verb::Continue))
         | (Asking::Review(work), Some(Verb::Approve)) => Phase::Ended(Outcome::Done(work)),
         (Asking::After(_), Some(Verb::Redo | Verb::Return))
-            if gate.is_some_and(|gate| frame.redone < gate.redo) =>
+            if frame.redone < redo(gate, Point::After) =>
         {
             redone = true;
             again()
         }
-        (Asking::Review(_), Some(Verb::Revise))
-            if gate.is_some_and(|gate| frame.redone < gate.redo) =>
-        {
+        (Asking::Review(_), Some(Verb::Revise)) if frame.redone < redo(gate, Point::Review) => {
             redone = true;
             again()
         }
@@ -221,9 +224,7 @@ pub(super) fn ruling(
             said.push((by.clone(), plan.clone()));
             Phase::Ended(Outcome::Done(plan))
         }
-        (Asking::Error(_), Some(Verb::Retry))
-            if gate.is_some_and(|gate| frame.retried + 1 < gate.attempts) =>
-        {
+        (Asking::Error(_), Some(Verb::Retry)) if frame.retried + 1 < attempts => {
             retried = true;
             again()
         }
@@ -263,12 +264,166 @@ pub(super) fn decided(path: &str, question: &Question, reply: &Heard) -> Phase {
     }
 }
 
-/// Whether, and where, a person looks at work that is done.
-pub(super) fn after(step: &Step) -> Option<(Point, &PhaseGate)> {
-    let gate = step.gate.as_ref()?;
-    match gate.after {
-        After::Nothing => None,
-        After::Look => Some((Point::After, gate)),
-        After::Review => Some((Point::Review, gate)),
+/// Who looks at a step, where: its own gate, and the rules in force that ask there.
+pub(super) struct Looks {
+    pub(super) point: Point,
+    pub(super) gate: PhaseGate,
+    /// What a rule asks, where the step's own gate has no words.
+    pub(super) prompt: Option<String>,
+    /// The rules, and why each asks; nothing where it is the step's own gate alone.
+    pub(super) rules: Vec<(String, Vec<String>)>,
+}
+
+/// Who looks at a step at this moment, with these facts before them; nobody, where nothing asks. Whatever is
+/// in `passed` has been passed.
+pub(super) fn in_force(
+    place: &Place<'_>,
+    moment: Moment,
+    (shown, passed): (&Value, Option<&[String]>),
+) -> Option<Looks> {
+    let (run, step) = (place.run, place.step);
+    let own = own(step, moment).filter(|_| passed.is_none() && !run.lifts_step(&step.id));
+    let is_one = acts(run, step);
+    let mut bound = run.gates().filter(|gate| is_bound(gate, (step, is_one), moment)).peekable();
+    if bound.peek().is_none() {
+        return own.map(|(point, gate)| Looks {
+            point,
+            gate: gate.clone(),
+            prompt: None,
+            rules: Vec::new(),
+        });
     }
+    let path = place.frame.path.to_string();
+    let agent = step.task.agent().unwrap_or_default().to_owned();
+    let turn = Turn::new(run.turns_taken + 1, path.clone(), agent, Purpose::Work);
+    let call = ToolCall::new(path, step.id.clone(), shown.clone());
+    let wish = Wish { turn: &turn, call: &call, said: "", judged: &[], is_step: true };
+    let is_left = |gate: &&Gate| passed.is_none_or(|passed| !passed.contains(&gate.name));
+    let asks = |gate: &'_ Gate| gate::reasons(gate, run, wish);
+    let asking: Vec<(Gate, Vec<String>)> =
+        bound.filter(is_left).filter_map(|gate| Some((gate.clone(), asks(gate)?))).collect();
+    if asking.is_empty() {
+        return own.map(|(point, gate)| Looks {
+            point,
+            gate: gate.clone(),
+            prompt: None,
+            rules: Vec::new(),
+        });
+    }
+    Some(looks(own, moment, &asking, &step.id))
+}
+
+/// A step's own gate and the rules that ask as one: each is satisfied by those whom it asks (K8).
+fn looks(
+    own: Option<(Point, &PhaseGate)>,
+    moment: Moment,
+    asking: &[(Gate, Vec<String>)],
+    id: &str,
+) -> Looks {
+    let is_review = asking.iter().any(|(gate, _)| gate.at.contains(&Point::Review));
+    let point = match (own, moment) {
+        (Some((point, _)), _) => point,
+        (None, Moment::Before) => Point::Before,
+        (None, Moment::Done) if is_review => Point::Review,
+        (None, Moment::Done) => Point::After,
+        (None, Moment::Failed) => Point::Error,
+    };
+    let itself = own.map(|(_, gate)| Gate {
+        name: format!("{STEP}{id}"),
+        patience: gate.patience.clone(),
+        ..Gate::default()
+    });
+    let all = itself.iter().chain(asking.iter().map(|(gate, _)| gate));
+    let patience = gate::terms(all);
+    let blank = || PhaseGate {
+        before: false,
+        after: After::Nothing,
+        on_error: false,
+        prompt: None,
+        redo: redo(None, point),
+        attempts: ATTEMPTS_DEFAULT,
+        patience: patience.clone(),
+    };
+    let gate = own.map_or_else(blank, |(_, gate)| gate.clone());
+    let why = |gate: &Gate| (gate.name.clone(), vec!["looked at in any case".to_owned()]);
+    let rules =
+        itself.iter().map(why).chain(asking.iter().cloned().map(|(gate, why)| (gate.name, why)));
+    let prompt = asking.iter().find_map(|(gate, _)| gate.prompt.clone());
+    Looks { point, rules: rules.collect(), prompt, gate: PhaseGate { patience, ..gate } }
+}
+
+/// When a person looks at a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Moment {
+    Before,
+    Done,
+    Failed,
+}
+
+/// Whether a rule is bound to a step at that moment.
+fn is_bound(gate: &Gate, (step, acts): (&Step, bool), moment: Moment) -> bool {
+    let is_step = |id: &String| *id == step.id || id == ANY && acts;
+    let is_step = gate.steps.iter().any(is_step);
+    let default = [Point::Before];
+    let at = if gate.at.is_empty() { &default[..] } else { &gate.at };
+    is_step
+        && match moment {
+            Moment::Before => at.contains(&Point::Before),
+            Moment::Done => at.contains(&Point::After) || at.contains(&Point::Review),
+            Moment::Failed => at.contains(&Point::Error),
+        }
+}
+
+/// Whether any gate in force is bound to a step.
+pub(super) fn is_looked_at(run: &Run, step: &Step) -> bool {
+    let mut gates = run.gates().filter(|gate| !gate.steps.is_empty()).peekable();
+    gates.peek().is_some() && {
+        let acts = acts(run, step);
+        gates.any(|gate| gate.steps.iter().any(|id| *id == step.id || id == ANY && acts))
+    }
+}
+
+/// Whether somebody acts in a step, as `*` means it: of a plan each of its steps is one, and what is within is not
+/// asked about again; elsewhere it is an agent, a tool or another workflow.
+fn acts(run: &Run, step: &Step) -> bool {
+    let Pattern::Graph(program) = &run.workflow.pattern else { return false };
+    if !run.gates().any(|gate| gate.steps.iter().any(|id| id == ANY)) {
+        return false;
+    }
+    let is_plans = |step: &Step| step.id == PLAN_STEP && matches!(step.task, Task::Group { .. });
+    if program.all().into_iter().any(|step| is_plans(step)) {
+        return is_plans(step);
+    }
+    matches!(step.task, Task::Agent { .. } | Task::Tool { .. } | Task::Sub { .. })
+}
+
+/// What a step of a plan is called.
+const PLAN_STEP: &str = "execute";
+
+/// A step's own gate, where it looks at that moment.
+fn own(step: &Step, moment: Moment) -> Option<(Point, &PhaseGate)> {
+    let gate = step.gate.as_ref()?;
+    match (moment, gate.after) {
+        (Moment::Before, _) => gate.before.then_some((Point::Before, gate)),
+        (Moment::Failed, _) => gate.on_error.then_some((Point::Error, gate)),
+        (Moment::Done, After::Nothing) => None,
+        (Moment::Done, After::Look) => Some((Point::After, gate)),
+        (Moment::Done, After::Review) => Some((Point::Review, gate)),
+    }
+}
+
+/// How often a step may be done again.
+fn redo(gate: Option<&PhaseGate>, point: Point) -> u32 {
+    match (gate, point) {
+        (Some(gate), _) => gate.redo,
+        (None, Point::Review) => REVISE_DEFAULT,
+        (None, Point::Before | Point::After | Point::Error) => REDO_DEFAULT,
+    }
+}
+
+/// The rules that a question at a gate was asked by, and those that were passed before it.
+pub(super) fn passed(question: &Question) -> Vec<String> {
+    let listed = ["gates", "passed"].iter().filter_map(|field| question.context.get(field));
+    let names = listed.filter_map(Value::as_array).flatten();
+    names.filter_map(Value::as_str).map(str::to_owned).collect()
 }

@@ -6,7 +6,8 @@ use serde_json::Value;
 use crate::kernel::event::{Closing, Event, Failure};
 use crate::kernel::expression::{Expression, Wrong};
 use crate::kernel::graph::begin;
-use crate::kernel::graph::gates;
+use crate::kernel::graph::frozen::Frozen;
+use crate::kernel::graph::gates::{self, Looks, Moment};
 use crate::kernel::graph::outcome::{Opening, Outcome, Point};
 use crate::kernel::graph::path::{nth, under};
 use crate::kernel::graph::program::{Program, Step, Task};
@@ -153,34 +154,53 @@ impl<'a> Place<'a> {
     /// What is done is worked out before anybody is asked, and is what they are asked about (K3);
     /// what cannot be worked out is nothing that a person could let pass.
     fn looked_at(&self) -> Vec<Event> {
-        match &self.step.gate {
-            Some(gate) if gate.before => match begin::frozen(self) {
-                Ok(frozen) => {
-                    let shown = serde_json::json!({"task": frozen.shown()});
-                    let subject = Some(Box::new(Subject::Task(frozen)));
-                    self.at_gate(Point::Before, gate, (shown, subject))
-                }
-                Err(failure) => self.came(Outcome::Failed(failure)),
-            },
-            Some(_) | None => self.begin(None),
+        let is_own = self.step.gate.as_ref().is_some_and(|gate| gate.before);
+        if !is_own && !gates::is_looked_at(self.run, self.step) {
+            return self.begin(None);
+        }
+        match begin::frozen(self) {
+            Ok(frozen) => self.before(frozen, None),
+            Err(failure) => self.came(Outcome::Failed(failure)),
+        }
+    }
+
+    /// Asks whoever looks before it is begun, and begins it where nobody does, or nobody is left.
+    fn before(&self, frozen: Frozen, passed: Option<&[String]>) -> Vec<Event> {
+        let shown = serde_json::json!({"task": frozen.shown()});
+        match gates::in_force(self, Moment::Before, (&shown, passed)) {
+            Some(looks) => {
+                let subject = Some(Box::new(Subject::Task(frozen)));
+                self.at_gate(&looks, (shown, subject), passed)
+            }
+            None => self.begun(frozen),
         }
     }
 
     fn begin(&self, released: Option<&Released>) -> Vec<Event> {
-        let frozen = released.and_then(|released| released.frozen.clone());
-        let begun = frozen.map_or_else(|| begin::frozen(self), Ok);
-        let begun = begun.and_then(|frozen| begin::begin(self, frozen));
+        match released {
+            // A rule that has come into force since they were asked looks at it, too.
+            Some(Released { frozen: Some(frozen), rules }) => {
+                self.before(frozen.clone(), Some(rules))
+            }
+            Some(Released { frozen: None, .. }) | None => match begin::frozen(self) {
+                Ok(frozen) => self.begun(frozen),
+                Err(failure) => self.came(Outcome::Failed(failure)),
+            },
+        }
+    }
+
+    fn begun(&self, frozen: Frozen) -> Vec<Event> {
+        let begun = begin::begin(self, frozen);
         begun.unwrap_or_else(|failure| self.came(Outcome::Failed(failure)))
     }
 
     fn worked(&self, value: &Value) -> Vec<Event> {
-        match gates::after(self.step) {
-            Some((point @ Point::Review, gate)) => {
-                self.at_gate(point, gate, (serde_json::json!({"plan": value}), None))
+        let facts = serde_json::json!({"output": value});
+        match gates::in_force(self, Moment::Done, (&facts, None)) {
+            Some(looks) if looks.point == Point::Review => {
+                self.at_gate(&looks, (serde_json::json!({"plan": value}), None), None)
             }
-            Some((point, gate)) => {
-                self.at_gate(point, gate, (serde_json::json!({"output": value}), None))
-            }
+            Some(looks) => self.at_gate(&looks, (facts, None), None),
             None => self.settle(Outcome::Done(value.clone())),
         }
     }
@@ -190,30 +210,38 @@ impl<'a> Place<'a> {
             // The others of its kind are stopped: what they ask is asked in vain.
             return stopped(self.run, self.number, Outcome::Failed(failure.clone()));
         }
-        match &self.step.gate {
-            Some(gate) if gate.on_error => {
-                let shown = serde_json::json!({"failure": failure});
-                self.at_gate(Point::Error, gate, (shown, None))
-            }
-            Some(_) | None => self.settle(Outcome::Failed(failure.clone())),
+        let shown = serde_json::json!({"failure": failure});
+        match gates::in_force(self, Moment::Failed, (&shown, None)) {
+            Some(looks) => self.at_gate(&looks, (shown, None), None),
+            None => self.settle(Outcome::Failed(failure.clone())),
         }
     }
 
     fn at_gate(
         &self,
-        point: Point,
-        gate: &super::program::PhaseGate,
-        (shown, subject): (Value, Option<Box<Subject>>),
+        looks: &Looks,
+        (mut shown, subject): (Value, Option<Box<Subject>>),
+        passed: Option<&[String]>,
     ) -> Vec<Event> {
+        let Looks { point, gate, .. } = looks;
         let prompt = match gate.prompt.as_ref().map(|prompt| prompt.fill(&self.view())) {
             Some(Ok(prompt)) => Some(prompt),
             Some(Err(wrong)) => {
                 return self.settle(Outcome::Failed(self.failed("gate.prompt", &wrong)));
             }
-            None => None,
+            None => looks.prompt.clone(),
         };
+        if !looks.rules.is_empty() {
+            let names = looks.rules.iter().map(|(name, _)| name.as_str());
+            shown["gates"] = names.collect();
+            let why = looks.rules.iter().flat_map(|(_, why)| why).map(String::as_str);
+            shown["reasons"] = why.collect();
+        }
+        if let Some(passed) = passed.filter(|passed| !passed.is_empty()) {
+            shown["passed"] = passed.iter().map(String::as_str).collect();
+        }
         let step = (self.step, &*self.run.workflow);
-        let draft = gates::question(point, step, gate, self.frame, (shown, prompt));
+        let draft = gates::question(*point, step, gate, self.frame, (shown, prompt));
         self.ask(Draft { subject, ..draft })
     }
 

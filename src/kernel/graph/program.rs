@@ -207,6 +207,9 @@ pub struct Branch {
 pub struct Ask {
     /// What kind of decision.
     pub kind: Kind,
+    /// The request type that it is of, by name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub named: Option<String>,
     /// What is asked.
     pub prompt: Template,
     /// Facts to decide by.

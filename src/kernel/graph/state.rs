@@ -119,6 +119,8 @@ pub(super) enum Phase {
 pub(super) struct Released {
     /// What they were shown: exactly this is done (K3).
     pub(super) frozen: Option<Frozen>,
+    /// The rules that it has passed.
+    pub(super) rules: Vec<String>,
 }
 
 /// What a question of a frame is about.

@@ -123,5 +123,6 @@ fn ask(run: &Run, agent: &str, prompt: String) -> Draft {
         decides: false,
         returns: false,
         editable: None,
+        named: None,
     }
 }

@@ -3,11 +3,12 @@
 
 use serde_json::Value;
 
-use crate::kernel::event::Purpose;
+use crate::kernel::event::{Failure, Purpose};
 use crate::kernel::pattern::{Draft, Move, expired, is_end};
 use crate::kernel::question::{Kind, Origin};
 use crate::kernel::run::{Heard, Last, Run};
-use crate::kernel::workflow::{Handoff, ReturnTo};
+use crate::kernel::wording;
+use crate::kernel::workflow::{Destination, Handoff, ReturnTo};
 
 pub(super) fn next(run: &Run, terms: &Handoff) -> Move {
     match &run.last {
@@ -45,6 +46,21 @@ fn after_turn(run: &Run, terms: &Handoff, agent: &str) -> Move {
     if run.count < autonomous {
         return Move::Turn { step: agent.into(), agent: agent.into(), purpose: Purpose::Work };
     }
+    for rule in terms.after_work.get(agent).into_iter().flatten() {
+        match rule.when.as_ref().map(|when| wording::holds(run, when)) {
+            Some(Ok(false)) => continue,
+            Some(Err(failure)) => {
+                let message = format!("after the work of `{agent}`: {}", failure.message);
+                return Move::Fail(Failure { message, ..failure });
+            }
+            Some(Ok(true)) | None => {}
+        }
+        match &rule.to {
+            Destination::Agent(next) => return turn_unless_over(run, terms, next),
+            Destination::End => return finish(run),
+            Destination::User => break,
+        }
+    }
     Move::Ask(Box::new(Draft {
         step: agent.to_owned(),
         agent: Some(agent.to_owned()),
@@ -60,6 +76,7 @@ fn after_turn(run: &Run, terms: &Handoff, agent: &str) -> Move {
         decides: false,
         returns: false,
         editable: None,
+        named: None,
     }))
 }
 

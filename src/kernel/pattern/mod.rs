@@ -12,8 +12,10 @@ use serde_json::Value;
 
 use crate::kernel::event::{Failure, Purpose};
 use crate::kernel::judging;
+use crate::kernel::named::Named;
 use crate::kernel::question::{Choice, Kind, Origin, Subject};
 use crate::kernel::run::{Run, Turn};
+use crate::kernel::wording;
 use crate::kernel::workflow::{Patience, Pattern, Workflow};
 
 pub use coordinator::Directive;
@@ -75,6 +77,8 @@ pub struct Draft {
     pub returns: bool,
     /// What a version of it must look like, where one may be put in its place.
     pub editable: Option<Value>,
+    /// The request type that it is of.
+    pub named: Option<Box<Named>>,
 }
 
 /// What comes next in a run that is at rest between turns.
@@ -145,11 +149,20 @@ pub fn words_of(workflow: &Workflow, purpose: Purpose, output: &Value) -> Option
     }
 }
 
-/// To whom an agent may hand the conversation.
-pub fn handoff_targets<'a>(workflow: &'a Workflow, agent: &str) -> &'a [String] {
-    match &workflow.pattern {
-        Pattern::Handoff(terms) => terms.handoffs.get(agent).map_or(&[], Vec::as_slice),
-        Pattern::Sequential { .. } | Pattern::Coordinator { .. } | Pattern::Graph(_) => &[],
+/// To whom an agent may hand the conversation now: what its file makes a condition, and cannot be worked out,
+/// is not offered (K7).
+pub fn handoff_targets<'a>(run: &'a Run, agent: &str) -> Vec<&'a str> {
+    match &run.workflow.pattern {
+        Pattern::Handoff(terms) => {
+            let all = terms.handoffs.get(agent).map_or(&[][..], Vec::as_slice).iter();
+            let when = terms.when.get(agent);
+            let holds = |to: &&String| {
+                let when = when.and_then(|when| when.get(*to));
+                when.is_none_or(|when| wording::holds(run, when) == Ok(true))
+            };
+            all.filter(holds).map(String::as_str).collect()
+        }
+        Pattern::Sequential { .. } | Pattern::Coordinator { .. } | Pattern::Graph(_) => Vec::new(),
     }
 }
 

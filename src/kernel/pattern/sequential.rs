@@ -37,11 +37,15 @@ pub(super) fn next(run: &Run, steps: &[Step]) -> Move {
                     context: human.context.clone(),
                     editable: editing::wanted(human.editable.as_ref(), subject.as_deref()),
                     options: human.options.clone(),
-                    schema: human.response_schema.clone(),
+                    schema: human
+                        .response_schema
+                        .clone()
+                        .or_else(|| run.workflow.named(human.named.as_deref()).1),
                     patience: human.patience.clone(),
                     subject,
                     decides: human.decides,
                     returns: returns(steps, index, human),
+                    named: run.workflow.named(human.named.as_deref()).0,
                 })),
             },
             Err(failure) => placed(step, failure),

@@ -34,6 +34,7 @@ pub(super) fn workflow(agents: &[&str], pattern: Pattern) -> Workflow {
         gates: Vec::new(),
         agents: agents.iter().map(|name| ((*name).to_owned(), agent())).collect(),
         pattern,
+        request_types: BTreeMap::new(),
         by_digest: false,
     }
 }
@@ -66,6 +67,7 @@ pub(super) fn human(id: &str, kind: Kind, patience: Patience) -> Step {
     let options = if kind == Kind::Selection { vec![choice("x"), choice("y")] } else { Vec::new() };
     let human = Human {
         kind,
+        named: None,
         prompt: "Well?".into(),
         context: Value::Null,
         options,
@@ -114,6 +116,8 @@ pub(super) fn terms() -> Handoff {
             ("triage".into(), vec!["repair".into(), "billing".into()]),
             ("repair".into(), vec!["billing".into()]),
         ]),
+        when: BTreeMap::new(),
+        after_work: BTreeMap::new(),
         return_to: ReturnTo::Previous,
         ends: Ends::default(),
         autonomous: BTreeMap::new(),

@@ -184,6 +184,7 @@ fn gates_on_tools_hold_for_tools_own_steps_as_well() {
         prompt: None,
         patience: Patience::default(),
         allow_ms: None,
+        ..Gate::default()
     });
     let mut stage = Stage::open(&workflow, "Hello");
     assert!(matches!(stage.run.questions[&1].origin, Origin::Gate(_)));

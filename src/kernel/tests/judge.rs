@@ -106,6 +106,7 @@ fn k4_a_no_is_the_end(journal: &[Recorded]) {
             | Event::Escalated { .. }
             | Event::Revoked { .. }
             | Event::Renewed { .. }
+            | Event::Ruled(_)
             | Event::Opened { .. }
             | Event::Came { .. }
             | Event::Settled { .. }

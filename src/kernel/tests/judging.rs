@@ -20,6 +20,7 @@ fn gate(name: &str, when: Vec<Condition>) -> Gate {
         prompt: None,
         patience: Patience::default(),
         allow_ms: None,
+        ..Gate::default()
     }
 }
 

@@ -4,6 +4,7 @@
 //! each play is a proof of all of them; `cast` makes the workflows. The other files are one concern
 //! each.
 
+mod acts;
 mod answers;
 mod asking;
 mod bounds;
@@ -21,6 +22,7 @@ mod judge;
 mod judging;
 mod loose;
 mod patience;
+mod policies;
 mod properties;
 mod recovery;
 mod renewal;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::cast::{coordination, graph, human, sequence, step, support, terms};
 use super::stage::{Act, Stage, directs};
 use crate::kernel::workflow::{
-    Condition, Ends, Gate, Handoff, Patience, Pattern, ReturnTo, Step, Work,
+    Between, Condition, Ends, Gate, Handoff, Patience, Pattern, ReturnTo, Step, Work,
 };
 use crate::kernel::{Budget, Budgets, Event, Kind, OnExceeded, OnTimeout, ToolCall, Workflow};
 
@@ -259,9 +259,17 @@ fn any_gates() -> impl Strategy<Value = Vec<Gate>> {
         prompt: None,
         patience: Patience::default(),
         allow_ms: None,
+        ..Gate::default()
     };
-    prop::collection::vec(when, 0..3)
-        .prop_map(move |gates| gates.into_iter().enumerate().map(gate).collect())
+    let elsewhere = (any::<bool>(), any::<bool>());
+    (prop::collection::vec(when, 0..3), elsewhere).prop_map(move |(gates, (replies, handoffs))| {
+        let mut gates: Vec<Gate> = gates.into_iter().enumerate().map(gate).collect();
+        if let Some(first) = gates.first_mut() {
+            first.replies = if replies { vec!["*".into()] } else { Vec::new() };
+            first.handoffs = if handoffs { vec![Between::default()] } else { Vec::new() };
+        }
+        gates
+    })
 }
 
 fn workflow() -> impl Strategy<Value = Workflow> {

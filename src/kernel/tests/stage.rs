@@ -10,10 +10,11 @@ use serde_json::Value;
 use super::judge;
 use super::script::tell;
 pub(super) use super::script::{Act, answers, calls, directs, hands_to, returns, says};
+use crate::kernel::workflow::Gate;
 use crate::kernel::{
     Answer, AttemptFault, Command, Decision, Declined, Earlier, Effect, Event, Failure, Follows,
-    Millis, Principal, Purpose, Recorded, Reply, RequestId, Role, Run, RunId, SessionId, Spent,
-    Started, Status, ToolFault, Version, Workflow, apply, plan, start,
+    Millis, Operator, Principal, Purpose, Recorded, Reply, RequestId, Role, Run, RunId, SessionId,
+    Spent, Started, Status, ToolFault, Version, Workflow, apply, plan, start,
 };
 
 pub(super) const STEM: &str = "01k9zq3v7m8n4p5r6s7t8v9w0x";
@@ -54,6 +55,8 @@ pub(super) fn started(input: Value) -> Started {
         requesters: Vec::new(),
         known: None,
         descent: None,
+        gates: Vec::new(),
+        policy: None,
     }
 }
 
@@ -82,6 +85,31 @@ impl Stage {
         let stage = Self::unjudged_after(workflow, input, Spent::default(), earlier);
         judge::judge(&stage);
         stage
+    }
+
+    /// A run whose start brings gates, under what an operator says.
+    pub(super) fn open_under(workflow: &Workflow, gates: Vec<Gate>, operator: Operator) -> Self {
+        let workflow = Arc::new(workflow.clone());
+        let started = Started { gates, workflow: workflow.name.clone(), ..started("Hello".into()) };
+        let world = (Earlier::default(), Arc::new(operator));
+        let (run, events) =
+            start(RunId::fresh(STEM), workflow, started, world, Millis(0)).expect("starts");
+        let (journal, told) = (Vec::new(), String::new());
+        let mut stage = Self { run: *run, now: Millis(0), journal, told };
+        stage.record(events);
+        stage.told = format!("{}\n", stage.state());
+        judge::judge(&stage);
+        stage
+    }
+
+    /// The operator says something else now, and the run is told.
+    pub(super) fn ruled(&mut self, operator: Operator) {
+        self.run.operator = Arc::new(operator);
+        match apply(&mut self.run, &Command::Rule, self.now).expect("taken") {
+            Decision::Events(events) => self.record(events),
+            Decision::Repeat { .. } => {}
+        }
+        judge::judge(self);
     }
 
     /// A run too large to be judged after every act.

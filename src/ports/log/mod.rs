@@ -190,6 +190,14 @@ impl Lane {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Refusals, Self::Deeds];
 
+    /// What it is called.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Refusals => "refusals",
+            Self::Deeds => "deeds",
+        }
+    }
+
     /// Entries that it keeps.
     pub fn most(self) -> u64 {
         match self {

@@ -4,7 +4,10 @@
 //! ```text
 //! lock          held by the one process that has the store open; its pid inside
 //! server.json   the address that process serves, for others to talk to
-//! format        `holdpoint store 1`, written last: without it there is no store yet
+//! terminal.sock where it listens for other terminals, if it is a command and no server
+//! format        `holdpoint store 2`, written last: without it there is no store yet
+//! audit.key     the key that heads of the log of leaves are signed with, unless it is kept elsewhere;
+//! audit.pub     its public half, to be handed out
 //! wal, wal2     the write-ahead log, in two files by turns: what is durable and not yet in the tree
 //! tide          the high-water mark: the last append that was acknowledged, which the store must show
 //!               when it opens
@@ -22,22 +25,47 @@ use crate::failpoint;
 use crate::store::config::OpenError;
 
 /// The format of the directory: layout, keys and records together.
-const FORMAT: &str = "holdpoint store 1";
+const FORMAT: &str = "holdpoint store 2";
+/// The format before it, without a chain (J13): such a store is taken over when it is opened.
+const OLDER: &str = "holdpoint store 1";
 /// The same, while the first opening is under way: whatever is in `store/` then is nobody's yet.
-const UNFINISHED: &str = "holdpoint store 1 unfinished";
+const UNFINISHED: &str = "holdpoint store 2 unfinished";
+const OLDER_UNFINISHED: &str = "holdpoint store 1 unfinished";
 
 /// Files of ours that may be there before a store is: a server that others can reach wants its keys
 /// before its first start.
-const AROUND: [&str; 6] =
-    ["lock", "server.json", "format.new", "keys.toml", "keys.toml.lock", "keys.toml.new"];
+const AROUND: [&str; 11] = [
+    "lock",
+    "server.json",
+    "format.new",
+    "keys.toml",
+    "keys.toml.lock",
+    "keys.toml.new",
+    crate::store::SOCKET,
+    "audit.key",
+    "audit.key.new",
+    "audit.pub",
+    "HALT",
+];
 
 /// A data directory that is ours for as long as this lives.
 #[derive(Debug)]
 pub(super) struct Directory {
     path: PathBuf,
-    is_new: bool,
+    found: Found,
     /// Held, not read: the lock goes with it.
     lock: Mutex<Option<File>>,
+}
+
+/// What an opening finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Found {
+    /// Nothing.
+    Nothing,
+    /// A store of the format before.
+    Older,
+    /// A store.
+    Whole,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -52,7 +80,7 @@ impl Directory {
         let fail = |source| OpenError::of(path, source);
         fs::create_dir_all(path).map_err(fail)?;
         let lock = lock(path)?;
-        let is_new = check_format(path)?;
+        let found = check_format(path)?;
         remove_if_there(&path.join("server.json")).map_err(fail)?;
         let free = free_bytes(path).map_err(fail)?;
         let needed = reserve_bytes / 4;
@@ -63,8 +91,8 @@ impl Directory {
                 needed_mib: needed >> 20,
             });
         }
-        let directory = Self { path: path.to_path_buf(), is_new, lock: Mutex::new(Some(lock)) };
-        if is_new {
+        let directory = Self { path: path.to_path_buf(), found, lock: Mutex::new(Some(lock)) };
+        if found == Found::Nothing {
             replace(path, "format", UNFINISHED.as_bytes()).map_err(fail)?;
         }
         directory.clear_leftovers().map_err(fail)?;
@@ -73,7 +101,12 @@ impl Directory {
 
     /// Whether there was no store in it.
     pub(super) fn is_new(&self) -> bool {
-        self.is_new
+        self.found == Found::Nothing
+    }
+
+    /// Whether the store in it is of the format before, and is to be taken over.
+    pub(super) fn is_older(&self) -> bool {
+        self.found == Found::Older
     }
 
     /// The data directory.
@@ -89,7 +122,7 @@ impl Directory {
     /// The store is whole and durable: names it as one, and makes its files' names durable too.
     pub(super) fn finish(&self) -> io::Result<()> {
         File::open(self.store())?.sync_all()?;
-        if self.is_new {
+        if self.found != Found::Whole {
             failpoint::hit("store.before_format");
             replace(&self.path, "format", FORMAT.as_bytes())?;
             failpoint::hit("store.after_format");
@@ -191,14 +224,14 @@ fn lock(path: &Path) -> Result<File, OpenError> {
     Ok(file)
 }
 
-/// Whether the directory is new to us; an error if what is there is not a store of ours.
-fn check_format(path: &Path) -> Result<bool, OpenError> {
+/// What the directory holds; an error if that is not a store of ours.
+fn check_format(path: &Path) -> Result<Found, OpenError> {
     let name = path.join("format");
     let found = match fs::read(&name) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).trim().to_owned(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return if is_empty(path).map_err(|source| OpenError::of(path, source))? {
-                Ok(true)
+                Ok(Found::Nothing)
             } else {
                 Err(OpenError::Foreign { dir: path.to_path_buf() })
             };
@@ -206,9 +239,10 @@ fn check_format(path: &Path) -> Result<bool, OpenError> {
         Err(source) => return Err(OpenError::of(&name, source)),
     };
     match found.as_str() {
-        UNFINISHED => Ok(true),
-        FORMAT if path.join("store").join("db").exists() => Ok(false),
-        FORMAT => Err(OpenError::Damaged {
+        UNFINISHED | OLDER_UNFINISHED => Ok(Found::Nothing),
+        FORMAT if path.join("store").join("db").exists() => Ok(Found::Whole),
+        OLDER if path.join("store").join("db").exists() => Ok(Found::Older),
+        FORMAT | OLDER => Err(OpenError::Damaged {
             dir: path.to_path_buf(),
             what: "`store/db` is missing".into(),
         }),

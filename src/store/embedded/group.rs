@@ -4,13 +4,16 @@
 
 use std::collections::HashMap;
 
+use crate::kernel::evidence::chain;
+use crate::kernel::evidence::leaf::Leaf;
 use crate::kernel::{Millis, RunId, SessionId, Version};
-use crate::ports::{AppendError, Fault, KeyRow, Logged, Noting};
+use crate::ports::{AppendError, Fault, KeyRow, Noting};
 use crate::store::codec::{self, StoredHead, StoredSession};
 use crate::store::embedded::chunks::{self, Sealed};
 use crate::store::embedded::counts::Counts;
 use crate::store::embedded::head_cache::{CachedHead, HeadCache};
 use crate::store::embedded::invariants;
+use crate::store::embedded::leaves::{self, Grown};
 use crate::store::embedded::overflow_questions::OverflowChanges;
 use crate::store::embedded::prepared::{Change, Prepared, SessionChange};
 use crate::store::embedded::prune_scan::PruneScan;
@@ -21,7 +24,7 @@ use crate::store::embedded::wal_records::Write;
 use crate::store::index_entries::IndexEntries;
 use crate::store::keys::{self, Packed};
 use crate::store::leases::Leases;
-use crate::store::log::Ends;
+use crate::store::log::{ChainedNote, Ends};
 
 /// What a group comes to.
 #[derive(Debug)]
@@ -89,7 +92,7 @@ impl<'a> Group<'a> {
 
         // Nothing fails from here on. J5: what is written goes on right after what is stored.
         invariants::holds(
-            append.entry.key == keys::entry(&append.packed, at + 1) && append.version > at,
+            append.entry.0 == keys::entry(&append.packed, at + 1) && append.version > at,
             "J5: an append's entry lies right after the version that its head stands at",
         );
         self.counts = self.counts.added(append.expected == 0, append.version - append.expected);
@@ -112,18 +115,25 @@ impl<'a> Group<'a> {
         for parcel in parcels {
             self.put_parcel(parcel);
         }
-        self.put(std::mem::take(&mut append.entry), None);
+        // J13: each append holds on to the one before it.
+        let prev = old.as_ref().map_or(chain::GENESIS, |old| old.link);
+        let link = chain::link(prev, &append.run, at + 1, append.payload);
+        let (key, unlinked) = std::mem::take(&mut append.entry);
+        self.put(Sealed { key, record: unlinked.linked(prev) }, None);
+        if !append.kinds.is_nothing() {
+            self.put(leaves::waiting_entry(&append.packed, at + 1, append.kinds, link), None);
+        }
         self.writes.extend(questions);
         self.reindex(&append.packed, old.as_ref().map(|old| old.entries), append.entries);
         let (old_chunks, old_key) = old.map_or((0, None), |old| (old.chunks, old.key));
         let key = new_key.or(old_key);
         let overflow = append.overflow.ordinals();
-        let record =
-            codec::seal_head(&head_key, fence, key.as_deref(), overflow.len(), &append.head);
+        let beside = (fence, key.as_deref(), overflow.len());
+        let record = codec::seal_linked_head(&head_key, link, beside, &append.head);
         let chunks = chunks::count_of(record.len());
         self.write(Sealed { key: head_key, record }, old_chunks);
         let (version, entries) = (append.version, append.entries);
-        let head = CachedHead { version, fence, key, entries, chunks, overflow };
+        let head = CachedHead { version, fence, key, entries, chunks, overflow, link };
         self.heads.add(append.packed, head);
         Ok(append.version)
     }
@@ -140,13 +150,14 @@ impl<'a> Group<'a> {
             Change::PutSession(change) => self.put_session(change)?,
             Change::PutText(sealed) => self.replace(sealed)?,
             Change::Note(noting) => return Ok(self.note((**noting).clone())?),
+            Change::Sequence(grown) => self.sequence(grown)?,
         }
         Ok(0)
     }
 
     /// Takes an entry into the log, in place of the oldest where its lane is full.
     fn note(&mut self, noting: Noting) -> Result<u64, Fault> {
-        let read = |key: &[u8]| -> Result<Option<Logged>, Fault> {
+        let read = |key: &[u8]| -> Result<Option<ChainedNote>, Fault> {
             let Some(record) = self.value(key)? else { return Ok(None) };
             Ok(Some(codec::unseal_json(key, &record)?))
         };
@@ -163,7 +174,23 @@ impl<'a> Group<'a> {
         if let Some(gone) = placed.gone {
             self.remove(keys::log(placed.lane, gone))?;
         }
+        if let Some(waiting) = placed.leaf.as_ref().and_then(leaves::waiting) {
+            self.put(waiting, None);
+        }
         Ok(placed.index)
+    }
+
+    /// Gives leaves their places, if the log is still as long as it was when they were counted.
+    fn sequence(&mut self, grown: &Grown) -> Result<(), Fault> {
+        let size = match self.value(keys::TREE)? {
+            Some(record) => leaves::frontier(&record)?.size(),
+            None => 0,
+        };
+        if size != grown.expected {
+            return Err(Fault::Retriable("the log of leaves has grown meanwhile".into()));
+        }
+        self.writes.extend(grown.writes.iter().cloned());
+        Ok(())
     }
 
     /// The writes for questions that lie beside their head.
@@ -232,6 +259,12 @@ impl<'a> Group<'a> {
             self.writes.extend(chunks::clear(key.to_vec(), &place));
         }
         self.forget_outbox(&packed)?;
+        // J13: absence without a tombstone is a finding.
+        let (link, version) = (stored.link.unwrap_or(chain::GENESIS), stored.head.version);
+        let tombstone = Leaf::Tombstone { run: run.clone(), version, link };
+        if let Some(waiting) = leaves::waiting(&tombstone) {
+            self.put(waiting, None);
+        }
         self.counts = self.counts.without(stored.head.version);
         self.index(&packed, IndexEntries::of(&stored.head), false);
         if let Some(key) = &stored.key {
@@ -342,11 +375,17 @@ impl<'a> Group<'a> {
         }
         let Some(place) = self.place(head_key)? else { return Ok(None) };
         let chunks = chunks::count(&place);
-        let StoredHead { head, fence, key, apart } = self.head(head_key, place)?;
+        let StoredHead { head, fence, key, apart, link } = self.head(head_key, place)?;
+        let link = link.ok_or_else(|| {
+            let run = &head.run;
+            Fault::Corrupt(format!(
+                "run `{run}` could not be taken over: `holdpoint doctor` says why"
+            ))
+        })?;
         let entries = IndexEntries::of(&head);
         let beside = if apart > 0 { head.questions.as_slice() } else { &[] };
         let overflow = beside.iter().map(|question| question.ordinal).collect();
-        Ok(Some(CachedHead { version: head.version, fence, key, entries, chunks, overflow }))
+        Ok(Some(CachedHead { version: head.version, fence, key, entries, chunks, overflow, link }))
     }
 
     /// What lies at a key, with this group's writes made.

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::kernel::Version;
+use crate::kernel::evidence::Hash;
 use crate::store::embedded::invariants;
 use crate::store::index_entries::IndexEntries;
 use crate::store::keys::Packed;
@@ -24,6 +25,8 @@ pub(super) struct CachedHead {
     pub(super) chunks: u16,
     /// Which open questions lie beside it, in order.
     pub(super) overflow: Arc<[u32]>,
+    /// The link of the last entry: what the next one goes on from (J13).
+    pub(super) link: Hash,
 }
 
 /// How the runs stand that were last written.
@@ -75,8 +78,8 @@ mod tests {
 
     fn cache(version: Version, fence: u64) -> HeadCache {
         let entries = IndexEntries::default();
-        let head =
-            CachedHead { version, fence, key: None, entries, chunks: 0, overflow: [].into() };
+        let (overflow, link) = ([].into(), Hash::default());
+        let head = CachedHead { version, fence, key: None, entries, chunks: 0, overflow, link };
         let mut cache = HeadCache::default();
         cache.add(RUN, head);
         cache

@@ -15,11 +15,13 @@ mod committer;
 mod counts;
 mod database;
 mod directory;
+mod evidence;
 mod group;
 mod head_cache;
 mod health;
 mod high_water_mark;
 mod invariants;
+mod leaves;
 mod memtable;
 mod outbox_changes;
 mod overflow_questions;
@@ -27,6 +29,7 @@ mod panic_hook;
 mod prepared;
 mod prune_scan;
 mod reader;
+mod takeover;
 mod tree;
 mod view;
 mod wal;
@@ -40,6 +43,7 @@ use tokio::task::spawn_blocking;
 
 use crate::failpoint;
 use crate::kernel::{Millis, Recorded, RunId, SessionId, Version};
+use crate::ports::evidence::Evidence;
 use crate::ports::{
     Append, AppendError, Fault, Head, HookRow, Journal, KeyRow, Lease, Logged, Noting, Page,
     Parcel, RunFilter, SessionRow, Settlement, StoreReport,
@@ -78,7 +82,10 @@ impl EmbeddedJournal {
         let directory = Directory::take(&config.dir, config.reserve_bytes)?;
         let database = Database::open(config, directory)?;
         let failed = |source| OpenError::of(&config.dir, source);
-        let wal = replayed(config, &database)?;
+        let mut wal = replayed(config, &database)?;
+        if database.directory.is_older() {
+            takeover::take_over(&database, &mut wal).map_err(|fault| damaged(&database, &fault))?;
+        }
         let mark = HighWaterMark::open(&config.dir).map_err(failed)?;
         let lost = database.with(|view| Ok(mark.lost(view)));
         if let Some(what) = lost.map_err(|fault| damaged(&database, &fault))? {
@@ -392,6 +399,10 @@ impl Journal for EmbeddedJournal {
     async fn verify(&self) -> Result<StoreReport, Fault> {
         let store = self.database.directory.store();
         self.ask(move |view| audit::verify(view, &store)).await
+    }
+
+    fn evidence(&self) -> &dyn Evidence {
+        self
     }
 
     fn is_healthy(&self) -> bool {

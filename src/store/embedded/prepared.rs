@@ -1,11 +1,14 @@
 //! Prepared: an append, or another change, with everything encoded that can be before the committer sees it.
 //! The callers are many and the committer is one: whatever they can do, it need not.
 
+use crate::kernel::evidence::leaf::Kinds;
+use crate::kernel::evidence::{Hash, chain};
 use crate::kernel::{RunId, Version};
 use crate::ports::{Append, Fault, Fence, HookRow, Noting, Parcel, SessionRow, Settlement};
 use crate::store::audit;
-use crate::store::codec;
+use crate::store::codec::{self, Unlinked};
 use crate::store::embedded::chunks::{self, Sealed};
+use crate::store::embedded::leaves::Grown;
 use crate::store::embedded::overflow_questions::OverflowQuestions;
 use crate::store::index_entries::IndexEntries;
 use crate::store::keys::{self, Packed};
@@ -19,8 +22,12 @@ pub(super) struct Prepared {
     pub(super) expected: Version,
     pub(super) version: Version,
     pub(super) fence: Option<Fence>,
-    /// The events' record.
-    pub(super) entry: Sealed,
+    /// Where the events lie, and their record but for its link.
+    pub(super) entry: (Vec<u8>, Unlinked),
+    /// The hash of the events as they are stored (J13).
+    pub(super) payload: Hash,
+    /// What of it weighs enough for a leaf.
+    pub(super) kinds: Kinds,
     /// The head's JSON; the committer adds fence and idempotency key to it.
     pub(super) head: Vec<u8>,
     /// The questions that are too many for it.
@@ -47,8 +54,10 @@ impl Prepared {
         let packed = keys::pack(&run)
             .ok_or_else(|| Fault::Permanent(format!("`{run}` is not the id of a run")))?;
         let entry_key = keys::entry(&packed, expected + 1);
-        let record = codec::seal_events(&entry_key, at, &events)?;
-        chunks::check(record.len())?;
+        let record = Unlinked::events(&entry_key, at, &events)?;
+        chunks::check(record.bytes())?;
+        let payload = chain::payload(record.payload());
+        let kinds = Kinds::of(events.iter().map(|event| &**event));
         let session = session.map(|row| {
             let key = keys::session(&row.session);
             // Should it be there already, it is not written, and the run gets a place of its own.
@@ -71,7 +80,9 @@ impl Prepared {
             expected,
             version: head.version,
             fence,
-            entry: Sealed { key: entry_key, record },
+            entry: (entry_key, record),
+            payload,
+            kinds,
             head: json,
             overflow,
             entries,
@@ -87,7 +98,7 @@ impl Prepared {
 
     /// Its weight, for the bound on a group.
     pub(super) fn bytes(&self) -> usize {
-        self.entry.record.len() + self.head.len() + self.overflow.bytes()
+        self.entry.1.bytes() + self.head.len() + self.overflow.bytes()
     }
 }
 
@@ -135,6 +146,8 @@ pub(super) enum Change {
     /// A text that is kept under a name.
     PutText(Sealed),
     Note(Box<Noting>),
+    /// Leaves get their places in the log.
+    Sequence(Box<Grown>),
 }
 
 impl Change {
@@ -143,6 +156,7 @@ impl Change {
         match self {
             Self::PutDefinition(sealed) => sealed.record.len(),
             Self::PutSession(change) => change.sealed.record.len(),
+            Self::Sequence(grown) => grown.bytes(),
             Self::Outbox(_) | Self::PutText(_) | Self::Note(_) => 0,
         }
     }

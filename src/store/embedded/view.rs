@@ -27,6 +27,11 @@ impl<'a> View<'a> {
         }
     }
 
+    /// What was lately written at a key, where that need not be read from disk.
+    pub(super) fn recent(self, key: &[u8]) -> Option<Bytes> {
+        self.memtable.get(key).cloned().flatten()
+    }
+
     /// Whether anything lies at a key.
     pub(super) fn has(self, key: &[u8]) -> Result<bool, Fault> {
         Ok(self.get(key)?.is_some())

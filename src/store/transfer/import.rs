@@ -9,6 +9,7 @@ use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use sha2::{Digest as _, Sha256};
 
+use crate::kernel::evidence::is_definition;
 use crate::kernel::{
     Corruption, Event, Millis, Recorded, Run, RunId, Workflow, begin, evolve, replay,
 };
@@ -48,6 +49,10 @@ struct Definitions(HashMap<String, Arc<Workflow>>);
 
 impl Definitions {
     fn add(&mut self, digest: &str, json: &str) -> Result<(), String> {
+        // Whoever can write a file can put a definition without its gate under the digest of one with it.
+        if !is_definition(digest, json) {
+            return Err(format!("definition `{digest}`: what stands there has another digest"));
+        }
         let workflow = serde_json::from_str(json).map_err(|error| error.to_string())?;
         self.0.insert(digest.to_owned(), Arc::new(workflow));
         Ok(())

@@ -94,6 +94,7 @@ impl Desk {
             gates: Vec::new(),
             agents: BTreeMap::new(),
             pattern: Pattern::Sequential { steps: Vec::new() },
+            request_types: BTreeMap::new(),
             by_digest: false,
         };
         Self { registry, workflow }

@@ -98,7 +98,6 @@ async fn a_reply_that_ends_for_the_wrong_reason_is_no_reply() {
         ])
     };
     for (provider, stream, code) in [
-        ("openai_chat", stopped("length"), "model.cut_short"),
         ("openai_chat", stopped("content_filter"), "model.filtered"),
         ("openai_chat", refused, "model.declined"),
         (
@@ -106,12 +105,10 @@ async fn a_reply_that_ends_for_the_wrong_reason_is_no_reply() {
             data(&[chat::chunk(&json!({"content": " "}), &json!("stop"))]),
             "model.empty",
         ),
-        ("openai_responses", ended("response.incomplete", "max_output_tokens"), "model.cut_short"),
         ("openai_responses", ended("response.incomplete", "content_filter"), "model.filtered"),
         ("openai_responses", ended("response.failed", "server_error"), "model.error_body"),
         ("openai_responses", ended("response.failed", "rate_limit_exceeded"), "model.rate_limited"),
         ("openai_responses", named(&[responses::completed()]), "model.empty"),
-        ("anthropic", delta("max_tokens"), "model.cut_short"),
         ("anthropic", delta("refusal"), "model.declined"),
         ("anthropic", delta("end_turn"), "model.empty"),
     ] {

@@ -4,6 +4,7 @@
 mod anthropic;
 pub(crate) mod chat;
 mod circuit;
+mod cut;
 pub(crate) mod desk;
 mod faults;
 pub(crate) mod fixture;

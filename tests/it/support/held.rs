@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use holdpoint::kernel::{Event, Millis, Recorded, RunId, SessionId, Version};
+use holdpoint::ports::evidence::Evidence;
 use holdpoint::ports::{
     Append, AppendError, Fault, Head, HookRow, Journal, KeyRow, Lease, Logged, Noting, Page,
     Parcel, RunFilter, SessionRow, Settlement, StoreReport,
@@ -186,6 +187,10 @@ impl Journal for Held {
 
     async fn verify(&self) -> Result<StoreReport, Fault> {
         self.inner.verify().await
+    }
+
+    fn evidence(&self) -> &dyn Evidence {
+        self.inner.evidence()
     }
 
     fn is_healthy(&self) -> bool {

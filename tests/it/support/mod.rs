@@ -98,6 +98,7 @@ pub(crate) fn name(event: &Event) -> &'static str {
         Event::Escalated { .. } => "escalated",
         Event::Stood { .. } => "stood",
         Event::Renewed { .. } => "renewed",
+        Event::Ruled(_) => "policy",
         Event::Revoked { .. } => "revoked",
         Event::Opened { .. } => "opened",
         Event::Came { .. } => "came",

@@ -31,6 +31,7 @@ fn workflow(name: &str, agents: &[&str], pattern: Pattern) -> Workflow {
         gates: Vec::new(),
         agents: agents.iter().map(|&name| (name.to_owned(), agent(&[]))).collect(),
         pattern,
+        request_types: BTreeMap::new(),
         by_digest: false,
     }
 }
@@ -42,6 +43,7 @@ fn turn(id: &str) -> Step {
 /// `draft`, then a person's decision, then `send`.
 pub(crate) fn approval(patience: Patience) -> Workflow {
     let human = Human {
+        named: None,
         kind: Kind::Approval,
         prompt: "Send it?".into(),
         context: Value::Null,
@@ -60,6 +62,8 @@ pub(crate) fn approval(patience: Patience) -> Workflow {
 /// One agent and a user who take turns until more than `most` user messages were sent.
 pub(crate) fn chat(most: u32) -> Workflow {
     let terms = Handoff {
+        when: BTreeMap::new(),
+        after_work: BTreeMap::new(),
         start: "host".into(),
         handoffs: BTreeMap::new(),
         return_to: ReturnTo::Previous,

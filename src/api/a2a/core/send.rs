@@ -16,6 +16,8 @@ use crate::api::a2a::core::{Caller, Core, TaskStream, push, whole};
 use crate::api::a2a::errors::{Outcome, Problem};
 use crate::api::a2a::mapping::{self, Objection};
 use crate::api::a2a::reading;
+use crate::api::brought;
+use crate::api::receipts;
 use crate::engine::{
     EngineError, Onlooker, RunView, Speech, StartRequest, Taken as Took, Until, Watch,
 };
@@ -25,6 +27,9 @@ use crate::wire::a2a::{Message, SendMessage, SendMessageResponse, Task, TaskStat
 
 /// A caller that waits for a task to rest is told how it stands after this long; it goes on (E5).
 const BLOCKING_MAX: Duration = Duration::from_mins(10);
+
+/// Under which name a task tells whoever decided what that can be proven by.
+const RECEIPT: &str = "holdpoint.receipt";
 
 /// What a message came to.
 #[derive(Debug)]
@@ -52,6 +57,8 @@ impl Core {
     async fn sent(&self, caller: &Caller, call: &SendMessage) -> Outcome<SendMessageResponse> {
         let history = reading::history_length(call.configuration.history_length)?;
         let taken = self.take(caller, call).await?;
+        let before = taken.first.as_ref().and_then(|task| task.metadata.as_ref());
+        let receipt = before.and_then(|metadata| metadata.get(RECEIPT)).cloned();
         let Some(mut watch) = taken.watch else {
             let standing = taken.first.map(|task| SendMessageResponse::task(cut(task, history)));
             return standing.ok_or_else(|| Problem::no_task(&taken.id));
@@ -72,7 +79,11 @@ impl Core {
             return Ok(SendMessageResponse::Message(Box::new(message)));
         }
         let onlooker = self.onlooker(caller, &view.head);
-        Ok(SendMessageResponse::task(whole(&view, history, &onlooker)))
+        let mut task = whole(&view, history, &onlooker);
+        if let Some(receipt) = receipt {
+            task.metadata.get_or_insert_default().insert(RECEIPT.to_owned(), receipt);
+        }
+        Ok(SendMessageResponse::task(task))
     }
 
     /// Takes a message, and tells what follows until the task rests.
@@ -104,12 +115,23 @@ impl Core {
             }
         }
         let hooks = config.map(|config| push::hook(caller, config)).transpose()?;
+        let mut given = message.metadata.clone().unwrap_or_default();
+        let given = given.remove(brought::ENTRY).map(brought::read).transpose()?;
+        let of = (workflow.name.as_str(), &caller.who);
+        let gates = brought::gates(
+            &self.engine,
+            of,
+            given.unwrap_or_default(),
+            &mut std::collections::BTreeMap::new(),
+        )?;
+        let is_afresh = self.no_resume.contains(&workflow.name);
         let start = StartRequest {
+            afresh: is_afresh || (!gates.is_empty() && message.task_id.is_empty()),
+            gates,
             workflow: workflow.name.clone(),
             session: message.context_id.clone(),
             input: reading::body(message, workflow.input.as_ref()),
             key: start_key(caller, message),
-            afresh: self.no_resume.contains(&workflow.name),
             hooks: hooks.into_iter().collect(),
             ..StartRequest::default()
         };
@@ -148,6 +170,10 @@ impl Core {
                 let mut first = whole(&view, None, &onlooker);
                 first.status.state = TaskState::Working;
                 first.status.message = None;
+                if let Some(receipt) = self.engine.receipt_now(&begun) {
+                    let receipt = receipts::json(&receipt);
+                    first.metadata.get_or_insert_default().insert(RECEIPT.to_owned(), receipt);
+                }
                 let (workflow, state) = (&view.run.workflow, TaskState::Working);
                 let mut translator = Translator::new(&begun.watch, workflow, state, onlooker);
                 translator.version = view.head.version;

@@ -3,9 +3,9 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
-use crate::api::console::form::shape::{BUTTONS_MAX, Shape, resolved};
 use crate::api::console::form::{Complaints, ITEMS_MAX, ROOT, member};
 use crate::api::console::{text, value};
+use crate::api::form::{BUTTONS_MAX, Shape, resolved};
 
 /// A form's fields: the schema, what is filled in, what was there at first, and what is wrong.
 #[derive(Debug)]

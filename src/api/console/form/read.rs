@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Number, Value};
 
-use crate::api::console::form::shape::{Shape, resolved};
 use crate::api::console::form::{ITEMS_MAX, member};
 use crate::api::console::visit::Fields;
+use crate::api::form::{Shape, resolved};
 use crate::kernel::strict;
 
 /// The value of the field named `at`, by its schema; nothing, where nothing was filled in.

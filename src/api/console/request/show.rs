@@ -36,6 +36,7 @@ pub(super) async fn body(visit: &Visit, case: &Case, draft: &Draft) -> Markup {
         article #request .request data-swap data-keep=(state) {
             p.meta #about data-swap {
                 (listing::kind(question.kind))
+                @if let Some(named) = &question.named { span.type { (text::shown(&named.title)) } }
                 span { (to_run(visit, case, &html! { (case.run.workflow.name) })) " · step " (text::shown(&question.step)) }
                 span { "asked " (text::ago(question.asked_at, visit.now)) }
                 @if let (Some(at), None) = (question.deadline, &case.ended) { (text::deadline(at, visit.now)) }
@@ -144,6 +145,10 @@ fn asked_of(case: &Case) -> Markup {
         @if case.ended.is_none() && !question.to.is_empty() {
             p.byline {
                 "Asked of " strong { (question.to.join(", ")) }
+                @if let Some(at) = question.deadline { " until " (text::time(at)) }
+                @if !question.asked_before.is_empty() {
+                    " · before, of " (question.asked_before.join(", ")) " alone, who did not answer in time"
+                }
                 @if question.need() > 1 { " · " (question.need()) " must agree" }
                 @for vote in question.standing_votes() {
                     " · " (vote.by) " said " (vote.verb)

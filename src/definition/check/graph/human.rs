@@ -44,6 +44,7 @@ impl<'a> Check<'a> {
         };
         let ask = Ask {
             kind,
+            named: human.named.clone(),
             prompt: self.template(&under(pointer, "prompt"), &human.prompt, known)?,
             context: self.form(&under(pointer, "context"), &human.context, known).0,
             options: human.options.iter().map(OptionFile::choice).collect(),
@@ -69,7 +70,7 @@ impl<'a> Check<'a> {
             | Kind::Selection
             | Kind::PlanReview
             | Kind::ToolApproval
-            | Kind::OutcomeCheck => type_of(human.response_schema.as_ref(), Type::Text),
+            | Kind::OutcomeCheck => type_of(self.answer_schema(human), Type::Text),
         };
         Some((Task::Human(Box::new(ask)), came))
     }

@@ -21,7 +21,7 @@ impl Check<'_> {
     }
 
     /// An expression, and its type. It may be written as `${…}` as well.
-    pub(super) fn expression(
+    pub(in crate::definition::check) fn expression(
         &mut self,
         pointer: &str,
         text: &str,
@@ -40,7 +40,7 @@ impl Check<'_> {
     }
 
     /// An expression that is true or false.
-    pub(super) fn condition(
+    pub(in crate::definition::check) fn condition(
         &mut self,
         pointer: &str,
         text: &str,

@@ -7,16 +7,16 @@ use std::collections::BTreeMap;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use serde_json::Value;
 
-use crate::api::console::form::member;
+use crate::api::form::member;
 
 /// Complaints that are shown at once; a form with more is a form that was not filled in.
 const COMPLAINTS_MAX: usize = 50;
 
 /// What is wrong, by the JSON pointer of the place.
-pub(in crate::api::console) type Complaints = BTreeMap<String, String>;
+pub(crate) type Complaints = BTreeMap<String, String>;
 
 /// What is wrong with `value`.
-pub(in crate::api::console) fn check(schema: &Value, value: &Value) -> Complaints {
+pub(crate) fn check(schema: &Value, value: &Value) -> Complaints {
     let mut complaints = Complaints::new();
     let Ok(validator) = jsonschema::validator_for(schema) else {
         complaints.insert(String::new(), "The schema of this form is broken.".into());

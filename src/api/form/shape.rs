@@ -2,14 +2,14 @@
 
 use serde_json::{Map, Value};
 
-use crate::api::console::form::DEPTH_MAX;
+use crate::api::form::DEPTH_MAX;
 
 /// Choices beyond this many are a list to open rather than buttons to press.
-pub(in crate::api::console) const BUTTONS_MAX: usize = 8;
+pub(crate) const BUTTONS_MAX: usize = 8;
 
 /// Which kind of field a schema asks for.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::api::console) enum Shape<'a> {
+pub(crate) enum Shape<'a> {
     /// A text; with the input's type, or several lines of it.
     Text { input: &'static str, is_long: bool },
     /// A number, perhaps a whole one.
@@ -31,7 +31,7 @@ pub(in crate::api::console) enum Shape<'a> {
 }
 
 /// A schema with its references followed, as far as they stay in the same document.
-pub(in crate::api::console) fn resolved<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
+pub(crate) fn resolved<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
     let mut schema = schema;
     for _ in 0..DEPTH_MAX {
         let Some(reference) = schema.get("$ref").and_then(Value::as_str) else { break };
@@ -45,7 +45,7 @@ pub(in crate::api::console) fn resolved<'a>(root: &'a Value, schema: &'a Value) 
 
 impl<'a> Shape<'a> {
     /// The kind of field for `schema`, which has its references followed.
-    pub(in crate::api::console) fn of(root: &'a Value, schema: &'a Value, depth: usize) -> Self {
+    pub(crate) fn of(root: &'a Value, schema: &'a Value, depth: usize) -> Self {
         if let Some(fixed) = schema.get("const") {
             return Self::Fixed(fixed);
         }

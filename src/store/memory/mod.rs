@@ -1,13 +1,18 @@
 //! Memory: the reference. What the contract means, with nothing but maps; it forgets on exit.
 
+mod bounds;
+mod evidence;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 
+use crate::kernel::evidence::leaf::{Kinds, Leaf};
+use crate::kernel::evidence::{Hash, chain};
 use crate::kernel::{Millis, Recorded, RunId, SessionId, Version};
+use crate::ports::evidence::Evidence;
 use crate::ports::{
     Append, AppendError, Fault, Head, HookRow, Journal, KeyRow, Lease, Logged, Noting, Page,
     Parcel, RunFilter, SessionRow, Settlement, StoreReport,
@@ -17,7 +22,9 @@ use crate::store::codec;
 use crate::store::index_entries::{self, IndexEntries, Waiting};
 use crate::store::keys;
 use crate::store::leases::Leases;
-use crate::store::log::Ends;
+use crate::store::log::{ChainedNote, Ends};
+use crate::store::memory::bounds::{above, below, set};
+use crate::store::memory::evidence::Leaves;
 use crate::store::pagination;
 use crate::store::parcels;
 
@@ -43,7 +50,8 @@ struct State {
     parcels: BTreeMap<(RunId, String), Parcel>,
     hooks: BTreeMap<(RunId, String), HookRow>,
     log_ends: Ends,
-    log: BTreeMap<Vec<u8>, Logged>,
+    log: BTreeMap<Vec<u8>, ChainedNote>,
+    leaves: Leaves,
     keepsakes: BTreeMap<String, String>,
 }
 
@@ -52,6 +60,16 @@ struct Kept {
     head: Head,
     journal: Vec<Recorded>,
     key: Option<String>,
+    /// The first version of each append, and the link before it; and the last link (J13).
+    links: Vec<(Version, Hash)>,
+    link: Hash,
+}
+
+impl Kept {
+    fn new(head: &Head, key: Option<String>) -> Self {
+        let (journal, links, link) = (Vec::new(), Vec::new(), chain::GENESIS);
+        Self { head: head.clone(), journal, key, links, link }
+    }
 }
 
 impl Default for MemoryJournal {
@@ -91,6 +109,9 @@ impl State {
         {
             return Err(AppendError::KeyTaken(row.clone()));
         }
+        let payload = codec::events_json(append.at, &append.events).map_err(Fault::from)?;
+        let payload = chain::payload(&payload);
+        let kinds = Kinds::of(append.events.iter().map(|event| &**event));
         let owed: Vec<_> = parcels::of(&append).collect();
         if let Some(row) = append.session {
             self.sessions.entry(row.session.clone()).or_insert(row);
@@ -112,10 +133,13 @@ impl State {
         if let Some(family) = &head.family {
             self.forks.insert((family.clone(), head.run.clone()));
         }
-        let mut kept = match self.runs.remove(&append.run) {
-            Some(kept) => kept,
-            None => Kept { head: head.clone(), journal: Vec::new(), key },
-        };
+        let kept = self.runs.remove(&append.run);
+        let mut kept = kept.unwrap_or_else(|| Kept::new(&head, key));
+        kept.links.push((at + 1, kept.link));
+        kept.link = chain::link(kept.link, &append.run, at + 1, payload);
+        if !kinds.is_nothing() {
+            self.leaves.wait(Leaf::entry(append.run.clone(), at + 1, kinds, kept.link));
+        }
         self.index(&kept.head, false);
         self.index(&head, true);
         let numbered = append.events.into_iter().zip(append.expected + 1..);
@@ -148,6 +172,8 @@ impl State {
 
     fn forget(&mut self, run: &RunId) {
         let Some(kept) = self.runs.remove(run) else { return };
+        let (version, link) = (kept.head.version, kept.link);
+        self.leaves.wait(Leaf::Tombstone { run: run.clone(), version, link });
         let Head { session, owner, family, .. } = &kept.head;
         if let Some(family) = family {
             self.forks.remove(&(family.clone(), run.clone()));
@@ -193,23 +219,6 @@ impl State {
         runs.reverse();
         runs.into_iter()
     }
-}
-
-fn set<T: Ord>(index: &mut BTreeSet<T>, place: T, present: bool) {
-    if present {
-        index.insert(place);
-    } else {
-        index.remove(&place);
-    }
-}
-
-/// Everything before the cursor's row in a listing that goes downwards.
-fn below<T: Ord>(cursor: Option<T>) -> (Bound<T>, Bound<T>) {
-    (Bound::Unbounded, cursor.map_or(Bound::Unbounded, Bound::Excluded))
-}
-
-fn above<T: Ord>(cursor: Option<T>) -> (Bound<T>, Bound<T>) {
-    (cursor.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded)
 }
 
 #[async_trait]
@@ -436,12 +445,16 @@ impl Journal for MemoryJournal {
             state.log.remove(&keys::log(placed.lane, gone));
         }
         state.log.insert(keys::log(placed.lane, placed.index), placed.entry);
+        placed.leaf.into_iter().for_each(|leaf| state.leaves.wait(leaf));
         Ok(placed.index)
     }
 
     async fn notes(&self, cursor: Option<&str>, limit: usize) -> Result<Page<Logged>, Fault> {
         let state = self.lock();
-        let read = |lane, at| Ok(state.log.get(&keys::log(lane, at)).cloned());
+        let read = |lane, at| {
+            let chained = state.log.get(&keys::log(lane, at));
+            Ok(chained.map(|chained| chained.entry.clone()))
+        };
         state.log_ends.page(cursor, limit, read)
     }
 
@@ -456,13 +469,17 @@ impl Journal for MemoryJournal {
 
     async fn verify(&self) -> Result<StoreReport, Fault> {
         let state = self.lock();
-        let mut audit = audit::Audit::new("memory", codec::FORMAT);
+        let mut audit = audit::Audit::new("memory", codec::CHAINED);
         for kept in state.runs.values() {
             let definition = state.definitions.get(&kept.head.definition);
             audit.run(&kept.head, &kept.journal, definition.map(String::as_str));
         }
         audit.report.sessions = audit::count(state.sessions.len());
         Ok(audit.finish())
+    }
+
+    fn evidence(&self) -> &dyn Evidence {
+        self
     }
 
     fn is_healthy(&self) -> bool {

@@ -1,0 +1,48 @@
+//! Brought: the gates that a start brings, as every door hands them over: a field of their own, or an entry of the
+//! caller's metadata. What they mean, and that they can only add, is not said here.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::definition;
+use crate::engine::{Engine, EngineError};
+use crate::kernel::workflow::Gate;
+use crate::kernel::{Principal, Refusal};
+
+/// The entry of the metadata that has gates: a JSON list, as a text where metadata are texts.
+pub(super) const ENTRY: &str = "holdpoint.gates";
+
+/// The gates of a start of `workflow`: those given, and those in its metadata, which are taken out of it.
+pub(super) fn gates(
+    engine: &Engine,
+    (workflow, who): (&str, &Principal),
+    mut given: Vec<Value>,
+    metadata: &mut BTreeMap<String, String>,
+) -> Result<Vec<Gate>, EngineError> {
+    if let Some(text) = metadata.remove(ENTRY) {
+        given.extend(read(Value::String(text))?);
+    }
+    if given.is_empty() {
+        return Ok(Vec::new());
+    }
+    let entry = engine.workflow(workflow, who)?;
+    Ok(definition::brought(&entry.workflow, &given)?)
+}
+
+/// A list of gates, or one of them, as a value or as its text.
+pub(super) fn read(written: Value) -> Result<Vec<Value>, Refusal> {
+    let field = format!("metadata[{ENTRY}]");
+    match written {
+        Value::Array(list) => Ok(list),
+        one @ Value::Object(_) => Ok(vec![one]),
+        Value::String(text) => match serde_json::from_str(&text) {
+            Ok(Value::Array(list)) => Ok(list),
+            Ok(one @ Value::Object(_)) => Ok(vec![one]),
+            Ok(_) | Err(_) => Err(Refusal::invalid(field, "expected a JSON list of gates")),
+        },
+        Value::Null | Value::Bool(_) | Value::Number(_) => {
+            Err(Refusal::invalid(field, "expected a JSON list of gates"))
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Receipts: what a decision can be proven by, as each door writes it. What is in one is the engine's to say.
+
+use serde_json::{Value, json};
+use tonic::Status;
+
+use crate::api::status;
+use crate::engine::{Engine, Receipt};
+use crate::kernel::Principal;
+use crate::wire::v1 as pb;
+
+/// What gRPC asks for.
+pub(super) async fn get(
+    engine: &Engine,
+    request: pb::GetReceiptRequest,
+    who: &Principal,
+) -> Result<pb::GetReceiptResponse, Status> {
+    let pb::GetReceiptRequest { run_id, sequence, leaf_hash } = request;
+    let receipt = engine.receipt(&run_id, sequence, &leaf_hash, who).await.map_err(status::of)?;
+    Ok(pb::GetReceiptResponse { receipt: Some(message(&receipt)) })
+}
+
+/// As gRPC has it.
+pub(super) fn message(receipt: &Receipt) -> pb::Receipt {
+    pb::Receipt {
+        run_id: receipt.run.to_string(),
+        sequence: receipt.sequence,
+        leaf: receipt.leaf.clone(),
+        leaf_hash: receipt.hash.to_string(),
+        index: receipt.index,
+        proof: receipt.proof.iter().map(ToString::to_string).collect(),
+        head: receipt.head.clone().unwrap_or_default(),
+        key: receipt.key.clone().unwrap_or_default(),
+    }
+}
+
+/// As it is handed out in JSON.
+pub(super) fn json(receipt: &Receipt) -> Value {
+    json!({
+        "run_id": receipt.run.as_str(),
+        "sequence": receipt.sequence,
+        "leaf": receipt.leaf,
+        "leaf_hash": receipt.hash,
+        "index": receipt.index,
+        "proof": receipt.proof,
+        "head": receipt.head,
+        "key": receipt.key,
+    })
+}

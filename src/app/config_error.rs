@@ -1,0 +1,41 @@
+//! Config error: why the settings cannot be understood, each with its place.
+
+use std::io;
+use std::path::PathBuf;
+
+/// A settings file has a dozen short lines; anything near this size is some other file.
+pub(super) const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Why the settings cannot be understood.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The settings file cannot be read.
+    #[error("cannot read the settings file `{}`", .path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The settings file is not one.
+    #[error("`{}` has more than {FILE_BYTES_MAX} bytes; it is not a settings file", .0.display())]
+    TooLarge(PathBuf),
+    /// The settings file does not parse, or has a setting that does not exist.
+    #[error("cannot understand the settings file `{}`", .path.display())]
+    NotSettings {
+        /// The file.
+        path: PathBuf,
+        /// Where and why.
+        source: Box<toml::de::Error>,
+    },
+    /// A setting has a value it cannot have.
+    #[error("{place}: `{value}` is not {expected}")]
+    Bad {
+        /// Where it was said: the flag, the variable, or the file and its field.
+        place: String,
+        /// What was said.
+        value: String,
+        /// What can be said.
+        expected: &'static str,
+    },
+}

@@ -1,0 +1,124 @@
+//! Evidence: what commands ask of a store that is to be checked, or of a bundle: the line between them and the
+//! rooms below. Nothing is decided here, and nothing is opened that is not there.
+
+use std::io::Write;
+
+use crate::app::offline::{existing, note};
+use crate::app::{AppError, Config};
+use crate::kernel::RunId;
+use crate::kernel::evidence::bundle::{Bundle, Verdict};
+use crate::kernel::evidence::note::{SignedHead, VerifyKey};
+use crate::ports::Note;
+use crate::store::verify;
+
+pub use crate::store::verify::Verified;
+
+/// What something is held against, as it was given.
+#[derive(Debug, Clone, Default)]
+pub struct Against {
+    /// The public key.
+    pub key: Option<String>,
+    /// A signed head that was kept elsewhere.
+    pub since: Option<String>,
+}
+
+impl Against {
+    fn read(&self) -> Result<verify::Against, AppError> {
+        let key = self.key.as_deref().map(|text| {
+            let wrong =
+                "expected a public key as `name+id+key`: `audit.pub` in the data directory has it";
+            VerifyKey::parse(text).ok_or_else(|| AppError::Evidence(format!("--key: {wrong}")))
+        });
+        let since = self.since.as_deref().map(|note| {
+            SignedHead::parse(note).map_err(|what| AppError::Evidence(format!("--since: {what}")))
+        });
+        Ok(verify::Against { key: key.transpose()?, since: since.transpose()? })
+    }
+}
+
+/// Looks at a whole store; `progress` is told how many runs are done.
+pub async fn verify(
+    config: &Config,
+    against: &Against,
+    progress: &(dyn Fn(u64) + Send + Sync),
+) -> Result<Verified, AppError> {
+    let against = against.read()?;
+    let journal = existing(config).await?;
+    let verified = verify::verify(&*journal, &against, progress).await;
+    journal.close().await;
+    Ok(verified?)
+}
+
+/// What a bundle came to.
+#[derive(Debug, Clone)]
+pub struct Bundled {
+    /// The run.
+    pub run: String,
+    /// Its events.
+    pub events: u64,
+    /// Up to which version an earlier build wrote them.
+    pub unchained: u64,
+    /// Leaves that are proven.
+    pub proven: usize,
+    /// Leaves that are not yet.
+    pub unproven: usize,
+    /// Whose signature was seen; none without a key.
+    pub signer: Option<String>,
+    /// What does not hold.
+    pub finding: Option<String>,
+}
+
+/// Checks a bundle, with nothing but a public key.
+pub fn verify_bundle(text: &str, against: &Against) -> Result<Bundled, AppError> {
+    let verify::Against { key, since } = against.read()?;
+    let mut bundled = Bundled {
+        run: String::new(),
+        events: 0,
+        unchained: 0,
+        proven: 0,
+        unproven: 0,
+        signer: None,
+        finding: None,
+    };
+    let bundle = match Bundle::read(text) {
+        Ok(bundle) => bundle,
+        Err(finding) => return Ok(Bundled { finding: Some(finding.to_string()), ..bundled }),
+    };
+    bundled.run = bundle.run.to_string();
+    match bundle.check(key.as_ref()) {
+        Ok(Verdict { events, unchained, proven, unproven, head }) => {
+            let signer = key.filter(|_| head.is_some()).map(|key| key.text());
+            let another = since.zip(head).filter(|(since, head)| since.origin != head.origin);
+            let finding = another.map(|(since, head)| {
+                format!(
+                    "the signed head: it is of the log `{}`, not of `{}`",
+                    head.origin, since.origin
+                )
+            });
+            Ok(Bundled { events, unchained, proven, unproven, signer, finding, ..bundled })
+        }
+        Err(finding) => Ok(Bundled { finding: Some(finding.to_string()), ..bundled }),
+    }
+}
+
+/// Writes one run with all that proves it; false if there is no such run.
+pub async fn export_run(
+    config: &Config,
+    run: &str,
+    mut to: Box<dyn Write + Send>,
+) -> Result<bool, AppError> {
+    let run =
+        RunId::parse(run).map_err(|_| AppError::Evidence(format!("--run: `{run}` is no run")))?;
+    let journal = existing(config).await?;
+    // Before the first byte, as of every export.
+    note(&*journal, Note::Exported).await;
+    let bundle = verify::bundle(&*journal, &run).await;
+    journal.close().await;
+    let Some(bundle) = bundle? else { return Ok(false) };
+    let text = serde_json::to_string_pretty(&bundle)
+        .map_err(|error| AppError::Internal(error.to_string()))?;
+    let written = to.write_all(text.as_bytes()).and_then(|()| to.write_all(b"\n"));
+    let written = written.and_then(|()| to.flush());
+    written.map_err(|error| AppError::Evidence(format!("the file cannot be written: {error}")))?;
+    Ok(true)
+}

@@ -1,0 +1,111 @@
+//! Policy: the operator's rules from a file, read when a server begins and looked at while it runs. A file that is
+//! wrong in anything is refused whole: what was in force stays so, and `/readyz` and the log say why.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::app::{AppError, Config};
+use crate::definition::{self, FILE_BYTES_MAX, Problem};
+use crate::engine::{Engine, EngineError};
+use crate::kernel::{Operator, Policy, Workflow};
+use crate::ports::Note;
+
+/// How often it looks: a change counts within two seconds, with room for a machine that is busy.
+const EVERY: Duration = Duration::from_millis(500);
+
+/// What tells one state of a file from another, and the workflows and people that it was read for.
+type Stamp = (u64, u64, i64, i64, u64, Vec<String>);
+
+/// The policy that the settings name, for an engine that has its workflows; none, where they name none.
+pub(super) fn open(config: &Config, engine: &Engine) -> Result<(), AppError> {
+    let Some(path) = &config.policy else { return Ok(()) };
+    let policy = read(path, engine).map_err(AppError::Workflows)?;
+    engine.rule(policy);
+    Ok(())
+}
+
+fn read(path: &Path, engine: &Engine) -> Result<Policy, Vec<Problem>> {
+    let name = path.display().to_string();
+    let unreadable = |error: &dyn std::fmt::Display| {
+        vec![Problem::of_file(&name, "file.unreadable", format!("it cannot be read: {error}"))]
+    };
+    let about = fs::metadata(path).map_err(|error| unreadable(&error))?;
+    if about.len() > FILE_BYTES_MAX as u64 {
+        let message = format!("the file has more than {FILE_BYTES_MAX} bytes, which is the most");
+        return Err(vec![Problem::of_file(&name, "file.too_large", message)]);
+    }
+    let text = fs::read_to_string(path).map_err(|error| unreadable(&error))?;
+    let workflows: Vec<Arc<Workflow>> =
+        engine.library().all().into_iter().map(|entry| entry.workflow).collect();
+    definition::load_policy(&name, &text, &workflows, &engine.operator())
+}
+
+/// Looks at the file for as long as the server runs.
+pub(super) async fn watch(engine: Engine, path: PathBuf) {
+    let mut seen = None;
+    let mut every = tokio::time::interval(EVERY);
+    loop {
+        every.tick().await;
+        let now = stamp(&path, &engine);
+        if now.is_some() && now == seen {
+            continue;
+        }
+        seen = now;
+        let (beside, file) = (engine.clone(), path.clone());
+        let looked = tokio::task::spawn_blocking(move || read(&file, &beside)).await;
+        match looked {
+            Ok(Ok(policy)) => take(&engine, policy).await,
+            Ok(Err(problems)) => complain(&engine, &problems),
+            Err(error) => tracing::error!(%error, "the policy file could not be looked at"),
+        }
+    }
+}
+
+fn stamp(path: &Path, engine: &Engine) -> Option<Stamp> {
+    let about = fs::metadata(path).ok()?;
+    let mut known: Vec<String> =
+        engine.library().all().into_iter().map(|entry| entry.digest).collect();
+    let operator: Arc<Operator> = engine.operator();
+    known.extend(operator.people.iter().map(|(name, member)| {
+        format!("{name} {} {}", member.groups.join(","), member.titles.join(","))
+    }));
+    let (changed, nanos) = (about.ctime(), about.ctime_nsec());
+    Some((about.dev(), about.ino(), changed, nanos, about.size(), known))
+}
+
+async fn take(engine: &Engine, policy: Policy) {
+    if engine.policy_trouble().is_some() {
+        tracing::info!("the policy file is right again");
+        engine.trouble_with_policy(None);
+    }
+    let before = engine.operator();
+    if *before.policy == policy {
+        return;
+    }
+    let digest = policy.digest.clone();
+    let rules: Vec<&str> = policy.rules.iter().map(|rule| rule.name.as_str()).collect();
+    let what = vec![format!("policy {digest}: {}", rules.join(", "))];
+    engine.rule(policy);
+    // Noted when it is in force, and before any run is told.
+    engine.note(Note::PolicyChanged { what }).await;
+    match engine.rule_all().await {
+        Ok(runs) => tracing::info!(policy = digest, runs, "the policy has changed"),
+        Err(EngineError::Draining) => {}
+        Err(error) => tracing::error!(%error, "not every run was told of the policy yet"),
+    }
+}
+
+fn complain(engine: &Engine, problems: &[Problem]) {
+    let why = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+    if engine.policy_trouble().as_ref() == Some(&why) {
+        return;
+    }
+    tracing::error!(
+        why,
+        "the policy file is refused: the rules of before are in force, and no others"
+    );
+    engine.trouble_with_policy(Some(why));
+}

@@ -1,0 +1,172 @@
+//! Signer: who signs the heads of the log of leaves: a key in a file of ours, or a command that has the key where
+//! this process cannot reach it. What it signs is not looked at here, and what a command gives is not believed.
+
+use std::io::Write as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ring::rand::SystemRandom;
+use ring::signature::{Ed25519KeyPair, KeyPair as _};
+use rustls::pki_types::PrivatePkcs8KeyDer;
+use rustls::pki_types::pem::PemObject as _;
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::Command;
+
+use crate::app::{AppError, Config};
+use crate::kernel::evidence::note::VerifyKey;
+use crate::ports::Fault;
+use crate::ports::evidence::Signer;
+
+/// How long a command may take; a person waits for the proof, and nobody for the decision.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// A key file has a few lines; anything near this size is some other file.
+const KEY_BYTES_MAX: u64 = 16 << 10;
+/// What only the owner may do.
+const OTHERS: u32 = 0o077;
+
+/// Whoever signs, as the settings say; a key is made where there is none yet.
+pub(super) fn signer(config: &Config) -> Result<Arc<dyn Signer>, AppError> {
+    let path = config.audit.key.clone().unwrap_or_else(|| config.data.join("audit.key"));
+    let wrong = |why: String| AppError::AuditKey { path: path.clone(), why };
+    if let Some(command) = &config.audit.signer {
+        if config.audit.key.is_none() {
+            return Err(AppError::NoAuditKey);
+        }
+        let text = read(&path).map_err(wrong)?;
+        let key = str::from_utf8(&text).ok().and_then(VerifyKey::parse);
+        let key = key.ok_or_else(|| {
+            wrong("expected the public key of the signer, as `name+id+key` in one line".into())
+        })?;
+        return Ok(Arc::new(Outside { command: command.clone(), key }));
+    }
+    if !path.exists() {
+        make(&path).map_err(wrong)?;
+        tracing::info!(path = %path.display(), "made the key that the log's heads are signed with");
+    }
+    let about = std::fs::metadata(&path).map_err(|error| wrong(error.to_string()))?;
+    if about.permissions().mode() & OTHERS != 0 {
+        return Err(wrong("others can read it; make a new one, or `chmod 600` it".into()));
+    }
+    let pem = read(&path).map_err(wrong)?;
+    let der = PrivatePkcs8KeyDer::from_pem_slice(&pem);
+    let pair = der
+        .ok()
+        .and_then(|der| Ed25519KeyPair::from_pkcs8_maybe_unchecked(der.secret_pkcs8_der()).ok());
+    let pair = pair.ok_or_else(|| wrong("expected an Ed25519 key, as PKCS#8 in PEM".into()))?;
+    Ok(Arc::new(Own { pair }))
+}
+
+/// Writes the public half beside the data, for whoever is to be given it.
+pub(super) fn hand_out(data: &Path, key: &VerifyKey) {
+    let (path, text) = (data.join("audit.pub"), format!("{}\n", key.text()));
+    if std::fs::read_to_string(&path).is_ok_and(|known| known == text) {
+        return;
+    }
+    if let Err(error) = std::fs::write(&path, text) {
+        tracing::warn!(%error, path = %path.display(), "the public key could not be written");
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    let about = std::fs::metadata(path).map_err(|error| error.to_string())?;
+    if about.len() > KEY_BYTES_MAX {
+        return Err(format!("it has more than {KEY_BYTES_MAX} bytes; it is no key"));
+    }
+    std::fs::read(path).map_err(|error| error.to_string())
+}
+
+/// Makes a key that only its owner can read.
+fn make(path: &PathBuf) -> Result<(), String> {
+    let made = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new());
+    let made = made.map_err(|_| "the system has no random numbers".to_owned())?;
+    let text = STANDARD.encode(made.as_ref());
+    let lines: Vec<_> = text.as_bytes().chunks(64).map(String::from_utf8_lossy).collect();
+    let pem =
+        format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", lines.join("\n"));
+    // Whole or not at all: half a key would keep every later start from going on.
+    let fresh = path.with_added_extension("new");
+    let mut options = std::fs::OpenOptions::new();
+    let file = options.write(true).create(true).truncate(true).mode(0o600).open(&fresh);
+    let written = file.and_then(|mut file| {
+        file.write_all(pem.as_bytes())?;
+        file.sync_all()?;
+        std::fs::rename(&fresh, path)?;
+        // Its name, too: a key that is gone after a power cut would be another one.
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        std::fs::File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+    });
+    written.map_err(|error| error.to_string())
+}
+
+/// A key of ours.
+struct Own {
+    pair: Ed25519KeyPair,
+}
+
+impl std::fmt::Debug for Own {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Own(…)")
+    }
+}
+
+#[async_trait]
+impl Signer for Own {
+    fn key(&self, origin: &str) -> VerifyKey {
+        // Ed25519 keys have 32 bytes.
+        let key = self.pair.public_key().as_ref().try_into().unwrap_or_default();
+        VerifyKey { name: origin.to_owned(), key }
+    }
+
+    async fn sign(&self, text: &str) -> Result<Vec<u8>, Fault> {
+        Ok(self.pair.sign(text.as_bytes()).as_ref().to_vec())
+    }
+}
+
+/// A command that signs: the text on its standard input, the signature in base64 on its output.
+#[derive(Debug)]
+struct Outside {
+    command: String,
+    key: VerifyKey,
+}
+
+#[async_trait]
+impl Signer for Outside {
+    fn key(&self, _origin: &str) -> VerifyKey {
+        self.key.clone()
+    }
+
+    async fn sign(&self, text: &str) -> Result<Vec<u8>, Fault> {
+        let Ok(signature) = tokio::time::timeout(PATIENCE, self.ask(text)).await else {
+            let seconds = PATIENCE.as_secs();
+            return Err(Fault::Retriable(format!(
+                "audit_signer: no signature within {seconds} seconds"
+            )));
+        };
+        signature.map_err(|why| Fault::Retriable(format!("audit_signer: {why}")))
+    }
+}
+
+impl Outside {
+    async fn ask(&self, text: &str) -> Result<Vec<u8>, String> {
+        let mut command = Command::new("sh");
+        let command = command.arg("-c").arg(&self.command).kill_on_drop(true);
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().map_err(|error| error.to_string())?;
+        if let Some(mut to) = child.stdin.take() {
+            // One that reads nothing says what it says; its signature is looked at.
+            to.write_all(text.as_bytes()).await.unwrap_or_default();
+        }
+        let ended = child.wait_with_output().await.map_err(|error| error.to_string())?;
+        if !ended.status.success() {
+            return Err(format!("it ended with {}", ended.status));
+        }
+        let given = String::from_utf8_lossy(&ended.stdout).split_whitespace().collect::<String>();
+        STANDARD.decode(given).map_err(|_| "what it says is no base64".into())
+    }
+}

@@ -1,0 +1,109 @@
+//! Help: the commands in groups, by what somebody wants to do. `-h` has what one needs in the first hour, `--help`
+//! has all of it. What each command is about is said beside it.
+
+use clap::builder::StyledStr;
+use clap::{Command, CommandFactory as _};
+
+use crate::cli::args::Cli;
+
+/// The groups, in the order of the first hour, and what is in them.
+const GROUPS: [(&str, &[&str]); 6] = [
+    ("Begin", &["new", "dev", "run", "chat", "serve"]),
+    ("Decide", &["inbox", "respond", "resume", "claim", "delegate"]),
+    ("Look", &["runs", "sessions", "watch", "journal", "audit", "checkpoint"]),
+    ("Steer", &["cancel", "fork", "signal", "revoke"]),
+    ("Write workflows", &["workflows", "check", "graph", "schema"]),
+    (
+        "Operate",
+        &[
+            "keys",
+            "doctor",
+            "export",
+            "import",
+            "prune",
+            "restored",
+            "release",
+            "bench",
+            "completions",
+            "exit-codes",
+        ],
+    ),
+];
+/// What `-h` shows.
+const SHORT: [&str; 10] =
+    ["new", "dev", "run", "serve", "inbox", "respond", "resume", "runs", "workflows", "check"];
+const TEMPLATE: &str =
+    "{about-with-newline}\n{usage-heading} {usage}\n\n{before-help}{options}{after-help}";
+
+/// The command line, with its help.
+pub(super) fn command() -> Command {
+    let bare = Cli::command();
+    let (short, long) = (listed(&bare, &SHORT), grouped(&bare));
+    bare.help_template(TEMPLATE).before_help(short).before_long_help(long)
+}
+
+fn grouped(command: &Command) -> StyledStr {
+    let told = GROUPS.into_iter().map(|(group, names)| {
+        let heading = heading(command, &format!("{group}:"));
+        format!("{heading}\n{}", rows(command, names))
+    });
+    let last = heading(command, "Options and settings of every command:");
+    let told: Vec<_> = told.chain([last]).collect();
+    StyledStr::from(told.join("\n"))
+}
+
+fn listed(command: &Command, names: &[&str]) -> StyledStr {
+    let heading = heading(command, "Commands (--help has all of them):");
+    StyledStr::from(format!("{heading}\n{}", rows(command, names)))
+}
+
+fn heading(command: &Command, words: &str) -> String {
+    let style = command.get_styles().get_header();
+    format!("{}{words}{}", style.render(), style.render_reset())
+}
+
+fn rows(command: &Command, names: &[&str]) -> String {
+    let style = command.get_styles().get_literal();
+    let found = names.iter().filter_map(|name| command.find_subcommand(name));
+    let row = |one: &Command| {
+        let about = one.get_about().map(ToString::to_string).unwrap_or_default();
+        let name = format!("{:<12}", one.get_name());
+        format!("  {}{name}{}  {about}\n", style.render(), style.render_reset())
+    };
+    found.map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_stands_in_one_group_and_fits_a_line() {
+        let bare = Cli::command();
+        let grouped: Vec<_> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+        for one in bare.get_subcommands().filter(|one| !one.is_hide_set()) {
+            let times = grouped.iter().filter(|name| **name == one.get_name()).count();
+            assert_eq!(times, 1, "{} stands in {times} groups", one.get_name());
+        }
+        let is_there = |name: &&str| bare.find_subcommand(name).is_some();
+        assert!(grouped.iter().all(is_there), "a group names a command that there is not");
+        for row in rows(&bare, &grouped).lines().map(without_colours) {
+            assert!(row.chars().count() <= 80, "{row}");
+        }
+    }
+
+    /// A row without its colours.
+    fn without_colours(row: &str) -> String {
+        let mut plain = String::new();
+        let mut inside = false;
+        for char in row.chars() {
+            match (inside, char) {
+                (false, '\u{1b}') => inside = true,
+                (true, 'm') => inside = false,
+                (true, _) => {}
+                (false, char) => plain.push(char),
+            }
+        }
+        plain
+    }
+}

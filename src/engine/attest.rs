@@ -1,0 +1,196 @@
+//! Attest: gives leaves their places in the store-wide log and has its heads signed, after what they speak of is
+//! durable and never in its way (J13). A signer that hangs, dies or signs rubbish delays proofs, loudly; nothing
+//! that is not signed is called so.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use crate::engine::Engine;
+use crate::kernel::evidence::note::{self, VerifyKey};
+use crate::kernel::evidence::tree::TreeHead;
+use crate::ports::evidence::{ORIGIN, Signer};
+use crate::ports::{Fault, LastHead, Note};
+
+/// Leaves that get their places in one step: some hundred KiB of the write-ahead log.
+const SEQUENCED_AT_ONCE: usize = 1_000;
+/// How often leaves get their places.
+const PAUSE_MS: u64 = 1_000;
+/// How long a server that stops waits for its last head: supervisors kill whoever takes long.
+const LAST_MS: u64 = 3_000;
+/// Leaves after which a head is signed though its time has not come: a proof is never far behind.
+const LEAVES_MAX: u64 = 10_000;
+
+/// What is known of the log and its heads.
+#[derive(Debug, Default)]
+pub(super) struct Attesting {
+    signer: OnceLock<(Arc<dyn Signer>, String, VerifyKey)>,
+    /// How many leaves the last signed head holds.
+    signed: AtomicU64,
+    /// How many the log has.
+    size: AtomicU64,
+    /// Why heads are not being signed.
+    trouble: Mutex<Option<String>>,
+    /// One at a time.
+    writing: tokio::sync::Mutex<()>,
+}
+
+impl Engine {
+    /// Has heads signed by `signer` from now on; the first one stays. Says with which key they can be checked.
+    pub async fn attest_with(&self, signer: Arc<dyn Signer>) -> Result<VerifyKey, Fault> {
+        let journal = &self.inner.journal;
+        let origin = if let Some(origin) = journal.remembered(ORIGIN).await? {
+            origin
+        } else {
+            let origin = format!("holdpoint/{}", self.inner.clock.fresh_secret());
+            journal.remember(ORIGIN, &origin).await?;
+            origin
+        };
+        let key = signer.key(&origin);
+        let last = LastHead::of(&**journal).await?;
+        let text = key.text();
+        if let Some(known) = last.as_ref().filter(|last| last.key != text) {
+            // It stands in the log, under the new key, what the old one was.
+            let what = vec![format!("audit_key: {text}, before it {}", known.key)];
+            self.note(Note::PolicyChanged { what }).await;
+        }
+        let signed = last.and_then(|last| last.head().ok()).map_or(0, |signed| signed.head.size);
+        let state = &self.inner.attesting;
+        state.signed.store(signed, Ordering::Release);
+        state.size.store(signed, Ordering::Release);
+        let (_, _, key) = state.signer.get_or_init(|| (signer, origin, key));
+        Ok(key.clone())
+    }
+
+    /// Gives leaves their places as they come, and has a head signed at least every `every_ms` where anything is
+    /// new; until the server stops.
+    pub async fn run_attesting(&self, every_ms: u64) {
+        let clock = &self.inner.clock;
+        let mut next = clock.now().plus(every_ms);
+        loop {
+            let pause = clock.sleep_until(clock.now().plus(PAUSE_MS));
+            tokio::select! {
+                () = pause => {}
+                () = self.inner.stop.cancelled() => return,
+                () = self.inner.broken.cancelled() => return,
+            }
+            let state = &self.inner.attesting;
+            let _writing = state.writing.lock().await;
+            let head = match self.sequence().await {
+                Ok(head) => head,
+                Err(fault) => {
+                    tracing::warn!(%fault, "leaves could not be given their places; it is tried again");
+                    continue;
+                }
+            };
+            let now = clock.now();
+            // A clock that went back must not put the next head off.
+            let is_due = now >= next || next.since(now) > every_ms;
+            let unsigned = head.size.saturating_sub(state.signed.load(Ordering::Acquire));
+            if unsigned > 0 && (is_due || unsigned >= LEAVES_MAX) {
+                self.sign(head).await;
+                next = clock.now().plus(every_ms);
+            }
+        }
+    }
+
+    /// Everything that waits gets its place, and the head is signed: before the store closes, or because
+    /// somebody asks for a proof now.
+    pub async fn attest(&self) {
+        // Where nobody signs, somebody only looks (E8).
+        if !self.is_healthy() || self.inner.attesting.signer.get().is_none() {
+            return;
+        }
+        let _writing = self.inner.attesting.writing.lock().await;
+        match self.sequence().await {
+            Ok(head) if head.size > self.inner.attesting.signed.load(Ordering::Acquire) => {
+                self.sign(head).await;
+            }
+            Ok(_) => {}
+            Err(fault) => {
+                tracing::warn!(%fault, "leaves wait for their places until the next start");
+            }
+        }
+    }
+
+    /// The same, for as long as a server that stops can wait: what is left is done at the next start.
+    pub(super) async fn attest_last(&self) {
+        let clock = &self.inner.clock;
+        tokio::select! {
+            () = self.attest() => {}
+            () = clock.sleep_until(clock.now().plus(LAST_MS)) => {
+                tracing::warn!("the last head is not signed: the signer takes too long");
+            }
+        }
+    }
+
+    /// Why heads are not being signed, where they are not.
+    pub fn attest_trouble(&self) -> Option<String> {
+        self.inner.attesting.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How many leaves the log has, and how many of them are signed.
+    pub fn attested(&self) -> (u64, u64) {
+        let state = &self.inner.attesting;
+        (state.size.load(Ordering::Acquire), state.signed.load(Ordering::Acquire))
+    }
+
+    async fn sequence(&self) -> Result<TreeHead, Fault> {
+        let evidence = self.inner.journal.evidence();
+        loop {
+            let sequenced = evidence.sequence(SEQUENCED_AT_ONCE).await?;
+            self.inner.attesting.size.store(sequenced.head.size, Ordering::Release);
+            if sequenced.added < SEQUENCED_AT_ONCE {
+                return Ok(sequenced.head);
+            }
+        }
+    }
+
+    /// Has a head signed, keeps it, and hands it to whoever listens.
+    async fn sign(&self, head: TreeHead) {
+        let state = &self.inner.attesting;
+        let Some((signer, origin, key)) = state.signer.get() else { return };
+        let body = note::body(origin, head);
+        let signed = signer.sign(&body).await.and_then(|signature| {
+            // Nothing is called signed before that was seen.
+            if key.signed(&body, &signature) {
+                let note = note::signed(&body, key, &signature);
+                return Ok(LastHead { key: key.text(), note });
+            }
+            Err(Fault::Permanent("what the signer gave is no signature of this head".into()))
+        });
+        let kept = match signed {
+            Ok(last) => last.keep(&*self.inner.journal).await.map(|()| last.note),
+            Err(fault) => Err(fault),
+        };
+        let trouble = match kept {
+            Ok(note) => {
+                state.signed.store(head.size, Ordering::Release);
+                metrics::counter!("holdpoint_heads_signed_total").increment(1);
+                self.publish(note, head.size);
+                None
+            }
+            Err(fault) => {
+                metrics::counter!("holdpoint_heads_unsigned_total").increment(1);
+                tracing::error!(%fault, leaves = head.size, "the log's head is not signed: proofs wait, decisions go on");
+                Some(fault.to_string())
+            }
+        };
+        *state.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+    }
+
+    /// A listener that does not take it hears of the next one, which holds everything in this one.
+    fn publish(&self, note: String, size: u64) {
+        let courier = Arc::clone(&self.inner.courier);
+        let now = self.inner.clock.now();
+        tokio::spawn(async move {
+            if let Err(undelivered) = courier.publish(&note, size, now).await {
+                let problem = undelivered.problem;
+                tracing::warn!(
+                    problem,
+                    leaves = size,
+                    "a signed head was not taken by the listener"
+                );
+            }
+        });
+    }
+}

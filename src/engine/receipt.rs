@@ -1,0 +1,94 @@
+//! Receipt: what whoever decided is given to show afterwards: the leaf of their decision at once, and its proof
+//! as soon as a signed head holds it (J13). Nothing waits for it.
+
+use crate::engine::{Begun, Engine, EngineError};
+use crate::kernel::evidence::Hash;
+use crate::kernel::evidence::leaf::{Leaf, Place};
+use crate::kernel::evidence::tree::leaf_hash;
+use crate::kernel::{Principal, Refusal, RunId, Version};
+use crate::ports::LastHead;
+
+/// What a decision can be proven by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Receipt {
+    /// The run.
+    pub run: RunId,
+    /// The version of the first event of the append that has the decision.
+    pub sequence: Version,
+    /// The leaf: what is hashed.
+    pub leaf: String,
+    /// Its hash.
+    pub hash: Hash,
+    /// Its place in the log; none as long as it has none.
+    pub index: Option<u64>,
+    /// The hashes that lead from it to the root of the head.
+    pub proof: Vec<Hash>,
+    /// The signed head that holds it; none as long as there is none.
+    pub head: Option<String>,
+    /// The key that the head is signed with.
+    pub key: Option<String>,
+}
+
+impl Receipt {
+    fn of(leaf: &Leaf, run: RunId, sequence: Version, index: Option<u64>) -> Self {
+        let leaf = leaf.text();
+        let hash = leaf_hash(leaf.as_bytes());
+        Self { run, sequence, leaf, hash, index, proof: Vec::new(), head: None, key: None }
+    }
+}
+
+impl Engine {
+    /// The receipt of what was decided by a command just now, where it decided something. It costs no look at
+    /// the disk; its proof comes later.
+    pub fn receipt_now(&self, begun: &Begun) -> Option<Receipt> {
+        let first = begun.after + 1;
+        let leaf = self.inner.journal.evidence().fresh(&begun.run, first)?;
+        if !leaf.decides() {
+            return None;
+        }
+        Some(Receipt::of(&leaf, begun.run.clone(), first, None))
+    }
+
+    /// The receipt of what lies at a place of a run's journal. For whoever may see the run, and for whoever
+    /// names the leaf: they had it with the decision, and nobody else can.
+    pub async fn receipt(
+        &self,
+        run: &str,
+        sequence: Version,
+        named: &str,
+        who: &Principal,
+    ) -> Result<Receipt, EngineError> {
+        let unknown = || EngineError::from(Refusal::UnknownRun(run.to_owned()));
+        let id = RunId::parse(run).map_err(|_| unknown())?;
+        let sees = match self.head(run, who).await {
+            Ok(_) => true,
+            Err(EngineError::Refused(_)) => false,
+            Err(error) => return Err(error),
+        };
+        let evidence = self.inner.journal.evidence();
+        let first = evidence.first_of(&id, sequence).await?;
+        let lain = match first {
+            Some(first) => evidence.leaf(&Place::Entry(id.clone(), first)).await?,
+            None => None,
+        };
+        let found =
+            first.zip(lain).map(|(first, lain)| Receipt::of(&lain.leaf, id, first, lain.index));
+        let Some(mut receipt) = found.filter(|found| sees || found.hash.to_string() == named)
+        else {
+            if !sees {
+                return Err(unknown());
+            }
+            let remedy =
+                "nothing was decided there: expected the sequence of an answer, a vote or an end";
+            return Err(Refusal::invalid("sequence", remedy).into());
+        };
+        let Some(last) = LastHead::of(&*self.inner.journal).await? else { return Ok(receipt) };
+        let size = last.head().map_or(0, |signed| signed.head.size);
+        if let Some(index) = receipt.index
+            && let Some(proof) = evidence.inclusion(index, size).await?
+        {
+            (receipt.proof, receipt.head, receipt.key) = (proof, Some(last.note), Some(last.key));
+        }
+        Ok(receipt)
+    }
+}

@@ -1,0 +1,356 @@
+//! Condition: what makes an act worth a person's look, and in which words or figures it was found. Judges are
+//! conditions too; how one is asked is in `judging`.
+//!
+//! - **K7** What is malformed is met: it asks.
+//! - **K12** Rules look at what the requester cannot choose.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::kernel::act;
+use crate::kernel::gate::Wish;
+use crate::kernel::message::{Speaker, readable};
+use crate::kernel::operator::Environment;
+use crate::kernel::run::Run;
+
+/// Words that say that the speaker does not know, by language.
+const DOUBTS: [(&str, &[&str]); 4] = [
+    (
+        "en",
+        &[
+            "not sure",
+            "unsure",
+            "uncertain",
+            "not certain",
+            "maybe",
+            "perhaps",
+            "i guess",
+            "might be",
+        ],
+    ),
+    ("de", &["nicht sicher", "unsicher", "ungewiss", "vielleicht", "vermutlich", "könnte sein"]),
+    ("fr", &["pas sûr", "pas certain", "incertain", "peut-être", "je suppose"]),
+    ("es", &["no estoy segur", "incierto", "quizás", "quizá", "tal vez", "supongo"]),
+];
+/// The language that is meant where a file names none.
+const LANGUAGE: &str = "en";
+/// Words of a sentence that are shown around what was found.
+const AROUND: usize = 40;
+
+/// Something that makes an act worth a person's look.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Condition {
+    /// One of these words is in the tool's name, its arguments or what the agent says with it.
+    Keywords(Vec<String>),
+    /// The run's metadata says that it works in one of these environments.
+    Environment(Vec<String>),
+    /// The agent says that it does not know.
+    Uncertain,
+    /// The same, in the file's own words and languages, or by a figure of the agent's own.
+    UncertainBy(Doubt),
+    /// More tool calls than this have failed in the run.
+    FailuresOver(u32),
+    /// More of one kind than this have failed.
+    FailuresOf {
+        /// Of which kind.
+        same: Same,
+        /// The most that need nobody.
+        count: u32,
+    },
+    /// There is more to decide than this.
+    Complex(Complexity),
+    /// A number among the arguments is larger than this, or is not there.
+    Argument {
+        /// Where: a JSON pointer.
+        pointer: String,
+        /// The largest number that needs nobody.
+        over: f64,
+    },
+    /// A judging agent says so; or fails, is late, or answers nonsense (K7).
+    Judge {
+        /// Who.
+        agent: String,
+        /// How long it has.
+        within_ms: u64,
+    },
+}
+
+/// Figures in a definition come from JSON, which has no number that is not equal to itself.
+impl Eq for Condition {}
+
+/// In which words, and by which figure, an agent says that it does not know.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Doubt {
+    /// Phrases of the file's own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phrases: Vec<String>,
+    /// Languages whose phrases are known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub languages: Vec<String>,
+    /// The least confidence that needs nobody, where the agent's output declares one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confidence_under: Option<f64>,
+}
+
+impl Doubt {
+    /// Languages whose phrases are known.
+    pub fn languages() -> impl Iterator<Item = &'static str> {
+        DOUBTS.iter().map(|(language, _)| *language)
+    }
+}
+
+/// Of which kind failures are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Same {
+    /// Of one tool.
+    Tool,
+    /// Of one step.
+    Step,
+}
+
+/// The most of each that need nobody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Complexity {
+    /// Options that are put side by side.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub options: Option<u32>,
+    /// Steps of a plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps: Option<u32>,
+    /// Amounts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub amounts: Option<u32>,
+}
+
+/// What a condition found, in words; nothing, if it does not hold.
+pub(super) fn met(condition: &Condition, run: &Run, wish: Wish<'_>) -> Option<String> {
+    let Wish { turn, call, judged, .. } = wish;
+    match condition {
+        Condition::Keywords(list) => {
+            let words = words(run, wish).to_lowercase();
+            let found = list.iter().find(|word| words.contains(&word.to_lowercase()))?;
+            Some(format!("high-risk word `{found}`"))
+        }
+        Condition::Environment(list) => environment(list, run),
+        Condition::Uncertain => doubted(run, wish, &[], &[LANGUAGE.to_owned()]),
+        Condition::UncertainBy(doubt) => {
+            let is_bare = doubt.phrases.is_empty() && doubt.languages.is_empty();
+            let by_words = doubt.confidence_under.is_none() || !is_bare;
+            let default = [LANGUAGE.to_owned()];
+            let languages = if is_bare { &default[..] } else { &doubt.languages };
+            let said = by_words.then(|| doubted(run, wish, &doubt.phrases, languages)).flatten();
+            said.or_else(|| doubt.confidence_under.and_then(|least| unsure(wish, least)))
+        }
+        Condition::FailuresOver(most) => {
+            (run.failed_calls > *most).then(|| format!("{} calls have failed", run.failed_calls))
+        }
+        Condition::FailuresOf { same, count } => {
+            let (what, failed) = match same {
+                Same::Tool => (format!("`{}`", call.tool), run.failures.of_tool(&call.tool)),
+                Same::Step => (format!("step `{}`", turn.step), run.failures.of_step(&turn.step)),
+            };
+            (failed > *count).then(|| format!("{what} has failed {failed} times, over {count}"))
+        }
+        Condition::Complex(most) => complex(*most, wish),
+        Condition::Argument { pointer, over } => {
+            match call.arguments.pointer(pointer).map(Value::as_f64) {
+                Some(Some(number)) if number <= *over => None,
+                Some(Some(number)) => Some(format!("`{pointer}` is {number}, over {over}")),
+                // Nothing there, or no number: that is not a small number.
+                Some(None) | None => Some(format!("`{pointer}` is no number")),
+            }
+        }
+        Condition::Judge { .. } if wish.is_step => Some("no judge looks at a step".into()),
+        // K7: where there is no judge but the one whose call it is, a person is asked.
+        Condition::Judge { agent, .. } if !run.workflow.agents.contains_key(agent) => {
+            Some(format!("there is no judge `{agent}`"))
+        }
+        Condition::Judge { agent, .. } if *agent == turn.agent => {
+            Some(format!("`{agent}` cannot judge its own call"))
+        }
+        Condition::Judge { agent, .. } => {
+            let said = judged.iter().find(|known| known.agent == *agent && known.ask)?;
+            Some(format!("judge `{agent}`: {}", said.reason))
+        }
+    }
+}
+
+/// The words that are looked at: of a call its name, its arguments and what is said with it; of a handoff, a
+/// reply or a step the conversation at that moment as well, from what a person said last.
+fn words(run: &Run, wish: Wish<'_>) -> String {
+    let Wish { call, said, .. } = wish;
+    let mut words = format!("{} {} {said}", call.tool, readable(&call.arguments));
+    if act::looks_around(wish) {
+        words.push_str(&act::moment(run));
+    }
+    words
+}
+
+/// What is said by the agent: with the call, in the reply, and at that moment.
+fn spoken(run: &Run, wish: Wish<'_>) -> String {
+    let mut spoken = wish.said.to_owned();
+    if act::looks_around(wish) {
+        spoken.push(' ');
+        spoken.push_str(&readable(&wish.call.arguments));
+        let agents = run.conversation.iter().rev();
+        let since = agents.take_while(|message| message.role != Speaker::User);
+        for message in since.filter_map(|message| message.cleaned()) {
+            spoken.push(' ');
+            spoken.push_str(&message.text);
+        }
+    }
+    spoken
+}
+
+/// The first phrase of doubt in what is said, and where it stands.
+fn doubted(run: &Run, wish: Wish<'_>, phrases: &[String], languages: &[String]) -> Option<String> {
+    let said = spoken(run, wish).to_lowercase();
+    let own = phrases.iter().map(|phrase| phrase.to_lowercase());
+    let known = DOUBTS.iter().filter(|(language, _)| languages.iter().any(|one| one == language));
+    let known = known.flat_map(|(_, phrases)| phrases.iter().map(|phrase| (*phrase).to_owned()));
+    let found = own.chain(known).find(|phrase| said.contains(phrase))?;
+    let place = said.find(&found).unwrap_or_default();
+    let from = said.char_indices().map(|(at, _)| at).rfind(|at| at + AROUND <= place).unwrap_or(0);
+    let around: String = said.chars().skip(said.get(..from)?.chars().count()).collect();
+    let around: String = around.chars().take(found.chars().count() + 2 * AROUND).collect();
+    let more = around.trim() != found;
+    let shown = if more { format!(" in `…{}…`", around.trim()) } else { String::new() };
+    Some(format!("the agent says `{found}`{shown}"))
+}
+
+/// Whether the agent's own figure is too low; what is no number is (K7).
+fn unsure(wish: Wish<'_>, least: f64) -> Option<String> {
+    let arguments = &wish.call.arguments;
+    let declared = arguments.get("output").unwrap_or(arguments).get("confidence")?;
+    match declared.as_f64() {
+        Some(figure) if figure >= least => None,
+        Some(figure) => Some(format!("the agent's confidence is {figure}, under {least}")),
+        None => Some(format!("the agent's confidence is `{declared}`, which is no number")),
+    }
+}
+
+/// Whether there is more to decide than a person can leave to an agent, and how much.
+fn complex(most: Complexity, wish: Wish<'_>) -> Option<String> {
+    let text = format!("{} {}", wish.said, readable(&wish.call.arguments));
+    let over = |count: usize, most: Option<u32>, what: &str| {
+        let most = most?;
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        (count > most).then(|| format!("{count} {what}, over {most}"))
+    };
+    let steps = longest(&wish.call.arguments, Some("steps"));
+    let options = longest(&wish.call.arguments, None).max(listed(&text));
+    let found = [
+        over(steps, most.steps, "steps in the plan"),
+        over(options, most.options, "options"),
+        over(amounts(&text), most.amounts, "amounts"),
+    ];
+    let found: Vec<String> = found.into_iter().flatten().collect();
+    (!found.is_empty()).then(|| found.join(", "))
+}
+
+/// The length of the longest list in a value; of those under a name, where one is given.
+fn longest(value: &Value, name: Option<&str>) -> usize {
+    match value {
+        Value::Array(items) => {
+            let own = if name.is_none() { items.len() } else { 0 };
+            items.iter().map(|item| longest(item, name)).max().unwrap_or(0).max(own)
+        }
+        Value::Object(fields) => {
+            let of = |(field, value): (&String, &Value)| {
+                let is_it = name == Some(field.as_str());
+                let own = value.as_array().filter(|_| is_it).map_or(0, Vec::len);
+                longest(value, name).max(own)
+            };
+            fields.iter().map(of).max().unwrap_or(0)
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+    }
+}
+
+/// Lines of a text that are items of a list: `- one`, `2. two`, `c) three`.
+fn listed(text: &str) -> usize {
+    let is_item = |line: &&str| {
+        let line = line.trim_start();
+        let mark = line.split_whitespace().next().unwrap_or_default();
+        let is_bullet = mark == "-" || mark == "*" || mark == "•";
+        let stem = mark.strip_suffix('.').or_else(|| mark.strip_suffix(')')).unwrap_or_default();
+        let is_number = (1..=3).contains(&stem.len()) && stem.chars().all(|c| c.is_ascii_digit());
+        let is_letter = stem.len() == 1 && stem.chars().all(char::is_alphabetic);
+        is_bullet || is_number || is_letter
+    };
+    text.lines().filter(is_item).count()
+}
+
+/// Numbers in a text.
+fn amounts(text: &str) -> usize {
+    let mut count = 0;
+    let mut before = ' ';
+    for one in text.chars() {
+        let begins = one.is_ascii_digit() && !before.is_alphanumeric() && !".,".contains(before);
+        count += usize::from(begins);
+        before = one;
+    }
+    count
+}
+
+/// Whether a rule that asks in some environments asks here. Where the server works is the operator's
+/// word (K12): what a requester says of it can add a question, and takes none away.
+fn environment(list: &[String], run: &Run) -> Option<String> {
+    let among = |here: &str| list.iter().find(|name| name.eq_ignore_ascii_case(here.trim()));
+    let said = |name: &&String| name.trim().eq_ignore_ascii_case("environment");
+    let claimed = run.metadata.iter().filter(|(name, _)| said(name)).map(|(_, value)| value);
+    if let Some(found) = claimed.into_iter().find_map(|here| among(here)) {
+        return Some(format!("environment `{found}`"));
+    }
+    match &run.operator.environment {
+        Environment::Named(here) => among(here).map(|found| format!("environment `{found}`")),
+        Environment::Unsaid => Some("nobody has said which environment this is".into()),
+    }
+}
+
+/// How often each tool and each step has failed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Failures {
+    tools: std::collections::BTreeMap<String, u32>,
+    steps: std::collections::BTreeMap<String, u32>,
+}
+
+impl Failures {
+    /// Calls of that tool that came back with an error.
+    pub fn of_tool(&self, tool: &str) -> u32 {
+        self.tools.get(tool).copied().unwrap_or_default()
+    }
+
+    /// Calls and attempts of that step that did, in whichever round or for whichever item.
+    pub fn of_step(&self, step: &str) -> u32 {
+        self.steps.get(&act::step_id(step)).copied().unwrap_or_default()
+    }
+
+    /// A call of `tool` in `step` came back with an error.
+    pub(super) fn call(&mut self, tool: &str, step: &str) {
+        *self.tools.entry(tool.to_owned()).or_default() += 1;
+        self.attempt(step);
+    }
+
+    /// An attempt of `step` failed.
+    pub(super) fn attempt(&mut self, step: &str) {
+        *self.steps.entry(act::step_id(step)).or_default() += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn lists_and_amounts_are_counted_as_a_person_would() {
+        assert_eq!(listed("Choose:\n- sea\n- hills\n  2) town\nNo. that is not one"), 3);
+        assert_eq!(amounts("Pay 10,000.50 to A1 and 7 to B, on 2026-01-02"), 5);
+        assert_eq!(longest(&json!({"plan": {"steps": [1, 2, 3]}, "x": [1]}), Some("steps")), 3);
+        assert_eq!(longest(&json!({"a": {"b": [1, 2]}}), None), 2);
+    }
+}

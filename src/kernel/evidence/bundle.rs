@@ -1,0 +1,182 @@
+//! Bundle: one run with all that proves it, as one file: its journal exactly as it was hashed, its definition,
+//! its leaves with their proofs, and a signed head. Whoever has it needs nothing of us but the public key.
+//!
+//! It proves that the run is as it was when the head was signed. Whether what is in it is true of the world
+//! is not known here.
+
+use serde::{Deserialize, Serialize};
+
+use crate::kernel::evidence::leaf::{Leaf, Place};
+use crate::kernel::evidence::note::{SignedHead, VerifyKey};
+use crate::kernel::evidence::walk::{Entry, Step, Walk};
+use crate::kernel::evidence::{Finding, Hash, is_definition, tree, whole_digest};
+use crate::kernel::{RunId, Version};
+
+/// What the file calls itself.
+pub const FORMAT: &str = "holdpoint-bundle";
+/// The version of its form.
+pub const VERSION: u32 = 1;
+
+/// One run with all that proves it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bundle {
+    /// What it is.
+    pub format: String,
+    /// The version of its form.
+    pub version: u32,
+    /// The run.
+    pub run: RunId,
+    /// The definition it ran by.
+    pub definition: Definition,
+    /// Its journal.
+    pub entries: Vec<Entry>,
+    /// Its leaves.
+    pub leaves: Vec<Proven>,
+    /// The signed head that the proofs lead to; none where nothing was signed yet.
+    #[serde(default)]
+    pub head: Option<String>,
+    /// The key that the store says its heads are signed with. Whoever checks has it from elsewhere.
+    #[serde(default)]
+    pub key: Option<String>,
+}
+
+/// A definition and its digest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Definition {
+    /// The digest.
+    pub digest: String,
+    /// The definition, as it is stored.
+    pub json: String,
+}
+
+/// A leaf, with its proof where there is one yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Proven {
+    /// What is hashed.
+    pub text: String,
+    /// Its place in the log; none as long as it has none.
+    #[serde(default)]
+    pub index: Option<u64>,
+    /// The hashes that lead from it to the head's root.
+    #[serde(default)]
+    pub proof: Vec<Hash>,
+}
+
+/// What a bundle came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// Events of the run.
+    pub events: Version,
+    /// Up to which version an earlier build wrote them, without a chain.
+    pub unchained: Version,
+    /// Leaves that are proven to be in the log that was signed.
+    pub proven: usize,
+    /// Leaves that came after the head, and are not proven yet.
+    pub unproven: usize,
+    /// The head, if there is one.
+    pub head: Option<SignedHead>,
+}
+
+impl Bundle {
+    /// Reads a file. Says what is wrong with one that is none.
+    pub fn read(text: &str) -> Result<Self, Finding> {
+        let wrong = |what: String| Finding::new("the file", what);
+        let bundle: Self = serde_json::from_str(text).map_err(|error| {
+            wrong(format!(
+                "it is no bundle, or was cut short: {error}; `holdpoint export --run` writes one"
+            ))
+        })?;
+        if bundle.format != FORMAT || bundle.version != VERSION {
+            let (format, version) = (&bundle.format, bundle.version);
+            return Err(wrong(format!(
+                "it is a `{format}` of version {version}, and this program reads `{FORMAT}` of version {VERSION}"
+            )));
+        }
+        Ok(bundle)
+    }
+
+    /// Checks all of it, and says at which place it does not hold. Without a key no signature is looked at.
+    pub fn check(&self, key: Option<&VerifyKey>) -> Result<Verdict, Finding> {
+        let head = self.head.as_deref().map(SignedHead::parse).transpose();
+        let head = head.map_err(|what| Finding::new("the signed head", what))?;
+        if let (Some(head), Some(key)) = (&head, key)
+            && !head.is_signed_by(key)
+        {
+            return Err(Finding::new("the signed head", format!("`{}` did not sign it", key.name)));
+        }
+        let mut walk = Walk::new(&self.run);
+        let mut steps = Vec::new();
+        for entry in &self.entries {
+            steps.push(walk.take(entry)?);
+        }
+        self.check_definition(steps.first())?;
+        self.check_leaves(&steps, walk.unchained())?;
+        let proven = self.check_proofs(head.as_ref())?;
+        let unproven = self.leaves.len() - proven;
+        Ok(Verdict { events: walk.version(), unchained: walk.unchained(), proven, unproven, head })
+    }
+
+    fn check_definition(&self, first: Option<&Step>) -> Result<(), Finding> {
+        let Definition { digest, json } = &self.definition;
+        let wrong = |what: &str| Err(Finding::new(format!("definition `{digest}`"), what));
+        let Some(named) = first.and_then(|step| step.definition.as_deref()) else {
+            return Err(Finding::new(
+                format!("run `{}` at version 1", self.run),
+                "the event is missing",
+            ));
+        };
+        if named != digest {
+            return wrong("the run was begun by another one");
+        }
+        if !is_definition(digest, json) {
+            return wrong("what lies under this digest has another one");
+        }
+        Ok(())
+    }
+
+    /// Every append of weight has its leaf, and every leaf its append.
+    fn check_leaves(&self, steps: &[Step], unchained: Version) -> Result<(), Finding> {
+        let mut expected: Vec<_> = steps
+            .iter()
+            .filter(|step| !step.kinds.is_nothing() && step.version > unchained)
+            .map(|step| Leaf::entry(self.run.clone(), step.version, step.kinds, step.link).text())
+            .collect();
+        if unchained > 0 {
+            let last = steps.iter().rfind(|step| step.version <= unchained);
+            let (run, version) = (self.run.clone(), unchained);
+            let link = last.map_or_else(Hash::default, |step| step.link);
+            let definition = whole_digest(&self.definition.json).unwrap_or_default();
+            expected.insert(0, Leaf::Anchor { run, version, link, definition }.text());
+        }
+        for text in &expected {
+            if !self.leaves.iter().any(|leaf| leaf.text == *text) {
+                let place = Leaf::parse(text).map(|leaf| leaf.place());
+                let place = place.unwrap_or_else(|| Place::Entry(self.run.clone(), 0));
+                return Err(Finding::new(place.to_string(), "no leaf says what it says"));
+            }
+        }
+        match self.leaves.iter().find(|leaf| !expected.contains(&leaf.text)) {
+            Some(leaf) => Err(Finding::new(
+                "a leaf",
+                format!("nothing in the journal is behind it: {}", leaf.text),
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// How many leaves the head is proven to hold; the others came after it.
+    fn check_proofs(&self, head: Option<&SignedHead>) -> Result<usize, Finding> {
+        let Some(head) = head.map(|signed| signed.head) else { return Ok(0) };
+        let mut proven = 0;
+        for leaf in &self.leaves {
+            let Some(index) = leaf.index.filter(|index| *index < head.size) else { continue };
+            let hash = tree::leaf_hash(leaf.text.as_bytes());
+            if tree::led_to(hash, index, head.size, &leaf.proof) != Some(head.root) {
+                let place = format!("leaf {index}");
+                return Err(Finding::new(place, "its proof does not lead to the signed head"));
+            }
+            proven += 1;
+        }
+        Ok(proven)
+    }
+}

@@ -1,0 +1,248 @@
+//! Leaf: what is put into the store-wide log: that something of weight lies in a journal, or in the store's own
+//! log, and under which link. A leaf says nothing that the journal does not say; it fixes it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::kernel::evidence::Hash;
+use crate::kernel::{Event, RunId, Version};
+
+/// One kind of what weighs enough for a leaf.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Weighty {
+    /// Somebody decided.
+    Decision,
+    /// Somebody said their word on what needs more than theirs.
+    Vote,
+    /// A question ended without an answer.
+    Closed,
+    /// What was allowed is so no longer.
+    Revoked,
+    /// The store was put back, or made from another.
+    Renewed,
+    /// The run was begun as a fork.
+    Fork,
+    /// The run is over.
+    End,
+    /// Other rules of the operator's are in force.
+    Ruled,
+}
+
+impl Weighty {
+    /// All of them, in the order in which they are told.
+    const ALL: [Self; 8] = [
+        Self::Decision,
+        Self::Vote,
+        Self::Closed,
+        Self::Revoked,
+        Self::Renewed,
+        Self::Fork,
+        Self::End,
+        Self::Ruled,
+    ];
+
+    fn bit(self) -> u8 {
+        1 << (self as u8)
+    }
+
+    fn of(event: &Event) -> Option<Self> {
+        match event {
+            // Words of a conversation decide nothing.
+            Event::Answered { shown, .. } => (!shown.is_empty()).then_some(Self::Decision),
+            Event::Voted { .. } => Some(Self::Vote),
+            Event::Closed { .. } => Some(Self::Closed),
+            Event::Revoked { .. } => Some(Self::Revoked),
+            Event::Renewed { .. } => Some(Self::Renewed),
+            Event::Ruled(_) => Some(Self::Ruled),
+            Event::Started(started) => started.forked_from.is_some().then_some(Self::Fork),
+            Event::Completed | Event::Failed(_) | Event::Cancelled { .. } => Some(Self::End),
+            Event::StepStarted { .. }
+            | Event::Delta { .. }
+            | Event::Noted { .. }
+            | Event::MessageAdded { .. }
+            | Event::ToolCalled { .. }
+            | Event::ToolReturned { .. }
+            | Event::HandedOff { .. }
+            | Event::StepCompleted { .. }
+            | Event::StepFailed { .. }
+            | Event::Asked(_)
+            | Event::Claimed(_)
+            | Event::Delegated(_)
+            | Event::Reminded { .. }
+            | Event::Stood { .. }
+            | Event::Escalated { .. }
+            | Event::Opened { .. }
+            | Event::Came { .. }
+            | Event::Settled { .. }
+            | Event::Signalled { .. }
+            | Event::CheckpointSaved
+            | Event::Parked
+            | Event::Output { .. }
+            | Event::Warned(_) => None,
+        }
+    }
+}
+
+/// What an append has of that; as one byte, since it is stored with every one that has any.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Kinds(pub u8);
+
+impl Kinds {
+    /// What these events have.
+    pub fn of<'a>(events: impl IntoIterator<Item = &'a Event>) -> Self {
+        let kinds = events.into_iter().filter_map(Weighty::of);
+        Self(kinds.fold(0, |all, kind| all | kind.bit()))
+    }
+
+    /// Whether there is nothing of weight.
+    pub fn is_nothing(self) -> bool {
+        self.0 == 0
+    }
+
+    fn list(self) -> Vec<Weighty> {
+        Weighty::ALL.into_iter().filter(|kind| self.0 & kind.bit() != 0).collect()
+    }
+}
+
+/// A leaf of the store-wide log. Its text, byte by byte, is what is hashed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "leaf", rename_all = "snake_case")]
+pub enum Leaf {
+    /// An append of a run has something of weight.
+    Entry {
+        /// The run.
+        run: RunId,
+        /// The version of the append's first event.
+        version: Version,
+        /// What it has.
+        kinds: Vec<Weighty>,
+        /// Its link.
+        link: Hash,
+    },
+    /// A journal that an earlier build wrote was taken over: what it held then.
+    Anchor {
+        /// The run.
+        run: RunId,
+        /// Its version then.
+        version: Version,
+        /// The link over all of it.
+        link: Hash,
+        /// The whole digest of its definition; empty where that could not be read.
+        definition: String,
+    },
+    /// A run was forgotten, as it should be.
+    Tombstone {
+        /// The run.
+        run: RunId,
+        /// Its last version.
+        version: Version,
+        /// Its last link.
+        link: Hash,
+    },
+    /// The store's own log says something.
+    Log {
+        /// The place in its lane.
+        index: u64,
+        /// What, in one word.
+        action: String,
+        /// Its link.
+        link: Hash,
+    },
+}
+
+/// Where what a leaf speaks of lies.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// A journal that was taken over.
+    Anchor(RunId),
+    /// An append, by the version of its first event.
+    Entry(RunId, Version),
+    /// A run that is gone.
+    Tombstone(RunId),
+    /// An entry of the store's own log, in the lane of what was done.
+    Log(u64),
+}
+
+impl Leaf {
+    /// The leaf of an append.
+    pub fn entry(run: RunId, version: Version, kinds: Kinds, link: Hash) -> Self {
+        Self::Entry { run, version, kinds: kinds.list(), link }
+    }
+
+    /// What is hashed.
+    pub fn text(&self) -> String {
+        // Ids, numbers and hashes: writing them to memory does not fail.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// A leaf from its text: that and no other must come out again.
+    pub fn parse(text: &str) -> Option<Self> {
+        let leaf: Self = serde_json::from_str(text).ok()?;
+        (leaf.text() == text).then_some(leaf)
+    }
+
+    /// Where what it speaks of lies.
+    pub fn place(&self) -> Place {
+        match self {
+            Self::Entry { run, version, .. } => Place::Entry(run.clone(), *version),
+            Self::Anchor { run, .. } => Place::Anchor(run.clone()),
+            Self::Tombstone { run, .. } => Place::Tombstone(run.clone()),
+            Self::Log { index, .. } => Place::Log(*index),
+        }
+    }
+
+    /// Whether it speaks of what somebody decided.
+    pub fn decides(&self) -> bool {
+        match self {
+            Self::Entry { kinds, .. } => {
+                kinds.iter().any(|kind| matches!(kind, Weighty::Decision | Weighty::Vote))
+            }
+            Self::Anchor { .. } | Self::Tombstone { .. } | Self::Log { .. } => false,
+        }
+    }
+
+    /// The link that it fixes.
+    pub fn link(&self) -> Hash {
+        match self {
+            Self::Entry { link, .. }
+            | Self::Anchor { link, .. }
+            | Self::Tombstone { link, .. }
+            | Self::Log { link, .. } => *link,
+        }
+    }
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Anchor(run) => write!(f, "run `{run}` as it was taken over"),
+            Self::Entry(run, version) => write!(f, "run `{run}` at version {version}"),
+            Self::Tombstone(run) => write!(f, "run `{run}`, which was forgotten"),
+            Self::Log(index) => write!(f, "entry {index} of the store's own log"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::evidence::chain::GENESIS;
+
+    #[test]
+    fn a_leaf_is_read_back_from_its_text_and_from_no_other() {
+        let run = RunId::parse("run_01k9zq3v7m8n4p5r6s7t8v9w0x").unwrap();
+        let kinds = Kinds::of(&[Event::Completed, Event::Parked]);
+        let leaf = Leaf::entry(run, 7, kinds, GENESIS);
+        let text = leaf.text();
+        assert_eq!(
+            text,
+            format!(
+                r#"{{"leaf":"entry","run":"run_01k9zq3v7m8n4p5r6s7t8v9w0x","version":7,"kinds":["end"],"link":"{GENESIS}"}}"#
+            )
+        );
+        assert_eq!(Leaf::parse(&text), Some(leaf));
+        assert_eq!(Leaf::parse(&text.replace(':', ": ")), None);
+        assert_eq!(Leaf::parse(&text.replace("\"end\"", "\"win\"")), None);
+        assert!(Kinds::of(&[Event::Parked]).is_nothing());
+    }
+}

@@ -1,0 +1,118 @@
+//! Walk: goes along the appends of one run, as they were stored, and says at which of them the chain does not
+//! hold. It looks at bytes and at what weighs; whether the events make sense together is for a replay to say.
+
+use serde::{Deserialize, Serialize};
+
+use crate::kernel::evidence::leaf::Kinds;
+use crate::kernel::evidence::{Finding, Hash, chain};
+use crate::kernel::{Event, Millis, RunId, Version};
+
+/// One append, exactly as it was hashed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// The version of its first event.
+    pub version: Version,
+    /// The link of the append before it; none where an earlier build wrote it.
+    #[serde(default)]
+    pub prev: Option<Hash>,
+    /// Its bytes: when, and the events, as JSON.
+    pub payload: String,
+}
+
+/// What the bytes of an append say.
+#[derive(Debug, Deserialize)]
+struct Told {
+    #[serde(rename = "at")]
+    _at: Millis,
+    events: Vec<Event>,
+}
+
+/// What was found at one append.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// The version of its first event.
+    pub version: Version,
+    /// Its link.
+    pub link: Hash,
+    /// What it has of weight.
+    pub kinds: Kinds,
+    /// The digest of the definition, where it begins the run.
+    pub definition: Option<String>,
+}
+
+/// A walk along a run.
+#[derive(Debug)]
+pub struct Walk<'a> {
+    run: &'a RunId,
+    /// The version that the next append must begin at.
+    next: Version,
+    link: Hash,
+    is_chained: bool,
+    unchained: Version,
+}
+
+impl<'a> Walk<'a> {
+    /// At the beginning of a run.
+    pub fn new(run: &'a RunId) -> Self {
+        Self { run, next: 1, link: chain::GENESIS, is_chained: false, unchained: 0 }
+    }
+
+    /// Up to which version it came.
+    pub fn version(&self) -> Version {
+        self.next - 1
+    }
+
+    /// The link of the last append.
+    pub fn link(&self) -> Hash {
+        self.link
+    }
+
+    /// Up to which version an earlier build wrote it, without a chain.
+    pub fn unchained(&self) -> Version {
+        self.unchained
+    }
+
+    /// The next append.
+    pub fn take(&mut self, entry: &Entry) -> Result<Step, Finding> {
+        let version = entry.version;
+        let wrong =
+            |what: String| Finding::new(format!("run `{}` at version {version}", self.run), what);
+        if version != self.next {
+            return Err(Finding::new(
+                format!("run `{}` at version {}", self.run, self.next),
+                format!("the event is missing; the next one there is at version {version}"),
+            ));
+        }
+        match entry.prev {
+            Some(prev) if prev != self.link => {
+                return Err(wrong(format!(
+                    "it goes on from {prev}, and what lies before it is {}: one of the two was changed",
+                    self.link
+                )));
+            }
+            Some(_) => self.is_chained = true,
+            None if self.is_chained => {
+                return Err(wrong("it is not chained, and those before it are".into()));
+            }
+            None => {}
+        }
+        let told: Told = serde_json::from_str(&entry.payload)
+            .map_err(|error| wrong(format!("its bytes cannot be read: {error}")))?;
+        if told.events.is_empty() {
+            return Err(wrong("it holds no event".into()));
+        }
+        let definition = match (version, told.events.first()) {
+            (1, Some(Event::Started(started))) => Some(started.definition.clone()),
+            (1, _) => return Err(wrong("a journal begins with `started`".into())),
+            (_, _) => None,
+        };
+        let count = u64::try_from(told.events.len()).unwrap_or(u64::MAX);
+        self.link =
+            chain::link(self.link, self.run, version, chain::payload(entry.payload.as_bytes()));
+        self.next = version.saturating_add(count);
+        if !self.is_chained {
+            self.unchained = self.version();
+        }
+        Ok(Step { version, link: self.link, kinds: Kinds::of(&told.events), definition })
+    }
+}

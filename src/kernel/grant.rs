@@ -1,0 +1,50 @@
+//! Grant: what a person allowed for the rest of a run, and what that lets through. Whether a gate heeds it is said
+//! in `gate`.
+
+use serde_json::Value;
+
+use crate::kernel::time::Millis;
+
+/// Calls that a person allowed for the rest of the run: of one tool, at one gate, within the bounds
+/// that they were shown (K10).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Grant {
+    /// The gate that asked.
+    pub gate: String,
+    /// The tool.
+    pub tool: String,
+    /// The largest number at each place of the arguments that the gate looks at.
+    pub bounds: Vec<(String, f64)>,
+    /// Who allowed it.
+    pub by: String,
+    /// When.
+    pub at: Millis,
+    /// Until when, if not to the end.
+    pub until: Option<Millis>,
+}
+
+impl Grant {
+    /// What it lets through, in words.
+    pub fn words(&self) -> String {
+        let bounds =
+            self.bounds.iter().map(|(pointer, most)| format!(" with `{pointer}` up to {most}"));
+        format!("`{}` at gate `{}`{}", self.tool, self.gate, bounds.collect::<String>())
+    }
+
+    /// Whether it still stands at `now`.
+    pub fn stands(&self, now: Millis) -> bool {
+        self.until.is_none_or(|until| now < until)
+    }
+
+    /// Whether it lets a call of `tool` with these arguments through `gate` at `now`.
+    pub fn covers(&self, gate: &str, tool: &str, arguments: &Value, now: Millis) -> bool {
+        let is_within = |(pointer, most): &(String, f64)| {
+            let number = arguments.pointer(pointer).and_then(Value::as_f64);
+            number.is_some_and(|number| number <= *most)
+        };
+        self.gate == gate
+            && self.tool == tool
+            && self.stands(now)
+            && self.bounds.iter().all(is_within)
+    }
+}

@@ -1,0 +1,194 @@
+//! Oversight: figures of how people decide, for a person to look at: what waits and since when, how long decisions
+//! took, who said yes how often, and what was decided quicker than it could be read. Figures and a list; never a
+//! judgement, and nothing depends on them.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::kernel::principal::Seen;
+use crate::kernel::question::{Origin, Question};
+use crate::kernel::time::Millis;
+use crate::kernel::verb::Verb;
+
+/// Characters that somebody reads in a second, at most: twice what people usually do. Quicker than that was not
+/// read.
+pub const READ_CHARS_PER_SECOND: u64 = 50;
+/// Up to which ages what is open is counted together: an hour, a day, a week; the rest is older.
+const AGES_MS: [u64; 3] = [3_600_000, 86_400_000, 604_800_000];
+
+/// A decision that somebody made.
+#[derive(Debug, Clone)]
+pub struct Made<'a> {
+    /// Who.
+    pub by: &'a str,
+    /// When.
+    pub at: Millis,
+    /// What was asked.
+    pub question: &'a Question,
+    /// What they said.
+    pub value: &'a Value,
+    /// What they had been shown, where their door can tell.
+    pub seen: Option<Seen>,
+}
+
+impl Made<'_> {
+    /// Whether it was made quicker than what was shown can be read; not known at doors that cannot tell.
+    pub fn is_quick(&self, chars_per_second: u64) -> bool {
+        self.seen.is_some_and(|seen| is_quick(seen, chars_per_second))
+    }
+}
+
+/// Whether so much cannot be read in that time.
+pub fn is_quick(seen: Seen, chars_per_second: u64) -> bool {
+    seen.ms < seen.chars.saturating_mul(1_000) / chars_per_second.max(1)
+}
+
+/// What stands for a question where questions are counted together: its gate, its step.
+pub fn gate_of(workflow: &str, question: &Question) -> String {
+    let what = match &question.origin {
+        Origin::Gate(call) => call.tool.as_str(),
+        Origin::UserTurn
+        | Origin::Directive
+        | Origin::ToolCall(_)
+        | Origin::HumanStep
+        | Origin::LostOutcome(_)
+        | Origin::Budget(_)
+        | Origin::Phase(_) => question.step.as_str(),
+    };
+    format!("{workflow}: {what}")
+}
+
+/// How often something was said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Share {
+    /// Words that let it pass.
+    pub yes: u64,
+    /// Words that refused it.
+    pub no: u64,
+    /// Of all of them, those quicker than could be read.
+    pub quick: u64,
+    /// Of the yeses, those to what somebody had edited.
+    pub edited: u64,
+}
+
+/// What is open, by age.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Open {
+    /// Within the hour, the day, the week, and older.
+    pub ages: [u64; 4],
+    /// Beyond their deadline.
+    pub overdue: u64,
+}
+
+/// The figures.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Figures {
+    /// What is open, by whom it waits for.
+    pub open: BTreeMap<String, Open>,
+    /// Who said what how often.
+    pub people: BTreeMap<String, Share>,
+    /// What was said at which gate.
+    pub gates: BTreeMap<String, Share>,
+    /// How long decisions took from the asking, in milliseconds, the shortest first.
+    pub took_ms: Vec<u64>,
+}
+
+impl Figures {
+    /// Counts what is open.
+    pub fn open(&mut self, waits_for: &str, question: &Question, now: Millis) {
+        let age = now.since(question.asked_at);
+        let place = AGES_MS.iter().position(|bound| age < *bound).unwrap_or(AGES_MS.len());
+        let open = self.open.entry(waits_for.to_owned()).or_default();
+        open.ages[place] += 1;
+        open.overdue += u64::from(question.deadline.is_some_and(|deadline| deadline <= now));
+    }
+
+    /// Counts a decision; words that decide nothing are none.
+    pub fn made(&mut self, workflow: &str, made: &Made<'_>, chars_per_second: u64) {
+        let Some(verb) = Verb::of(made.value).filter(|_| made.question.decides()) else { return };
+        let is_quick = made.is_quick(chars_per_second);
+        let is_edited = !made.question.editor.is_empty();
+        let people = self.people.entry(made.by.to_owned()).or_default();
+        let gates = self.gates.entry(gate_of(workflow, made.question)).or_default();
+        for share in [people, gates] {
+            share.no += u64::from(verb.is_no());
+            share.yes += u64::from(!verb.is_no());
+            share.quick += u64::from(is_quick);
+            share.edited += u64::from(is_edited && !verb.is_no());
+        }
+        let took = made.at.since(made.question.asked_at);
+        let place = self.took_ms.partition_point(|known| *known <= took);
+        self.took_ms.insert(place, took);
+    }
+
+    /// How long decisions took, at this share of them from the quickest on: `0.5` is the middle.
+    pub fn took(&self, share: f64) -> Option<u64> {
+        let last = self.took_ms.len().checked_sub(1)?;
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a place among a few thousand"
+        )]
+        let place = (last as f64 * share.clamp(0.0, 1.0)) as usize;
+        self.took_ms.get(place).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::kernel::question::Kind;
+
+    fn question() -> Question {
+        let asked_at = Millis(1_000);
+        Question {
+            step: "pay".into(),
+            asked_at,
+            ..Question::bare(Kind::Approval, Origin::HumanStep)
+        }
+    }
+
+    #[test]
+    fn decisions_are_counted_by_person_and_gate_and_quick_ones_are_told() {
+        let mut figures = Figures::default();
+        let edited = Question { editor: "ann".into(), ..question() };
+        let plain = question();
+        let slow = Some(Seen { chars: 100, ms: 60_000 });
+        let quick = Some(Seen { chars: 5_000, ms: 400 });
+        for (by, question, said, seen) in [
+            ("ann", &plain, "approve", slow),
+            ("ann", &plain, "approve", quick),
+            ("bob", &plain, "reject", None),
+            ("bob", &edited, "approve", None),
+            ("bob", &plain, "whatever", None),
+        ] {
+            let value = json!(said);
+            let made = Made { by, at: Millis(3_000), question, value: &value, seen };
+            figures.made("bills", &made, READ_CHARS_PER_SECOND);
+        }
+        assert_eq!(figures.people["ann"], Share { yes: 2, no: 0, quick: 1, edited: 0 });
+        assert_eq!(figures.people["bob"], Share { yes: 1, no: 1, quick: 0, edited: 1 });
+        assert_eq!(figures.gates["bills: pay"], Share { yes: 3, no: 1, quick: 1, edited: 1 });
+        assert_eq!((figures.took(0.5), figures.took_ms.len()), (Some(2_000), 4));
+        assert_eq!(Figures::default().took(0.5), None);
+    }
+
+    #[test]
+    fn what_is_open_is_counted_by_age_and_by_whom_it_waits_for() {
+        let mut figures = Figures::default();
+        let day = 86_400_000;
+        for (asked_at, deadline) in [(10 * day, None), (9 * day, Some(10 * day)), (1, None)] {
+            let question = Question {
+                asked_at: Millis(asked_at),
+                deadline: deadline.map(Millis),
+                ..question()
+            };
+            figures.open("group:finance", &question, Millis(10 * day + 1));
+        }
+        assert_eq!(figures.open["group:finance"], Open { ages: [1, 0, 1, 1], overdue: 1 });
+    }
+}

@@ -1,0 +1,167 @@
+//! Evidence of a store in memory: what the contract of the log of leaves means, with nothing but maps (J13).
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+
+use crate::kernel::evidence::Hash;
+use crate::kernel::evidence::leaf::{Leaf, Place};
+use crate::kernel::evidence::tree::{self, Frontier, TreeHead, leaf_hash, node_hash};
+use crate::kernel::evidence::walk::Entry;
+use crate::kernel::{RunId, Version};
+use crate::ports::Fault;
+use crate::ports::evidence::{Evidence, Lain, LogEntry, Sequenced};
+use crate::ports::log::Lane;
+use crate::store::audit::count;
+use crate::store::codec;
+use crate::store::keys;
+use crate::store::log::ChainedNote;
+use crate::store::memory::{Kept, MemoryJournal};
+
+/// The log of leaves.
+#[derive(Debug, Default)]
+pub(super) struct Leaves {
+    waiting: BTreeMap<Place, Leaf>,
+    texts: Vec<String>,
+    places: BTreeMap<Place, u64>,
+}
+
+impl Leaves {
+    /// A leaf waits for its place.
+    pub(super) fn wait(&mut self, leaf: Leaf) {
+        self.waiting.insert(leaf.place(), leaf);
+    }
+
+    fn head(&self) -> TreeHead {
+        let mut frontier = Frontier::default();
+        self.texts.iter().for_each(|text| frontier.push(leaf_hash(text.as_bytes()), |_, _, _| {}));
+        frontier.head()
+    }
+
+    fn node(&self, level: u8, index: u64) -> Result<Hash, Fault> {
+        if level > 0 {
+            let (left, right) =
+                (self.node(level - 1, 2 * index)?, self.node(level - 1, 2 * index + 1)?);
+            return Ok(node_hash(left, right));
+        }
+        let text = usize::try_from(index).ok().and_then(|index| self.texts.get(index));
+        let text = text.ok_or_else(|| Fault::Permanent(format!("there is no leaf {index}")))?;
+        Ok(leaf_hash(text.as_bytes()))
+    }
+}
+
+impl Kept {
+    /// Its appends, as they were hashed.
+    fn entries(&self) -> Result<Vec<Entry>, Fault> {
+        let ends = self.links.iter().skip(1).map(|(first, _)| *first).chain([Version::MAX]);
+        let spans = self.links.iter().zip(ends);
+        let entries = spans.map(|((first, prev), end)| {
+            let events = self.journal.iter().filter(|one| (*first..end).contains(&one.version));
+            let at = events.clone().next().map(|one| one.at).unwrap_or_default();
+            let events: Vec<_> = events.map(|one| &one.event).collect();
+            let payload = codec::events_json(at, &events)?;
+            let payload = String::from_utf8_lossy(&payload).into_owned();
+            Ok(Entry { version: *first, prev: Some(*prev), payload })
+        });
+        entries.collect()
+    }
+}
+
+#[async_trait]
+impl Evidence for MemoryJournal {
+    async fn entries(
+        &self,
+        run: &RunId,
+        after: Version,
+        limit: usize,
+    ) -> Result<Vec<Entry>, Fault> {
+        let state = self.lock();
+        let Some(kept) = state.runs.get(run) else { return Ok(Vec::new()) };
+        let entries = kept.entries()?.into_iter().filter(|entry| entry.version > after);
+        Ok(entries.take(limit).collect())
+    }
+
+    async fn first_of(&self, run: &RunId, version: Version) -> Result<Option<Version>, Fault> {
+        let state = self.lock();
+        let kept = state.runs.get(run).filter(|kept| version <= kept.head.version);
+        let first = kept.and_then(|kept| kept.links.iter().rfind(|(first, _)| *first <= version));
+        Ok(first.map(|(first, _)| *first))
+    }
+
+    async fn link(&self, run: &RunId) -> Result<Option<Hash>, Fault> {
+        Ok(self.lock().runs.get(run).map(|kept| kept.link))
+    }
+
+    async fn sequence(&self, most: usize) -> Result<Sequenced, Fault> {
+        let mut state = self.lock();
+        let mut added = 0;
+        while added < most
+            && let Some((place, leaf)) = state.leaves.waiting.pop_first()
+        {
+            let index = count(state.leaves.texts.len());
+            state.leaves.texts.push(leaf.text());
+            state.leaves.places.insert(place, index);
+            added += 1;
+        }
+        Ok(Sequenced { head: state.leaves.head(), added })
+    }
+
+    async fn tree(&self) -> Result<TreeHead, Fault> {
+        Ok(self.lock().leaves.head())
+    }
+
+    async fn root(&self, size: u64) -> Result<Option<Hash>, Fault> {
+        let state = self.lock();
+        if size > count(state.leaves.texts.len()) {
+            return Ok(None);
+        }
+        tree::root(size, &|level, index| state.leaves.node(level, index)).map(Some)
+    }
+
+    async fn leaf(&self, place: &Place) -> Result<Option<Lain>, Fault> {
+        let state = self.lock();
+        if let Some(leaf) = state.leaves.waiting.get(place) {
+            return Ok(Some(Lain { leaf: leaf.clone(), index: None }));
+        }
+        let index = state.leaves.places.get(place).copied();
+        let text = index.and_then(|index| state.leaves.texts.get(usize::try_from(index).ok()?));
+        Ok(text.and_then(|text| Leaf::parse(text)).map(|leaf| Lain { leaf, index }))
+    }
+
+    async fn leaves(&self, from: u64, limit: usize) -> Result<Vec<String>, Fault> {
+        let from = usize::try_from(from).unwrap_or(usize::MAX);
+        Ok(self.lock().leaves.texts.iter().skip(from).take(limit).cloned().collect())
+    }
+
+    async fn waiting_leaves(&self, limit: usize) -> Result<Vec<Leaf>, Fault> {
+        Ok(self.lock().leaves.waiting.values().take(limit).cloned().collect())
+    }
+
+    async fn inclusion(&self, index: u64, size: u64) -> Result<Option<Vec<Hash>>, Fault> {
+        let state = self.lock();
+        if index >= size || size > count(state.leaves.texts.len()) {
+            return Ok(None);
+        }
+        tree::inclusion(index, size, &|level, index| state.leaves.node(level, index)).map(Some)
+    }
+
+    async fn log(
+        &self,
+        lane: Lane,
+        from: u64,
+        limit: usize,
+    ) -> Result<(Vec<LogEntry>, Hash), Fault> {
+        let state = self.lock();
+        let end = state.log_ends.of(lane);
+        let places = from.max(end.first)..end.next;
+        let entries = places.take(limit).filter_map(|index| {
+            let ChainedNote { entry, prev } = state.log.get(&keys::log(lane, index))?.clone();
+            Some(LogEntry { index, prev, entry })
+        });
+        Ok((entries.collect(), end.link))
+    }
+
+    fn fresh(&self, run: &RunId, first: Version) -> Option<Leaf> {
+        self.lock().leaves.waiting.get(&Place::Entry(run.clone(), first)).cloned()
+    }
+}

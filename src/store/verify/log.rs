@@ -1,0 +1,67 @@
+//! Log: the store's own log, lane by lane: each entry holds on to the one before it, and what was done has its
+//! leaf.
+
+use crate::kernel::evidence::chain;
+use crate::kernel::evidence::leaf::Place;
+use crate::ports::log::Lane;
+use crate::ports::{Fault, Journal, Note};
+use crate::store::verify::{Verified, or_finding};
+
+/// Entries read at a time.
+const PAGE: usize = 500;
+
+/// Looks at both lanes.
+pub(super) async fn lanes(journal: &dyn Journal, verified: &mut Verified) -> Result<(), Fault> {
+    for lane in Lane::ALL {
+        let place = format!("the store's own log ({})", lane.word());
+        or_finding(walk(journal, lane, verified).await, &place, verified)?;
+    }
+    Ok(())
+}
+
+async fn walk(journal: &dyn Journal, lane: Lane, verified: &mut Verified) -> Result<(), Fault> {
+    let evidence = journal.evidence();
+    // The link of the entry before; not known before the oldest that is kept.
+    let mut link = None;
+    let (mut from, mut is_chained) = (0, false);
+    loop {
+        let (entries, last) = evidence.log(lane, from, PAGE).await?;
+        for one in &entries {
+            let place = format!("entry {} of the store's own log ({})", one.index, lane.word());
+            match one.prev {
+                Some(prev) if link.is_some_and(|link| link != prev) => {
+                    verified.found(&*place, "it does not go on from what lies before it");
+                }
+                Some(_) => is_chained = true,
+                None if is_chained => {
+                    verified.found(&*place, "it is not chained, and those before it are");
+                }
+                None => {}
+            }
+            // What a later build notes cannot be hashed by this one.
+            let own = (one.entry.note != Note::Unknown).then(|| one.link(lane));
+            link = if is_chained { own } else { Some(chain::GENESIS) };
+            if lane == Lane::Deeds && is_chained {
+                let leaf = evidence.leaf(&Place::Log(one.index)).await?;
+                match (leaf, own) {
+                    (None, _) => verified.found(&*place, "no leaf says what it says"),
+                    (Some(lain), Some(own)) if lain.leaf.link() != own => {
+                        verified.found(
+                            &*place,
+                            format!("its leaf says otherwise: {}", lain.leaf.text()),
+                        );
+                    }
+                    (Some(_), _) => {}
+                }
+            }
+            from = one.index + 1;
+        }
+        if entries.len() < PAGE {
+            if is_chained && link.is_some_and(|link| link != last) {
+                let place = format!("the store's own log ({})", lane.word());
+                verified.found(place, format!("its end is not entry {}", from.saturating_sub(1)));
+            }
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Verify: looks at everything a store has, without trust in the disk it lies on (J13), and names the first
+//! place that does not hold. It knows the ports and no adapter, changes nothing, and asks nobody.
+//!
+//! ```text
+//! leaves      ─► one tree ─► the signed head, and whichever head somebody outside has kept
+//! every run   ─► its chain ─► its head; every append of weight ─► its leaf; its definition, hashed anew
+//! every leaf  ─► what it speaks of, or a tombstone
+//! own log     ─► its chain ─► its leaves
+//! ```
+
+mod bundle;
+mod leaves;
+mod log;
+mod runs;
+
+use crate::kernel::evidence::Finding;
+use crate::kernel::evidence::note::{SignedHead, VerifyKey};
+use crate::ports::{Fault, Journal, LastHead, StoreReport};
+
+pub use bundle::bundle;
+
+/// Findings that are listed; a report is for reading.
+const FINDINGS_MAX: usize = 1_000;
+
+/// What a store is held against, from outside.
+#[derive(Debug, Clone, Default)]
+pub struct Against {
+    /// The key that heads must be signed with; the one that the store names, if none is given.
+    pub key: Option<VerifyKey>,
+    /// A head that somebody kept: everything in it must be there still.
+    pub since: Option<SignedHead>,
+}
+
+/// What was found.
+#[derive(Debug, Clone, Default)]
+pub struct Verified {
+    /// What does not hold, the first first; empty when all is well.
+    pub findings: Vec<Finding>,
+    /// Runs.
+    pub runs: u64,
+    /// Events.
+    pub events: u64,
+    /// Events that an earlier build wrote, without a chain: they are as they were when they were taken over.
+    pub unchained: u64,
+    /// Leaves that have their place in the log.
+    pub leaves: u64,
+    /// Leaves that wait for one.
+    pub waiting: u64,
+    /// Runs that were forgotten, and left a tombstone.
+    pub forgotten: u64,
+    /// How many leaves the signed head holds; none if nothing is signed.
+    pub signed: Option<u64>,
+    /// Whose signature that is.
+    pub signer: Option<VerifyKey>,
+    /// What the store says of itself.
+    pub report: StoreReport,
+}
+
+impl Verified {
+    /// What was found of the chain and the log, in words.
+    pub fn words(&self) -> String {
+        let signed = match (self.signed, &self.signer) {
+            (Some(signed), Some(key)) => format!("{signed} of them signed by {}", key.text()),
+            (_, _) => "none of them signed".to_owned(),
+        };
+        let (runs, events, leaves) = (self.runs, self.events, self.leaves);
+        let mut told = format!("{runs} runs, {events} events, {leaves} leaves, {signed}");
+        let unchained =
+            "events are of an earlier build: they are as they were when they were taken over";
+        let more = [
+            (self.waiting, "wait for their place in the log"),
+            (self.forgotten, "runs were forgotten, and left tombstones"),
+            (self.unchained, unchained),
+        ];
+        for (count, what) in more.into_iter().filter(|(count, _)| *count > 0) {
+            for part in ["\n", &count.to_string(), " ", what] {
+                told.push_str(part);
+            }
+        }
+        told
+    }
+
+    fn found(&mut self, place: impl Into<String>, what: impl Into<String>) {
+        self.add(Finding::new(place, what));
+    }
+
+    fn add(&mut self, finding: Finding) {
+        if self.findings.len() < FINDINGS_MAX {
+            self.findings.push(finding);
+        }
+    }
+}
+
+/// What damage means here: a finding. Any other no is the world's, and ends the look.
+fn or_finding<T>(
+    outcome: Result<T, Fault>,
+    place: &str,
+    verified: &mut Verified,
+) -> Result<Option<T>, Fault> {
+    match outcome {
+        Ok(value) => Ok(Some(value)),
+        Err(Fault::Corrupt(what)) => {
+            verified.found(place, what);
+            Ok(None)
+        }
+        Err(fault) => Err(fault),
+    }
+}
+
+/// Looks at everything. `progress` is told how many runs were looked at.
+pub async fn verify(
+    journal: &dyn Journal,
+    against: &Against,
+    progress: &(dyn Fn(u64) + Send + Sync),
+) -> Result<Verified, Fault> {
+    let mut verified = Verified::default();
+    let heads = signed_heads(journal, against, &mut verified).await?;
+    let gone = leaves::tree(journal, &heads, &mut verified).await?;
+    runs::runs(journal, &gone, &mut verified, progress).await?;
+    leaves::behind(journal, &gone, &mut verified).await?;
+    log::lanes(journal, &mut verified).await?;
+    let report = journal.verify().await?;
+    for damage in &report.damage {
+        verified.found("the store", damage.clone());
+    }
+    verified.report = report;
+    Ok(verified)
+}
+
+/// A head that the log must agree with, and what it is called.
+struct Claim {
+    what: &'static str,
+    head: SignedHead,
+}
+
+/// The heads that the log is held against: the store's own and the one from outside, each with its signature
+/// checked.
+async fn signed_heads(
+    journal: &dyn Journal,
+    against: &Against,
+    verified: &mut Verified,
+) -> Result<Vec<Claim>, Fault> {
+    let last = LastHead::of(journal).await;
+    let last = or_finding(last, "the signed head of the store", verified)?.flatten();
+    let named = last.as_ref().and_then(|last| VerifyKey::parse(&last.key));
+    let key = against.key.clone().or(named);
+    let own = last.map(|last| last.head()).transpose();
+    let own = own.unwrap_or_else(|what| {
+        verified.found("the signed head of the store", what);
+        None
+    });
+    let mut claims = Vec::new();
+    if let (Some(own), Some(since)) = (&own, &against.since)
+        && own.origin != since.origin
+    {
+        let what =
+            format!("it is of the log `{}`, and the store is of `{}`", since.origin, own.origin);
+        verified.found("the head from outside", what);
+        return Ok(claims);
+    }
+    let own = own.map(|head| Claim { what: "the signed head of the store", head });
+    let since = against.since.clone().map(|head| Claim { what: "the head from outside", head });
+    for claim in own.into_iter().chain(since) {
+        match &key {
+            Some(key) if claim.head.is_signed_by(key) => {
+                let size = claim.head.head.size;
+                verified.signed = Some(verified.signed.map_or(size, |known| known.max(size)));
+                verified.signer = Some(key.clone());
+                claims.push(claim);
+            }
+            Some(key) => verified.found(claim.what, format!("`{}` did not sign it", key.name)),
+            None => verified.found(claim.what, "there is no key to check its signature with"),
+        }
+    }
+    Ok(claims)
+}
