@@ -23,6 +23,8 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "prune",
             "restored",
             "release",
+            "halt",
+            "verify",
             "bench",
             "completions",
             "exit-codes",

@@ -126,9 +126,12 @@ const CONTROLS: &[Control] = &[
     Control {
         id: "9.6.1",
         asks: "a manual kill switch immediately halts inference and outputs",
-        does: "a run can be cancelled at every door",
-        tests: &[],
-        open: "not met: there is no halt of everything at once",
+        does: "`holdpoint halt` stops everything, a workflow, a tool or an agent, durably and before whatever is done next; a run can be cancelled at every door",
+        tests: &[
+            "a_thousand_runs_that_move_stop_at_a_halt_and_go_on_after_it_each_once",
+            "what_is_halted_is_neither_begun_nor_decided_through_any_door_until_it_is_released",
+        ],
+        open: "in part: what is under way at a model or a tool is let come home, and written down",
     },
     Control {
         id: "9.6.2",
@@ -140,9 +143,9 @@ const CONTROLS: &[Control] = &[
     Control {
         id: "9.6.3",
         asks: "kill-switch commands come through an out-of-band channel isolated from the agent runtime",
-        does: "",
-        tests: &[],
-        open: "not met: as 9.6.1",
+        does: "a file `HALT` in the data directory stops everything, without a key and without a door; no agent and no tool is given the directory",
+        tests: &["the_file_halt_stops_everything_and_its_absence_lets_it_go_on"],
+        open: "",
     },
     Control {
         id: "12.4.1",
@@ -164,9 +167,12 @@ const CONTROLS: &[Control] = &[
     Control {
         id: "12.4.3",
         asks: "kill-switch activations and override commands are logged",
-        does: "cancels, forks, releases, restores and changes of keys and policy stand in the store's own log, chained and signed",
-        tests: &["forks_exports_prunes_starts_and_stops_stand_in_the_log"],
-        open: "in part: as 9.6.1",
+        does: "halts and their ends, cancels, forks, releases, restores and changes of keys and policy stand in the store's own log, chained and signed",
+        tests: &[
+            "forks_exports_prunes_starts_and_stops_stand_in_the_log",
+            "what_is_halted_is_neither_begun_nor_decided_through_any_door_until_it_is_released",
+        ],
+        open: "",
     },
 ];
 

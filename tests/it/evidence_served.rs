@@ -101,7 +101,7 @@ async fn j13_a_decision_is_proven_on_another_machine_with_the_public_key_alone()
     }
     fs::write(&forged, whole.replacen("errand", "orders", 1)).unwrap();
     assert_eq!(verify(&forged, &key).code, 1, "another definition");
-    fs::write(&forged, &whole[..whole.len() / 2]).unwrap();
+    fs::write(&forged, &whole.as_bytes()[..whole.len() / 2]).unwrap();
     let cut = verify(&forged, &key);
     assert_eq!(cut.code, 1);
     assert!(cut.json()["finding"].as_str().unwrap().contains("cut short"), "{}", cut.out);

@@ -253,6 +253,12 @@ fn every_failpoint_there_is_has_its_kills() {
     assert!(found.remove("engine.after_renewal"));
     // Killed in consent_family.rs, where a no is told to forks.
     assert!(found.remove("engine.before_recall"));
+    // Killed in policy_served.rs, where runs are told of another policy.
+    assert!(found.remove("engine.before_rule"));
+    // Killed in halting.rs, where something is stopped and goes on.
+    for point in ["kept", "ending", "told", "ended"] {
+        assert!(found.remove(&format!("engine.halt_{point}")));
+    }
     // Killed in evidence_taken_over.rs, where there is an older store.
     assert!(found.remove("store.before_takeover"));
     assert!(found.remove("store.after_takeover"));

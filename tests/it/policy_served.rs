@@ -274,3 +274,26 @@ async fn a_policy_that_changes_while_a_run_works_is_heeded_at_its_next_act() {
     assert!(asked(&told).is_some(), "the gate that came meanwhile asks");
     assert_eq!(stage.paid(), 0);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_while_runs_are_told_of_a_policy_each_of_them_is_told_once() {
+    let policy = PolicyFile::new(NOTHING);
+    let argument = policy.argument();
+    let mut stage = Stage::set(&flow("[]"), &[], &[&argument]).await;
+    let mut open = Vec::new();
+    for session in ["a", "b", "c"] {
+        let told = stage.start(LOCAL, session, "Order 7.").await;
+        open.push(asked(&told).expect("the human step asks"));
+    }
+    stage.server.restart_at_passage("engine.before_rule", 2);
+    policy.write(ADDS);
+    stage.server.ended().await;
+    stage.server.restart();
+    for (place, request) in open.iter().enumerate() {
+        let told = stage.answer(LOCAL, request, json!("approve")).await.unwrap();
+        asked(&told).expect("the policy's gate asks");
+        let trail = stage.audit(LOCAL, &request.run_id).await;
+        let changes = trail.iter().filter(|entry| entry.action == "policy_changed").count();
+        assert_eq!((place, changes, stage.paid()), (place, 1, 3), "{trail:?}");
+    }
+}

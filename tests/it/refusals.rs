@@ -154,6 +154,8 @@ fn every_code_in_the_source_is_in_the_table() {
     }
     // The engine keeps this one to itself.
     found.remove("work.stale");
+    // A start's gates are refused with the words that a file's are, and this one is a word alone.
+    found.extend(["gate.invalid", "gate.contradiction", "halted"].map(str::to_owned));
     let table: BTreeSet<_> = CODES.iter().map(|row| row.code.to_owned()).collect();
     assert_eq!(found, table);
 }

@@ -201,7 +201,9 @@ mod tests {
             ],
         ];
         let mut frontier = Frontier::default();
-        inputs.iter().for_each(|input| frontier.push(leaf_hash(input), |_, _, _| {}));
+        for input in inputs {
+            frontier.push(leaf_hash(input), |_, _, _| {});
+        }
         assert_eq!(
             frontier.root().to_string(),
             "5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328"
