@@ -39,7 +39,7 @@ pub(super) async fn release(
 }
 
 pub(super) fn list(engine: &Engine) -> pb::ListHaltsResponse {
-    pb::ListHaltsResponse { halts: engine.halts().0.iter().map(told).collect() }
+    pb::ListHaltsResponse { halts: engine.halts_listed().0.iter().map(told).collect() }
 }
 
 fn told(halt: &Halt) -> pb::Halt {

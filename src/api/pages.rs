@@ -75,7 +75,7 @@ async fn healthz(State(pages): State<Pages>) -> (StatusCode, &'static str) {
 async fn readyz(State(pages): State<Pages>) -> (StatusCode, String) {
     let (status, told) = readiness(&pages);
     let mut told = told.to_owned();
-    for halt in &pages.engine.halts().0 {
+    for halt in &pages.engine.halts_listed().0 {
         let (what, by, reason) = (halt.scope.words(), &halt.by, &halt.reason);
         told.push_str(&format!("halted: {what} (by {by}: {reason})\n"));
     }

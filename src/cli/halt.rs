@@ -10,7 +10,7 @@ use crate::wire::v1::halt::Scope as Told;
 use crate::wire::v1::halt_request::Scope;
 use crate::wire::v1::{Halt, HaltRequest, ListHaltsRequest, ReleaseHaltRequest};
 
-/// Stop everything, a workflow, a tool or an agent; or list what is stopped, or let it go on
+/// Stop everything, a workflow, a tool or an agent, and let it go on
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   holdpoint halt                                              what is stopped
@@ -37,7 +37,7 @@ pub(super) struct Args {
     /// Let this halt go on
     #[arg(long, value_name = "HALT", group = "what", conflicts_with_all = ["reason", "key"])]
     pub release: Option<String>,
-    /// Why: whoever waits for it reads that, and so does the audit
+    /// Why; needed to stop something: whoever waits for it reads that, and so does the audit
     #[arg(long, value_name = "TEXT", requires = "what")]
     pub reason: Option<String>,
     /// An idempotency key: the same command with the same key again stops nothing more

@@ -29,7 +29,7 @@ use crate::wire::v1::{GetRunRequest, ListRequestsRequest, Request, SendResponses
   holdpoint respond req_01k9zq…-1 \"Pier 66\"
   holdpoint respond req_01k9zq…-2 yes
   holdpoint respond req_01k9zq…-2 no --note \"too expensive\"
-  holdpoint respond req_01k9zq…-2 edit              opens $EDITOR; what you leave there is approved
+  holdpoint respond req_01k9zq…-2 edit              opens $EDITOR; what you leave there is approved once you say so
   holdpoint respond req_01k9zq…-2 return --note \"name the price\"
   holdpoint respond req_01k9zq…-3 --json-value '{\"guests\": 30}' --json
 
@@ -111,7 +111,9 @@ async fn answer(
             Said::Edit => {
                 let request = asked.request.as_ref().ok_or_else(|| not_open(&args.request_id))?;
                 let sight = Sight::of(request);
-                let value = edited(request, &args, ctx).await?;
+                let Some(value) = edited(request, &args, ctx, client).await? else {
+                    return Ok(Exit::Waiting);
+                };
                 shown = Some(sight.shown());
                 // What was edited is what was fetched, and nothing that is asked by now (K3).
                 (value, args.digest.or_else(|| Some(request.digest.clone())))
@@ -239,7 +241,12 @@ enum Said {
 }
 
 /// A version of their own, from their editor, told with what it changes.
-async fn edited(request: &Request, args: &Args, ctx: &Ctx) -> Result<Value, Trouble> {
+async fn edited(
+    request: &Request,
+    args: &Args,
+    ctx: &Ctx,
+    client: &mut Client,
+) -> Result<Option<Value>, Trouble> {
     let subject = editor::subject(request).map_err(|why| Trouble::new(Exit::Refused, why))?;
     match editor::edit(&subject, &mut None).await {
         Edited::Nothing(why) => Err(Trouble::new(Exit::Refused, why)),
@@ -248,7 +255,14 @@ async fn edited(request: &Request, args: &Args, ctx: &Ctx) -> Result<Value, Trou
                 let told = editor::compared(ctx.term.paint, &subject, &version);
                 ctx.term.write(&format!("{told}\n"))?;
             }
-            Ok(editor::answer(request, &version, args.note.as_deref().unwrap_or_default()))
+            // Whoever sits here has seen what they changed, and says so; a script has said so already.
+            let aloud = Interaction { interactive: false, no_input: false };
+            if ctx.term.is_interactive && !Talk::new(ctx, client, aloud).sends_version().await? {
+                ctx.term.note("nothing was sent");
+                return Ok(None);
+            }
+            let note = args.note.as_deref().unwrap_or_default();
+            Ok(Some(editor::answer(request, &version, note)))
         }
     }
 }

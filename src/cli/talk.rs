@@ -320,14 +320,18 @@ impl<'a> Talk<'a> {
         };
         let told = editor::compared(self.ctx.term.paint, &subject, &version);
         self.ctx.term.write(&format!("{told}\n"))?;
-        let said = self.prompt("send this version? y sends it, anything else does not").await?;
-        let said = said.unwrap_or_default();
-        if !matches!(said.trim().to_lowercase().as_str(), "y" | "yes") {
+        if !self.sends_version().await? {
             self.refuse("nothing was sent; edit takes your version up again");
             *draft = Some(render::whole(&version));
             return Ok(None);
         }
         Ok(Some(editor::answer(request, &version, "")))
+    }
+
+    /// Whether the version that was just shown is to be sent.
+    pub(super) async fn sends_version(&mut self) -> Result<bool, Trouble> {
+        let said = self.prompt("send this version? y sends it, anything else does not").await?;
+        Ok(matches!(said.unwrap_or_default().trim().to_lowercase().as_str(), "y" | "yes"))
     }
 
     pub(super) async fn prompt(&mut self, usage: &str) -> Result<Option<String>, Trouble> {

@@ -11,7 +11,8 @@ use crate::engine::drive::{Batch, Extras};
 use crate::engine::{Engine, EngineError, Reach};
 use crate::failpoint;
 use crate::kernel::{
-    Command, Effect, Halt, Halts, Operator, Principal, Refusal, Role, Run, RunId, Scope, halt,
+    Command, Effect, Halt, Halts, Millis, Operator, Principal, Refusal, Role, Run, RunId, Scope,
+    halt,
 };
 use crate::ports::brake::Brake;
 use crate::ports::{Fault, Head, Note};
@@ -57,6 +58,16 @@ impl Engine {
     /// Everything that is stopped.
     pub fn halts(&self) -> Arc<Halts> {
         Arc::clone(&self.operator().halts)
+    }
+
+    /// Everything that is stopped, for whoever looks: with what the brake says before it was heeded.
+    pub fn halts_listed(&self) -> Halts {
+        let mut halts = Halts::clone(&self.halts());
+        let pulled = self.inner.halting.brake.get().and_then(|brake| brake.pulled());
+        if let Some(reason) = pulled.filter(|_| halts.0.iter().all(|known| known.id != FILE_ID)) {
+            halts.0.push(by_file(&reason, self.inner.clock.now()));
+        }
+        halts
     }
 
     /// The halt under which nothing is done for runs of that workflow, if there is one.
@@ -154,18 +165,7 @@ impl Engine {
         if self.halts().0.iter().any(|known| known.id == FILE_ID) {
             return Ok(());
         }
-        let reason: String = reason.chars().take(REASON_CHARS_MAX).collect();
-        self.add(Halt {
-            id: FILE_ID.into(),
-            scope: Scope::All,
-            reason,
-            by: FILE.into(),
-            door: FILE.into(),
-            at: self.inner.clock.now(),
-            is_ending: false,
-            key: String::new(),
-        })
-        .await
+        self.add(by_file(reason, self.inner.clock.now())).await
     }
 
     /// Whether something is stopped that is about to be done. The brake is asked, too: it counts from the
@@ -403,6 +403,20 @@ impl Engine {
     async fn is_known_by(&self, head: &Head, scope: &Scope) -> Result<bool, EngineError> {
         let workflow = self.inner.library.kept(&*self.inner.journal, &head.definition).await?;
         Ok(halt::knows(&workflow, scope))
+    }
+}
+
+/// The halt of whoever pulled the brake.
+fn by_file(reason: &str, at: Millis) -> Halt {
+    Halt {
+        id: FILE_ID.into(),
+        scope: Scope::All,
+        reason: reason.chars().take(REASON_CHARS_MAX).collect(),
+        by: FILE.into(),
+        door: FILE.into(),
+        at,
+        is_ending: false,
+        key: String::new(),
     }
 }
 

@@ -11,7 +11,7 @@ use holdpoint::kernel::evidence::note::{SignedHead, VerifyKey};
 use holdpoint::kernel::evidence::tree::{leaf_hash, led_to};
 use holdpoint::wire::v1::GetReceiptRequest;
 use holdpoint::wire::v1::workflow_event::Event;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tonic::Code;
 
@@ -101,6 +101,12 @@ async fn j13_a_decision_is_proven_on_another_machine_with_the_public_key_alone()
     }
     fs::write(&forged, whole.replacen("errand", "orders", 1)).unwrap();
     assert_eq!(verify(&forged, &key).code, 1, "another definition");
+    assert!(!scripted(&forged).0, "another definition");
+    let mut leafless: Value = serde_json::from_str(&whole).unwrap();
+    leafless["leaves"] = json!([]);
+    fs::write(&forged, leafless.to_string()).unwrap();
+    assert_eq!(verify(&forged, &key).code, 1, "decisions that no leaf speaks of");
+    assert!(!scripted(&forged).0, "decisions that no leaf speaks of");
     fs::write(&forged, &whole.as_bytes()[..whole.len() / 2]).unwrap();
     let cut = verify(&forged, &key);
     assert_eq!(cut.code, 1);
