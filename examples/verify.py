@@ -14,16 +14,14 @@ key = base64.b64decode(key)[1:]
 run, link, links, ends, wanted, version = bundle["run"], bytes(32), {}, {}, {}, 1
 
 # What weighs enough for a leaf, by the event that says it.
-KINDS = {"voted": "vote", "completed": "end", "failed": "end", "cancelled": "end"}
+KINDS = {"answered": "decision", "voted": "vote", "completed": "end", "failed": "end", "cancelled": "end"}
 KINDS |= {name: name for name in ("closed", "revoked", "renewed", "ruled")}
 
 
 def kinds(events):
     for event in events:
         name, body = (event, {}) if isinstance(event, str) else next(iter(event.items()))
-        if name == "answered" and body.get("shown"):
-            yield "decision"  # words of a conversation decide nothing
-        elif name == "started" and body.get("forked_from"):
+        if name == "started" and body.get("forked_from"):
             yield "fork"
         elif name in KINDS:
             yield KINDS[name]

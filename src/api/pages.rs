@@ -77,7 +77,7 @@ async fn readyz(State(pages): State<Pages>) -> (StatusCode, String) {
     let mut told = told.to_owned();
     for halt in &pages.engine.halts_listed().0 {
         let (what, by, reason) = (halt.scope.words(), &halt.by, &halt.reason);
-        told.push_str(&format!("halted: {what} (by {by}: {reason})\n"));
+        told = format!("{told}halted: {what} (by {by}: {reason})\n");
     }
     let broken = pages.engine.library().broken();
     if status != StatusCode::OK || broken.is_empty() {

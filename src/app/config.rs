@@ -253,6 +253,7 @@ impl Config {
     /// Understands the flags, the environment and the settings file together.
     ///
     /// `named` is the file that was asked for; without one, `holdpoint.toml` is read if it is there.
+    #[expect(clippy::too_many_lines, reason = "a line for each setting")]
     pub fn resolve(
         flags: &Settings,
         env: &dyn Fn(&str) -> Option<String>,

@@ -10,7 +10,7 @@ use crate::wire::v1::halt::Scope as Told;
 use crate::wire::v1::halt_request::Scope;
 use crate::wire::v1::{Halt, HaltRequest, ListHaltsRequest, ReleaseHaltRequest};
 
-/// Stop everything, a workflow, a tool or an agent, and let it go on
+/// Stop everything, a workflow, a tool or an agent; let it go on
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   holdpoint halt                                              what is stopped

@@ -13,7 +13,7 @@ use crate::cli::export::progress;
 use crate::cli::term::plain;
 use crate::kernel::evidence::note::VerifyKey;
 
-/// Check a data directory, or a bundle, without trust in the disk; name what does not hold
+/// Check a store or a bundle without trust in the disk
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   holdpoint verify
@@ -21,7 +21,8 @@ use crate::kernel::evidence::note::VerifyKey;
   holdpoint verify run.json --key audit.pub
 
 Every append is hashed anew and held against the chain, the log of leaves and the signed head; a
-server on the same directory must be stopped first. Ends with 1 if anything does not hold. What is
+server on the same directory must be stopped first. Ends with 1 if anything does not hold, and with 4
+if a bundle has something that no signed head proves yet. What is
 proven by it, and what is not, is in docs/evidence.md.")]
 pub(super) struct Args {
     /// A bundle that `holdpoint export --run` wrote, or a data directory; the configured one if none is named
@@ -60,38 +61,51 @@ fn key(given: &str) -> Result<String, Trouble> {
 }
 
 fn bundle(file: &Path, against: &Against, ctx: &Ctx) -> Result<Exit, Trouble> {
-    let Bundled { run, events, unchained, proven, unproven, signer, finding } =
-        evidence::verify_bundle(&text(file)?, against)?;
-    let is_ok = finding.is_none();
+    let looked = evidence::verify_bundle(&text(file)?, against)?;
+    let Bundled { run, events, unchained, proven, unproven, signer, is_own_key, finding } = looked;
+    // What is not proven yet is neither right nor wrong.
+    let is_wrong = finding.is_some();
+    let is_open = !is_wrong && (unproven > 0 || proven == 0 || signer.is_none());
+    let is_ok = !is_wrong && !is_open;
     let shown = if ctx.json {
         json!({
             "ok": is_ok, "run": run, "events": events, "unchained": unchained, "proven": proven,
-            "unproven": unproven, "signed_by": signer, "finding": finding,
+            "unproven": unproven, "signed_by": signer, "own_key": is_own_key, "finding": finding,
         })
         .to_string()
     } else if let Some(finding) = finding {
         format!("{}  {}", ctx.term.paint.bad("wrong"), plain(&finding))
     } else {
         let signer = match signer {
+            Some(signer) if is_own_key => format!(
+                "signed by {}, as the file itself says: have the key from elsewhere (--key)",
+                plain(&signer)
+            ),
             Some(signer) => format!("signed by {}", plain(&signer)),
-            None => "no key was given: no signature was looked at".into(),
+            None => "no head is signed, or no key is known".into(),
         };
         let events = counted(events, "event");
-        let (mark, all) = (ctx.term.paint.good("ok   "), proven + unproven);
+        let paint = ctx.term.paint;
+        let mark = if is_ok { paint.good("ok   ") } else { paint.dim("open ") };
+        let all = proven + unproven;
         let mut told =
             format!("{mark}  {run}: {events}, {proven} of {all} leaves proven, {signer}");
         if unproven > 0 {
             told.push_str(
-                "\n       the others came after the signed head: export again after the next one",
+                "\n       NOT PROVEN: of the others no signed head says anything; export again after the next one",
             );
         }
-        if unchained > 0 {
+        if unchained > 0 && is_ok {
             told.push_str("\n       the events of an earlier build are proven as they were when they were taken over");
         }
         told
     };
     ctx.term.line(&shown)?;
-    Ok(if is_ok { Exit::Done } else { Exit::Failed })
+    Ok(match (is_wrong, is_open) {
+        (true, _) => Exit::Failed,
+        (false, true) => Exit::Waiting,
+        (false, false) => Exit::Done,
+    })
 }
 
 fn store(looked: &Verified, ctx: &Ctx) -> Result<Exit, Trouble> {

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::definition::check::condition_problem;
 use crate::definition::conditions::ConditionFile;
-use crate::definition::gates::{AnyOr, GateFile};
+use crate::definition::gates::{AnyOr, GateFile, PointFile};
 use crate::definition::people::ApproversFile;
 use crate::definition::policy::steps_of;
 use crate::kernel::policy::BROUGHT;
@@ -102,6 +102,10 @@ fn check(field: &str, file: &GateFile, workflow: &Workflow) -> Result<(), Refusa
     let steps = steps_of(workflow);
     if let Some(step) = file.steps.iter().find(|step| *step != ANY && !steps.contains(step)) {
         return unknown("steps", "step", step);
+    }
+    if file.at.iter().any(|at| !matches!(at, PointFile::Before)) {
+        let remedy = "what a start brings looks before a step is begun; what is done afterwards is for a file to say";
+        return Err(invalid(&format!("{field}.at"), remedy));
     }
     for condition in &file.when {
         if condition.judge().is_some() {

@@ -50,7 +50,9 @@ impl Engine {
         let text = key.text();
         if let Some(known) = last.as_ref().filter(|last| last.key != text) {
             // It stands in the log, under the new key, what the old one was.
-            let what = vec![format!("audit_key: {text}, before it {}", known.key)];
+            let named = |key: &str| key.rsplitn(2, '+').last().unwrap_or_default().to_owned();
+            let what = ["audit_key", "before it"].iter().zip([&text, &known.key]);
+            let what = what.map(|(word, key)| format!("{word}: {}", named(key))).collect();
             self.note(Note::PolicyChanged { what }).await;
         }
         let signed = last.and_then(|last| last.head().ok()).map_or(0, |signed| signed.head.size);

@@ -181,6 +181,7 @@ impl Engine {
         self.refuse_if_held(Some(&command))?;
         let (engine, cell) = (self.clone(), Arc::clone(cell));
         let work = async move {
+            engine.heed_pulled().await?;
             let deciding = engine.deciding(&cell, &command).await?;
             let mut state = engine.hot(&cell).await?;
             engine.heed_family(&cell, &mut state, &command).await?;

@@ -159,6 +159,14 @@ impl Engine {
         }
     }
 
+    /// Looks whether the brake was pulled, before something is decided or begun: it counts from that moment.
+    pub(super) async fn heed_pulled(&self) -> Result<(), EngineError> {
+        match self.inner.halting.brake.get().and_then(|brake| brake.pulled()) {
+            Some(reason) => self.pulled(&reason).await,
+            None => Ok(()),
+        }
+    }
+
     /// Everything is stopped by the brake.
     async fn pulled(&self, reason: &str) -> Result<(), EngineError> {
         let _changing = self.inner.halting.changing.lock().await;
@@ -304,7 +312,7 @@ impl Engine {
             match self.submit(&cell, command, Extras::default()).await {
                 Ok(_) | Err(EngineError::Refused(_)) => {}
                 Err(error) => {
-                    tracing::error!(run.id = %run, %error, "run was not told how long it stood")
+                    tracing::error!(run.id = %run, %error, "run was not told how long it stood");
                 }
             }
         });

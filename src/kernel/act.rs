@@ -11,6 +11,7 @@ use crate::kernel::gate::Wish;
 use crate::kernel::message::{Audience, Message, Speaker, ToolCall, readable};
 use crate::kernel::pattern;
 use crate::kernel::plan::HANDOFF_PREFIX;
+use crate::kernel::policy::means_name;
 use crate::kernel::run::{Run, Turn};
 use crate::kernel::workflow::{Between, Gate, Safety, Tool};
 
@@ -50,7 +51,9 @@ impl<'a> Act<'a> {
         match self {
             Self::Tool(tool) => concerns(gate, &call.tool, tool),
             Self::Handoff(to) => gate.handoffs.iter().any(|one| between(one, &turn.agent, to)),
-            Self::Reply => gate.replies.iter().any(|one| one == ANY || *one == turn.agent),
+            Self::Reply => {
+                gate.replies.iter().any(|one| one == ANY || means_name(gate, one, &turn.agent))
+            }
             Self::Unknown => false,
         }
     }
@@ -146,13 +149,17 @@ pub(super) fn unsaid(agent: &str, told: &Value) -> Message {
 
 /// Whether what an agent says in a turn waits for somebody, so that nothing of it is told before.
 pub(super) fn holds_replies(run: &Run, turn: &Turn) -> bool {
-    let is_held = |gate: &Gate| gate.replies.iter().any(|one| one == ANY || *one == turn.agent);
+    let is_held = |gate: &Gate| {
+        gate.replies.iter().any(|one| one == ANY || means_name(gate, one, &turn.agent))
+    };
     turn.judges.is_none() && run.gates().any(is_held)
 }
 
 /// Whether a gate is bound to a tool: by its name, by a tag, or to all that touch anything.
 pub(super) fn concerns(gate: &Gate, name: &str, tool: &Tool) -> bool {
-    let is_named = |known: &String| known == name || known == ANY && tool.safety != Safety::Pure;
+    let is_named = |known: &String| {
+        means_name(gate, known, name) || known == ANY && tool.safety != Safety::Pure
+    };
     gate.tools.iter().any(is_named) || gate.tags.iter().any(|tag| tool.tags.contains(tag))
 }
 

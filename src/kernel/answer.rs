@@ -15,12 +15,13 @@ use crate::kernel::decide::Decision;
 use crate::kernel::digest;
 use crate::kernel::editing;
 use crate::kernel::ending::{Closed, Ending, Said};
-use crate::kernel::event::{Event, Failure, Version};
+use crate::kernel::event::{Closing, Event, Failure, Version};
 use crate::kernel::gate::{self, Next, Ruling};
 use crate::kernel::halt;
 use crate::kernel::id::RequestId;
 use crate::kernel::message::readable;
 use crate::kernel::permission;
+use crate::kernel::policy;
 use crate::kernel::principal::Principal;
 use crate::kernel::question::{Origin, Question};
 use crate::kernel::refusal::Refusal;
@@ -85,10 +86,7 @@ pub(super) fn decide(
         }
         let allowed = allowed_call(run, question, &value, (principal, asked), now);
         let anew = editing::asked_anew(run, (question, &value), (principal, asked), now);
-        if aborts(question, &value) {
-            let by = format!("{} ended the run at step `{}`", principal.id, question.step);
-            abort = Some(Event::Failed(Failure::new("outcome.aborted", by)));
-        }
+        abort = abort.or_else(|| ends(question, &value, &principal.id));
         let given = (value != answer.value).then(|| digest::of(&answer.value));
         events.push(Event::Answered {
             ordinal: question.ordinal,
@@ -111,6 +109,19 @@ pub(super) fn decide(
     // The end comes last, so that the other answers are kept and a repeat finds them all.
     events.extend(abort);
     Ok(Decision::Events(events))
+}
+
+/// A question is taken back; at a gate that the start brought, that is a no.
+pub(super) fn withdraw(
+    run: &Run,
+    request: &RequestId,
+    (principal, key): (&Principal, &str),
+) -> Result<Decision, Refusal> {
+    let question = open_question(run, request, principal)?;
+    let (ordinal, ended) = (question.ordinal, policy::ended(question, &principal.id));
+    let (closing, by, key) = (Closing::Withdrawn, principal.id.clone(), key.to_owned());
+    let closed = Event::Closed { ordinal, closing, by, key };
+    Ok(Decision::Events([closed].into_iter().chain(ended).collect()))
 }
 
 /// Words of one question add up only where they are one.
@@ -276,6 +287,16 @@ fn allowed_call(
         Ruling::Deny => return Vec::new(),
     }
     gate::allowed(run, (question, &call), next, now)
+}
+
+/// The end of the run, where an answer is that: to a lost outcome, or a no at a gate that the start brought.
+fn ends(question: &Question, value: &Value, who: &str) -> Option<Event> {
+    if aborts(question, value) {
+        let by = format!("{who} ended the run at step `{}`", question.step);
+        return Some(Event::Failed(Failure::new("outcome.aborted", by)));
+    }
+    let is_no = Verb::of(value).is_some_and(Verb::is_no);
+    policy::ended(question, who).filter(|_| is_no)
 }
 
 /// Whether an answer about a lost outcome ends the run.

@@ -25,6 +25,7 @@ use crate::kernel::pattern::Draft;
 use crate::kernel::permission;
 use crate::kernel::places;
 use crate::kernel::plan::may_repeat;
+use crate::kernel::policy;
 use crate::kernel::principal::Principal;
 use crate::kernel::question::{Kind, OnTimeout, Origin, Question};
 use crate::kernel::refusal::Refusal;
@@ -61,9 +62,7 @@ pub fn decide(run: &Run, command: &Command, now: Millis) -> Result<Decision, Ref
             answer::decide(run, answers, key, principal, now)
         }
         Command::Withdraw { request, principal, key } => {
-            let ordinal = answer::open_question(run, request, principal)?.ordinal;
-            let (closing, by, key) = (Closing::Withdrawn, principal.id.clone(), key.clone());
-            Ok(Decision::Events(vec![Event::Closed { ordinal, closing, by, key }]))
+            answer::withdraw(run, request, (principal, key))
         }
         Command::Claim { request, span, principal, key } => {
             places::claim(run, request, *span, (principal, key), now)
@@ -434,7 +433,12 @@ fn due(run: &Run, now: Millis) -> Vec<Event> {
         let next = question.remind_ms.map(|ms| now.plus(ms));
         is_due(question.remind_at).then_some(Event::Reminded { ordinal: question.ordinal, next })
     });
-    let silent: Vec<Event> = events.chain(judging::due(run, now)).collect();
+    let mut silent: Vec<Event> = events.chain(judging::due(run, now)).collect();
+    let ended = silent.iter().find_map(|event| {
+        let Event::Closed { ordinal, .. } = event else { return None };
+        policy::ended(run.questions.get(ordinal)?, "nobody in time")
+    });
+    silent.extend(ended);
     // A step whose time is up may hold one of these questions: its turn comes with the next look,
     // which is due at once.
     if silent.is_empty() { graph::due(run, now) } else { silent }

@@ -23,6 +23,7 @@ use crate::kernel::grant::Grant;
 use crate::kernel::judging::{self, Judge};
 use crate::kernel::message::{ToolCall, readable};
 use crate::kernel::pattern::Draft;
+use crate::kernel::policy::BROUGHT;
 use crate::kernel::principal::Assurance;
 use crate::kernel::question::{Kind, Origin, Question};
 use crate::kernel::reading::needs_note;
@@ -213,7 +214,8 @@ fn stopped(
     let stops: Vec<_> = gates.iter().filter_map(|gate| Some((gate, why(gate)?))).collect();
     let (first, _) = stops.first()?;
     let always = refused || stops.iter().any(|(gate, _)| gate.when.is_empty());
-    let lasting = (!always).then(|| {
+    let is_brought = stops.iter().any(|(gate, _)| gate.name.starts_with(BROUGHT));
+    let lasting = (!always && !is_brought).then(|| {
         let grants = stops.iter().map(|(gate, _)| grant(gate, call, "", Millis(0)));
         grants.map(|grant| grant.words()).collect::<Vec<_>>()
     });
@@ -247,7 +249,11 @@ fn stopped(
         prompt: asked.unwrap_or_else(|| act.asked(turn, call)),
         context,
         options: Vec::new(),
-        schema: Some(schema(&act.parameters(run, turn), !always, !turn.is_tools())),
+        schema: Some(if is_brought {
+            plain_schema()
+        } else {
+            schema(&act.parameters(run, turn), !always, !turn.is_tools())
+        }),
         patience: terms(stops.iter().map(|(gate, _)| **gate)),
         subject: None,
         decides: true,
@@ -407,6 +413,17 @@ fn schema(arguments: &Value, may_allow_for_run: bool, may_return: bool) -> Value
         schema["allOf"] = json!([needs_note(Verb::Return)]);
     }
     schema
+}
+
+/// The same where a start's own gate asks: yes or no (`policy::is_brought`).
+fn plain_schema() -> Value {
+    let decisions = [Verb::AllowOnce, Verb::Deny].map(Verb::word);
+    json!({
+        "type": "object",
+        "properties": {"decision": {"enum": decisions}, "note": {"type": "string"}},
+        "required": ["decision"],
+        "additionalProperties": false,
+    })
 }
 
 /// What a person's no tells the agent.

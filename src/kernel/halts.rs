@@ -43,11 +43,25 @@ impl Scope {
     /// Whether it stops this work in a run of that workflow.
     pub(super) fn holds(&self, workflow: &str, agent: &str, tool: Option<&str>) -> bool {
         match self {
-            Self::All | Self::Workflow(_) => self.holds_run(workflow),
-            Self::Tool(name) => tool == Some(name.as_str()),
-            Self::Agent(name) => name == agent,
+            Self::All => true,
+            // One that is a step of another: its tools and agents are called after it.
+            Self::Workflow(name) => {
+                let is_of_it = |called: &str| {
+                    let mut parts: Vec<_> = called.split("__").collect();
+                    parts.pop();
+                    parts.contains(&name.as_str())
+                };
+                self.holds_run(workflow) || is_of_it(agent) || tool.is_some_and(is_of_it)
+            }
+            Self::Tool(name) => tool.is_some_and(|tool| is_called(tool, name)),
+            Self::Agent(name) => is_called(agent, name),
         }
     }
+}
+
+/// Whether what is called so is meant: in a workflow that is a step of another, names begin with the step's.
+fn is_called(called: &str, name: &str) -> bool {
+    called == name || called.strip_suffix(name).is_some_and(|before| before.ends_with("__"))
 }
 
 /// One halt.

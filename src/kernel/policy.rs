@@ -4,7 +4,8 @@
 //!
 //! What a start brings with it is in force beside it, and nothing takes it away: it can only add.
 //!
-//! - **K12** A requester chooses nothing that decides whether they are asked. Whoever they are was proven; a rule
+//! - **K12** A requester chooses nothing that decides whether they are asked. Who they are is known by their credential, or by
+//!   a service that speaks for them; a rule
 //!   that loosens wants every requester of a run to be named, and one that tightens is content with one.
 //! - **K7** A question that is open stays open, whatever is lifted.
 
@@ -13,7 +14,9 @@ use serde_json::{Value, json};
 
 use crate::kernel::act::ANY;
 use crate::kernel::digest;
+use crate::kernel::event::{Event, Failure};
 use crate::kernel::operator::Operator;
+use crate::kernel::question::{Origin, Question};
 use crate::kernel::run::Run;
 use crate::kernel::workflow::Gate;
 
@@ -119,6 +122,35 @@ fn named(rule: &str, gate: &Gate) -> Gate {
     let terms = digest::of(&serde_json::to_value(gate).unwrap_or_default());
     let mark: String = terms.chars().take(MARK).collect();
     Gate { name: format!("{ADDED}{rule}.{}#{mark}", gate.name), ..gate.clone() }
+}
+
+/// Whether a gate that a start has brought is among those that ask. Whoever started the run may be the one who
+/// answers there: so nothing is offered but a yes and a no, and a no ends the run. A call that is only denied, a step
+/// that is passed over or edited could be the very one that would have stopped them (K12).
+pub(super) fn is_brought(question: &Question) -> bool {
+    let is_gates = matches!(question.origin, Origin::Gate(_) | Origin::Phase(_));
+    let named = question.context.get("gates").and_then(Value::as_array).into_iter().flatten();
+    is_gates && named.filter_map(Value::as_str).any(|name| name.starts_with(BROUGHT))
+}
+
+/// The end of a run to which somebody said no at such a gate, or nobody said anything.
+pub(super) fn ended(question: &Question, by: &str) -> Option<Event> {
+    let why = || {
+        format!("{by}: no, at step `{}`, where the run's start had asked for a look", question.step)
+    };
+    is_brought(question).then(|| Event::Failed(Failure::new("gate.refused", why())))
+}
+
+/// Whether what is called so is meant by a name in a rule over all workflows: in a workflow that is a step of another,
+/// names begin with the step's.
+pub(super) fn means_name(rule: &Gate, named: &str, called: &str) -> bool {
+    let is_over_all = rule.name.starts_with(ADDED) || rule.name.starts_with(BROUGHT);
+    called == named || is_over_all && is_within(called, named)
+}
+
+/// Whether a name is that one, in a workflow that is a step of another.
+pub(super) fn is_within(called: &str, named: &str) -> bool {
+    called.strip_suffix(named).is_some_and(|before| before.ends_with("__"))
 }
 
 impl Run {

@@ -2,7 +2,7 @@
 //! taken back; and then all of it goes on, once. Whatever kills the server meanwhile.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::{fs, slice};
 
 use holdpoint::wire::v1::halt_request::Scope;
 use holdpoint::wire::v1::{
@@ -66,7 +66,7 @@ async fn what_is_halted_is_neither_begun_nor_decided_through_any_door_until_it_i
     let asked = question(&stage.start(LOCAL, "s", "Bill 7.").await);
     let all = halt(&stage, LOCAL, Scope::All(true)).await.unwrap();
     stage.server.restart();
-    assert_eq!(halts(&stage).await, [all.clone()], "a restart releases nothing");
+    assert_eq!(halts(&stage).await, slice::from_ref(&all), "a restart releases nothing");
     let answered = stage.answer(LOCAL, &asked, json!("allow_once")).await;
     let told = answered.as_ref().unwrap_err().message().to_owned();
     assert_eq!(refusal(answered), halted());
@@ -230,6 +230,7 @@ async fn killed_while_it_is_halted_and_released_a_server_finishes_what_was_begun
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "one play, in the order in which it happens")]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_runs_that_move_stop_at_a_halt_and_go_on_after_it_each_once() {
     const RUNS: usize = 1_000;
@@ -309,4 +310,31 @@ graph:
         }
     }
     assert_eq!(by, BTreeMap::from([(RunStatus::Completed.as_str_name(), RUNS)]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_halt_reaches_into_a_workflow_that_is_a_step_of_another() {
+    let flow = format!(
+        "name: outer
+pattern: graph
+graph:
+  steps: [{{id: inner, workflow: {{file: bills.yaml}}}}]
+\n=== bills{}",
+        bills("{id: act, tool: pay}")
+    );
+    let stage = Stage::open(&flow).await;
+    for scope in [Scope::Tool("pay".into()), Scope::WorkflowId("bills".into())] {
+        let before = stage.paid();
+        let stopped = halt(&stage, LOCAL, scope).await.unwrap();
+        let mut client = stage.client(LOCAL).await;
+        let begun = client.run_workflow(start_of("outer", "", "Bill.", "")).await.unwrap();
+        let follows = tokio::spawn(async move { drained(begun.into_inner()).await });
+        for _ in 0..50 {
+            assert_eq!(halts(&stage).await.len(), 1);
+        }
+        assert_eq!(stage.paid(), before, "it is not called");
+        release(&stage, LOCAL, &stopped).await.unwrap();
+        follows.await.unwrap().unwrap();
+        assert_eq!(stage.paid(), before + 1, "and then it is, once");
+    }
 }

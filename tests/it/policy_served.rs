@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 use holdpoint::wire::v1::workflow_event::Event;
 use holdpoint::wire::v1::{GetRunRequest, RuleInForce, RunWorkflowRequest, WatchRunRequest};
@@ -13,9 +12,6 @@ use tempfile::TempDir;
 use crate::a2a_calls::text;
 use crate::consent_stage::{LOCAL, Stage, TOOL, refusal};
 use crate::server::{asked, drained, run, start_of};
-
-/// How soon a change of the file counts.
-const SOON: Duration = Duration::from_secs(20);
 
 /// A payment, and then another.
 fn flow(gates: &str) -> String {
@@ -233,18 +229,14 @@ async fn a_policy_that_is_wrong_in_anything_is_refused_whole_and_the_old_one_sta
         "rules: [",
     ] {
         policy.write(wrong);
-        let until = Instant::now() + SOON;
         while !stage.server.page("/readyz").1.contains("policy file is refused") {
-            assert!(Instant::now() < until, "{wrong}: {}", stage.server.page("/readyz").1);
             tokio::task::yield_now().await;
         }
         let paid = stage.paid();
         assert!(asked(&started(&stage, Vec::new()).await).is_some(), "{wrong}");
         assert_eq!(stage.paid(), paid, "the old one asks: {wrong}");
         policy.write(ADDS);
-        let until = Instant::now() + SOON;
         while stage.server.page("/readyz").1 != "ready\n" {
-            assert!(Instant::now() < until, "{wrong}: {}", stage.server.page("/readyz").1);
             tokio::task::yield_now().await;
         }
     }
@@ -296,4 +288,95 @@ async fn killed_while_runs_are_told_of_a_policy_each_of_them_is_told_once() {
         let changes = trail.iter().filter(|entry| entry.action == "policy_changed").count();
         assert_eq!((place, changes, stage.paid()), (place, 1, 3), "{trail:?}");
     }
+}
+
+/// A check, an approval of the office's, and the payment; the same with the approval in a block.
+fn guarded(approval: &str) -> String {
+    format!(
+        "
+name: refunds
+models:
+  default: {{provider: scripted, script: [{{say: Done.}}]}}
+tools:{TOOL}
+agents:
+  idle: {{human_input: false}}
+pattern: graph
+graph:
+  steps:
+    - {{id: check, agent: idle}}
+    - {approval}
+    - {{id: act, tool: pay, arguments: {{amount: 10}}}}
+"
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn k12_nobody_passes_an_approval_by_a_gate_that_they_brought_themselves() {
+    let office = "{id: ok, human: {kind: approval, prompt: 'Pay?', to: [cfo]}}";
+    let block =
+        "{id: block, steps: [{id: ok, human: {kind: approval, prompt: 'Pay?', to: [cfo]}}]}";
+    let people = [("ada", "user"), ("cfo", "user")];
+    for (approval, gated) in [(office, "ok"), (office, "check"), (block, "block")] {
+        let stage = Stage::with_people(&guarded(approval), &people).await;
+        let gate = json!({"name": "mine", "steps": [gated], "to": ["ada"]});
+        let start = RunWorkflowRequest {
+            gates: vec![gate.into()],
+            ..start_of("refunds", "", "Order 7.", "")
+        };
+        let told = run(&mut stage.client("ada").await, start.clone()).await;
+        let own = asked(&told).expect("her own gate asks her");
+        for word in ["skip", "edit", "continue", "redo"] {
+            let refused = stage.answer("ada", &own, json!({"decision": word})).await;
+            assert_eq!(refusal(refused).1, "answer.invalid", "{gated}: {word}");
+        }
+        // A no ends the run.
+        stage.answer("ada", &own, json!("reject")).await.unwrap();
+        let run_id = own.run_id.clone();
+        let state = stage.runs("ada").await.into_iter().find(|run| run.run_id == run_id).unwrap();
+        assert_eq!(state.status().as_str_name(), "RUN_STATUS_FAILED", "{gated}");
+        // A yes lets it come to whoever is asked by the file.
+        let told = run(&mut stage.client("ada").await, start).await;
+        let own = asked(&told).unwrap();
+        stage.answer("ada", &own, json!("approve")).await.unwrap();
+        let office = stage.inbox("cfo").await.remove(0);
+        assert_eq!(
+            refusal(stage.answer("ada", &office, json!("approve")).await).1,
+            "answer.not_admitted"
+        );
+        assert_eq!(stage.paid(), 0, "{gated}");
+        stage.answer("cfo", &office, json!("reject")).await.unwrap();
+        assert_eq!(stage.paid(), 0, "{gated}: a no is a no");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn k12_a_gate_that_was_brought_lets_nobody_choose_the_arguments_or_look_afterwards() {
+    let gates =
+        "[{name: much, tools: [pay], when: [{argument: {pointer: /amount, over: 15}}], to: [cfo]}]";
+    let people = [("ada", "user"), ("cfo", "user")];
+    let stage = Stage::with_people(&flow(gates), &people).await;
+    let start = |gate: Value| RunWorkflowRequest {
+        gates: vec![gate.into()],
+        ..start_of("refunds", "", "Order 7.", "")
+    };
+    let mine = json!({"name": "mine", "tools": ["pay"], "to": ["ada"]});
+    let told = run(&mut stage.client("ada").await, start(mine.clone())).await;
+    let own = asked(&told).unwrap();
+    let edit = json!({"decision": "edit", "arguments": {"amount": 14}});
+    assert_eq!(refusal(stage.answer("ada", &own, edit).await).1, "answer.invalid");
+    // Taken back, it is a no, and the end.
+    stage
+        .client("ada")
+        .await
+        .cancel_request(holdpoint::wire::v1::CancelRequestRequest {
+            request_id: own.request_id.clone(),
+            ..Default::default()
+        })
+        .await
+        .unwrap();
+    let state = stage.runs("ada").await.remove(0);
+    assert_eq!((state.status().as_str_name(), stage.paid()), ("RUN_STATUS_FAILED", 0));
+    let after = json!({"name": "mine", "steps": ["look"], "at": ["error"], "to": ["ada"]});
+    let refused = stage.client("ada").await.run_workflow(start(after)).await.map(drop);
+    assert_eq!(refusal(refused).1, "gate.invalid");
 }

@@ -159,6 +159,7 @@ impl Engine {
         self.refuse_if_draining()?;
         self.refuse_if_looking()?;
         self.refuse_if_held(None)?;
+        self.heed_pulled().await?;
         self.refuse_if_halted(&run.workflow.name)?;
         let (id, session) = (run.id.clone(), run.session.clone());
         let row = SessionRow::new(session.clone(), who.id.clone(), batch.now);

@@ -47,8 +47,8 @@ impl Weighty {
 
     fn of(event: &Event) -> Option<Self> {
         match event {
-            // Words of a conversation decide nothing.
-            Event::Answered { shown, .. } => (!shown.is_empty()).then_some(Self::Decision),
+            // Of a conversation, too: nobody who changes a journal chooses what needs no leaf.
+            Event::Answered { .. } => Some(Self::Decision),
             Event::Voted { .. } => Some(Self::Vote),
             Event::Closed { .. } => Some(Self::Closed),
             Event::Revoked { .. } => Some(Self::Revoked),

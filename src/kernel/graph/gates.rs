@@ -18,7 +18,7 @@ use crate::kernel::graph::program::{
 use crate::kernel::graph::state::{Abort, Asking, Frame, Phase, Released};
 use crate::kernel::message::{ToolCall, readable};
 use crate::kernel::pattern::Draft;
-use crate::kernel::policy::STEP;
+use crate::kernel::policy::{BROUGHT, STEP};
 use crate::kernel::question::{Choice, Kind, Origin, Question};
 use crate::kernel::reading::needs_note;
 use crate::kernel::run::{Heard, Run, Turn};
@@ -26,8 +26,15 @@ use crate::kernel::verb::Verb;
 use crate::kernel::workflow::{Gate, Pattern, Workflow};
 
 /// What a person may say at a point, in the order in which it is offered.
-fn verbs(point: Point, step: &Step, gate: &PhaseGate, frame: &Frame) -> Vec<Verb> {
+fn verbs(
+    point: Point,
+    step: &Step,
+    gate: &PhaseGate,
+    (frame, is_brought): (&Frame, bool),
+) -> Vec<Verb> {
     match point {
+        // A start's own gate asks for a yes or a no.
+        Point::Before if is_brought => vec![Verb::Approve, Verb::Reject],
         Point::Before => vec![Verb::Approve, Verb::Reject, Verb::Skip],
         Point::After if frame.redone < gate.redo && step.task.agent().is_some() => {
             vec![Verb::Continue, Verb::Redo, Verb::Return, Verb::Abort]
@@ -47,10 +54,10 @@ pub(super) fn question(
     point: Point,
     (step, workflow): (&Step, &Workflow),
     gate: &PhaseGate,
-    frame: &Frame,
+    (frame, is_brought): (&Frame, bool),
     (shown, prompt): (Value, Option<String>),
 ) -> Draft {
-    let verbs = verbs(point, step, gate, frame);
+    let verbs = verbs(point, step, gate, (frame, is_brought));
     let path = frame.path.to_string();
     let (kind, asked) = match point {
         Point::Before => (Kind::Approval, format!("May step `{path}` begin?")),
@@ -362,6 +369,10 @@ pub(super) enum Moment {
 
 /// Whether a rule is bound to a step at that moment.
 fn is_bound(gate: &Gate, (step, acts): (&Step, bool), moment: Moment) -> bool {
+    // What a start brought looks before anything is done, and never at what to do about it afterwards.
+    if gate.name.starts_with(BROUGHT) && moment != Moment::Before {
+        return false;
+    }
     let is_step = |id: &String| *id == step.id || id == ANY && acts;
     let is_step = gate.steps.iter().any(is_step);
     let default = [Point::Before];

@@ -16,6 +16,7 @@ use crate::kernel::graph::state::{
     Abort, Block, Frame, Is, Phase, Released, Sequence, State, at_once,
 };
 use crate::kernel::pattern::Draft;
+use crate::kernel::policy::BROUGHT;
 use crate::kernel::question::Subject;
 use crate::kernel::reply;
 use crate::kernel::run::Run;
@@ -241,7 +242,9 @@ impl<'a> Place<'a> {
             shown["passed"] = passed.iter().map(String::as_str).collect();
         }
         let step = (self.step, &*self.run.workflow);
-        let draft = gates::question(*point, step, gate, self.frame, (shown, prompt));
+        let is_brought = looks.rules.iter().any(|(name, _)| name.starts_with(BROUGHT));
+        let frame = (self.frame, is_brought);
+        let draft = gates::question(*point, step, gate, frame, (shown, prompt));
         self.ask(Draft { subject, ..draft })
     }
 
