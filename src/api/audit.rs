@@ -2,7 +2,7 @@
 
 use tonic::Status;
 
-use crate::api::{convert, status};
+use crate::api::{convert, given, status};
 use crate::engine::{AuditFilter, Engine};
 use crate::kernel::{Principal, Refusal};
 use crate::wire::v1 as pb;
@@ -12,7 +12,6 @@ pub(super) async fn list(
     request: pb::ListAuditRequest,
     who: &Principal,
 ) -> Result<pb::ListAuditResponse, Status> {
-    let given = |text: String| (!text.is_empty()).then_some(text);
     let filter = AuditFilter {
         run: given(request.run_id),
         session: given(request.session_id),

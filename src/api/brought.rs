@@ -1,5 +1,5 @@
 //! Brought: the gates that a start brings, as every door hands them over: a field of their own, or an entry of the
-//! caller's metadata. What they mean, and that they can only add, is not said here.
+//! caller's metadata. What they mean is not said here.
 
 use std::collections::BTreeMap;
 

@@ -8,7 +8,7 @@ use tonic::metadata::AsciiMetadataValue;
 use tonic::{Request, Response, Status};
 
 use crate::api::{
-    Doorkeeper, Shown, audit, brought, convert, halts, people, receipts, resources, status,
+    Doorkeeper, Shown, audit, brought, convert, given, halts, people, receipts, resources, status,
 };
 use crate::engine::{
     AnswerRequest, Begun, Engine, ForkRequest, InboxFilter, OpenRequest, StartRequest, Until, Watch,
@@ -481,10 +481,6 @@ impl Orchestrator for Service {
         let checkpoints = views.iter().map(resources::checkpoint).collect();
         Ok(Response::new(pb::ListCheckpointsResponse { checkpoints }))
     }
-}
-
-fn given(text: String) -> Option<String> {
-    (!text.is_empty()).then_some(text)
 }
 
 fn kind_of(kind: i32) -> Result<Option<Kind>, Status> {

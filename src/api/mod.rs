@@ -30,6 +30,11 @@ use tokio::sync::watch;
 
 use crate::kernel::{Millis, Principal, Refusal};
 
+/// What a caller said in a field that is empty where they said nothing.
+fn given(text: String) -> Option<String> {
+    (!text.is_empty()).then_some(text)
+}
+
 /// The header, and the metadata, by which a service says for whom it speaks.
 pub const ON_BEHALF_OF: &str = "x-holdpoint-on-behalf-of";
 

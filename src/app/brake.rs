@@ -1,6 +1,6 @@
 //! Brake: the file `HALT` in the data directory. Whoever can write there stops everything, without a key and
-//! without a door; what the file says is the reason. It is heeded before every deed, and looked at all the
-//! time. What a halt stops is not decided here.
+//! without a door; what the file says is the reason. It is heeded before every deed, decision and start,
+//! and looked at all the time. What a halt stops is not decided here.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -12,7 +12,7 @@ use crate::ports::brake::Brake;
 
 /// The file's name.
 const NAME: &str = "HALT";
-/// How often it is looked at between deeds: decisions wait no longer for it.
+/// How often it is looked at where nobody does or decides anything: pages say so, and what stood goes on.
 const EVERY: Duration = Duration::from_millis(250);
 /// What is read of it.
 const BYTES_MAX: u64 = 2_000;

@@ -1,4 +1,4 @@
-//! Brought: gates that a start brings with it, read and checked against the workflow's own. They can only add: what
+//! Brought: gates that a start brings with it, read and checked against the workflow's own. They are meant only to add: what
 //! would say who else may decide, how it is put to them or how long a yes lasts is not a requester's to say (K12).
 
 use std::collections::BTreeSet;

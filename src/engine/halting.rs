@@ -70,11 +70,6 @@ impl Engine {
         halts
     }
 
-    /// The halt under which nothing is done for runs of that workflow, if there is one.
-    pub fn halt_of(&self, workflow: &str) -> Option<Halt> {
-        self.operator().halts.of_run(workflow).cloned()
-    }
-
     /// Heeds a brake beside the doors. To be said before anything runs; the first one stays.
     pub fn brake_by(&self, brake: Arc<dyn Brake>) {
         self.inner.halting.brake.get_or_init(|| brake);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::kernel::nested::{is_called, is_within};
 use crate::kernel::time::Millis;
 
 /// What is stopped.
@@ -46,22 +47,13 @@ impl Scope {
             Self::All => true,
             // One that is a step of another: its tools and agents are called after it.
             Self::Workflow(name) => {
-                let is_of_it = |called: &str| {
-                    let mut parts: Vec<_> = called.split("__").collect();
-                    parts.pop();
-                    parts.contains(&name.as_str())
-                };
+                let is_of_it = |called: &str| is_within(called, name);
                 self.holds_run(workflow) || is_of_it(agent) || tool.is_some_and(is_of_it)
             }
             Self::Tool(name) => tool.is_some_and(|tool| is_called(tool, name)),
             Self::Agent(name) => is_called(agent, name),
         }
     }
-}
-
-/// Whether what is called so is meant: in a workflow that is a step of another, names begin with the step's.
-fn is_called(called: &str, name: &str) -> bool {
-    called == name || called.strip_suffix(name).is_some_and(|before| before.ends_with("__"))
 }
 
 /// One halt.

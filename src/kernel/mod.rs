@@ -48,6 +48,7 @@ mod listing;
 mod loose;
 mod message;
 mod named;
+mod nested;
 mod operator;
 pub mod oversight;
 pub mod pattern;

@@ -2,11 +2,12 @@
 //! alone, gates of the file that are lifted. What of it is in force for a run is worked out here, kept in its
 //! journal, and changed by an event of its own: a replay looks at no file.
 //!
-//! What a start brings with it is in force beside it, and nothing takes it away: it can only add.
+//! What a start brings with it is in force beside it, and nothing takes it away. It is meant only to add; where it
+//! does not hold to that yet is in `docs/policy.md`.
 //!
-//! - **K12** A requester chooses nothing that decides whether they are asked. Who they are is known by their credential, or by
-//!   a service that speaks for them; a rule
-//!   that loosens wants every requester of a run to be named, and one that tightens is content with one.
+//! - **K12** A requester chooses nothing that decides whether they are asked. Who they are is known by their
+//!   credential, or by a service that speaks for them; a rule that loosens wants every requester of a run to be
+//!   named, and one that tightens is content with one.
 //! - **K7** A question that is open stays open, whatever is lifted.
 
 use serde::{Deserialize, Serialize};
@@ -15,6 +16,7 @@ use serde_json::{Value, json};
 use crate::kernel::act::ANY;
 use crate::kernel::digest;
 use crate::kernel::event::{Event, Failure};
+use crate::kernel::nested::is_called;
 use crate::kernel::operator::Operator;
 use crate::kernel::question::{Origin, Question};
 use crate::kernel::run::Run;
@@ -141,16 +143,10 @@ pub(super) fn ended(question: &Question, by: &str) -> Option<Event> {
     is_brought(question).then(|| Event::Failed(Failure::new("gate.refused", why())))
 }
 
-/// Whether what is called so is meant by a name in a rule over all workflows: in a workflow that is a step of another,
-/// names begin with the step's.
+/// Whether what is called so is meant by a name in a gate; one over all workflows means it within their steps, too.
 pub(super) fn means_name(rule: &Gate, named: &str, called: &str) -> bool {
     let is_over_all = rule.name.starts_with(ADDED) || rule.name.starts_with(BROUGHT);
-    called == named || is_over_all && is_within(called, named)
-}
-
-/// Whether a name is that one, in a workflow that is a step of another.
-pub(super) fn is_within(called: &str, named: &str) -> bool {
-    called.strip_suffix(named).is_some_and(|before| before.ends_with("__"))
+    called == named || is_over_all && is_called(called, named)
 }
 
 impl Run {
