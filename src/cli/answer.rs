@@ -124,11 +124,13 @@ pub(super) fn takes(request: &Request) -> String {
     } else if takes_gate(&schema) {
         let all = if takes_all(&schema) { ", all for the rest of the run" } else { "" };
         let back = if takes_return(&schema) { ", return" } else { "" };
-        format!("y for this once{all}, n{back}, or edit")
+        let edit = if says_edit(&schema) { ", or edit" } else { "" };
+        format!("y for this once{all}, n{back}{edit}")
     } else if takes_verbs(&schema) {
         "happened, redo or abort".to_owned()
     } else if takes_words(request, &schema) {
-        format!("1 to {}, a note after a colon", request.options.len())
+        let note = if takes_note(&schema) { ", a note after a colon" } else { "" };
+        format!("1 to {}{note}", request.options.len())
     } else if !request.options.is_empty() {
         format!("1 to {}", request.options.len())
     } else if takes_end(&schema) {
@@ -204,14 +206,16 @@ fn ruling(text: &str, schema: &Value) -> Meaning {
     match text.to_lowercase().as_str() {
         "y" | "yes" | "allow" | "allow_once" => Meaning::Value(decided(Verb::AllowOnce.word(), "")),
         "all" | "allow_for_run" => Meaning::Value(decided(Verb::AllowForRun.word(), "")),
-        "n" | "no" | "deny" => Meaning::Deny,
-        "return" => Meaning::Reasoned(Verb::Return.word().into()),
-        "e" | "edit" => Meaning::Edit,
+        "n" | "no" | "deny" if takes_note(schema) => Meaning::Deny,
+        "n" | "no" | "deny" => Meaning::Value(deny("")),
+        "return" if takes_return(schema) => Meaning::Reasoned(Verb::Return.word().into()),
+        "e" | "edit" if says_edit(schema) => Meaning::Edit,
         &_ => match strict::read(text.as_bytes()) {
             Ok(value) if value.is_object() => Meaning::Value(value),
             Ok(_) | Err(_) => {
-                let words = [("y", true), ("all", takes_all(schema)), ("n", true), ("edit", true)];
-                let words = words.into_iter().chain([("return", takes_return(schema))]);
+                let words = [("y", true), ("all", takes_all(schema)), ("n", true)];
+                let more = [("edit", says_edit(schema)), ("return", takes_return(schema))];
+                let words = words.into_iter().chain(more);
                 let taken: Vec<_> = words.filter(|(_, is)| *is).map(|(word, _)| word).collect();
                 let near = near(text, &["allow", "deny", "edit", "return"]);
                 Meaning::Unclear(format!("type one of: {}{near}", taken.join(", ")))
@@ -281,7 +285,17 @@ fn takes_return(schema: &Value) -> bool {
 }
 
 fn takes_edit(schema: &Value) -> bool {
-    takes_decision(schema) && says(&schema["properties"]["decision"], Verb::Edit.word())
+    takes_decision(schema) && says_edit(schema)
+}
+
+fn says_edit(schema: &Value) -> bool {
+    says(&schema["properties"]["decision"], Verb::Edit.word())
+}
+
+/// Whether words may come with it; at a gate that the run's start brought, none may.
+fn takes_note(schema: &Value) -> bool {
+    let has_note = |one: &Value| one["properties"]["note"].is_object();
+    has_note(schema) || any_of(schema).any(has_note)
 }
 
 fn takes_all(schema: &Value) -> bool {

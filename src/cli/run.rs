@@ -39,7 +39,7 @@ pub(super) struct Args {
     /// Something to find the run by, as NAME=VALUE; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     pub meta: Vec<(String, String)>,
-    /// A gate that the run brings beside its file's, as JSON; may be repeated. It is meant only to add or tighten: docs/policy.md
+    /// A gate that the run brings beside its file's, as JSON; may be repeated. It can only add: docs/policy.md
     #[arg(long, value_name = "JSON")]
     pub gate: Vec<String>,
     #[command(flatten)]

@@ -1,5 +1,6 @@
-//! Brought: gates that a start brings with it, read and checked against the workflow's own. They are meant only to add: what
-//! would say who else may decide, how it is put to them or how long a yes lasts is not a requester's to say (K12).
+//! Brought: gates that a start brings with it, read and checked against the workflow's own. What would say who
+//! else may decide, how it is put to them or how long a yes lasts is not a requester's to say (K12). How they are kept apart
+//! from all others is in `kernel::brought`.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +12,7 @@ use crate::definition::conditions::ConditionFile;
 use crate::definition::gates::{AnyOr, GateFile, PointFile};
 use crate::definition::people::ApproversFile;
 use crate::definition::policy::steps_of;
-use crate::kernel::policy::BROUGHT;
+use crate::kernel::brought::BROUGHT;
 use crate::kernel::workflow::Gate;
 use crate::kernel::{ANY, Refusal, Workflow, duration_ms};
 

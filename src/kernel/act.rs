@@ -174,14 +174,21 @@ pub(super) fn looks_around(wish: Wish<'_>) -> bool {
     wish.call.tool == REPLY || wish.call.tool.starts_with(HANDOFF_PREFIX) || wish.is_step
 }
 
+/// Whether rules look back to the run's beginning, and not only to when a person spoke last: whoever brings gates draws
+/// steps out, and with them what has been said by then (K12).
+pub(super) fn looks_back_to_the_beginning(run: &Run) -> bool {
+    !run.brought.is_empty()
+}
+
 /// What was said since a person spoke last, with that.
 pub(super) fn moment(run: &Run) -> String {
+    let to_the_beginning = looks_back_to_the_beginning(run);
     let mut said = Vec::new();
     for message in run.conversation.iter().rev() {
         if let Some(message) = message.cleaned() {
             said.push(message.text);
         }
-        if message.role == Speaker::User {
+        if message.role == Speaker::User && !to_the_beginning {
             break;
         }
     }

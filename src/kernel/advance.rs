@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use crate::kernel::bound::{self, Due};
+use crate::kernel::brought::{self, Looked};
 use crate::kernel::budget::{self, Verdict};
 use crate::kernel::command::Command;
 use crate::kernel::decide::{self, Decision, decide};
@@ -97,10 +98,23 @@ fn settle(run: &mut Run, now: Millis, events: &mut Vec<Event>) -> Result<(), Cor
     }
 }
 
-/// Folds events in, each after what must be said before it.
+/// Folds events in, each after what must be said before it; and the end of the run, where a start's own gate was
+/// not passed by a yes, whatever it was that ended its question (K12). All of them are folded first, so that what
+/// others have answered with it is kept.
 fn fold(
     run: &mut Run,
-    more: Vec<Event>,
+    mut more: Vec<Event>,
+    now: Millis,
+    events: &mut Vec<Event>,
+) -> Result<(), Corruption> {
+    let looks = brought::open(run);
+    fold_each(run, more.drain(..), now, events)?;
+    fold_each(run, brought::lost(run, &looks).into_iter(), now, events)
+}
+
+fn fold_each(
+    run: &mut Run,
+    more: impl Iterator<Item = Event>,
     now: Millis,
     events: &mut Vec<Event>,
 ) -> Result<(), Corruption> {
@@ -154,7 +168,7 @@ fn advance(run: &Run, now: Millis) -> Vec<Event> {
             return vec![reply::fails(run, turn, failure)];
         }
         if let Some(open) = turn.calls.iter().find(|open| open.waits == CallWaits::Nobody) {
-            return called(run, turn, (&open.call, &open.judged), now);
+            return called(run, turn, (&open.call, &open.judged, Some(&open.looked)), now);
         }
         if let Some(events) = of_tool(run, turn, now) {
             return events;
@@ -201,20 +215,21 @@ fn of_tool(run: &Run, turn: &Turn, now: Millis) -> Option<Vec<Event>> {
         }),
         (Some(Err(failure)), _) => Some(decide::tool_failed(run, turn, failure, now)),
         (None, Some(call)) if turn.calls.is_empty() && turn.retry_at.is_none() => {
-            Some(called(run, turn, (call, &[]), now))
+            Some(called(run, turn, (call, &[], None), now))
         }
         (None, Some(_) | None) => None,
     }
 }
 
-/// What becomes of a call that is looked at once more: a judge has spoken, or it is tried again.
+/// What becomes of a call that is looked at once more: a judge has spoken, a start's own gate was passed, or it is
+/// tried again.
 fn called(
     run: &Run,
     turn: &Turn,
-    (call, judged): (&ToolCall, &[Judgement]),
+    (call, judged, looked): (&ToolCall, &[Judgement], Option<&Looked>),
     now: Millis,
 ) -> Vec<Event> {
-    let wish = Wish { turn, call, said: &turn.said, judged, is_step: false };
+    let wish = Wish { turn, call, said: &turn.said, judged, looked, is_step: false };
     gate::passed(run, wish, Next::of(run), now)
 }
 

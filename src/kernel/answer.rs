@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::kernel::approvers;
 use crate::kernel::binding;
+use crate::kernel::brought;
 use crate::kernel::command::Answer;
 use crate::kernel::decide::Decision;
 use crate::kernel::digest;
@@ -21,7 +22,6 @@ use crate::kernel::halt;
 use crate::kernel::id::RequestId;
 use crate::kernel::message::readable;
 use crate::kernel::permission;
-use crate::kernel::policy;
 use crate::kernel::principal::Principal;
 use crate::kernel::question::{Origin, Question};
 use crate::kernel::refusal::Refusal;
@@ -111,17 +111,16 @@ pub(super) fn decide(
     Ok(Decision::Events(events))
 }
 
-/// A question is taken back; at a gate that the start brought, that is a no.
+/// A question is taken back.
 pub(super) fn withdraw(
     run: &Run,
     request: &RequestId,
     (principal, key): (&Principal, &str),
 ) -> Result<Decision, Refusal> {
     let question = open_question(run, request, principal)?;
-    let (ordinal, ended) = (question.ordinal, policy::ended(question, &principal.id));
-    let (closing, by, key) = (Closing::Withdrawn, principal.id.clone(), key.to_owned());
-    let closed = Event::Closed { ordinal, closing, by, key };
-    Ok(Decision::Events([closed].into_iter().chain(ended).collect()))
+    let (ordinal, closing) = (question.ordinal, Closing::Withdrawn);
+    let (by, key) = (principal.id.clone(), key.to_owned());
+    Ok(Decision::Events(vec![Event::Closed { ordinal, closing, by, key }]))
 }
 
 /// Words of one question add up only where they are one.
@@ -286,17 +285,17 @@ fn allowed_call(
         }
         Ruling::Deny => return Vec::new(),
     }
+    // What was let past a start's own gate is looked at again, by all others.
+    if brought::is_brought(question) {
+        return Vec::new();
+    }
     gate::allowed(run, (question, &call), next, now)
 }
 
-/// The end of the run, where an answer is that: to a lost outcome, or a no at a gate that the start brought.
+/// The end of the run, where an answer about a lost outcome is that.
 fn ends(question: &Question, value: &Value, who: &str) -> Option<Event> {
-    if aborts(question, value) {
-        let by = format!("{who} ended the run at step `{}`", question.step);
-        return Some(Event::Failed(Failure::new("outcome.aborted", by)));
-    }
-    let is_no = Verb::of(value).is_some_and(Verb::is_no);
-    policy::ended(question, who).filter(|_| is_no)
+    let by = || format!("{who} ended the run at step `{}`", question.step);
+    aborts(question, value).then(|| Event::Failed(Failure::new("outcome.aborted", by())))
 }
 
 /// Whether an answer about a lost outcome ends the run.

@@ -194,9 +194,11 @@ fn spoken(run: &Run, wish: Wish<'_>) -> String {
     if act::looks_around(wish) {
         spoken.push(' ');
         spoken.push_str(&readable(&wish.call.arguments));
-        let agents = run.conversation.iter().rev();
-        let since = agents.take_while(|message| message.role != Speaker::User);
-        for message in since.filter_map(|message| message.cleaned()) {
+        let all = run.conversation.iter().rev();
+        let to_the_beginning = act::looks_back_to_the_beginning(run);
+        let since = all.take_while(|it| to_the_beginning || it.role != Speaker::User);
+        let agents = since.filter(|message| message.role != Speaker::User);
+        for message in agents.filter_map(|message| message.cleaned()) {
             spoken.push(' ');
             spoken.push_str(&message.text);
         }

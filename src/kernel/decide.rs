@@ -25,7 +25,6 @@ use crate::kernel::pattern::Draft;
 use crate::kernel::permission;
 use crate::kernel::places;
 use crate::kernel::plan::may_repeat;
-use crate::kernel::policy;
 use crate::kernel::principal::Principal;
 use crate::kernel::question::{Kind, OnTimeout, Origin, Question};
 use crate::kernel::refusal::Refusal;
@@ -433,12 +432,7 @@ fn due(run: &Run, now: Millis) -> Vec<Event> {
         let next = question.remind_ms.map(|ms| now.plus(ms));
         is_due(question.remind_at).then_some(Event::Reminded { ordinal: question.ordinal, next })
     });
-    let mut silent: Vec<Event> = events.chain(judging::due(run, now)).collect();
-    let ended = silent.iter().find_map(|event| {
-        let Event::Closed { ordinal, .. } = event else { return None };
-        policy::ended(run.questions.get(ordinal)?, "nobody in time")
-    });
-    silent.extend(ended);
+    let silent: Vec<Event> = events.chain(judging::due(run, now)).collect();
     // A step whose time is up may hold one of these questions: its turn comes with the next look,
     // which is due at once.
     if silent.is_empty() { graph::due(run, now) } else { silent }

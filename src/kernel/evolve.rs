@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::kernel::act::REPLY;
+use crate::kernel::brought::Looked;
 use crate::kernel::budget::{Extensions, Spent};
 use crate::kernel::condition::Failures;
 use crate::kernel::digest;
@@ -201,7 +202,8 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
             let turn = turn_of(run, *turn)?;
             let known = turn.calls.iter().find(|known| known.call.id == call.id);
             let released = known.map(|known| known.released.clone()).unwrap_or_default();
-            let open = OpenCall { call: call.clone(), waits, judged: Vec::new(), released };
+            let (judged, looked) = (Vec::new(), Looked::default());
+            let open = OpenCall { call: call.clone(), waits, judged, released, looked };
             turn.calls.retain(|known| known.call.id != call.id);
             turn.calls.push(open);
             if turn.is_tools() {
@@ -259,7 +261,6 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
             asks_anew,
             ..
         } => {
-            heard::took_part(run, instead_of);
             let given = given.clone().unwrap_or_else(|| digest::of(value));
             let (by, key) = (by.clone(), key.clone());
             let is_no = Verb::of(value).is_some_and(Verb::is_no);
@@ -267,7 +268,8 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
             let ending =
                 Ending::Answered(Said { by: by.clone(), key, given, version, is_no, assurance });
             run.leg = Leg { by: by.clone(), door: door.clone() };
-            heard::answered(run, (*ordinal, *asks_anew), (value, by), (ending, at))?;
+            let said = (value, by, instead_of.as_ref());
+            heard::answered(run, (*ordinal, *asks_anew), said, (ending, at))?;
         }
         Event::Voted { ordinal, value, by, key, given, stage, known, instead_of, void, .. } => {
             heard::voided(run, *ordinal, void)?;

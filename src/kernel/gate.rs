@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::kernel::act::Act;
 use crate::kernel::approvers::Stage;
+use crate::kernel::brought::{self, Looked};
 use crate::kernel::condition;
 use crate::kernel::deed::Deed;
 use crate::kernel::editing;
@@ -23,7 +24,6 @@ use crate::kernel::grant::Grant;
 use crate::kernel::judging::{self, Judge};
 use crate::kernel::message::{ToolCall, readable};
 use crate::kernel::pattern::Draft;
-use crate::kernel::policy::BROUGHT;
 use crate::kernel::principal::Assurance;
 use crate::kernel::question::{Kind, Origin, Question};
 use crate::kernel::reading::needs_note;
@@ -66,8 +66,17 @@ pub(super) struct Wish<'a> {
     pub(super) said: &'a str,
     /// What judges have said of it so far.
     pub(super) judged: &'a [Judgement],
+    /// What gates that the start brought have had of it.
+    pub(super) looked: Option<&'a Looked>,
     /// Whether it is a step that is about to be begun, or done, and no call.
     pub(super) is_step: bool,
+}
+
+impl Wish<'_> {
+    /// Why a rule asks although it need not now: it would have, before a start's own gate was passed.
+    fn owes(&self, gate: &Gate) -> Option<Vec<String>> {
+        self.looked?.owes(&gate.name).cloned()
+    }
 }
 
 /// The numbers that the next question and the next turn have.
@@ -99,7 +108,9 @@ pub(super) fn passed(run: &Run, wish: Wish<'_>, next: Next, now: Millis) -> Vec<
     let turn = wish.turn;
     let (mut call, mut granted) = (wish.call.clone(), Vec::new());
     let act = Act::of(run, wish.call);
-    let is_looked_at = |gate: &&Gate| act.is_concern_of(gate, (turn, wish.call));
+    let has_passed = |gate: &Gate| wish.looked.is_some_and(|it| it.has_passed(&gate.name));
+    let is_looked_at =
+        |gate: &&Gate| act.is_concern_of(gate, (turn, wish.call)) && !has_passed(gate);
     let mut gates: Vec<&Gate> = run.gates().filter(is_looked_at).collect();
     if let Act::Tool(tool) = act
         && !gates.is_empty()
@@ -110,11 +121,15 @@ pub(super) fn passed(run: &Run, wish: Wish<'_>, next: Next, now: Millis) -> Vec<
     // What was refused before, here or in another run of the family, passes by no grant, and past no
     // condition (K11).
     let refused = !gates.is_empty() && is_refused(run, turn, &call);
-    gates.retain(|gate| refused || !is_granted((gate, run), &call, now, &mut granted));
+    gates.retain(|gate| {
+        let must = refused || wish.owes(gate).is_some();
+        must || !is_granted((gate, run), &call, now, &mut granted)
+    });
     let wish = Wish { call: &call, ..wish };
-    if let Some(draft) = stopped(run, (wish, refused), act, &gates) {
+    if let Some(draft) = stopped_first(run, (wish, refused), act, &gates) {
         let asked = reply::ask(&run.workflow, draft, next.question, now);
-        return vec![Event::Asked(Box::new(asked))];
+        let passed = wish.looked.map(|looked| looked.passed.clone()).unwrap_or_default();
+        return vec![Event::Asked(Box::new(Question { passed, ..asked }))];
     }
     if let Some(judge) = gates.iter().find_map(|gate| unheard(gate, wish.judged)) {
         return vec![judging::begins(judge, wish, next.turn, now)];
@@ -139,7 +154,7 @@ pub(super) fn allowed(
     let all = run.gates().filter(|gate| act.is_concern_of(gate, (turn, call)));
     let mut left: Vec<&Gate> = all.filter(|gate| !passed.contains(&gate.name)).collect();
     left.retain(|gate| !is_granted((gate, run), call, now, &mut granted));
-    let wish = Wish { turn, call, said: &turn.said, judged: &[], is_step: false };
+    let wish = Wish { turn, call, said: &turn.said, judged: &[], looked: None, is_step: false };
     if let Some(draft) = stopped(run, (wish, false), act, &left) {
         let asked = reply::ask(&run.workflow, draft, next.question, now);
         return vec![Event::Asked(Box::new(Question { passed, ..asked }))];
@@ -176,7 +191,7 @@ pub(super) fn edited(
     let turn = question.turn.and_then(|number| run.turns.get(&number));
     let Some(turn) = turn else { return Vec::new() };
     let act = Act::of(run, call);
-    let wish = Wish { turn, call, said: &turn.said, judged: &[], is_step: false };
+    let wish = Wish { turn, call, said: &turn.said, judged: &[], looked: None, is_step: false };
     let mut events = passed(run, wish, next, now);
     let asked = match (events.pop(), events.is_empty()) {
         (Some(Event::Asked(asked)), true) => asked,
@@ -186,6 +201,10 @@ pub(super) fn edited(
         }
     };
     let Origin::Gate(call) = asked.origin.clone() else { return vec![Event::Asked(asked)] };
+    // Nobody's own yes stands for a look that the start asked for.
+    if brought::is_brought(&asked) {
+        return vec![Event::Asked(asked)];
+    }
     if let Some(asked) = editing::left(run, (question, *asked), by, (Verb::AllowOnce, now)) {
         return vec![Event::Asked(Box::new(asked))];
     }
@@ -201,6 +220,34 @@ fn unheard<'a>(gate: &'a Gate, judged: &[Judgement]) -> Option<Judge<'a>> {
     })
 }
 
+/// The same, where a start's own gates ask before all others, and alone (`brought`).
+fn stopped_first(
+    run: &Run,
+    (wish, refused): (Wish<'_>, bool),
+    act: Act<'_>,
+    gates: &[&Gate],
+) -> Option<Draft> {
+    let (own, others): (Vec<&Gate>, Vec<&Gate>) =
+        gates.iter().partition(|gate| brought::is_named_so(&gate.name));
+    let Some(mut draft) = stopped(run, (wish, refused), act, &own) else {
+        return stopped(run, (wish, refused), act, &others);
+    };
+    let asks = |gate: &&Gate| Some((gate.name.clone(), why(gate, run, (wish, refused))?));
+    let then: Vec<_> = others.iter().filter_map(asks).collect();
+    brought::tell_then(&mut draft.context, &then);
+    Some(draft)
+}
+
+/// Why a gate asks; nothing, if it does not. What was refused before is asked about by each of them.
+pub(super) fn why(
+    gate: &Gate,
+    run: &Run,
+    (wish, refused): (Wish<'_>, bool),
+) -> Option<Vec<String>> {
+    let before = || refused.then(|| vec!["refused before".to_owned()]);
+    reasons(gate, run, wish).or_else(before).or_else(|| wish.owes(gate))
+}
+
 /// The question that a call becomes, if any gate stops it.
 fn stopped(
     run: &Run,
@@ -209,12 +256,11 @@ fn stopped(
     gates: &[&Gate],
 ) -> Option<Draft> {
     let (turn, call) = (wish.turn, wish.call);
-    let before = || refused.then(|| vec!["refused before".to_owned()]);
-    let why = |gate: &Gate| reasons(gate, run, wish).or_else(before);
-    let stops: Vec<_> = gates.iter().filter_map(|gate| Some((gate, why(gate)?))).collect();
+    let asks = |gate| why(gate, run, (wish, refused));
+    let stops: Vec<_> = gates.iter().filter_map(|gate| Some((gate, asks(gate)?))).collect();
     let (first, _) = stops.first()?;
     let always = refused || stops.iter().any(|(gate, _)| gate.when.is_empty());
-    let is_brought = stops.iter().any(|(gate, _)| gate.name.starts_with(BROUGHT));
+    let is_brought = stops.iter().any(|(gate, _)| brought::is_named_so(&gate.name));
     let lasting = (!always && !is_brought).then(|| {
         let grants = stops.iter().map(|(gate, _)| grant(gate, call, "", Millis(0)));
         grants.map(|grant| grant.words()).collect::<Vec<_>>()
@@ -376,7 +422,7 @@ fn is_granted(
 }
 
 /// Why a gate stops an act; nothing, if it lets it through.
-pub(super) fn reasons(gate: &Gate, run: &Run, wish: Wish<'_>) -> Option<Vec<String>> {
+fn reasons(gate: &Gate, run: &Run, wish: Wish<'_>) -> Option<Vec<String>> {
     if gate.when.is_empty() {
         return Some(vec![format!("{}: always a person", gate.name)]);
     }
@@ -415,12 +461,12 @@ fn schema(arguments: &Value, may_allow_for_run: bool, may_return: bool) -> Value
     schema
 }
 
-/// The same where a start's own gate asks: yes or no (`policy::is_brought`).
+/// The same where a start's own gate asks: yes or no, and no words (`brought`).
 fn plain_schema() -> Value {
     let decisions = [Verb::AllowOnce, Verb::Deny].map(Verb::word);
     json!({
         "type": "object",
-        "properties": {"decision": {"enum": decisions}, "note": {"type": "string"}},
+        "properties": {"decision": {"enum": decisions}},
         "required": ["decision"],
         "additionalProperties": false,
     })

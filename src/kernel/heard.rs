@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::kernel::act::{self, REPLY};
 use crate::kernel::approvers::{Excluded, Vote};
+use crate::kernel::brought::{self, Looked};
 use crate::kernel::budget;
 use crate::kernel::editing;
 use crate::kernel::ending::{Ending, NotDone, Said};
@@ -60,8 +61,8 @@ pub(super) fn asked(run: &mut Run, question: &Question, at: Millis) -> Result<()
             let number = question.turn.ok_or("a tool call's question belongs to a turn")?;
             let waits = CallWaits::Person(question.ordinal);
             let call = ToolCall::new(call.clone(), crate::kernel::plan::ASK_TOOL, Value::Null);
-            let (judged, released) = (Vec::new(), Vec::new());
-            turn_of(run, number)?.calls.push(OpenCall { call, waits, judged, released });
+            let (judged, released, looked) = (Vec::new(), Vec::new(), Looked::default());
+            turn_of(run, number)?.calls.push(OpenCall { call, waits, judged, released, looked });
             say(run, spoken.to(Audience::Except(agent)));
         }
         Origin::LostOutcome(call) => {
@@ -73,9 +74,15 @@ pub(super) fn asked(run: &mut Run, question: &Question, at: Millis) -> Result<()
             let number = question.turn.ok_or("a tool call's question belongs to a turn")?;
             let waits = CallWaits::Person(question.ordinal);
             let turn = turn_of(run, number)?;
-            turn.calls.retain(|known| known.call.id != call.id);
-            let (call, judged, released) = ((**call).clone(), Vec::new(), question.stages.clone());
-            turn.calls.push(OpenCall { call: call.clone(), waits, judged, released });
+            let known = turn.calls.iter().position(|known| known.call.id == call.id);
+            let known = known.map(|place| turn.calls.remove(place));
+            let (before, looked) =
+                known.map(|known| (known.released, known.looked)).unwrap_or_default();
+            // Whoever looks because the start asked for it releases nothing (K12).
+            let is_brought = brought::is_brought(&question);
+            let released = if is_brought { before } else { question.stages.clone() };
+            let (call, judged) = ((**call).clone(), Vec::new());
+            turn.calls.push(OpenCall { call: call.clone(), waits, judged, released, looked });
             if turn.is_tools() {
                 turn.made = Some(call);
             }
@@ -223,19 +230,26 @@ pub(super) fn close(
 pub(super) fn answered(
     run: &mut Run,
     (ordinal, asks_anew): (u32, bool),
-    (value, by): (&Value, String),
+    (value, by, instead_of): (&Value, String, Option<&String>),
     (ending, at): (Ending, Millis),
 ) -> Result<(), &'static str> {
     let question = close(run, ordinal, ending)?;
-    let votes = question.votes.iter().flat_map(|vote| vote.instead_of.iter().chain([&vote.by]));
-    took_part(run, votes.chain([&by]));
+    // K12: whoever was asked because the start said so has by that no part in what the file asks, and lets nothing on.
+    let is_brought = brought::is_brought(&question);
+    if !is_brought {
+        let votes = question.votes.iter().flat_map(|vote| vote.instead_of.iter().chain([&vote.by]));
+        took_part(run, votes.chain(instead_of).chain([&by]));
+    }
     run.status = Status::Running;
     if asks_anew {
         say(run, spoken_by(&by, &question, value));
         return Ok(());
     }
     let lets_on = question.decides() && !Verb::of(value).is_some_and(Verb::is_no);
-    if lets_on && !question.stages.is_empty() {
+    if is_brought {
+        run.graph.held(&question.step, (question.asked_at, at));
+    }
+    if lets_on && !is_brought && !question.stages.is_empty() {
         run.let_on_by.clone_from(&question.stages);
     }
     let is_rejection = question.is_verdict() && Question::verdict(value) == Verdict::Rejected;
@@ -379,6 +393,14 @@ fn at_gate(
         return denied(run, number, call, &told(reply));
     };
     match gate::ruling(value) {
+        // It is looked at again, as if the start had brought nothing.
+        Ruling::AllowOnce if brought::is_brought(question) => {
+            let open = turn_of(run, number)?.calls.iter_mut().find(|open| open.call.id == call.id);
+            let open = open.ok_or("no such call is open")?;
+            open.looked.pass(question);
+            open.waits = CallWaits::Nobody;
+            Ok(())
+        }
         Ruling::Deny => denied(run, number, call, &gate::denial(value, by)),
         Ruling::AllowOnce | Ruling::Edit(_) => Ok(()),
         Ruling::AllowForRun => {

@@ -10,6 +10,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::kernel::brought::Looked;
 use crate::kernel::command::Reply;
 use crate::kernel::event::{Event, Failure, Purpose};
 use crate::kernel::gate::Wish;
@@ -136,6 +137,7 @@ pub(super) fn asked(run: &mut Run, judge: u32, judging: &Judging) -> Result<(), 
             waits: CallWaits::Judge(judge),
             judged: Vec::new(),
             released: Vec::new(),
+            looked: Looked::default(),
         }),
     }
     if turn.is_tools() {

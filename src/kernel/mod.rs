@@ -20,6 +20,7 @@ mod approvers;
 mod asking;
 pub mod binding;
 mod bound;
+pub mod brought;
 mod budget;
 mod canonical;
 mod command;

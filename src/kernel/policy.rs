@@ -2,8 +2,7 @@
 //! alone, gates of the file that are lifted. What of it is in force for a run is worked out here, kept in its
 //! journal, and changed by an event of its own: a replay looks at no file.
 //!
-//! What a start brings with it is in force beside it, and nothing takes it away. It is meant only to add; where it
-//! does not hold to that yet is in `docs/policy.md`.
+//! What a start brings with it is in force beside it, and nothing takes it away (`brought`).
 //!
 //! - **K12** A requester chooses nothing that decides whether they are asked. Who they are is known by their
 //!   credential, or by a service that speaks for them; a rule that loosens wants every requester of a run to be
@@ -14,17 +13,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::kernel::act::ANY;
+use crate::kernel::brought;
 use crate::kernel::digest;
-use crate::kernel::event::{Event, Failure};
 use crate::kernel::nested::is_called;
 use crate::kernel::operator::Operator;
-use crate::kernel::question::{Origin, Question};
 use crate::kernel::run::Run;
 use crate::kernel::workflow::Gate;
 
-/// What a name of a gate begins with that a start has brought.
-pub const BROUGHT: &str = "start:";
-/// And one that the operator's policy has added.
+/// What a name of a gate begins with that the operator's policy has added.
 pub const ADDED: &str = "policy:";
 /// And the phase gate of a step, where it is lifted by name.
 pub const STEP: &str = "step:";
@@ -126,26 +122,9 @@ fn named(rule: &str, gate: &Gate) -> Gate {
     Gate { name: format!("{ADDED}{rule}.{}#{mark}", gate.name), ..gate.clone() }
 }
 
-/// Whether a gate that a start has brought is among those that ask. Whoever started the run may be the one who
-/// answers there: so nothing is offered but a yes and a no, and a no ends the run. A call that is only denied, a step
-/// that is passed over or edited could be the very one that would have stopped them (K12).
-pub(super) fn is_brought(question: &Question) -> bool {
-    let is_gates = matches!(question.origin, Origin::Gate(_) | Origin::Phase(_));
-    let named = question.context.get("gates").and_then(Value::as_array).into_iter().flatten();
-    is_gates && named.filter_map(Value::as_str).any(|name| name.starts_with(BROUGHT))
-}
-
-/// The end of a run to which somebody said no at such a gate, or nobody said anything.
-pub(super) fn ended(question: &Question, by: &str) -> Option<Event> {
-    let why = || {
-        format!("{by}: no, at step `{}`, where the run's start had asked for a look", question.step)
-    };
-    is_brought(question).then(|| Event::Failed(Failure::new("gate.refused", why())))
-}
-
 /// Whether what is called so is meant by a name in a gate; one over all workflows means it within their steps, too.
 pub(super) fn means_name(rule: &Gate, named: &str, called: &str) -> bool {
-    let is_over_all = rule.name.starts_with(ADDED) || rule.name.starts_with(BROUGHT);
+    let is_over_all = rule.name.starts_with(ADDED) || brought::is_named_so(&rule.name);
     called == named || is_over_all && is_called(called, named)
 }
 

@@ -79,7 +79,7 @@ fn taken(run: &Run, turn: &Turn, reply: &Reply, now: Millis) -> Vec<Event> {
                 } else {
                     hands_off = true;
                     let said = &reply.text;
-                    let wish = Wish { turn, call, said, judged: &[], is_step: false };
+                    let wish = Wish { turn, call, said, judged: &[], looked: None, is_step: false };
                     gate::passed(run, wish, next, now)
                 }
             }
@@ -172,7 +172,8 @@ fn held(
     let said = message.text.clone();
     // As it is once the message is folded in.
     let spoken = Turn { said: said.clone(), ..turn.clone() };
-    let wish = Wish { turn: &spoken, call: &call, said: &said, judged: &[], is_step: false };
+    let wish =
+        Wish { turn: &spoken, call: &call, said: &said, judged: &[], looked: None, is_step: false };
     let message = message.to(Audience::Only(turn.agent.clone()));
     let mut events =
         vec![Event::MessageAdded { turn: Some(turn.number), message, usage: reply.usage }];
@@ -295,7 +296,7 @@ fn called(
     if let Err(mismatch) = schema.map_or(Ok(()), |schema| schema::check(schema, &call.arguments)) {
         return vec![told(turn, call, &format!("arguments: {mismatch}"))];
     }
-    let wish = Wish { turn, call, said, judged: &[], is_step: false };
+    let wish = Wish { turn, call, said, judged: &[], looked: None, is_step: false };
     gate::passed(run, wish, next, now)
 }
 

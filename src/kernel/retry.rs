@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use crate::kernel::advance::apply;
+use crate::kernel::brought::REFUSED;
 use crate::kernel::command::Command;
 use crate::kernel::event::{Closing, Event, Recorded, Version};
 use crate::kernel::evolve::replay;
@@ -44,7 +45,9 @@ pub fn retry_point(
 /// A failed run's journal without what followed from the failure.
 fn before_failing(journal: &[Recorded]) -> Option<&[Recorded]> {
     let (last, mut kept) = journal.split_last()?;
-    if !matches!(last.event, Event::Failed(_)) {
+    let Event::Failed(failure) = &last.event else { return None };
+    // What a start's own gate stopped is not taken up behind it (K12).
+    if failure.code == REFUSED {
         return None;
     }
     let mut first = last;

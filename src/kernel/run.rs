@@ -10,6 +10,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::kernel::approvers::{Admission, Asker, Stage};
+use crate::kernel::brought::Looked;
 use crate::kernel::budget::{self, Extensions, Spent};
 use crate::kernel::condition::Failures;
 use crate::kernel::cut::Unfinished;
@@ -262,6 +263,8 @@ pub struct OpenCall {
     pub judged: Vec<Judgement>,
     /// Whose yes released it, if it was asked about: a question about the deed is theirs too (K8).
     pub released: Vec<Stage>,
+    /// What gates that the run's start brought have had of it.
+    pub(super) looked: Looked,
 }
 
 /// What a judge said of a call.

@@ -66,6 +66,7 @@ const ALLOWED: &[&[&str]] = &[
         "kernel/asking.rs",
         "kernel/binding.rs",
         "kernel/bound.rs",
+        "kernel/brought.rs",
         "kernel/budget.rs",
         "kernel/command.rs",
         "kernel/condition.rs",

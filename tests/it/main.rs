@@ -28,6 +28,7 @@ mod bridge_dialects;
 mod bridge_fields;
 mod bridge_live;
 mod bridge_sdk;
+mod brought_served;
 mod budgets;
 mod caller;
 mod chat;

@@ -48,7 +48,7 @@ pub struct StartRequest {
     pub metadata: BTreeMap<String, String>,
     /// A run of its own, even where the session waits for an answer.
     pub afresh: bool,
-    /// Gates that it brings: they are meant only to add to those of the file.
+    /// Gates that it brings: they only add to those of the file.
     pub gates: Vec<Gate>,
     /// Who wants to be told what happens to it.
     pub hooks: Vec<Hook>,

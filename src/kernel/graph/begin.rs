@@ -163,7 +163,8 @@ fn tool_called(
     let id = format!("{}#{}", place.frame.path, turn.number);
     let call = ToolCall { id, tool, arguments, deed };
     let next = Next::of(place.run).after(&begun);
-    let wish = Wish { turn: &turn, call: &call, said: "", judged: &[], is_step: false };
+    let wish =
+        Wish { turn: &turn, call: &call, said: "", judged: &[], looked: None, is_step: false };
     let called = gate::passed(place.run, wish, next, place.now);
     Ok([begun].into_iter().chain(called).collect())
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use crate::kernel::brought::{self, Looked};
 use crate::kernel::ending::{Closed, Ending};
 use crate::kernel::event::Failure;
 use crate::kernel::graph::gates;
@@ -61,6 +62,7 @@ fn frame(path: &str, label: &str, parent: Option<u32>, is: Is) -> Frame {
         redone: 0,
         retried: 0,
         clock: None,
+        held_until: Millis(0),
         unseen: Vec::new(),
     }
 }
@@ -277,10 +279,14 @@ pub(in crate::kernel) fn heard(
             Some(Subject::Task(frozen)) => Some(frozen.clone()),
             Some(Subject::Shown(_)) | None => None,
         },
-        rules: gates::passed(question),
+        rules: gates::passed(question, &step.id),
+        looked: Looked::after(question),
     };
+    let is_brought = brought::is_brought(question);
     let ruled = gates::ruling(step, frame, (asking.clone(), released), reply);
     let hidden_from = match &ruled.phase {
+        // Of a block that a start's own gate looked at, what is within sees all that it would have seen (K12).
+        Phase::Cleared(Some(_)) if is_brought && !step.task.blocks().is_empty() => None,
         Phase::Cleared(Some(_)) => Some(number),
         Phase::Ended(Outcome::Done(_)) => parent,
         Phase::Fresh

@@ -7,6 +7,7 @@
 use serde_json::{Value, json};
 
 use crate::kernel::act::ANY;
+use crate::kernel::brought::{self, Asks};
 use crate::kernel::editing;
 use crate::kernel::event::{Failure, Purpose};
 use crate::kernel::gate::{self, Wish};
@@ -18,7 +19,7 @@ use crate::kernel::graph::program::{
 use crate::kernel::graph::state::{Abort, Asking, Frame, Phase, Released};
 use crate::kernel::message::{ToolCall, readable};
 use crate::kernel::pattern::Draft;
-use crate::kernel::policy::{BROUGHT, STEP};
+use crate::kernel::policy::STEP;
 use crate::kernel::question::{Choice, Kind, Origin, Question};
 use crate::kernel::reading::needs_note;
 use crate::kernel::run::{Heard, Run, Turn};
@@ -58,6 +59,7 @@ pub(super) fn question(
     (shown, prompt): (Value, Option<String>),
 ) -> Draft {
     let verbs = verbs(point, step, gate, (frame, is_brought));
+    let said = if is_brought { plain_schema(&verbs) } else { schema(&verbs, step, workflow) };
     let path = frame.path.to_string();
     let (kind, asked) = match point {
         Point::Before => (Kind::Approval, format!("May step `{path}` begin?")),
@@ -83,7 +85,7 @@ pub(super) fn question(
         prompt: prompt.unwrap_or(asked),
         context,
         options: verbs.iter().map(choice).collect(),
-        schema: Some(schema(&verbs, step, workflow)),
+        schema: Some(said),
         patience: gate.patience.clone(),
         subject: None,
         decides: true,
@@ -122,6 +124,18 @@ fn meaning(point: Point, verb: Verb) -> &'static str {
             | Verb::Happened,
         ) => "",
     }
+}
+
+/// The schema of an answer where a start's own gate asks: a verb, and no words (`brought`).
+fn plain_schema(verbs: &[Verb]) -> Value {
+    let words: Vec<_> = verbs.iter().map(|verb| verb.word()).collect();
+    let full = json!({
+        "type": "object",
+        "properties": {"decision": {"enum": words}},
+        "required": ["decision"],
+        "additionalProperties": false,
+    });
+    json!({"anyOf": [full, {"enum": words}]})
 }
 
 /// The schema of an answer: a verb alone, or with a note; a plan where one may be given.
@@ -278,18 +292,22 @@ pub(super) struct Looks {
     /// What a rule asks, where the step's own gate has no words.
     pub(super) prompt: Option<String>,
     /// The rules, and why each asks; nothing where it is the step's own gate alone.
-    pub(super) rules: Vec<(String, Vec<String>)>,
+    pub(super) rules: Vec<Asks>,
+    /// Where these are a start's own, the rules that ask when they have been passed.
+    pub(super) then: Vec<Asks>,
 }
 
-/// Who looks at a step at this moment, with these facts before them; nobody, where nothing asks. Whatever is
-/// in `passed` has been passed.
+/// Who looks at a step at this moment, with these facts before them; nobody, where nothing asks. What is released
+/// has passed some already.
 pub(super) fn in_force(
     place: &Place<'_>,
     moment: Moment,
-    (shown, passed): (&Value, Option<&[String]>),
+    (shown, released): (&Value, Option<&Released>),
 ) -> Option<Looks> {
     let (run, step) = (place.run, place.step);
-    let own = own(step, moment).filter(|_| passed.is_none() && !run.lifts_step(&step.id));
+    let has_passed = |gate: &str| released.is_some_and(|it| it.rules.iter().any(|one| one == gate));
+    let is_owns_turn = !has_passed(&own_name(&step.id));
+    let own = own(step, moment).filter(|_| is_owns_turn && !run.lifts_step(&step.id));
     let is_one = acts(run, step);
     let mut bound = run.gates().filter(|gate| is_bound(gate, (step, is_one), moment)).peekable();
     if bound.peek().is_none() {
@@ -298,26 +316,40 @@ pub(super) fn in_force(
             gate: gate.clone(),
             prompt: None,
             rules: Vec::new(),
+            then: Vec::new(),
         });
     }
     let path = place.frame.path.to_string();
     let agent = step.task.agent().unwrap_or_default().to_owned();
     let turn = Turn::new(run.turns_taken + 1, path.clone(), agent, Purpose::Work);
     let call = ToolCall::new(path, step.id.clone(), shown.clone());
-    let wish = Wish { turn: &turn, call: &call, said: "", judged: &[], is_step: true };
-    let is_left = |gate: &&Gate| passed.is_none_or(|passed| !passed.contains(&gate.name));
-    let asks = |gate: &'_ Gate| gate::reasons(gate, run, wish);
-    let asking: Vec<(Gate, Vec<String>)> =
-        bound.filter(is_left).filter_map(|gate| Some((gate.clone(), asks(gate)?))).collect();
-    if asking.is_empty() {
+    let looked = released.map(|released| &released.looked);
+    let wish = Wish { turn: &turn, call: &call, said: "", judged: &[], looked, is_step: true };
+    let asks = |gate: &'_ Gate| gate::why(gate, run, (wish, false));
+    let left = bound.filter(|gate| !has_passed(&gate.name));
+    let asking = left.filter_map(|gate| Some((gate.clone(), asks(gate)?)));
+    let (brought, others): (Vec<_>, Vec<_>) =
+        asking.partition(|(gate, _)| brought::is_named_so(&gate.name));
+    if !brought.is_empty() {
+        // A start's own gates ask before all others, and alone.
+        let then = others.into_iter().map(|(gate, why)| (gate.name, why)).collect();
+        return Some(Looks { then, ..looks(None, moment, &brought, &step.id) });
+    }
+    if others.is_empty() {
         return own.map(|(point, gate)| Looks {
             point,
             gate: gate.clone(),
             prompt: None,
             rules: Vec::new(),
+            then: Vec::new(),
         });
     }
-    Some(looks(own, moment, &asking, &step.id))
+    Some(looks(own, moment, &others, &step.id))
+}
+
+/// What a step's own gate is called among the rules.
+fn own_name(id: &str) -> String {
+    format!("{STEP}{id}")
 }
 
 /// A step's own gate and the rules that ask as one: each is satisfied by those whom it asks (K8).
@@ -336,7 +368,7 @@ fn looks(
         (None, Moment::Failed) => Point::Error,
     };
     let itself = own.map(|(_, gate)| Gate {
-        name: format!("{STEP}{id}"),
+        name: own_name(id),
         patience: gate.patience.clone(),
         ..Gate::default()
     });
@@ -356,7 +388,8 @@ fn looks(
     let rules =
         itself.iter().map(why).chain(asking.iter().cloned().map(|(gate, why)| (gate.name, why)));
     let prompt = asking.iter().find_map(|(gate, _)| gate.prompt.clone());
-    Looks { point, rules: rules.collect(), prompt, gate: PhaseGate { patience, ..gate } }
+    let (rules, then) = (rules.collect(), Vec::new());
+    Looks { point, rules, then, prompt, gate: PhaseGate { patience, ..gate } }
 }
 
 /// When a person looks at a step.
@@ -370,7 +403,7 @@ pub(super) enum Moment {
 /// Whether a rule is bound to a step at that moment.
 fn is_bound(gate: &Gate, (step, acts): (&Step, bool), moment: Moment) -> bool {
     // What a start brought looks before anything is done, and never at what to do about it afterwards.
-    if gate.name.starts_with(BROUGHT) && moment != Moment::Before {
+    if brought::is_named_so(&gate.name) && moment != Moment::Before {
         return false;
     }
     let is_step = |id: &String| *id == step.id || id == ANY && acts;
@@ -432,9 +465,15 @@ fn redo(gate: Option<&PhaseGate>, point: Point) -> u32 {
     }
 }
 
-/// The rules that a question at a gate was asked by, and those that were passed before it.
-pub(super) fn passed(question: &Question) -> Vec<String> {
+/// The rules that a question at the gate of a step was asked by, and those that were passed before it; the step's own
+/// gate asks with the first that is not a start's own.
+pub(super) fn passed(question: &Question, id: &str) -> Vec<String> {
     let listed = ["gates", "passed"].iter().filter_map(|field| question.context.get(field));
     let names = listed.filter_map(Value::as_array).flatten();
-    names.filter_map(Value::as_str).map(str::to_owned).collect()
+    let mut names: Vec<String> = names.filter_map(Value::as_str).map(str::to_owned).collect();
+    let own = own_name(id);
+    if !brought::is_brought(question) && !names.contains(&own) {
+        names.push(own);
+    }
+    names
 }

@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use crate::kernel::brought;
 use crate::kernel::event::{Closing, Event, Failure};
 use crate::kernel::expression::{Expression, Wrong};
 use crate::kernel::graph::begin;
@@ -16,7 +17,6 @@ use crate::kernel::graph::state::{
     Abort, Block, Frame, Is, Phase, Released, Sequence, State, at_once,
 };
 use crate::kernel::pattern::Draft;
-use crate::kernel::policy::BROUGHT;
 use crate::kernel::question::Subject;
 use crate::kernel::reply;
 use crate::kernel::run::Run;
@@ -166,11 +166,12 @@ impl<'a> Place<'a> {
     }
 
     /// Asks whoever looks before it is begun, and begins it where nobody does, or nobody is left.
-    fn before(&self, frozen: Frozen, passed: Option<&[String]>) -> Vec<Event> {
+    fn before(&self, frozen: Frozen, released: Option<&Released>) -> Vec<Event> {
         let shown = serde_json::json!({"task": frozen.shown()});
-        match gates::in_force(self, Moment::Before, (&shown, passed)) {
+        match gates::in_force(self, Moment::Before, (&shown, released)) {
             Some(looks) => {
                 let subject = Some(Box::new(Subject::Task(frozen)));
+                let passed = released.map(|released| released.rules.as_slice());
                 self.at_gate(&looks, (shown, subject), passed)
             }
             None => self.begun(frozen),
@@ -180,8 +181,8 @@ impl<'a> Place<'a> {
     fn begin(&self, released: Option<&Released>) -> Vec<Event> {
         match released {
             // A rule that has come into force since they were asked looks at it, too.
-            Some(Released { frozen: Some(frozen), rules }) => {
-                self.before(frozen.clone(), Some(rules))
+            Some(released @ Released { frozen: Some(frozen), .. }) => {
+                self.before(frozen.clone(), Some(released))
             }
             Some(Released { frozen: None, .. }) | None => match begin::frozen(self) {
                 Ok(frozen) => self.begun(frozen),
@@ -241,8 +242,9 @@ impl<'a> Place<'a> {
         if let Some(passed) = passed.filter(|passed| !passed.is_empty()) {
             shown["passed"] = passed.iter().map(String::as_str).collect();
         }
+        brought::tell_then(&mut shown, &looks.then);
         let step = (self.step, &*self.run.workflow);
-        let is_brought = looks.rules.iter().any(|(name, _)| name.starts_with(BROUGHT));
+        let is_brought = looks.rules.iter().any(|(name, _)| brought::is_named_so(name));
         let frame = (self.frame, is_brought);
         let draft = gates::question(*point, step, gate, frame, (shown, prompt));
         self.ask(Draft { subject, ..draft })

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::kernel::brought::Looked;
 use crate::kernel::event::Failure;
 use crate::kernel::graph::frozen::Frozen;
 use crate::kernel::graph::outcome::Outcome;
@@ -53,6 +54,8 @@ pub(super) struct Frame {
     pub(super) retried: u32,
     /// When its work has taken too long.
     pub(super) clock: Option<Millis>,
+    /// Until when its time has been given back that a start's own gate took.
+    pub(super) held_until: Millis,
     /// What was said while yeses were awaited by which what is in it is begun.
     pub(super) unseen: Vec<Unseen>,
 }
@@ -121,6 +124,8 @@ pub(super) struct Released {
     pub(super) frozen: Option<Frozen>,
     /// The rules that it has passed.
     pub(super) rules: Vec<String>,
+    /// What gates that the start brought have had of it.
+    pub(super) looked: Looked,
 }
 
 /// What a question of a frame is about.
@@ -252,6 +257,22 @@ impl State {
         let clocked: Vec<u32> = self.clocks.iter().map(|(_, number)| *number).collect();
         for number in clocked {
             let Some(frame) = self.frames.get_mut(&number) else { continue };
+            let Some(clock) = frame.clock else { continue };
+            frame.clock = Some(clock.plus(ms));
+            self.clocks.remove(&(clock, number));
+            self.index(number);
+        }
+    }
+
+    /// A step, and all that it is within, have as much longer as somebody took who was asked only because the start
+    /// said so; what two took at once is given back once.
+    pub(in crate::kernel) fn held(&mut self, path: &str, (since, until): (Millis, Millis)) {
+        let mut next = self.number(path);
+        while let Some(number) = next {
+            let Some(frame) = self.frames.get_mut(&number) else { return };
+            next = frame.parent;
+            let ms = until.since(since.max(frame.held_until));
+            frame.held_until = until;
             let Some(clock) = frame.clock else { continue };
             frame.clock = Some(clock.plus(ms));
             self.clocks.remove(&(clock, number));

@@ -24,8 +24,8 @@ pub(super) fn judge(stage: &Stage) {
     k4_a_denied_call_is_never_made(&stage.journal);
     k7_a_judged_call_is_made_only_on_a_clear_word(&stage.journal);
     for effect in plan(run) {
-        if let Effect::Reply { input, .. } = effect {
-            k5_the_whole_conversation(run, &input);
+        if let Effect::Reply { turn, input, .. } = effect {
+            k5_the_whole_conversation(run, turn, &input);
         }
     }
     match run.status {
@@ -252,7 +252,7 @@ fn on_time(question: &Question, by: &str, at: Millis) {
 }
 
 /// K5: the caller's first message and every public word, in order, and nobody else's tool traffic.
-fn k5_the_whole_conversation(run: &Run, input: &AgentInput) {
+fn k5_the_whole_conversation(run: &Run, turn: u32, input: &AgentInput) {
     if input.summarises.is_some() {
         return;
     }
@@ -270,11 +270,15 @@ fn k5_the_whole_conversation(run: &Run, input: &AgentInput) {
         Audience::Only(_) => false,
         Audience::Except(agent) => *agent != input.agent,
     };
+    // K3: what was said between a question and the yes that began the turn was not seen by whoever said it.
+    let unseen = &run.turns[&turn].unseen;
+    let is_seen = |place: usize| !unseen.iter().any(|(from, to)| (*from..*to).contains(&place));
+    let here = run.conversation.iter().enumerate().filter(|(place, _)| is_seen(*place));
     let spoken = run
         .earlier
         .messages()
         .iter()
-        .chain(&run.conversation)
+        .chain(here.map(|(_, message)| message))
         .filter(|message| public(&message.audience));
     let spoken: Vec<_> =
         spoken.map(|message| &message.text).filter(|text| !text.is_empty()).collect();

@@ -8,6 +8,8 @@ mod acts;
 mod answers;
 mod asking;
 mod bounds;
+mod brought;
+mod brought_drawn;
 mod budgets;
 mod cast;
 mod conversation;
