@@ -6,9 +6,9 @@
 //!   conversation, which rules look back to.
 //! - After a yes, what waited is looked at again as if nothing had been brought: by every rule that is in force then,
 //!   and by each that would have asked when it was first looked at.
-//! - Whatever else ends it (a no, silence, a withdrawal, a step whose time is up, a branch that failed beside it) ends
-//!   the run. So nothing that it stopped is passed over.
-//! - Whoever answers takes no part in the run by that, releases nothing, and uses up nobody's time.
+//! - Whatever else ends it (a no, silence, a withdrawal, a branch that failed beside it) ends the run, and so does the
+//!   time of a step or a block in which it has asked. So nothing is passed over, whether it stopped it or outlasted it.
+//! - Whoever answers takes no part in the run by that, and releases nothing.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::kernel::run::Run;
 /// What a name of a gate begins with that a start has brought.
 pub const BROUGHT: &str = "start:";
 /// How a run ends in which a start's own gate was not passed.
-pub(super) const REFUSED: &str = "gate.refused";
+pub(in crate::kernel) const REFUSED: &str = "gate.refused";
 /// Where such a question says who looks after it.
 const THEN: &str = "then";
 

@@ -88,6 +88,9 @@ pub(super) fn asked(run: &mut Run, question: &Question, at: Millis) -> Result<()
             }
         }
     }
+    if brought::is_brought(&question) {
+        run.graph.held(&question.step);
+    }
     question.messages = run.conversation.len();
     question.seal(run.belongs());
     run.endings.push(None);
@@ -246,9 +249,6 @@ pub(super) fn answered(
         return Ok(());
     }
     let lets_on = question.decides() && !Verb::of(value).is_some_and(Verb::is_no);
-    if is_brought {
-        run.graph.held(&question.step, (question.asked_at, at));
-    }
     if lets_on && !is_brought && !question.stages.is_empty() {
         run.let_on_by.clone_from(&question.stages);
     }

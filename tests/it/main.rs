@@ -97,6 +97,7 @@ mod frameworks_torn;
 mod gates_mcp;
 mod golden;
 mod golden_crowd;
+mod golden_rules;
 mod graph;
 mod graph_engine;
 mod graph_wide;

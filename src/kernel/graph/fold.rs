@@ -62,7 +62,7 @@ fn frame(path: &str, label: &str, parent: Option<u32>, is: Is) -> Frame {
         redone: 0,
         retried: 0,
         clock: None,
-        held_until: Millis(0),
+        is_held: false,
         unseen: Vec::new(),
     }
 }

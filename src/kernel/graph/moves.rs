@@ -377,7 +377,16 @@ pub(in crate::kernel) fn due(run: &Run, now: Millis) -> Vec<Event> {
             continue;
         }
         let path = frame.path.to_string();
-        if frame.clock.is_some_and(|clock| clock <= now) {
+        let is_late = frame.clock.is_some_and(|clock| clock <= now);
+        if is_late && frame.is_held {
+            // K12: part of the time was taken by whoever brought a gate, and what it would have been enough for is
+            // not known.
+            let why = format!(
+                "the time of step `{path}` was up, in which a gate of the run's start had asked"
+            );
+            return vec![Event::Failed(Failure::new(brought::REFUSED, why))];
+        }
+        if is_late {
             let failure = Failure::new("step.timeout", format!("step `{path}` took too long"));
             events.extend(stopped(run, number, Outcome::Failed(failure)));
             gone.extend(run.graph.within(number));

@@ -54,8 +54,8 @@ pub(super) struct Frame {
     pub(super) retried: u32,
     /// When its work has taken too long.
     pub(super) clock: Option<Millis>,
-    /// Until when its time has been given back that a start's own gate took.
-    pub(super) held_until: Millis,
+    /// Whether a start's own gate has asked within it: whoever answered there has used up its time.
+    pub(super) is_held: bool,
     /// What was said while yeses were awaited by which what is in it is begun.
     pub(super) unseen: Vec<Unseen>,
 }
@@ -264,19 +264,13 @@ impl State {
         }
     }
 
-    /// A step, and all that it is within, have as much longer as somebody took who was asked only because the start
-    /// said so; what two took at once is given back once.
-    pub(in crate::kernel) fn held(&mut self, path: &str, (since, until): (Millis, Millis)) {
+    /// A start's own gate has asked at a step: from here on it, and all that it is within, have no time that may run out
+    /// unnoticed.
+    pub(in crate::kernel) fn held(&mut self, path: &str) {
         let mut next = self.number(path);
-        while let Some(number) = next {
-            let Some(frame) = self.frames.get_mut(&number) else { return };
+        while let Some(frame) = next.and_then(|number| self.frames.get_mut(&number)) {
+            frame.is_held = true;
             next = frame.parent;
-            let ms = until.since(since.max(frame.held_until));
-            frame.held_until = until;
-            let Some(clock) = frame.clock else { continue };
-            frame.clock = Some(clock.plus(ms));
-            self.clocks.remove(&(clock, number));
-            self.index(number);
         }
     }
 

@@ -158,13 +158,11 @@ fn k12_where_time_runs_out_at_a_starts_own_gate_the_run_ends() {
 }
 
 #[test]
-fn k12_what_a_starts_own_gate_takes_of_a_blocks_time_is_given_back() {
+fn k12_no_time_runs_out_in_which_a_starts_own_gate_has_asked() {
     let workflow = behind_a_block(&json!({"timeout_ms": 1000}));
     let mut stage = open(&workflow, vec![mine(&["look"], &[])]);
-    stage.perform([Act::Waits(900), answers(1, "approve"), Act::Waits(900)]);
-    assert_eq!(charges(&stage), 0, "the block has its time yet");
-    stage.perform([Act::Waits(100)]);
-    assert_eq!(charges(&stage), 1, "and no more than that");
+    stage.perform([Act::Waits(900), answers(1, "approve"), Act::Waits(100)]);
+    assert_eq!((failure(&stage), charges(&stage)), ("gate.refused", 0), "and is not passed over");
 }
 
 #[test]
