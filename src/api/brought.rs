@@ -13,7 +13,11 @@ use crate::kernel::{Principal, Refusal};
 /// The entry of the metadata that has gates: a JSON list, as a text where metadata are texts.
 pub(super) const ENTRY: &str = "holdpoint.gates";
 
-/// The gates of a start of `workflow`: those given, and those in its metadata, which are taken out of it.
+/// What entries of the metadata begin with that are ours to read.
+const OURS: &str = "holdpoint.";
+
+/// The gates of a start of `workflow`: those given, and those in its metadata, which are taken out of it. An entry that
+/// would be ours and is none is refused: whoever misspells a gate would not be asked.
 pub(super) fn gates(
     engine: &Engine,
     (workflow, who): (&str, &Principal),
@@ -23,16 +27,35 @@ pub(super) fn gates(
     if let Some(text) = metadata.remove(ENTRY) {
         given.extend(read(Value::String(text))?);
     }
+    refuse_unknown(metadata.keys())?;
     if given.is_empty() {
         return Ok(Vec::new());
     }
     let entry = engine.workflow(workflow, who)?;
-    Ok(definition::brought(&entry.workflow, &given)?)
+    Ok(definition::brought(&entry.workflow, &given, &engine.operator())?)
+}
+
+/// Refuses entries of the metadata that would be ours, and are none.
+pub(super) fn refuse_unknown<'a>(names: impl Iterator<Item = &'a String>) -> Result<(), Refusal> {
+    let unknown = names.into_iter().find(|name| name.starts_with(OURS) && *name != ENTRY);
+    let Some(name) = unknown else { return Ok(()) };
+    let remedy = format!(
+        "there is no such entry; of those that begin with `{OURS}` a start takes `{ENTRY}`"
+    );
+    Err(Refusal::invalid(format!("metadata[{name}]"), remedy))
+}
+
+/// The gates of a start that is written as JSON, in a field of their own.
+pub(super) fn field(body: &Value) -> Result<Vec<Value>, Refusal> {
+    match body.get("gates") {
+        None | Some(Value::Null) => Ok(Vec::new()),
+        Some(written) => read(written.clone()),
+    }
 }
 
 /// A list of gates, or one of them, as a value or as its text.
 pub(super) fn read(written: Value) -> Result<Vec<Value>, Refusal> {
-    let field = format!("metadata[{ENTRY}]");
+    let field = "gates";
     match written {
         Value::Array(list) => Ok(list),
         one @ Value::Object(_) => Ok(vec![one]),

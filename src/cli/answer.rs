@@ -125,7 +125,8 @@ pub(super) fn takes(request: &Request) -> String {
         let all = if takes_all(&schema) { ", all for the rest of the run" } else { "" };
         let back = if takes_return(&schema) { ", return" } else { "" };
         let edit = if says_edit(&schema) { ", or edit" } else { "" };
-        format!("y for this once{all}, n{back}{edit}")
+        let end = if takes_note(&schema) { "" } else { " to end the run" };
+        format!("y for this once{all}, n{end}{back}{edit}")
     } else if takes_verbs(&schema) {
         "happened, redo or abort".to_owned()
     } else if takes_words(request, &schema) {
@@ -217,7 +218,8 @@ fn ruling(text: &str, schema: &Value) -> Meaning {
                 let more = [("edit", says_edit(schema)), ("return", takes_return(schema))];
                 let words = words.into_iter().chain(more);
                 let taken: Vec<_> = words.filter(|(_, is)| *is).map(|(word, _)| word).collect();
-                let near = near(text, &["allow", "deny", "edit", "return"]);
+                let meant: Vec<_> = ["allow", "deny"].into_iter().chain(taken.clone()).collect();
+                let near = near(text, &meant);
                 Meaning::Unclear(format!("type one of: {}{near}", taken.join(", ")))
             }
         },

@@ -3,6 +3,7 @@
 //! from all others is in `kernel::brought`.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde::Deserialize as _;
 use serde_json::Value;
@@ -10,11 +11,15 @@ use serde_json::Value;
 use crate::definition::check::condition_problem;
 use crate::definition::conditions::ConditionFile;
 use crate::definition::gates::{AnyOr, GateFile, PointFile};
-use crate::definition::people::ApproversFile;
+use crate::definition::known;
+use crate::definition::people::{ApproversFile, ExcludedFile};
 use crate::definition::policy::steps_of;
+use crate::definition::source::Source;
 use crate::kernel::brought::BROUGHT;
-use crate::kernel::workflow::Gate;
-use crate::kernel::{ANY, Refusal, Workflow, duration_ms};
+use crate::kernel::expression::Expression;
+use crate::kernel::graph::{Step, Task};
+use crate::kernel::workflow::{Gate, Pattern};
+use crate::kernel::{ANY, Operator, Refusal, Workflow, duration_ms};
 
 /// Gates of one start; more is no person's doing.
 const GATES_MAX: usize = 32;
@@ -24,10 +29,22 @@ const FIELD: &str = "gates";
 const NOT_THEIRS: [&str; 5] = ["prompt", "on_timeout", "remind", "allow_for", "assurance"];
 
 /// The gates that a start of `workflow` brings, or why it cannot bring them.
-pub fn brought(workflow: &Workflow, written: &[Value]) -> Result<Vec<Gate>, Refusal> {
+pub fn brought(
+    workflow: &Workflow,
+    written: &[Value],
+    operator: &Operator,
+) -> Result<Vec<Gate>, Refusal> {
     if written.len() > GATES_MAX {
         let remedy = format!("at most {GATES_MAX} gates in one start");
         return Err(Refusal::TooLarge { field: FIELD.into(), remedy });
+    }
+    if !written.is_empty()
+        && let Pattern::Graph(program) = &workflow.pattern
+        && looks_beside(&program.steps, false)
+    {
+        let remedy = "branches of this workflow decide by `conversation` while others speak, and a gate of a start \
+                      would say what they see by then; put it into the file, or into a policy";
+        return Err(contradiction(FIELD, remedy));
     }
     let mut names = BTreeSet::new();
     let mut gates = Vec::with_capacity(written.len());
@@ -39,11 +56,52 @@ pub fn brought(workflow: &Workflow, written: &[Value]) -> Result<Vec<Gate>, Refu
             return Err(invalid(&format!("{field}.name"), remedy));
         }
         check(&field, &file, workflow)?;
+        refuse_impassable(&field, &file, (value, operator))?;
         refuse_contradiction(&field, &file, workflow)?;
         let gate = file.meaning(|tool| vec![tool.replace('.', "__")]);
         gates.push(Gate { name: format!("{BROUGHT}{}", gate.name), ..gate });
     }
     Ok(gates)
+}
+
+/// Whether anything within branches or items decides by what is said in all of them: that depends on which of them
+/// is held back.
+fn looks_beside(steps: &[Arc<Step>], is_beside: bool) -> bool {
+    steps.iter().any(|step| {
+        let decided = match &step.task {
+            Task::If { when, .. } => [Some(when), None],
+            Task::Switch { on, .. } => [Some(on), None],
+            Task::Loop { while_, until, .. } => [while_.as_ref(), until.as_ref()],
+            Task::ForEach { items, .. } => [Some(items), None],
+            Task::Agent { .. }
+            | Task::Tool { .. }
+            | Task::Parallel { .. }
+            | Task::Group { .. }
+            | Task::Wait { .. }
+            | Task::Human(_)
+            | Task::Extract { .. }
+            | Task::Sub { .. } => [None, None],
+        };
+        let all = decided.into_iter().chain([step.skip_if.as_ref()]).flatten();
+        let looks = all.map(Expression::text).any(|text| text.contains("conversation"));
+        let within = is_beside
+            || match &step.task {
+                Task::Parallel { .. } => true,
+                Task::ForEach { concurrency, .. } => *concurrency != Some(1),
+                Task::Agent { .. }
+                | Task::Tool { .. }
+                | Task::If { .. }
+                | Task::Switch { .. }
+                | Task::Loop { .. }
+                | Task::Group { .. }
+                | Task::Wait { .. }
+                | Task::Human(_)
+                | Task::Extract { .. }
+                | Task::Sub { .. } => false,
+            };
+        is_beside && looks
+            || step.task.blocks().into_iter().any(|block| looks_beside(block, within))
+    })
 }
 
 fn invalid(field: &str, remedy: impl Into<String>) -> Refusal {
@@ -144,6 +202,37 @@ fn check_people(field: &str, file: &GateFile) -> Result<(), Refusal> {
         return Err(contradiction(&format!("{field}.approvers"), remedy));
     }
     Ok(())
+}
+
+/// Refuses a gate that nobody could pass: its run would wait for ever, or end where nobody has said no.
+fn refuse_impassable(
+    field: &str,
+    file: &GateFile,
+    (value, operator): (&Value, &Operator),
+) -> Result<(), Refusal> {
+    let is_theirs = file.to.is_empty() && file.approvers.is_none();
+    if is_theirs && file.not.contains(&ExcludedFile::Requester) {
+        let remedy = "nobody can pass this: without `to` it is asked of whoever began the run, and `not` \
+                      excludes them; say `to` whom else";
+        return Err(invalid(&format!("{field}.not"), remedy));
+    }
+    for stage in file.approvers.as_ref().map(ApproversFile::stages).unwrap_or_default() {
+        let people: BTreeSet<&String> = stage.to.iter().collect();
+        let need = usize::try_from(stage.need.unwrap_or(1)).unwrap_or(usize::MAX);
+        if people.iter().all(|name| !name.contains(':')) && people.len() < need {
+            let remedy = format!(
+                "nobody can pass this stage: it needs {need} people, and names {}",
+                people.len()
+            );
+            return Err(invalid(&format!("{field}.approvers"), remedy));
+        }
+    }
+    // As the operator knows people, like a file's.
+    let Ok(source) = Source::read(FIELD, &value.to_string()) else { return Ok(()) };
+    match known::problems(&source, operator).into_iter().next() {
+        Some(problem) => Err(invalid(field, problem.message)),
+        None => Ok(()),
+    }
 }
 
 /// A gate under the name of the file's, or one that would ask under conditions where the file always asks, says

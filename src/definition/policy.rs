@@ -108,7 +108,10 @@ impl RuleFile {
     fn compile(&self, all: &[Arc<Workflow>]) -> Vec<Rule> {
         let lifts = match (&self.lift, self.mode.is_some_and(ModeFile::lifts)) {
             (Some(AnyOr::Any(AnyWord::Any)), _) | (_, true) => vec![ANY.to_owned()],
-            (Some(AnyOr::List(names)), false) => names.clone(),
+            // `[any]` is `any`.
+            (Some(AnyOr::List(names)), false) => {
+                names.iter().map(|name| if name == "any" { ANY } else { name }.to_owned()).collect()
+            }
             (None, false) => Vec::new(),
         };
         let own = Rule {
@@ -216,7 +219,7 @@ impl Check<'_> {
             let gates = meant.iter().flat_map(|one| &one.gates).map(|gate| gate.name.clone());
             let steps = meant.iter().flat_map(|one| gated_steps(one));
             let known = gates.chain(steps.map(|id| format!("{STEP}{id}"))).collect();
-            for (index, name) in lifted.iter().enumerate() {
+            for (index, name) in lifted.iter().enumerate().filter(|(_, name)| *name != "any") {
                 let at = under(&under(pointer, "lift"), index);
                 self.known(&at, ("gate", "gate.unknown"), name, &known);
             }

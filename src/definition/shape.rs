@@ -83,16 +83,21 @@ impl Shape<'_> {
         context: &[Vec<ValidationError<'static>>],
     ) -> Vec<Problem> {
         let at = error.instance_path().as_str();
-        let is_off = |inner: &ValidationError<'_>| {
-            let outright = matches!(
+        // A map is nearest to the shape whose fields it has.
+        let is_anothers = |inner: &ValidationError<'_>| {
+            let fields = matches!(
                 inner.kind(),
-                ValidationErrorKind::Type { .. }
-                    | ValidationErrorKind::Enum { .. }
-                    | ValidationErrorKind::Constant { .. }
+                ValidationErrorKind::Required { .. }
+                    | ValidationErrorKind::AdditionalProperties { .. }
             );
-            outright && inner.instance_path().as_str() == at
+            fields && inner.instance_path().as_str() == at
         };
-        if let Some(near) = context.iter().find(|branch| !branch.iter().any(is_off)) {
+        let is_none = |inner: &ValidationError<'_>| is_off(inner, at) || is_anothers(inner);
+        let nearest = context.iter().find(|branch| !branch.iter().any(is_none));
+        let near = nearest.or_else(|| {
+            context.iter().find(|branch| !branch.iter().any(|inner| is_off(inner, at)))
+        });
+        if let Some(near) = near {
             return near.iter().flat_map(|inner| self.problems(inner)).collect();
         }
         vec![self.other_word(error)]
@@ -147,6 +152,24 @@ impl Shape<'_> {
             words.extend(word_of(kind, schema));
         }
     }
+}
+
+/// Whether a value is of another kind than what a branch expects there, whatever else is in it.
+fn is_off(error: &ValidationError<'_>, at: &str) -> bool {
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "any other complaint is about what is in it"
+    )]
+    let outright = match error.kind() {
+        ValidationErrorKind::Type { .. }
+        | ValidationErrorKind::Enum { .. }
+        | ValidationErrorKind::Constant { .. } => true,
+        ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
+            context.iter().all(|branch| branch.iter().any(|inner| is_off(inner, at)))
+        }
+        _ => false,
+    };
+    outright && error.instance_path().as_str() == at
 }
 
 fn word_of(kind: &str, schema: &Value) -> Option<String> {

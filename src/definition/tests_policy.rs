@@ -38,6 +38,7 @@ fn a_policy_is_held_to_the_workflows_tools_and_people_that_there_are() {
             "rules: [{name: a, workflows: [research_task], people: [ada], lift: ['step:execute']}]",
             &[],
         ),
+        ("rules: [{name: a, workflows: [research_task], people: [ada], lift: [any]}]", &[]),
         ("rules: [{name: a, gates: [{name: g, tags: [edits]}]}]", &[]),
         ("rules: [{name: a, workflows: [nothing], mode: smart}]", &["workflow.unknown"]),
         ("rules: [{name: a, people: [bob], mode: smart}]", &["person.unknown"]),
@@ -110,6 +111,22 @@ fn a_condition_that_is_never_met_or_always_is_is_told_by_check() {
         let found = load_text("g.yaml", &text, &nowhere).err();
         let found = found.map(|problems| problems[0].code);
         assert_eq!(found, expected, "{condition}");
+    }
+}
+
+#[test]
+fn what_is_wrong_in_a_condition_is_told_of_the_condition_that_it_is() {
+    for (condition, told) in [
+        ("{argument: {pointer: /amount, over: 3, under: 1}}", "no field `under`"),
+        ("{keywords: []}", "keywords"),
+        ("{failures_over: -1}", "failures_over"),
+    ] {
+        let text = format!(
+            "rules: [{{name: a, gates: [{{name: g, tags: [edits], when: [{condition}]}}]}}]"
+        );
+        let problems = load_policy("policy.yaml", &text, &workflows(), &operator()).unwrap_err();
+        let words: Vec<_> = problems.iter().map(|problem| problem.message.clone()).collect();
+        assert!(words.iter().any(|word| word.contains(told)), "{condition}: {words:?}");
     }
 }
 

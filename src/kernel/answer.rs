@@ -84,7 +84,10 @@ pub(super) fn decide(
             });
             continue;
         }
-        let allowed = allowed_call(run, question, &value, (principal, asked), now);
+        let mut allowed = allowed_call(run, question, &value, (principal, asked), now);
+        if Verb::of(&value) == Some(Verb::Redo) {
+            allowed.extend(gate::again(run, question, asked, now));
+        }
         let anew = editing::asked_anew(run, (question, &value), (principal, asked), now);
         abort = abort.or_else(|| ends(question, &value, &principal.id));
         let given = (value != answer.value).then(|| digest::of(&answer.value));

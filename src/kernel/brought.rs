@@ -18,6 +18,7 @@ use crate::kernel::ending::{Closed, Ending};
 use crate::kernel::event::{Event, Failure};
 use crate::kernel::question::{Origin, Question};
 use crate::kernel::run::Run;
+use crate::kernel::workflow::{Gate, Pattern};
 
 /// What a name of a gate begins with that a start has brought.
 pub const BROUGHT: &str = "start:";
@@ -37,6 +38,13 @@ pub(super) fn is_brought(question: &Question) -> bool {
     is_gates && gates_of(question).any(is_named_so)
 }
 
+impl Question {
+    /// Whether a gate that the run's start brought asks: a yes goes on to all others, and anything else ends the run.
+    pub fn is_starts_own(&self) -> bool {
+        is_brought(self)
+    }
+}
+
 fn gates_of(question: &Question) -> impl Iterator<Item = &str> {
     let named = question.context.get("gates").and_then(Value::as_array).into_iter().flatten();
     named.filter_map(Value::as_str)
@@ -45,37 +53,33 @@ fn gates_of(question: &Question) -> impl Iterator<Item = &str> {
 /// A rule that asks, and why.
 pub(super) type Asks = (String, Vec<String>);
 
-/// What gates that the start brought have had of something that waits.
+/// Rules that would have asked when something was first looked at, each as it was then, and why.
+pub(super) type Owed = Vec<(Gate, Vec<String>)>;
+
+/// What something that waits has passed, and whom it is still to be put before.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Looked {
-    /// Those that it has passed.
+    /// The gates that somebody has let it pass.
     pub(super) passed: Vec<String>,
-    /// The other rules that would have asked when it was first looked at: they ask, whatever has happened since.
-    owed: Vec<Asks>,
+    /// Those that would have asked when a start's own gate first held it: they ask, whatever has happened since,
+    /// though nobody had them in force any more (K7: what would be open now stays open).
+    owed: Owed,
 }
 
 impl Looked {
-    /// Folds in a yes to such a question.
-    pub(super) fn pass(&mut self, question: &Question) {
-        self.passed.extend(gates_of(question).map(str::to_owned));
-        let then = question.context.get(THEN).and_then(Value::as_array).into_iter().flatten();
-        for rule in then {
-            let name = rule["gate"].as_str().unwrap_or_default();
-            let why = rule["reasons"].as_array().into_iter().flatten();
-            let why = why.filter_map(|why| Some(why.as_str()?.to_owned())).collect();
-            if self.owes(name).is_none() {
-                self.owed.push((name.to_owned(), why));
+    /// Folds in a yes to a question at a gate; `owed` is what was kept when it was asked.
+    pub(super) fn pass(&mut self, question: &Question, owed: Owed) {
+        let names = gates_of(question).map(str::to_owned).chain(question.passed.iter().cloned());
+        for name in names {
+            if !self.has_passed(&name) {
+                self.passed.push(name);
             }
         }
-    }
-
-    /// The same, of a question that has just been answered.
-    pub(super) fn after(question: &Question) -> Self {
-        let mut looked = Self::default();
-        if is_brought(question) {
-            looked.pass(question);
+        for (gate, why) in owed {
+            if self.owes(&gate.name).is_none() {
+                self.owed.push((gate, why));
+            }
         }
-        looked
     }
 
     /// Whether a gate has let it pass.
@@ -85,8 +89,28 @@ impl Looked {
 
     /// Why a rule would have asked, if it would have.
     pub(super) fn owes(&self, gate: &str) -> Option<&Vec<String>> {
-        self.owed.iter().find_map(|(name, why)| (name == gate).then_some(why))
+        self.owed.iter().find_map(|(known, why)| (known.name == gate).then_some(why))
     }
+
+    /// Rules that would have asked, and are in force no more.
+    pub(super) fn gone<'a>(&'a self, run: &'a Run) -> impl Iterator<Item = &'a Gate> + Clone {
+        let is_gone = |gate: &&Gate| run.gates().all(|known| known.name != gate.name);
+        self.owed.iter().map(|(gate, _)| gate).filter(is_gone)
+    }
+}
+
+/// The rules that a question of a start's own gate says would ask after it, as they are in force when it is asked.
+pub(super) fn owed(run: &Run, question: &Question) -> Owed {
+    let then = question.context.get(THEN).and_then(Value::as_array).into_iter().flatten();
+    let each = then.map(|rule| {
+        let name = rule["gate"].as_str().unwrap_or_default();
+        let why = rule["reasons"].as_array().into_iter().flatten();
+        let why = why.filter_map(|why| Some(why.as_str()?.to_owned())).collect();
+        let known = run.gates().find(|gate| gate.name == name).cloned();
+        // A step's own gate is no rule, and is known by its name.
+        (known.unwrap_or_else(|| Gate { name: name.to_owned(), ..Gate::default() }), why)
+    });
+    each.collect()
 }
 
 /// Who looks after a start's own gate has been passed, as its question says it.
@@ -95,6 +119,16 @@ pub(super) fn tell_then(context: &mut Value, then: &[Asks]) {
         context[THEN] =
             then.iter().map(|(gate, why)| json!({"gate": gate, "reasons": why})).collect();
     }
+}
+
+/// Whether parts of the run that go on side by side may be later than they would have been: what one of them has come
+/// to may not be known yet where another is looked at. Rules that look at the whole run then ask (K12).
+pub(super) fn is_drawn_out(run: &Run) -> bool {
+    let is_concurrent = || match &run.workflow.pattern {
+        Pattern::Graph(program) => program.is_concurrent(),
+        Pattern::Sequential { .. } | Pattern::Coordinator { .. } | Pattern::Handoff(_) => false,
+    };
+    run.held_back && is_concurrent()
 }
 
 /// The questions of a start's own gates that are open.

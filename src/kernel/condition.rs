@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::kernel::act;
+use crate::kernel::brought;
 use crate::kernel::gate::Wish;
 use crate::kernel::message::{Speaker, readable};
 use crate::kernel::operator::Environment;
@@ -127,6 +128,10 @@ pub struct Complexity {
 /// What a condition found, in words; nothing, if it does not hold.
 pub(super) fn met(condition: &Condition, run: &Run, wish: Wish<'_>) -> Option<String> {
     let Wish { turn, call, judged, .. } = wish;
+    if looks_at_the_run(condition, wish) && brought::is_drawn_out(run) {
+        let why = "a gate of the run's start has held back part of what this looks at";
+        return Some(why.to_owned());
+    }
     match condition {
         Condition::Keywords(list) => {
             let words = words(run, wish).to_lowercase();
@@ -174,6 +179,20 @@ pub(super) fn met(condition: &Condition, run: &Run, wish: Wish<'_>) -> Option<St
             let said = judged.iter().find(|known| known.agent == *agent && known.ask)?;
             Some(format!("judge `{agent}`: {}", said.reason))
         }
+    }
+}
+
+/// Whether a condition looks at more of the run than the act itself.
+fn looks_at_the_run(condition: &Condition, wish: Wish<'_>) -> bool {
+    match condition {
+        Condition::FailuresOver(_) | Condition::FailuresOf { .. } => true,
+        Condition::Keywords(_) | Condition::Uncertain | Condition::UncertainBy(_) => {
+            act::looks_around(wish)
+        }
+        Condition::Environment(_)
+        | Condition::Complex(_)
+        | Condition::Argument { .. }
+        | Condition::Judge { .. } => false,
     }
 }
 

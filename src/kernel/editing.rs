@@ -149,6 +149,9 @@ pub(super) fn asked_anew(
     Some(Event::Asked(Box::new(anew)))
 }
 
+/// What the facts of a question call whoever changed what it asks about.
+pub(super) const EDITED_BY: &str = "edited_by";
+
 /// Notes who changed what is asked now, and in whose place.
 fn edited_by(
     run: &Run,
@@ -158,6 +161,8 @@ fn edited_by(
 ) {
     editor.clone_into(&mut asked.editor);
     asked.editor_assurance = assurance;
+    // Whoever is asked about it is told that it is not what the agent made.
+    asked.add_fact(EDITED_BY, editor.into());
     let admission = run.admission(now);
     let place = admission.place(before, before.stage, editor);
     let owner = place.filter(|owner| *owner != editor).unwrap_or_default();

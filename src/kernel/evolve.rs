@@ -8,7 +8,6 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::kernel::act::REPLY;
-use crate::kernel::brought::Looked;
 use crate::kernel::budget::{Extensions, Spent};
 use crate::kernel::condition::Failures;
 use crate::kernel::digest;
@@ -132,6 +131,8 @@ pub fn begin(id: RunId, workflow: Arc<Workflow>, started: &Started, at: Millis) 
         failed_calls: 0,
         failures: Failures::default(),
         brought: started.gates.clone(),
+        held_back: false,
+        owed: std::collections::BTreeMap::new(),
         policy: started.policy.as_deref().cloned().unwrap_or_default(),
         grants: Vec::new(),
         spent: Spent::default(),
@@ -201,8 +202,10 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
             let waits = CallWaits::Tool(*safety);
             let turn = turn_of(run, *turn)?;
             let known = turn.calls.iter().find(|known| known.call.id == call.id);
-            let released = known.map(|known| known.released.clone()).unwrap_or_default();
-            let (judged, looked) = (Vec::new(), Looked::default());
+            let (released, looked) = known
+                .map(|known| (known.released.clone(), known.looked.clone()))
+                .unwrap_or_default();
+            let judged = Vec::new();
             let open = OpenCall { call: call.clone(), waits, judged, released, looked };
             turn.calls.retain(|known| known.call.id != call.id);
             turn.calls.push(open);
@@ -441,6 +444,7 @@ fn finish(run: &mut Run, status: Status) {
     run.abandoned = left.filter_map(|turn| Some((turn.agent, turn.memo?))).collect();
     run.graph = graph::State::default();
     run.loose.clear();
+    run.owed.clear();
     for question in std::mem::take(&mut run.questions).into_values() {
         let index = usize::try_from(question.ordinal).unwrap_or(usize::MAX).wrapping_sub(1);
         if let Some(ending) = run.endings.get_mut(index) {

@@ -17,6 +17,7 @@ use crate::kernel::canonical;
 use crate::kernel::command::Answer;
 use crate::kernel::decide::Decision;
 use crate::kernel::digest;
+use crate::kernel::editing;
 use crate::kernel::event::{Closing, Event, Recorded, Version};
 use crate::kernel::graph::Point;
 use crate::kernel::id::RunId;
@@ -33,7 +34,7 @@ const FACT: &str = "refused";
 /// The fact of a question that tells what was done already where it was forked from.
 const DONE: &str = "already_done";
 /// The facts that are added when a question is asked anew, and are no part of what it is.
-const ADDED: [&str; 3] = [FACT, DONE, renewal::FACT];
+const ADDED: [&str; 4] = [FACT, DONE, renewal::FACT, editing::EDITED_BY];
 /// Where facts lie that were no object, once another is beside them.
 const OTHER: &str = "context";
 

@@ -111,7 +111,8 @@ pub(super) fn passed(run: &Run, wish: Wish<'_>, next: Next, now: Millis) -> Vec<
     let has_passed = |gate: &Gate| wish.looked.is_some_and(|it| it.has_passed(&gate.name));
     let is_looked_at =
         |gate: &&Gate| act.is_concern_of(gate, (turn, wish.call)) && !has_passed(gate);
-    let mut gates: Vec<&Gate> = run.gates().filter(is_looked_at).collect();
+    let gone = wish.looked.into_iter().flat_map(|looked| looked.gone(run));
+    let mut gates: Vec<&Gate> = run.gates().chain(gone).filter(is_looked_at).collect();
     if let Act::Tool(tool) = act
         && !gates.is_empty()
         && call.deed.is_none()
@@ -135,6 +136,21 @@ pub(super) fn passed(run: &Run, wish: Wish<'_>, next: Next, now: Millis) -> Vec<
         return vec![judging::begins(judge, wish, next.turn, now)];
     }
     act.done(run, turn, call.clone(), granted)
+}
+
+/// What becomes of a call that somebody orders to be made again because nobody knows what came of it: nothing, where
+/// it is made; a question, where a rule looks at it that it has not passed. Rules may have come into force since.
+pub(super) fn again(run: &Run, question: &Question, next: Next, now: Millis) -> Vec<Event> {
+    let Origin::LostOutcome(id) = &question.origin else { return Vec::new() };
+    let turn = question.turn.and_then(|number| run.turns.get(&number));
+    let found =
+        turn.and_then(|turn| Some((turn, turn.calls.iter().find(|open| open.call.id == *id)?)));
+    let Some((turn, open)) = found else { return Vec::new() };
+    let (call, said, looked) = (&open.call, &turn.said, Some(&open.looked));
+    let wish = Wish { turn, call, said, judged: &[], looked, is_step: false };
+    let mut events = passed(run, wish, next, now);
+    events.retain(|event| !matches!(event, Event::ToolCalled { .. }));
+    events
 }
 
 /// What becomes of an act that was allowed at the gates that had asked: where a grant let it past another, and

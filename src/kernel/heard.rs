@@ -90,6 +90,9 @@ pub(super) fn asked(run: &mut Run, question: &Question, at: Millis) -> Result<()
     }
     if brought::is_brought(&question) {
         run.graph.held(&question.step);
+        run.held_back = true;
+        let owed = brought::owed(run, &question);
+        run.owed.insert(question.ordinal, owed);
     }
     question.messages = run.conversation.len();
     question.seal(run.belongs());
@@ -392,15 +395,19 @@ fn at_gate(
     let Heard::Answer { value, by, .. } = reply else {
         return denied(run, number, call, &told(reply));
     };
-    match gate::ruling(value) {
+    let ruling = gate::ruling(value);
+    if ruling != Ruling::Deny {
+        let owed = run.owed.remove(&question.ordinal).unwrap_or_default();
+        let open = turn_of(run, number)?.calls.iter_mut().find(|open| open.call.id == call.id);
+        let open = open.ok_or("no such call is open")?;
+        open.looked.pass(question, owed);
         // It is looked at again, as if the start had brought nothing.
-        Ruling::AllowOnce if brought::is_brought(question) => {
-            let open = turn_of(run, number)?.calls.iter_mut().find(|open| open.call.id == call.id);
-            let open = open.ok_or("no such call is open")?;
-            open.looked.pass(question);
+        if brought::is_brought(question) {
             open.waits = CallWaits::Nobody;
-            Ok(())
+            return Ok(());
         }
+    }
+    match ruling {
         Ruling::Deny => denied(run, number, call, &gate::denial(value, by)),
         Ruling::AllowOnce | Ruling::Edit(_) => Ok(()),
         Ruling::AllowForRun => {

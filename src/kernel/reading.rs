@@ -8,6 +8,7 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::{Value, json};
 
+use crate::kernel::brought;
 use crate::kernel::editing;
 use crate::kernel::question::{Choice, Kind, Origin, Question};
 use crate::kernel::schema::{self, Compiled, Mismatch};
@@ -187,7 +188,14 @@ impl Question {
     }
 
     fn explain(&self, mismatch: Mismatch) -> Mismatch {
-        let expected = if matches!(self.origin, Origin::Gate(_)) {
+        let expected = if brought::is_brought(self) {
+            let words: Vec<_> =
+                self.verbs().iter().map(|verb| format!("`{}`", verb.word())).collect();
+            format!(
+                "{}, and no words beside it: the run's start has brought this gate",
+                words.join(" or ")
+            )
+        } else if matches!(self.origin, Origin::Gate(_)) {
             "`allow_once` or `deny`, or {\"decision\": …, \"arguments\": …, \"note\": …} as the \
              response schema says; what is returned needs a note"
                 .into()

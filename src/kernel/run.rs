@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::kernel::approvers::{Admission, Asker, Stage};
-use crate::kernel::brought::Looked;
+use crate::kernel::brought::{Looked, Owed};
 use crate::kernel::budget::{self, Extensions, Spent};
 use crate::kernel::condition::Failures;
 use crate::kernel::cut::Unfinished;
@@ -134,6 +134,10 @@ pub struct Run {
     pub failures: Failures,
     /// Gates that its start brought.
     pub brought: Vec<Gate>,
+    /// Whether one of those has asked.
+    pub(super) held_back: bool,
+    /// Whom what waits at one of those is to be put before, by the question's ordinal.
+    pub(super) owed: BTreeMap<u32, Owed>,
     /// What of the operator's policy is in force.
     pub policy: InForce,
     /// Tools that a person allowed for the rest of the run.

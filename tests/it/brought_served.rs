@@ -112,3 +112,30 @@ async fn k12_neither_time_nor_a_failing_branch_carries_a_run_past_a_gate_of_its_
         assert_eq!(stage.paid(), 0, "{steps}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn k12_a_gate_that_is_misspelled_misplaced_or_passed_by_nobody_is_refused() {
+    let talk = "    - {id: talk, agent: clerk}";
+    let stage = Stage::with_people(&paying(CLERK, talk, "[]"), &PEOPLE).await;
+    let gate = json!({"name": "mine", "tools": ["pay"]});
+    // Where clients put it otherwise it counts too: a field of the body, and the metadata of an A2A call.
+    let body = json!({"model": "refunds", "input": "Order 8.", "gates": [gate]});
+    let told = stage.http("ada").post("/v1/responses", &body).ok();
+    assert!(told["workflow_waiting"].is_object(), "{told}");
+    let body = json!({"model": "refunds", "input": "Order 8.",
+        "metadata": {"holdpoint.gate": json!([gate]).to_string()}});
+    let told = stage.http("ada").post("/v1/responses", &body);
+    assert_eq!(told.status, 400, "{}", told.body);
+    for hopeless in [
+        json!({"name": "mine", "tools": ["pay"], "not": ["requester"]}),
+        json!({"name": "mine", "tools": ["pay"], "approvers": [{"to": ["ada"], "need": 2}]}),
+    ] {
+        let start = RunWorkflowRequest {
+            gates: vec![hopeless.clone().into()],
+            ..start_of("refunds", "", "Order 7.", "")
+        };
+        let refused = stage.client("ada").await.run_workflow(start).await.map(drop);
+        assert_eq!(refusal(refused).1, "gate.invalid", "{hopeless}");
+    }
+    assert_eq!(stage.paid(), 0);
+}

@@ -259,7 +259,7 @@ impl Live {
         let mut metadata = reading::metadata(call)?;
         let workflow = text("workflow_id");
         let of = (workflow.as_str(), &self.who);
-        let gates = brought::gates(&self.bridge.engine, of, Vec::new(), &mut metadata)?;
+        let gates = brought::gates(&self.bridge.engine, of, brought::field(call)?, &mut metadata)?;
         Ok(StartRequest {
             gates,
             workflow,

@@ -193,7 +193,7 @@ impl Bridge {
         }
         let mut metadata = reading::metadata(body)?;
         let of = (workflow, &call.who);
-        let gates = brought::gates(&self.engine, of, Vec::new(), &mut metadata)?;
+        let gates = brought::gates(&self.engine, of, brought::field(body)?, &mut metadata)?;
         let request = StartRequest {
             gates,
             workflow: workflow.to_owned(),

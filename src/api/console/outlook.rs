@@ -47,7 +47,8 @@ fn call_panel(case: &Case, call: &ToolCall, is_editing: bool) -> Markup {
     html! {
         h2 { @if is_editing { "What the agent asked for" } @else { "If you allow it, exactly this is done" } }
         (deed(case, call))
-        @if !is_editing { p { "If you deny it, nothing is done, and the agent is told so." } }
+        @if case.question.is_starts_own() { (starts_own()) }
+        @else if !is_editing { p { "If you deny it, nothing is done, and the agent is told so." } }
         @if !is_editing && case.question.verbs().contains(&Verb::Return) {
             p { "If you return it, nothing is done: the agent is given your note, and may try again." }
         }
@@ -56,6 +57,11 @@ fn call_panel(case: &Case, call: &ToolCall, is_editing: bool) -> Markup {
             ul.plain { @for reason in reasons { li { (text::ticked(reason.as_str().unwrap_or_default())) } } }
         }
     }
+}
+
+/// What follows at a gate that the run's start brought.
+fn starts_own() -> Markup {
+    html! { p { "The run's start asked for this look. A yes lets it go on to whoever else looks at it; a no, or silence, ends the run." } }
 }
 
 /// A call, as it is stored.
@@ -118,7 +124,10 @@ fn consequences(case: &Case) -> Markup {
         return html! { p { "The budget " code { (name) } " is spent. Approved, the run gets as much again; rejected, it fails." } };
     }
     if let Origin::Phase(point) = &question.origin {
-        return html! { p { (phase(*point)) } };
+        return html! {
+            p { (phase(*point)) }
+            @if question.is_starts_own() { (starts_own()) }
+        };
     }
     let agent = question.agent.as_deref();
     if let Some(agent) = agent {
@@ -178,7 +187,9 @@ fn within(question: &Question) -> Markup {
     html! {
         p { @if question.is_verdict() { "If you approve, " } @else { "With your answer, " }
             "the run goes on with what follows this step, as the graph shows it." }
-        @if question.is_verdict() { p { "If you reject, this step ends as failed, and what it is part of stops." } }
+        @if question.is_verdict() { p {
+            "If you reject, this step ends as failed, and what it is part of stops; where the file lets that fail, what stands after it is done all the same."
+        } }
         (returning(question))
     }
 }

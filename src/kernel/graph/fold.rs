@@ -274,13 +274,17 @@ pub(in crate::kernel) fn heard(
         }
         return Ok(());
     }
+    let mut looked = Looked::default();
+    if brought::is_brought(question) {
+        looked.pass(question, run.owed.get(&question.ordinal).cloned().unwrap_or_default());
+    }
     let released = Released {
         frozen: match question.subject.as_deref() {
             Some(Subject::Task(frozen)) => Some(frozen.clone()),
             Some(Subject::Shown(_)) | None => None,
         },
         rules: gates::passed(question, &step.id),
-        looked: Looked::after(question),
+        looked,
     };
     let is_brought = brought::is_brought(question);
     let ruled = gates::ruling(step, frame, (asking.clone(), released), reply);

@@ -74,7 +74,12 @@ pub(super) fn question(
     let choice = |verb: &Verb| Choice {
         id: verb.word().to_owned(),
         label: String::new(),
-        description: meaning(point, *verb).to_owned(),
+        description: match (is_brought, verb) {
+            (true, Verb::Approve) => "it goes on to whoever else looks at it",
+            (true, _) => "the run ends here",
+            (false, verb) => meaning(point, *verb),
+        }
+        .to_owned(),
     };
     Draft {
         step: path,
@@ -306,24 +311,29 @@ pub(super) fn in_force(
 ) -> Option<Looks> {
     let (run, step) = (place.run, place.step);
     let has_passed = |gate: &str| released.is_some_and(|it| it.rules.iter().any(|one| one == gate));
-    let is_owns_turn = !has_passed(&own_name(&step.id));
-    let own = own(step, moment).filter(|_| is_owns_turn && !run.lifts_step(&step.id));
+    let looked = released.map(|released| &released.looked);
+    let own_name = own_name(&step.id);
+    let is_owed = looked.is_some_and(|looked| looked.owes(&own_name).is_some());
+    let own = own(step, moment)
+        .filter(|_| !has_passed(&own_name) && (is_owed || !run.lifts_step(&step.id)));
+    let alone = |(point, gate): (Point, &PhaseGate)| Looks {
+        point,
+        gate: gate.clone(),
+        prompt: None,
+        rules: Vec::new(),
+        then: Vec::new(),
+    };
     let is_one = acts(run, step);
-    let mut bound = run.gates().filter(|gate| is_bound(gate, (step, is_one), moment)).peekable();
+    let gone = looked.into_iter().flat_map(|looked| looked.gone(run));
+    let all = run.gates().chain(gone);
+    let mut bound = all.filter(|gate| is_bound(gate, (step, is_one), moment)).peekable();
     if bound.peek().is_none() {
-        return own.map(|(point, gate)| Looks {
-            point,
-            gate: gate.clone(),
-            prompt: None,
-            rules: Vec::new(),
-            then: Vec::new(),
-        });
+        return own.map(alone);
     }
     let path = place.frame.path.to_string();
     let agent = step.task.agent().unwrap_or_default().to_owned();
     let turn = Turn::new(run.turns_taken + 1, path.clone(), agent, Purpose::Work);
     let call = ToolCall::new(path, step.id.clone(), shown.clone());
-    let looked = released.map(|released| &released.looked);
     let wish = Wish { turn: &turn, call: &call, said: "", judged: &[], looked, is_step: true };
     let asks = |gate: &'_ Gate| gate::why(gate, run, (wish, false));
     let left = bound.filter(|gate| !has_passed(&gate.name));
@@ -332,19 +342,19 @@ pub(super) fn in_force(
         asking.partition(|(gate, _)| brought::is_named_so(&gate.name));
     if !brought.is_empty() {
         // A start's own gates ask before all others, and alone.
-        let then = others.into_iter().map(|(gate, why)| (gate.name, why)).collect();
-        return Some(Looks { then, ..looks(None, moment, &brought, &step.id) });
+        let own = own.map(|_| (own_name, looked_at_anyway()));
+        let then = own.into_iter().chain(others.into_iter().map(|(gate, why)| (gate.name, why)));
+        return Some(Looks { then: then.collect(), ..looks(None, moment, &brought, &step.id) });
     }
     if others.is_empty() {
-        return own.map(|(point, gate)| Looks {
-            point,
-            gate: gate.clone(),
-            prompt: None,
-            rules: Vec::new(),
-            then: Vec::new(),
-        });
+        return own.map(alone);
     }
     Some(looks(own, moment, &others, &step.id))
+}
+
+/// Why a step's own gate asks.
+fn looked_at_anyway() -> Vec<String> {
+    vec!["looked at in any case".to_owned()]
 }
 
 /// What a step's own gate is called among the rules.
@@ -384,7 +394,7 @@ fn looks(
         patience: patience.clone(),
     };
     let gate = own.map_or_else(blank, |(_, gate)| gate.clone());
-    let why = |gate: &Gate| (gate.name.clone(), vec!["looked at in any case".to_owned()]);
+    let why = |gate: &Gate| (gate.name.clone(), looked_at_anyway());
     let rules =
         itself.iter().map(why).chain(asking.iter().cloned().map(|(gate, why)| (gate.name, why)));
     let prompt = asking.iter().find_map(|(gate, _)| gate.prompt.clone());
@@ -470,7 +480,8 @@ fn redo(gate: Option<&PhaseGate>, point: Point) -> u32 {
 pub(super) fn passed(question: &Question, id: &str) -> Vec<String> {
     let listed = ["gates", "passed"].iter().filter_map(|field| question.context.get(field));
     let names = listed.filter_map(Value::as_array).flatten();
-    let mut names: Vec<String> = names.filter_map(Value::as_str).map(str::to_owned).collect();
+    let names = names.filter_map(Value::as_str).map(str::to_owned);
+    let mut names: Vec<String> = names.chain(question.passed.iter().cloned()).collect();
     let own = own_name(id);
     if !brought::is_brought(question) && !names.contains(&own) {
         names.push(own);

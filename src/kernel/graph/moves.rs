@@ -239,15 +239,22 @@ impl<'a> Place<'a> {
             let why = looks.rules.iter().flat_map(|(_, why)| why).map(String::as_str);
             shown["reasons"] = why.collect();
         }
-        if let Some(passed) = passed.filter(|passed| !passed.is_empty()) {
-            shown["passed"] = passed.iter().map(String::as_str).collect();
+        // Names of a start's own gates are its writer's words, and no fact for whoever is asked next.
+        let passed = passed.unwrap_or_default();
+        let mut known = passed.iter().filter(|name| !brought::is_named_so(name)).peekable();
+        if known.peek().is_some() {
+            shown["passed"] = known.map(String::as_str).collect();
         }
         brought::tell_then(&mut shown, &looks.then);
         let step = (self.step, &*self.run.workflow);
         let is_brought = looks.rules.iter().any(|(name, _)| brought::is_named_so(name));
         let frame = (self.frame, is_brought);
         let draft = gates::question(*point, step, gate, frame, (shown, prompt));
-        self.ask(Draft { subject, ..draft })
+        let mut asked = self.ask(Draft { subject, ..draft });
+        if let Some(Event::Asked(question)) = asked.first_mut() {
+            question.passed = passed.to_vec();
+        }
+        asked
     }
 
     pub(super) fn ask(&self, draft: Draft) -> Vec<Event> {

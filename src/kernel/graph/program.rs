@@ -348,6 +348,24 @@ impl Task {
 }
 
 impl Program {
+    /// Whether steps of it may go on side by side.
+    pub fn is_concurrent(&self) -> bool {
+        self.all().iter().any(|step| match &step.task {
+            Task::Parallel { .. } => true,
+            Task::ForEach { concurrency, .. } => *concurrency != Some(1),
+            Task::Agent { .. }
+            | Task::Tool { .. }
+            | Task::If { .. }
+            | Task::Switch { .. }
+            | Task::Loop { .. }
+            | Task::Group { .. }
+            | Task::Wait { .. }
+            | Task::Human(_)
+            | Task::Extract { .. }
+            | Task::Sub { .. } => false,
+        })
+    }
+
     /// Every step there is, each before those within it.
     pub fn all(&self) -> Vec<&Arc<Step>> {
         fn gather<'a>(steps: &'a Steps, found: &mut Vec<&'a Arc<Step>>) {

@@ -10,8 +10,8 @@ use super::stage::{Act, Stage, answers, calls, says};
 use crate::kernel::approvers::{Excluded, Stage as Approvers};
 use crate::kernel::workflow::{Condition, Gate, Patience, Workflow};
 use crate::kernel::{
-    Answer, Command, Effect, Event, Millis, Operator, Principal, Question, Role, Status, Verb,
-    plan, retry_point,
+    Answer, Command, Effect, Event, Millis, Operator, Policy, Principal, Question, Role, Rule,
+    Status, Verb, plan, retry_point,
 };
 
 pub(super) fn to(who: &str) -> Patience {
@@ -274,4 +274,88 @@ fn k8_what_became_of_a_deed_is_not_asked_of_those_whom_its_start_named() {
     assert_eq!(stage.command_by(&yes), Ok(None));
     stage.perform([Act::Recovers]);
     assert_eq!(only(&stage).stages.len(), 0, "as if it had not been brought");
+}
+
+#[test]
+fn k12_what_looks_at_the_whole_run_asks_where_a_starts_own_gate_holds_a_branch_back() {
+    let failures = Gate { when: vec![Condition::FailuresOver(0)], ..chiefs(vec![]) };
+    let workflow = graph(&json!([{"id": "both", "task": {"parallel": {"branches": [
+        {"name": "one", "steps": [{"id": "look", "critical": false, "task": {"agent": {"agent": "a"}}}]},
+        {"name": "two", "steps": [{"id": "pay", "task":
+            {"tool": {"tool": "charge", "arguments": {"id": 7}}}}]}]}}}]));
+    let workflow = Workflow { gates: vec![failures], ..workflow };
+    assert_eq!(charges(&open(&workflow, Vec::new())), 1, "nothing has failed");
+    let stage = open(&workflow, vec![mine(&["look"], &[])]);
+    assert_eq!(charges(&stage), 0, "and nobody knows what would have");
+    let asked = stage.run.questions.values().any(|question| gates_of(question) == ["own"]);
+    assert!(asked, "{:?}", stage.run.questions);
+}
+
+#[test]
+fn k7_what_would_have_asked_at_first_asks_though_it_be_lifted_since() {
+    let rule = |gates, lifts: &[&str]| Rule {
+        name: "r".into(),
+        workflows: vec!["play".into()],
+        people: vec!["ann".into()],
+        gates,
+        lifts: lifts.iter().map(|one| (*one).to_owned()).collect(),
+    };
+    let operator = |rules| Operator {
+        policy: Arc::new(Policy { digest: "d".into(), rules }),
+        ..Operator::default()
+    };
+    let added = Gate { name: "p".into(), ..chiefs(vec![]) };
+    let file = Workflow { gates: vec![chiefs(vec![])], ..sequence(vec![step("a")]) };
+    let under = operator(vec![rule(vec![added], &[])]);
+    let mut stage = Stage::open_under(&file, vec![mine(&[], &["charge"])], under);
+    stage.perform([charge()]);
+    stage.ruled(operator(vec![rule(Vec::new(), &["*"])]));
+    stage.perform([answers(1, "allow_once")]);
+    let asks = gates_of(only(&stage));
+    assert!(
+        asks.contains(&"own") && asks.iter().any(|name| name.starts_with("policy:r.p#")),
+        "{asks:?}"
+    );
+    assert_eq!((only(&stage).to.join(" "), charges(&stage)), ("bob".into(), 0));
+
+    let own = graph(&json!([{"id": "work", "task": {"agent": {"agent": "a"}},
+        "gate": {"before": true, "redo": 2, "attempts": 3, "patience": {"to": ["bob"]}}}]));
+    let mut stage = Stage::open_under(&own, vec![mine(&["work"], &[])], operator(Vec::new()));
+    assert_eq!(only(&stage).context["then"][0]["gate"], "step:work");
+    stage.ruled(operator(vec![rule(Vec::new(), &["*"])]));
+    stage.perform([answers(1, "approve")]);
+    assert_eq!(only(&stage).to, ["bob"]);
+    let facts = only(&stage).context.to_string();
+    assert!(!facts.contains("start:mine"), "words of whoever started it: {facts}");
+}
+
+#[test]
+fn k10_a_call_that_is_ordered_again_is_looked_at_by_rules_that_it_has_not_passed() {
+    let operator = |gates| Operator {
+        policy: Arc::new(Policy {
+            digest: "d".into(),
+            rules: vec![Rule { name: "r".into(), gates, ..Rule::default() }],
+        }),
+        ..Operator::default()
+    };
+    let file = sequence(vec![step("a")]);
+    let mut stage = Stage::open_under(&file, Vec::new(), operator(Vec::new()));
+    stage.perform([charge(), Act::Recovers]);
+    stage.ruled(operator(vec![chiefs(vec![])]));
+    stage.perform([answers(1, json!({"verb": "redo"}))]);
+    assert!(gates_of(only(&stage))[0].starts_with("policy:r.own#"), "{}", stage.told);
+    assert_eq!(plan(&stage.run).len(), 0, "nothing is made again yet");
+    let yes = by("bob", &stage, 2, "allow_once");
+    assert_eq!(stage.command_by(&yes), Ok(None));
+    assert_eq!(plan(&stage.run).len(), 1, "once");
+    // What it has passed is not asked again of those who order it again.
+    let file = Workflow { gates: vec![chiefs(vec![])], ..sequence(vec![step("a")]) };
+    let mut stage = open(&file, Vec::new());
+    stage.perform([charge()]);
+    let yes = by("bob", &stage, 1, "allow_once");
+    assert_eq!(stage.command_by(&yes), Ok(None));
+    stage.perform([Act::Recovers]);
+    let redo = by("bob", &stage, 2, json!({"verb": "redo"}));
+    assert_eq!(stage.command_by(&redo), Ok(None));
+    assert!(stage.run.questions.is_empty() && plan(&stage.run).len() == 1, "{}", stage.told);
 }

@@ -7,6 +7,7 @@
 //! - The same message to the same task again is one answer; a message never starts a run twice by
 //!   being like another.
 
+use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -115,15 +116,15 @@ impl Core {
             }
         }
         let hooks = config.map(|config| push::hook(caller, config)).transpose()?;
-        let mut given = message.metadata.clone().unwrap_or_default();
-        let given = given.remove(brought::ENTRY).map(brought::read).transpose()?;
+        // About the message, or about the call: clients differ in where they put it.
+        let mut given = Vec::new();
+        for metadata in [&message.metadata, &call.metadata].into_iter().flatten() {
+            brought::refuse_unknown(metadata.keys())?;
+            given.extend(metadata.get(brought::ENTRY).cloned().map(brought::read).transpose()?);
+        }
         let of = (workflow.name.as_str(), &caller.who);
-        let gates = brought::gates(
-            &self.engine,
-            of,
-            given.unwrap_or_default(),
-            &mut std::collections::BTreeMap::new(),
-        )?;
+        let given = given.into_iter().flatten().collect();
+        let gates = brought::gates(&self.engine, of, given, &mut BTreeMap::new())?;
         let is_afresh = self.no_resume.contains(&workflow.name);
         let start = StartRequest {
             afresh: is_afresh || (!gates.is_empty() && message.task_id.is_empty()),

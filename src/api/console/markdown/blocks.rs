@@ -81,13 +81,8 @@ fn block<'a>(lines: &[&'a str], depth: usize) -> Option<(Block<'a>, usize)> {
     if is_rule(text) {
         return Some((Block::Rule, 1));
     }
-    if text.starts_with('>') {
-        let quoted = lines.iter().take_while(|line| line.trim_start().starts_with('>'));
-        let quoted: Vec<&str> = quoted
-            .map(|line| line.trim_start().trim_start_matches('>'))
-            .map(|line| line.strip_prefix(' ').unwrap_or(line))
-            .collect();
-        // Quotes within quotes are one: how deep they go says nothing.
+    if quoted(line).is_some() {
+        let quoted: Vec<&str> = lines.iter().map_while(|line| quoted(line)).collect();
         let taken = quoted.len();
         return Some((Block::Quote(parsed(&quoted, depth + 1)), taken));
     }
@@ -95,6 +90,12 @@ fn block<'a>(lines: &[&'a str], depth: usize) -> Option<(Block<'a>, usize)> {
         return Some(list(lines, depth));
     }
     table(lines)
+}
+
+/// What a line quotes: after one mark and a space. `>>> 5` may be code, or a sum.
+fn quoted(line: &str) -> Option<&str> {
+    let rest = line.trim_start().strip_prefix('>')?;
+    if rest.is_empty() { Some(rest) } else { rest.strip_prefix(' ') }
 }
 
 /// How long a fence is, and of which mark; what follows it.
@@ -134,9 +135,10 @@ fn item(line: &str) -> Option<(usize, Option<u64>, usize)> {
     let indent = line.len() - text.len();
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     if (1..=9).contains(&digits) {
-        let rest = text.get(digits..)?;
-        rest.strip_prefix(['.', ')'])?.strip_prefix(' ')?;
-        let number = text.get(..digits)?.parse().ok()?;
+        // Only what a list's own numbers look like: `007. x` and `7) x` are shown as they were written (K3).
+        let written = text.get(..digits).filter(|it| digits == 1 || !it.starts_with('0'))?;
+        text.get(digits..)?.strip_prefix(". ")?;
+        let number = written.parse().ok()?;
         return Some((indent, Some(number), indent + digits + 2));
     }
     text.strip_prefix(['-', '*', '+'])?.strip_prefix(' ')?;
