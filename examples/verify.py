@@ -33,7 +33,10 @@ for entry in bundle["entries"]:
     assert entry["version"] == version, f"{run}: version {version} is missing"
     assert entry["prev"] in (None, link.hex()), f"{run} at version {version}: the chain is broken"
     link = sha(b"holdpoint entry 1\n", link, version.to_bytes(8, "big"), sha(payload), run.encode())
-    links[version], events = link.hex(), json.loads(payload)["events"]
+    told = json.loads(payload)
+    apart = [sha(b"holdpoint secret 1\n", one["salt"].encode(), b"\n", one["json"].encode()).hex() for one in entry.get("secrets", [])]
+    assert not apart or apart == told.get("secrets"), f"{run} at version {version}: a secret is not what its hash says"
+    links[version], events = link.hex(), told["events"]
     wanted[version] = set(kinds(events))
     version += len(events)
     ends[version - 1] = link.hex()

@@ -49,6 +49,7 @@ fn workflow(rules: Value) -> Workflow {
     let script = Value::Object([("rules".to_owned(), rules)].into_iter().collect());
     let settings = Value::Object([("script".to_owned(), script)].into_iter().collect());
     Workflow {
+        secretive: false,
         name: "w".into(),
         description: String::new(),
         input: None,
@@ -65,6 +66,7 @@ fn workflow(rules: Value) -> Workflow {
 
 fn with_tool(settings: Value) -> Workflow {
     let tool = Tool {
+        secret: Vec::new(),
         description: String::new(),
         provider: "scripted".into(),
         safety: Safety::Pure,

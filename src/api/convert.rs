@@ -109,6 +109,15 @@ fn renewed(only: &[u32]) -> Failure {
 }
 
 /// What listeners are told when a halt has ended.
+fn held(is_over: bool) -> Failure {
+    let what = if is_over {
+        "a call that a halt had stopped is made now"
+    } else {
+        "a halt stands: the call is not made before it is taken back"
+    };
+    Failure::new("call.held", what)
+}
+
 fn stood() -> Failure {
     Failure::new(
         "run.stood",
@@ -239,6 +248,7 @@ fn body(run: &RunId, session: &SessionId, published: &Published) -> Wire {
         Event::Renewed { only, .. } => Wire::Warning(failure(&renewed(only))),
         Event::Ruled(force) => Wire::Warning(failure(&ruled(force))),
         Event::Stood { .. } => Wire::Warning(failure(&stood())),
+        Event::Held { is_over, .. } => Wire::Warning(failure(&held(*is_over))),
         Event::Revoked { tool, by, .. } => {
             Wire::GrantRevoked(pb::GrantRevoked { tool: tool.clone(), principal: by.clone() })
         }
@@ -422,6 +432,7 @@ fn request(run: &RunId, session: &SessionId, workflow: &str, question: &Question
         delegations: question.delegations.iter().map(people::delegation).collect(),
         admits_you: None,
         binding: question.binding().into(),
+        veiled: question.is_veiled,
         asked_at: Some(time(question.asked_at)),
         conversation: Vec::new(),
         conversation_length: u32::try_from(question.messages).unwrap_or(u32::MAX),

@@ -293,6 +293,17 @@ impl Orchestrator for Service {
         }))
     }
 
+    async fn get_request(
+        &self,
+        request: Request<pb::GetRequestRequest>,
+    ) -> Reply<pb::GetRequestResponse> {
+        let who = self.who(&request)?;
+        let open = self.engine.request(&request.into_inner().request_id, &who).await;
+        let open = open.map_err(|error| status::of_field(error, "request_id"))?;
+        let request = Some(self.opened(&open, &who));
+        Ok(Response::new(pb::GetRequestResponse { request }))
+    }
+
     async fn watch_requests(&self, request: Request<pb::WatchRequestsRequest>) -> Reply<Changes> {
         let who = self.who(&request)?;
         let request = request.into_inner();
@@ -442,16 +453,7 @@ impl Orchestrator for Service {
         request: Request<pb::ListWorkflowsRequest>,
     ) -> Reply<pb::ListWorkflowsResponse> {
         let who = self.who(&request)?;
-        let workflows = self.engine.workflows(&who).iter().map(resources::workflow).collect();
-        let broken = self.engine.library().broken().into_iter();
-        let broken = broken.filter(|one| who.covers(&one.workflow)).map(|one| pb::BrokenFile {
-            file: one.file,
-            workflow_id: one.workflow,
-            why: one.why,
-            has_earlier: one.has_earlier,
-        });
-        let broken = broken.collect();
-        Ok(Response::new(pb::ListWorkflowsResponse { workflows, broken }))
+        Ok(Response::new(resources::workflows(&self.engine, &who)))
     }
 
     async fn get_workflow(

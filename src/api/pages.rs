@@ -12,6 +12,7 @@ use axum::routing::get;
 
 use crate::api::{Doorkeeper, status};
 use crate::engine::Engine;
+use crate::kernel::oversight::Open;
 
 /// Renders the metrics, as Prometheus reads them.
 pub type Render = Arc<dyn Fn() -> String + Send + Sync>;
@@ -121,6 +122,15 @@ async fn metrics_page(State(pages): State<Pages>) -> String {
         [("holdpoint_leaves", leaves), ("holdpoint_leaves_unsigned", leaves.saturating_sub(signed))]
     {
         metrics::gauge!(name).set(count as f64);
+    }
+    // A store that cannot be read says so elsewhere; what was last known stands.
+    if let Ok(open) = pages.engine.open_by_age().await {
+        #[expect(clippy::cast_precision_loss, reason = "a gauge of a few thousand")]
+        for (age, count) in Open::AGES.into_iter().zip(open.ages) {
+            metrics::gauge!("holdpoint_requests_open", "age" => age).set(count as f64);
+        }
+        #[expect(clippy::cast_precision_loss, reason = "a gauge of a few thousand")]
+        metrics::gauge!("holdpoint_requests_overdue").set(open.overdue as f64);
     }
     let is_ready = pages.engine.is_healthy() && pages.engine.has_room();
     metrics::gauge!("holdpoint_ready").set(if is_ready { 1.0 } else { 0.0 });

@@ -33,6 +33,16 @@ pub(super) fn message(receipt: &Receipt) -> pb::Receipt {
     }
 }
 
+/// What is known of it at once, and stays as it is: a response that is fetched again says the same.
+pub(super) fn brief(receipt: &Receipt) -> Value {
+    json!({
+        "run_id": receipt.run.as_str(),
+        "sequence": receipt.sequence,
+        "leaf": receipt.leaf,
+        "leaf_hash": receipt.hash,
+    })
+}
+
 /// As it is handed out in JSON.
 pub(super) fn json(receipt: &Receipt) -> Value {
     json!({

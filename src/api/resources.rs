@@ -2,9 +2,9 @@
 //! workflows. Events and questions are turned in `convert`.
 
 use crate::api::convert::{failure, forked, time, waiting};
-use crate::engine::{CheckpointView, Entry, SessionView, Waiting};
+use crate::engine::{CheckpointView, Engine, Entry, SessionView, Waiting};
 use crate::kernel::workflow::Pattern;
-use crate::kernel::{Grant, InForceRule};
+use crate::kernel::{Grant, InForceRule, Principal};
 use crate::ports::{Head, HeadStatus};
 use crate::wire::json::Json;
 use crate::wire::v1 as pb;
@@ -97,4 +97,17 @@ pub(super) fn workflow(entry: &Entry) -> pb::Workflow {
         agents: workflow.agents.keys().cloned().collect(),
         input_schema: workflow.input.as_ref().map(Json::from),
     }
+}
+
+/// The workflows that somebody may see, and those of them whose files are broken.
+pub(super) fn workflows(engine: &Engine, who: &Principal) -> pb::ListWorkflowsResponse {
+    let workflows = engine.workflows(who).iter().map(workflow).collect();
+    let broken = engine.library().broken().into_iter();
+    let broken = broken.filter(|one| who.covers(&one.workflow)).map(|one| pb::BrokenFile {
+        file: one.file,
+        workflow_id: one.workflow,
+        why: one.why,
+        has_earlier: one.has_earlier,
+    });
+    pb::ListWorkflowsResponse { workflows, broken: broken.collect() }
 }

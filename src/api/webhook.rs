@@ -50,6 +50,7 @@ fn kind(event: &Event) -> Option<&'static str> {
         | Event::Renewed { .. }
         | Event::Ruled(_)
         | Event::Stood { .. }
+        | Event::Held { .. }
         | Event::CheckpointSaved
         | Event::Parked
         | Event::Output { .. }
@@ -126,6 +127,7 @@ pub fn body(run: &Run, version: Version, at: Millis, event: &Event) -> Value {
         | Event::Renewed { .. }
         | Event::Ruled(_)
         | Event::Stood { .. }
+        | Event::Held { .. }
         | Event::CheckpointSaved
         | Event::Parked
         | Event::Output { .. }

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use crate::agents::Registry;
 use crate::definition::{Loaded, Problem};
 use crate::engine::{Entry, Library, Prepare};
-use crate::kernel::{ANY, Workflow, digest};
+use crate::kernel::{ANY, Workflow, digest, secret};
 use crate::ports::Journal;
 
 /// Where what was discovered is kept, in the data directory. A cache: it may be deleted.
@@ -120,6 +120,7 @@ fn discovered(loaded: &Loaded, found: Workflow) -> Result<Entry, Box<Problem>> {
     if let Some(problem) = unbound(loaded, &found) {
         return Err(Box::new(problem));
     }
+    let found = secret::noticed(found);
     let digest = digest::of(&serde_json::to_value(&found).unwrap_or_default());
     Ok(Entry { workflow: Arc::new(found), digest })
 }

@@ -8,8 +8,9 @@ use crate::app::{AppError, Config};
 use crate::kernel::RunId;
 use crate::kernel::evidence::bundle::{Bundle, Verdict};
 use crate::kernel::evidence::note::{SignedHead, VerifyKey};
+use crate::kernel::evidence::receipt::Receipt;
 use crate::ports::Note;
-use crate::store::verify;
+use crate::store::{self, verify};
 
 pub use crate::store::verify::Verified;
 
@@ -43,6 +44,10 @@ pub async fn verify(
     progress: &(dyn Fn(u64) + Send + Sync),
 ) -> Result<Verified, AppError> {
     let against = against.read()?;
+    // Whoever looks changes nothing (E8): an opening would take it over.
+    if store::is_older(&config.data) {
+        return Err(AppError::Older(config.data.clone()));
+    }
     let journal = existing(config).await?;
     let verified = verify::verify(&*journal, &against, progress).await;
     journal.close().await;
@@ -62,6 +67,8 @@ pub struct Bundled {
     pub proven: usize,
     /// Leaves that are not yet.
     pub unproven: usize,
+    /// Secrets that are left out.
+    pub left_out: usize,
     /// Whose signature was seen; none without a key.
     pub signer: Option<String>,
     /// Whether that key is the one that the bundle itself names.
@@ -83,6 +90,7 @@ pub fn verify_bundle(text: &str, against: &Against) -> Result<Bundled, AppError>
         unchained: 0,
         proven: 0,
         unproven: 0,
+        left_out: 0,
         signer: None,
         is_own_key: false,
         finding: None,
@@ -98,18 +106,62 @@ pub fn verify_bundle(text: &str, against: &Against) -> Result<Bundled, AppError>
     let key = key.or(own);
     bundled.is_own_key = is_own;
     match bundle.check(key.as_ref()) {
-        Ok(Verdict { events, unchained, proven, unproven, head }) => {
+        Ok(Verdict { events, unchained, proven, unproven, left_out, head }) => {
             let signer = key.filter(|_| head.is_some()).map(|key| key.text());
-            Ok(Bundled { events, unchained, proven, unproven, signer, ..bundled })
+            Ok(Bundled { events, unchained, proven, unproven, left_out, signer, ..bundled })
         }
         Err(finding) => Ok(Bundled { finding: Some(finding.to_string()), ..bundled }),
     }
+}
+
+/// What a receipt came to.
+#[derive(Debug, Clone)]
+pub struct Receipted {
+    /// What it speaks of.
+    pub place: String,
+    /// Whether a signed head holds it.
+    pub is_proven: bool,
+    /// Whose signature was seen; none without a key, or a head.
+    pub signer: Option<String>,
+    /// Whether that key is the one that the receipt itself names.
+    pub is_own_key: bool,
+    /// What does not hold.
+    pub finding: Option<String>,
+}
+
+/// Checks a receipt alone, with nothing but a public key; nothing where the text is none.
+pub fn verify_receipt(text: &str, against: &Against) -> Result<Option<Receipted>, AppError> {
+    let Some(receipt) = Receipt::read(text) else { return Ok(None) };
+    let verify::Against { key, since } = against.read()?;
+    if since.is_some() {
+        let what = "--since holds a store against a head that was kept; a receipt has one head, and proves nothing of others";
+        return Err(AppError::Evidence(what.into()));
+    }
+    let own = receipt.key.as_deref().filter(|_| key.is_none()).and_then(VerifyKey::parse);
+    let is_own_key = own.is_some();
+    let key = key.or(own);
+    let (is_proven, finding) = match receipt.check(key.as_ref()) {
+        Ok(is_proven) => (is_proven, None),
+        Err(finding) => (false, Some(finding.to_string())),
+    };
+    let signer = key.filter(|_| is_proven).map(|key| key.text());
+    Ok(Some(Receipted { place: receipt.place(), is_proven, signer, is_own_key, finding }))
+}
+
+/// Whether a bundle has what its run keeps secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Secrets {
+    /// Hashes stand in their places.
+    LeftOut,
+    /// They are in it, beside their hashes.
+    Included,
 }
 
 /// Writes one run with all that proves it; false if there is no such run.
 pub async fn export_run(
     config: &Config,
     run: &str,
+    secrets: Secrets,
     mut to: Box<dyn Write + Send>,
 ) -> Result<bool, AppError> {
     let run =
@@ -120,6 +172,10 @@ pub async fn export_run(
     let bundle = verify::bundle(&*journal, &run).await;
     journal.close().await;
     let Some(bundle) = bundle? else { return Ok(false) };
+    let bundle = match secrets {
+        Secrets::LeftOut => bundle.redacted(),
+        Secrets::Included => bundle,
+    };
     let text = serde_json::to_string_pretty(&bundle)
         .map_err(|error| AppError::Internal(error.to_string()))?;
     let written = to.write_all(text.as_bytes()).and_then(|()| to.write_all(b"\n"));

@@ -91,6 +91,12 @@ pub enum AppError {
     /// There is no data.
     #[error("there is no data in `{}`", .0.display())]
     NoData(PathBuf),
+    /// The store is of an earlier form, and looking must not change it.
+    #[error(
+        "the store in `{}` is of an earlier form, without a chain; nothing in it was changed",
+        .0.display()
+    )]
+    Older(PathBuf),
     /// A store could not be moved.
     #[error(transparent)]
     Transfer(#[from] crate::store::transfer::TransferError),
@@ -201,6 +207,11 @@ impl AppError {
             Self::LogFilter { .. } => Some("try `info`, or `holdpoint=debug`".into()),
             Self::UnknownWorkflow(_) => Some("`holdpoint workflows` lists them".into()),
             Self::NoData(_) => Some("name one with --data".into()),
+            Self::Older(_) => Some(
+                "`holdpoint serve` takes it over when it starts: from then on it can be verified; copy the directory \
+                 first, if you want it as it is"
+                    .into(),
+            ),
             Self::Store(crate::store::OpenError::Held { server: Some(_), .. }) => {
                 Some("this command wants the directory for itself; stop the server first".into())
             }

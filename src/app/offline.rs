@@ -294,6 +294,13 @@ pub async fn doctor(config: &Config) -> Result<Vec<Finding>, AppError> {
         });
         return Ok(findings);
     }
+    if store::is_older(&config.data) {
+        let older = AppError::Older(config.data.clone());
+        let what = older.hint().unwrap_or_default();
+        let detail = format!("{older}; {what}");
+        findings.push(Finding { subject: "store".into(), is_ok: true, detail });
+        return Ok(findings);
+    }
     let finding = match existing(config).await {
         Err(AppError::Store(error)) => {
             Finding { subject: "store".into(), is_ok: false, detail: error.to_string() }

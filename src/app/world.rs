@@ -4,7 +4,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -142,11 +142,19 @@ fn go(engine: &Engine) {
     });
 }
 
+/// Up to how many seconds decisions are counted together: from ten seconds to a week.
+const DECISION_SECONDS: [f64; 8] =
+    [10.0, 60.0, 600.0, 3_600.0, 14_400.0, 86_400.0, 259_200.0, 604_800.0];
+
 /// Renders the metrics of this process.
 pub(super) fn render() -> Render {
     static RECORDER: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
     let handle = RECORDER.get_or_init(|| {
-        let handle = PrometheusBuilder::new().install_recorder().ok();
+        let decided = Matcher::Full("holdpoint_decision_seconds".into());
+        let builder = PrometheusBuilder::new();
+        // A minute to a week: bounds of the same words that people use for how long something lies.
+        let builder = builder.set_buckets_for_metric(decided, &DECISION_SECONDS).ok();
+        let handle = builder.unwrap_or_default().install_recorder().ok();
         describe();
         handle
     });
@@ -164,6 +172,12 @@ fn describe() {
     metrics::describe_counter!("holdpoint_spans_lost_total", "Spans no collector took");
     metrics::describe_counter!("holdpoint_decisions_total", "Decisions and votes, by yes or no");
     metrics::describe_counter!("holdpoint_decisions_quick_total", "Decisions quicker than reading");
+    metrics::describe_histogram!("holdpoint_decision_seconds", "From the asking to the decision");
+    metrics::describe_gauge!(
+        "holdpoint_requests_open",
+        "Open requests, by age: hour, day, week, older"
+    );
+    metrics::describe_gauge!("holdpoint_requests_overdue", "Open requests beyond their deadline");
     metrics::describe_counter!("holdpoint_answers_refused_total", "Answers that were not taken");
     metrics::describe_counter!("holdpoint_heads_signed_total", "Heads of the log that were signed");
     metrics::describe_counter!("holdpoint_heads_unsigned_total", "Heads that no signer signed");

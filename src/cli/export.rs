@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
+use crate::app::counted;
+use crate::app::evidence::{self, Secrets};
 use crate::app::offline::{self, Transferred};
-use crate::app::{counted, evidence};
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
 
@@ -23,20 +24,25 @@ pub(super) const PROGRESS_RUNS: u64 = 10_000;
 
 With --run the file holds that run alone, with all that proves it, for `holdpoint verify` on any machine.
 The file is JSON Lines with a checksum at its end; `holdpoint import` reads it into an empty data
-directory. A server on the same directory must be stopped first. The file holds conversations.")]
+directory. A server on the same directory must be stopped first. The file holds conversations; all but
+a bundle without --with-secrets holds what is secret in them.")]
 pub(super) struct Args {
     /// The file to write; `-` for stdout. It must not exist yet
     pub file: PathBuf,
     /// This run alone, as a bundle that can be verified with nothing but the public key
     #[arg(long, value_name = "RUN")]
     pub run: Option<String>,
+    /// With what the run keeps secret; without it, hashes stand there, and the bundle proves as much
+    #[arg(long, requires = "run")]
+    pub with_secrets: bool,
 }
 
 /// Exports.
 pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     let to_stdout = args.file.as_os_str() == "-";
     if let Some(run) = &args.run {
-        return one(run, &args.file, to_stdout, ctx).await;
+        let secrets = if args.with_secrets { Secrets::Included } else { Secrets::LeftOut };
+        return one((run, secrets), &args.file, to_stdout, ctx).await;
     }
     let done = if to_stdout {
         offline::export(&ctx.config, Box::new(io::stdout()), &progress(ctx)).await?
@@ -55,13 +61,19 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
 }
 
 /// Exports one run.
-async fn one(run: &str, file: &Path, to_stdout: bool, ctx: &Ctx) -> Result<Exit, Trouble> {
+async fn one(
+    (run, secrets): (&str, Secrets),
+    file: &Path,
+    to_stdout: bool,
+    ctx: &Ctx,
+) -> Result<Exit, Trouble> {
     let unknown = || {
         let text = format!("--run: there is no run `{run}` in `{}`", ctx.config.data.display());
         Trouble::new(Exit::Failed, text).hint("`holdpoint runs` lists them")
     };
     if to_stdout {
-        let is_there = evidence::export_run(&ctx.config, run, Box::new(io::stdout())).await?;
+        let is_there =
+            evidence::export_run(&ctx.config, run, secrets, Box::new(io::stdout())).await?;
         return if is_there { Ok(Exit::Done) } else { Err(unknown()) };
     }
     let cannot = |error: io::Error| {
@@ -69,7 +81,7 @@ async fn one(run: &str, file: &Path, to_stdout: bool, ctx: &Ctx) -> Result<Exit,
         Trouble::new(Exit::Failed, text).hint("name a file that does not exist yet")
     };
     let (beside, to) = Beside::create(file).map_err(cannot)?;
-    if !evidence::export_run(&ctx.config, run, Box::new(to)).await? {
+    if !evidence::export_run(&ctx.config, run, secrets, Box::new(to)).await? {
         return Err(unknown());
     }
     beside.finish(file).map_err(cannot)?;

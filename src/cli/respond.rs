@@ -15,7 +15,7 @@ use crate::cli::json;
 use crate::cli::people::{self, Sight};
 use crate::cli::render::Audience;
 use crate::cli::run::parse_json;
-use crate::cli::talk::{Interaction, Talk};
+use crate::cli::talk::{self, Interaction, Talk};
 use crate::cli::term::line;
 use crate::kernel::RequestId;
 use crate::ports::Clock as _;
@@ -90,7 +90,10 @@ async fn answer(
     ctx: &Ctx,
     (client, stays): (&mut Client, bool),
 ) -> Result<Exit, Trouble> {
-    let asked = asked(&id, &args.request_id, client).await?;
+    let mut asked = asked(&id, &args.request_id, client).await?;
+    if let Some(request) = &mut asked.request {
+        talk::unveil(request, client).await;
+    }
     let mut shown = None;
     // A number decides what it was shown for, and nothing that is asked by now (K9).
     let bound = handle.map(|handle| handle.digest);

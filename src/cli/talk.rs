@@ -19,8 +19,10 @@ use crate::cli::people::Sight;
 use crate::cli::render::{self, Audience};
 use crate::cli::term::Input;
 use crate::ports::Clock as _;
+use crate::wire::v1::workflow_event::Event;
 use crate::wire::v1::{
-    ListRequestsRequest, Request, SendResponsesRequest, WorkflowEvent, WorkflowWaiting,
+    GetRequestRequest, ListRequestsRequest, Request, SendResponsesRequest, WorkflowEvent,
+    WorkflowWaiting,
 };
 
 /// The word that leaves a run waiting.
@@ -222,6 +224,9 @@ impl<'a> Talk<'a> {
                 }
             }
         }
+        for request in &mut requests {
+            unveil(request, self.client).await;
+        }
         requests
     }
 
@@ -404,4 +409,31 @@ async fn send(
         shown: Some(sight.shown()),
     };
     sent(client, message).await
+}
+
+/// Puts the whole of a request in the place of what onlookers are shown of it, where whoever sits here may see it.
+pub(super) async fn unveil(request: &mut Request, client: &mut Client) {
+    if !request.veiled {
+        return;
+    }
+    let wanted = GetRequestRequest { request_id: request.request_id.clone() };
+    let whole = client.get_request(wanted).await.ok().and_then(|got| got.into_inner().request);
+    if let Some(whole) = whole {
+        let conversation = std::mem::take(&mut request.conversation);
+        *request = Request { conversation, ..whole };
+    }
+}
+
+/// The same of what an event asks.
+pub(super) async fn unveil_event(event: &mut WorkflowEvent, client: &mut Client) {
+    match &mut event.event {
+        Some(Event::RequestInfo(request)) => unveil(request, client).await,
+        Some(Event::Status(status)) => {
+            let waiting = status.workflow_waiting.iter_mut();
+            for request in waiting.flat_map(|waiting| &mut waiting.requests) {
+                unveil(request, client).await;
+            }
+        }
+        _other => {}
+    }
 }

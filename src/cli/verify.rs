@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use crate::app::counted;
-use crate::app::evidence::{self, Against, Bundled, Verified};
+use crate::app::evidence::{self, Against, Bundled, Receipted, Verified};
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::export::progress;
@@ -19,13 +19,14 @@ use crate::kernel::evidence::note::VerifyKey;
   holdpoint verify
   holdpoint verify --data /var/lib/holdpoint --since head-of-last-month.txt
   holdpoint verify run.json --key audit.pub
+  holdpoint verify receipt.json --key audit.pub
 
 Every append is hashed anew and held against the chain, the log of leaves and the signed head; a
 server on the same directory must be stopped first. Ends with 1 if anything does not hold, and with 4
 if a bundle has something that no signed head proves yet. What is
 proven by it, and what is not, is in docs/evidence.md.")]
 pub(super) struct Args {
-    /// A bundle that `holdpoint export --run` wrote, or a data directory; the configured one if none is named
+    /// A bundle that `holdpoint export --run` wrote, a receipt, or a data directory; the configured one if none is named
     pub path: Option<PathBuf>,
     /// The public key that heads must be signed with, or a file that has it: `audit.pub`
     #[arg(long, value_name = "KEY")]
@@ -60,9 +61,50 @@ fn key(given: &str) -> Result<String, Trouble> {
     if Path::new(given).is_file() { text(Path::new(given)) } else { Ok(given.to_owned()) }
 }
 
+/// Tells of a receipt.
+fn receipt(looked: Receipted, ctx: &Ctx) -> Result<Exit, Trouble> {
+    let Receipted { place, is_proven, signer, is_own_key, finding } = looked;
+    let is_ok = is_proven && signer.is_some() && finding.is_none();
+    let paint = ctx.term.paint;
+    let shown = if ctx.json {
+        json!({
+            "ok": is_ok, "receipt": place, "proven": is_proven, "signed_by": signer,
+            "own_key": is_own_key, "finding": finding,
+        })
+        .to_string()
+    } else if let Some(finding) = &finding {
+        format!("{}  {}", paint.bad("wrong"), plain(finding))
+    } else if let Some(signer) = &signer {
+        let whence = if is_own_key {
+            ", as the file itself says: have the key from elsewhere (--key)"
+        } else {
+            ""
+        };
+        let (place, signer) = (plain(&place), plain(signer));
+        format!("{}  {place} is in the log that is signed by {signer}{whence}", paint.good("ok   "))
+    } else {
+        let place = plain(&place);
+        format!(
+            "{}  {place}\n       NOT PROVEN: no signed head holds it yet; fetch it again after the next one",
+            paint.dim("open ")
+        )
+    };
+    ctx.term.line(&shown)?;
+    Ok(match (&finding, is_ok) {
+        (Some(_), _) => Exit::Failed,
+        (None, true) => Exit::Done,
+        (None, false) => Exit::Waiting,
+    })
+}
+
 fn bundle(file: &Path, against: &Against, ctx: &Ctx) -> Result<Exit, Trouble> {
-    let looked = evidence::verify_bundle(&text(file)?, against)?;
-    let Bundled { run, events, unchained, proven, unproven, signer, is_own_key, finding } = looked;
+    let text = text(file)?;
+    if let Some(looked) = evidence::verify_receipt(&text, against)? {
+        return receipt(looked, ctx);
+    }
+    let looked = evidence::verify_bundle(&text, against)?;
+    let Bundled { run, events, unchained, proven, unproven, left_out, signer, is_own_key, finding } =
+        looked;
     // What is not proven yet is neither right nor wrong.
     let is_wrong = finding.is_some();
     let is_open = !is_wrong && (unproven > 0 || proven == 0 || signer.is_none());
@@ -70,7 +112,7 @@ fn bundle(file: &Path, against: &Against, ctx: &Ctx) -> Result<Exit, Trouble> {
     let shown = if ctx.json {
         json!({
             "ok": is_ok, "run": run, "events": events, "unchained": unchained, "proven": proven,
-            "unproven": unproven, "signed_by": signer, "own_key": is_own_key, "finding": finding,
+            "unproven": unproven, "left_out": left_out, "signed_by": signer, "own_key": is_own_key, "finding": finding,
         })
         .to_string()
     } else if let Some(finding) = finding {
@@ -94,6 +136,9 @@ fn bundle(file: &Path, against: &Against, ctx: &Ctx) -> Result<Exit, Trouble> {
             told.push_str(
                 "\n       NOT PROVEN: of the others no signed head says anything; export again after the next one",
             );
+        }
+        if left_out > 0 {
+            told.push_str("\n       what is secret in it is left out; its hashes are there");
         }
         if unchained > 0 && is_ok {
             told.push_str("\n       the events of an earlier build are proven as they were when they were taken over");

@@ -13,6 +13,7 @@ use crate::definition::handoffs::{HandoffFile, ReturnToFile};
 use crate::definition::mcp;
 use crate::definition::people::{ApproversFile, AssuranceFile, ExcludedFile};
 use crate::kernel::graph::Program;
+use crate::kernel::secret;
 use crate::kernel::workflow::{
     Agent, Editable, Ends, Handoff, Human, HumanInput, Limits, Model, Patience, Pattern, Retry,
     ReturnTo, Safety, Step, Tool, Work,
@@ -37,7 +38,7 @@ pub(super) fn compile(
         let settings = settings.get(name).cloned().unwrap_or_else(|| json!({}));
         (name.clone(), Model { provider: model.provider.clone(), settings })
     };
-    Workflow {
+    let workflow = Workflow {
         name: file.name.clone(),
         description: file.description.trim().to_owned(),
         input: file.input.clone(),
@@ -63,7 +64,9 @@ pub(super) fn compile(
             .collect(),
         pattern: program.map_or_else(|| pattern(file), Pattern::Graph),
         by_digest: file.binding.is_some(),
-    }
+        secretive: false,
+    };
+    secret::noticed(workflow)
 }
 
 /// The model that answers for an agent: the one it names, or the one that can only be meant.
@@ -208,6 +211,7 @@ impl ToolFile {
             safety: self.safety.compile(),
             tags: self.tags.clone(),
             parameters: self.parameters.clone(),
+            secret: self.secret.clone(),
             settings: self.settings.clone().map_or_else(|| json!({}), Value::Object),
         }
     }

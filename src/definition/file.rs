@@ -128,6 +128,10 @@ pub(super) struct ToolFile {
     pub(super) tags: Vec<String>,
     /// The JSON Schema of its arguments.
     pub(super) parameters: Option<Value>,
+    /// What of its arguments is for those who decide alone, where its schema is not the file's to mark:
+    /// `card.number`; of a list, each item's.
+    #[serde(default)]
+    pub(super) secret: Vec<String>,
     /// Settings for its provider.
     pub(super) settings: Option<Map<String, Value>>,
 }
@@ -160,6 +164,18 @@ pub(super) struct McpServerFile {
     /// What kind of thing its tools do, for gates, unless `tools` says otherwise for one.
     #[serde(default, skip_serializing)]
     pub(super) tags: Vec<String>,
+    /// What of its tools' arguments is for those who decide alone: `wire.card.number`, the tool first.
+    #[serde(default, skip_serializing)]
+    pub(super) secret: Vec<String>,
+}
+
+impl McpServerFile {
+    /// What of it is said of one tool.
+    pub(super) fn secret_of(&self, tool: &str) -> Vec<String> {
+        let paths =
+            self.secret.iter().filter_map(|path| path.strip_prefix(tool)?.strip_prefix('.'));
+        paths.map(str::to_owned).collect()
+    }
 }
 
 /// What may be done with a tool after a crash, when nobody knows whether it was called.

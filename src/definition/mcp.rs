@@ -71,6 +71,7 @@ pub(super) fn tools(file: &WorkflowFile) -> BTreeMap<String, Tool> {
             safety: terms.safety.compile(),
             tags: terms.tags.clone(),
             parameters: None,
+            secret: terms.secret_of(tool),
             settings: json!({"server": placed(server, terms), "tool": tool}),
         };
         tools.insert(name(file, whole), made);

@@ -184,8 +184,9 @@ impl Engine {
             }
             Some(entry)
         });
-        let entries = noted.among(head, entries.collect());
-        Ok(entries.into_iter().filter(|entry| filter.accepts(entry)).collect())
+        let entries = noted.among(head, entries.collect()).into_iter();
+        let entries = entries.filter(|entry| filter.accepts(entry));
+        Ok(entries.map(|entry| entry.veiled(&head.veil)).collect())
     }
 }
 
@@ -466,6 +467,7 @@ fn entry(head: &Head, recorded: &Recorded, open: &mut Open) -> Option<AuditEntry
         | Event::MessageAdded { .. }
         | Event::HandedOff { .. }
         | Event::StepFailed { .. }
+        | Event::Held { .. }
         | Event::Opened { .. }
         | Event::Settled { .. }
         | Event::Came { .. }

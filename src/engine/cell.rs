@@ -209,6 +209,7 @@ fn weight(event: &Event) -> usize {
         | Event::Delegated(_)
         | Event::Reminded { .. }
         | Event::Stood { .. }
+        | Event::Held { .. }
         | Event::Escalated { .. }
         | Event::Revoked { .. }
         | Event::Renewed { .. }

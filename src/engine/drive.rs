@@ -239,6 +239,10 @@ impl Engine {
             let is_held = self.is_held();
             let gathered =
                 if is_held { Ok(false) } else { self.reply_at_once(&mut hot.run, &mut batch) };
+            let gathered = match gathered {
+                Ok(more) if !is_held => self.note_holds(hot, &mut batch).map(|()| more),
+                gathered => gathered,
+            };
             let outcome = match gathered {
                 Ok(more) if batch.events.is_empty() => Ok(more),
                 Ok(more) => self.append(cell, hot, &mut batch).await.map(|()| more),
@@ -303,6 +307,7 @@ impl Engine {
             })
             .collect();
         let lanes = self.lanes(hot, &events);
+        let hidden = hot.run.hidden(&events, &mut || self.inner.clock.fresh_secret());
         let is_owed = !lanes.is_empty();
         let append = Append {
             run: cell.id.clone(),
@@ -310,6 +315,7 @@ impl Engine {
             fence: hot.lease.as_ref().map(|lease| lease.fence),
             at: batch.now,
             events,
+            hidden: hidden.map(Box::new),
             head: Head::of(&hot.run),
             session: extras.session,
             key: extras.key,

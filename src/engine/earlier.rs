@@ -10,7 +10,7 @@ use crate::engine::cell::State;
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
     CONVERSATION_BYTES_MAX, EARLIER_MESSAGES_MAX, EARLIER_RUNS_MAX, Earlier, Follows, Message,
-    Remembers, Run, RunId, SessionId, replay,
+    Remembers, Run, RunId, SessionId, Veil, replay,
 };
 use crate::ports::RunFilter;
 
@@ -57,6 +57,23 @@ impl Engine {
         };
         follows.messages = earlier.messages().len();
         Ok((Some(follows), earlier))
+    }
+
+    /// What is secret in the runs that a new one goes on from: it may be said again there.
+    pub(super) async fn hidden_before(
+        &self,
+        follows: Option<&Follows>,
+    ) -> Result<Vec<String>, EngineError> {
+        let mut veil = Veil::default();
+        let Some(follows) = follows else { return Ok(Vec::new()) };
+        let mut runs = follows.also.clone();
+        runs.push(follows.run.clone());
+        for run in runs {
+            if let Some(head) = self.inner.journal.head(&run).await? {
+                veil.join(&head.veil);
+            }
+        }
+        Ok(veil.told())
     }
 
     /// A run as it was loaded, with what was said before it, if it is still to ask somebody.

@@ -84,6 +84,7 @@ impl Engine {
             | Command::Rule
             | Command::Renew { .. }
             | Command::Stand { .. }
+            | Command::Hold { .. }
             | Command::Recall { .. } => return Ok(None),
         }
         let (family, open) = {
@@ -145,6 +146,7 @@ impl Engine {
             | Command::Rule
             | Command::Renew { .. }
             | Command::Stand { .. }
+            | Command::Hold { .. }
             | Command::Recall { .. } => false,
         };
         let is_fork = hot.run.forked_from.is_some();

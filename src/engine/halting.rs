@@ -5,14 +5,14 @@ use std::sync::{Arc, OnceLock, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::cell::{Cell, State, WorkKey};
+use crate::engine::cell::{Cell, Hot, State, WorkKey};
 use crate::engine::commands::check::{check_key, shortened};
 use crate::engine::drive::{Batch, Extras};
 use crate::engine::{Engine, EngineError, Reach};
 use crate::failpoint;
 use crate::kernel::{
-    Command, Effect, Halt, Halts, Millis, Operator, Principal, Refusal, Role, Run, RunId, Scope,
-    halt,
+    Command, Decision, Effect, Halt, Halts, Millis, Operator, Principal, Refusal, Role, Run, RunId,
+    Scope, apply, halt,
 };
 use crate::ports::brake::Brake;
 use crate::ports::{Fault, Head, Note};
@@ -185,11 +185,30 @@ impl Engine {
         self.operator().halts.stop(run.0, run.1, tool)
     }
 
-    /// A deed was not done: it is owed as before.
+    /// A deed was not done: it is owed as before, and its journal says so.
     pub(super) async fn not_done(&self, cell: &Arc<Cell>, key: &WorkKey) {
         if let State::Hot(hot) = &mut *cell.state.lock().await {
             hot.work.remove(key);
         }
+        if let Err(error) = self.nudged(cell).await {
+            tracing::error!(run.id = %cell.id, %error, "that a call was stopped could not be recorded");
+        }
+    }
+
+    /// Notes which calls are not made, since a halt stands, and which are made after all: in the append that they
+    /// follow from, so that after a crash nobody is asked whether they happened. What is under way is let come home.
+    pub(super) fn note_holds(&self, hot: &mut Hot, batch: &mut Batch) -> Result<(), EngineError> {
+        for (turn, call_id, is_over) in halt::holds(&hot.run, &self.halts()) {
+            let key = WorkKey::Call { turn, call: call_id.clone() };
+            if hot.work.contains_key(&key) {
+                continue;
+            }
+            let command = Command::Hold { turn, call_id, is_over };
+            if let Decision::Events(more) = apply(&mut hot.run, &command, batch.now)? {
+                batch.events.extend(more);
+            }
+        }
+        Ok(())
     }
 
     /// Refuses to begin a run that would stand at once.

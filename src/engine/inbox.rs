@@ -113,6 +113,7 @@ fn changes(run: &Run, published: &Published) -> Vec<InboxChange> {
         | Event::Noted { .. }
         | Event::Reminded { .. }
         | Event::Stood { .. }
+        | Event::Held { .. }
         | Event::Claimed(_)
         | Event::Revoked { .. }
         | Event::Renewed { .. }

@@ -34,6 +34,8 @@ pub struct Published {
     pub message_ordinal: usize,
     /// The question that it is about.
     pub request: Option<RequestId>,
+    /// With the end of a question that decides: how long it was open.
+    pub waited_ms: Option<u64>,
     /// With a tool's call: where in its arguments something is that people are not to read, as JSON pointers.
     pub secrets: Vec<String>,
 }
@@ -78,6 +80,7 @@ impl Published {
             asked: None,
             message_ordinal: 0,
             request: None,
+            waited_ms: None,
             secrets: Vec::new(),
         }
     }
@@ -101,7 +104,12 @@ impl Waiting {
             session: run.session.clone(),
             workflow: run.workflow.name.clone(),
             since,
-            questions: run.questions.values().take(most).cloned().collect(),
+            questions: run
+                .questions
+                .values()
+                .take(most)
+                .map(|question| run.veil.question(Arc::clone(question)))
+                .collect(),
             open: run.questions.len(),
         })
     }
@@ -116,6 +124,8 @@ impl Waiting {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Narrator {
     steps: BTreeMap<u32, String>,
+    /// When what is open and decides was asked.
+    asked: BTreeMap<u32, Millis>,
     /// How much of the conversation has been told or passed over.
     messages: usize,
     /// Whether the run rested when it was last told of.
@@ -127,7 +137,9 @@ impl Narrator {
     pub(super) fn at(run: &Run) -> Self {
         let steps = run.turns.values().map(|turn| (turn.number, turn.step.clone())).collect();
         let rested = matches!(run.status, Status::Waiting { .. });
-        Self { steps, messages: run.conversation.len(), rested }
+        let decisions = run.questions.values().filter(|question| question.decides());
+        let asked = decisions.map(|question| (question.ordinal, question.asked_at)).collect();
+        Self { steps, asked, messages: run.conversation.len(), rested }
     }
 
     /// Tells one event. `run` has it folded in; live, it may have folded in the rest of its batch.
@@ -145,12 +157,13 @@ impl Narrator {
         } else if let Event::Voted { ordinal, .. } = &*event {
             run.questions.get(ordinal).map(|kept| Asked {
                 workflow: run.workflow.name.clone(),
-                question: Arc::clone(kept),
+                question: run.veil.question(Arc::clone(kept)),
                 recent: Vec::new(),
             })
         } else {
             None
         };
+        let waited_ms = self.waited(&event, at);
         let message_ordinal = self.ordinal_of(run, &event);
         let request = event.question().map(|ordinal| run.request(ordinal));
         let secrets = if let Event::ToolCalled { call, .. } = &*event {
@@ -158,7 +171,34 @@ impl Narrator {
         } else {
             Vec::new()
         };
-        Published { sequence, at, event, step, waiting, asked, message_ordinal, request, secrets }
+        // Whoever watches does not decide by it: those who do are shown the question whole.
+        let event = veiled(run, event);
+        Published {
+            sequence,
+            at,
+            event,
+            step,
+            waiting,
+            asked,
+            message_ordinal,
+            request,
+            waited_ms,
+            secrets,
+        }
+    }
+
+    /// How long a decision was waited for that an event brings; where it takes more words than one, with the last.
+    fn waited(&mut self, event: &Event, at: Millis) -> Option<u64> {
+        if let Event::Asked(question) = event
+            && question.decides()
+        {
+            self.asked.insert(question.ordinal, at);
+        }
+        if let Event::Closed { ordinal, .. } = event {
+            self.asked.remove(ordinal);
+        }
+        let Event::Answered { ordinal, .. } = event else { return None };
+        self.asked.remove(ordinal).map(|asked| at.since(asked))
     }
 
     /// Live, the run may be ahead of the event: the message is looked for from where we were.
@@ -193,6 +233,7 @@ impl Narrator {
             | Event::Closed { .. }
             | Event::Reminded { .. }
             | Event::Stood { .. }
+            | Event::Held { .. }
             | Event::Escalated { .. }
             | Event::Revoked { .. }
             | Event::Renewed { .. }
@@ -212,12 +253,19 @@ impl Narrator {
     }
 }
 
+/// An event as onlookers are told it.
+fn veiled(run: &Run, event: Arc<Event>) -> Arc<Event> {
+    if run.veil.is_nothing() {
+        return event;
+    }
+    Arc::new(run.veil.event(Arc::unwrap_or_clone(event)))
+}
+
 fn with_recent(run: &Run, kept: &Arc<Question>) -> Asked {
     let before = run.conversation.get(..kept.messages).unwrap_or(&run.conversation);
     let skipped = before.len().saturating_sub(RECENT_MESSAGES);
-    Asked {
-        workflow: run.workflow.name.clone(),
-        question: Arc::clone(kept),
-        recent: before.iter().skip(skipped).cloned().collect(),
-    }
+    let mut recent: Vec<_> = before.iter().skip(skipped).cloned().collect();
+    run.veil.messages(&mut recent);
+    let question = run.veil.question(Arc::clone(kept));
+    Asked { workflow: run.workflow.name.clone(), question, recent }
 }

@@ -2,9 +2,14 @@
 //! Doors show the others as what they are: something that waits for somebody else. Nothing is decided
 //! here; the kernel says who may answer (K8).
 
-use crate::engine::{Engine, EngineError, OpenRequest, Published};
+use std::sync::Arc;
+
+use crate::engine::cell::State;
+use crate::engine::commands::check::parse_request;
+use crate::engine::whose::Told as _;
+use crate::engine::{AuditEntry, Engine, EngineError, OpenRequest, Published};
 use crate::kernel::{
-    Admission, Asker, Event, Principal, Question, Recorded, Refusal, RunId, Version, bars,
+    Admission, Asker, Event, Principal, Question, Recorded, Refusal, RunId, Veil, Version, bars,
 };
 use crate::ports::Head;
 
@@ -72,7 +77,36 @@ impl Engine {
             };
             *by == who.id && who.covers(&head.workflow)
         };
-        Ok(word.filter(is_own).map(Published::alone))
+        let word = word.filter(is_own).map(|recorded| {
+            Published::alone(Recorded { event: head.veil.event(recorded.event), ..recorded })
+        });
+        Ok(word)
+    }
+
+    /// A request as whoever may answer it is shown it: whole. To whoever else knows of it, what is for those who
+    /// decide alone is hidden; to all others it is unknown (D2).
+    pub async fn request(
+        &self,
+        request: &str,
+        who: &Principal,
+    ) -> Result<OpenRequest, EngineError> {
+        let id = parse_request("request_id", request)?;
+        let unknown = Refusal::UnknownRequest(id.to_string());
+        let (cell, ..) = self.known(&id.run, who, &unknown).await?;
+        let state = self.read(&cell).await?;
+        let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
+        let run = &hot.run;
+        let kept = run.questions.get(&id.ordinal).filter(|_| run.request(id.ordinal) == id);
+        let kept = kept.map(Arc::clone).ok_or_else(|| unknown.clone())?;
+        let mut open = OpenRequest { question: Arc::clone(&kept), ..OpenRequest::of(run, kept) };
+        let (operator, now) = (self.operator(), self.inner.clock.now());
+        if !open.is_known_to(who, &operator, now) {
+            return Err(unknown.into());
+        }
+        if !self.admits(&open, who) {
+            open.question = run.veil.question(open.question);
+        }
+        Ok(open.told_to(who))
     }
 
     fn bars(
@@ -85,5 +119,18 @@ impl Engine {
         let (operator, now) = (self.operator(), self.inner.clock.now());
         let admission = Admission { by, operator: &operator, now };
         bars(&admission, (run, question), who)
+    }
+}
+
+impl AuditEntry {
+    /// As onlookers are shown it: a trail is read by those who decide nothing.
+    pub(super) fn veiled(mut self, veil: &Veil) -> Self {
+        if !veil.is_nothing() {
+            let question = self.question.map(|it| (*veil.question(Arc::new(it))).clone());
+            self.question = question;
+            self.value = self.value.map(|value| veil.value(value));
+            self.note = veil.text(&self.note).into_owned();
+        }
+        self
     }
 }

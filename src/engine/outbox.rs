@@ -210,7 +210,12 @@ impl Engine {
                 (none, Event::Started(started)) => {
                     let journal = &*self.inner.journal;
                     let workflow = self.inner.library.kept(journal, &started.definition).await?;
-                    *none = Some(begin(parcel.run.clone(), workflow, started, recorded.at));
+                    let mut begun = begin(parcel.run.clone(), workflow, started, recorded.at);
+                    let head = journal.head(&parcel.run).await?;
+                    if let Some(head) = head {
+                        begun.veil.join(&head.veil);
+                    }
+                    *none = Some(begun);
                 }
                 (None, _) => {}
             }
@@ -239,13 +244,21 @@ impl Engine {
         run: &Run,
         recorded: &crate::kernel::Recorded,
     ) -> Result<(), Undelivered> {
+        // Listeners are told what onlookers are.
+        let veiled = (!run.veil.is_nothing()).then(|| {
+            let mut seen = run.clone();
+            run.veil.over(&mut seen);
+            (seen, run.veil.event(recorded.event.clone()))
+        });
+        let (run, event) =
+            veiled.as_ref().map_or((run, &recorded.event), |(run, event)| (run, event));
         let carrying = self.inner.courier.carry(Consignment {
             lane: &parcel.lane,
             hook,
             run,
             version: recorded.version,
             at: recorded.at,
-            event: &recorded.event,
+            event,
         });
         tokio::time::timeout(CARRY_TIMEOUT, carrying).await.unwrap_or_else(|_| {
             Err(Undelivered { problem: "it does not answer in time".into(), is_final: false })

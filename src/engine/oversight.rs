@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use crate::engine::narrate::Published;
 use crate::engine::{AuditEntry, AuditFilter, Engine, EngineError, InboxFilter};
-use crate::kernel::oversight::{Figures, Made, READ_CHARS_PER_SECOND, is_quick};
+use crate::kernel::oversight::{Figures, Made, Open, READ_CHARS_PER_SECOND, is_quick};
 use crate::kernel::{Event, Millis, Principal, Refusal, Verb};
 
 /// Open requests that are counted: more than a page can make anything of.
 const OPEN_MAX: usize = 1_000;
+/// Heads that are read at a time.
+const HEADS: usize = 250;
 /// Entries of the audit in one step.
 const ENTRIES: i32 = 500;
 /// Steps: some thousand decisions.
@@ -67,9 +69,32 @@ impl Engine {
     }
 }
 
+impl Engine {
+    /// What is open, by age, for whoever watches from outside; of the first so many.
+    pub async fn open_by_age(&self) -> Result<Open, EngineError> {
+        let (mut open, mut cursor) = (Open::default(), None);
+        let (now, mut left) = (self.inner.clock.now(), OPEN_MAX);
+        loop {
+            let page = self.inner.journal.waiting(cursor.as_deref(), left.min(HEADS)).await?;
+            for question in page.rows.iter().flat_map(|head| &head.questions) {
+                open.count(question, now);
+            }
+            left = left.saturating_sub(page.rows.len());
+            cursor = page.next;
+            if cursor.is_none() || left == 0 {
+                return Ok(open);
+            }
+        }
+    }
+}
+
 /// Counts what was decided, for whoever watches from outside.
 pub(super) fn count(batch: &[Arc<Published>]) {
     for published in batch {
+        if let Some(ms) = published.waited_ms {
+            #[expect(clippy::cast_precision_loss, reason = "a figure that is looked at")]
+            metrics::histogram!("holdpoint_decision_seconds").record(ms as f64 / 1_000.0);
+        }
         let (Event::Answered { shown, value, known, .. }
         | Event::Voted { shown, value, known, .. }) = &*published.event
         else {

@@ -9,9 +9,9 @@ use tokio::sync::broadcast;
 use crate::engine::cell::State;
 use crate::engine::commands::is_inherited;
 use crate::engine::inbox::InboxChange;
-use crate::engine::{Engine, EngineError};
+use crate::engine::{Engine, EngineError, OpenRequest};
 use crate::kernel::{
-    Admission, Event, Millis, Principal, Question, Recorded, Refusal, RequestId, Run, RunId,
+    Admission, Event, Millis, Principal, Question, Recorded, Refusal, RequestId, Run, RunId, Veil,
     Version,
 };
 
@@ -101,8 +101,19 @@ impl Engine {
         if !who.may_see(&run.owner, &run.workflow.name) && !asked.map_or_else(answered, admits) {
             return Err(unknown.into());
         }
-        let journal = self.newest(&request.run, run.version, limit).await?;
+        let mut journal = self.newest(&request.run, run.version, limit).await?;
         run.session = run.session.told_to(&who.id);
+        if !run.veil.is_nothing() {
+            // Whoever decides sees the question whole, and all around it as onlookers do.
+            let whole = run.questions.get(&request.ordinal).map(Arc::clone).filter(|question| {
+                let open = OpenRequest::of(&run, Arc::clone(question));
+                self.admits(&OpenRequest { question: Arc::clone(question), ..open }, who)
+            });
+            let veil = run.veil.clone();
+            veil.over(&mut run);
+            run.questions.extend(whole.map(|whole| (request.ordinal, whole)));
+            journal = veiled(&veil, journal);
+        }
         Ok((run, journal))
     }
 
@@ -114,13 +125,13 @@ impl Engine {
         who: &Principal,
     ) -> Result<Vec<Recorded>, EngineError> {
         let (id, cell) = self.seen_run(run, who).await?;
-        let (version, from) = {
+        let (version, from, veil) = {
             let state = self.read(&cell).await?;
             let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
-            (hot.run.version, hot.run.forked_from.clone())
+            (hot.run.version, hot.run.forked_from.clone(), hot.run.veil.clone())
         };
         let journal = self.newest(&id, version, limit).await?;
-        Ok(self.with_their_times(journal, from).await?.0)
+        Ok(veiled(&veil, self.with_their_times(journal, from).await?.0))
     }
 
     /// Events that a fork copied, with the times at which they happened, and which they are (K11); those of
@@ -169,6 +180,12 @@ impl Engine {
         }
         Ok(events)
     }
+}
+
+/// Events as onlookers are shown them.
+fn veiled(veil: &Veil, journal: Vec<Recorded>) -> Vec<Recorded> {
+    let masked = |it: Recorded| Recorded { event: veil.event(it.event), ..it };
+    journal.into_iter().map(masked).collect()
 }
 
 /// The question that an event ends.

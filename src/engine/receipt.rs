@@ -49,6 +49,20 @@ impl Engine {
         Some(Receipt::of(&leaf, begun.run.clone(), first, None))
     }
 
+    /// The same of what was decided right after a place of a run's journal, whenever that was: it says the same
+    /// each time. For doors that show the run, or somebody's own word.
+    pub async fn receipt_after(
+        &self,
+        run: &RunId,
+        after: Version,
+    ) -> Result<Option<Receipt>, EngineError> {
+        let first = after + 1;
+        let place = Place::Entry(run.clone(), first);
+        let lain = self.inner.journal.evidence().leaf(&place).await?;
+        let leaf = lain.map(|lain| lain.leaf).filter(Leaf::decides);
+        Ok(leaf.map(|leaf| Receipt::of(&leaf, run.clone(), first, None)))
+    }
+
     /// The receipt of what lies at a place of a run's journal. For whoever may see the run, and for whoever
     /// names the leaf: they had it with the decision, and nobody else can.
     pub async fn receipt(
@@ -62,7 +76,10 @@ impl Engine {
         let id = RunId::parse(run).map_err(|_| unknown())?;
         let sees = match self.head(run, who).await {
             Ok(_) => true,
-            Err(EngineError::Refused(_)) => false,
+            // What somebody said is theirs to prove, though the run is not theirs to see.
+            Err(EngineError::Refused(_)) => {
+                self.own_word(&id, sequence.saturating_sub(1), who).await?.is_some()
+            }
             Err(error) => return Err(error),
         };
         let evidence = self.inner.journal.evidence();

@@ -73,7 +73,7 @@ pub struct OpenRequest {
 }
 
 impl OpenRequest {
-    /// A question of a run.
+    /// A question of a run, as onlookers are shown it.
     pub(in crate::engine) fn of(run: &Run, question: Arc<Question>) -> Self {
         Self {
             run: run.id.clone(),
@@ -81,7 +81,7 @@ impl OpenRequest {
             workflow: run.workflow.name.clone(),
             owner: run.owner.clone(),
             requesters: run.requesters.clone(),
-            question,
+            question: run.veil.question(question),
         }
     }
 
@@ -244,7 +244,7 @@ impl Engine {
         let begun = self.inner.journal.read(&first.run, 0, 1).await?;
         let event = begun.into_iter().next().map(|recorded| recorded.event);
         let Some(Event::Started(started)) = event else { return Ok(None) };
-        Ok(Some(started.input))
+        Ok(Some(first.veil.value(started.input)))
     }
 
     /// The inbox: what waits for people, soonest deadline first.
@@ -296,11 +296,12 @@ impl Engine {
         who: &Principal,
     ) -> Result<Vec<CheckpointView>, EngineError> {
         let (id, cell) = self.seen_run(run, who).await?;
-        let (version, workflow, mut marks, failed) = {
+        let (version, workflow, mut marks, failed, veil) = {
             let state = self.read(&cell).await?;
             let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
             let run = &hot.run;
-            (run.version, Arc::clone(&run.workflow), run.checkpoints.clone(), Failed::of(run))
+            let (workflow, marks) = (Arc::clone(&run.workflow), run.checkpoints.clone());
+            (run.version, workflow, marks, Failed::of(run), run.veil.clone())
         };
         let journal = self.read_all(&id, version).await?;
         let retry = failed.and_then(|failed| failed.retry_point(&id, &journal, self));
@@ -310,7 +311,11 @@ impl Engine {
         let mut folded: Option<Run> = None;
         for recorded in &journal {
             match &mut folded {
-                None => folded = Some(replay(&id, Arc::clone(&workflow), [recorded])?),
+                None => {
+                    let mut begun = replay(&id, Arc::clone(&workflow), [recorded])?;
+                    begun.veil.join(&veil);
+                    folded = Some(begun);
+                }
                 Some(run) => evolve(run, &recorded.event, recorded.at)?,
             }
             let Some(run) = &folded else { continue };
@@ -357,7 +362,7 @@ impl Waiting {
 }
 
 fn open_requests(head: Head) -> Vec<OpenRequest> {
-    let head = head.sealed();
+    let head = head.sealed().veiled();
     let requesters = head.requesters();
     let Head { run, session, workflow, owner, questions, .. } = head;
     questions
@@ -409,6 +414,10 @@ impl Told for RunView {
     fn told_to(mut self, who: &Principal) -> Self {
         self.head = self.head.told_to(who);
         self.run.session = self.head.session.clone();
+        if !self.run.veil.is_nothing() {
+            let veil = self.run.veil.clone();
+            veil.over(&mut self.run);
+        }
         self
     }
 }

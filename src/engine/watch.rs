@@ -185,7 +185,12 @@ impl Watch {
                 (none, Event::Started(started)) => {
                     let library = &self.engine.inner.library;
                     let workflow = library.kept(&**journal, &started.definition).await?;
-                    let run = begin(self.cell.id.clone(), workflow, started, recorded.at);
+                    let mut run = begin(self.cell.id.clone(), workflow, started, recorded.at);
+                    // What turned out to be secret later is hidden where it was said before.
+                    let head = journal.head(&self.cell.id).await?;
+                    if let Some(head) = head {
+                        run.veil.join(&head.veil);
+                    }
                     none.insert(Box::new(Replay { run, narrator: Narrator::default() }))
                 }
                 (None, _) => continue,

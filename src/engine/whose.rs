@@ -91,7 +91,7 @@ pub(super) trait Told {
 impl Told for Head {
     fn told_to(mut self, who: &Principal) -> Self {
         self.session = self.session.told_to(&who.id);
-        self
+        self.veiled()
     }
 }
 

@@ -114,6 +114,7 @@ impl Spent {
             | Event::Delegated(_)
             | Event::Reminded { .. }
             | Event::Stood { .. }
+            | Event::Held { .. }
             | Event::Escalated { .. }
             | Event::Revoked { .. }
             | Event::Renewed { .. }

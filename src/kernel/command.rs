@@ -198,6 +198,15 @@ pub enum Command {
     },
     /// Look at the operator's policy: what of it is in force for the run may have changed.
     Rule,
+    /// A call is not made, since a halt stands; or it is about to be.
+    Hold {
+        /// The turn.
+        turn: u32,
+        /// The call.
+        call_id: String,
+        /// Whether it is about to be made.
+        is_over: bool,
+    },
     /// A halt ends: what would have been due meanwhile is due as much later.
     Stand {
         /// The halt.

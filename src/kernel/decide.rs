@@ -118,6 +118,7 @@ pub fn decide(run: &Run, command: &Command, now: Millis) -> Result<Decision, Ref
         Command::Renew { epoch, seed } => renew(run, epoch, seed, now),
         Command::Recall { noes, seed } => Ok(family::recall(run, noes, seed, now)),
         Command::Rule => Ok(Decision::Events(ruled(run).collect())),
+        Command::Hold { turn, call_id, is_over } => Ok(halt::hold(*turn, call_id, *is_over)),
         Command::Stand { halt } => Ok(halt::decide(run, halt, now)),
         Command::Tick => halt::unless_stopped(run, due(run, now), now),
     }
@@ -321,6 +322,8 @@ struct CutOff {
     why: fn(&str) -> String,
     /// Whether a call may be made again without asking anybody.
     may_repeat: fn(Safety) -> bool,
+    /// Whether a call that a halt had stopped is known not to have been made.
+    heeds_holds: bool,
 }
 
 /// The server stopped.
@@ -328,6 +331,7 @@ const RESTARTED: CutOff = CutOff {
     failure: ("step.interrupted", "the server was restarted meanwhile"),
     why: |tool| format!("The server stopped while `{tool}` was being called."),
     may_repeat,
+    heeds_holds: true,
 };
 
 /// The run failed, and another takes it up. A key names its run: nobody who was called knows the
@@ -336,6 +340,7 @@ const FORKED: CutOff = CutOff {
     failure: ("step.retried", "the run failed here, and is taken up again"),
     why: |tool| format!("The run before this one called `{tool}`, and that failed or was cut off."),
     may_repeat: touches_nothing,
+    heeds_holds: false,
 };
 
 /// The store was put back from a backup, or made from an export: what was under way may have been done
@@ -346,6 +351,7 @@ const RENEWED: CutOff = CutOff {
         format!("The store was put back from a backup, or moved, while `{tool}` was being called.")
     },
     may_repeat: touches_nothing,
+    heeds_holds: false,
 };
 
 fn touches_nothing(safety: Safety) -> bool {
@@ -375,7 +381,8 @@ fn recover(run: &Run, cut: &CutOff, now: Millis) -> Vec<Event> {
         }
         for open in &turn.calls {
             let CallWaits::Tool(safety) = open.waits else { continue };
-            if (cut.may_repeat)(safety) {
+            let is_held = run.held.contains(&(turn.number, open.call.id.clone()));
+            if (cut.may_repeat)(safety) || (cut.heeds_holds && is_held) {
                 continue;
             }
             ordinal += 1;

@@ -314,6 +314,17 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         questions: Vec<u32>,
     },
+    /// A call was not made, since a halt stands; or it is about to be made after all. Without this nobody would
+    /// know after a crash that it did not happen (E2).
+    Held {
+        /// The turn.
+        turn: u32,
+        /// The call's id.
+        call_id: String,
+        /// Whether it is about to be made.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_over: bool,
+    },
     /// The store was put back from a backup, or made from an export: what is open and decides is asked
     /// anew by what follows, and what was granted is granted no more. Or what some of it asks was refused
     /// elsewhere: then that alone is asked anew.
@@ -434,6 +445,7 @@ impl Event {
             | Self::Renewed { .. }
             | Self::Ruled(_)
             | Self::Stood { .. }
+            | Self::Held { .. }
             | Self::Opened { .. }
             | Self::Came { .. }
             | Self::Settled { .. }

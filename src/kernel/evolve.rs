@@ -32,6 +32,7 @@ use crate::kernel::run::{CallWaits, Heard, Last, OpenCall, Run, Status, Turn};
 use crate::kernel::spoken::{count_failure, message_added, not_done, tool_returned};
 use crate::kernel::started::Started;
 use crate::kernel::time::Millis;
+use crate::kernel::veil::Veil;
 use crate::kernel::verb::Verb;
 use crate::kernel::workflow::{Pattern, Workflow};
 
@@ -73,6 +74,7 @@ pub fn replay<'a>(
 }
 
 /// The run as its first event makes it.
+#[expect(clippy::too_many_lines, reason = "one field after the other, and no logic")]
 pub fn begin(id: RunId, workflow: Arc<Workflow>, started: &Started, at: Millis) -> Run {
     let first = Message::said(started.owner.clone(), &started.input);
     let mut graph = match &workflow.pattern {
@@ -85,7 +87,9 @@ pub fn begin(id: RunId, workflow: Arc<Workflow>, started: &Started, at: Millis) 
         }
     };
     graph.heard(&first.author, &first.text, 1);
-    Run {
+    let mut veil = Veil::default();
+    veil.knows(&started.hides);
+    let mut run = Run {
         graph,
         id,
         session: started.session.clone(),
@@ -105,9 +109,11 @@ pub fn begin(id: RunId, workflow: Arc<Workflow>, started: &Started, at: Millis) 
         participants: std::collections::BTreeSet::new(),
         let_on_by: Vec::new(),
         seed: started.seed.clone(),
+        veil,
         epoch: started.epoch.clone(),
         renewals: Vec::new(),
         stood: Stood::default(),
+        held: std::collections::BTreeSet::new(),
         leg: Leg { by: started.owner.clone(), door: started.door.clone() },
         operator: Arc::default(),
         noes: Arc::default(),
@@ -145,7 +151,9 @@ pub fn begin(id: RunId, workflow: Arc<Workflow>, started: &Started, at: Millis) 
         keys: Keys::default(),
         follows: started.follows.clone(),
         earlier: Earlier::default(),
-    }
+    };
+    run.heed_input();
+    run
 }
 
 /// Folds one event in.
@@ -159,6 +167,7 @@ pub fn evolve(run: &mut Run, event: &Event, at: Millis) -> Result<(), Corruption
     run.updated_at = at;
     let was_tools = is_tools_failure(run, event);
     family::heard(run, event, at);
+    run.heed_secrets(event);
     let outcome = if run.status.is_over() {
         Err("K6: the run is over")
     } else {
@@ -286,6 +295,13 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
         Event::Closed { ordinal, closing, by, .. } => closed(run, *ordinal, (*closing, by), at)?,
         Event::Reminded { ordinal, next } => question_of(run, *ordinal)?.remind_at = *next,
         Event::Escalated { ordinal, to, deadline } => escalated(run, *ordinal, to, *deadline)?,
+        Event::Held { turn, call_id, is_over } => {
+            let call = (*turn, call_id.clone());
+            let is_news = if *is_over { run.held.remove(&call) } else { run.held.insert(call) };
+            if !is_news {
+                return Err("a call is held once, and let go once");
+            }
+        }
         Event::Stood { since, is_whole, questions } => {
             halt::stood(run, (*since, *is_whole), questions, at)?;
         }

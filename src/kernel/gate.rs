@@ -189,6 +189,7 @@ fn is_refused(run: &Run, turn: &Turn, call: &ToolCall) -> bool {
     let question = Question {
         step: turn.step.clone(),
         secrets: secret::of_call(&run.workflow, &call.tool, &call.arguments),
+        confided: secret::confided(&run.workflow, &call.tool, &call.arguments),
         ..Question::bare(Kind::ToolApproval, Origin::Gate(Box::new(call.clone())))
     };
     !question.refused_by(&run.noes).is_empty()

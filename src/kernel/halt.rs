@@ -9,10 +9,10 @@ use crate::kernel::decide::Decision;
 use crate::kernel::event::Event;
 use crate::kernel::graph::Task;
 use crate::kernel::halts::{Halt, Halts, Scope};
-use crate::kernel::plan::Effect;
+use crate::kernel::plan::{Effect, plan};
 use crate::kernel::question::{Origin, Question};
 use crate::kernel::refusal::Refusal;
-use crate::kernel::run::Run;
+use crate::kernel::run::{Run, Status};
 use crate::kernel::time::Millis;
 use crate::kernel::workflow::Workflow;
 
@@ -112,7 +112,8 @@ pub(super) fn refuse(run: &Run, command: &Command) -> Result<(), Refusal> {
         | Command::Renew { .. }
         | Command::Recall { .. }
         | Command::Rule
-        | Command::Stand { .. } => None,
+        | Command::Stand { .. }
+        | Command::Hold { .. } => None,
     };
     halt.map_or(Ok(()), |halt| Err(refused(halt)))
 }
@@ -143,6 +144,26 @@ pub(super) fn unless_stopped(
         Some(halt) if events.is_empty() => Err(refused(halt)),
         Some(_) | None => Ok(Decision::Events(events)),
     }
+}
+
+/// Calls of a run that are owed and stopped, and not known to be; and calls that were, and are not stopped any more:
+/// by turn and id, and whether they are to be made now.
+pub fn holds(run: &Run, halts: &Halts) -> Vec<(u32, String, bool)> {
+    if (halts.0.is_empty() && run.held.is_empty()) || run.status != Status::Running {
+        return Vec::new();
+    }
+    let owed = plan(run).into_iter().filter_map(|effect| {
+        let is_stopped = of_effect(halts, run, &effect).is_some();
+        let Effect::CallTool { turn, call, .. } = effect else { return None };
+        let is_held = run.held.contains(&(turn, call.id.clone()));
+        (is_stopped != is_held).then_some((turn, call.id, is_held))
+    });
+    owed.collect()
+}
+
+/// A call is not made, or is about to be.
+pub(super) fn hold(turn: u32, call_id: &str, is_over: bool) -> Decision {
+    Decision::Events(vec![Event::Held { turn, call_id: call_id.to_owned(), is_over }])
 }
 
 /// The no of a halt.

@@ -32,6 +32,7 @@ pub(super) fn before(run: &Run, event: &Event) -> Vec<Event> {
         | Event::Delegated(_)
         | Event::Reminded { .. }
         | Event::Stood { .. }
+        | Event::Held { .. }
         | Event::Escalated { .. }
         | Event::Revoked { .. }
         | Event::Renewed { .. }

@@ -81,6 +81,19 @@ pub struct Open {
     pub overdue: u64,
 }
 
+impl Open {
+    /// What its ages are called.
+    pub const AGES: [&'static str; 4] = ["hour", "day", "week", "older"];
+
+    /// Counts one that is open.
+    pub fn count(&mut self, question: &Question, now: Millis) {
+        let age = now.since(question.asked_at);
+        let place = AGES_MS.iter().position(|bound| age < *bound).unwrap_or(AGES_MS.len());
+        self.ages[place] += 1;
+        self.overdue += u64::from(question.deadline.is_some_and(|deadline| deadline <= now));
+    }
+}
+
 /// The figures.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Figures {
@@ -97,11 +110,7 @@ pub struct Figures {
 impl Figures {
     /// Counts what is open.
     pub fn open(&mut self, waits_for: &str, question: &Question, now: Millis) {
-        let age = now.since(question.asked_at);
-        let place = AGES_MS.iter().position(|bound| age < *bound).unwrap_or(AGES_MS.len());
-        let open = self.open.entry(waits_for.to_owned()).or_default();
-        open.ages[place] += 1;
-        open.overdue += u64::from(question.deadline.is_some_and(|deadline| deadline <= now));
+        self.open.entry(waits_for.to_owned()).or_default().count(question, now);
     }
 
     /// Counts a decision; words that decide nothing are none.

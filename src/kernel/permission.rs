@@ -128,6 +128,7 @@ pub(super) fn refuse(run: &Run, command: &Command) -> Result<(), Refusal> {
         | Command::Recover
         | Command::Renew { .. }
         | Command::Stand { .. }
+        | Command::Hold { .. }
         | Command::Recall { .. }
         | Command::Retry
         | Command::Rule

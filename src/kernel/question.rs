@@ -169,6 +169,7 @@ pub enum Origin {
 }
 
 /// A question, as it is journalled and shown.
+#[expect(clippy::struct_excessive_bools, reason = "each is a word of its own in the journal")]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Question {
     /// Which of the run's questions, counted from 1.
@@ -274,6 +275,12 @@ pub struct Question {
     /// Where the arguments of what is decided have secrets, as JSON pointers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<String>,
+    /// Where they have what is for those who decide alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub confided: Vec<String>,
+    /// Whether something in it is hidden from whoever is shown it; never so where it is kept.
+    #[serde(skip)]
+    pub is_veiled: bool,
     /// The gates at which the call was allowed before, while another had let it pass by a grant.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub passed: Vec<String>,
@@ -370,6 +377,8 @@ impl Question {
             editable: None,
             by_digest: false,
             secrets: Vec::new(),
+            confided: Vec::new(),
+            is_veiled: false,
             passed: Vec::new(),
             refused: Vec::new(),
             leg: None,
@@ -441,13 +450,18 @@ impl Question {
 
     /// What is decided, as a person is shown it; null where words are asked for and nothing is shown.
     pub fn shown(&self) -> Value {
-        self.shown_with(&secret::mask)
+        let mut shown = self.decided();
+        secret::replace(&mut shown, "/arguments", &self.secrets, &secret::mask);
+        shown
     }
 
-    /// What is decided, with something in the place of each secret.
-    pub(super) fn shown_with(&self, instead: &dyn Fn(&Value) -> Value) -> Value {
+    /// What is decided, with a salted hash in the place of each secret.
+    pub(super) fn shown_salted(&self) -> Value {
         let mut shown = self.decided();
-        secret::replace(&mut shown, "/arguments", &self.secrets, instead);
+        for secrets in [&self.secrets, &self.confided] {
+            let salted = |it: &Value| secret::salted(it, &self.nonce);
+            secret::replace(&mut shown, "/arguments", secrets, &salted);
+        }
         shown
     }
 

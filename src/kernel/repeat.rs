@@ -155,6 +155,7 @@ pub(super) fn before(run: &Run, command: &Command) -> Result<Option<Version>, Re
         | Command::Retry
         | Command::Renew { .. }
         | Command::Stand { .. }
+        | Command::Hold { .. }
         | Command::Recall { .. }
         | Command::Rule
         | Command::Tick => return Ok(None),

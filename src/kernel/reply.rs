@@ -303,7 +303,7 @@ fn called(
 /// A draft becomes a question: it gets its ordinal, its stages and its deadline. What may not pass by
 /// silence is rejected by it, whatever the terms say (K7).
 pub(super) fn ask(workflow: &Workflow, draft: Draft, ordinal: usize, now: Millis) -> Question {
-    let secrets = secrets(workflow, &draft);
+    let (secrets, confided) = secrets(workflow, &draft);
     let mut context = draft.context;
     for place in ["/arguments", "/task/arguments"] {
         secret::replace(&mut context, place, &secrets, &secret::mask);
@@ -337,21 +337,21 @@ pub(super) fn ask(workflow: &Workflow, draft: Draft, ordinal: usize, now: Millis
         named: draft.named,
         by_digest: workflow.by_digest || draft.patience.by_digest,
         secrets,
+        confided,
         subject: draft.subject,
         stages,
         ..Question::bare(draft.kind, draft.origin)
     }
 }
 
-/// Where what is decided has secrets.
-fn secrets(workflow: &Workflow, draft: &Draft) -> Vec<String> {
-    if let Origin::Gate(call) = &draft.origin {
-        return secret::of_call(workflow, &call.tool, &call.arguments);
-    }
-    if let Some(Subject::Task(Frozen::Tool { tool, arguments, .. })) = draft.subject.as_deref() {
-        return secret::of_call(workflow, tool, arguments);
-    }
-    Vec::new()
+/// Where what is decided has secrets, and what of it is for those who decide alone.
+fn secrets(workflow: &Workflow, draft: &Draft) -> (Vec<String>, Vec<String>) {
+    let (tool, arguments) = match (&draft.origin, draft.subject.as_deref()) {
+        (Origin::Gate(call), _) => (&call.tool, &call.arguments),
+        (_, Some(Subject::Task(Frozen::Tool { tool, arguments, .. }))) => (tool, arguments),
+        (_, _) => return (Vec::new(), Vec::new()),
+    };
+    (secret::of_call(workflow, tool, arguments), secret::confided(workflow, tool, arguments))
 }
 
 /// Who is asked, one after the other; nothing, where it is simply whoever owns the session.

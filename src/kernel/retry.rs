@@ -91,6 +91,7 @@ fn follows(event: &Event) -> bool {
         | Event::Closed { .. }
         | Event::Reminded { .. }
         | Event::Stood { .. }
+        | Event::Held { .. }
         | Event::Escalated { .. }
         | Event::Revoked { .. }
         | Event::Renewed { .. }

@@ -33,6 +33,7 @@ use crate::kernel::repeat::Keys;
 use crate::kernel::sealing::{self, Belongs};
 use crate::kernel::time::Millis;
 use crate::kernel::trace::Trace;
+use crate::kernel::veil::Veil;
 use crate::kernel::workflow::{Gate, Safety, Workflow};
 
 /// A conversation's weight, with what was said before it: it is held in memory and given whole to
@@ -81,12 +82,16 @@ pub struct Run {
     pub let_on_by: Vec<Stage>,
     /// What the nonces of its questions are drawn from.
     pub seed: String,
+    /// What it knows to be secret.
+    pub veil: Veil,
     /// The epoch of the store that it was last told of.
     pub epoch: String,
     /// How often, and over what, that became another.
     pub renewals: Vec<Renewal>,
     /// How long it has stood still.
     pub stood: Stood,
+    /// Calls that were not made, since a halt stood: by turn and id.
+    pub held: BTreeSet<(u32, String)>,
     /// Who began the leg that it is in, and where.
     pub leg: Leg,
     /// What the operator says now; handed in, never folded.

@@ -11,7 +11,6 @@ use crate::kernel::digest;
 use crate::kernel::graph::Frozen;
 use crate::kernel::id::{RunId, Tail};
 use crate::kernel::question::{Origin, Question, Subject};
-use crate::kernel::secret;
 
 /// Hexadecimal digits of a nonce: 128 bits.
 const NONCE_CHARS: usize = 32;
@@ -80,7 +79,7 @@ impl Question {
         form.text("run", of.run.as_str());
         form.value("schema", self.schema.as_ref().unwrap_or(&Value::Null));
         form.text("step", &self.step);
-        form.value("subject", &self.shown_with(&|it| secret::salted(it, &self.nonce)));
+        form.value("subject", &self.shown_salted());
         if let Some(named) = &self.named {
             form.list(
                 "type",

@@ -1,6 +1,7 @@
-//! Secret: values that a schema marks as nobody's to read: `writeOnly: true`, or `format: password`. A
-//! person who decides is shown that they are there and how long they are; the digest of what was shown has
-//! them as salted hashes; what is done has them as they are. Nothing is hidden from the journal here.
+//! Secret: values that a schema marks. `writeOnly: true` and `format: password` are nobody's to read: a
+//! person who decides is shown that they are there and how long they are. `secret: true` is for those who
+//! decide, and for nobody beside them. The digest of what was shown has both as salted hashes; what is done
+//! has them as they are. What becomes of them in a journal, and at the doors, is `veil`'s.
 
 use serde_json::{Value, json};
 
@@ -11,12 +12,80 @@ use crate::kernel::workflow::Workflow;
 /// How deep a schema is looked into; arguments nest no deeper than this in any tool that people write.
 const DEPTH_MAX: usize = 16;
 
-/// Where the secrets of a call's arguments are, as JSON pointers.
+/// From whom a value is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum From {
+    /// From everybody who looks: `writeOnly`, `format: password`.
+    Everybody,
+    /// From everybody who does not decide: `secret`.
+    Onlookers,
+}
+
+/// Where a call's arguments have what nobody is to read, as JSON pointers.
 pub fn of_call(workflow: &Workflow, tool: &str, arguments: &Value) -> Vec<String> {
-    let mut found = Vec::new();
-    if let Some(schema) = workflow.tools.get(tool).and_then(|tool| tool.parameters.as_ref()) {
-        find(schema, arguments, "", &mut found, DEPTH_MAX);
+    only(From::Everybody, all_of_call(workflow, tool, arguments))
+}
+
+/// Where they have what is for those who decide alone.
+pub(super) fn confided(workflow: &Workflow, tool: &str, arguments: &Value) -> Vec<String> {
+    only(From::Onlookers, all_of_call(workflow, tool, arguments))
+}
+
+fn only(from: From, found: Vec<(String, From)>) -> Vec<String> {
+    found.into_iter().filter(|(_, kept)| *kept == from).map(|(at, _)| at).collect()
+}
+
+/// Where they have either.
+pub(super) fn all_of_call(
+    workflow: &Workflow,
+    tool: &str,
+    arguments: &Value,
+) -> Vec<(String, From)> {
+    let Some(tool) = workflow.tools.get(tool) else { return Vec::new() };
+    let mut found = tool.parameters.as_ref().map_or_else(Vec::new, |it| marked(it, arguments));
+    for path in &tool.secret {
+        let names: Vec<_> = path.split('.').collect();
+        named(&names, arguments, "", &mut found);
     }
+    found
+}
+
+/// Whether a schema marks anything at all.
+pub(super) fn marks(schema: &Value) -> bool {
+    match schema {
+        Value::Object(members) => kept_from(schema).is_some() || members.values().any(marks),
+        Value::Array(items) => items.iter().any(marks),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+/// Whether a schema says something with `secret` that is neither yes nor no: it would mark nothing.
+pub fn is_misspelled(schema: &Value) -> bool {
+    match schema {
+        Value::Object(members) => members.iter().any(|(name, value)| {
+            let is_word = matches!(value, Value::String(_) | Value::Number(_));
+            // What is chosen from, or stands there unless something is said, is no schema.
+            let is_data = ["enum", "const", "default", "examples"].contains(&name.as_str());
+            (name == "secret" && is_word) || (!is_data && is_misspelled(value))
+        }),
+        Value::Array(items) => items.iter().any(is_misspelled),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+/// A definition that says of itself whether anything in it is marked: its tools' arguments, its people's
+/// answers, what it is given.
+#[must_use]
+pub fn noticed(mut workflow: Workflow) -> Workflow {
+    workflow.secretive = workflow.tools.values().any(|tool| !tool.secret.is_empty())
+        || serde_json::to_value(&workflow).is_ok_and(|all| marks(&all));
+    workflow
+}
+
+/// Where a value has what a schema marks, as JSON pointers.
+pub(super) fn marked(schema: &Value, value: &Value) -> Vec<(String, From)> {
+    let mut found = Vec::new();
+    Search { root: schema, found: &mut found }.find(schema, value, "", DEPTH_MAX);
     found
 }
 
@@ -35,34 +104,101 @@ pub fn hidden(arguments: &Value, secrets: &[String]) -> Value {
     arguments
 }
 
-fn find(schema: &Value, value: &Value, at: &str, found: &mut Vec<String>, depth: usize) {
-    let is_secret = schema["writeOnly"] == true || schema["format"] == "password";
-    if is_secret {
-        found.push(at.to_owned());
-        return;
+fn kept_from(schema: &Value) -> Option<From> {
+    let is_nobodys = schema["writeOnly"] == true || schema["format"] == "password";
+    if is_nobodys {
+        return Some(From::Everybody);
     }
-    if depth == 0 {
-        return;
-    }
-    match value {
-        Value::Object(members) => {
-            for (name, value) in members {
-                let Some(schema) = schema.pointer("/properties").and_then(|all| all.get(name))
-                else {
-                    continue;
-                };
-                let name = name.replace('~', "~0").replace('/', "~1");
-                find(schema, value, &format!("{at}/{name}"), found, depth - 1);
+    (schema["secret"] == true).then_some(From::Onlookers)
+}
+
+/// A look through a value beside its schema.
+struct Search<'a> {
+    root: &'a Value,
+    found: &'a mut Vec<(String, From)>,
+}
+
+impl Search<'_> {
+    fn find(&mut self, schema: &Value, value: &Value, at: &str, depth: usize) {
+        if let Some(from) = kept_from(schema) {
+            if !self.found.iter().any(|(known, _)| known == at) {
+                self.found.push((at.to_owned(), from));
+            }
+            return;
+        }
+        let Some(depth) = depth.checked_sub(1) else { return };
+        // What any of several schemas marks is marked: which of them fits is not asked here.
+        for word in ["allOf", "anyOf", "oneOf"] {
+            for schema in schema.get(word).and_then(Value::as_array).into_iter().flatten() {
+                self.find(schema, value, at, depth);
             }
         }
-        Value::Array(items) => {
-            let Some(schema) = schema.get("items") else { return };
+        for schema in ["if", "then", "else"].iter().filter_map(|word| schema.get(*word)) {
+            self.find(schema, value, at, depth);
+        }
+        let dependent = schema.get("dependentSchemas").and_then(Value::as_object);
+        for schema in dependent.into_iter().flat_map(|all| all.values()) {
+            self.find(schema, value, at, depth);
+        }
+        let elsewhere = schema.get("$ref").and_then(Value::as_str);
+        let elsewhere = elsewhere.and_then(|it| self.root.pointer(it.strip_prefix('#')?));
+        if let Some(schema) = elsewhere {
+            self.find(schema, value, at, depth);
+        }
+        match value {
+            Value::Object(members) => {
+                let patterns = schema.get("patternProperties").and_then(Value::as_object);
+                let others = ["additionalProperties", "unevaluatedProperties"];
+                let others = others.iter().filter_map(|word| schema.get(*word));
+                let others: Vec<_> =
+                    patterns.into_iter().flat_map(|all| all.values()).chain(others).collect();
+                for (name, value) in members {
+                    let at = below(at, name);
+                    if let Some(own) = schema.get("properties").and_then(|all| all.get(name)) {
+                        self.find(own, value, &at, depth);
+                        continue;
+                    }
+                    for schema in &others {
+                        self.find(schema, value, &at, depth);
+                    }
+                }
+            }
+            Value::Array(items) => {
+                for (index, value) in items.iter().enumerate() {
+                    let own = schema.get("prefixItems").and_then(|all| all.get(index));
+                    let all = ["items", "contains", "unevaluatedItems"];
+                    let all = all.iter().filter_map(|word| schema.get(*word));
+                    for schema in own.into_iter().chain(all) {
+                        self.find(schema, value, &format!("{at}/{index}"), depth);
+                    }
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+}
+
+/// What a file names beside a tool whose schema is not its own: `card.number`; of a list, each item's.
+fn named(names: &[&str], value: &Value, at: &str, found: &mut Vec<(String, From)>) {
+    match (names, value) {
+        ([], _) if found.iter().any(|(known, _)| known == at) => {}
+        ([], _) => found.push((at.to_owned(), From::Onlookers)),
+        (_, Value::Array(items)) => {
             for (index, value) in items.iter().enumerate() {
-                find(schema, value, &format!("{at}/{index}"), found, depth - 1);
+                named(names, value, &format!("{at}/{index}"), found);
             }
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        ([name, rest @ ..], Value::Object(members)) => {
+            if let Some(value) = members.get(*name) {
+                named(rest, value, &below(at, name), found);
+            }
+        }
+        (_, Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => {}
     }
+}
+
+fn below(at: &str, name: &str) -> String {
+    format!("{at}/{}", name.replace('~', "~0").replace('/', "~1"))
 }
 
 /// Puts something else in the place of what is at those pointers below `root`.
@@ -79,9 +215,13 @@ pub(super) fn replace(
     }
 }
 
-/// What people see of a secret: that there is one, and how long it is.
+/// What people see of a secret: that there is one, and how long it is. Of what is masked already, the same.
 pub(super) fn mask(secret: &Value) -> Value {
-    let length = secret.as_str().map_or_else(|| secret.to_string().len(), |it| it.chars().count());
+    let text = secret.as_str();
+    if text.is_some_and(|text| text.starts_with("••• (") && text.ends_with(" characters)")) {
+        return secret.clone();
+    }
+    let length = text.map_or_else(|| secret.to_string().len(), |it| it.chars().count());
     json!(format!("••• ({length} characters)"))
 }
 
@@ -104,8 +244,7 @@ mod tests {
             "keys": {"items": {"properties": {"a/b": {"writeOnly": true}}}},
         }});
         let value = json!({"user": "ada", "pass": "hunter2", "keys": [{"a/b": 7}, {}]});
-        let mut found = Vec::new();
-        find(&schema, &value, "", &mut found, DEPTH_MAX);
+        let mut found = only(From::Everybody, marked(&schema, &value));
         found.sort();
         assert_eq!(found, ["/keys/0/a~1b", "/pass"]);
         let mut shown = value.clone();
@@ -113,6 +252,29 @@ mod tests {
         assert_eq!(shown["pass"], "••• (7 characters)");
         assert_eq!(shown["keys"][0]["a/b"], "••• (1 characters)");
         assert_eq!(shown["user"], "ada");
+    }
+
+    #[test]
+    fn what_is_for_those_who_decide_is_found_in_objects_lists_and_ways_of_saying_it() {
+        let schema = json!({
+            "$defs": {"card": {"properties": {"number": {"secret": true}}}},
+            "properties": {
+                "card": {"$ref": "#/$defs/card"},
+                "pins": {"type": "array", "items": {"secret": true}},
+                "more": {"oneOf": [{"type": "null"}, {"additionalProperties": {"secret": true}}]},
+                "open": {"type": "string"},
+            },
+        });
+        let value = json!({
+            "card": {"number": "4111"}, "pins": ["1", "2"], "more": {"x": 1}, "open": "yes",
+        });
+        let mut found = only(From::Onlookers, marked(&schema, &value));
+        found.sort();
+        assert_eq!(found, ["/card/number", "/more/x", "/pins/0", "/pins/1"]);
+        let mut found = Vec::new();
+        named(&["cards", "number"], &json!({"cards": [{"number": 1}, {}]}), "", &mut found);
+        assert_eq!(found, [("/cards/0/number".to_owned(), From::Onlookers)]);
+        assert!(marks(&schema) && !marks(&json!({"properties": {"secret": {"type": "string"}}})));
     }
 
     #[test]

@@ -74,6 +74,7 @@ pub fn unspent(workflow: &Workflow, journal: &[Recorded]) -> Option<u32> {
             | Event::Closed { .. }
             | Event::Reminded { .. }
             | Event::Stood { .. }
+            | Event::Held { .. }
             | Event::Escalated { .. }
             | Event::Revoked { .. }
             | Event::Renewed { .. }

@@ -54,6 +54,9 @@ pub struct Started {
     /// What the nonces of its questions are drawn from: a secret of the journal's.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub seed: String,
+    /// What was secret in the runs that it goes on from, as JSON.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hides: Vec<String>,
     /// The epoch of the store that it began in; empty before stores had one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub epoch: String,

@@ -61,6 +61,10 @@ pub struct Workflow {
     /// Whether every decision is answered only with the digest of what was shown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_digest: bool,
+    /// Whether anything in it is marked as secret: then what that is drawn from is kept apart from the first
+    /// event on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub secretive: bool,
 }
 
 /// Bounds of a run.
@@ -133,6 +137,9 @@ pub struct Tool {
     /// The JSON Schema of its arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters: Option<Value>,
+    /// What of its arguments is for those who decide alone, where its schema does not say so: `card.number`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secret: Vec<String>,
     /// Settings for its provider.
     #[serde(default)]
     pub settings: Value,

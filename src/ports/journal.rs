@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::kernel::binding::Open;
 use crate::kernel::{
-    Belongs, Event, Failure, Millis, Question, Recorded, Run, RunId, SessionId, Spent, Status,
-    Version,
+    Belongs, Event, Failure, Hidden, Millis, Question, Recorded, Run, RunId, SessionId, Spent,
+    Status, Veil, Version,
 };
 use crate::ports::Fault;
 use crate::ports::evidence::Evidence;
@@ -91,6 +91,9 @@ pub struct Head {
     /// Marks of the keys that answers to it came with; none where an earlier build wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub said: Option<Vec<String>>,
+    /// What the run knows to be secret.
+    #[serde(default, skip_serializing_if = "Veil::is_nothing")]
+    pub veil: Veil,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
@@ -150,6 +153,24 @@ impl Head {
         self
     }
 
+    /// The same, as it is shown to whoever does not decide.
+    #[must_use]
+    pub fn veiled(mut self) -> Self {
+        if self.veil.is_nothing() {
+            return self;
+        }
+        for question in &mut self.questions {
+            *question = self.veil.question(Arc::clone(question));
+        }
+        if let HeadStatus::Failed(failure) = &mut self.status {
+            self.veil.failure(failure);
+        }
+        for value in self.metadata.values_mut() {
+            *value = self.veil.text(value).into_owned();
+        }
+        self
+    }
+
     /// Who asked for what the run does.
     pub fn requesters(&self) -> Vec<String> {
         if self.requesters.is_empty() { vec![self.owner.clone()] } else { self.requesters.clone() }
@@ -190,6 +211,7 @@ impl Head {
             spent_before: run.spent_before,
             owed: run.owed_replies(),
             said: Some(run.keys.marks()),
+            veil: run.veil.clone(),
         }
     }
 }
@@ -243,6 +265,8 @@ pub struct Append {
     pub at: Millis,
     /// What happened.
     pub events: Vec<Arc<Event>>,
+    /// The same as it is hashed, where something in it is secret and stands apart (J13).
+    pub hidden: Option<Box<Hidden>>,
     /// The run's head after these events; its `version` is `expected + events.len()`.
     pub head: Head,
     /// With the first append: the session, created if it is not there.

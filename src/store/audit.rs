@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::kernel::{Recorded, Workflow, replay};
+use crate::kernel::{Hidden, Recorded, Workflow, replay, veil};
 use crate::ports::{Append, Fault, Head, StoreReport};
 
 /// Findings listed one by one; beyond that they are only counted, a report is for reading.
@@ -17,7 +17,8 @@ pub(super) fn check_append(append: &Append) -> Result<(), Fault> {
         && append.head.run == append.run
         && append.head.version == append.expected + added
         && append.session.as_ref().is_none_or(|row| row.session == append.head.session)
-        && append.key.as_ref().is_none_or(|(_, row)| row.run == append.run);
+        && append.key.as_ref().is_none_or(|(_, row)| row.run == append.run)
+        && append.hidden.as_ref().is_none_or(|hidden| says_the_same(append, hidden));
     if agrees {
         return Ok(());
     }
@@ -25,6 +26,15 @@ pub(super) fn check_append(append: &Append) -> Result<(), Fault> {
         "an append to run `{}` at version {} contradicts itself",
         append.run, append.expected
     )))
+}
+
+/// Whether what stands apart, put back, gives what happened: what is stored is that, and nothing else.
+fn says_the_same(append: &Append, hidden: &Hidden) -> bool {
+    let put_back = hidden.events.iter().cloned().map(|mut event| {
+        veil::reveal(&mut event, &hidden.apart);
+        event
+    });
+    put_back.eq(append.events.iter().map(|event| (**event).clone()))
 }
 
 /// Reads runs one after another and keeps count of what it finds.

@@ -3,6 +3,7 @@
 //! ```text
 //! record   =  1 │ crc32c u32 LE of key‖payload │ payload (JSON)
 //! chained  =  2 │ crc32c u32 LE of key‖key id‖payload‖link │ key id u8 │ link [u8; 32] │ payload (JSON)
+//! apart    =  3 │ as chained, of │ length u32 LE │ payload (JSON) of that length │ what stands apart (JSON)
 //! ```
 //!
 //! What belongs to a run's journal is chained (J13): an entry's link is that of the entry before it, a head's is
@@ -19,7 +20,7 @@ use std::borrow::Borrow;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::kernel::evidence::Hash;
-use crate::kernel::{Event, Millis, Recorded, RunId, Version};
+use crate::kernel::{Apart, Event, Hidden, Millis, Recorded, RunId, Version, veil};
 use crate::ports::{Fault, Head, SessionRow};
 use crate::store::keys;
 
@@ -27,6 +28,8 @@ use crate::store::keys;
 pub const FORMAT: u8 = 1;
 /// The format of what is.
 pub const CHAINED: u8 = 2;
+/// The format of what is, and has something that stands apart from what is hashed.
+pub const APART: u8 = 3;
 const HEADER_BYTES: usize = 5;
 /// Before the payload of what is chained.
 const CHAINED_BYTES: usize = HEADER_BYTES + 1 + 32;
@@ -40,7 +43,7 @@ const HEAD_OPENS: &[u8] = br#"{"head":{"#;
 pub enum BadRecord {
     /// Another format than ours.
     #[error(
-        "a record has format {found}, this program reads {FORMAT} and {CHAINED}; \
+        "a record has format {found}, this program reads {FORMAT}, {CHAINED} and {APART}; \
          `export` with the program that wrote it, then `import` here"
     )]
     UnknownFormat {
@@ -69,6 +72,9 @@ impl From<BadRecord> for Fault {
 struct Entry<Events> {
     at: Millis,
     events: Events,
+    /// The hashes of what stands apart.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    secrets: Vec<Hash>,
 }
 
 /// A head, with what only the store needs to know of a run.
@@ -139,15 +145,24 @@ pub fn unseal_chained<'a>(
     key: &[u8],
     record: &'a [u8],
 ) -> Result<(Option<Hash>, &'a [u8]), BadRecord> {
-    if record.first() != Some(&CHAINED) {
-        return unseal(key, record).map(|payload| (None, payload));
-    }
-    let Some((header, payload)) = record.split_first_chunk::<CHAINED_BYTES>() else {
+    unseal_apart(key, record).map(|(link, payload, _)| (link, payload))
+}
+
+/// A link if there is one, a payload, and what stands apart from that.
+pub type Unsealed<'a> = (Option<Hash>, &'a [u8], Vec<Apart>);
+
+/// The same, with what stands apart from it.
+pub fn unseal_apart<'a>(key: &[u8], record: &'a [u8]) -> Result<Unsealed<'a>, BadRecord> {
+    let format = match record.first() {
+        Some(&format) if [CHAINED, APART].contains(&format) => format,
+        Some(_) | None => return unseal(key, record).map(|payload| (None, payload, Vec::new())),
+    };
+    let Some((header, body)) = record.split_first_chunk::<CHAINED_BYTES>() else {
         return Err(BadRecord::Checksum);
     };
     let link = Hash::read(&header[HEADER_BYTES + 1..]).unwrap_or_default();
     let key_id = header[HEADER_BYTES];
-    let check = crc32c::crc32c_append(unlinked_checksum(key, key_id, payload), &link.0);
+    let check = crc32c::crc32c_append(unlinked_checksum(key, key_id, body), &link.0);
     if header[1..HEADER_BYTES] != check.to_le_bytes() {
         return Err(BadRecord::Checksum);
     }
@@ -156,7 +171,14 @@ pub fn unseal_chained<'a>(
             "it is sealed with key {key_id}, which is unknown"
         )));
     }
-    Ok((Some(link), payload))
+    if format == CHAINED {
+        return Ok((Some(link), body, Vec::new()));
+    }
+    let parts = body.split_first_chunk::<4>().and_then(|(length, rest)| {
+        rest.split_at_checked(usize::try_from(u32::from_le_bytes(*length)).ok()?)
+    });
+    let (payload, apart) = parts.ok_or(BadRecord::Checksum)?;
+    Ok((Some(link), payload, from_json(apart)?))
 }
 
 fn unlinked_checksum(key: &[u8], key_id: u8, payload: &[u8]) -> u32 {
@@ -169,6 +191,8 @@ fn unlinked_checksum(key: &[u8], key_id: u8, payload: &[u8]) -> u32 {
 pub struct Unlinked {
     record: Vec<u8>,
     check: u32,
+    /// Where the payload lies in it.
+    payload: std::ops::Range<usize>,
 }
 
 impl Unlinked {
@@ -178,7 +202,25 @@ impl Unlinked {
         record.push(CHAINED);
         record.resize(CHAINED_BYTES, 0);
         record.extend_from_slice(payload);
-        Self { record, check: unlinked_checksum(key, NO_KEY, payload) }
+        let check = unlinked_checksum(key, NO_KEY, payload);
+        Self { payload: CHAINED_BYTES..record.len(), record, check }
+    }
+
+    /// One append's record, with what stands apart from what is hashed of it.
+    pub fn hidden(key: &[u8], at: Millis, hidden: &Hidden) -> Result<Self, BadRecord> {
+        let payload = hidden_json(at, hidden)?;
+        let apart = to_json(&hidden.apart)?;
+        let length = u32::try_from(payload.len());
+        let length = length.map_err(|_| BadRecord::Payload("it is too large".into()))?;
+        let mut body = length.to_le_bytes().to_vec();
+        body.extend_from_slice(&payload);
+        let end = CHAINED_BYTES + body.len();
+        body.extend_from_slice(&apart);
+        let mut made = Self::new(key, &body);
+        if let Some(format) = made.record.first_mut() {
+            *format = APART;
+        }
+        Ok(Self { payload: CHAINED_BYTES + 4..end, ..made })
     }
 
     /// One append's record.
@@ -192,7 +234,7 @@ impl Unlinked {
 
     /// The payload.
     pub fn payload(&self) -> &[u8] {
-        self.record.get(CHAINED_BYTES..).unwrap_or_default()
+        self.record.get(self.payload.clone()).unwrap_or_default()
     }
 
     /// Its length.
@@ -220,7 +262,13 @@ pub fn events_json(
     at: Millis,
     events: &[impl Borrow<Event> + Serialize],
 ) -> Result<Vec<u8>, BadRecord> {
-    to_json(&Entry { at, events })
+    to_json(&Entry { at, events, secrets: Vec::new() })
+}
+
+/// What is hashed of an append in which something stands apart: its hash is in its place, and with the others.
+pub fn hidden_json(at: Millis, hidden: &Hidden) -> Result<Vec<u8>, BadRecord> {
+    let secrets = hidden.apart.iter().map(Apart::hash).collect();
+    to_json(&Entry { at, events: &hidden.events, secrets })
 }
 
 /// One append's record as earlier builds wrote it: such stores are there, and tests make them.
@@ -229,7 +277,7 @@ pub fn seal_events(
     at: Millis,
     events: &[impl Borrow<Event> + Serialize],
 ) -> Result<Vec<u8>, BadRecord> {
-    seal_json(key, &Entry { at, events })
+    seal_json(key, &Entry { at, events, secrets: Vec::new() })
 }
 
 /// One append's events, the first of them at version `first`.
@@ -238,9 +286,18 @@ pub fn unseal_events(
     record: &[u8],
     first: Version,
 ) -> Result<Vec<Recorded>, BadRecord> {
-    let entry: Entry<Vec<Event>> = from_json(unseal_chained(key, record)?.1)?;
-    let at = entry.at;
-    let numbered = entry.events.into_iter().zip(first..);
+    let (_, payload, apart) = unseal_apart(key, record)?;
+    let Entry::<Vec<Event>> { at, mut events, secrets } = from_json(payload)?;
+    // One that is gone, or another, would leave a hash in the place of what somebody said.
+    if !apart.iter().map(Apart::hash).eq(secrets) {
+        return Err(BadRecord::Payload(
+            "what stands apart from it is not what its hashes say".into(),
+        ));
+    }
+    for event in &mut events {
+        veil::reveal(event, &apart);
+    }
+    let numbered = events.into_iter().zip(first..);
     Ok(numbered.map(|(event, version)| Recorded { version, at, event }).collect())
 }
 

@@ -55,6 +55,11 @@ pub fn is_there(dir: &std::path::Path) -> bool {
     embedded::is_there(dir)
 }
 
+/// Whether the store in a directory is of the format before, without a chain: whoever opens it takes it over.
+pub fn is_older(dir: &std::path::Path) -> bool {
+    embedded::is_older(dir)
+}
+
 /// Opens the embedded store in a directory, which is made if it is not there. A store that does not
 /// open is an error with the remedy in it, never a fresh empty one.
 pub async fn open(config: &StoreConfig) -> Result<Store, OpenError> {

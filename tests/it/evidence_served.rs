@@ -302,6 +302,8 @@ async fn j13_whoever_decides_is_given_a_receipt_at_once_and_its_proof_with_the_n
     assert!(figures.contains("1 decisions") && figures.contains("errand: approve"), "{figures}");
     let metrics = server.page("/metrics").1;
     assert!(metrics.contains("holdpoint_decisions_total{said=\"yes\"} 1"), "{metrics}");
+    assert!(metrics.contains("holdpoint_decision_seconds_bucket{le=\"3600\"} 1"), "{metrics}");
+    assert!(metrics.contains("holdpoint_requests_open{age=\"hour\"} 0"), "{metrics}");
     let (_, audit) = server.page("/console/audit");
     assert!(audit.contains(&format!("/console/runs/{run_id}/receipts/{sequence}")), "{audit}");
     for (run_id, sequence) in [(run_id.clone(), 1), (run_id.clone(), 10_000)] {
@@ -312,4 +314,60 @@ async fn j13_whoever_decides_is_given_a_receipt_at_once_and_its_proof_with_the_n
     let nobody = format!("run_{}", "0".repeat(26));
     let wish = GetReceiptRequest { run_id: nobody, sequence, leaf_hash: stranger };
     assert_eq!(client.get_receipt(wish).await.unwrap_err().code(), Code::NotFound);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn j13_a_receipt_is_in_the_replies_of_every_door_and_is_checked_alone() {
+    let root = TempDir::new().unwrap();
+    let server = Setup::new(root.path()).arg("--audit-seconds=1").start();
+    let http = crate::bridge_calls::Caller::new(server.address());
+    let asked = http.start("errand", "paper");
+    assert!(asked.get("receipt").is_none(), "nothing was decided: {asked}");
+    let call = crate::bridge_calls::call_id(&asked);
+    let body = json!({"model": "errand", "previous_response_id": asked["id"],
+        "input": [crate::bridge_calls::output(&call, "{\"decision\": \"approve\"}")]});
+    let answered = http.post("/v1/responses", &body).ok();
+    let receipt = answered["receipt"].clone();
+    assert!(receipt["leaf"].as_str().unwrap().contains("\"decision\""), "{answered}");
+
+    // The page of what was answered has it too.
+    let request = asked["workflow_waiting"]["requests"][0]["request_id"].as_str().unwrap();
+    let page = server.page(&format!("/console/requests/{request}")).1;
+    let (run, sequence) = (receipt["run_id"].as_str().unwrap(), &receipt["sequence"]);
+    assert!(page.contains(receipt["leaf_hash"].as_str().unwrap()), "{page}");
+    let download = format!("/console/requests/{request}/receipt");
+    assert!(page.contains(&download), "{page}");
+    let downloaded: Value = serde_json::from_str(&server.page(&download).1).unwrap();
+    assert_eq!(downloaded["leaf"], receipt["leaf"]);
+
+    // At once it is open; with the next head it is proven; whatever is changed in it is found.
+    let file = root.path().join("receipt.json");
+    let verify = |receipt: &Value| {
+        fs::write(&file, receipt.to_string()).unwrap();
+        let key = root.path().join("data/audit.pub");
+        let words = ["verify", file.to_str().unwrap(), "--key", key.to_str().unwrap(), "--json"];
+        let told = holdpoint(root.path(), &words, "");
+        (told.code, told.json())
+    };
+    assert_eq!(verify(&receipt).0, 4, "{:?}", verify(&receipt).1);
+    let proven = loop {
+        let path = format!("/v1/runs/{run}/receipts/{sequence}");
+        let told: Value = serde_json::from_str(&server.page(&path).1).unwrap();
+        if !told["head"].is_null() {
+            break told;
+        }
+    };
+    assert_eq!(proven["leaf"], receipt["leaf"]);
+    let (code, told) = verify(&proven);
+    assert_eq!((code, &told["ok"]), (0, &true.into()), "{told}");
+    for (field, value) in [
+        ("leaf", json!(proven["leaf"].as_str().unwrap().replace("decision", "vote"))),
+        ("leaf_hash", json!("0".repeat(64))),
+        ("index", json!(proven["index"].as_u64().unwrap() + 1)),
+        ("head", json!(proven["head"].as_str().unwrap().replacen('\n', "\n1", 1))),
+    ] {
+        let mut forged = proven.clone();
+        forged[field] = value;
+        assert_eq!(verify(&forged).0, 1, "{field}");
+    }
 }

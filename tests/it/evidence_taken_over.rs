@@ -1,8 +1,9 @@
 //! Taken over: a store of the first complete build, which knew no chain, gets one when it is opened (J13); and
 //! should that be cut off at whatever point, the next opening finishes it.
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -32,6 +33,27 @@ fn verified(root: &Path) -> Value {
     told.json()
 }
 
+/// Everything that lies below.
+fn bytes(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut all = BTreeMap::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            all.extend(bytes(&path));
+        } else {
+            all.insert(path.clone(), fs::read(&path).unwrap());
+        }
+    }
+    all
+}
+
+/// Opens it as a command does that works on runs: that takes it over.
+fn opened(root: &Path) {
+    let data = root.join("data");
+    let told = holdpoint(root, &["runs", "--data", data.to_str().unwrap()], "");
+    assert_eq!(told.code, 0, "{}{}", told.out, told.err);
+}
+
 fn format(root: &Path) -> String {
     fs::read_to_string(root.join("data/format")).unwrap().trim().to_owned()
 }
@@ -41,6 +63,7 @@ fn j13_a_store_of_the_build_before_is_chained_with_one_leaf_a_journal() {
     for end in ENDS {
         let (root, _) = left(end);
         assert_eq!(format(root.path()), "holdpoint store 1");
+        opened(root.path());
         let told = verified(root.path());
         assert_eq!(format(root.path()), "holdpoint store 2");
         let [runs, events, unchained, waiting] =
@@ -52,15 +75,36 @@ fn j13_a_store_of_the_build_before_is_chained_with_one_leaf_a_journal() {
 }
 
 #[test]
+fn e8_verify_and_doctor_take_nothing_over_by_looking_and_say_what_does() {
+    let (root, _) = left("stopped");
+    let data = root.path().join("data");
+    let look = |word: &str| holdpoint(root.path(), &[word, "--data", data.to_str().unwrap()], "");
+    let before = bytes(&data);
+    let told = look("verify");
+    assert_eq!(told.code, 1, "{}", told.out);
+    assert!(
+        told.err.contains("of an earlier form") && told.err.contains("holdpoint serve"),
+        "{}",
+        told.err
+    );
+    let told = look("doctor");
+    assert!(told.code == 0 && told.out.contains("holdpoint serve"), "{}{}", told.out, told.err);
+    assert_eq!(format(root.path()), "holdpoint store 1");
+    assert!(bytes(&data) == before, "not one byte");
+}
+
+#[test]
 fn j13_a_takeover_that_is_killed_at_whatever_point_is_finished_by_the_next_opening() {
     for end in ENDS {
         let (root, _) = left(end);
+        opened(root.path());
         let whole = verified(root.path());
         for (point, passage) in POINTS {
             let (root, _) = left(end);
             let armed = Setup::new(root.path()).arg("--keys=keys.toml").failpoint(point, *passage);
             let ended = armed.spawn().wait().unwrap();
             assert!(!ended.success(), "{point}: it dies there");
+            opened(root.path());
             let told = verified(root.path());
             for name in ["runs", "events", "unchained", "waiting"] {
                 assert_eq!(told[name], whole[name], "{point}, {end}: {name}");
@@ -73,6 +117,7 @@ fn j13_a_takeover_that_is_killed_at_whatever_point_is_finished_by_the_next_openi
 #[test]
 fn j13_what_was_taken_over_cannot_be_changed_afterwards() {
     let (root, _) = left("stopped");
+    opened(root.path());
     verified(root.path());
     let data = root.path().join("data");
     let db = crate::embedded::raw(&data);

@@ -203,6 +203,13 @@ impl Orchestrator for Fake {
         Ok(Response::new(ListRunsResponse { runs, ..Default::default() }))
     }
 
+    async fn get_request(
+        &self,
+        _: tonic::Request<GetRequestRequest>,
+    ) -> Result<Response<GetRequestResponse>, Status> {
+        Err(Status::unimplemented("not here"))
+    }
+
     async fn list_requests(
         &self,
         _: tonic::Request<ListRequestsRequest>,

@@ -99,6 +99,7 @@ fn call() -> ToolCall {
 
 pub(crate) fn started() -> Started {
     Started {
+        hides: Vec::new(),
         session: session_id("ses_golden"),
         workflow: "venue".into(),
         definition: "d1".into(),
@@ -371,6 +372,7 @@ fn a_judges_turn_is_written_as_it_always_was() {
 
 fn head(status: HeadStatus) -> Head {
     Head {
+        veil: Default::default(),
         run: run(),
         session: session_id("ses_golden"),
         owner: "ann".into(),

@@ -12,7 +12,7 @@ use serde_json::json;
 use tonic::{Code, Status};
 
 use crate::consent_stage::{LOCAL, Stage, TOOL, bills, question, refusal};
-use crate::server::{drained, start_of};
+use crate::server::{drained, journal, names, start_of};
 
 /// A payment that a gate asks about.
 fn gated() -> String {
@@ -142,6 +142,32 @@ graph:
     release(&stage, LOCAL, &pay).await.unwrap();
     stage.answer(LOCAL, &asked, json!("allow_once")).await.unwrap();
     assert_eq!(stage.deeds(LOCAL, &asked.run_id).await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e2_a_call_that_a_halt_stopped_is_not_asked_about_after_a_kill_and_is_made_once_after_it() {
+    let mut stage = Stage::open(&bills("{id: act, tool: pay}")).await;
+    let stopped = halt(&stage, LOCAL, Scope::Tool("pay".into())).await.unwrap();
+    let mut client = stage.client(LOCAL).await;
+    let mut told = client.run_workflow(start_of("bills", "", "go", "")).await.unwrap().into_inner();
+    // The intent is durable, and so is that nothing was done.
+    let run = loop {
+        let event = told.message().await.unwrap().expect("the run waits for the halt");
+        if format!("{event:?}").contains("call.held") {
+            break event.run_id;
+        }
+    };
+    for _ in 0..2 {
+        stage.server.kill();
+        stage.server.restart();
+        let open = stage.inbox(LOCAL).await;
+        assert!(open.is_empty(), "nobody needs to be asked whether it happened: {open:?}");
+        assert_eq!(stage.paid(), 0);
+    }
+    release(&stage, LOCAL, &stopped).await.unwrap();
+    let told = journal(&mut stage.client(LOCAL).await, &run).await;
+    assert_eq!(names(&told).last(), Some(&"completed"), "{told:?}");
+    assert_eq!(stage.paid(), 1, "it is made, once");
 }
 
 #[tokio::test(flavor = "multi_thread")]

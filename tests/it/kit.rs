@@ -69,6 +69,7 @@ pub(crate) fn workflow(deadline_ms: Option<u64>) -> Arc<Workflow> {
         work: Work::Agent { agent: "planner".into(), prompt: None },
     };
     Arc::new(Workflow {
+        secretive: false,
         name: "venue".into(),
         description: String::new(),
         input: None,
@@ -163,6 +164,7 @@ impl Play {
         (input, descent): (Value, Option<Box<Descent>>),
     ) -> (Self, Append) {
         let started = Started {
+            hides: Vec::new(),
             gates: Vec::new(),
             policy: None,
             session: session_id(session),
@@ -195,6 +197,7 @@ impl Play {
 
     fn append(&self, expected: Version, at: u64, events: Vec<Event>) -> Append {
         Append {
+            hidden: None,
             run: self.run.id.clone(),
             expected,
             fence: None,

@@ -123,6 +123,7 @@ mod policy_matrix;
 mod policy_served;
 mod private_files;
 mod raw;
+mod redacted;
 mod refusals;
 mod refusals_stage;
 mod reloaded;

@@ -54,6 +54,7 @@ impl Play {
         let registry = Registry::new(Arc::new(Still));
         assert_eq!(registry.check(&loaded.workflow), Ok(()));
         let started = Started {
+            hides: Vec::new(),
             session: SessionId::fresh(STEM),
             workflow: workflow.into(),
             definition: loaded.digest.clone(),

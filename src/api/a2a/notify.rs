@@ -39,6 +39,7 @@ pub fn carries(event: &Event) -> bool {
         | Event::Delegated(_)
         | Event::Reminded { .. }
         | Event::Stood { .. }
+        | Event::Held { .. }
         | Event::Opened { .. }
         | Event::Signalled { .. }
         | Event::Settled { .. }

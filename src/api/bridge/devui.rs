@@ -135,6 +135,7 @@ fn fact(run: &RunId, published: &Published) -> Option<Value> {
         | Event::Delegated(_)
         | Event::Reminded { .. }
         | Event::Stood { .. }
+        | Event::Held { .. }
         | Event::Escalated { .. }
         | Event::Revoked { .. }
         | Event::Renewed { .. }

@@ -21,6 +21,7 @@ use crate::api::Shown;
 use crate::api::bridge::errors::{Outcome, Problem};
 use crate::api::bridge::{Bridge, ask, reading};
 use crate::api::brought;
+use crate::api::receipts;
 use crate::engine::{
     AnswerRequest, Begun, Engine, EngineError, InboxChange, InboxFilter, InboxWatch, Onlooker,
     Published, StartRequest, Until, Watch,
@@ -273,6 +274,15 @@ impl Live {
 
     /// Says which run it is; who wants to see more of it watches it.
     async fn follow(&mut self, begun: Begun) -> Outcome<Value> {
+        let receipt = self.bridge.engine.receipt_now(&begun);
+        let mut told = self.followed(begun).await?;
+        if let Some(receipt) = receipt {
+            told["receipt"] = receipts::brief(&receipt);
+        }
+        Ok(told)
+    }
+
+    async fn followed(&mut self, begun: Begun) -> Outcome<Value> {
         let head = match self.bridge.engine.head(begun.run.as_str(), &self.who).await {
             // Somebody who was asked, and does not know the run (K8).
             Err(EngineError::Refused(Refusal::UnknownRun(_))) => {
@@ -413,6 +423,7 @@ fn name(event: &Event) -> &'static str {
         Event::Delegated(_) => "request_delegated",
         Event::Reminded { .. } => "request_reminded",
         Event::Stood { .. } => "stood",
+        Event::Held { .. } => "held",
         Event::Escalated { .. } => "request_escalated",
         Event::CheckpointSaved => "checkpoint_saved",
         Event::Parked => "status",

@@ -44,6 +44,8 @@ pub(super) struct Response {
     pub(super) failure: Option<Failure>,
     pub(super) usage: Usage,
     pub(super) waiting: Value,
+    /// What the decision that it begins with can be proven by; null where it begins with none.
+    pub(super) receipt: Value,
 }
 
 impl Response {
@@ -61,7 +63,7 @@ impl Response {
         let total = self.usage.input_tokens.saturating_add(self.usage.output_tokens);
         let error =
             self.failure.as_ref().map(|why| json!({"code": why.code, "message": why.message}));
-        json!({
+        let mut told = json!({
             "id": self.id.to_string(),
             "object": "response",
             "created_at": ask::seconds(self.created_at),
@@ -95,6 +97,10 @@ impl Response {
             "conversation": {"id": self.conversation()},
             "run_id": self.id.run.to_string(),
             "workflow_waiting": self.waiting,
-        })
+        });
+        if !self.receipt.is_null() {
+            told["receipt"] = self.receipt.clone();
+        }
+        told
     }
 }

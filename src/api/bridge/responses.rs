@@ -15,6 +15,7 @@ use crate::api::bridge::stream::Lines;
 use crate::api::bridge::teller::Teller;
 use crate::api::bridge::word;
 use crate::api::brought;
+use crate::api::receipts;
 use crate::engine::{
     AnswerRequest, Begun, EngineError, ForkRequest, Onlooker, Published, RunView, StartRequest,
     Until, Watch,
@@ -75,7 +76,7 @@ pub(super) async fn retrieve(
     }
     let last = call.header("last-event-id").and_then(|id| id.trim().parse().ok());
     let seen = call.number("starting_after")?.or(last);
-    let teller = bridge.teller(leg.id, &leg.view, &call.who);
+    let teller = bridge.teller(leg.id, &leg.view, &call.who).await?;
     let mut lines = Lines::new(leg.watch, teller, seen);
     lines.tell(&leg.first);
     Ok(Reply::Events(Box::new(lines)))
@@ -319,8 +320,30 @@ impl Bridge {
         }
     }
 
-    fn teller(&self, id: ResponseId, view: &RunView, who: &Principal) -> Teller {
-        Teller::new(id, view, Onlooker::new(&self.engine, &view.head, who))
+    async fn teller(&self, id: ResponseId, view: &RunView, who: &Principal) -> Outcome<Teller> {
+        let receipt = self.receipt_of(&id).await?;
+        let mut teller = Teller::new(id, view, Onlooker::new(&self.engine, &view.head, who));
+        teller.response.receipt = receipt;
+        Ok(teller)
+    }
+
+    /// What the decision that a leg begins with can be proven by; null where it begins with none.
+    async fn receipt_of(&self, id: &ResponseId) -> Outcome<Value> {
+        // A leg that begins a run decides nothing.
+        if id.after == 0 {
+            return Ok(Value::Null);
+        }
+        let receipt = self.engine.receipt_after(&id.run, id.after).await?;
+        Ok(receipt.as_ref().map(receipts::brief).unwrap_or_default())
+    }
+
+    /// A word of somebody who does not know the run, with what it can be proven by.
+    async fn with_receipt(&self, id: &ResponseId, word: Option<&Published>) -> Outcome<Value> {
+        let (mut told, receipt) = (word::response(id, word), self.receipt_of(id).await?);
+        if !receipt.is_null() {
+            told["receipt"] = receipt;
+        }
+        Ok(told)
     }
 
     /// Tells what a command led to.
@@ -338,12 +361,12 @@ impl Bridge {
             Err(EngineError::Refused(Refusal::UnknownRun(_))) => {
                 let id = ResponseId { run, after: watch.after(), dialect };
                 let word = watch.next().await?;
-                return Ok(Reply::Json(word::response(&id, word.as_deref())));
+                return Ok(Reply::Json(self.with_receipt(&id, word.as_deref()).await?));
             }
             view => view?,
         };
         let id = ResponseId { run, after: watch.after(), dialect };
-        let mut teller = self.teller(id, &view, who);
+        let mut teller = self.teller(id, &view, who).await?;
         failpoint::hit("api.before_ack");
         match manner {
             Manner::Stream => return Ok(Reply::Events(Box::new(Lines::new(watch, teller, None)))),
@@ -381,14 +404,14 @@ impl Bridge {
     async fn own_word(&self, id: &str, who: &Principal) -> Option<Reply> {
         let id = ResponseId::parse(id)?;
         let word = self.engine.own_word(&id.run, id.after, who).await.ok().flatten()?;
-        Some(Reply::Json(word::response(&id, Some(&word))))
+        Some(Reply::Json(self.with_receipt(&id, Some(&word)).await.ok()?))
     }
 
     /// A leg as it stands: what its stream has told so far, whole.
     pub(super) async fn standing(&self, leg: Leg, who: &Principal) -> Outcome<Value> {
         let Leg { id, view, first, mut watch } = leg;
         let run = id.run.to_string();
-        let mut teller = self.teller(id, &view, who);
+        let mut teller = self.teller(id, &view, who).await?;
         teller.tell(&first);
         fold(&mut watch, &mut teller, view.head.version).await?;
         let rested_at = watch.after();

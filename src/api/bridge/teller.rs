@@ -70,6 +70,7 @@ impl Teller {
                 failure: None,
                 usage: Usage::default(),
                 waiting: Value::Null,
+                receipt: Value::Null,
             },
             workflow: Arc::clone(&view.run.workflow),
             onlooker,
@@ -201,6 +202,7 @@ impl Teller {
             | Event::Delegated(_)
             | Event::Reminded { .. }
             | Event::Stood { .. }
+            | Event::Held { .. }
             | Event::Escalated { .. }
             | Event::Revoked { .. }
             | Event::Renewed { .. }

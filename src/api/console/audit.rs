@@ -13,7 +13,7 @@ use crate::api::console::visit::Visit;
 use crate::api::console::{listing, text, value};
 use crate::api::receipts;
 use crate::engine::{AuditEntry, AuditFilter};
-use crate::kernel::{Question, RunId};
+use crate::kernel::{Question, RunId, Version};
 
 /// Entries on a page, about: a run's own stay together.
 const ENTRIES: i32 = 100;
@@ -110,6 +110,15 @@ pub(super) async fn receipt(
     sequence: &str,
 ) -> Result<Response<Body>, Trouble> {
     let sequence = sequence.parse().map_err(|_| Trouble::Nothing)?;
+    handed_out(visit, run, sequence).await
+}
+
+/// The same of a place in a journal.
+pub(super) async fn handed_out(
+    visit: &Visit,
+    run: &str,
+    sequence: Version,
+) -> Result<Response<Body>, Trouble> {
     let receipt = visit.engine().receipt(run, sequence, "", &visit.who).await?;
     let text = format!("{:#}\n", receipts::json(&receipt));
     let mut response = Response::new(Body::from(text));

@@ -115,6 +115,7 @@ async fn answer(visit: &Visit) -> Result<Response<Body>, Trouble> {
         [] | ["inbox", "together"] => Ok(page::redirect("/console/inbox")),
         ["inbox"] => inbox::page(visit).await,
         ["requests", id] => request::page(visit, id).await,
+        ["requests", id, "receipt"] => request::receipt(visit, id).await,
         ["runs"] => runs::page(visit).await,
         ["runs", id] => run::page(visit, id).await,
         ["runs", id, "live"] => live::run(visit, id).await,

@@ -16,6 +16,7 @@ use crate::cli::editor::{self, Edited};
 use crate::cli::exit::{Exit, Trouble, in_our_words};
 use crate::cli::json;
 use crate::cli::people::Sight;
+use crate::cli::talk;
 use crate::cli::{Ctx, quoted};
 use crate::wire::v1::{
     CancelRequestRequest, CancelRunRequest, GetRunRequest, GetSessionRequest, GetWorkflowRequest,
@@ -202,6 +203,7 @@ impl Drive {
         self.model.sequence = run.sequence;
         if let Some(mut waiting) = run.workflow_waiting {
             for request in &mut waiting.requests {
+                talk::unveil(request, &mut self.client).await;
                 request.conversation.clone_from(&seen.conversation);
             }
             self.model.waits(waiting);
@@ -388,8 +390,9 @@ impl Drive {
                         }
                         loop {
                             match stream.message().await {
-                                Ok(Some(event)) => {
+                                Ok(Some(mut event)) => {
                                     after = event.sequence;
+                                    talk::unveil_event(&mut event, &mut client).await;
                                     if told.send(Heard::Event(Box::new(event))).await.is_err() {
                                         return;
                                     }

@@ -30,6 +30,7 @@ use crate::definition::source::{Source, under};
 use crate::definition::sub::Subs;
 use crate::kernel::expression::{Known, Type};
 use crate::kernel::graph::Program;
+use crate::kernel::secret;
 use crate::kernel::{
     ASK_TOOL, HANDOFF_PREFIX, Kind, Origin, Question, duration_ms, has_variables, schema,
 };
@@ -166,6 +167,9 @@ impl<'a> Check<'a> {
     fn schema(&mut self, pointer: &str, schema: Option<&Value>) {
         if let Some(Err(error)) = schema.map(schema::check_schema) {
             self.at(pointer, "schema.invalid", format!("this is no JSON Schema: {error}"));
+        } else if schema.is_some_and(secret::is_misspelled) {
+            let message = "`secret` marks what is for those who decide alone: expected `true`, or leave it out";
+            self.at(pointer, "schema.invalid", message);
         }
     }
 

@@ -21,7 +21,7 @@ pub(super) fn parse_run(text: &str) -> Result<RunId, Refusal> {
     RunId::parse(text).map_err(|_| Refusal::UnknownRun(shortened(text)))
 }
 
-pub(super) fn parse_request(field: &str, text: &str) -> Result<RequestId, Refusal> {
+pub(in crate::engine) fn parse_request(field: &str, text: &str) -> Result<RequestId, Refusal> {
     if text.is_empty() {
         return Err(Refusal::invalid(field, "expected a request's id; ListRequests names them"));
     }

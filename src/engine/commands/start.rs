@@ -90,6 +90,7 @@ impl Engine {
                 Box::pin(self.following(session, entry.workflow.limits.remembers)).await?
             }
         };
+        let hides = self.hidden_before(follows.as_ref()).await?;
         let session = session.unwrap_or_else(|| SessionId::fresh(&self.inner.clock.fresh_stem()));
         let started = Started {
             session,
@@ -105,6 +106,7 @@ impl Engine {
             from: who.from.clone(),
             follows: follows.map(Box::new),
             seed: self.inner.clock.fresh_secret(),
+            hides,
             epoch: self.epoch(),
             requesters: Vec::new(),
             known: Some(Box::new(who.known.clone())),

@@ -71,6 +71,7 @@ impl Around {
             | Command::Retry
             | Command::Renew { .. }
             | Command::Stand { .. }
+            | Command::Hold { .. }
             | Command::Recall { .. }
             | Command::Withdraw { .. }
             | Command::Claim { .. }

@@ -73,6 +73,8 @@ pub struct Verdict {
     pub proven: usize,
     /// Leaves that came after the head, and are not proven yet.
     pub unproven: usize,
+    /// Secrets that are left out: their hashes are there.
+    pub left_out: usize,
     /// The head, if there is one.
     pub head: Option<SignedHead>,
 }
@@ -113,7 +115,16 @@ impl Bundle {
         self.check_leaves(&steps, walk.unchained())?;
         let proven = self.check_proofs(head.as_ref())?;
         let unproven = self.leaves.len() - proven;
-        Ok(Verdict { events: walk.version(), unchained: walk.unchained(), proven, unproven, head })
+        let left_out = steps.iter().map(|step| step.left_out).sum();
+        let (events, unchained) = (walk.version(), walk.unchained());
+        Ok(Verdict { events, unchained, proven, unproven, left_out, head })
+    }
+
+    /// The same without its secrets: it proves what it proved.
+    #[must_use]
+    pub fn redacted(mut self) -> Self {
+        self.entries.iter_mut().for_each(|entry| entry.secrets.clear());
+        self
     }
 
     fn check_definition(&self, first: Option<&Step>) -> Result<(), Finding> {

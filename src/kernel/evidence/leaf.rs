@@ -70,6 +70,7 @@ impl Weighty {
             | Event::Delegated(_)
             | Event::Reminded { .. }
             | Event::Stood { .. }
+            | Event::Held { .. }
             | Event::Escalated { .. }
             | Event::Opened { .. }
             | Event::Came { .. }

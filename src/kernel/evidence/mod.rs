@@ -12,6 +12,7 @@ pub mod bundle;
 pub mod chain;
 pub mod leaf;
 pub mod note;
+pub mod receipt;
 pub mod tree;
 pub mod walk;
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::kernel::evidence::leaf::Kinds;
 use crate::kernel::evidence::{Finding, Hash, chain};
-use crate::kernel::{Event, Millis, RunId, Version};
+use crate::kernel::{Apart, Event, Millis, RunId, Version};
 
 /// One append, exactly as it was hashed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +17,9 @@ pub struct Entry {
     pub prev: Option<Hash>,
     /// Its bytes: when, and the events, as JSON.
     pub payload: String,
+    /// What stands apart from them; nothing where it was left out, or there is none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<Apart>,
 }
 
 /// What the bytes of an append say.
@@ -25,6 +28,9 @@ struct Told {
     #[serde(rename = "at")]
     _at: Millis,
     events: Vec<Event>,
+    /// The hashes of what stands apart.
+    #[serde(default)]
+    secrets: Vec<Hash>,
 }
 
 /// What was found at one append.
@@ -38,6 +44,8 @@ pub struct Step {
     pub kinds: Kinds,
     /// The digest of the definition, where it begins the run.
     pub definition: Option<String>,
+    /// How many of its secrets are left out.
+    pub left_out: usize,
 }
 
 /// A walk along a run.
@@ -106,6 +114,12 @@ impl<'a> Walk<'a> {
             (1, _) => return Err(wrong("a journal begins with `started`".into())),
             (_, _) => None,
         };
+        // Left out, all of them are; what is there must be what was said.
+        let is_all = entry.secrets.iter().map(Apart::hash).eq(told.secrets.iter().copied());
+        if !entry.secrets.is_empty() && !is_all {
+            return Err(wrong("what stands apart from it is not what its hashes say".into()));
+        }
+        let left_out = if is_all { 0 } else { told.secrets.len() };
         let count = u64::try_from(told.events.len()).unwrap_or(u64::MAX);
         self.link =
             chain::link(self.link, self.run, version, chain::payload(entry.payload.as_bytes()));
@@ -113,6 +127,6 @@ impl<'a> Walk<'a> {
         if !self.is_chained {
             self.unchained = self.version();
         }
-        Ok(Step { version, link: self.link, kinds: Kinds::of(&told.events), definition })
+        Ok(Step { version, link: self.link, kinds: Kinds::of(&told.events), definition, left_out })
     }
 }

@@ -13,6 +13,7 @@ use crate::kernel::{Choice, Kind, OnTimeout};
 /// A workflow with these agents, each of which may look up, charge and ask.
 pub(super) fn workflow(agents: &[&str], pattern: Pattern) -> Workflow {
     let tool = |safety| Tool {
+        secret: Vec::new(),
         description: String::new(),
         provider: "scripted".into(),
         safety,
@@ -22,6 +23,7 @@ pub(super) fn workflow(agents: &[&str], pattern: Pattern) -> Workflow {
     };
     let model = Model { provider: "scripted".into(), settings: Value::Null };
     Workflow {
+        secretive: false,
         name: "play".into(),
         description: String::new(),
         input: None,

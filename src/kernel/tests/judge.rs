@@ -103,6 +103,7 @@ fn k4_a_no_is_the_end(journal: &[Recorded]) {
             | Event::Delegated(_)
             | Event::Reminded { .. }
             | Event::Stood { .. }
+            | Event::Held { .. }
             | Event::Escalated { .. }
             | Event::Revoked { .. }
             | Event::Renewed { .. }

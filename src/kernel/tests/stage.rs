@@ -38,6 +38,7 @@ pub(super) struct Stage {
 /// How a run begins in which nothing is special.
 pub(super) fn started(input: Value) -> Started {
     Started {
+        hides: Vec::new(),
         session: SessionId::parse("s").expect("an id"),
         workflow: "play".into(),
         definition: "d".into(),

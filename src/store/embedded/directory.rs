@@ -181,6 +181,12 @@ pub(in crate::store) fn is_there(path: &Path) -> bool {
     }
 }
 
+/// Whether the store in a directory is of the format before: whoever opens it takes it over.
+pub(in crate::store) fn is_older(path: &Path) -> bool {
+    let format = fs::read_to_string(path.join("format")).unwrap_or_default();
+    [OLDER, OLDER_UNFINISHED].contains(&format.trim())
+}
+
 /// What is left on the file system of `path` for this user.
 pub(super) fn free_bytes(path: &Path) -> io::Result<u64> {
     let room = rustix::fs::statvfs(path)?;

@@ -47,10 +47,10 @@ fn entry(view: View<'_>, key: &[u8], place: Bytes) -> Result<Entry, Fault> {
     };
     let bad = |what: String| Fault::Corrupt(format!("run `{run}` at version {version}: {what}"));
     let record = chunks::join(key, place, |chunk| view.get(chunk))?;
-    let (prev, payload) =
-        codec::unseal_chained(key, &record).map_err(|unread| bad(unread.to_string()))?;
+    let (prev, payload, secrets) =
+        codec::unseal_apart(key, &record).map_err(|unread| bad(unread.to_string()))?;
     let payload = String::from_utf8(payload.to_vec()).map_err(|_| bad("it is not text".into()))?;
-    Ok(Entry { version, prev, payload })
+    Ok(Entry { version, prev, payload, secrets })
 }
 
 fn log(

@@ -56,7 +56,7 @@ use crate::store::embedded::committer::{Committer, Job, QUEUE_MAX, Work};
 use crate::store::embedded::counts::Counts;
 use crate::store::embedded::database::Database;
 use crate::store::embedded::directory::Directory;
-pub(super) use crate::store::embedded::directory::is_there;
+pub(super) use crate::store::embedded::directory::{is_older, is_there};
 use crate::store::embedded::head_cache::HeadCache;
 use crate::store::embedded::health::Health;
 use crate::store::embedded::high_water_mark::HighWaterMark;

@@ -49,12 +49,26 @@ impl Prepared {
     pub(super) fn new(append: Append) -> Result<Self, Fault> {
         audit::check_append(&append)?;
         let parcels = parcels::of(&append).collect();
-        let Append { run, expected, fence, at, events, mut head, session, key, lanes: _, hooks } =
-            append;
+        let Append {
+            run,
+            expected,
+            fence,
+            at,
+            events,
+            hidden,
+            mut head,
+            session,
+            key,
+            lanes: _,
+            hooks,
+        } = append;
         let packed = keys::pack(&run)
             .ok_or_else(|| Fault::Permanent(format!("`{run}` is not the id of a run")))?;
         let entry_key = keys::entry(&packed, expected + 1);
-        let record = Unlinked::events(&entry_key, at, &events)?;
+        let record = match &hidden {
+            Some(hidden) => Unlinked::hidden(&entry_key, at, hidden)?,
+            None => Unlinked::events(&entry_key, at, &events)?,
+        };
         chunks::check(record.bytes())?;
         let payload = chain::payload(record.payload());
         let kinds = Kinds::of(events.iter().map(|event| &**event));

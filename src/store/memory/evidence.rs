@@ -59,9 +59,14 @@ impl Kept {
             let events = self.journal.iter().filter(|one| (*first..end).contains(&one.version));
             let at = events.clone().next().map(|one| one.at).unwrap_or_default();
             let events: Vec<_> = events.map(|one| &one.event).collect();
-            let payload = codec::events_json(at, &events)?;
+            let hidden = self.hidden.get(first);
+            let payload = match hidden {
+                Some(hidden) => codec::hidden_json(at, hidden)?,
+                None => codec::events_json(at, &events)?,
+            };
             let payload = String::from_utf8_lossy(&payload).into_owned();
-            Ok(Entry { version: *first, prev: Some(*prev), payload })
+            let secrets = hidden.map(|hidden| hidden.apart.clone()).unwrap_or_default();
+            Ok(Entry { version: *first, prev: Some(*prev), payload, secrets })
         });
         entries.collect()
     }

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 
 use crate::kernel::evidence::leaf::{Kinds, Leaf};
 use crate::kernel::evidence::{Hash, chain};
-use crate::kernel::{Millis, Recorded, RunId, SessionId, Version};
+use crate::kernel::{Hidden, Millis, Recorded, RunId, SessionId, Version};
 use crate::ports::evidence::Evidence;
 use crate::ports::{
     Append, AppendError, Fault, Head, HookRow, Journal, KeyRow, Lease, Logged, Noting, Page,
@@ -63,12 +63,14 @@ struct Kept {
     /// The first version of each append, and the link before it; and the last link (J13).
     links: Vec<(Version, Hash)>,
     link: Hash,
+    /// Appends of which something stands apart, as they were hashed.
+    hidden: BTreeMap<Version, Box<Hidden>>,
 }
 
 impl Kept {
     fn new(head: &Head, key: Option<String>) -> Self {
         let (journal, links, link) = (Vec::new(), Vec::new(), chain::GENESIS);
-        Self { head: head.clone(), journal, key, links, link }
+        Self { head: head.clone(), journal, key, links, link, hidden: BTreeMap::new() }
     }
 }
 
@@ -109,8 +111,11 @@ impl State {
         {
             return Err(AppendError::KeyTaken(row.clone()));
         }
-        let payload = codec::events_json(append.at, &append.events).map_err(Fault::from)?;
-        let payload = chain::payload(&payload);
+        let payload = match &append.hidden {
+            Some(hidden) => codec::hidden_json(append.at, hidden),
+            None => codec::events_json(append.at, &append.events),
+        };
+        let payload = chain::payload(&payload.map_err(Fault::from)?);
         let kinds = Kinds::of(append.events.iter().map(|event| &**event));
         let owed: Vec<_> = parcels::of(&append).collect();
         if let Some(row) = append.session {
@@ -136,6 +141,7 @@ impl State {
         let kept = self.runs.remove(&append.run);
         let mut kept = kept.unwrap_or_else(|| Kept::new(&head, key));
         kept.links.push((at + 1, kept.link));
+        kept.hidden.extend(append.hidden.map(|hidden| (at + 1, hidden)));
         kept.link = chain::link(kept.link, &append.run, at + 1, payload);
         if !kinds.is_nothing() {
             self.leaves.wait(Leaf::entry(append.run.clone(), at + 1, kinds, kept.link));

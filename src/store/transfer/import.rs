@@ -208,12 +208,15 @@ async fn store(
             }
         }
         let Some(run) = &run else { continue };
+        let events: Vec<_> =
+            group.iter().map(|recorded| Arc::new(recorded.event.clone())).collect();
         let append = Append {
             run: line.run.clone(),
             expected,
             fence: None,
             at,
-            events: group.iter().map(|recorded| Arc::new(recorded.event.clone())).collect(),
+            hidden: run.hidden(&events, &mut salt).map(Box::new),
+            events,
             head: Head::of(run),
             session: session.take(),
             key: key.take(),
@@ -223,6 +226,16 @@ async fn store(
         journal.append(append).await?;
     }
     Ok(())
+}
+
+/// What nobody can guess of a secret's hash.
+fn salt() -> String {
+    let mut drawn = [0; 16];
+    // Where nothing can be drawn, what was drawn for the process still tells two apart.
+    if getrandom::fill(&mut drawn).is_err() {
+        return hex(&std::process::id().to_be_bytes());
+    }
+    hex(&drawn)
 }
 
 /// The file was checked a moment ago; it has changed under our hands.

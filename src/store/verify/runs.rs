@@ -131,6 +131,10 @@ async fn leaf(
 ) -> Result<Result<(), Finding>, Fault> {
     let place = Place::Entry(run.clone(), step.version);
     let wrong = |what: String| Ok(Err(Finding::new(place.to_string(), what)));
+    // Only a bundle may leave out what is secret.
+    if step.left_out > 0 {
+        return wrong("what stands apart from it is gone".into());
+    }
     let lain = journal.evidence().leaf(&place).await?;
     let expected = Leaf::entry(run.clone(), step.version, step.kinds, step.link);
     match lain {

@@ -85,6 +85,7 @@ impl Desk {
             .with_environment(|name| (name == "TEST_KEY").then(|| KEY.to_owned()));
         let model = Model { provider: provider.into(), settings };
         let workflow = Workflow {
+            secretive: false,
             name: "w".into(),
             description: String::new(),
             input: None,

@@ -97,6 +97,7 @@ pub(crate) fn name(event: &Event) -> &'static str {
         Event::Reminded { .. } => "reminded",
         Event::Escalated { .. } => "escalated",
         Event::Stood { .. } => "stood",
+        Event::Held { .. } => "held",
         Event::Renewed { .. } => "renewed",
         Event::Ruled(_) => "policy",
         Event::Revoked { .. } => "revoked",

@@ -22,6 +22,7 @@ fn agent(tools: &[&str]) -> Agent {
 
 fn workflow(name: &str, agents: &[&str], pattern: Pattern) -> Workflow {
     Workflow {
+        secretive: false,
         name: name.into(),
         description: String::new(),
         input: None,
@@ -81,6 +82,7 @@ pub(crate) fn with_tool(safety: Safety) -> Workflow {
     let mut made = workflow("with_tool", &["worker"], Pattern::Sequential { steps });
     made.agents.insert("worker".into(), agent(&["pay"]));
     let tool = Tool {
+        secret: Vec::new(),
         description: "Pays.".into(),
         provider: "test".into(),
         safety,

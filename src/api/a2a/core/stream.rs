@@ -247,6 +247,7 @@ impl Translator {
             | Event::Delegated(_)
             | Event::Reminded { .. }
             | Event::Stood { .. }
+            | Event::Held { .. }
             | Event::Escalated { .. }
             | Event::Revoked { .. }
             | Event::Renewed { .. }

@@ -20,10 +20,11 @@ use serde_json::Value;
 use crate::api::console::form::Complaints;
 use crate::api::console::page::{self, Trouble, View};
 use crate::api::console::visit::Visit;
-use crate::api::console::{flow, text};
+use crate::api::console::{audit, flow, text};
 use crate::engine::{AnswerRequest, EngineError};
 use crate::kernel::{
-    Closing, Event, Millis, Question, Recorded, Refusal, RequestId, Run, Verb, duration_ms, replay,
+    Closing, Event, Millis, Question, Recorded, Refusal, RequestId, Run, Verb, Version,
+    duration_ms, replay,
 };
 use ask::{Ask, Filled};
 pub(super) use places::{claim, delegate};
@@ -49,6 +50,9 @@ pub(super) enum Ended {
         door: String,
         value: Value,
         at: Millis,
+        /// Its place in the journal, and the digest of what they had been shown.
+        sequence: Version,
+        shown: String,
     },
     Closed {
         closing: Closing,
@@ -200,6 +204,13 @@ async fn refused(
     Ok(shown(visit, &case, &draft, status).await)
 }
 
+/// What the decision on a question can be proven by, as a file.
+pub(super) async fn receipt(visit: &Visit, id: &str) -> Result<Response<Body>, Trouble> {
+    let case = load(visit, id).await?;
+    let Some(Ended::Answered { sequence, .. }) = case.ended else { return Err(Trouble::Nothing) };
+    audit::handed_out(visit, case.run.id.as_str(), sequence).await
+}
+
 /// Takes a question back.
 pub(super) async fn withdraw(visit: &Visit, id: &str) -> Result<Response<Body>, Trouble> {
     let key = visit.fields.get("key").unwrap_or_default();
@@ -230,8 +241,13 @@ async fn load(visit: &Visit, id: &str) -> Result<Case, Trouble> {
     let (run, journal) = visit.engine().case(&id, JOURNAL_MAX, &visit.who).await?;
     let open = run.questions.get(&id.ordinal).cloned();
     let is_open = open.is_some();
-    let question = open.or_else(|| asked(&run, &journal, id.ordinal)).ok_or(Trouble::Nothing)?;
+    let asked = open.or_else(|| asked(&run, &journal, id.ordinal));
+    let mut question = asked.ok_or(Trouble::Nothing)?;
     let ended = if is_open { None } else { Some(ended(&journal, id.ordinal)) };
+    // Of what is masked here the digest would be another one than was decided by.
+    if let Some(Ended::Answered { shown, .. }) = ended.as_ref().filter(|_| !run.veil.is_nothing()) {
+        Arc::make_mut(&mut question).digest.clone_from(shown);
+    }
     Ok(Case { id, run, question, journal, ended })
 }
 
@@ -252,11 +268,12 @@ fn asked(run: &Run, journal: &[Recorded], ordinal: u32) -> Option<Arc<Question>>
 fn ended(journal: &[Recorded], ordinal: u32) -> Ended {
     let ending = journal.iter().find_map(|recorded| {
         let at = recorded.at;
-        if let Event::Answered { ordinal: one, value, by, door, .. } = &recorded.event
+        if let Event::Answered { ordinal: one, value, by, door, shown, .. } = &recorded.event
             && *one == ordinal
         {
             let (by, door, value) = (by.clone(), door.clone(), value.clone());
-            return Some(Ended::Answered { by, door, value, at });
+            let (sequence, shown) = (recorded.version, shown.clone());
+            return Some(Ended::Answered { by, door, value, at, sequence, shown });
         }
         if let Event::Closed { ordinal: one, closing, by, .. } = &recorded.event
             && *one == ordinal

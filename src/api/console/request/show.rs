@@ -181,10 +181,16 @@ fn author(question: &Question) -> Markup {
 async fn closed(visit: &Visit, case: &Case, ended: &Ended) -> Markup {
     let list = flow::list(visit).unwrap_or_default();
     let next = flow::next(visit, &list, &case.id).await;
+    let receipt = match ended {
+        Ended::Answered { sequence, .. } => {
+            visit.engine().receipt(case.run.id.as_str(), *sequence, "", &visit.who).await.ok()
+        }
+        Ended::Closed { .. } | Ended::RunOver => None,
+    };
     html! {
         div.closed role="status" {
             @match ended {
-                Ended::Answered { by, door, value, at } => {
+                Ended::Answered { by, door, value, at, .. } => {
                     p.lead { strong { @if *by == visit.who.id { "You" } @else { (by) } } " answered this " (text::ago(*at, visit.now)) " · " (door) }
                     (value::answer(value))
                 }
@@ -192,6 +198,13 @@ async fn closed(visit: &Visit, case: &Case, ended: &Ended) -> Markup {
                     p.lead { (how(*closing, by)) " " (text::ago(*at, visit.now)) "." }
                 }
                 Ended::RunOver => { p.lead { "Its run was over before anybody answered." } }
+            }
+            @if let Some(receipt) = &receipt {
+                p.receipt {
+                    "Receipt " code { (receipt.hash) } ", "
+                    @if receipt.head.is_some() { "proven by a signed head" } @else { "to be proven by the next signed head" }
+                    ": " a href={ "/console/requests/" (case.id) "/receipt" } download={ "receipt-" (receipt.run) "-" (receipt.sequence) ".json" } { "download" }
+                }
             }
             div.buttons {
                 @if sees_run(visit, case) { a.button href={ "/console/runs/" (case.run.id) } { "See the run" } }

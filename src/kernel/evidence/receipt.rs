@@ -1,0 +1,67 @@
+//! Receipt: what one decision can be proven by, alone: its leaf, and the way from there to a head that was signed. It
+//! proves that this leaf is in the log; what the leaf speaks of is seen in a bundle of its run.
+
+use serde::Deserialize;
+
+use crate::kernel::evidence::leaf::Leaf;
+use crate::kernel::evidence::note::{SignedHead, VerifyKey};
+use crate::kernel::evidence::{Finding, Hash, tree};
+
+/// A receipt, as it was handed out.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Receipt {
+    /// The leaf, as it is hashed.
+    pub leaf: String,
+    /// Its hash.
+    pub leaf_hash: Hash,
+    /// Its place in the log; none as long as it has none.
+    #[serde(default)]
+    pub index: Option<u64>,
+    /// The hashes that lead from it to the head's root.
+    #[serde(default)]
+    pub proof: Vec<Hash>,
+    /// The signed head; none as long as there is none.
+    #[serde(default)]
+    pub head: Option<String>,
+    /// The key that the store says it is signed with. Whoever checks has it from elsewhere.
+    #[serde(default)]
+    pub key: Option<String>,
+}
+
+impl Receipt {
+    /// Reads a file, if it is one.
+    pub fn read(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+
+    /// What its leaf speaks of, in words.
+    pub fn place(&self) -> String {
+        let place = Leaf::parse(&self.leaf).map(|leaf| leaf.place().to_string());
+        place.unwrap_or_else(|| "a leaf".into())
+    }
+
+    /// Checks it: whether a head that this key signed holds it; no where none does yet. Without a key no signature is
+    /// looked at.
+    pub fn check(&self, key: Option<&VerifyKey>) -> Result<bool, Finding> {
+        if Leaf::parse(&self.leaf).is_none() {
+            return Err(Finding::new("the leaf", "it is none"));
+        }
+        let hash = tree::leaf_hash(self.leaf.as_bytes());
+        if hash != self.leaf_hash {
+            return Err(Finding::new("the leaf", format!("its hash is {hash}")));
+        }
+        let head = self.head.as_deref().filter(|head| !head.is_empty()).map(SignedHead::parse);
+        let Some(head) = head.transpose().map_err(|what| Finding::new("the signed head", what))?
+        else {
+            return Ok(false);
+        };
+        if let Some(key) = key.filter(|key| !head.is_signed_by(key)) {
+            return Err(Finding::new("the signed head", format!("`{}` did not sign it", key.name)));
+        }
+        let led = self.index.and_then(|at| tree::led_to(hash, at, head.head.size, &self.proof));
+        if led != Some(head.head.root) {
+            return Err(Finding::new("the proof", "it does not lead to the signed head"));
+        }
+        Ok(true)
+    }
+}

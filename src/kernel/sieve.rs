@@ -1,0 +1,247 @@
+//! Sieve: finds what is secret in texts and values, and puts something else there: a mask for whoever looks, a hash
+//! for what is stored and handed out, and the secret itself where it is read back. What is secret is `veil`'s to
+//! know.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::kernel::secret;
+use crate::kernel::texts::Visitor;
+use crate::kernel::veil::{Apart, Veil};
+
+/// What is at least this long is hidden wherever it stands; anything shorter where it is a word of its own, since
+/// it would turn up in the middle of others.
+const ANYWHERE_CHARS: usize = 8;
+/// Anything shorter than this is hidden only where it is all that is said.
+const WORD_CHARS: usize = 3;
+/// What stands in the place of a secret among other words.
+const MASK: &str = "•••";
+/// Around a hash in the place of a secret.
+const OPENS: &str = "⟦sha256:";
+const CLOSES: char = '⟧';
+
+/// What is looked for.
+pub(super) struct Sieve<'a> {
+    /// Whole values, by their JSON.
+    whole: &'a BTreeSet<String>,
+    /// Texts, the longest first, and their JSON.
+    within: Vec<(String, &'a str)>,
+}
+
+impl<'a> Sieve<'a> {
+    /// What a run knows to be secret.
+    pub(super) fn of(veil: &'a Veil) -> Self {
+        let texts = veil.0.iter().filter_map(|json| {
+            let text: String = serde_json::from_str(json).ok()?;
+            (text.chars().count() >= WORD_CHARS).then_some((text, json.as_str()))
+        });
+        let mut within: Vec<_> = texts.collect();
+        within.sort_by_key(|(text, _)| std::cmp::Reverse(text.len()));
+        Self { whole: &veil.0, within }
+    }
+
+    /// A text with something else in the place of each secret in it; none if there is none.
+    fn sift(&self, text: &str, put: &mut dyn FnMut(&str) -> String) -> Option<String> {
+        let (mut sifted, mut from, mut at) = (String::new(), 0, 0);
+        while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
+            let is_here = |(one, _): &&(String, &str)| {
+                rest.starts_with(one.as_str())
+                    && (one.chars().count() >= ANYWHERE_CHARS || stands_alone(text, at, one.len()))
+            };
+            let step = match self.within.iter().find(is_here) {
+                Some((one, json)) => {
+                    sifted.push_str(text.get(from..at).unwrap_or_default());
+                    sifted.push_str(&put(json));
+                    from = at + one.len();
+                    one.len()
+                }
+                None => rest.chars().next().map_or(1, char::len_utf8),
+            };
+            at += step;
+        }
+        if from == 0 {
+            return None;
+        }
+        sifted.push_str(text.get(from..).unwrap_or_default());
+        Some(sifted)
+    }
+
+    fn is_whole(&self, value: &Value) -> Option<String> {
+        match value {
+            Value::String(_) | Value::Number(_) => {
+                Some(value.to_string()).filter(|json| self.whole.contains(json))
+            }
+            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+        }
+    }
+}
+
+/// Whether nothing that belongs to a word stands right before or after.
+fn stands_alone(text: &str, at: usize, bytes: usize) -> bool {
+    let before = text.get(..at).and_then(|before| before.chars().next_back());
+    let after = text.get(at + bytes..).and_then(|after| after.chars().next());
+    !before.is_some_and(char::is_alphanumeric) && !after.is_some_and(char::is_alphanumeric)
+}
+
+/// Goes through a value, leaf by leaf.
+fn leaves(value: &mut Value, leaf: &mut dyn FnMut(&mut Value)) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(|item| leaves(item, leaf)),
+        Value::Object(members) => members.values_mut().for_each(|value| leaves(value, leaf)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => leaf(value),
+    }
+}
+
+/// Puts masks in the places of secrets.
+pub(super) struct Masking<'a>(pub(super) &'a Sieve<'a>);
+
+impl Visitor for Masking<'_> {
+    fn text(&mut self, text: &mut String) {
+        if self.0.whole.contains(&Value::from(text.as_str()).to_string()) {
+            MASK.clone_into(text);
+        } else if let Some(sifted) = self.0.sift(text, &mut |_| MASK.to_owned()) {
+            *text = sifted;
+        }
+    }
+
+    fn value(&mut self, value: &mut Value) {
+        leaves(value, &mut |leaf| {
+            if self.0.is_whole(leaf).is_some() {
+                *leaf = secret::mask(leaf);
+            } else if let Value::String(text) = leaf
+                && let Some(sifted) = self.0.sift(text, &mut |_| MASK.to_owned())
+            {
+                *text = sifted;
+            }
+        });
+    }
+
+    fn token(&mut self, _token: &mut String) {}
+
+    // A secret may be cut in two by where a piece ends. The whole text follows.
+    fn piece(&mut self, piece: &mut String) {
+        piece.clear();
+    }
+}
+
+/// Puts hashes in the places of secrets, and the secrets apart.
+pub(super) struct Hiding<'a> {
+    pub(super) sieve: &'a Sieve<'a>,
+    /// Whether a secret is known by now.
+    pub(super) is_live: bool,
+    pub(super) fresh: &'a mut dyn FnMut() -> String,
+    /// By their JSON: one that is said twice in an append stands apart once.
+    pub(super) apart: BTreeMap<String, Apart>,
+}
+
+impl Hiding<'_> {
+    fn put(
+        apart: &mut BTreeMap<String, Apart>,
+        json: &str,
+        fresh: &mut dyn FnMut() -> String,
+    ) -> String {
+        let drawn = || Apart { salt: fresh(), json: json.to_owned() };
+        let apart = apart.entry(json.to_owned()).or_insert_with(drawn);
+        format!("{OPENS}{}{CLOSES}", apart.hash())
+    }
+
+    fn whole(&mut self, text: &mut String) {
+        if !text.is_empty() {
+            let json = Value::from(text.as_str()).to_string();
+            *text = Self::put(&mut self.apart, &json, self.fresh);
+        }
+    }
+}
+
+impl Visitor for Hiding<'_> {
+    fn text(&mut self, text: &mut String) {
+        let Self { sieve, fresh, apart, .. } = self;
+        let json = Value::from(text.as_str()).to_string();
+        if sieve.whole.contains(&json) {
+            *text = Self::put(apart, &json, fresh);
+        } else if let Some(sifted) = sieve.sift(text, &mut |json| Self::put(apart, json, fresh)) {
+            *text = sifted;
+        }
+    }
+
+    fn value(&mut self, value: &mut Value) {
+        let Self { sieve, fresh, apart, .. } = self;
+        leaves(value, &mut |leaf| {
+            if let Some(json) = sieve.is_whole(leaf) {
+                *leaf = Self::put(apart, &json, fresh).into();
+            } else if let Value::String(text) = leaf
+                && let Some(sifted) = sieve.sift(text, &mut |json| Self::put(apart, json, fresh))
+            {
+                *text = sifted;
+            }
+        });
+    }
+
+    // A digest of what holds a short secret tells it to whoever tries all there are.
+    fn token(&mut self, token: &mut String) {
+        self.whole(token);
+    }
+
+    fn piece(&mut self, piece: &mut String) {
+        if self.is_live {
+            self.whole(piece);
+        }
+    }
+}
+
+/// Puts secrets back in their places.
+pub(super) struct Revealing<'a>(pub(super) BTreeMap<String, &'a str>);
+
+impl Revealing<'_> {
+    /// A text with every hash in it that is known replaced; none if there is none.
+    fn put_back(&self, text: &str) -> Option<String> {
+        let (mut whole, mut rest, mut is_changed) = (String::new(), text, false);
+        while let Some((before, after)) = rest.split_once(OPENS) {
+            let found = after.split_once(CLOSES).and_then(|(hash, after)| {
+                let text: String = serde_json::from_str(self.0.get(hash)?).ok()?;
+                Some((text, after))
+            });
+            whole.push_str(before);
+            rest = if let Some((text, after)) = found {
+                whole.push_str(&text);
+                is_changed = true;
+                after
+            } else {
+                whole.push_str(OPENS);
+                after
+            };
+        }
+        whole.push_str(rest);
+        is_changed.then_some(whole)
+    }
+}
+
+impl Visitor for Revealing<'_> {
+    fn text(&mut self, text: &mut String) {
+        if let Some(whole) = self.put_back(text) {
+            *text = whole;
+        }
+    }
+
+    fn value(&mut self, value: &mut Value) {
+        leaves(value, &mut |leaf| {
+            let Value::String(text) = &*leaf else { return };
+            let alone = text.strip_prefix(OPENS).and_then(|rest| rest.strip_suffix(CLOSES));
+            let alone = alone.and_then(|hash| serde_json::from_str(self.0.get(hash)?).ok());
+            if let Some(secret) = alone {
+                *leaf = secret;
+            } else if let Some(whole) = self.put_back(text) {
+                *leaf = whole.into();
+            }
+        });
+    }
+
+    fn token(&mut self, token: &mut String) {
+        self.text(token);
+    }
+
+    fn piece(&mut self, piece: &mut String) {
+        self.text(piece);
+    }
+}

@@ -1,0 +1,311 @@
+//! Veil: what a run knows to be secret, and what that becomes elsewhere. In a journal the value stands apart, and
+//! a hash of it with a salt of its own in its place: what is hashed and handed out can be read without it. At
+//! the doors a mask stands there. What is marked is `secret`'s to say; who sees it, the engine's.
+//!
+//! A secret is known by its value from the moment it is said in a marked place, and hidden wherever it is said
+//! again: in a message, a prompt, a result.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::kernel::event::{Event, Failure};
+use crate::kernel::evidence::Hash;
+use crate::kernel::graph::Frozen;
+use crate::kernel::message::Message;
+use crate::kernel::placeholder;
+use crate::kernel::question::{Origin, Question, Subject};
+use crate::kernel::run::{Run, Status};
+use crate::kernel::secret;
+use crate::kernel::sieve::{Hiding, Masking, Revealing, Sieve};
+use crate::kernel::texts::{self, Visitor as _};
+
+/// Says what a hash is of.
+const SECRET: &[u8] = b"holdpoint secret 1\n";
+
+/// What a run knows to be secret: texts and numbers, as JSON.
+#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Veil(pub(super) BTreeSet<String>);
+
+impl fmt::Debug for Veil {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Veil({})", self.0.len())
+    }
+}
+
+/// A value that stands apart from the event that it belongs to.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Apart {
+    /// What nobody can guess of its hash.
+    pub salt: String,
+    /// The value, as JSON.
+    pub json: String,
+}
+
+impl fmt::Debug for Apart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Apart({})", self.hash())
+    }
+}
+
+impl Apart {
+    /// What stands in its place.
+    pub fn hash(&self) -> Hash {
+        Hash::of(&[SECRET, self.salt.as_bytes(), b"\n", self.json.as_bytes()])
+    }
+}
+
+/// Events as they are hashed, and what stands apart from them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hidden {
+    /// The events, with hashes in the places of secrets.
+    pub events: Vec<Event>,
+    /// The secrets.
+    pub apart: Vec<Apart>,
+}
+
+impl Veil {
+    /// Whether nothing is secret.
+    pub fn is_nothing(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// As it is told to a run that goes on from this one.
+    pub fn told(self) -> Vec<String> {
+        self.0.into_iter().collect()
+    }
+
+    /// Knows what another knows.
+    pub fn join(&mut self, other: &Self) {
+        self.0.extend(other.0.iter().cloned());
+    }
+
+    /// Knows these, as JSON.
+    pub(super) fn knows(&mut self, told: &[String]) {
+        self.0.extend(told.iter().cloned());
+    }
+
+    /// Learns a value, and whatever is in it. A yes or a no is not hidden: its place says as much.
+    fn learn(&mut self, value: &Value) {
+        match value {
+            Value::String(text) if text.is_empty() => {}
+            Value::String(text) => {
+                let spelled = value.to_string();
+                // Within a text that is JSON, and within a URL, it is spelled otherwise.
+                let within = spelled.get(1..spelled.len() - 1).unwrap_or_default();
+                for spelling in [within, &placeholder::encode(text)] {
+                    if spelling != text {
+                        self.0.insert(Value::from(spelling).to_string());
+                    }
+                }
+                self.0.insert(spelled);
+            }
+            Value::Number(number) => {
+                self.0.insert(number.to_string());
+                self.0.insert(Value::from(number.to_string()).to_string());
+            }
+            Value::Array(items) => items.iter().for_each(|item| self.learn(item)),
+            Value::Object(members) => members.values().for_each(|value| self.learn(value)),
+            Value::Null | Value::Bool(_) => {}
+        }
+    }
+
+    fn learn_at(&mut self, value: &Value, places: &[(String, secret::From)]) {
+        for (at, _) in places {
+            if let Some(secret) = value.pointer(at) {
+                self.learn(secret);
+            }
+        }
+    }
+
+    /// A text as it is shown to whoever does not decide.
+    pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if self.is_nothing() {
+            return text.into();
+        }
+        let mut masked = text.to_owned();
+        self.masking(|mask| mask.text(&mut masked));
+        masked.into()
+    }
+
+    /// The same of a value.
+    #[must_use]
+    pub fn value(&self, mut value: Value) -> Value {
+        self.masking(|mask| mask.value(&mut value));
+        value
+    }
+
+    /// The same of an event.
+    #[must_use]
+    pub fn event(&self, mut event: Event) -> Event {
+        self.masking(|mask| texts::of_event(&mut event, mask));
+        event
+    }
+
+    /// The same of why something went wrong.
+    pub fn failure(&self, failure: &mut Failure) {
+        self.masking(|mask| texts::of_failure(failure, mask));
+    }
+
+    /// The same of a question. It says of itself whether anything in it is hidden.
+    #[must_use]
+    pub fn question(&self, question: Arc<Question>) -> Arc<Question> {
+        if self.is_nothing() {
+            return question;
+        }
+        let mut masked = (*question).clone();
+        self.masking(|mask| texts::of_question(&mut masked, mask));
+        if masked == *question {
+            return question;
+        }
+        masked.is_veiled = true;
+        Arc::new(masked)
+    }
+
+    /// The same of messages.
+    pub fn messages(&self, messages: &mut [Arc<Message>]) {
+        self.masking(|mask| {
+            for message in messages {
+                texts::of_message(Arc::make_mut(message), mask);
+            }
+        });
+    }
+
+    fn masking(&self, work: impl FnOnce(&mut Masking<'_>)) {
+        if !self.is_nothing() {
+            work(&mut Masking(&Sieve::of(self)));
+        }
+    }
+
+    /// A run as it is shown to whoever does not decide.
+    pub fn over(&self, run: &mut Run) {
+        self.messages(&mut run.conversation);
+        for question in run.questions.values_mut() {
+            *question = self.question(Arc::clone(question));
+        }
+        if let Status::Failed(failure) = &mut run.status {
+            self.failure(failure);
+        }
+        self.masking(|mask| {
+            mask.value(&mut run.input);
+            run.output.iter_mut().for_each(|output| mask.value(output));
+            run.edited.iter_mut().for_each(|(_, edited)| mask.value(edited));
+            run.metadata.values_mut().for_each(|value| mask.text(value));
+            run.loose.iter_mut().for_each(|(_, call)| texts::of_call(call, mask));
+            for turn in run.turns.values_mut() {
+                turn.prompt.iter_mut().for_each(|prompt| mask.text(prompt));
+                turn.memo.iter_mut().for_each(|memo| mask.value(memo));
+                turn.made.iter_mut().for_each(|call| texts::of_call(call, mask));
+                if let Some(Ok(returned)) = &mut turn.returned {
+                    mask.value(returned);
+                }
+                mask.text(&mut turn.said);
+                turn.calls.iter_mut().for_each(|open| texts::of_call(&mut open.call, mask));
+            }
+        });
+    }
+}
+
+impl Run {
+    /// Whether something in its journal is to stand apart.
+    fn hides(&self) -> bool {
+        self.workflow.secretive || !self.veil.is_nothing()
+    }
+
+    /// Learns what an event says in marked places. Before it is folded in: by then what it answers is gone.
+    pub(super) fn heed_secrets(&mut self, event: &Event) {
+        if let Event::Answered { ordinal, value, .. } | Event::Voted { ordinal, value, .. } = event
+        {
+            self.heed_answer(*ordinal, value);
+        }
+        if !self.workflow.secretive {
+            return;
+        }
+        if let Event::MessageAdded { message, .. } = event {
+            for call in &message.calls {
+                self.heed_call(&call.tool, &call.arguments);
+            }
+        }
+        if let Event::ToolCalled { call, .. } = event {
+            self.heed_call(&call.tool, &call.arguments);
+        }
+        if let Event::Asked(question) = event {
+            if let Origin::Gate(call) = &question.origin {
+                self.heed_call(&call.tool, &call.arguments);
+            }
+            if let Some(Subject::Task(Frozen::Tool { tool, arguments, .. })) =
+                question.subject.as_deref()
+            {
+                self.heed_call(tool, arguments);
+            }
+        }
+    }
+
+    fn heed_answer(&mut self, ordinal: u32, value: &Value) {
+        let Some(question) = self.questions.get(&ordinal).map(Arc::clone) else { return };
+        for schema in question.schema.iter().chain(&question.editable) {
+            let members = value.as_object().into_iter().flat_map(|all| all.values());
+            for said in members.chain([value]) {
+                self.veil.learn_at(said, &secret::marked(schema, said));
+            }
+        }
+        // What they put in the place of a call's arguments is marked as those were.
+        let tool = match (&question.origin, question.subject.as_deref()) {
+            (Origin::Gate(call), _) => &call.tool,
+            (_, Some(Subject::Task(Frozen::Tool { tool, .. }))) => tool,
+            (_, _) => return,
+        };
+        for said in value.as_object().into_iter().flat_map(|all| all.values()) {
+            self.heed_call(tool, said);
+        }
+    }
+
+    fn heed_call(&mut self, tool: &str, arguments: &Value) {
+        let places = secret::all_of_call(&self.workflow, tool, arguments);
+        self.veil.learn_at(arguments, &places);
+    }
+
+    /// What it is given, by the schema of that.
+    pub(super) fn heed_input(&mut self) {
+        if let Some(schema) = self.workflow.input.clone().filter(|_| self.workflow.secretive) {
+            self.veil.learn_at(&self.input, &secret::marked(&schema, &self.input));
+        }
+    }
+
+    /// Events of the run as they are to be hashed, where something in them is to stand apart; `fresh` draws a salt.
+    pub fn hidden(
+        &self,
+        events: &[Arc<Event>],
+        fresh: &mut dyn FnMut() -> String,
+    ) -> Option<Hidden> {
+        if !self.hides() {
+            return None;
+        }
+        let sieve = Sieve::of(&self.veil);
+        let is_live = !self.veil.is_nothing();
+        let mut hiding = Hiding { sieve: &sieve, is_live, fresh, apart: BTreeMap::new() };
+        let mut events: Vec<Event> = events.iter().map(|event| (**event).clone()).collect();
+        for event in &mut events {
+            texts::of_event(event, &mut hiding);
+        }
+        let apart: Vec<_> = hiding.apart.into_values().collect();
+        (!apart.is_empty()).then_some(Hidden { events, apart })
+    }
+}
+
+/// Puts what stands apart back into an event.
+pub fn reveal(event: &mut Event, apart: &[Apart]) {
+    if !apart.is_empty() {
+        let known = apart.iter().map(|it| (it.hash().to_string(), it.json.as_str())).collect();
+        texts::of_event(event, &mut Revealing(known));
+    }
+}
+
+#[cfg(test)]
+#[path = "veil_tests.rs"]
+mod tests;
