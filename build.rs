@@ -1,28 +1,90 @@
-//! Compiles `proto/` without `protoc`: protox reads the files, prost and tonic write the shapes.
+//! Says which commit this is built from, and by which profile, for `holdpoint --version`. It generates nothing:
+//! what comes of `proto/` is checked in, so that nobody has to build a compiler of protobuf to build the program.
+//! With the feature `generate`, which tests have, it is generated beside that, for `tests/it/generated.rs` to compare.
 
-use std::{env, error::Error, fs, path::PathBuf};
+use std::{env, path::Path, process::Command};
 
-use prost::Message as _;
+fn main() {
+    #[cfg(feature = "generate")]
+    generate().expect("proto/ compiles");
+    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-env-changed=HOLDPOINT_COMMIT");
+    let profile = profile();
+    // A debug build is somebody's desk: a commit would change it and recompile everything each time.
+    let commit = if profile == "debug" { None } else { given().or_else(commit) };
+    let built = commit.map_or(profile.clone(), |commit| format!("{commit} {profile}"));
+    println!("cargo:rustc-env=HOLDPOINT_BUILT={built}");
+}
 
-const PROTOS: &[&str] =
-    &["holdpoint/v1/orchestrator.proto", "lf/a2a/v1/a2a.proto", "a2a/v1/a2a.proto"];
+/// What a packager says, who builds from no repository.
+fn given() -> Option<String> {
+    env::var("HOLDPOINT_COMMIT").ok().filter(|commit| !commit.is_empty())
+}
 
-fn main() -> Result<(), Box<dyn Error>> {
+/// The commit, with a mark where files differ from it.
+fn commit() -> Option<String> {
+    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).canonicalize().ok()?;
+    let top = Path::new(&git(&["rev-parse", "--show-toplevel"])?).canonicalize().ok()?;
+    // Unpacked somewhere within another repository, that one's commit says nothing about us.
+    if ours != top {
+        return None;
+    }
+    for file in ["HEAD", "index"] {
+        println!("cargo:rerun-if-changed={}", git(&["rev-parse", "--git-path", file])?);
+    }
+    for place in ["src", "proto", "workflows", "Cargo.toml", "Cargo.lock"] {
+        println!("cargo:rerun-if-changed={place}");
+    }
+    git(&["describe", "--always", "--exclude=*", "--abbrev=12", "--dirty=-changed"])
+}
+
+fn git(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(arguments).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?.trim().to_owned();
+    (output.status.success() && !text.is_empty()).then_some(text)
+}
+
+/// The profile's name is a folder above ours; cargo tells only what it inherits.
+fn profile() -> String {
+    let out = env::var("OUT_DIR").unwrap_or_default();
+    let above = Path::new(&out).ancestors().nth(3).and_then(Path::file_name);
+    above.map_or_else(|| "unknown".into(), |name| name.to_string_lossy().into_owned())
+}
+
+/// Compiles `proto/` without `protoc`: protox reads the files, prost and tonic write the shapes.
+#[cfg(feature = "generate")]
+fn generate() -> Result<(), Box<dyn std::error::Error>> {
+    use prost::Message as _;
+
+    const PROTOS: &[&str] =
+        &["holdpoint/v1/orchestrator.proto", "lf/a2a/v1/a2a.proto", "a2a/v1/a2a.proto"];
     println!("cargo:rerun-if-changed=proto");
     let descriptors = protox::Compiler::new(["proto"])?
         .include_source_info(true) // keeps the comments for rustdoc and for reflection clients
         .include_imports(true)
         .open_files(PROTOS)?
         .file_descriptor_set();
-    let out = PathBuf::from(env::var("OUT_DIR")?);
-    fs::write(out.join("descriptors.bin"), descriptors.encode_to_vec())?;
+    let out = Path::new(&env::var("OUT_DIR")?).to_path_buf();
+    std::fs::write(out.join("descriptors.bin"), descriptors.encode_to_vec())?;
     tonic_prost_build::configure()
         .build_server(true)
         .build_client(true)
+        .emit_rerun_if_changed(false)
         // An event is moved from hand to hand: the largest of them does not make all of them large.
         .boxed(".holdpoint.v1.WorkflowEvent.event.request_info")
         .extern_path(".google.protobuf.Value", "crate::wire::json::Json")
         .extern_path(".google.protobuf.Struct", "crate::wire::json::Fields")
         .compile_fds(descriptors)?;
+    // Written here, so that code that already uses a new field can be built at all.
+    println!("cargo:rerun-if-env-changed=HOLDPOINT_BLESS");
+    if env::var_os("HOLDPOINT_BLESS").is_some() {
+        for name in KEPT {
+            std::fs::copy(out.join(name), Path::new("proto/rust").join(name))?;
+        }
+    }
     Ok(())
 }
+
+/// What of the generated is checked in; packages of others come with their own crates.
+#[cfg(feature = "generate")]
+const KEPT: [&str; 4] = ["holdpoint.v1.rs", "lf.a2a.v1.rs", "a2a.v1.rs", "descriptors.bin"];

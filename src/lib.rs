@@ -18,6 +18,7 @@
 pub mod agents;
 pub mod api;
 pub mod app;
+#[cfg(feature = "bench")]
 pub mod bench;
 pub mod cli;
 pub mod definition;

@@ -11,9 +11,9 @@ use serde_json::Value;
 use crate::agents::Registry;
 use crate::app::clock::SystemClock;
 use crate::app::keys::Keys;
-use crate::app::{AppError, Config, counted, people};
+use crate::app::{AppError, Config, counted, people, policy};
 use crate::definition::{self, Loaded};
-use crate::kernel::Millis;
+use crate::kernel::{Millis, Operator};
 use crate::ports::identity::Identity;
 use crate::ports::{Agents as _, Clock as _, Fault, Journal, Note, Noting, RunFilter, StoreReport};
 use crate::store::transfer::{self, Counts};
@@ -105,8 +105,11 @@ pub struct Finding {
 pub fn check(config: &Config, paths: &[PathBuf]) -> Vec<Checked> {
     let configured = [config.workflows.clone()];
     let paths = if paths.is_empty() { &configured } else { paths };
-    // Who has a key is not looked at: whom the settings put into a group is in it.
+    // Who has a key stands against nothing: whom the settings put into a group is in it. What is only worth a
+    // word looks at who there is now.
     let operator = people::operator(config, None);
+    let keys = Keys::for_server(config).ok().flatten().filter(|keys| !keys.list().is_empty());
+    let present = people::operator(config, keys.as_ref());
     let mut checked = Vec::new();
     for path in paths {
         let (loaded, problems) = if path.is_dir() {
@@ -127,7 +130,7 @@ pub fn check(config: &Config, paths: &[PathBuf]) -> Vec<Checked> {
                     .map(problem)
                     .collect(),
                 warnings: one.warnings.iter().map(problem).collect(),
-                notes: one.people_notes(&operator),
+                notes: one.people_notes(&present),
             });
         }
         for found in problems {
@@ -145,7 +148,27 @@ pub fn check(config: &Config, paths: &[PathBuf]) -> Vec<Checked> {
             }
         }
     }
+    checked.extend(config.policy.as_deref().map(|path| check_policy(config, path, &present)));
     checked
+}
+
+/// Checks the operator's policy against the workflows and people that there are.
+fn check_policy(config: &Config, path: &Path, operator: &Operator) -> Checked {
+    let (own, _) = if config.workflows.is_dir() {
+        definition::load_dir(&config.workflows)
+    } else {
+        (Vec::new(), Vec::new())
+    };
+    let all = own.into_iter().chain(definition::shipped());
+    let workflows: Vec<_> = all.map(|loaded| loaded.workflow).collect();
+    let problems = policy::read(path, &workflows, operator).err().unwrap_or_default();
+    Checked {
+        path: path.to_path_buf(),
+        workflow: None,
+        problems: problems.iter().map(problem).collect(),
+        warnings: Vec::new(),
+        notes: Vec::new(),
+    }
 }
 
 /// What the providers say of a workflow that is right as a file.

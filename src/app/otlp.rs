@@ -57,13 +57,17 @@ pub(super) fn from_environment() -> Result<Option<Traces>, AppError> {
             let exporter = exporter.with_http_client(Posting::new(url.scheme() == "https")?);
             processor(exporter.build().map_err(|error| wrong(&error.to_string()))?)
         }
+        #[cfg(feature = "otlp-grpc")]
         Some((_, "grpc")) if url.scheme() == "http" => {
             let exporter = opentelemetry_otlp::SpanExporter::builder().with_tonic();
             processor(exporter.build().map_err(|error| wrong(&error.to_string()))?)
         }
         Some((variable, "grpc")) => {
-            let why =
-                "`grpc` is spoken without TLS only; use `http/protobuf` for an `https` address";
+            let why = if cfg!(feature = "otlp-grpc") {
+                "`grpc` is spoken without TLS only; use `http/protobuf` for an `https` address"
+            } else {
+                "this build speaks `http/protobuf` alone; use that, or build with `--features otlp-grpc`"
+            };
             return Err(AppError::Traces { variable, why: why.into() });
         }
         Some((variable, other)) => {

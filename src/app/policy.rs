@@ -22,12 +22,23 @@ type Stamp = (u64, u64, i64, i64, u64, Vec<String>);
 /// The policy that the settings name, for an engine that has its workflows; none, where they name none.
 pub(super) fn open(config: &Config, engine: &Engine) -> Result<(), AppError> {
     let Some(path) = &config.policy else { return Ok(()) };
-    let policy = read(path, engine).map_err(AppError::Workflows)?;
+    let policy = read_for(path, engine).map_err(AppError::Workflows)?;
     engine.rule(policy);
     Ok(())
 }
 
-fn read(path: &Path, engine: &Engine) -> Result<Policy, Vec<Problem>> {
+fn read_for(path: &Path, engine: &Engine) -> Result<Policy, Vec<Problem>> {
+    let workflows: Vec<Arc<Workflow>> =
+        engine.library().all().into_iter().map(|entry| entry.workflow).collect();
+    read(path, &workflows, &engine.operator())
+}
+
+/// The policy of a file, for these workflows and these people; or everything that is wrong with it.
+pub(super) fn read(
+    path: &Path,
+    workflows: &[Arc<Workflow>],
+    operator: &Operator,
+) -> Result<Policy, Vec<Problem>> {
     let name = path.display().to_string();
     let unreadable = |error: &dyn std::fmt::Display| {
         vec![Problem::of_file(&name, "file.unreadable", format!("it cannot be read: {error}"))]
@@ -38,9 +49,7 @@ fn read(path: &Path, engine: &Engine) -> Result<Policy, Vec<Problem>> {
         return Err(vec![Problem::of_file(&name, "file.too_large", message)]);
     }
     let text = fs::read_to_string(path).map_err(|error| unreadable(&error))?;
-    let workflows: Vec<Arc<Workflow>> =
-        engine.library().all().into_iter().map(|entry| entry.workflow).collect();
-    definition::load_policy(&name, &text, &workflows, &engine.operator())
+    definition::load_policy(&name, &text, workflows, operator)
 }
 
 /// Looks at the file for as long as the server runs.
@@ -55,7 +64,7 @@ pub(super) async fn watch(engine: Engine, path: PathBuf) {
         }
         seen = now;
         let (beside, file) = (engine.clone(), path.clone());
-        let looked = tokio::task::spawn_blocking(move || read(&file, &beside)).await;
+        let looked = tokio::task::spawn_blocking(move || read_for(&file, &beside)).await;
         match looked {
             Ok(Ok(policy)) => take(&engine, policy).await,
             Ok(Err(problems)) => complain(&engine, &problems),

@@ -16,6 +16,7 @@ use crate::app::door::Keyed;
 use crate::app::keys::Keys;
 use crate::app::posture::Posture;
 use crate::app::server::{self, Bounds};
+use crate::app::supervisor::Supervisor;
 use crate::app::watchman::Watchman;
 use crate::app::world::{World, render};
 use crate::app::{AppError, Config, SystemClock, people, policy, reload};
@@ -86,10 +87,13 @@ pub async fn serve(
     let front = front.and(console.router());
     begins(&world.engine, address, summary).await;
     tracing::info!(%address, data = %config.data.display(), "serving");
+    let (supervisor, _reassuring) = Supervisor::beside(&world.engine);
     on_ready(address);
+    supervisor.ready(address);
     let patience = Duration::from_secs(config.drain_seconds);
     let drain = async {
         tracing::info!("draining");
+        supervisor.stopping();
         world.engine.note(Note::ServerStopped).await;
         world.shut_down(patience).await;
     };

@@ -102,6 +102,12 @@ pub(super) fn decided(word: &str, note: &str) -> Value {
     }
 }
 
+/// Whether it is a decision that a note can still go with.
+pub(super) fn is_bare(value: &Value) -> bool {
+    let fields = value.as_object().filter(|fields| fields.len() == 1);
+    fields.is_some_and(|fields| fields.get("decision").is_some_and(Value::is_string))
+}
+
 /// The side effect happened, and this came of it: JSON where it is, else text.
 pub(super) fn happened(came: &str) -> Value {
     let result = match came.trim() {
@@ -175,12 +181,21 @@ fn decisions(schema: &Value) -> String {
     words.to_owned()
 }
 
+/// A word, and the note after its colon. An answer in JSON is one word.
+fn noted(text: &str) -> (String, &str) {
+    let is_json = text.starts_with(['{', '[', '"']);
+    let (word, note) = text.split_once(':').filter(|_| !is_json).unwrap_or((text, ""));
+    (word.trim().to_lowercase(), note.trim())
+}
+
 fn decision(text: &str, schema: &Value) -> Meaning {
-    match text.to_lowercase().as_str() {
-        "y" | "yes" | "approve" | "approved" => Meaning::Value(approve("")),
-        "n" | "no" | "reject" | "rejected" => Meaning::Reject,
-        "return" => Meaning::Reasoned(Verb::Return.word().into()),
-        "e" | "edit" if takes_edit(schema) => Meaning::Edit,
+    let (word, note) = noted(text);
+    match word.as_str() {
+        "y" | "yes" | "approve" | "approved" => Meaning::Value(approve(note)),
+        "n" | "no" | "reject" | "rejected" if note.is_empty() => Meaning::Reject,
+        "n" | "no" | "reject" | "rejected" => Meaning::Value(reject(note)),
+        "return" => returned(note),
+        "e" | "edit" if takes_edit(schema) && note.is_empty() => Meaning::Edit,
         &_ => match strict::read(text.as_bytes()) {
             Ok(value) if value.is_object() => Meaning::Value(value),
             Ok(_) | Err(_) if takes_edit(schema) => {
@@ -202,15 +217,27 @@ fn decision(text: &str, schema: &Value) -> Meaning {
     }
 }
 
+/// Back to whoever wrote it, who must be told what should be different.
+fn returned(note: &str) -> Meaning {
+    let word = Verb::Return.word();
+    match note {
+        "" => Meaning::Reasoned(word.into()),
+        note => Meaning::Value(decided(word, note)),
+    }
+}
+
 /// What is typed about a tool call that waits at a gate.
 fn ruling(text: &str, schema: &Value) -> Meaning {
-    match text.to_lowercase().as_str() {
-        "y" | "yes" | "allow" | "allow_once" => Meaning::Value(decided(Verb::AllowOnce.word(), "")),
-        "all" | "allow_for_run" => Meaning::Value(decided(Verb::AllowForRun.word(), "")),
-        "n" | "no" | "deny" if takes_note(schema) => Meaning::Deny,
-        "n" | "no" | "deny" => Meaning::Value(deny("")),
-        "return" if takes_return(schema) => Meaning::Reasoned(Verb::Return.word().into()),
-        "e" | "edit" if says_edit(schema) => Meaning::Edit,
+    let (word, note) = noted(text);
+    match word.as_str() {
+        "y" | "yes" | "allow" | "allow_once" => {
+            Meaning::Value(decided(Verb::AllowOnce.word(), note))
+        }
+        "all" | "allow_for_run" => Meaning::Value(decided(Verb::AllowForRun.word(), note)),
+        "n" | "no" | "deny" if note.is_empty() && takes_note(schema) => Meaning::Deny,
+        "n" | "no" | "deny" => Meaning::Value(deny(note)),
+        "return" if takes_return(schema) => returned(note),
+        "e" | "edit" if note.is_empty() && says_edit(schema) => Meaning::Edit,
         &_ => match strict::read(text.as_bytes()) {
             Ok(value) if value.is_object() => Meaning::Value(value),
             Ok(_) | Err(_) => {
@@ -338,6 +365,24 @@ mod tests {
         let question = Question::bare(kind, origin);
         let schema = question.response_schema().into();
         Request { response_schema: Some(schema), ..Default::default() }
+    }
+
+    #[test]
+    fn a_note_after_a_colon_goes_with_every_word_that_decides() {
+        let noted = |kind, text: &str| read(&asked(kind, Origin::HumanStep), text);
+        for (text, word) in [("y: mind the price", "approve"), ("No: mind the price", "reject")] {
+            let meant = json!({"decision": word, "note": "mind the price"});
+            assert_eq!(noted(Kind::Approval, text), Meaning::Value(meant), "{text}");
+        }
+        for (text, word) in [("y: once", "allow_once"), ("n: once", "deny")] {
+            let meant = json!({"decision": word, "note": "once"});
+            assert_eq!(ruling(text, &json!({})), Meaning::Value(meant), "{text}");
+        }
+        assert!(is_bare(&approve("")) && !is_bare(&approve("once")) && !is_bare(&json!("y")));
+        // What is no word that decides stays none, whatever follows it (K7).
+        for text in ["maybe: y", ": y", "y\u{ff1a} no", "edit: y"] {
+            assert!(matches!(noted(Kind::Approval, text), Meaning::Unclear(_)), "{text}");
+        }
     }
 
     #[test]

@@ -2,21 +2,28 @@
 
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::app::config::Settings;
+#[cfg(feature = "chat")]
+use crate::cli::chat;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::term::{ColorChoice, Paint};
 use crate::cli::{
-    Ctx, audit, bench, bench_echo, cancel, chat, check, checkpoint, claim, completions, delegate,
-    dev, doctor, exit_codes, export, fork, graph, halt, import, inbox, journal, keys, new, prune,
-    release, respond, restored, resume, revoke, run, runs, schema, serve, sessions, signal, verify,
-    watch, workflows,
+    Ctx, audit, cancel, check, checkpoint, claim, completions, delegate, dev, doctor, exit_codes,
+    export, fork, graph, halt, health, import, inbox, journal, keys, man, new, prune, release,
+    respond, restored, resume, revoke, run, runs, schema, serve, sessions, signal, verify, watch,
+    workflows,
 };
+#[cfg(feature = "bench")]
+use crate::cli::{bench, bench_echo};
+
+/// The version, the commit and the profile: what somebody is asked for who tells of a fault.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("HOLDPOINT_BUILT"), ")");
 
 /// Runs agent workflows that wait for people, and survives whatever happens to the machine.
 #[derive(Debug, Parser)]
-#[command(name = "holdpoint", version, propagate_version = true, max_term_width = 100)]
+#[command(name = "holdpoint", version = VERSION, propagate_version = true, max_term_width = 100)]
 #[command(
     after_help = "Try `holdpoint` alone for first steps, `holdpoint help COMMAND` for examples, \
     `holdpoint exit-codes` for what scripts rely on."
@@ -60,6 +67,7 @@ pub(super) enum Command {
     Dev(dev::Args),
     Serve(serve::Args),
     Run(run::Args),
+    #[cfg(feature = "chat")]
     Chat(chat::Args),
     Resume(resume::Args),
     Respond(respond::Args),
@@ -86,13 +94,17 @@ pub(super) enum Command {
     Restored(restored::Args),
     Release(release::Args),
     Halt(halt::Args),
+    Health(health::Args),
     Doctor(doctor::Args),
     Verify(verify::Args),
     Keys(keys::Args),
+    #[cfg(feature = "bench")]
     Bench(bench::Args),
+    #[cfg(feature = "bench")]
     #[command(hide = true)]
     BenchEcho(bench_echo::Args),
     Completions(completions::Args),
+    Man(man::Args),
     ExitCodes(exit_codes::Args),
 }
 
@@ -114,6 +126,7 @@ impl Command {
             Self::Serve(args) => Box::pin(serve::perform(args, ctx)).await,
             Self::Dev(args) => Box::pin(dev::perform(args, ctx)).await,
             Self::Run(args) => Box::pin(run::perform(args, ctx)).await,
+            #[cfg(feature = "chat")]
             Self::Chat(args) => Box::pin(chat::perform(args, ctx)).await,
             Self::Resume(args) => Box::pin(resume::perform(args, ctx)).await,
             Self::Respond(args) => Box::pin(respond::perform(args, ctx)).await,
@@ -141,16 +154,15 @@ impl Command {
             | Self::Restored(_)
             | Self::Release(_)
             | Self::Halt(_)
+            | Self::Health(_)
+            | Self::Man(_)
             | Self::Doctor(_)
             | Self::Verify(_)
             | Self::Keys(_)
-            | Self::Bench(_)
-            | Self::BenchEcho(_)
             | Self::Completions(_)
-            | Self::ExitCodes(_) => tokio::select! {
-                ended = Box::pin(self.perform_plainly(ctx)) => ended,
-                _ = tokio::signal::ctrl_c() => Ok(Exit::Interrupted),
-            },
+            | Self::ExitCodes(_) => self.until_interrupted(ctx).await,
+            #[cfg(feature = "bench")]
+            Self::Bench(_) | Self::BenchEcho(_) => self.until_interrupted(ctx).await,
         }
     }
 
@@ -171,12 +183,14 @@ impl Command {
             | Self::Check(_)
             | Self::Graph(_)
             | Self::Schema(_)
-            | Self::Bench(_)
-            | Self::BenchEcho(_)
+            | Self::Man(_)
             | Self::Completions(_)
             | Self::ExitCodes(_) => Acts::Here,
+            #[cfg(feature = "bench")]
+            Self::Bench(_) | Self::BenchEcho(_) => Acts::Here,
+            #[cfg(feature = "chat")]
+            Self::Chat(_) => Acts::Server,
             Self::Run(_)
-            | Self::Chat(_)
             | Self::Resume(_)
             | Self::Respond(_)
             | Self::Inbox(_)
@@ -194,7 +208,15 @@ impl Command {
             | Self::Fork(_)
             | Self::Release(_)
             | Self::Halt(_)
+            | Self::Health(_)
             | Self::Workflows(_) => Acts::Server,
+        }
+    }
+
+    async fn until_interrupted(self, ctx: &Ctx) -> Result<Exit, Trouble> {
+        tokio::select! {
+            ended = Box::pin(self.perform_plainly(ctx)) => ended,
+            _ = tokio::signal::ctrl_c() => Ok(Exit::Interrupted),
         }
     }
 
@@ -221,10 +243,14 @@ impl Command {
             Self::Restored(args) => restored::perform(args, ctx).await,
             Self::Release(args) => release::perform(args, ctx).await,
             Self::Halt(args) => halt::perform(args, ctx).await,
+            Self::Health(args) => health::perform(args, ctx).await,
+            Self::Man(args) => man::perform(&args, Cli::command(), ctx),
             Self::Doctor(args) => doctor::perform(args, ctx).await,
             Self::Verify(args) => verify::perform(args, ctx).await,
             Self::Keys(args) => keys::perform(args, ctx),
+            #[cfg(feature = "bench")]
             Self::Bench(args) => bench::perform(args, ctx).await,
+            #[cfg(feature = "bench")]
             Self::BenchEcho(args) => bench_echo::perform(args, ctx).await,
             Self::Completions(args) => completions::perform(&args, ctx),
             Self::ExitCodes(args) => exit_codes::perform(&args, ctx),
@@ -236,6 +262,7 @@ impl Command {
             Self::Respond(args) => respond::perform(args, ctx).await,
             Self::Watch(args) => watch::perform(args, ctx).await,
             Self::Fork(args) => fork::perform(args, ctx).await,
+            #[cfg(feature = "chat")]
             Self::Chat(args) => chat::perform(args, ctx).await,
         }
     }
@@ -274,8 +301,6 @@ pub(super) fn welcome(paint: Paint) -> String {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     #[test]

@@ -15,6 +15,7 @@ use crate::cli::term::{line, plain};
 #[command(after_help = "Examples:
   holdpoint check                      the files in ./workflows
   holdpoint check flows/*.yaml --json
+  holdpoint check --policy policy.yaml the same, and the operator's policy against them
 
 Ends with 1 if anything is wrong. A warning is nothing wrong: it says where words, or something that was
 not shown, come to a deed without anybody's yes.")]
@@ -55,7 +56,7 @@ fn tell(checked: &[Checked], ctx: &Ctx) -> Result<(), Trouble> {
             ctx.term.note(&ctx.term.paint_error.warn(&line(&format!("{path}: {note}"), 600)));
         }
         if file.problems.is_empty() {
-            let name = line(file.workflow.as_deref().unwrap_or_default(), 64);
+            let name = line(file.workflow.as_deref().unwrap_or("the policy"), 64);
             let path = line(&file.path.display().to_string(), 400);
             ctx.term.line(&format!("{}  {path}  {}", paint.good("ok"), paint.dim(&name)))?;
         }

@@ -11,6 +11,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::app::Client;
 use crate::app::client;
+use crate::app::config::Origin;
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::render::journal_line;
@@ -47,6 +48,10 @@ pub(super) struct Args {
 pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     let mut config = ctx.config.clone();
     config.scripted = !args.real_models;
+    // What happens is told as events; between them the log says what is wrong, unless somebody asked for more.
+    if config.origin("log") == Origin::Default {
+        "warn".clone_into(&mut config.log);
+    }
     let mut told = None;
     let ready = |address: SocketAddr| {
         let console = format!("http://{address}/console");

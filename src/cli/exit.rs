@@ -9,6 +9,7 @@ use tonic_types::StatusExt as _;
 use crate::app::AppError;
 use crate::app::config::ConfigError;
 use crate::app::keys::KeysError;
+#[cfg(feature = "bench")]
 use crate::bench::BenchError;
 
 /// How a command ends. The numbers are firm: scripts rely on them.
@@ -286,6 +287,7 @@ impl From<KeysError> for Trouble {
     }
 }
 
+#[cfg(feature = "bench")]
 impl From<BenchError> for Trouble {
     fn from(error: BenchError) -> Self {
         Self::new(Exit::Failed, chain(&error))

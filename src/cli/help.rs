@@ -24,9 +24,11 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "restored",
             "release",
             "halt",
+            "health",
             "verify",
             "bench",
             "completions",
+            "man",
             "exit-codes",
         ],
     ),
@@ -87,6 +89,7 @@ mod tests {
             let times = grouped.iter().filter(|name| **name == one.get_name()).count();
             assert_eq!(times, 1, "{} stands in {times} groups", one.get_name());
         }
+        // Tests are built with every feature, so every command is there.
         let is_there = |name: &&str| bare.find_subcommand(name).is_some();
         assert!(grouped.iter().all(is_there), "a group names a command that there is not");
         for row in rows(&bare, &grouped).lines().map(without_colours) {

@@ -29,10 +29,11 @@ pub(super) const PAGE: usize = 100;
   holdpoint inbox 1                                 the first of the last inbox, whole
   holdpoint inbox req_01k9zq…-2                     one of them, whole
   holdpoint inbox --workflow event_planning --kind approval
+  holdpoint inbox --type expense_report
   holdpoint inbox --watch --json")]
 pub(super) struct Args {
     /// Show this one whole: what is decided, its facts, who is asked
-    #[arg(value_name = "REQUEST", conflicts_with_all = ["watch", "session", "workflow", "kind", "to", "due", "waiting"])]
+    #[arg(value_name = "REQUEST", conflicts_with_all = ["watch", "session", "workflow", "kind", "request_type", "to", "due", "waiting"])]
     pub request_id: Option<String>,
     /// Stay, and show every change
     #[arg(long)]
@@ -46,6 +47,9 @@ pub(super) struct Args {
     /// Only of this kind
     #[arg(long, value_name = "KIND", conflicts_with = "watch", value_parser = kind)]
     pub kind: Option<RequestKind>,
+    /// Only of this request type, by the name that its workflow's file gives it
+    #[arg(long = "type", value_name = "NAME")]
+    pub request_type: Option<String>,
     /// Only what this person may answer: by name, by a group or role, or as the run's owner
     #[arg(long, value_name = "NAME")]
     pub to: Option<String>,
@@ -112,7 +116,7 @@ async fn list(args: Args, ctx: &Ctx, connection: &mut Connection) -> Result<(), 
             principal: args.to.clone().unwrap_or_default(),
             deadline_before: args.due.map(|ms| moment(now_ms().saturating_add(ms))),
             asked_before: args.waiting.map(|ms| moment(now_ms().saturating_sub(ms))),
-            r#type: String::new(),
+            r#type: args.request_type.clone().unwrap_or_default(),
         };
         let page = connection.client.list_requests(request).await?.into_inner();
         requests.extend(page.requests);
@@ -162,6 +166,7 @@ async fn watch(args: Args, ctx: &Ctx, connection: &mut Connection) -> Result<(),
         session_id: args.session.unwrap_or_default(),
         workflow_id: args.workflow.unwrap_or_default(),
         principal: args.to.unwrap_or_default(),
+        r#type: args.request_type.unwrap_or_default(),
         ..WatchRequestsRequest::default()
     };
     let mut stream = connection.client.watch_requests(request).await?.into_inner();
@@ -207,8 +212,12 @@ fn tell_whose(ctx: &Ctx, connection: &Connection) {
 
 fn row((number, request): (usize, &Request)) -> Vec<String> {
     let standing = people::standing(request, people::now());
-    let asked = people::others(request).into_iter().chain([request.prompt.clone()]);
-    let asked = asked.chain(standing).collect::<Vec<_>>();
+    let prompt = match people::title(request) {
+        Some(title) => format!("{title}: {}", request.prompt),
+        None => request.prompt.clone(),
+    };
+    let asked = people::others(request).into_iter().chain([prompt]);
+    let asked = asked.chain(people::escalated(request)).chain(standing).collect::<Vec<_>>();
     vec![
         number.to_string(),
         line(&request.request_id, 64),

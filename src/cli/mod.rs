@@ -21,9 +21,12 @@ mod talk;
 mod term;
 
 mod audit;
+#[cfg(feature = "bench")]
 mod bench;
+#[cfg(feature = "bench")]
 mod bench_echo;
 mod cancel;
+#[cfg(feature = "chat")]
 mod chat;
 mod check;
 mod checkpoint;
@@ -38,10 +41,12 @@ mod export;
 mod fork;
 mod graph;
 mod halt;
+mod health;
 mod import;
 mod inbox;
 mod journal;
 mod keys;
+mod man;
 mod new;
 mod prune;
 mod release;

@@ -223,6 +223,9 @@ fn tell(ctx: &Ctx, name: &str, paths: &[PathBuf; 2]) -> Result<Exit, Trouble> {
         for problem in &problems {
             ctx.term.note(&problem.shown);
         }
+        for note in checked.iter().flat_map(|file| &file.notes) {
+            ctx.term.note(&ctx.term.paint_error.warn(&line(note, 600)));
+        }
         ctx.term.note(&format!("try it: holdpoint run {name} \"…\", or holdpoint dev"));
     }
     Ok(if problems.is_empty() { Exit::Done } else { Exit::Failed })

@@ -84,6 +84,29 @@ pub(super) fn others(request: &Request) -> Option<String> {
     Some(line(&format!("not for you: waits for {whom}"), CHARS_MAX))
 }
 
+/// What a question of a type of its own is called in the workflow's file.
+pub(super) fn title(request: &Request) -> Option<String> {
+    let title = request.r#type.as_ref().map(|it| line(&it.title, 80))?;
+    (!title.is_empty()).then_some(title)
+}
+
+/// Whom it waited for before others were asked, too, in words that follow those it waits for now.
+pub(super) fn before(request: &Request) -> String {
+    match request.asked_before.as_slice() {
+        [] => String::new(),
+        some => format!("; before, of {} alone", line(&some.join(", "), CHARS_MAX)),
+    }
+}
+
+/// That nobody answered in time and others are asked by now, in a few words.
+pub(super) fn escalated(request: &Request) -> Option<String> {
+    if request.asked_before.is_empty() {
+        return None;
+    }
+    let now = line(&request.to.join(", "), CHARS_MAX);
+    Some(format!("asked of {now}{}", before(request)))
+}
+
 /// How a word was taken, for whoever gave it and sees no more of the run. `before` and `now` are the
 /// question as they saw it then, and as they see it after.
 pub(super) fn taken(word: Option<Word>, before: Option<&Request>, now: Option<&Request>) -> String {

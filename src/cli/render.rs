@@ -264,7 +264,8 @@ pub(super) fn question(paint: Paint, request: &Request) -> String {
         "" => &request.source_step,
         agent => agent,
     };
-    let asks = format!("{} asks ({})", line(who, 64), json::kind(request.kind));
+    let title = people::title(request).map(|title| format!(": {title}")).unwrap_or_default();
+    let asks = format!("{} asks{title} ({})", line(who, 64), json::kind(request.kind));
     let mut text = format!("{}  {}\n", paint.ask(&asks), paint.dim(&line(&request.request_id, 64)));
     // What is decided stands before what is asked about it.
     if let Some(subject) = subject(request) {
@@ -277,10 +278,7 @@ pub(super) fn question(paint: Paint, request: &Request) -> String {
     text.push('\n');
     if !request.to.is_empty() {
         let asked = line(&request.to.join(", "), BODY_CHARS_MAX);
-        let before = match request.asked_before.as_slice() {
-            [] => String::new(),
-            some => format!("; before, of {} alone", line(&some.join(", "), BODY_CHARS_MAX)),
-        };
+        let before = people::before(request);
         let asked = format!("  asked of {asked}{before}");
         text.push_str(&paint.dim(&asked));
         text.push('\n');

@@ -281,7 +281,9 @@ fn meant(args: &Args, asked: Option<&Request>) -> Result<Said, Trouble> {
     };
     let value = match answer::read(request, text) {
         Meaning::Edit => return Ok(Said::Edit),
-        Meaning::Value(value) if value == answer::approve("") => Ok(answer::approve(note)),
+        Meaning::Value(value) if !note.is_empty() && answer::is_bare(&value) => {
+            Ok(answer::decided(value["decision"].as_str().unwrap_or_default(), note))
+        }
         Meaning::Reasoned(word) if !note.is_empty() => Ok(answer::decided(&word, note)),
         Meaning::Reasoned(word) => {
             Err(Trouble::new(Exit::Usage, format!("`{word}` needs what should be different"))

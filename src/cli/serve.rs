@@ -6,6 +6,7 @@ use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use crate::app::keys::Keys;
 use crate::app::{self, Config};
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
@@ -16,17 +17,52 @@ use crate::cli::exit::{Exit, Trouble};
   holdpoint serve
   holdpoint serve --data /var/lib/holdpoint --listen 127.0.0.1:4653 --workflows ./flows
   holdpoint keys add laptop && holdpoint serve --listen 0.0.0.0:4653
+  holdpoint serve --listen 0.0.0.0:4653 --first-key      # a container's first start
 
 People open /console in a browser; everything else is for programs.
 On any address but loopback it refuses to start without API keys (`holdpoint keys add`).
 A first Ctrl-C drains: no new work, open streams are told, the journal is synced. A second one
 ends at once; nothing that was acknowledged is lost either way.")]
-pub(super) struct Args {}
+pub(super) struct Args {
+    /// Where there are no data and no keys yet, make a first key and print it, once
+    ///
+    /// For containers. It is an admin's and a user's, good for 24 hours, and stands in the log of whatever started
+    /// the server: make keys of your own with it, and remove it. It is not made on loopback, which needs none.
+    #[arg(long)]
+    pub first_key: bool,
+}
 
 /// Serves.
 pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
-    let Args {} = args;
+    if args.first_key {
+        first_key(ctx)?;
+    }
     serve(ctx.config.clone(), ctx, |address| ready(ctx, address)).await
+}
+
+/// Makes the first key, where there is nothing yet that one could take. It goes to stderr: the first line of stdout
+/// says where the server listens.
+fn first_key(ctx: &Ctx) -> Result<(), Trouble> {
+    let now = jiff::Timestamp::now().round(jiff::Unit::Second).unwrap_or_default();
+    let Some((key, secret)) = Keys::first(&ctx.config, app::offline::has_data(&ctx.config), now)?
+    else {
+        return Ok(());
+    };
+    if ctx.json {
+        let shown = json!({"first_key": {
+            "name": key.name, "roles": key.roles, "expires": key.expires, "secret": secret,
+        }});
+        ctx.term.note(&shown.to_string());
+        return Ok(());
+    }
+    let ends = key.expires.as_deref().unwrap_or_default();
+    ctx.term.note(&format!(
+        "there are no keys and no data here yet: this is the first key, shown this once, good until {ends}:\n\n    \
+         {secret}\n\nuse it at /console, or with HOLDPOINT_API_KEY. Make your own with `holdpoint keys add NAME`, then \
+         `holdpoint keys remove {}`.\n",
+        key.name
+    ));
+    Ok(())
 }
 
 /// Serves with this configuration; `on_ready` is told where.

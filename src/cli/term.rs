@@ -272,8 +272,8 @@ fn is_harmful(char: char) -> bool {
 
 /// How wide the terminal is.
 fn columns() -> Option<usize> {
-    let (wide, _) = ratatui::crossterm::terminal::size().ok()?;
-    (wide > 0).then_some(usize::from(wide))
+    let size = rustix::termios::tcgetwinsize(rustix::stdio::stdout()).ok()?;
+    (size.ws_col > 0).then_some(usize::from(size.ws_col))
 }
 
 /// The least that is left of the last column.

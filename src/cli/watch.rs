@@ -10,7 +10,7 @@ use crate::cli::suggest;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   holdpoint watch run_01k9zq…
-  holdpoint watch run_01k9zq… --follow             through pauses, until it is over
+  holdpoint watch run_01k9zq… --follow             through pauses, until it is over; where a server works
   holdpoint watch run_01k9zq… --after 12 --json    only what came after event 12
 
 Ends like the run: 0 completed, 3 failed, 4 waits.")]
@@ -31,7 +31,9 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     let mut follow = Follow::new(Telling::story(ctx, Audience::Onlooker));
     follow.run_id = args.run;
     follow.sequence = args.after;
-    follow.through_pauses = args.follow;
+    // Whoever looks has the directory to themselves: where no server works nothing would ever follow, and nobody
+    // else could answer meanwhile.
+    follow.through_pauses = args.follow && !connection.embedded;
     let watched = async {
         let stream = follow.watch(&mut connection.client).await?;
         follow.read(ctx, &mut connection.client, stream).await
@@ -50,6 +52,13 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
         let (run, again) = (&follow.run_id, ctx.again());
         ctx.term.note(&format!(
             "nobody drives this run now; `holdpoint resume {run}{again}` does, or `holdpoint serve`"
+        ));
+    }
+    if is_embedded && args.follow && matches!(ended, Ending::Waiting(_)) {
+        let again = ctx.again();
+        ctx.term.note(&format!(
+            "that is all: no server works here, so nothing follows; `holdpoint serve` does, or answer it: \
+             holdpoint inbox{again}"
         ));
     }
     Ok(ended.exit())

@@ -25,6 +25,9 @@ const OTHER: [&str; 9] = [
     "settings",
 ];
 
+/// Who speaks where there are no keys.
+const LOCAL: &str = "local";
+
 /// Kinds of a human step that let something happen.
 const DECISIONS: [&str; 2] = ["approval", "plan_review"];
 
@@ -49,13 +52,19 @@ pub(super) fn notes(source: &Source, operator: &Operator) -> Vec<String> {
     let is_group = |name: &str| name.contains(':');
     let is_unknown = |name: &&str| {
         let is_said = !operator.people.is_empty();
-        if is_group(name) { !is_said } else { is_said && !operator.people.contains_key(*name) }
+        let is_nobody = *name != LOCAL && !operator.people.contains_key(*name);
+        if is_group(name) { !is_said } else { is_nobody }
     };
     let told = |name: &str| {
         if is_group(name) {
             format!(
                 "nobody can be in `{name}`: nothing is said of people; `[people.NAME]` in \
                  holdpoint.toml puts somebody in it"
+            )
+        } else if operator.people.is_empty() {
+            format!(
+                "`{name}` is asked, and nobody can be that: there are no keys, so that everybody here is `{LOCAL}`; \
+                 `holdpoint keys add {name}` makes one"
             )
         } else {
             format!(

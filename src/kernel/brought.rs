@@ -99,8 +99,19 @@ impl Looked {
     }
 }
 
+/// Folds in that a start's own gate asks.
+pub(super) fn asked(run: &mut Run, question: &Question) {
+    if !is_brought(question) {
+        return;
+    }
+    run.graph.held(&question.step);
+    run.held_back = true;
+    let owed = owed(run, question);
+    run.owed.insert(question.ordinal, owed);
+}
+
 /// The rules that a question of a start's own gate says would ask after it, as they are in force when it is asked.
-pub(super) fn owed(run: &Run, question: &Question) -> Owed {
+fn owed(run: &Run, question: &Question) -> Owed {
     let then = question.context.get(THEN).and_then(Value::as_array).into_iter().flatten();
     let each = then.map(|rule| {
         let name = rule["gate"].as_str().unwrap_or_default();

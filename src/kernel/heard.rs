@@ -70,30 +70,9 @@ pub(super) fn asked(run: &mut Run, question: &Question, at: Millis) -> Result<()
             let open = turn_of(run, number)?.calls.iter_mut().find(|open| open.call.id == *call);
             open.ok_or("no such call is open")?.waits = CallWaits::Person(question.ordinal);
         }
-        Origin::Gate(call) => {
-            let number = question.turn.ok_or("a tool call's question belongs to a turn")?;
-            let waits = CallWaits::Person(question.ordinal);
-            let turn = turn_of(run, number)?;
-            let known = turn.calls.iter().position(|known| known.call.id == call.id);
-            let known = known.map(|place| turn.calls.remove(place));
-            let (before, looked) =
-                known.map(|known| (known.released, known.looked)).unwrap_or_default();
-            // Whoever looks because the start asked for it releases nothing (K12).
-            let is_brought = brought::is_brought(&question);
-            let released = if is_brought { before } else { question.stages.clone() };
-            let (call, judged) = ((**call).clone(), Vec::new());
-            turn.calls.push(OpenCall { call: call.clone(), waits, judged, released, looked });
-            if turn.is_tools() {
-                turn.made = Some(call);
-            }
-        }
+        Origin::Gate(call) => asked_at_gate(run, &question, call)?,
     }
-    if brought::is_brought(&question) {
-        run.graph.held(&question.step);
-        run.held_back = true;
-        let owed = brought::owed(run, &question);
-        run.owed.insert(question.ordinal, owed);
-    }
+    brought::asked(run, &question);
     question.messages = run.conversation.len();
     question.seal(run.belongs());
     run.endings.push(None);
@@ -101,6 +80,25 @@ pub(super) fn asked(run: &mut Run, question: &Question, at: Millis) -> Result<()
     let asked: BTreeSet<&String> = stages.chain(&question.to).collect();
     run.asked_of.push(asked.into_iter().cloned().collect());
     run.questions.insert(question.ordinal, Arc::new(question));
+    Ok(())
+}
+
+/// A call waits at a gate from here on.
+fn asked_at_gate(run: &mut Run, question: &Question, call: &ToolCall) -> Result<(), &'static str> {
+    let number = question.turn.ok_or("a tool call's question belongs to a turn")?;
+    let waits = CallWaits::Person(question.ordinal);
+    let turn = turn_of(run, number)?;
+    let known = turn.calls.iter().position(|known| known.call.id == call.id);
+    let known = known.map(|place| turn.calls.remove(place));
+    let (before, looked) = known.map(|known| (known.released, known.looked)).unwrap_or_default();
+    // Whoever looks because the start asked for it releases nothing (K12).
+    let is_brought = brought::is_brought(question);
+    let released = if is_brought { before } else { question.stages.clone() };
+    let judged = Vec::new();
+    turn.calls.push(OpenCall { call: call.clone(), waits, judged, released, looked });
+    if turn.is_tools() {
+        turn.made = Some(call.clone());
+    }
     Ok(())
 }
 

@@ -72,20 +72,10 @@ pub(super) fn of_event(event: &mut Event, visitor: &mut dyn Visitor) {
             visitor.token(given);
             visitor.token(key);
         }
-        Event::Opened { opening, .. } => match opening {
-            Opening::Scope(value) => visitor.value(value),
-            Opening::Items(items) => items.iter_mut().for_each(|item| visitor.value(item)),
-            Opening::Step
-            | Opening::Branch
-            | Opening::Item
-            | Opening::Round
-            | Opening::Wait { .. } => {}
-        },
-        Event::Came { outcome, .. } | Event::Settled { outcome, .. } => match outcome {
-            Outcome::Done(value) => visitor.value(value),
-            Outcome::Skipped(why) | Outcome::Returned(why) => visitor.text(why),
-            Outcome::Failed(failure) | Outcome::Tolerated(failure) => of_failure(failure, visitor),
-        },
+        Event::Opened { opening, .. } => of_opening(opening, visitor),
+        Event::Came { outcome, .. } | Event::Settled { outcome, .. } => {
+            of_outcome(outcome, visitor);
+        }
         Event::Cancelled { reason, .. } => visitor.text(reason),
         Event::HandedOff { .. }
         | Event::Claimed(_)
@@ -100,6 +90,23 @@ pub(super) fn of_event(event: &mut Event, visitor: &mut dyn Visitor) {
         | Event::CheckpointSaved
         | Event::Parked
         | Event::Completed => {}
+    }
+}
+
+fn of_opening(opening: &mut Opening, visitor: &mut dyn Visitor) {
+    match opening {
+        Opening::Scope(value) => visitor.value(value),
+        Opening::Items(items) => items.iter_mut().for_each(|item| visitor.value(item)),
+        Opening::Step | Opening::Branch | Opening::Item | Opening::Round | Opening::Wait { .. } => {
+        }
+    }
+}
+
+fn of_outcome(outcome: &mut Outcome, visitor: &mut dyn Visitor) {
+    match outcome {
+        Outcome::Done(value) => visitor.value(value),
+        Outcome::Skipped(why) | Outcome::Returned(why) => visitor.text(why),
+        Outcome::Failed(failure) | Outcome::Tolerated(failure) => of_failure(failure, visitor),
     }
 }
 

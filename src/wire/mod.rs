@@ -1,4 +1,7 @@
-//! Wire: shapes without behaviour. What `build.rs` generates from `proto/`, and A2A's JSON.
+//! Wire: shapes without behaviour. What is generated from `proto/`, and A2A's JSON.
+//!
+//! The generated code is checked in beside the files that it comes from, so that nobody who builds the program
+//! has to build a compiler of protobuf first; `tests/it/generated.rs` fails when it is stale and writes it anew.
 
 pub mod a2a;
 pub mod json;
@@ -21,7 +24,7 @@ macro_rules! generated {
             reason = "generated"
         )]
         pub mod $name {
-            tonic::include_proto!($package);
+            include!(concat!(env!("CARGO_MANIFEST_DIR"), "/proto/rust/", $package, ".rs"));
         }
     };
 }
@@ -40,4 +43,4 @@ generated! {
 }
 
 /// The descriptors of everything above, for reflection.
-pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
+pub const DESCRIPTORS: &[u8] = include_bytes!("../../proto/rust/descriptors.bin");

@@ -100,6 +100,13 @@ if ! command -v tmux >/dev/null 2>&1; then
     apt-get install --yes --quiet --no-install-recommends tmux
 fi
 
+# What tests/it/packages.rs makes packages with; packages of the system, which Debian with a compiler has.
+for needed in dpkg-deb:dpkg strip:binutils; do
+    if ! command -v "${needed%%:*}" >/dev/null 2>&1; then
+        apt-get install --yes --quiet --no-install-recommends "${needed##*:}"
+    fi
+done
+
 tmux -V
 echo "buf $("$clients/node_modules/.bin/buf" --version)"
 "$clients/venv/bin/python" -c 'import grpc; print("grpcio", grpc.__version__)'

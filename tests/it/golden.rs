@@ -9,7 +9,7 @@ use holdpoint::kernel::graph::{Opening, Outcome, Point};
 use holdpoint::kernel::workflow::Safety;
 use holdpoint::kernel::{
     Audience, Choice, Closing, Event, Failure, Follows, Judging, Kind, Message, Millis, OnTimeout,
-    Origin, Purpose, Question, RunId, Speaker, Spent, Started, ToolCall, Trace, Usage,
+    Origin, Purpose, Question, RunId, Speaker, Spent, Started, ToolCall, Trace, Usage, Veil,
 };
 use holdpoint::ports::{Head, HeadStatus, KeyRow, SessionRow};
 use holdpoint::store::codec::{self, StoredHead, StoredSession};
@@ -372,7 +372,7 @@ fn a_judges_turn_is_written_as_it_always_was() {
 
 fn head(status: HeadStatus) -> Head {
     Head {
-        veil: Default::default(),
+        veil: Veil::default(),
         run: run(),
         session: session_id("ses_golden"),
         owner: "ann".into(),

@@ -39,7 +39,9 @@ use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 
 use crate::api::Shown;
 use crate::app::config::Config;
-use crate::kernel::{Assurance, Credential, Known, Millis, Principal, Refusal, digest};
+use crate::kernel::{
+    Assurance, Credential, Known, Millis, Principal, Refusal, Role, Roles, digest,
+};
 
 pub use change::NewKey;
 pub use key::{Key, KeyKind, Retired};
@@ -59,6 +61,11 @@ const WORKFLOWS_MAX: usize = 100;
 /// Who speaks on loopback where there are no keys, whose sessions a key of that name would inherit; and what the
 /// trail says where nobody spoke. A file of an earlier build may have the latter.
 const RESERVED: [&str; 3] = ["local", "timer", "fork"];
+
+/// What the first key is called, and whose it is.
+const FIRST: &str = "first";
+/// How long it is good: for making others.
+const FIRST_HOURS: jiff::SignedDuration = jiff::SignedDuration::from_hours(24);
 
 /// The keys of one file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -193,6 +200,27 @@ impl Keys {
             return Ok(None);
         }
         Self::load(&path).map(Some)
+    }
+
+    /// Makes the first key of a server that has never been used, and returns it: a person's, who may look after it
+    /// and begin with it. Nothing is made where there are keys, or data, which are somebody's already.
+    pub fn first(
+        config: &Config,
+        has_data: bool,
+        now: jiff::Timestamp,
+    ) -> Result<Option<(NewKey, String)>, KeysError> {
+        let path = config.keys_path();
+        let is_used = has_data || path.exists() || config.keys.is_some();
+        if is_used || config.listen.ip().is_loopback() {
+            return Ok(None);
+        }
+        // It stands in the log of whatever started the server: it must not be good for long.
+        let ends = now.checked_add(FIRST_HOURS).ok().map(|at| at.to_string());
+        let roles = [Role::Admin, Role::User].into_iter().collect::<Roles>();
+        let new = NewKey { expires: ends, ..NewKey::of(FIRST, roles) };
+        let people = config.people.keys().cloned().collect();
+        let secret = Self::make(&path, &new, &people, &now.to_string())?;
+        Ok(Some((new, secret)))
     }
 
     /// The key that is shown by its secret, if it is one. Takes as long for one as for another.

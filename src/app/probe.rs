@@ -1,0 +1,108 @@
+//! Probe: asks a server how it is, as supervisors and containers do: over plain HTTP, with no key. It looks at
+//! no data, and starts nothing.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use crate::app::{AppError, Config};
+
+/// A probe is asked every few seconds, and whoever asks kills what does not answer: it must end before that.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The pages of probes are a line, and one for each halt.
+const ANSWER_BYTES_MAX: u64 = 64 << 10;
+
+/// What is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Probe {
+    /// Whether it is alive, and its store takes writes.
+    Health,
+    /// Whether it takes work.
+    Readiness,
+}
+
+/// What the server said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    /// Whom it was asked of.
+    pub server: String,
+    /// Whether it is well.
+    pub is_well: bool,
+    /// In which words.
+    pub words: String,
+}
+
+/// Asks the server that is named; else the one that these settings would start.
+pub async fn ask(config: &Config, probe: Probe) -> Result<Told, AppError> {
+    let server = config.server.clone().unwrap_or_else(|| own(config));
+    let gone = |source| AppError::Gone { server: server.clone(), source };
+    let Some(authority) = server.strip_prefix("http://") else {
+        return Err(AppError::NoTls(server));
+    };
+    let authority = authority.trim_end_matches('/');
+    let asked = tokio::time::timeout(PATIENCE, get(authority, probe)).await;
+    let late = |_| io::Error::new(io::ErrorKind::TimedOut, "no answer in five seconds");
+    let answer = asked.map_err(late).flatten().map_err(gone)?;
+    let (is_well, words) = read(&answer).map_err(gone)?;
+    Ok(Told { server, is_well, words })
+}
+
+/// Where a server with these settings is reached from its own machine.
+fn own(config: &Config) -> String {
+    let mut address = config.listen;
+    if address.ip().is_unspecified() {
+        address.set_ip(match address.ip() {
+            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    format!("http://{address}")
+}
+
+async fn get(authority: &str, probe: Probe) -> io::Result<String> {
+    let has_port = authority.rsplit(']').next().is_some_and(|rest| rest.contains(':'));
+    let place = if has_port { authority.to_owned() } else { format!("{authority}:80") };
+    let path = match probe {
+        Probe::Health => "/healthz",
+        Probe::Readiness => "/readyz",
+    };
+    let mut stream = TcpStream::connect(place).await?;
+    let asked = format!("GET {path} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n\r\n");
+    stream.write_all(asked.as_bytes()).await?;
+    let mut answer = Vec::new();
+    stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer).await?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+/// Whether the answer says that it is well, and in which words.
+fn read(answer: &str) -> io::Result<(bool, String)> {
+    let strange = || io::Error::other("it answers, but not as Holdpoint does");
+    let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(strange)?;
+    let mut line = head.split(' ');
+    let speaks = line.next().is_some_and(|version| version.starts_with("HTTP/1."));
+    match line.next().filter(|_| speaks) {
+        Some("200") => Ok((true, body.trim_end().to_owned())),
+        Some("503") => Ok((false, body.trim_end().to_owned())),
+        Some(_) | None => Err(strange()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_well_unwell_or_no_answer_of_ours() {
+        let well = "HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nok\n";
+        assert_eq!(read(well).unwrap(), (true, "ok".to_owned()));
+        let unwell = "HTTP/1.1 503 Service Unavailable\r\n\r\ndraining\n";
+        assert_eq!(read(unwell).unwrap(), (false, "draining".to_owned()));
+        for strange in ["", "HTTP/1.1 404 Not Found\r\n\r\n", "SSH-2.0\r\n\r\n", "HTTP/1.1 200 OK"]
+        {
+            assert!(read(strange).is_err(), "{strange}");
+        }
+    }
+}
