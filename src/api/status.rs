@@ -19,6 +19,9 @@ pub(super) fn of(error: EngineError) -> Status {
 pub(super) fn of_field(error: EngineError, field: &str) -> Status {
     match error {
         EngineError::Refused(refusal) => refused_at(&refusal, named(&refusal, field)),
+        error @ (EngineError::Moved | EngineError::Superseded) => {
+            plain(Code::Unavailable, "server.busy", &error.to_string())
+        }
         EngineError::Draining => plain(
             Code::Unavailable,
             "server.draining",

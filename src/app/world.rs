@@ -130,7 +130,8 @@ fn heed_file_sizes() {
 
 /// Sets the clock and the post of an engine going.
 fn go(engine: &Engine) {
-    let (timing, carrying) = (engine.clone(), engine.clone());
+    let (timing, carrying, sharing) = (engine.clone(), engine.clone(), engine.clone());
+    tokio::spawn(async move { sharing.run_replica().await });
     tokio::spawn(brake::heed(engine.clone()));
     tokio::spawn(async move {
         timing.released().await;

@@ -42,8 +42,17 @@ impl Engine {
             origin
         } else {
             let origin = format!("holdpoint/{}", self.inner.clock.fresh_secret());
-            journal.remember(ORIGIN, &origin).await?;
-            origin
+            match self.replicas() {
+                Some(replicas) if !replicas.remember_if(ORIGIN, None, &origin).await? => {
+                    // Somebody else was first.
+                    journal.remembered(ORIGIN).await?.unwrap_or(origin)
+                }
+                Some(_) => origin,
+                None => {
+                    journal.remember(ORIGIN, &origin).await?;
+                    origin
+                }
+            }
         };
         let key = signer.key(&origin);
         let last = LastHead::of(&**journal).await?;
@@ -71,9 +80,14 @@ impl Engine {
         loop {
             let pause = clock.sleep_until(clock.now().plus(PAUSE_MS));
             tokio::select! {
+                biased;
                 () = pause => {}
                 () = self.inner.stop.cancelled() => return,
                 () = self.inner.broken.cancelled() => return,
+            }
+            if !self.is_ours_first("attest") {
+                // One of those who share a store does it for all of them.
+                continue;
             }
             let state = &self.inner.attesting;
             let _writing = state.writing.lock().await;
@@ -118,6 +132,7 @@ impl Engine {
     pub(super) async fn attest_last(&self) {
         let clock = &self.inner.clock;
         tokio::select! {
+            biased;
             () = self.attest() => {}
             () = clock.sleep_until(clock.now().plus(LAST_MS)) => {
                 tracing::warn!("the last head is not signed: the signer takes too long");

@@ -9,10 +9,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
+use crate::engine::holder::Holder;
 use crate::engine::narrate::{Narrator, Published};
 use crate::engine::trace::Scribe;
 use crate::kernel::{Event, Run, RunId, Status, Version};
-use crate::ports::{HookRow, Lease};
+use crate::ports::HookRow;
 
 /// Runs kept in memory after their last use: a conversation that goes on is usually answered soon.
 const CELLS_MAX: usize = 1024;
@@ -60,20 +61,26 @@ pub(super) struct Hot {
     /// Whether it was moving when it was last written, and nobody has recovered it yet: it can be
     /// looked at, and nothing else is done with it before that.
     pub(super) is_adrift: bool,
-    /// The right to drive it, held while work is under way.
-    pub(super) lease: Option<Lease>,
-    /// Work under way, by what it is about.
-    pub(super) work: HashMap<WorkKey, AbortHandle>,
+    /// Whether it may be ahead of what is durable: it is folded again before anything is done with it.
+    pub(super) is_unsure: bool,
+    /// Whose it is to drive.
+    pub(super) holder: Holder,
+    /// Work under way, by what it is about; in order, so that a simulation can be played again.
+    pub(super) work: BTreeMap<WorkKey, AbortHandle>,
     /// Who wants to be told of it.
     pub(super) hooks: Vec<HookRow>,
+    /// The store's number for them: another one means others.
+    pub(super) hooks_number: u64,
     /// Who tells its work to the outside, if somebody listens.
     pub(super) scribe: Option<Box<Scribe>>,
     /// Whether there are other runs of its family; nothing while nobody has looked.
     pub(super) has_kin: Option<bool>,
+    /// The store's number for its family when that was looked up, where others may fork it.
+    pub(super) family_number: Option<u64>,
 }
 
 /// What a piece of work is about: a turn's attempt and round, or a call of a turn.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum WorkKey {
     Reply { turn: u32, attempt: u32, round: u32 },
     Call { turn: u32, call: String },
@@ -164,17 +171,27 @@ impl Cell {
 }
 
 impl Hot {
+    /// Stops whatever is under way: it is somebody else's now.
+    pub(super) fn stop_all(&mut self) {
+        for task in std::mem::take(&mut self.work).into_values() {
+            task.abort();
+        }
+    }
+
     pub(super) fn new(run: Box<Run>) -> Self {
         let narrator = Narrator::at(&run);
         Self {
             run,
             narrator,
             is_adrift: false,
-            lease: None,
-            work: HashMap::new(),
+            is_unsure: false,
+            holder: Holder::Nobody,
+            work: BTreeMap::new(),
             hooks: Vec::new(),
+            hooks_number: 0,
             scribe: None,
             has_kin: None,
+            family_number: None,
         }
     }
 }
@@ -305,6 +322,14 @@ impl Cells {
     /// Forgets a cell: there is no such run after all.
     pub(super) fn forget(&self, id: &RunId) {
         self.set.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+    }
+
+    /// All that are in memory.
+    pub(super) fn all(&self) -> Vec<Arc<Cell>> {
+        let set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all: Vec<_> = set.cells.values().map(|entry| Arc::clone(&entry.cell)).collect();
+        all.sort_by(|one, other| one.id.cmp(&other.id));
+        all
     }
 
     /// How many runs are in memory.

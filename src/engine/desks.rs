@@ -4,8 +4,8 @@
 //! An admin's inbox is read from the store, which has everything in order. A user's would read past
 //! everybody else's requests, so the first user that asks has the desks laid out, once, from the store;
 //! from then on every durable batch keeps them right. They hold places and ids alone, a few
-//! hundred bytes a run; a server whose callers are all admins never has any. They are this process's own: a
-//! store that several processes write to would need an index of its own.
+//! hundred bytes a run; a server whose callers are all admins never has any. They are this process's own: of a
+//! store that several processes write to they would know a part, and are not used.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Bound;
@@ -201,6 +201,9 @@ impl Engine {
         limit: usize,
     ) -> Result<Page<Head>, EngineError> {
         let (desks, journal) = (&self.inner.desks, &self.inner.journal);
+        if self.is_shared() {
+            return self.waiting_of_shared(who, cursor, limit).await;
+        }
         desks.lay_out(&**journal).await?;
         let place = cursor.map(Place::parse);
         if place == Some(None) {
@@ -218,6 +221,25 @@ impl Engine {
             }));
         }
         Ok(Page { rows, next })
+    }
+}
+
+impl Engine {
+    /// The same where others write to the store, too: desks in memory would not know of it. Everybody's are read
+    /// past, a piece at a time.
+    async fn waiting_of_shared(
+        &self,
+        who: &str,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<Head>, EngineError> {
+        let names = own(who, &self.operator());
+        let mut page = self.inner.journal.waiting(cursor, limit.max(1)).await?;
+        page.rows.retain(|head| {
+            let desks = desks_of(&head.owner, head.questions.iter());
+            names.iter().any(|name| desks.contains(name))
+        });
+        Ok(page)
     }
 }
 

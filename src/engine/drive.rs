@@ -1,4 +1,5 @@
-//! Drive: one command, all the way: load, apply, append, publish, and set the owed work going.
+//! Drive: one command, all the way: apply, append, publish, and set the owed work going. How its run came into
+//! memory is another file's (`warm`).
 //!
 //! Replies that can be had at once and touch nothing are folded in before the append, so a
 //! command costs one durable write; an attempt that touches the world is begun only after its
@@ -9,32 +10,38 @@ use std::sync::{Arc, LazyLock};
 use tokio::sync::MutexGuard;
 
 use crate::engine::cell::{Cell, Hot, State};
+use crate::engine::holder::Holder;
 use crate::engine::rests;
 use crate::engine::steadfast::{Steadfast, panicked};
-use crate::engine::trace::{Scribe, at_once};
+use crate::engine::trace::at_once;
 use crate::engine::{Engine, EngineError, Published};
 use crate::failpoint;
 use crate::kernel::{
-    Command, Decision, Event, Millis, Recorded, Refusal, Run, RunId, Status, Version, apply,
-    first_reply, halt, replay,
+    Command, Decision, Event, Millis, Refusal, Run, Status, Version, apply, first_reply, halt,
 };
-use crate::ports::{Append, AppendError, Fault, Head, HookRow, KeyRow, SessionRow, trace};
+use crate::ports::{
+    Append, AppendError, Appended, Fault, Guard, Head, HookRow, KeyRow, SessionRow, trace,
+};
 
-/// Events read from a journal at a time.
-const READ_EVENTS: usize = 1024;
 /// Events gathered before an append; a workflow that never waits is made durable in pieces.
 const GATHER_EVENTS: usize = 256;
+
+/// How often the same is decided anew because another writer came first; each time somebody got on.
+pub(super) const DECIDE_TRIES: usize = 8;
+/// How often an append is submitted again of which nobody knows whether it was written.
+const SUBMIT_TRIES: usize = 3;
 
 /// Counted with every append, and looked up once.
 static EVENTS: LazyLock<metrics::Counter> =
     LazyLock::new(|| metrics::counter!("holdpoint_events_total"));
 
 /// What goes with an append beside the events.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Extras {
     pub(super) session: Option<SessionRow>,
     pub(super) key: Option<(String, KeyRow)>,
     pub(super) hooks: Vec<HookRow>,
+    pub(super) guards: Vec<Guard>,
 }
 
 /// Events on their way into the journal.
@@ -55,121 +62,7 @@ pub(super) struct Done {
     pub(super) after: Version,
 }
 
-/// What a run is held for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Aim {
-    Look,
-    Drive,
-}
-
 impl Engine {
-    /// A run, held, to be driven: loaded if it is not in memory, and recovered if what was under way
-    /// for it was lost.
-    pub(super) async fn hot<'a>(
-        &self,
-        cell: &'a Arc<Cell>,
-    ) -> Result<MutexGuard<'a, State>, EngineError> {
-        self.refuse_if_looking()?;
-        self.held(cell, Aim::Drive).await
-    }
-
-    /// A run, held, to be looked at: as its journal has it. Nothing is set going (E8).
-    pub(super) async fn read<'a>(
-        &self,
-        cell: &'a Arc<Cell>,
-    ) -> Result<MutexGuard<'a, State>, EngineError> {
-        self.held(cell, Aim::Look).await
-    }
-
-    async fn held<'a>(
-        &self,
-        cell: &'a Arc<Cell>,
-        aim: Aim,
-    ) -> Result<MutexGuard<'a, State>, EngineError> {
-        loop {
-            let state = cell.state.lock().await;
-            match &*state {
-                State::Hot(hot) if aim == Aim::Look || !self.is_owed_a_look(hot) => {
-                    return Ok(state);
-                }
-                State::Hot(_) | State::Cold => drop(state),
-            }
-            // In a task of its own: a caller that leaves must not stop it between append and telling.
-            let (engine, cell) = (self.clone(), Arc::clone(cell));
-            joined(self.inner.tasks.spawn(async move { engine.warm(&cell, aim).await }).await)?;
-        }
-    }
-
-    /// Whether something must be seen to before a run is driven.
-    fn is_owed_a_look(&self, hot: &Hot) -> bool {
-        // What is held is seen to once somebody says so.
-        hot.is_adrift && !self.is_held()
-            || self.is_of_before(&hot.run)
-            || self.is_ruled_otherwise(&hot.run)
-    }
-
-    async fn warm(&self, cell: &Arc<Cell>, aim: Aim) -> Result<(), EngineError> {
-        let mut state = cell.state.lock().await;
-        if matches!(*state, State::Cold) {
-            let Some(run) = self.load(cell).await? else {
-                self.inner.cells.forget(&cell.id);
-                return Err(Refusal::UnknownRun(cell.id.to_string()).into());
-            };
-            cell.loaded(&run);
-            let is_adrift = run.status == Status::Running;
-            let hooks = self.inner.journal.hooks(&cell.id).await?;
-            let scribe = self.inner.tracer.get().map(|_| Box::new(Scribe::takes_up(&run)));
-            *state =
-                State::Hot(Box::new(Hot { is_adrift, hooks, scribe, ..Hot::new(Box::new(run)) }));
-        }
-        // A run that was moving when it was last written lost whatever was under way: its own
-        // journal says what to do about that, before anything else is done with it.
-        if let (Aim::Drive, State::Hot(hot)) = (aim, &mut *state) {
-            if self.is_of_before(&hot.run) {
-                hot.is_adrift = false;
-                self.renew(cell, &mut state).await?;
-            } else if hot.is_adrift && !self.is_held() {
-                hot.is_adrift = false;
-                self.command(cell, &mut state, &Command::Recover, Extras::default()).await?;
-            }
-            self.heed_policy(cell, &mut state).await?;
-        }
-        Ok(())
-    }
-
-    /// Reads a run back from its journal.
-    async fn load(&self, cell: &Cell) -> Result<Option<Run>, EngineError> {
-        let Some(head) = self.inner.journal.head(&cell.id).await? else { return Ok(None) };
-        let workflow = self.inner.library.kept(&*self.inner.journal, &head.definition).await?;
-        let events = self.read_all(&cell.id, head.version).await?;
-        let run = replay(&cell.id, workflow, &events)?;
-        metrics::counter!("holdpoint_runs_loaded_total").increment(1);
-        Ok(Some(self.recalling(run).await?))
-    }
-
-    /// The whole journal up to `version`.
-    pub(super) async fn read_all(
-        &self,
-        run: &RunId,
-        version: Version,
-    ) -> Result<Vec<Recorded>, EngineError> {
-        let mut events: Vec<Recorded> = Vec::new();
-        loop {
-            let after = events.last().map_or(0, |last| last.version);
-            let more = self.inner.journal.read(run, after, READ_EVENTS).await?;
-            let is_last = more.is_empty();
-            events.extend(more.into_iter().take_while(|recorded| recorded.version <= version));
-            if is_last || events.last().is_some_and(|last| last.version >= version) {
-                break;
-            }
-        }
-        if events.last().map_or(0, |last| last.version) != version {
-            let why = format!("the journal of `{run}` ends before version {version}");
-            return Err(Fault::Corrupt(why).into());
-        }
-        Ok(events)
-    }
-
     /// Takes a command to a run all the way: a caller that leaves changes nothing (E5).
     pub(super) async fn submit(
         &self,
@@ -181,18 +74,40 @@ impl Engine {
         self.refuse_if_held(Some(&command))?;
         let (engine, cell) = (self.clone(), Arc::clone(cell));
         let work = async move {
-            engine.heed_pulled().await?;
-            let deciding = engine.deciding(&cell, &command).await?;
-            let mut state = engine.hot(&cell).await?;
-            engine.heed_family(&cell, &mut state, &command).await?;
-            let done = engine.command(&cell, &mut state, &command, extras).await?;
-            if let Some(deciding) = &deciding {
-                engine.pass_on(deciding, &state);
+            let mut tries = 1;
+            loop {
+                let outcome = engine.decided(&cell, &command, extras.clone()).await;
+                match outcome {
+                    // On what is now true, the same is decided again.
+                    Err(EngineError::Moved | EngineError::Superseded) if tries < DECIDE_TRIES => {
+                        tries += 1;
+                    }
+                    outcome => return outcome,
+                }
             }
-            engine.owns(&cell.id);
-            Ok(done)
         };
         Steadfast::new(&self.inner.tasks, trace::within(trace::current(), work)).await
+    }
+
+    /// Decides on a command once, on what is true now.
+    async fn decided(
+        &self,
+        cell: &Arc<Cell>,
+        command: &Command,
+        mut extras: Extras,
+    ) -> Result<Done, EngineError> {
+        self.heed_pulled().await?;
+        let deciding = self.deciding(cell, command).await?;
+        let mut state = self.hot(cell).await?;
+        self.heed_family_number(&mut state, deciding.as_ref()).await?;
+        self.heed_family(cell, &mut state, command).await?;
+        extras.guards.extend(deciding.as_ref().and_then(|deciding| deciding.guard(&state)));
+        let done = self.command(cell, &mut state, command, extras).await?;
+        if let Some(deciding) = &deciding {
+            self.pass_on(deciding, &state);
+        }
+        self.owns(&cell.id);
+        Ok(done)
     }
 
     /// Applies a command to a run that is held, and makes it durable.
@@ -201,14 +116,15 @@ impl Engine {
         cell: &Arc<Cell>,
         state: &mut MutexGuard<'_, State>,
         command: &Command,
-        extras: Extras,
+        mut extras: Extras,
     ) -> Result<Done, EngineError> {
         let State::Hot(hot) = &mut **state else { return Err(EngineError::Draining) };
         hot.run.operator = self.operator();
         self.heed_noes(hot, command).await?;
         // Held until what is decided is durable: another run of the session then sees it.
-        let _purse = self.purse_for(&mut hot.run, command).await?;
-        let (expected, now) = (hot.run.version, self.inner.clock.now());
+        let purse = self.purse_for(&mut hot.run, command).await?;
+        extras.guards.extend(purse.as_ref().and_then(|purse| purse.guard.clone()));
+        let (expected, now) = (hot.run.version, self.now_for(&hot.run));
         match apply(&mut hot.run, command, now) {
             Ok(Decision::Repeat { after }) => Ok(Done { after }),
             Ok(Decision::Events(events)) => {
@@ -233,10 +149,12 @@ impl Engine {
         state: &mut MutexGuard<'_, State>,
         mut batch: Batch,
     ) -> Result<(), EngineError> {
+        let begins = batch.expected == 0;
+        let mut is_written = false;
         loop {
             let State::Hot(hot) = &mut **state else { return Err(EngineError::Draining) };
-            // Where nobody has looked yet, nothing is done.
-            let is_held = self.is_held();
+            // Where nobody has looked yet, nothing is done; what another process drives is done there.
+            let is_held = self.is_held() || matches!(hot.holder, Holder::Other(_));
             let gathered =
                 if is_held { Ok(false) } else { self.reply_at_once(&mut hot.run, &mut batch) };
             let gathered = match gathered {
@@ -249,16 +167,57 @@ impl Engine {
                 Err(error) => Err(error),
             };
             match outcome {
-                Ok(true) => batch.now = self.inner.clock.now(),
-                Ok(false) if is_held => return Ok(()),
-                Ok(false) => return self.set_going(cell, hot).await,
-                Err(error) => {
-                    // What is in memory is ahead of what is durable: forget it, and load again.
-                    **state = State::Cold;
-                    return Err(error);
+                Ok(true) => {
+                    batch.now = self.inner.clock.now();
+                    is_written = true;
                 }
+                Ok(false) if is_held => return Ok(()),
+                Ok(false) => {
+                    return match self.set_going(cell, hot).await {
+                        Err(EngineError::Moved | EngineError::Superseded) => {
+                            // What was decided is durable; who drives it is found out anew.
+                            hot.is_unsure = true;
+                            self.look_after(cell);
+                            Ok(())
+                        }
+                        outcome => outcome,
+                    };
+                }
+                Err(error) => return self.undone(cell, state, (error, begins, is_written)),
             }
         }
+    }
+
+    /// What is in memory is ahead of what is durable: it is folded again, or forgotten.
+    fn undone(
+        &self,
+        cell: &Arc<Cell>,
+        state: &mut State,
+        (error, begins, is_written): (EngineError, bool, bool),
+    ) -> Result<(), EngineError> {
+        let is_outrun = matches!(error, EngineError::Moved | EngineError::Superseded);
+        let may_pass =
+            matches!(error, EngineError::Moved | EngineError::Fault(Fault::Retriable(_)));
+        match state {
+            // What is under way for it comes home all the same (E9).
+            State::Hot(hot) if may_pass && (is_written || !begins) => hot.is_unsure = true,
+            State::Hot(hot) => {
+                if is_outrun {
+                    hot.stop_all();
+                }
+                *state = State::Cold;
+            }
+            State::Cold => {}
+        }
+        if is_written && !is_outrun {
+            self.strand(&cell.id, error.clone());
+        }
+        if is_written && is_outrun {
+            // The command itself is durable: what follows of it is another's to do, or done anew.
+            self.look_after(cell);
+            return Ok(());
+        }
+        Err(error)
     }
 
     /// Whether there is more to gather; stops at what takes time, or when enough is gathered.
@@ -309,10 +268,19 @@ impl Engine {
         let lanes = self.lanes(hot, &events);
         let hidden = hot.run.hidden(&events, &mut || self.inner.clock.fresh_secret());
         let is_owed = !lanes.is_empty();
+        let (hold, fence) = hot.holder.hold(hot.run.status == Status::Running);
+        let mut guards = extras.guards;
+        if self.is_shared() && batch.expected > 0 {
+            let (name, number) = (Guard::hooks(&cell.id), hot.hooks_number);
+            guards.push(Guard { name, number, raises: false });
+        }
         let append = Append {
             run: cell.id.clone(),
             expected: batch.expected,
-            fence: hot.lease.as_ref().map(|lease| lease.fence),
+            token: Some(self.token()),
+            fence,
+            hold,
+            guards,
             at: batch.now,
             events,
             hidden: hidden.map(Box::new),
@@ -323,11 +291,14 @@ impl Engine {
             hooks: extras.hooks,
         };
         failpoint::hit("engine.before_append");
-        if let Err(error) = self.inner.journal.append(append).await {
-            if matches!(error, AppendError::Fault(Fault::Permanent(_))) {
-                self.inner.broken.cancel();
+        match self.submitted(append).await {
+            Ok(appended) => hot.holder = hot.holder.after(hold, appended.fence),
+            Err(error) => {
+                if matches!(error, AppendError::Fault(Fault::Permanent(_))) {
+                    self.inner.broken.cancel();
+                }
+                return Err(refused(error));
             }
-            return Err(refused(error));
         }
         failpoint::hit("engine.after_append");
         batch.expected = sequence;
@@ -343,15 +314,35 @@ impl Engine {
         Ok(())
     }
 
-    /// Everybody who listens hears of it now that it is durable (E1).
-    fn told(&self, cell: &Cell, hot: &Hot, batch: Vec<Arc<Published>>) {
-        EVENTS.increment(batch.len() as u64);
+    /// Submits an append; again, with its token, while nobody knows whether it was written (J9).
+    async fn submitted(&self, append: Append) -> Result<Appended, AppendError> {
+        if !self.is_shared() {
+            return self.inner.journal.append(append).await;
+        }
+        let mut tries = 1;
+        loop {
+            match self.inner.journal.append(append.clone()).await {
+                Err(AppendError::Unknown(_)) if tries < SUBMIT_TRIES => tries += 1,
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Everybody who listens hears of durable events, whoever wrote them (E1).
+    pub(super) fn heard(&self, cell: &Cell, hot: &Hot, batch: Vec<Arc<Published>>) {
         self.tell_inbox(&hot.run, &batch);
         cell.publish(&hot.run, batch);
         self.inner.cells.weigh(&cell.id, hot.run.bytes_in_all(), hot.run.status.is_over());
         if let Some(at) = hot.run.wake_at() {
             self.wake_at(at);
         }
+    }
+
+    /// The same of what was written here.
+    fn told(&self, cell: &Cell, hot: &Hot, batch: Vec<Arc<Published>>) {
+        EVENTS.increment(batch.len() as u64);
+        Self::count_decisions(&batch);
+        self.heard(cell, hot, batch);
         match &hot.run.status {
             Status::Running | Status::Waiting { .. } => {}
             over @ (Status::Completed | Status::Failed(_) | Status::Cancelled { .. }) => {
@@ -363,12 +354,14 @@ impl Engine {
     }
 }
 
-/// A race that another writer won is the world's no: the caller may try again.
+/// A race that another writer won is decided anew; what cannot be is the world's no.
 fn refused(error: AppendError) -> EngineError {
     match error {
-        AppendError::Moved { .. } | AppendError::Superseded => {
-            Fault::Retriable("another server has moved this run on; try again".into()).into()
+        AppendError::Moved { .. } | AppendError::Held { .. } | AppendError::GuardMoved(_) => {
+            EngineError::Moved
         }
+        AppendError::Superseded => EngineError::Superseded,
+        AppendError::Unknown(why) => Fault::Retriable(why).into(),
         AppendError::SessionMoved => {
             Fault::Retriable("the session was changed meanwhile; try again".into()).into()
         }

@@ -12,6 +12,7 @@ use crate::engine::drive::Extras;
 use crate::engine::{Engine, EngineError, Reach};
 use crate::failpoint;
 use crate::kernel::{Command, FAMILY_RUNS_MAX, No, Refusal, Run, RunId, may_pass, noes};
+use crate::ports::Guard;
 
 /// Families that are kept in mind before those in which nobody decides any more are let go of.
 const FAMILIES_KEPT: usize = 1_024;
@@ -58,6 +59,19 @@ pub(super) struct Deciding {
     _turn: OwnedMutexGuard<()>,
     /// What was open before.
     open: Vec<u32>,
+    family: RunId,
+    /// The store's number for the family, where others may decide in it too.
+    number: Option<u64>,
+}
+
+impl Deciding {
+    /// What must not have changed when it is written, and what others see by it: where several processes write,
+    /// of a no and a yes in two runs of a family one comes first by that.
+    pub(super) fn guard(&self, state: &State) -> Option<Guard> {
+        let State::Hot(hot) = state else { return None };
+        let (name, raises) = (Guard::family(&self.family), hot.has_kin != Some(false));
+        Some(Guard { name, number: self.number?, raises })
+    }
 }
 
 impl Engine {
@@ -90,7 +104,7 @@ impl Engine {
         let (family, open) = {
             let state = self.hot(cell).await?;
             let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
-            if hot.has_kin == Some(false) {
+            if hot.has_kin == Some(false) && !self.is_shared() {
                 return Ok(None);
             }
             let open = hot.run.questions.values().filter(|question| question.decides());
@@ -98,7 +112,32 @@ impl Engine {
             (hot.run.family.clone().unwrap_or_else(|| hot.run.id.clone()), open)
         };
         let turn = self.inner.families.of(&family).lock_owned().await;
-        Ok(Some(Deciding { _turn: turn, open }))
+        let number = self.family_number(&family).await?;
+        Ok(Some(Deciding { _turn: turn, open, family, number }))
+    }
+
+    /// The store's number for a family; none where this process alone decides.
+    pub(super) async fn family_number(&self, family: &RunId) -> Result<Option<u64>, EngineError> {
+        match self.replicas() {
+            Some(replicas) => Ok(Some(replicas.guard(&Guard::family(family)).await?)),
+            None => Ok(None),
+        }
+    }
+
+    /// Where others may have forked a run since it was looked at, it is looked at again.
+    pub(super) async fn heed_family_number(
+        &self,
+        state: &mut MutexGuard<'_, State>,
+        deciding: Option<&Deciding>,
+    ) -> Result<(), EngineError> {
+        let Some(number) = deciding.and_then(|deciding| deciding.number) else { return Ok(()) };
+        let State::Hot(hot) = &mut **state else { return Err(EngineError::Draining) };
+        if hot.has_kin != Some(true) && hot.family_number != Some(number) {
+            let (_, kin) = self.kin(&Kinship::of(&hot.run)).await?;
+            hot.has_kin = Some(!kin.is_empty());
+            hot.family_number = Some(number);
+        }
+        Ok(())
     }
 
     /// Before a yes: what is asked, and was refused in another run of the family without saying so, is asked

@@ -1,9 +1,8 @@
-//! Halting: keeps what somebody has stopped, durably, and lets it go on again. What of a run a halt stops is
-//! the kernel's to say; here it is heeded before anything is done in the world.
+//! Halting: stops what somebody wants stopped, and lets it go on again. What of a run a halt stops is the
+//! kernel's to say; here it is heeded before anything is done in the world. How halts are kept is another file's
+//! (`halts`).
 
-use std::sync::{Arc, OnceLock, PoisonError};
-
-use serde::{Deserialize, Serialize};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::engine::cell::{Cell, Hot, State, WorkKey};
 use crate::engine::commands::check::{check_key, shortened};
@@ -11,14 +10,12 @@ use crate::engine::drive::{Batch, Extras};
 use crate::engine::{Engine, EngineError, Reach};
 use crate::failpoint;
 use crate::kernel::{
-    Command, Decision, Effect, Halt, Halts, Millis, Operator, Principal, Refusal, Role, Run, RunId,
-    Scope, apply, halt,
+    Command, Decision, Effect, Halt, Halts, Millis, Principal, Refusal, Role, Run, RunId, Scope,
+    apply, halt,
 };
 use crate::ports::brake::Brake;
-use crate::ports::{Fault, Head, Note};
+use crate::ports::{Head, Note};
 
-/// Under which name a store keeps them.
-const NAME: &str = "halts";
 /// Halts that stand at once: each is looked at with every deed.
 const HALTS_MAX: usize = 64;
 /// What is kept of a reason: a sentence or two, on every page.
@@ -45,13 +42,9 @@ pub struct HaltRequest {
 pub(super) struct Halting {
     /// Held while they are changed: one is kept whole before the next.
     changing: tokio::sync::Mutex<()>,
+    /// What the store had when it was last asked, where others change it too.
+    pub(super) read: Mutex<Option<String>>,
     brake: OnceLock<Arc<dyn Brake>>,
-}
-
-/// Halts as a store keeps them.
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct Kept {
-    halts: Halts,
 }
 
 impl Engine {
@@ -87,6 +80,7 @@ impl Engine {
         check_reason(&wish.reason)?;
         self.check_scope(&wish.scope).await?;
         let changing = self.inner.halting.changing.lock().await;
+        self.heed_halts().await?;
         let halts = self.halts();
         let again =
             |known: &&Halt| !wish.key.is_empty() && known.key == wish.key && known.by == who.id;
@@ -123,6 +117,7 @@ impl Engine {
         }
         self.refuse_if_draining()?;
         self.refuse_if_looking()?;
+        self.heed_halts().await?;
         let halts = self.halts();
         let Some(known) = halts.0.iter().find(|known| known.id == id) else {
             let remedy =
@@ -146,16 +141,25 @@ impl Engine {
     pub async fn heed_brake(&self) -> Result<(), EngineError> {
         let Some(brake) = self.inner.halting.brake.get() else { return Ok(()) };
         let pulled = brake.pulled();
-        let is_known = self.halts().0.iter().any(|known| known.id == FILE_ID && !known.is_ending);
+        let stands =
+            self.halts().0.iter().find(|known| known.id == FILE_ID && !known.is_ending).cloned();
         match pulled {
-            Some(reason) if !is_known => self.pulled(&reason).await,
-            None if is_known => self.end(FILE_ID, (FILE, FILE)).await.map(drop),
+            Some(reason) if stands.is_none() => self.pulled(&reason).await,
+            None if stands.is_some_and(|known| self.is_ours_to_end(&known)) => {
+                self.end(FILE_ID, (FILE, FILE)).await.map(drop)
+            }
             Some(_) | None => Ok(()),
         }
     }
 
+    /// Whether a brake's halt is this process's to end: the file lies on the machine of whoever pulled it.
+    fn is_ours_to_end(&self, known: &Halt) -> bool {
+        !self.is_shared() || known.key == self.life() || !self.lives(&known.key)
+    }
+
     /// Looks whether the brake was pulled, before something is decided or begun: it counts from that moment.
     pub(super) async fn heed_pulled(&self) -> Result<(), EngineError> {
+        self.heed_halts().await?;
         match self.inner.halting.brake.get().and_then(|brake| brake.pulled()) {
             Some(reason) => self.pulled(&reason).await,
             None => Ok(()),
@@ -168,7 +172,8 @@ impl Engine {
         if self.halts().0.iter().any(|known| known.id == FILE_ID) {
             return Ok(());
         }
-        self.add(by_file(reason, self.inner.clock.now())).await
+        let key = if self.is_shared() { self.life() } else { String::new() };
+        self.add(Halt { key, ..by_file(reason, self.inner.clock.now()) }).await
     }
 
     /// Whether something is stopped that is about to be done. The brake is asked, too: it counts from the
@@ -180,6 +185,11 @@ impl Engine {
             if let Err(error) = self.pulled(&reason).await {
                 tracing::error!(%error, "the file HALT is heeded, but could not be kept");
             }
+            return true;
+        }
+        if let Err(error) = self.heed_halts().await {
+            // Who knows what was stopped meanwhile (K7).
+            tracing::warn!(%error, "what is stopped could not be asked: nothing is done");
             return true;
         }
         self.operator().halts.stop(run.0, run.1, tool)
@@ -224,15 +234,6 @@ impl Engine {
         halt::of_effect(&self.operator().halts, run, effect).is_some()
     }
 
-    /// Reads what the store keeps. To be called before anything is looked at.
-    pub(super) async fn read_halts(&self) -> Result<(), EngineError> {
-        let Some(text) = self.inner.journal.remembered(NAME).await? else { return Ok(()) };
-        let kept: Kept = serde_json::from_str(&text)
-            .map_err(|error| Fault::Corrupt(format!("the store's halts: {error}")))?;
-        self.set_halts(kept.halts);
-        Ok(())
-    }
-
     /// Finishes what was being taken back when the last process ended, and looks at the brake. To be called
     /// before anything runs.
     pub async fn settle_halts(&self) -> Result<(), EngineError> {
@@ -249,9 +250,7 @@ impl Engine {
 
     /// Keeps one more. The caller holds the right to change them.
     async fn add(&self, new: Halt) -> Result<(), EngineError> {
-        let mut halts = Halts::clone(&self.halts());
-        halts.0.push(new.clone());
-        self.keep_halts(&halts).await?;
+        let halts = self.change_halts(|halts| halts.0.push(new.clone())).await?;
         failpoint::hit("engine.halt_kept");
         self.set_halts(halts);
         tracing::warn!(halt.id = %new.id, what = new.scope.words(), principal.id = %new.by, "halted");
@@ -278,21 +277,20 @@ impl Engine {
     }
 
     async fn end_now(&self, id: &str, (who, door): (String, String)) -> Result<Halt, EngineError> {
-        let mut halts = Halts::clone(&self.halts());
-        let Some(ended) = halts.0.iter_mut().find(|known| known.id == id) else {
+        let ends = |halts: &mut Halts| {
+            halts.0.iter_mut().filter(|known| known.id == id).for_each(|it| it.is_ending = true);
+        };
+        // First: should we die on the way, the next start goes on with it.
+        let ending = self.change_halts(ends).await?;
+        let Some(ended) = ending.0.into_iter().find(|known| known.id == id) else {
             return Err(Refusal::invalid("halt_id", "it was taken back meanwhile").into());
         };
-        ended.is_ending = true;
-        let ended = ended.clone();
-        // First: should we die on the way, the next start goes on with it.
-        self.keep_halts(&halts).await?;
         failpoint::hit("engine.halt_ending");
         self.tell_stood(&ended).await?;
         failpoint::hit("engine.halt_told");
-        halts.0.retain(|known| known.id != id);
         self.note(Note::HaltReleased { who, door, halt: id.to_owned(), what: ended.scope.words() })
             .await;
-        self.keep_halts(&halts).await?;
+        let halts = self.change_halts(|halts| halts.0.retain(|known| known.id != id)).await?;
         failpoint::hit("engine.halt_ended");
         self.set_halts(halts);
         tracing::warn!(halt.id = %ended.id, what = ended.scope.words(), "a halt was taken back");
@@ -334,7 +332,7 @@ impl Engine {
     }
 
     /// Sets going what is owed, and has all clocks looked at.
-    async fn go_on(&self) -> Result<(), EngineError> {
+    pub(super) async fn go_on(&self) -> Result<(), EngineError> {
         self.inner.aside.clear();
         self.wake_at(self.inner.clock.now());
         self.each_running(|engine, runs| async move {
@@ -349,11 +347,11 @@ impl Engine {
     }
 
     /// Sets going what one run owes.
-    async fn nudged(&self, cell: &Arc<Cell>) -> Result<(), EngineError> {
+    pub(super) async fn nudged(&self, cell: &Arc<Cell>) -> Result<(), EngineError> {
         let mut state = self.hot(cell).await?;
         let State::Hot(hot) = &mut *state else { return Ok(()) };
         hot.run.operator = self.operator();
-        let (expected, now) = (hot.run.version, self.inner.clock.now());
+        let (expected, now) = (hot.run.version, self.now_for(&hot.run));
         let batch = Batch { expected, events: Vec::new(), now, extras: Extras::default() };
         self.commit(cell, &mut state, batch).await
     }
@@ -376,18 +374,6 @@ impl Engine {
                 return Ok(());
             }
         }
-    }
-
-    async fn keep_halts(&self, halts: &Halts) -> Result<(), EngineError> {
-        let kept = serde_json::to_string(&Kept { halts: halts.clone() })
-            .map_err(|error| Fault::Permanent(format!("the store's halts: {error}")))?;
-        Ok(self.inner.journal.remember(NAME, &kept).await?)
-    }
-
-    fn set_halts(&self, halts: Halts) {
-        let mut operator = self.inner.operator.write().unwrap_or_else(PoisonError::into_inner);
-        let halts = Arc::new(halts);
-        *operator = Arc::new(Operator { halts, ..Operator::clone(&operator) });
     }
 
     /// Refuses to stop what nobody knows: whoever meant something else would think it stopped.

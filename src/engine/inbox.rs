@@ -5,13 +5,18 @@ use std::sync::Arc;
 
 use tokio::sync::broadcast;
 
-use crate::engine::narrate::Published;
-use crate::engine::oversight;
+use crate::engine::narrate::{Narrator, Published};
 use crate::engine::views::{InboxFilter, OpenRequest};
 use crate::engine::whose::Told as _;
 use crate::engine::{Engine, EngineError};
-use crate::kernel::{Closed, Closing, Delegated, Ending, Event, Principal, RequestId, Run};
+use crate::kernel::{
+    Closed, Closing, Delegated, Ending, Event, Millis, Principal, RequestId, Run, RunId, Version,
+    evolve, replay,
+};
 use crate::ports::Fault;
+
+/// How often the inbox is read again where others change it: their hints may be lost.
+const LOOK_AGAIN_MS: u64 = 5_000;
 
 /// One change of the inbox.
 #[derive(Debug, Clone)]
@@ -37,7 +42,6 @@ impl Engine {
     /// Tells the inbox what a durable batch changed.
     pub(super) fn tell_inbox(&self, run: &Run, batch: &[Arc<Published>]) {
         self.inner.desks.keep(run);
-        oversight::count(batch);
         if self.inner.inbox.receiver_count() == 0 {
             return;
         }
@@ -47,6 +51,49 @@ impl Engine {
                 drop(self.inner.inbox.send(change));
             }
         }
+    }
+
+    /// Whether anybody watches the inbox.
+    pub(super) fn has_inbox_watchers(&self) -> bool {
+        self.inner.inbox.receiver_count() > 0
+    }
+
+    /// Tells the inbox what somebody else has written to a run that is not in memory, after that version.
+    pub(super) async fn tell_of(&self, run: &RunId, after: Version) -> Result<(), EngineError> {
+        let Some(head) = self.inner.journal.head(run).await? else { return Ok(()) };
+        let workflow = self.inner.library.kept(&*self.inner.journal, &head.definition).await?;
+        let mut events = self.read_all(run, head.version).await?;
+        let known = events.partition_point(|recorded| recorded.version <= after).max(1);
+        let tail = events.split_off(known);
+        let mut folded = replay(run, workflow, &events)?;
+        let mut narrator = Narrator::at(&folded);
+        let mut told = Vec::with_capacity(tail.len());
+        for recorded in tail {
+            evolve(&mut folded, &recorded.event, recorded.at)?;
+            let event = Arc::new(recorded.event);
+            told.push(Arc::new(narrator.tell(&folded, recorded.version, recorded.at, event)));
+        }
+        self.tell_inbox(&folded, &told);
+        Ok(())
+    }
+
+    /// How a request was closed that was open, as its run's journal has it.
+    async fn closed_how(&self, request: &RequestId) -> Result<InboxChange, EngineError> {
+        let head = self.inner.journal.head(&request.run).await?;
+        let (owner, version) = head.map(|head| (head.owner, head.version)).unwrap_or_default();
+        let events = self.read_all(&request.run, version).await?;
+        let ended = events.iter().rev().find_map(|recorded| {
+            if recorded.event.question() != Some(request.ordinal) {
+                return None;
+            }
+            if let Event::Answered { by, .. } = &recorded.event {
+                return Some(("answered", by.clone()));
+            }
+            let Event::Closed { closing, by, .. } = &recorded.event else { return None };
+            Some((word(*closing), by.clone()))
+        });
+        let (how, by) = ended.unwrap_or_else(|| ("run_over", String::new()));
+        Ok(InboxChange::Closed { request: request.clone(), how, by, owner })
     }
 
     /// Watches the inbox: first what is open, then every change.
@@ -59,7 +106,18 @@ impl Engine {
             phase: Phase::Snapshot { cursor: None },
             ready: Vec::new(),
             known: HashSet::new(),
+            looks_again: Millis(0),
         }
+    }
+}
+
+/// The word for how a request was closed.
+fn word(closing: Closing) -> &'static str {
+    match closing {
+        Closing::Rejected => "rejected",
+        Closing::Passed => "passed",
+        Closing::Withdrawn => "withdrawn",
+        Closing::Moot => "moot",
     }
 }
 
@@ -88,13 +146,7 @@ fn changes(run: &Run, published: &Published) -> Vec<InboxChange> {
         }
         Event::Answered { ordinal, by, .. } => vec![closed(*ordinal, "answered", by)],
         Event::Closed { ordinal, closing, by, .. } => {
-            let how = match closing {
-                Closing::Rejected => "rejected",
-                Closing::Passed => "passed",
-                Closing::Withdrawn => "withdrawn",
-                Closing::Moot => "moot",
-            };
-            vec![closed(*ordinal, how, by)]
+            vec![closed(*ordinal, word(*closing), by)]
         }
         Event::Completed | Event::Failed(_) | Event::Cancelled { .. } => (1..)
             .zip(&run.endings)
@@ -140,6 +192,8 @@ pub struct InboxWatch {
     ready: Vec<InboxChange>,
     /// Requests told as open, so that the seam between snapshot and changes tells none twice.
     known: HashSet<RequestId>,
+    /// When the inbox is read again, where others change it whose hints may be lost.
+    looks_again: Millis,
 }
 
 #[derive(Debug)]
@@ -171,9 +225,15 @@ impl InboxWatch {
                 };
                 continue;
             }
+            let is_shared = self.engine.is_shared();
             let change = tokio::select! {
+                biased;
                 change = self.changes.recv() => change,
                 error = self.engine.ended() => return Err(error),
+                () = self.engine.inner.clock.sleep_until(self.looks_again), if is_shared => {
+                    self.look_again().await?;
+                    continue;
+                }
             };
             match change {
                 Ok(change) if self.concerns(&change) => return Ok(self.told(change)),
@@ -185,6 +245,34 @@ impl InboxWatch {
                 Err(broadcast::error::RecvError::Closed) => return Err(EngineError::Draining),
             }
         }
+    }
+
+    /// Reads what is open, and tells of what has changed since it was last told.
+    async fn look_again(&mut self) -> Result<(), EngineError> {
+        let (mut open, mut cursor) = (HashSet::new(), None::<String>);
+        loop {
+            let page =
+                self.engine.inbox(&self.principal, &self.filter, cursor.as_deref(), 100).await?;
+            for row in page.rows {
+                let id = row.id();
+                if self.known.insert(id.clone()) {
+                    self.ready.push(InboxChange::Opened(Box::new(row)));
+                }
+                open.insert(id);
+            }
+            cursor = page.next;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        let mut gone: Vec<_> = self.known.iter().filter(|id| !open.contains(id)).cloned().collect();
+        gone.sort_unstable_by_key(ToString::to_string);
+        for id in gone {
+            self.known.remove(&id);
+            self.ready.push(self.engine.closed_how(&id).await?);
+        }
+        self.looks_again = self.engine.inner.clock.now().plus(LOOK_AGAIN_MS);
+        Ok(())
     }
 
     fn told(&self, change: InboxChange) -> InboxChange {

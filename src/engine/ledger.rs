@@ -198,6 +198,7 @@ impl Engine {
         let writing = self.inner.tasks.spawn(async move { engine.write_all().await });
         let until = self.inner.clock.now().plus(PATIENCE_MS);
         tokio::select! {
+            biased;
             _ = writing => {}
             () = self.inner.clock.sleep_until(until) => {
                 tracing::warn!("the store's own log is written slowly; nobody waits for it");

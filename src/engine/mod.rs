@@ -4,9 +4,9 @@
 //! anyone. Whatever the run then owes to the world is performed by tasks of its own, so a caller
 //! that leaves changes nothing (E5).
 //!
-//! Its laws are E1–E8 of `docs/laws.md`. In short: durable before told (E1), intent before deed (E2), nothing
+//! Its laws are E1–E9 of `docs/laws.md`. In short: durable before told (E1), intent before deed (E2), nothing
 //! done twice (E3), nothing spent on what waits (E4), a bound on everything (E6), no going on without the disk
-//! (E7), and looking performs nothing (E8).
+//! (E7), looking performs nothing (E8), and what was done is not thrown away (E9).
 
 mod aside;
 mod attest;
@@ -18,6 +18,9 @@ mod drive;
 mod earlier;
 mod family;
 mod halting;
+mod halts;
+mod holder;
+mod holding;
 mod inbox;
 mod ledger;
 mod library;
@@ -33,12 +36,14 @@ mod receipt;
 mod recovery;
 mod renewal;
 mod rests;
+mod sharing;
 mod steadfast;
 mod timers;
 mod trace;
 mod trail;
 mod unheard;
 mod views;
+mod warm;
 mod watch;
 mod whose;
 mod work;
@@ -90,6 +95,12 @@ pub enum EngineError {
     /// Our own bug, or wrong bytes: the run stands still until a person has looked.
     #[error(transparent)]
     Corrupt(#[from] Corruption),
+    /// Other writers came first, again and again.
+    #[error("another server has moved this run on; try again")]
+    Moved,
+    /// Another process drives the run now.
+    #[error("another server drives this run; try again")]
+    Superseded,
     /// The server is going down; another one will take the call.
     #[error("the server is shutting down; try again in a moment")]
     Draining,
@@ -132,6 +143,8 @@ struct Inner {
     families: family::Families,
     /// What is stopped is changed here.
     halting: halting::Halting,
+    /// Those who write to the same store.
+    sharing: sharing::Sharing,
     /// Which runs are driven here.
     domain: reach::Domain,
     library: Library,
@@ -182,6 +195,7 @@ impl Engine {
         courier: Arc<dyn Courier>,
     ) -> Self {
         let inner = Inner {
+            sharing: sharing::Sharing::new(&*journal),
             journal,
             clock,
             agents,
@@ -263,6 +277,7 @@ impl Engine {
     /// Waits until nothing more can come of waiting: the server stops, or its store has failed.
     async fn ended(&self) -> EngineError {
         tokio::select! {
+            biased;
             () = self.inner.stop.cancelled() => EngineError::Draining,
             () = self.inner.broken.cancelled() => {
                 Fault::Permanent("the store takes no writes".into()).into()
@@ -283,6 +298,7 @@ impl Engine {
         let patience = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
         let until = self.inner.clock.now().plus(patience);
         tokio::select! {
+            biased;
             () = self.inner.tasks.wait() => {}
             () = self.inner.clock.sleep_until(until) => {}
         }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 
 use crate::engine::cell::Hot;
+use crate::engine::sharing::POLL_MS;
 use crate::engine::{Engine, EngineError};
 use crate::failpoint;
 use crate::kernel::{Event, Millis, Refusal, Run, RunId, begin, evolve, replay};
@@ -98,6 +99,7 @@ impl Engine {
     pub async fn run_outbox(&self) {
         let stop = self.inner.stop.clone();
         tokio::select! {
+            biased;
             () = stop.cancelled() => {}
             () = self.carry_for_ever() => {}
         }
@@ -119,8 +121,13 @@ impl Engine {
                     continue;
                 }
             }
-            let alarm = Millis(outbox.alarm.load(Ordering::Acquire));
+            let mut alarm = Millis(outbox.alarm.load(Ordering::Acquire));
+            if self.is_shared() {
+                // What others leave to be carried is seen, too.
+                alarm = alarm.min(self.inner.clock.now().plus(POLL_MS));
+            }
             tokio::select! {
+                biased;
                 () = self.inner.clock.sleep_until(alarm) => {}
                 () = outbox.moved.notified() => {}
             }
@@ -133,7 +140,15 @@ impl Engine {
             return Ok(None);
         }
         let now = self.inner.clock.now();
-        for parcel in self.inner.journal.parcels(now, LOOK_AT).await? {
+        let due = match self.replicas() {
+            // No more than are carried at once: what is taken and waits here could be carried by others.
+            Some(replicas) => {
+                let most = self.inner.outbox.permits.available_permits();
+                replicas.take_parcels(now, most).await?
+            }
+            None => self.inner.journal.parcels(now, LOOK_AT).await?,
+        };
+        for parcel in due {
             if !self.drives(&parcel.run) || !self.inner.outbox.take(&parcel) {
                 continue;
             }
@@ -141,6 +156,7 @@ impl Engine {
             self.inner.tasks.spawn(async move {
                 let stop = engine.inner.stop.clone();
                 tokio::select! {
+                    biased;
                     () = stop.cancelled() => {}
                     () = engine.carry(&parcel) => {}
                 }

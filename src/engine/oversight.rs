@@ -86,10 +86,14 @@ impl Engine {
             }
         }
     }
+
+    /// Counts what was decided here, for whoever watches from outside.
+    pub(super) fn count_decisions(batch: &[Arc<Published>]) {
+        count(batch);
+    }
 }
 
-/// Counts what was decided, for whoever watches from outside.
-pub(super) fn count(batch: &[Arc<Published>]) {
+fn count(batch: &[Arc<Published>]) {
     for published in batch {
         if let Some(ms) = published.waited_ms {
             #[expect(clippy::cast_precision_loss, reason = "a figure that is looked at")]

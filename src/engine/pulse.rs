@@ -29,6 +29,7 @@ impl InboxPulse {
     pub async fn next(&mut self) -> Result<(), EngineError> {
         loop {
             let change = tokio::select! {
+                biased;
                 change = self.changes.recv() => change,
                 error = self.engine.ended() => return Err(error),
             };

@@ -12,7 +12,7 @@ use tokio::sync::OwnedMutexGuard;
 
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{Command, Run, RunId, SessionId, Spent, Workflow};
-use crate::ports::{Head, RunFilter};
+use crate::ports::{Guard, Head, RunFilter};
 
 /// Purses that nobody holds are cleared away when there are so many.
 const PURSES_KEPT: usize = 256;
@@ -21,8 +21,13 @@ const PURSES_KEPT: usize = 256;
 #[derive(Debug, Default)]
 pub(super) struct Purses(Mutex<HashMap<SessionId, Weak<tokio::sync::Mutex<()>>>>);
 
-/// A purse in somebody's hand; nothing, where the session's spending is not bounded.
-pub(super) type Held = Option<OwnedMutexGuard<()>>;
+/// A purse in somebody's hand.
+#[derive(Debug)]
+pub(super) struct Held {
+    _turn: OwnedMutexGuard<()>,
+    /// Where several processes have a hand in it: what must not have changed when something is spent.
+    pub(super) guard: Option<Guard>,
+}
 
 impl Purses {
     fn of(&self, session: &SessionId) -> Arc<tokio::sync::Mutex<()>> {
@@ -41,11 +46,25 @@ impl Purses {
 
 impl Engine {
     /// Takes the purse of a session into the hand, if what its workflow's runs spend is bounded.
-    pub(super) async fn purse(&self, session: &SessionId, workflow: &Workflow) -> Held {
+    /// Nothing, where it is not.
+    pub(super) async fn purse(
+        &self,
+        session: &SessionId,
+        workflow: &Workflow,
+    ) -> Result<Option<Held>, EngineError> {
         if workflow.limits.budgets.session.is_nothing() {
-            return None;
+            return Ok(None);
         }
-        Some(self.inner.purses.of(session).lock_owned().await)
+        let turn = self.inner.purses.of(session).lock_owned().await;
+        let guard = match self.replicas() {
+            Some(replicas) => {
+                let name = Guard::purse(session);
+                let number = replicas.guard(&name).await?;
+                Some(Guard { name, number, raises: true })
+            }
+            None => None,
+        };
+        Ok(Some(Held { _turn: turn, guard }))
     }
 
     /// The same for a run that is about to be told something, which learns what the others have spent.
@@ -53,12 +72,12 @@ impl Engine {
         &self,
         run: &mut Run,
         command: &Command,
-    ) -> Result<Held, EngineError> {
+    ) -> Result<Option<Held>, EngineError> {
         // Nothing new is begun by these, and they come often.
         if matches!(command, Command::Delta { .. } | Command::Noted { .. }) {
             return Ok(None);
         }
-        let held = self.purse(&run.session, &run.workflow).await;
+        let held = self.purse(&run.session, &run.workflow).await?;
         if held.is_some() {
             run.spent_beside = self.spent_by_others(&run.session, &run.id).await?;
         }

@@ -1,6 +1,8 @@
 //! Recovery: at boot, every run that was moving is taken up again, without repeating a completed
 //! step (E3). Waiting runs are not even looked at: a million of them cost nothing here.
 
+use std::collections::HashMap;
+
 use crate::engine::{Engine, EngineError};
 
 /// Runs listed at a time.
@@ -20,6 +22,12 @@ impl Engine {
     /// too, so one that comes first has done the work already; those who look do not (E8).
     pub async fn recover(&self) -> Result<Recovered, EngineError> {
         let mut recovered = Recovered::default();
+        if self.is_shared() {
+            // What others drive is theirs; what nobody does is taken over by whoever has the first turn at it.
+            self.beat().await?;
+            recovered.runs = self.take_over(&mut HashMap::new()).await?;
+            return Ok(recovered);
+        }
         let mut cursor = None;
         loop {
             let page = self.inner.journal.running(cursor.as_deref(), PAGE).await?;

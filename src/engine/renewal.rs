@@ -12,7 +12,7 @@ use crate::engine::{Engine, EngineError, Reach};
 use crate::failpoint;
 use crate::kernel::{Command, Principal, Refusal, Run, Status};
 use crate::ports::identity::Identity;
-use crate::ports::{Note, RunFilter};
+use crate::ports::{Fault, Note, RunFilter};
 
 /// Runs listed at a time.
 const PAGE: usize = 256;
@@ -50,8 +50,8 @@ impl Engine {
             known
         } else {
             let fresh = Identity::fresh(self.inner.clock.fresh_secret());
-            match fresh.keep(journal).await {
-                Ok(()) => fresh,
+            match self.kept_first(&fresh).await {
+                Ok(kept) => kept,
                 // A store that takes no writes can still be looked at; it begins nothing either.
                 Err(fault) => {
                     tracing::warn!(%fault, "the store has no epoch yet, and could not be given one");
@@ -72,6 +72,32 @@ impl Engine {
         failpoint::hit("engine.after_renewal");
         identity.keep(journal).await?;
         self.inner.standing.set(identity);
+        Ok(())
+    }
+
+    /// Keeps what a new store is; where somebody else was first, what they said it is.
+    async fn kept_first(&self, fresh: &Identity) -> Result<Identity, Fault> {
+        let journal = &*self.inner.journal;
+        match self.replicas() {
+            Some(replicas) if !fresh.keep_first(replicas).await? => {
+                Ok(Identity::of(journal).await?.unwrap_or_default())
+            }
+            Some(_) => Ok(fresh.clone()),
+            None => fresh.keep(journal).await.map(|()| fresh.clone()),
+        }
+    }
+
+    /// Heeds that somebody else who shares the store has let it go on.
+    pub(super) async fn heed_standing(&self) -> Result<(), EngineError> {
+        if let Some(known) = Identity::of(&*self.inner.journal).await?
+            && known != *self.inner.standing.get()
+        {
+            let is_held = known.is_held;
+            self.inner.standing.set(known);
+            if !is_held {
+                self.inner.standing.released.cancel();
+            }
+        }
         Ok(())
     }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use crate::engine::aside::Put;
 use crate::engine::drive::Extras;
+use crate::engine::sharing::POLL_MS;
 use crate::engine::{Engine, EngineError, Reach};
 use crate::kernel::{Command, Millis, Refusal, RunId};
 
@@ -26,6 +27,7 @@ impl Engine {
     pub async fn run_timers(&self) {
         let stop = self.inner.stop.clone();
         tokio::select! {
+            biased;
             () = stop.cancelled() => {}
             () = self.wake_for_ever() => {}
         }
@@ -47,8 +49,13 @@ impl Engine {
                     continue;
                 }
             }
-            let alarm = Millis(self.inner.alarm.load(Ordering::Acquire));
+            let mut alarm = Millis(self.inner.alarm.load(Ordering::Acquire));
+            if self.is_shared() {
+                // Others set clocks, too.
+                alarm = alarm.min(self.inner.clock.now().plus(POLL_MS));
+            }
             tokio::select! {
+                biased;
                 () = self.inner.clock.sleep_until(alarm) => {}
                 () = self.inner.alarm_moved.notified() => {}
             }
@@ -106,6 +113,13 @@ impl Engine {
         held: &HashSet<RunId>,
     ) -> Result<(Vec<RunId>, Option<Millis>), EngineError> {
         let (journal, now) = (&self.inner.journal, self.inner.clock.now());
+        if self.is_shared() {
+            // What is another's to wake is left to it for a while.
+            let most = held.len() + WAKE_AT_ONCE;
+            let mut due = journal.due(now, most).await?;
+            due.retain(|(at, run)| !held.contains(run) && self.is_ours(run.as_str(), *at));
+            return Ok((due.into_iter().map(|(_, run)| run).collect(), None));
+        }
         if held.is_empty() {
             let due = journal.due(now, WAKE_AT_ONCE).await?;
             let next = if due.is_empty() { journal.next_due().await? } else { None };

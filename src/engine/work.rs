@@ -11,7 +11,8 @@ use serde_json::Value;
 use tokio::task::AbortHandle;
 
 use crate::engine::cell::{Cell, Hot, WorkKey};
-use crate::engine::drive::Extras;
+use crate::engine::drive::{DECIDE_TRIES, Extras};
+use crate::engine::holder::Holder;
 use crate::engine::trace::Around;
 use crate::engine::{Engine, EngineError};
 use crate::failpoint;
@@ -19,12 +20,12 @@ use crate::kernel::{
     AgentInput, AttemptFault, Command, Effect, Failure, Refusal, Run, RunId, Status, ToolCall,
     ToolFault, Trace, Workflow, deed, halt, plan,
 };
-use crate::ports::{DeltaSink, Fault, Note, trace};
+use crate::ports::{AppendError, DeltaSink, Fault, Note, trace};
 
-/// How long a lease holds unless it is renewed by the next append's claim.
-const LEASE_MS: u64 = 30_000;
-/// Who holds the leases of this process.
-const HOLDER: &str = "holdpoint";
+/// The pause before an outcome is brought home again that the store did not take; doubles with every further one.
+const BACKOFF_MS: u64 = 500;
+/// The longest pause: a store that is back is noticed within a minute.
+const BACKOFF_MS_MAX: u64 = 60_000;
 
 impl Engine {
     /// Sets going what is owed and not yet under way; stops what is no longer wanted.
@@ -34,27 +35,25 @@ impl Engine {
         hot: &mut Hot,
     ) -> Result<(), EngineError> {
         if hot.run.status != Status::Running {
-            self.stop_work(hot).await;
+            // Whoever appended that has given the run back with it.
+            let work = std::mem::take(&mut hot.work);
+            stop(&hot.run, work);
+            return Ok(());
+        }
+        if matches!(hot.holder, Holder::Other(_)) {
             return Ok(());
         }
         let owed = plan(&hot.run);
         let wanted: Vec<_> =
             owed.into_iter().map(|effect| (key_of(&hot.run, &effect), effect)).collect();
         let is_owed = |key: &WorkKey| wanted.iter().any(|(owed, _)| owed == key);
-        let unwanted: Vec<_> = hot.work.extract_if(|key, _| !is_owed(key)).collect();
+        let unwanted: Vec<_> = hot.work.extract_if(.., |key, _| !is_owed(key)).collect();
         for (key, effect) in wanted {
             // What is stopped is owed as before; what is under way is let come home.
             if hot.work.contains_key(&key) || self.is_halted(&hot.run, &effect) {
                 continue;
             }
-            if hot.lease.is_none() {
-                let now = self.inner.clock.now();
-                let lease = self.inner.journal.claim(&cell.id, HOLDER, now, LEASE_MS).await?;
-                hot.lease =
-                    Some(lease.ok_or_else(|| {
-                        Fault::Retriable("another server drives this run".into())
-                    })?);
-            }
+            self.make_ours(cell, hot).await?;
             let task = self.spawn_work(cell, &hot.run, effect, key.clone());
             hot.work.insert(key, task);
         }
@@ -62,15 +61,19 @@ impl Engine {
         Ok(())
     }
 
-    /// Gives the run back. Stopping the tasks comes last: the one that reports the end is among
-    /// them, and must not wait for anything after it.
-    async fn stop_work(&self, hot: &mut Hot) {
-        if let Some(lease) = hot.lease.take()
-            && let Err(error) = self.inner.journal.release(&lease).await
-        {
-            tracing::warn!(run.id = %lease.run, %error, "lease could not be given back");
+    /// Takes the right to drive a run, where it did not come with an append.
+    async fn make_ours(&self, cell: &Arc<Cell>, hot: &mut Hot) -> Result<(), EngineError> {
+        let from = match hot.holder {
+            Holder::Mine(_) => return Ok(()),
+            Holder::Dead(who) => Some(who),
+            Holder::Nobody | Holder::Other(_) => None,
+        };
+        match self.inner.journal.take(&cell.id, from, hot.run.version).await {
+            Ok(fence) => hot.holder = Holder::Mine(fence),
+            Err(AppendError::Fault(fault)) => return Err(fault.into()),
+            Err(_) => return Err(EngineError::Moved),
         }
-        stop(&hot.run, hot.work.drain());
+        Ok(())
     }
 
     fn spawn_work(&self, cell: &Arc<Cell>, run: &Run, effect: Effect, key: WorkKey) -> AbortHandle {
@@ -85,6 +88,8 @@ impl Engine {
             let work = async {
                 let Ok(_permit) = permits.acquire_owned().await else { return };
                 let _under_way = UnderWay::of(&engine);
+                // Whoever may be taken for dead does nothing in the world.
+                engine.may_act().await;
                 // It may have been stopped while it waited for its turn.
                 if engine.is_stopped((&workflow.name, &agent), tool.as_deref()).await {
                     engine.not_done(&cell, &key).await;
@@ -93,6 +98,7 @@ impl Engine {
                 engine.perform(&cell, &workflow, effect, around).await;
             };
             tokio::select! {
+                biased;
                 () = work => {}
                 () = stop.cancelled() => {}
             }
@@ -177,25 +183,55 @@ impl Engine {
         Command::ToolReturned { turn, call_id, outcome }
     }
 
-    /// Brings an outcome home. A store that cannot write leaves the run as it was: visible,
-    /// unfinished, and taken up again at the next start (E7).
+    /// Brings an outcome home (E9). Where another writer came first it is decided again; where the store is away it
+    /// is kept and tried again for as long as the process lives; where the run is another's now it is dropped.
+    /// A store that takes no writes any more leaves the run as it was: visible, unfinished, and taken up again at
+    /// the next start (E7).
     async fn report(&self, cell: &Arc<Cell>, command: Command) {
-        let outcome = async {
-            let mut state = self.hot(cell).await?;
-            self.command(cell, &mut state, &command, Extras::default()).await
-        };
-        match outcome.await {
-            Ok(_) | Err(EngineError::Refused(Refusal::Stale)) => {}
-            Err(error) => {
-                tracing::error!(run.id = %cell.id, %error, "outcome could not be recorded");
-                self.strand(&cell.id, error);
+        let (mut outrun, mut pause) = (0, BACKOFF_MS);
+        loop {
+            let error = match self.reported(cell, &command).await {
+                Ok(()) | Err(EngineError::Refused(Refusal::Stale)) => return,
+                Err(EngineError::Superseded) => {
+                    tracing::warn!(run.id = %cell.id, "another process drives this run: an outcome is dropped");
+                    metrics::counter!("holdpoint_outcomes_superseded_total").increment(1);
+                    return;
+                }
+                Err(error) => error,
+            };
+            match &error {
+                EngineError::Moved if outrun < DECIDE_TRIES => {
+                    outrun += 1;
+                    continue;
+                }
+                // A piece of a text is in the whole of it.
+                EngineError::Moved | EngineError::Fault(Fault::Retriable(_))
+                    if !matches!(command, Command::Delta { .. }) => {}
+                error @ (EngineError::Moved
+                | EngineError::Superseded
+                | EngineError::Fault(_)
+                | EngineError::Refused(_)
+                | EngineError::Corrupt(_)
+                | EngineError::Draining) => {
+                    tracing::error!(run.id = %cell.id, %error, "outcome could not be recorded");
+                    return;
+                }
             }
+            tracing::warn!(run.id = %cell.id, %error, "an outcome was not taken; it is kept and tried again");
+            let now = self.inner.clock.now();
+            self.inner.clock.sleep_until(now.plus(pause)).await;
+            pause = pause.saturating_mul(2).min(BACKOFF_MS_MAX);
         }
+    }
+
+    async fn reported(&self, cell: &Arc<Cell>, command: &Command) -> Result<(), EngineError> {
+        let mut state = self.home(cell).await?;
+        self.command(cell, &mut state, command, Extras::default()).await.map(drop)
     }
 
     /// A run whose outcome was not taken moves no more by itself; where another try may help, it is
     /// taken up again from its journal after a while.
-    fn strand(&self, run: &RunId, error: EngineError) {
+    pub(super) fn strand(&self, run: &RunId, error: EngineError) {
         let may_help = matches!(error, EngineError::Fault(Fault::Retriable(_)));
         if may_help && self.drives(run) && self.set_aside(run, error).is_ok() {
             self.wake_at(self.inner.clock.now());
@@ -205,7 +241,7 @@ impl Engine {
 
 /// Stops tasks that nobody waits for any more. It comes last: the task that reports may be among them,
 /// and ends with what it is at.
-fn stop(run: &Run, tasks: impl IntoIterator<Item = (WorkKey, AbortHandle)>) {
+pub(super) fn stop(run: &Run, tasks: impl IntoIterator<Item = (WorkKey, AbortHandle)>) {
     // A call whose step was stopped is let finish while the run goes on: its outcome is wanted.
     let is_loose = |key: &WorkKey| match key {
         WorkKey::Call { turn, call } => {
@@ -236,6 +272,11 @@ fn panicked(error: &tokio::task::JoinError) -> AttemptFault {
         failure: Failure::new("step.panicked", "an internal error; the log has it"),
         retriable: false,
     }
+}
+
+fn not_noted(error: &EngineError) -> AttemptFault {
+    let failure = Failure::new("step.not_noted", format!("it cannot be kept: {error}"));
+    AttemptFault { failure, retriable: true }
 }
 
 /// A deed that is being done, or about to be: counted before it is asked whether it is stopped, so that whoever
@@ -286,16 +327,13 @@ impl DeltaSink for Sink {
 
     async fn note(&mut self, memo: Value) -> Result<(), AttemptFault> {
         let command = Command::Noted { turn: self.turn, attempt: self.attempt, memo };
-        let outcome = async {
-            let mut state = self.engine.hot(&self.cell).await?;
-            self.engine.command(&self.cell, &mut state, &command, Extras::default()).await
-        };
-        match outcome.await {
-            Ok(_) => Ok(()),
-            Err(error) => Err(AttemptFault {
-                failure: Failure::new("step.not_noted", format!("it cannot be kept: {error}")),
-                retriable: true,
-            }),
+        for _ in 0..DECIDE_TRIES {
+            match self.engine.reported(&self.cell, &command).await {
+                Ok(()) => return Ok(()),
+                Err(EngineError::Moved) => {}
+                Err(error) => return Err(not_noted(&error)),
+            }
         }
+        Err(not_noted(&EngineError::Moved))
     }
 }

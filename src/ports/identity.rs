@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ports::{Fault, Journal};
+use crate::ports::{Fault, Journal, Replicas};
 
 /// Under which name a store keeps it.
 const NAME: &str = "identity";
@@ -38,6 +38,13 @@ impl Identity {
         let Some(text) = journal.remembered(NAME).await? else { return Ok(None) };
         let kept = serde_json::from_str(&text);
         kept.map(Some).map_err(|error| Fault::Corrupt(format!("the store's identity: {error}")))
+    }
+
+    /// Has a store that several write to keep it, if none was kept yet; whether it did.
+    pub async fn keep_first(&self, replicas: &dyn Replicas) -> Result<bool, Fault> {
+        let text = serde_json::to_string(self)
+            .map_err(|error| Fault::Permanent(format!("the store's identity: {error}")))?;
+        replicas.remember_if(NAME, None, &text).await
     }
 
     /// Has a store keep it, durable when this returns.

@@ -1,7 +1,9 @@
-//! Journal: what we need of a store. Its clauses are J1–J8 and J13 of `docs/laws.md`, and each is a test that runs on
-//! every store. In short: all or nothing (J1), `Ok` is durable (J2), the version is the lock (J3), an older lease
+//! Journal: what we need of a store. Its clauses are J1–J13 of `docs/laws.md`, and each is a test that runs on
+//! every store. In short: all or nothing (J1), `Ok` is durable (J2), the version is the lock (J3), an older claim
 //! writes nothing (J4), no gaps and no forks (J5), what does not check out is never read (J6), lists without
-//! journals (J7), what is owed outside is recorded with what it tells of (J8), and nothing is changed unnoticed (J13).
+//! journals (J7), what is owed outside is recorded with what it tells of (J8), the same again is recorded once (J9),
+//! what was acknowledged is there (J10), reading changes nothing (J11), whoever takes a run names whose it was (J12),
+//! and nothing is changed unnoticed (J13).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,22 +18,11 @@ use crate::kernel::{
 };
 use crate::ports::Fault;
 use crate::ports::evidence::Evidence;
+use crate::ports::holding::{Appended, Fence, Guard, Hold, Incarnation, Token};
 use crate::ports::log::{Logged, Noting};
 use crate::ports::outbox::{HookRow, Parcel, Settlement};
-
-/// A number that grows with every claim of a run; an older one can write nothing (J4).
-pub type Fence = u64;
-
-/// The right to drive a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lease {
-    /// The run.
-    pub run: RunId,
-    /// Higher than that of every earlier claim of this run.
-    pub fence: Fence,
-    /// Until when it holds unless renewed.
-    pub until: Millis,
-}
+use crate::ports::pages::{Page, RunFilter, StoreReport};
+use crate::ports::replicas::Replicas;
 
 /// A run folded to its latest version, less what grows: the saved head that lists, inboxes and
 /// `workflow_waiting` are read from. Written with every append, in the same atomic step.
@@ -258,9 +249,15 @@ pub struct Append {
     pub run: RunId,
     /// The version its journal must be at; 0 begins it.
     pub expected: Version,
-    /// The writer's fence, where it drives the run under a lease: that of the latest claim, not yet
-    /// given back. Answers and cancels need none: the version guards them.
+    /// By what it is known if it is submitted again (J9); none where nobody would.
+    pub token: Option<Token>,
+    /// The writer's fence, where it drives the run: that of the latest claim, not yet left. Answers and
+    /// cancels need none: the version guards them.
     pub fence: Option<Fence>,
+    /// What becomes of the right to drive it.
+    pub hold: Hold,
+    /// What else must be as the writer knows it.
+    pub guards: Vec<Guard>,
     /// When: the time of all these events.
     pub at: Millis,
     /// What happened.
@@ -288,9 +285,21 @@ pub enum AppendError {
         /// Where it is.
         at: Version,
     },
-    /// J4: a later claim exists.
-    #[error("the lease was superseded")]
+    /// J4: a later claim exists, or this one was left.
+    #[error("the right to drive it was superseded")]
     Superseded,
+    /// J12: the run is not held by whom the writer named.
+    #[error("the run is held by another than the writer names")]
+    Held {
+        /// By whom, if by anybody.
+        by: Option<Incarnation>,
+    },
+    /// Something that was decided on has changed meanwhile.
+    #[error("`{0}` was changed meanwhile")]
+    GuardMoved(String),
+    /// Nobody knows whether it was written: to be submitted again, as it is, with its token (J9).
+    #[error("it is not known whether it was written: {0}")]
+    Unknown(String),
     /// The session is not as the caller knew it.
     #[error("the session was changed meanwhile")]
     SessionMoved,
@@ -305,58 +314,12 @@ pub enum AppendError {
     Fault(#[from] Fault),
 }
 
-/// Where a listing goes on: opaque, from the page before. One that is none gives an empty page.
-pub type Cursor = String;
-
-/// A piece of a listing. It may be short, even empty, and still have a next one, where a filter
-/// passes over many rows.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Page<T> {
-    /// The rows.
-    pub rows: Vec<T>,
-    /// Where the next page begins; none if this was the last.
-    pub next: Option<Cursor>,
-}
-
-/// Which runs are listed.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct RunFilter {
-    /// Of this session.
-    pub session: Option<SessionId>,
-    /// Of this owner.
-    pub owner: Option<String>,
-    /// Of this workflow.
-    pub workflow: Option<String>,
-    /// With this status word (`RUNNING`, `WAITING`, …).
-    pub status: Option<String>,
-}
-
-/// What a store says of itself.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct StoreReport {
-    /// Which adapter.
-    pub kind: String,
-    /// The format version of its records.
-    pub format: u8,
-    /// Runs in it.
-    pub runs: u64,
-    /// Sessions in it.
-    pub sessions: u64,
-    /// Events in all journals.
-    pub events: u64,
-    /// Open questions.
-    pub open_questions: u64,
-    /// Bytes on disk.
-    pub bytes: u64,
-    /// What is wrong, one sentence each; empty when all is well.
-    pub damage: Vec<String>,
-}
-
 /// A store of journals.
 #[async_trait]
 pub trait Journal: Send + Sync + std::fmt::Debug {
-    /// Appends `append.events`, if the journal is still at `append.expected` (J1–J5).
-    async fn append(&self, append: Append) -> Result<Version, AppendError>;
+    /// Appends `append.events`, if the journal is still at `append.expected` (J1–J5). One that is known by its
+    /// token is answered as it was the first time (J9).
+    async fn append(&self, append: Append) -> Result<Appended, AppendError>;
 
     /// Events of a run after `after`, in order, at most `limit`; empty for an unknown run.
     async fn read(&self, run: &RunId, after: Version, limit: usize)
@@ -413,17 +376,22 @@ pub trait Journal: Send + Sync + std::fmt::Debug {
     /// The forks of a family, by its first run, oldest first; those of which the head says so.
     async fn forks(&self, family: &RunId) -> Result<Vec<RunId>, Fault>;
 
-    /// Takes the right to drive a run, unless another holder's lease still holds.
-    async fn claim(
+    /// The life in which this process writes.
+    fn incarnation(&self) -> Incarnation;
+
+    /// Takes the right to drive a run that is at `expected`, from whoever is named (J12), where there is nothing to
+    /// append with it.
+    async fn take(
         &self,
         run: &RunId,
-        holder: &str,
-        now: Millis,
-        ttl_ms: u64,
-    ) -> Result<Option<Lease>, Fault>;
+        from: Option<Incarnation>,
+        expected: Version,
+    ) -> Result<Fence, AppendError>;
 
-    /// Gives the right back; a lease that was superseded is ignored.
-    async fn release(&self, lease: &Lease) -> Result<(), Fault>;
+    /// What it is beside that where several processes write to it; none where this one alone does.
+    fn replicas(&self) -> Option<&dyn Replicas> {
+        None
+    }
 
     /// Keeps a definition, under its digest; the same again is a no-op.
     async fn put_definition(&self, digest: &str, json: &str) -> Result<(), Fault>;

@@ -5,23 +5,26 @@ pub mod brake;
 mod clock;
 mod courier;
 pub mod evidence;
+mod holding;
 pub mod identity;
 mod journal;
 mod last_head;
 pub mod log;
 mod outbox;
+mod pages;
+mod replicas;
 pub mod trace;
 
 pub use agent::{Agents, DeltaSink, Tools};
 pub use clock::Clock;
 pub use courier::{Consignment, Courier, NoCourier, Undelivered};
-pub use journal::{
-    Append, AppendError, Cursor, Fence, Head, HeadStatus, Journal, KeyRow, Lease, Page, RunFilter,
-    SessionRow, StoreReport,
-};
+pub use holding::{Appended, Fence, Guard, Hold, Incarnation, Token};
+pub use journal::{Append, AppendError, Head, HeadStatus, Journal, KeyRow, SessionRow};
 pub use last_head::LastHead;
 pub use log::{Logged, Note, Noting};
 pub use outbox::{HOOKS_MAX, Hook, HookRow, Parcel, Settlement};
+pub use pages::{Cursor, Page, RunFilter, StoreReport};
+pub use replicas::{Hint, Replicas, Standing};
 
 /// The world's no: a store, a network or a disk that did not do what it was asked.
 #[derive(Debug, Clone, thiserror::Error)]

@@ -1,15 +1,16 @@
-//! Leases: who may drive which run, for the stores that live in one process. In memory only: a
-//! restart ends them all, and the epoch, which the store keeps, makes every later fence higher.
+//! Leases: who may drive which run, for a store that one process writes to. In memory only: a restart ends them
+//! all, and the epoch, which the store keeps, makes every later fence higher.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::kernel::{Millis, RunId};
-use crate::ports::{Fence, Lease};
+use crate::kernel::RunId;
+use crate::ports::{AppendError, Fence, Hold, Incarnation};
 
-/// The leases that are held.
+/// The runs that are held.
 #[derive(Debug)]
 pub(super) struct Leases {
+    me: Incarnation,
     held: Mutex<Held>,
 }
 
@@ -18,52 +19,73 @@ struct Held {
     last: Fence,
     /// The first fence of the next life; none of this one reaches it.
     end: Fence,
-    by_run: HashMap<RunId, (String, Lease)>,
+    by_run: HashMap<RunId, Fence>,
 }
 
 impl Leases {
-    /// No leases; fences begin above `epoch << 32`, so that four billion claims of this life stay
+    /// Nothing is held; fences begin above `epoch << 32`, so that four billion claims of this life stay
     /// below the first of the next.
     pub(super) fn new(epoch: u64) -> Self {
         let (last, end) = (epoch << 32, (epoch + 1) << 32);
-        Self { held: Mutex::new(Held { last, end, by_run: HashMap::new() }) }
+        let held = Mutex::new(Held { last, end, by_run: HashMap::new() });
+        Self { me: Incarnation(epoch), held }
     }
 
-    /// Takes the right to drive a run, unless another holder's lease still holds.
-    pub(super) fn claim(
+    /// The life in which this process writes.
+    pub(super) fn me(&self) -> Incarnation {
+        self.me
+    }
+
+    /// The fence of a run that is held; 0 where it is not.
+    pub(super) fn fence_of(&self, run: &RunId) -> Fence {
+        self.lock().by_run.get(run).copied().unwrap_or(0)
+    }
+
+    /// J4, J12: whether a writer with this fence may write, and have done with the right to drive the run what it
+    /// wants. Only the latest claim may, and only until it is left: so nothing need be remembered of one that ended.
+    pub(super) fn admits(
         &self,
         run: &RunId,
-        holder: &str,
-        now: Millis,
-        ttl_ms: u64,
-    ) -> Option<Lease> {
-        let mut held = self.lock();
-        if let Some((other, lease)) = held.by_run.get(run)
-            && other != holder
-            && lease.until > now
-        {
-            return None;
+        fence: Option<Fence>,
+        hold: Hold,
+    ) -> Result<(), AppendError> {
+        let from = match (fence, hold) {
+            (None, Hold::Keep | Hold::Leave) => return Ok(()),
+            (Some(_), Hold::Keep | Hold::Leave) => None,
+            (_, Hold::Take { from }) => from,
+        };
+        let known = self.lock().by_run.get(run).copied();
+        if fence.is_some() && fence != known {
+            return Err(AppendError::Superseded);
         }
-        held.last += 1;
-        assert!(held.last < held.end, "J4: no fence of this life reaches those of the next");
-        let lease = Lease { run: run.clone(), fence: held.last, until: now.plus(ttl_ms) };
-        held.by_run.insert(run.clone(), (holder.to_owned(), lease.clone()));
-        Some(lease)
+        // Nobody displaces itself; and there is nobody else here.
+        let by = known.map(|_| self.me);
+        if from.is_some() && from != by {
+            return Err(AppendError::Held { by });
+        }
+        Ok(())
     }
 
-    /// Gives a lease back; one that was superseded is ignored.
-    pub(super) fn release(&self, lease: &Lease) {
-        let mut held = self.lock();
-        if held.by_run.get(&lease.run).is_some_and(|(_, known)| known.fence == lease.fence) {
-            held.by_run.remove(&lease.run);
+    /// Does with the right to drive a run what was admitted; the new fence, where it was taken.
+    pub(super) fn change(&self, run: &RunId, hold: Hold) -> Option<Fence> {
+        match hold {
+            Hold::Keep => None,
+            Hold::Take { .. } => {
+                let mut held = self.lock();
+                held.last += 1;
+                assert!(
+                    held.last < held.end,
+                    "J4: no fence of this life reaches those of the next"
+                );
+                let fence = held.last;
+                held.by_run.insert(run.clone(), fence);
+                Some(fence)
+            }
+            Hold::Leave => {
+                self.lock().by_run.remove(run);
+                None
+            }
         }
-    }
-
-    /// J4: whether a writer with this fence may write. Only the latest claim may, and only until it
-    /// is given back: so nothing need be remembered of a lease that has ended.
-    pub(super) fn admits(&self, run: &RunId, fence: Option<Fence>) -> bool {
-        let Some(fence) = fence else { return true };
-        self.lock().by_run.get(run).is_some_and(|(_, lease)| lease.fence == fence)
     }
 
     fn lock(&self) -> MutexGuard<'_, Held> {
@@ -77,21 +99,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn j4_only_the_latest_claim_writes_and_only_until_it_is_given_back() {
+    fn j4_only_the_latest_claim_writes_and_only_until_it_is_left() {
         let leases = Leases::new(1);
         let run = RunId::fresh("01k9zq3v7m8n4p5r6s7t8v9w0x");
-        let first = leases.claim(&run, "a", Millis(0), 10).expect("free");
-        assert!(first.fence > 1 << 32);
-        assert_eq!(leases.claim(&run, "b", Millis(9), 10), None);
-        assert!(leases.admits(&run, Some(first.fence)));
-        let second = leases.claim(&run, "b", Millis(10), 10).expect("the first has run out");
-        assert!(second.fence > first.fence);
-        assert!(!leases.admits(&run, Some(first.fence)));
-        leases.release(&first);
-        assert!(leases.admits(&run, Some(second.fence)));
-        leases.release(&second);
-        assert!(!leases.admits(&run, Some(first.fence)));
-        assert!(!leases.admits(&run, Some(second.fence)));
-        assert!(leases.admits(&run, None));
+        let admits = |fence, hold| leases.admits(&run, fence, hold).is_ok();
+        let take = Hold::Take { from: None };
+        let first = leases.change(&run, take).expect("free");
+        assert!(first > 1 << 32);
+        assert!(admits(Some(first), Hold::Keep) && admits(None, Hold::Keep));
+        let second = leases.change(&run, take).expect("its own");
+        assert!(second > first);
+        assert!(!admits(Some(first), Hold::Keep) && admits(Some(second), Hold::Leave));
+        leases.change(&run, Hold::Leave);
+        assert!(!admits(Some(first), Hold::Keep) && !admits(Some(second), Hold::Keep));
+        assert!(admits(None, Hold::Keep) && leases.fence_of(&run) == 0);
+    }
+
+    #[test]
+    fn j12_whoever_takes_a_run_from_somebody_names_them() {
+        let leases = Leases::new(3);
+        let run = RunId::fresh("01k9zq3v7m8n4p5r6s7t8v9w0x");
+        let from =
+            |life: u64| leases.admits(&run, None, Hold::Take { from: Some(Incarnation(life)) });
+        assert!(matches!(from(2), Err(AppendError::Held { by: None })));
+        leases.change(&run, Hold::Take { from: None });
+        assert!(matches!(from(2), Err(AppendError::Held { by: Some(Incarnation(3)) })));
+        assert!(from(3).is_ok());
     }
 }

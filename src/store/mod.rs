@@ -17,6 +17,7 @@ pub mod verify;
 use std::sync::Arc;
 
 pub use config::{OpenError, StoreConfig};
+pub use memory::cluster::{Fate, MemoryCluster, MemoryReplica, Mishap, Picture};
 
 use crate::ports::Journal;
 

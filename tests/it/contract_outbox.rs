@@ -34,14 +34,14 @@ async fn j8_a_parcel_is_recorded_with_its_events_or_not_at_all(bed: Bed) {
     assert_eq!(journal.parcels(EVER, 10).await.unwrap(), Vec::new());
     assert_eq!(journal.hooks(&run_id(1)).await.unwrap(), Vec::new());
 
-    let first = journal.append(begin).await.unwrap();
+    let first = journal.append(begin).await.unwrap().version;
     let owed = journal.parcels(EVER, 10).await.unwrap();
     assert_eq!(owed.len(), 1);
     assert_eq!((owed[0].after, owed[0].tip, owed[0].due), (0, first, Millis(10)));
     assert_eq!(journal.hooks(&run_id(1)).await.unwrap(), [hook(1, "a")]);
     let mut spoken = play.speak(WORDS, 20);
     spoken.lanes = vec![LANE.into(), "other".into()];
-    let second = journal.append(spoken).await.unwrap();
+    let second = journal.append(spoken).await.unwrap().version;
     let owed = journal.parcels(EVER, 10).await.unwrap();
     let told: Vec<_> = owed.iter().map(|it| (it.lane.as_str(), it.after, it.tip)).collect();
     assert_eq!(told, [(LANE, 0, second), ("other", first, second)]);
@@ -54,10 +54,10 @@ async fn j8_a_parcel_is_listed_until_its_tip_is_settled(bed: Bed) {
     bed.define().await;
     let (mut play, mut begin) = Play::begin(1, "s", "ann", 10);
     begin.lanes = vec![LANE.into()];
-    let first = journal.append(begin).await.unwrap();
+    let first = journal.append(begin).await.unwrap().version;
     let mut spoken = play.speak(WORDS, 20);
     spoken.lanes = vec![LANE.into()];
-    let second = journal.append(spoken).await.unwrap();
+    let second = journal.append(spoken).await.unwrap().version;
     let run = run_id(1);
     // Somebody read up to the first tip while the second came.
     journal.settle(&run, LANE, Settlement::Delivered { up_to: first }).await.unwrap();

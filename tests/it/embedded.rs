@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use holdpoint::kernel::{Millis, RunId};
-use holdpoint::ports::{AppendError, Fault, Head, Journal, RunFilter, StoreReport};
+use holdpoint::ports::{AppendError, Fault, Head, Hold, Journal, RunFilter, StoreReport};
 use holdpoint::store::{OpenError, StoreConfig};
 
 use crate::kit::{
@@ -46,15 +46,14 @@ async fn j4_fences_grow_across_restarts() {
     let (mut play, begin) = Play::begin(1, "s", "ann", 10);
     bed.journal().append(begin).await.unwrap();
     let run = play.run.id.clone();
-    let old = bed.journal().claim(&run, "a", Millis(0), 1_000_000).await.unwrap().unwrap();
     let mut spoken = play.speak(WORDS, 20);
-    spoken.fence = Some(old.fence);
-    bed.journal().append(spoken).await.unwrap();
+    spoken.hold = Hold::Take { from: None };
+    let old = bed.journal().append(spoken).await.unwrap();
     bed.journal().close().await;
 
     let journal = open(bed.path()).await.unwrap().journal();
-    let new = journal.claim(&run, "b", Millis(1), 10).await.unwrap().unwrap();
-    assert!(new.fence > old.fence);
+    let new = journal.take(&run, None, play.run.version).await.unwrap();
+    assert!(new > old.fence && old.fence > 0);
     let mut late = play.approve(30);
     late.fence = Some(old.fence);
     let refused = journal.append(late).await;

@@ -29,7 +29,7 @@ const KILLS: u64 = 120;
 /// Clients at once: several commands share a group commit, and two cores stay two cores.
 const CALLERS: u64 = 4;
 /// Far more than a call or a death takes; a bound, not a measure.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(5);
 
 /// Every failpoint, with the passages to die at. Boots pass some of them once.
 const STORE: &[(&str, &[u32])] = &[

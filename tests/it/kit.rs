@@ -11,10 +11,14 @@ use holdpoint::kernel::{
     Answer, Command, Decision, Descent, Earlier, Event, Kind, Millis, OnTimeout, Principal, Reply,
     Role, Run, RunId, SessionId, Started, Version, Workflow, apply, digest, start, workflow::Human,
 };
-use holdpoint::ports::{Append, AppendError, Head, Journal, KeyRow, Page, SessionRow};
-use holdpoint::store::{OpenError, Store, StoreConfig};
+use holdpoint::ports::{
+    Append, AppendError, Appended, Head, Hold, Journal, KeyRow, Page, SessionRow,
+};
+use holdpoint::store::{MemoryCluster, OpenError, Store, StoreConfig};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::support::SimClock;
 
 /// Every law, on every store: one body each.
 macro_rules! laws {
@@ -23,6 +27,12 @@ macro_rules! laws {
             $(#[tokio::test]
             async fn $law() {
                 super::$law(crate::kit::Bed::memory()).await;
+            })*
+        }
+        mod cluster {
+            $(#[tokio::test]
+            async fn $law() {
+                super::$law(crate::kit::Bed::cluster()).await;
             })*
         }
         mod sled {
@@ -200,7 +210,10 @@ impl Play {
             hidden: None,
             run: self.run.id.clone(),
             expected,
+            token: None,
             fence: None,
+            hold: Hold::Keep,
+            guards: Vec::new(),
             at: Millis(at),
             events: events.into_iter().map(Arc::new).collect(),
             head: Head::of(&self.run),
@@ -286,6 +299,12 @@ impl Bed {
         Self { store: holdpoint::store::memory(), dir: None }
     }
 
+    /// One of several processes, alone so far.
+    pub(crate) fn cluster() -> Self {
+        let cluster = MemoryCluster::new(Arc::new(SimClock::default()));
+        Self { store: cluster.join().store(), dir: None }
+    }
+
     pub(crate) async fn sled() -> Self {
         let dir = TempDir::new().unwrap();
         let store = open(dir.path()).await.unwrap();
@@ -354,7 +373,7 @@ where
     }
 }
 
-pub(crate) fn moved_to(outcome: Result<Version, AppendError>) -> Version {
+pub(crate) fn moved_to(outcome: Result<Appended, AppendError>) -> Version {
     match outcome {
         Err(AppendError::Moved { at }) => at,
         other => panic!("expected the journal to be elsewhere, got {other:?}"),

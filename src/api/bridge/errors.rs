@@ -144,7 +144,11 @@ impl From<EngineError> for Problem {
         match error {
             EngineError::Refused(refusal) => Self::of_refusal(&refusal),
             // The other table has the words for what is not the caller's doing, and logs it.
-            other @ (EngineError::Fault(_) | EngineError::Corrupt(_) | EngineError::Draining) => {
+            other @ (EngineError::Fault(_)
+            | EngineError::Corrupt(_)
+            | EngineError::Moved
+            | EngineError::Superseded
+            | EngineError::Draining) => {
                 let told = status::of(other);
                 let is_passing = told.code() == tonic::Code::Unavailable;
                 let http = if is_passing {

@@ -271,7 +271,9 @@ pub(super) fn told(trouble: &Trouble) -> (StatusCode, &'static str, String) {
             let words = "The server is shutting down. Try again in a moment.";
             (StatusCode::SERVICE_UNAVAILABLE, "One moment", words.into())
         }
-        Trouble::Engine(EngineError::Fault(Fault::Retriable(_))) => {
+        Trouble::Engine(
+            EngineError::Fault(Fault::Retriable(_)) | EngineError::Moved | EngineError::Superseded,
+        ) => {
             let words = "The server is busy. Nothing was changed; try again in a moment.";
             (StatusCode::SERVICE_UNAVAILABLE, "One moment", words.into())
         }

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::engine::cell::State;
 use crate::engine::commands::check::{check_key, shortened};
 use crate::engine::commands::{Begun, ForkRequest};
-use crate::engine::drive::{Batch, Extras};
+use crate::engine::drive::{Batch, DECIDE_TRIES, Extras};
 use crate::engine::family::{Kinship, refuse_if_large};
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
@@ -17,12 +17,23 @@ use crate::kernel::{
     carried_out, digest, evolve, parse_checkpoint, replay, retry_point, unkeyed, unspent,
     waits_for, wants,
 };
-use crate::ports::{Fault, Note, trace};
+use crate::ports::{Fault, Guard, Note, trace};
 
 impl Engine {
     /// Starts a new run from a checkpoint of another. What was done up to there is copied as
     /// facts, not done again (E3); its questions are open again, under ids of the new run.
     pub async fn fork(&self, request: ForkRequest, who: &Principal) -> Result<Begun, EngineError> {
+        // Where others decide in the family meanwhile it is looked at again.
+        for _ in 1..DECIDE_TRIES {
+            match self.fork_once(request.clone(), who).await {
+                Err(EngineError::Moved) => {}
+                outcome => return outcome,
+            }
+        }
+        self.fork_once(request, who).await
+    }
+
+    async fn fork_once(&self, request: ForkRequest, who: &Principal) -> Result<Begun, EngineError> {
         check_key(&request.key)?;
         let digest = digest::of(&json!(["fork", request.run, request.checkpoint, request.session]));
         if let Some(begun) = self.begun_before(&request.key, &digest, who).await? {
@@ -40,13 +51,11 @@ impl Engine {
             (session, marks, Failed::of(&hot.run), requesters, pinned, kinship)
         };
         self.has_kin_now(&cell).await?;
-        let (family, noes) = self.family(&kinship, &id).await?;
-        let retry = match failed {
-            None => None,
-            Some(failed) => {
-                failed.retry_point(&id, &self.read_all(&id, failed.version).await?, self)
-            }
-        };
+        let (family, noes, guard) = self.family_guarded(&kinship, &id).await?;
+        let mut retry = None;
+        if let Some(failed) = failed {
+            retry = failed.retry_point(&id, &self.read_all(&id, failed.version).await?, self);
+        }
         let version = checkpoint_of(&marks, retry, &id, &request.checkpoint)?;
         let session = self.session_of_fork(&request.session, session, who).await?;
         let mut old = self.read_all(&id, version).await?;
@@ -63,11 +72,10 @@ impl Engine {
         let may_fork = self.refuse_after_no(&id, (&old, &noes), who).await;
         self.unless_refused(may_fork, who).await?;
         let now = self.inner.clock.now();
-        let (from, family, seed) =
-            ((&id, version), (&family, &*noes), self.inner.clock.fresh_secret());
-        let epoch = self.epoch();
-        let founding =
-            Founding { session: &session, who, from, family, requesters, done, seed, epoch, now };
+        let (from, family) = ((&id, version), (&family, &*noes));
+        let seed = self.inner.clock.fresh_secret();
+        let (epoch, session) = (self.epoch(), &session);
+        let founding = Founding { session, who, from, family, requesters, done, seed, epoch, now };
         let forked = founding.taken_over(old);
         let Some(Event::Started(started)) = forked.first().map(|first| &first.event) else {
             return Err(Fault::Corrupt(format!("the journal of `{id}` has no beginning")).into());
@@ -86,7 +94,8 @@ impl Engine {
         if is_retry && let Decision::Events(more) = apply(&mut run, &Command::Retry, now)? {
             events.extend(more);
         }
-        let batch = Batch { expected: 0, events, now, extras: Extras::default() };
+        let extras = Extras { guards: guard.into_iter().collect(), ..Extras::default() };
+        let batch = Batch { expected: 0, events, now, extras };
         let forked = run.id.clone();
         let begun = self.begin(Box::new(run), batch, (request.key, digest), who).await?;
         // Again: it may have left memory and come back meanwhile.
@@ -135,6 +144,23 @@ impl Engine {
             return Ok(if is_theirs { own } else { fresh() });
         }
         self.session_for(given, who).await
+    }
+
+    /// The same, and what holds a fork to it where others write to the store as well.
+    async fn family_guarded(
+        &self,
+        kinship: &Kinship,
+        id: &RunId,
+    ) -> Result<(RunId, Vec<No>, Option<Guard>), EngineError> {
+        let (mut family, mut noes) = self.family(kinship, id).await?;
+        let number = self.family_number(&family).await?;
+        if number.is_some() {
+            // As of that number, or later.
+            (family, noes) = self.family(kinship, id).await?;
+        }
+        let name = Guard::family(&family);
+        let guard = number.map(|number| Guard { name, number, raises: true });
+        Ok((family, noes, guard))
     }
 
     /// The first run of the family that a fork joins, and what was refused in it.

@@ -108,10 +108,13 @@ impl Engine {
             Ok(()) => Ok(true),
             Err(AppendError::SessionMoved) => Ok(false),
             Err(AppendError::Fault(fault)) => Err(fault.into()),
+            Err(AppendError::Unknown(why)) => Err(Fault::Retriable(why).into()),
             Err(
                 AppendError::SessionTaken
                 | AppendError::Moved { .. }
                 | AppendError::Superseded
+                | AppendError::Held { .. }
+                | AppendError::GuardMoved(_)
                 | AppendError::KeyTaken(_),
             ) => Err(Refusal::UnknownSession(row.session.to_string()).into()),
         }

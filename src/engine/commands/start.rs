@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::engine::cell::{Hot, State};
 use crate::engine::commands::check::{check_key, check_metadata, check_value, shortened};
 use crate::engine::commands::{Begun, Speech, StartRequest, Taken};
-use crate::engine::drive::{Batch, Extras};
+use crate::engine::drive::{Batch, DECIDE_TRIES, Extras};
 use crate::engine::library::Entry;
 use crate::engine::steadfast::Steadfast;
 use crate::engine::trace::Scribe;
@@ -70,6 +70,24 @@ impl Engine {
         digest: String,
         who: &Principal,
     ) -> Result<Begun, EngineError> {
+        // Only where others write to the store can something change that it was decided on.
+        for _ in 1..if self.is_shared() { DECIDE_TRIES } else { 1 } {
+            let again = (session.clone(), request.clone(), digest.clone());
+            match self.start_once(again.0, again.1, again.2, who).await {
+                Err(EngineError::Moved) => {}
+                outcome => return outcome,
+            }
+        }
+        self.start_once(session, request, digest, who).await
+    }
+
+    async fn start_once(
+        &self,
+        session: Option<SessionId>,
+        request: StartRequest,
+        digest: String,
+        who: &Principal,
+    ) -> Result<Begun, EngineError> {
         who.may(Act::Start, &who.id)?;
         let entry = self.workflow(&request.workflow, who)?;
         let entry = self.inner.library.ready(&*self.inner.journal, entry).await??;
@@ -77,7 +95,7 @@ impl Engine {
         let mut purse = None;
         let mut spent_before = Spent::default();
         if let Some(session) = &session {
-            purse = self.purse(session, &entry.workflow).await;
+            purse = self.purse(session, &entry.workflow).await?;
             if purse.is_some() {
                 spent_before = self.spent_before(session).await?;
             }
@@ -120,7 +138,8 @@ impl Engine {
         let hooks = request.hooks.into_iter().map(hook_of).collect();
         let workflow = Arc::clone(&entry.workflow);
         let (run, events) = start(id, workflow, started, (earlier, self.operator()), now)?;
-        let extras = Extras { hooks, ..Extras::default() };
+        let guards = purse.as_ref().and_then(|purse| purse.guard.clone()).into_iter().collect();
+        let extras = Extras { hooks, guards, ..Extras::default() };
         let batch = Batch { expected: 0, events, now, extras };
         let begun = self.begin(run, batch, (request.key, digest), who).await;
         drop(purse);
@@ -168,7 +187,8 @@ impl Engine {
         let key_row = (!key.is_empty())
             .then(|| (key.clone(), KeyRow { request: digest.clone(), run: id.clone() }));
         let hooks = batch.extras.hooks.clone();
-        batch.extras = Extras { session: Some(row), key: key_row, hooks: hooks.clone() };
+        batch.extras.session = Some(row);
+        batch.extras.key = key_row;
         let cell = self.inner.cells.get(&id);
         let (engine, held) = (self.clone(), Arc::clone(&cell));
         let scribe = self.inner.tracer.get().map(|_| match run.forked_from {

@@ -224,6 +224,8 @@ proptest! {
         let mut ids = Vec::new();
         let mut steps = steps_of(&pieces, &mut ids);
         let pay = json!({"id": "pay", "task": {"tool": {"tool": "charge", "arguments": {"id": 7}}}});
+        // What nobody is asked about is not held: beside it, only what a rule looks at is compared.
+        let is_beside = is_beside && !when.is_empty();
         if is_beside {
             steps = json!([{"id": "beside", "task": {"parallel": {"branches": [
                 {"name": "l", "steps": steps},
@@ -244,7 +246,8 @@ proptest! {
         let with = played(&workflow, &ids, vec![brought], (chief_ms, &does));
         prop_assert!(charges(&with) <= charges(&without), "{:#?}\n{:#?}", tale(&without), tale(&with));
         let refused = with.run.status.is_over() && failure(&with) == "gate.refused";
-        if refused {
+        // Beside it, it may have been done before.
+        if refused && !is_beside {
             prop_assert_eq!(charges(&with), 0);
         }
     }

@@ -70,18 +70,25 @@ impl<'a> Group<'a> {
         Some(Decided { writes, counts: self.counts, heads: self.heads })
     }
 
-    /// Adds an append, or says why it cannot be (J3, J4). Its records are taken out of it.
+    /// Adds an append, or says why it cannot be (J3, J4, J12). Its records are taken out of it.
     pub(super) fn append(&mut self, append: &mut Prepared) -> Result<Version, AppendError> {
         let head_key = keys::head(&append.packed);
         let old = self.cached_head(&append.packed, &head_key)?;
         let at = old.as_ref().map_or(0, |old| old.version);
-        if at != append.expected {
-            return Err(AppendError::Moved { at });
+        // J9: only whoever has not been answered submits again, and goes no further before that. So the last is enough.
+        if let (Some(token), Some(old)) = (append.token, &old)
+            && old.written == Some((append.expected, token))
+        {
+            return Ok(at);
         }
         let old_fence = old.as_ref().map_or(0, |old| old.fence);
         let fence = append.fence.unwrap_or(old_fence);
-        if fence < old_fence || !self.leases.admits(&append.run, append.fence) {
+        if fence < old_fence {
             return Err(AppendError::Superseded);
+        }
+        self.leases.admits(&append.run, append.fence, append.hold)?;
+        if at != append.expected {
+            return Err(AppendError::Moved { at });
         }
         let is_new_session = self.check_session(append)?;
         self.check_key(append)?;
@@ -95,6 +102,7 @@ impl<'a> Group<'a> {
             append.entry.0 == keys::entry(&append.packed, at + 1) && append.version > at,
             "J5: an append's entry lies right after the version that its head stands at",
         );
+        let fence = self.leases.change(&append.run, append.hold).unwrap_or(fence);
         self.counts = self.counts.added(append.expected == 0, append.version - append.expected);
         if let Some((_, sealed)) = append.session.take().filter(|_| is_new_session) {
             self.put(sealed, None);
@@ -133,7 +141,8 @@ impl<'a> Group<'a> {
         let chunks = chunks::count_of(record.len());
         self.write(Sealed { key: head_key, record }, old_chunks);
         let (version, entries) = (append.version, append.entries);
-        let head = CachedHead { version, fence, key, entries, chunks, overflow, link };
+        let written = append.token.map(|token| (append.expected, token));
+        let head = CachedHead { version, fence, key, entries, chunks, overflow, link, written };
         self.heads.add(append.packed, head);
         Ok(append.version)
     }
@@ -385,7 +394,8 @@ impl<'a> Group<'a> {
         let entries = IndexEntries::of(&head);
         let beside = if apart > 0 { head.questions.as_slice() } else { &[] };
         let overflow = beside.iter().map(|question| question.ordinal).collect();
-        Ok(Some(CachedHead { version: head.version, fence, key, entries, chunks, overflow, link }))
+        let (version, written) = (head.version, None);
+        Ok(Some(CachedHead { version, fence, key, entries, chunks, overflow, link, written }))
     }
 
     /// What lies at a key, with this group's writes made.

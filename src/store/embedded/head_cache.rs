@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::kernel::Version;
 use crate::kernel::evidence::Hash;
+use crate::ports::Token;
 use crate::store::embedded::invariants;
 use crate::store::index_entries::IndexEntries;
 use crate::store::keys::Packed;
@@ -27,6 +28,9 @@ pub(super) struct CachedHead {
     pub(super) overflow: Arc<[u32]>,
     /// The link of the last entry: what the next one goes on from (J13).
     pub(super) link: Hash,
+    /// The last append, by where it began and its token (J9); none where it was read back from disk: whoever wrote
+    /// it in another life submits nothing again.
+    pub(super) written: Option<(Version, Token)>,
 }
 
 /// How the runs stand that were last written.
@@ -79,7 +83,8 @@ mod tests {
     fn cache(version: Version, fence: u64) -> HeadCache {
         let entries = IndexEntries::default();
         let (overflow, link) = ([].into(), Hash::default());
-        let head = CachedHead { version, fence, key: None, entries, chunks: 0, overflow, link };
+        let (key, chunks, written) = (None, 0, None);
+        let head = CachedHead { version, fence, key, entries, chunks, overflow, link, written };
         let mut cache = HeadCache::default();
         cache.add(RUN, head);
         cache

@@ -45,8 +45,8 @@ use crate::failpoint;
 use crate::kernel::{Millis, Recorded, RunId, SessionId, Version};
 use crate::ports::evidence::Evidence;
 use crate::ports::{
-    Append, AppendError, Fault, Head, HookRow, Journal, KeyRow, Lease, Logged, Noting, Page,
-    Parcel, RunFilter, SessionRow, Settlement, StoreReport,
+    Append, AppendError, Appended, Fault, Fence, Head, Hold, HookRow, Incarnation, Journal, KeyRow,
+    Logged, Noting, Page, Parcel, RunFilter, SessionRow, Settlement, StoreReport,
 };
 use crate::store::codec;
 use crate::store::config::{OpenError, StoreConfig};
@@ -168,6 +168,9 @@ fn plain(error: AppendError) -> Fault {
         AppendError::Fault(fault) => fault,
         other @ (AppendError::Moved { .. }
         | AppendError::Superseded
+        | AppendError::Held { .. }
+        | AppendError::GuardMoved(_)
+        | AppendError::Unknown(_)
         | AppendError::SessionMoved
         | AppendError::SessionTaken
         | AppendError::KeyTaken(_)) => Fault::Permanent(other.to_string()),
@@ -220,9 +223,13 @@ fn damaged(database: &Database, fault: &Fault) -> OpenError {
 
 #[async_trait]
 impl Journal for EmbeddedJournal {
-    async fn append(&self, append: Append) -> Result<Version, AppendError> {
+    async fn append(&self, append: Append) -> Result<Appended, AppendError> {
+        let taken = matches!(append.hold, Hold::Take { .. }).then(|| append.run.clone());
+        let fence = append.fence.filter(|_| append.hold == Hold::Keep);
         let prepared = Box::new(Prepared::new(append)?);
-        self.write(Work::Append(prepared)).await
+        let version = self.write(Work::Append(prepared)).await?;
+        let taken = taken.map(|run| self.leases.fence_of(&run));
+        Ok(Appended { version, fence: taken.or(fence).unwrap_or(0) })
     }
 
     async fn read(
@@ -313,19 +320,20 @@ impl Journal for EmbeddedJournal {
         self.ask(move |view| reader::forks(view, &family)).await
     }
 
-    async fn claim(
-        &self,
-        run: &RunId,
-        holder: &str,
-        now: Millis,
-        ttl_ms: u64,
-    ) -> Result<Option<Lease>, Fault> {
-        Ok(self.leases.claim(run, holder, now, ttl_ms))
+    fn incarnation(&self) -> Incarnation {
+        self.leases.me()
     }
 
-    async fn release(&self, lease: &Lease) -> Result<(), Fault> {
-        self.leases.release(lease);
-        Ok(())
+    async fn take(
+        &self,
+        run: &RunId,
+        from: Option<Incarnation>,
+        _expected: Version,
+    ) -> Result<Fence, AppendError> {
+        // Whoever has the run in hand knows where it is: nobody else writes here.
+        let hold = Hold::Take { from };
+        self.leases.admits(run, None, hold)?;
+        Ok(self.leases.change(run, hold).unwrap_or(0))
     }
 
     async fn put_definition(&self, digest: &str, json: &str) -> Result<(), Fault> {

@@ -4,7 +4,9 @@
 use crate::kernel::evidence::leaf::Kinds;
 use crate::kernel::evidence::{Hash, chain};
 use crate::kernel::{RunId, Version};
-use crate::ports::{Append, Fault, Fence, HookRow, Noting, Parcel, SessionRow, Settlement};
+use crate::ports::{
+    Append, Fault, Fence, Hold, HookRow, Noting, Parcel, SessionRow, Settlement, Token,
+};
 use crate::store::audit;
 use crate::store::codec::{self, Unlinked};
 use crate::store::embedded::chunks::{self, Sealed};
@@ -21,7 +23,10 @@ pub(super) struct Prepared {
     pub(super) packed: Packed,
     pub(super) expected: Version,
     pub(super) version: Version,
+    /// By what it is known if it is submitted again (J9).
+    pub(super) token: Option<Token>,
     pub(super) fence: Option<Fence>,
+    pub(super) hold: Hold,
     /// Where the events lie, and their record but for its link.
     pub(super) entry: (Vec<u8>, Unlinked),
     /// The hash of the events as they are stored (J13).
@@ -49,19 +54,8 @@ impl Prepared {
     pub(super) fn new(append: Append) -> Result<Self, Fault> {
         audit::check_append(&append)?;
         let parcels = parcels::of(&append).collect();
-        let Append {
-            run,
-            expected,
-            fence,
-            at,
-            events,
-            hidden,
-            mut head,
-            session,
-            key,
-            lanes: _,
-            hooks,
-        } = append;
+        let Append { run, expected, token, fence, hold, at, events, hidden, .. } = append;
+        let Append { mut head, session, key, hooks, .. } = append;
         let packed = keys::pack(&run)
             .ok_or_else(|| Fault::Permanent(format!("`{run}` is not the id of a run")))?;
         let entry_key = keys::entry(&packed, expected + 1);
@@ -93,7 +87,9 @@ impl Prepared {
             packed,
             expected,
             version: head.version,
+            token,
             fence,
+            hold,
             entry: (entry_key, record),
             payload,
             kinds,

@@ -1,12 +1,10 @@
 //! Evidence of a store in memory: what the contract of the log of leaves means, with nothing but maps (J13).
 
-use std::collections::BTreeMap;
-
 use async_trait::async_trait;
 
 use crate::kernel::evidence::Hash;
 use crate::kernel::evidence::leaf::{Leaf, Place};
-use crate::kernel::evidence::tree::{self, Frontier, TreeHead, leaf_hash, node_hash};
+use crate::kernel::evidence::tree::{self, TreeHead};
 use crate::kernel::evidence::walk::Entry;
 use crate::kernel::{RunId, Version};
 use crate::ports::Fault;
@@ -16,39 +14,8 @@ use crate::store::audit::count;
 use crate::store::codec;
 use crate::store::keys;
 use crate::store::log::ChainedNote;
-use crate::store::memory::{Kept, MemoryJournal};
-
-/// The log of leaves.
-#[derive(Debug, Default)]
-pub(super) struct Leaves {
-    waiting: BTreeMap<Place, Leaf>,
-    texts: Vec<String>,
-    places: BTreeMap<Place, u64>,
-}
-
-impl Leaves {
-    /// A leaf waits for its place.
-    pub(super) fn wait(&mut self, leaf: Leaf) {
-        self.waiting.insert(leaf.place(), leaf);
-    }
-
-    fn head(&self) -> TreeHead {
-        let mut frontier = Frontier::default();
-        self.texts.iter().for_each(|text| frontier.push(leaf_hash(text.as_bytes()), |_, _, _| {}));
-        frontier.head()
-    }
-
-    fn node(&self, level: u8, index: u64) -> Result<Hash, Fault> {
-        if level > 0 {
-            let (left, right) =
-                (self.node(level - 1, 2 * index)?, self.node(level - 1, 2 * index + 1)?);
-            return Ok(node_hash(left, right));
-        }
-        let text = usize::try_from(index).ok().and_then(|index| self.texts.get(index));
-        let text = text.ok_or_else(|| Fault::Permanent(format!("there is no leaf {index}")))?;
-        Ok(leaf_hash(text.as_bytes()))
-    }
-}
+use crate::store::memory::MemoryJournal;
+use crate::store::memory::state::Kept;
 
 impl Kept {
     /// Its appends, as they were hashed.
@@ -80,25 +47,25 @@ impl Evidence for MemoryJournal {
         after: Version,
         limit: usize,
     ) -> Result<Vec<Entry>, Fault> {
-        let state = self.lock();
+        let state = self.entered().await?;
         let Some(kept) = state.runs.get(run) else { return Ok(Vec::new()) };
         let entries = kept.entries()?.into_iter().filter(|entry| entry.version > after);
         Ok(entries.take(limit).collect())
     }
 
     async fn first_of(&self, run: &RunId, version: Version) -> Result<Option<Version>, Fault> {
-        let state = self.lock();
+        let state = self.entered().await?;
         let kept = state.runs.get(run).filter(|kept| version <= kept.head.version);
         let first = kept.and_then(|kept| kept.links.iter().rfind(|(first, _)| *first <= version));
         Ok(first.map(|(first, _)| *first))
     }
 
     async fn link(&self, run: &RunId) -> Result<Option<Hash>, Fault> {
-        Ok(self.lock().runs.get(run).map(|kept| kept.link))
+        Ok(self.entered().await?.runs.get(run).map(|kept| kept.link))
     }
 
     async fn sequence(&self, most: usize) -> Result<Sequenced, Fault> {
-        let mut state = self.lock();
+        let mut state = self.entered().await?;
         let mut added = 0;
         while added < most
             && let Some((place, leaf)) = state.leaves.waiting.pop_first()
@@ -112,11 +79,11 @@ impl Evidence for MemoryJournal {
     }
 
     async fn tree(&self) -> Result<TreeHead, Fault> {
-        Ok(self.lock().leaves.head())
+        Ok(self.entered().await?.leaves.head())
     }
 
     async fn root(&self, size: u64) -> Result<Option<Hash>, Fault> {
-        let state = self.lock();
+        let state = self.entered().await?;
         if size > count(state.leaves.texts.len()) {
             return Ok(None);
         }
@@ -124,7 +91,7 @@ impl Evidence for MemoryJournal {
     }
 
     async fn leaf(&self, place: &Place) -> Result<Option<Lain>, Fault> {
-        let state = self.lock();
+        let state = self.entered().await?;
         if let Some(leaf) = state.leaves.waiting.get(place) {
             return Ok(Some(Lain { leaf: leaf.clone(), index: None }));
         }
@@ -135,15 +102,15 @@ impl Evidence for MemoryJournal {
 
     async fn leaves(&self, from: u64, limit: usize) -> Result<Vec<String>, Fault> {
         let from = usize::try_from(from).unwrap_or(usize::MAX);
-        Ok(self.lock().leaves.texts.iter().skip(from).take(limit).cloned().collect())
+        Ok(self.entered().await?.leaves.texts.iter().skip(from).take(limit).cloned().collect())
     }
 
     async fn waiting_leaves(&self, limit: usize) -> Result<Vec<Leaf>, Fault> {
-        Ok(self.lock().leaves.waiting.values().take(limit).cloned().collect())
+        Ok(self.entered().await?.leaves.waiting.values().take(limit).cloned().collect())
     }
 
     async fn inclusion(&self, index: u64, size: u64) -> Result<Option<Vec<Hash>>, Fault> {
-        let state = self.lock();
+        let state = self.entered().await?;
         if index >= size || size > count(state.leaves.texts.len()) {
             return Ok(None);
         }
@@ -156,7 +123,7 @@ impl Evidence for MemoryJournal {
         from: u64,
         limit: usize,
     ) -> Result<(Vec<LogEntry>, Hash), Fault> {
-        let state = self.lock();
+        let state = self.entered().await?;
         let end = state.log_ends.of(lane);
         let places = from.max(end.first)..end.next;
         let entries = places.take(limit).filter_map(|index| {

@@ -14,7 +14,7 @@ use crate::kernel::{
     Corruption, Event, Millis, Recorded, Run, RunId, Workflow, begin, evolve, replay,
 };
 use crate::ports::identity::Identity;
-use crate::ports::{Append, Head, Journal, KeyRow, RunFilter};
+use crate::ports::{Append, Head, Hold, Journal, KeyRow, RunFilter};
 use crate::store::audit::count;
 use crate::store::transfer::{Counts, End, FORMAT, Line, RunLine, TransferError, VERSION, hex};
 
@@ -213,7 +213,10 @@ async fn store(
         let append = Append {
             run: line.run.clone(),
             expected,
+            token: None,
             fence: None,
+            hold: Hold::Keep,
+            guards: Vec::new(),
             at,
             hidden: run.hidden(&events, &mut salt).map(Box::new),
             events,

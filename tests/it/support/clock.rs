@@ -6,11 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use holdpoint::kernel::Millis;
 use holdpoint::ports::Clock;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 #[derive(Debug)]
 pub(crate) struct SimClock {
-    now: watch::Sender<u64>,
+    now: AtomicU64,
+    /// Sleepers are woken in the order in which they lay down: a simulation can be played again.
+    moved: Notify,
     drawn: AtomicU64,
     /// Times that somebody sleeps until: a test waits for a sleeper instead of sleeping itself.
     sleepers: Mutex<watch::Sender<Vec<u64>>>,
@@ -19,7 +21,8 @@ pub(crate) struct SimClock {
 impl Default for SimClock {
     fn default() -> Self {
         Self {
-            now: watch::channel(1_000_000).0,
+            now: AtomicU64::new(1_000_000),
+            moved: Notify::new(),
             drawn: AtomicU64::new(0),
             sleepers: Mutex::new(watch::channel(Vec::new()).0),
         }
@@ -29,7 +32,8 @@ impl Default for SimClock {
 impl SimClock {
     /// Moves the time on.
     pub(crate) fn advance(&self, ms: u64) {
-        self.now.send_modify(|now| *now += ms);
+        self.now.fetch_add(ms, Ordering::SeqCst);
+        self.moved.notify_waiters();
     }
 
     /// Returns when somebody sleeps until exactly `at`.
@@ -42,13 +46,19 @@ impl SimClock {
 #[async_trait]
 impl Clock for SimClock {
     fn now(&self) -> Millis {
-        Millis(*self.now.borrow())
+        Millis(self.now.load(Ordering::SeqCst))
     }
 
     async fn sleep_until(&self, at: Millis) {
         self.sleepers.lock().unwrap().send_modify(|known| known.push(at.0));
-        let mut now = self.now.subscribe();
-        now.wait_for(|now| *now >= at.0).await.unwrap();
+        loop {
+            let mut moved = std::pin::pin!(self.moved.notified());
+            moved.as_mut().enable();
+            if self.now() >= at {
+                return;
+            }
+            moved.await;
+        }
     }
 
     fn fresh_stem(&self) -> String {

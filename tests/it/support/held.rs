@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use holdpoint::kernel::{Event, Millis, Recorded, RunId, SessionId, Version};
 use holdpoint::ports::evidence::Evidence;
 use holdpoint::ports::{
-    Append, AppendError, Fault, Head, HookRow, Journal, KeyRow, Lease, Logged, Noting, Page,
-    Parcel, RunFilter, SessionRow, Settlement, StoreReport,
+    Append, AppendError, Appended, Fault, Fence, Head, HookRow, Incarnation, Journal, KeyRow,
+    Logged, Noting, Page, Parcel, RunFilter, SessionRow, Settlement, StoreReport,
 };
 use tokio::sync::Semaphore;
 
@@ -34,7 +34,7 @@ impl Held {
 
 #[async_trait]
 impl Journal for Held {
-    async fn append(&self, append: Append) -> Result<Version, AppendError> {
+    async fn append(&self, append: Append) -> Result<Appended, AppendError> {
         let is_held = append.events.iter().any(|event| matches!(&**event, Event::Delta { .. }));
         let outcome = self.inner.append(append).await;
         if is_held {
@@ -119,18 +119,17 @@ impl Journal for Held {
         self.inner.forks(family).await
     }
 
-    async fn claim(
-        &self,
-        run: &RunId,
-        holder: &str,
-        now: Millis,
-        ttl_ms: u64,
-    ) -> Result<Option<Lease>, Fault> {
-        self.inner.claim(run, holder, now, ttl_ms).await
+    fn incarnation(&self) -> Incarnation {
+        self.inner.incarnation()
     }
 
-    async fn release(&self, lease: &Lease) -> Result<(), Fault> {
-        self.inner.release(lease).await
+    async fn take(
+        &self,
+        run: &RunId,
+        from: Option<Incarnation>,
+        expected: Version,
+    ) -> Result<Fence, AppendError> {
+        self.inner.take(run, from, expected).await
     }
 
     async fn put_definition(&self, digest: &str, json: &str) -> Result<(), Fault> {

@@ -194,7 +194,11 @@ async fn refused(
         ) => {
             draft.notice = Some("What you sent came too late and was not taken.".into());
         }
-        EngineError::Refused(_) | EngineError::Fault(_) | EngineError::Draining => {
+        EngineError::Refused(_)
+        | EngineError::Fault(_)
+        | EngineError::Moved
+        | EngineError::Superseded
+        | EngineError::Draining => {
             let (told, _, words) = page::told(&Trouble::Engine(error.clone()));
             (status, draft.notice, draft.value) = (told, Some(words), Some(value));
         }

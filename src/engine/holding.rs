@@ -1,0 +1,143 @@
+//! Holding: how what others have written to a run is taken in, and whose it is to drive found out. Where one process has
+//! the store alone nothing of this is asked.
+
+use std::sync::Arc;
+
+use crate::engine::cell::{Cell, Hot};
+use crate::engine::holder::Holder;
+use crate::engine::narrate::Narrator;
+use crate::engine::trace::Scribe;
+use crate::engine::work::stop;
+use crate::engine::{Engine, EngineError};
+use crate::kernel::{Recorded, Status, evolve, replay};
+use crate::ports::{Fault, Standing};
+
+impl Engine {
+    /// How a run stands in a store that others write to; none where nobody else does, or the run is gone.
+    pub(super) async fn standing(&self, cell: &Cell) -> Result<Option<Standing>, EngineError> {
+        match self.replicas() {
+            Some(replicas) => Ok(replicas.standing(&cell.id).await?),
+            None => Ok(None),
+        }
+    }
+
+    /// Takes in what others have written to a run in memory, or what became of an append that was not
+    /// acknowledged; whether the run is still there. Work under way stays, unless it is somebody else's now.
+    pub(super) async fn refresh(
+        &self,
+        cell: &Arc<Cell>,
+        hot: &mut Hot,
+    ) -> Result<bool, EngineError> {
+        let standing = self.standing(cell).await?;
+        let version = match standing {
+            Some(standing) => Some(standing.version),
+            None if self.is_shared() => None,
+            None => self.inner.journal.head(&cell.id).await?.map(|head| head.version),
+        };
+        let Some(version) = version else { return Ok(false) };
+        let known = if hot.is_unsure { cell.published() } else { hot.run.version };
+        if version < known {
+            return Err(gone_back(cell).into());
+        }
+        if let Some(standing) = standing.filter(|standing| standing.hooks != hot.hooks_number) {
+            hot.hooks = self.inner.journal.hooks(&cell.id).await?;
+            hot.hooks_number = standing.hooks;
+        }
+        let tail = if hot.is_unsure {
+            self.fold_anew(cell, hot, version).await?
+        } else if version > known {
+            self.read_on(&cell.id, known, version).await?
+        } else {
+            Vec::new()
+        };
+        let has_news = !tail.is_empty();
+        self.fold_in(cell, hot, tail)?;
+        if self.is_shared() {
+            self.settle_holder(hot, standing);
+            if has_news && matches!(hot.holder, Holder::Mine(_)) {
+                // What is owed now is not a look's to set going.
+                self.look_after(cell);
+            }
+        }
+        Ok(true)
+    }
+
+    /// What is in memory may be ahead of what is durable: it is folded again up to what was told. What lies
+    /// behind that is returned.
+    async fn fold_anew(
+        &self,
+        cell: &Arc<Cell>,
+        hot: &mut Hot,
+        version: u64,
+    ) -> Result<Vec<Recorded>, EngineError> {
+        let mut events = self.read_all(&cell.id, version).await?;
+        let told = events.partition_point(|recorded| recorded.version <= cell.published());
+        let tail = events.split_off(told);
+        let run = replay(&cell.id, Arc::clone(&hot.run.workflow), &events)?;
+        let run = self.recalling(run).await?;
+        hot.narrator = Narrator::at(&run);
+        hot.scribe = self.inner.tracer.get().map(|_| Box::new(Scribe::takes_up(&run)));
+        *hot.run = run;
+        hot.is_unsure = false;
+        Ok(tail)
+    }
+
+    fn fold_in(
+        &self,
+        cell: &Arc<Cell>,
+        hot: &mut Hot,
+        tail: Vec<Recorded>,
+    ) -> Result<(), EngineError> {
+        if tail.is_empty() {
+            return Ok(());
+        }
+        // Until all of it is: what does not fold is folded by nobody.
+        hot.is_unsure = true;
+        let mut told = Vec::with_capacity(tail.len());
+        for Recorded { version, at, event } in tail {
+            evolve(&mut hot.run, &event, at)?;
+            told.push(Arc::new(hot.narrator.tell(&hot.run, version, at, Arc::new(event))));
+        }
+        hot.is_unsure = false;
+        hot.narrator.rested = matches!(hot.run.status, Status::Waiting { .. });
+        hot.scribe = self.inner.tracer.get().map(|_| Box::new(Scribe::takes_up(&hot.run)));
+        self.heard(cell, hot, told);
+        Ok(())
+    }
+
+    /// Knows whose the run is now. What was under way for it here is stopped where it is somebody else's.
+    fn settle_holder(&self, hot: &mut Hot, standing: Option<Standing>) {
+        hot.holder = Holder::of(standing, self.inner.journal.incarnation());
+        match hot.holder {
+            Holder::Mine(_) => {}
+            Holder::Other(_) => {
+                hot.is_adrift = false;
+                hot.stop_all();
+            }
+            Holder::Nobody | Holder::Dead(_) => {
+                hot.is_adrift = hot.run.status == Status::Running;
+                let work = std::mem::take(&mut hot.work);
+                stop(&hot.run, work);
+            }
+        }
+    }
+
+    /// Has a run go on, in a task of its own: something has changed that it may owe something for.
+    pub(super) fn look_after(&self, cell: &Arc<Cell>) {
+        let (engine, cell) = (self.clone(), Arc::clone(cell));
+        self.inner.tasks.spawn(async move {
+            if let Err(error) = engine.nudged(&cell).await {
+                tracing::debug!(run.id = %cell.id, %error, "run was not looked after");
+            }
+        });
+    }
+}
+
+/// A store that has less than it acknowledged (J10).
+fn gone_back(cell: &Cell) -> Fault {
+    metrics::counter!("holdpoint_store_rewound_total").increment(1);
+    tracing::error!(run.id = %cell.id, "the store has gone back: it lacks what it had acknowledged");
+    let what =
+        "the store has gone back in time: it lacks events of this run that it had acknowledged";
+    Fault::Corrupt(what.into())
+}

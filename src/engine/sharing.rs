@@ -1,0 +1,337 @@
+//! Sharing: what an engine does because others write to the same store: it shows that it lives, hears what they have
+//! written, and takes up what the dead have left. Where one process has the store alone nothing of this runs.
+//!
+//! A hint makes things quick and may be lost; what is true is asked for every second.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::engine::cell::{Cell, State};
+use crate::engine::{Engine, EngineError};
+use crate::kernel::{Millis, Refusal, RunId};
+use crate::ports::{Hint, Incarnation, Journal, Replicas, Token};
+
+/// How often a process shows that it lives: four times in what a life lasts.
+const BEAT_MS: u64 = 1_500;
+/// How long before its life is over a process stops doing anything in the world: a call must be on its way by then.
+const MARGIN_MS: u64 = 1_000;
+/// How often is asked what others have done.
+pub(super) const POLL_MS: u64 = 1_000;
+/// How long others wait for the one whose turn it is.
+const TURN_MS: u64 = 2_000;
+/// Runs taken over at a time.
+const TAKE_AT_ONCE: usize = 64;
+/// Runs of its own that a process asks for at a time: more than it has work for at once.
+const HELD_MAX: usize = 4_096;
+/// Runs whose turn at others is awaited at most; past it nobody waits.
+const AWAITED_MAX: usize = 4_096;
+
+/// What is known of those who share the store.
+#[derive(Debug)]
+pub(super) struct Sharing {
+    is_shared: bool,
+    /// How many tokens were drawn.
+    drawn: AtomicU64,
+    /// Until when this process may do something in the world.
+    until: AtomicU64,
+    beaten: Notify,
+    living: Mutex<Vec<Incarnation>>,
+}
+
+impl Sharing {
+    pub(super) fn new(journal: &dyn Journal) -> Self {
+        let is_shared = journal.replicas().is_some();
+        Self {
+            is_shared,
+            drawn: AtomicU64::new(0),
+            until: AtomicU64::new(if is_shared { 0 } else { u64::MAX }),
+            beaten: Notify::new(),
+            living: Mutex::default(),
+        }
+    }
+}
+
+impl Engine {
+    /// The others, where there are any.
+    pub(super) fn replicas(&self) -> Option<&dyn Replicas> {
+        self.inner.journal.replicas()
+    }
+
+    /// Whether others write to the same store.
+    pub(super) fn is_shared(&self) -> bool {
+        self.inner.sharing.is_shared
+    }
+
+    /// This life, as a word.
+    pub(super) fn life(&self) -> String {
+        self.inner.journal.incarnation().0.to_string()
+    }
+
+    /// Whether somebody is known to live in that life.
+    pub(super) fn lives(&self, life: &str) -> bool {
+        let living = self.inner.sharing.living.lock().unwrap_or_else(PoisonError::into_inner);
+        living.iter().any(|who| who.0.to_string() == life)
+    }
+
+    /// A token that no other append has.
+    pub(super) fn token(&self) -> Token {
+        let number = self.inner.sharing.drawn.fetch_add(1, Ordering::Relaxed);
+        Token { by: self.inner.journal.incarnation(), number }
+    }
+
+    /// Returns when this process may do something in the world: not while others may take it for dead.
+    pub(super) async fn may_act(&self) {
+        let sharing = &self.inner.sharing;
+        loop {
+            let mut beaten = std::pin::pin!(sharing.beaten.notified());
+            beaten.as_mut().enable();
+            if self.is_in_time() {
+                return;
+            }
+            beaten.await;
+        }
+    }
+
+    fn is_in_time(&self) -> bool {
+        self.inner.clock.now().0 < self.inner.sharing.until.load(Ordering::Acquire)
+    }
+
+    /// Whether something that any of them could do is this one's to do first.
+    pub(super) fn is_ours_first(&self, what: &str) -> bool {
+        if !self.is_shared() {
+            return true;
+        }
+        let living = self.inner.sharing.living.lock().unwrap_or_else(PoisonError::into_inner);
+        first_of(&living, what).is_none_or(|first| first == self.inner.journal.incarnation())
+    }
+
+    /// Whether it is this one's after others had their turn.
+    pub(super) fn is_ours(&self, what: &str, since: Millis) -> bool {
+        self.is_ours_first(what) || since.plus(TURN_MS) <= self.inner.clock.now()
+    }
+
+    /// Shows that this process lives, hears what others write, and takes up what the dead have left, until the
+    /// engine stops. Returns at once where nobody shares the store.
+    pub async fn run_replica(&self) {
+        if !self.is_shared() {
+            return;
+        }
+        let stop = self.inner.stop.clone();
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            () = self.beat_for_ever() => {}
+            () = self.listen_for_ever() => {}
+            () = self.look_for_ever() => {}
+        }
+    }
+
+    async fn beat_for_ever(&self) {
+        loop {
+            if let Err(error) = self.beat().await {
+                tracing::warn!(%error, "no sign of life could be given; it is tried again");
+            }
+            let now = self.inner.clock.now();
+            self.inner.clock.sleep_until(now.plus(BEAT_MS)).await;
+        }
+    }
+
+    /// Shows that this process lives. One that was declared dead begins another life with nothing in hand.
+    pub(super) async fn beat(&self) -> Result<(), EngineError> {
+        let Some(replicas) = self.replicas() else { return Ok(()) };
+        // From before it is asked: what takes long has taken it off.
+        let asked = self.inner.clock.now();
+        let lasts = if let Some(lasts) = replicas.beat().await? {
+            lasts
+        } else {
+            tracing::warn!("this process was taken for dead; it begins anew");
+            metrics::counter!("holdpoint_replica_reborn_total").increment(1);
+            self.drop_everything().await;
+            replicas.reborn().await?;
+            replicas.beat().await?.unwrap_or(0)
+        };
+        let living = replicas.living().await?;
+        *self.inner.sharing.living.lock().unwrap_or_else(PoisonError::into_inner) = living;
+        let until = asked.plus(lasts.saturating_sub(MARGIN_MS));
+        self.inner.sharing.until.store(until.0, Ordering::Release);
+        self.inner.sharing.beaten.notify_waiters();
+        Ok(())
+    }
+
+    /// Lets go of every run: what was under way is stopped, and none of it is believed any more.
+    async fn drop_everything(&self) {
+        for cell in self.inner.cells.all() {
+            let mut state = cell.state.lock().await;
+            if let State::Hot(hot) = &mut *state {
+                hot.stop_all();
+            }
+            *state = State::Cold;
+        }
+    }
+
+    async fn listen_for_ever(&self) {
+        let Some(replicas) = self.replicas() else { return };
+        while let Some(hint) = replicas.hint().await {
+            let heard = match hint {
+                Hint::Run(run, after) => self.follow(&run, after).await,
+                Hint::Lost => self.catch_up_all().await,
+            };
+            if let Err(error) = heard {
+                tracing::debug!(%error, "a hint led nowhere; it is asked again");
+            }
+        }
+        // Whoever hears nothing more still asks.
+        std::future::pending::<()>().await;
+    }
+
+    async fn look_for_ever(&self) {
+        let mut awaited = HashMap::new();
+        loop {
+            if let Err(error) = self.look_around(&mut awaited).await {
+                tracing::warn!(%error, "what others do could not be asked; it is tried again");
+            }
+            let now = self.inner.clock.now();
+            self.inner.clock.sleep_until(now.plus(POLL_MS)).await;
+        }
+    }
+
+    async fn look_around(&self, awaited: &mut HashMap<RunId, Millis>) -> Result<(), EngineError> {
+        let Some(replicas) = self.replicas() else { return Ok(()) };
+        if replicas.bury().await? > 0 {
+            self.beat().await?;
+            self.finish_halts();
+        }
+        self.heed_halts().await?;
+        self.heed_standing().await?;
+        self.take_over(awaited).await?;
+        self.take_up_own().await?;
+        self.catch_up_all().await
+    }
+
+    /// Takes up what nobody living drives: each the ones that are its own to take first, and others' after a while.
+    pub(super) async fn take_over(
+        &self,
+        awaited: &mut HashMap<RunId, Millis>,
+    ) -> Result<usize, EngineError> {
+        let Some(replicas) = self.replicas() else { return Ok(0) };
+        if self.is_draining() || self.is_held() {
+            return Ok(0);
+        }
+        let stranded = replicas.stranded(TAKE_AT_ONCE).await?;
+        awaited.retain(|run, _| stranded.contains(run));
+        let mut taken = 0;
+        for run in stranded {
+            let now = self.inner.clock.now();
+            if awaited.len() < AWAITED_MAX {
+                awaited.entry(run.clone()).or_insert(now);
+            }
+            let since = awaited.get(&run).copied().unwrap_or_default();
+            if !self.is_ours(run.as_str(), since) {
+                continue;
+            }
+            match self.nudged(&self.inner.cells.get(&run)).await {
+                Ok(()) => taken += 1,
+                Err(EngineError::Moved | EngineError::Superseded) => {}
+                Err(error) => {
+                    tracing::error!(run.id = %run, %error, "run could not be taken over");
+                }
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Takes up what this process drives, as the store has it, and does not know of: its claim was written, and
+    /// the answer to that was lost.
+    async fn take_up_own(&self) -> Result<(), EngineError> {
+        let Some(replicas) = self.replicas() else { return Ok(()) };
+        for run in replicas.held(HELD_MAX).await? {
+            let cell = self.inner.cells.get(&run);
+            let is_known = match cell.state.try_lock() {
+                Ok(state) => {
+                    matches!(&*state, State::Hot(hot)
+                        if !hot.is_unsure && !hot.is_adrift && !hot.work.is_empty())
+                }
+                // Somebody has it in hand.
+                Err(_) => true,
+            };
+            if !is_known {
+                self.look_after(&cell);
+            }
+        }
+        Ok(())
+    }
+
+    /// Every run in memory takes in what others have written to it.
+    async fn catch_up_all(&self) -> Result<(), EngineError> {
+        let Some(replicas) = self.replicas() else { return Ok(()) };
+        let cells = self.inner.cells.all();
+        let known: Vec<_> = cells.iter().map(|cell| (cell.id.clone(), cell.published())).collect();
+        for run in replicas.gone_on(&known).await? {
+            if let Some(cell) = self.inner.cells.peek(&run) {
+                self.followed(&cell).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Somebody has written to a run after that version: whoever watches it, or waits for what it asks, hears of it.
+    async fn follow(&self, run: &RunId, after: u64) -> Result<(), EngineError> {
+        if let Some(cell) = self.inner.cells.peek(run) {
+            if cell.published() > after {
+                return Ok(());
+            }
+            return self.followed(&cell).await;
+        }
+        if self.has_inbox_watchers() {
+            self.tell_of(run, after).await?;
+        }
+        Ok(())
+    }
+
+    async fn followed(&self, cell: &Arc<Cell>) -> Result<(), EngineError> {
+        match self.read(cell).await {
+            Ok(_) | Err(EngineError::Refused(Refusal::UnknownRun(_))) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Which of them has the first turn at something: all of them come to the same, and what is one's is not moved when
+/// another comes or goes.
+fn first_of(living: &[Incarnation], what: &str) -> Option<Incarnation> {
+    living.iter().copied().max_by_key(|who| (weight(*who, what), *who))
+}
+
+fn weight(who: Incarnation, what: &str) -> u64 {
+    let bytes = who.0.to_le_bytes().into_iter().chain(what.bytes());
+    let mixed = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
+        (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    // The last bytes must weigh as much as the first.
+    let mixed = (mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    mixed ^ (mixed >> 32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_are_shared_out_and_move_only_with_whoever_leaves() {
+        let three = [Incarnation(1), Incarnation(2), Incarnation(3)];
+        let names: Vec<_> = (0..3_000).map(|number| format!("run_{number:026}")).collect();
+        let mut had = [0_u32; 3];
+        for name in &names {
+            let first = first_of(&three, name).unwrap();
+            had[usize::try_from(first.0 - 1).unwrap()] += 1;
+            if first != three[2] {
+                assert_eq!(first_of(&three[..2], name), Some(first), "{name}");
+            }
+        }
+        assert!(had.iter().all(|had| (800..1_200).contains(had)), "{had:?}");
+        assert_eq!(first_of(&[], "x"), None);
+    }
+}

@@ -1,0 +1,202 @@
+//! Warm: a run taken into memory, held, and made ready for what it is wanted for: to be looked at as its journal has it,
+//! or to be driven, which recovers it first where what was under way was lost. Looking never does (E8).
+
+use std::sync::Arc;
+
+use tokio::sync::MutexGuard;
+
+use crate::engine::cell::{Cell, Hot, State};
+use crate::engine::drive::{DECIDE_TRIES, Extras, joined};
+use crate::engine::holder::Holder;
+use crate::engine::trace::Scribe;
+use crate::engine::{Engine, EngineError};
+use crate::kernel::{Command, Millis, Recorded, Refusal, Run, RunId, Status, Version, replay};
+use crate::ports::{Fault, Standing};
+
+/// Events read from a journal at a time.
+const READ_EVENTS: usize = 1024;
+
+/// What a run is held for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Aim {
+    Look,
+    Drive,
+    /// To bring home what was done for it: whoever drives it need not ask first whether others wrote.
+    Report,
+}
+
+impl Engine {
+    /// A run, held, to be driven: loaded if it is not in memory, and recovered if what was under way
+    /// for it was lost.
+    pub(super) async fn hot<'a>(
+        &self,
+        cell: &'a Arc<Cell>,
+    ) -> Result<MutexGuard<'a, State>, EngineError> {
+        self.refuse_if_looking()?;
+        self.held(cell, Aim::Drive).await
+    }
+
+    /// The same, for what was done for it.
+    pub(super) async fn home<'a>(
+        &self,
+        cell: &'a Arc<Cell>,
+    ) -> Result<MutexGuard<'a, State>, EngineError> {
+        self.refuse_if_looking()?;
+        self.held(cell, Aim::Report).await
+    }
+
+    /// A run, held, to be looked at: as its journal has it. Nothing is set going (E8).
+    pub(super) async fn read<'a>(
+        &self,
+        cell: &'a Arc<Cell>,
+    ) -> Result<MutexGuard<'a, State>, EngineError> {
+        self.held(cell, Aim::Look).await
+    }
+
+    async fn held<'a>(
+        &self,
+        cell: &'a Arc<Cell>,
+        aim: Aim,
+    ) -> Result<MutexGuard<'a, State>, EngineError> {
+        let mut tries = 0;
+        loop {
+            let mut state = cell.state.lock().await;
+            if let State::Hot(hot) = &mut *state
+                && self.may_be_stale(hot, aim)
+                && !self.refresh(cell, hot).await?
+            {
+                *state = State::Cold;
+            }
+            match &*state {
+                State::Hot(hot) if aim == Aim::Look || !self.is_owed_a_look(hot) => {
+                    return Ok(state);
+                }
+                State::Hot(_) | State::Cold => drop(state),
+            }
+            // In a task of its own: a caller that leaves must not stop it between append and telling.
+            let (engine, warmed) = (self.clone(), Arc::clone(cell));
+            let warming = self.inner.tasks.spawn(async move { engine.warm(&warmed, aim).await });
+            match joined(warming.await) {
+                // Somebody else has seen to it meanwhile.
+                Err(EngineError::Moved | EngineError::Superseded) if tries < DECIDE_TRIES => {
+                    tries += 1;
+                }
+                outcome => outcome?,
+            }
+        }
+    }
+
+    /// Whether a run in memory may not be as its journal has it.
+    fn may_be_stale(&self, hot: &Hot, aim: Aim) -> bool {
+        let is_home = aim == Aim::Report && matches!(hot.holder, Holder::Mine(_));
+        hot.is_unsure || self.is_shared() && !is_home
+    }
+
+    /// Whether something must be seen to before a run is driven.
+    fn is_owed_a_look(&self, hot: &Hot) -> bool {
+        // What is held is seen to once somebody says so.
+        hot.is_adrift && !self.is_held()
+            || self.is_of_before(&hot.run)
+            || self.is_ruled_otherwise(&hot.run)
+    }
+
+    async fn warm(&self, cell: &Arc<Cell>, aim: Aim) -> Result<(), EngineError> {
+        let mut state = cell.state.lock().await;
+        if matches!(*state, State::Cold) {
+            let Some((run, standing)) = self.load(cell).await? else {
+                self.inner.cells.forget(&cell.id);
+                return Err(Refusal::UnknownRun(cell.id.to_string()).into());
+            };
+            let hooks = self.inner.journal.hooks(&cell.id).await?;
+            let hooks_number = standing.map_or(0, |standing| standing.hooks);
+            cell.loaded(&run);
+            let holder = Holder::of(standing, self.inner.journal.incarnation());
+            let is_others = matches!(holder, Holder::Other(_));
+            let is_adrift = run.status == Status::Running && !is_others;
+            let scribe = self.inner.tracer.get().map(|_| Box::new(Scribe::takes_up(&run)));
+            let hot = Hot::new(Box::new(run));
+            let hot = Hot { is_adrift, holder, hooks, hooks_number, scribe, ..hot };
+            *state = State::Hot(Box::new(hot));
+        }
+        // A run that was moving when it was last written lost whatever was under way: its own
+        // journal says what to do about that, before anything else is done with it.
+        if let (Aim::Drive | Aim::Report, State::Hot(hot)) = (aim, &mut *state) {
+            if self.is_of_before(&hot.run) {
+                let was_adrift = std::mem::take(&mut hot.is_adrift);
+                let renewed = self.renew(cell, &mut state).await;
+                Self::unless_adrift(&mut state, renewed, was_adrift)?;
+            } else if hot.is_adrift && !self.is_held() {
+                hot.is_adrift = false;
+                let command = &Command::Recover;
+                let recovered = self.command(cell, &mut state, command, Extras::default()).await;
+                Self::unless_adrift(&mut state, recovered.map(drop), true)?;
+            }
+            self.heed_policy(cell, &mut state).await?;
+        }
+        Ok(())
+    }
+
+    /// A run that could not be recovered, because its store did not take that, still is to be (E2).
+    fn unless_adrift(
+        state: &mut State,
+        outcome: Result<(), EngineError>,
+        was_adrift: bool,
+    ) -> Result<(), EngineError> {
+        if let (Err(_), State::Hot(hot)) = (&outcome, state) {
+            hot.is_adrift |= was_adrift;
+        }
+        outcome
+    }
+
+    /// Reads a run back from its journal.
+    async fn load(&self, cell: &Cell) -> Result<Option<(Run, Option<Standing>)>, EngineError> {
+        let Some(head) = self.inner.journal.head(&cell.id).await? else { return Ok(None) };
+        let standing = self.standing(cell).await?;
+        // Others may have written since.
+        let version = standing.map_or(head.version, |standing| standing.version);
+        let workflow = self.inner.library.kept(&*self.inner.journal, &head.definition).await?;
+        let events = self.read_all(&cell.id, version).await?;
+        let run = replay(&cell.id, workflow, &events)?;
+        metrics::counter!("holdpoint_runs_loaded_total").increment(1);
+        Ok(Some((self.recalling(run).await?, standing)))
+    }
+
+    /// The whole journal up to `version`.
+    pub(super) async fn read_all(
+        &self,
+        run: &RunId,
+        version: Version,
+    ) -> Result<Vec<Recorded>, EngineError> {
+        self.read_on(run, 0, version).await
+    }
+
+    /// A journal after a version, up to another.
+    pub(super) async fn read_on(
+        &self,
+        run: &RunId,
+        from: Version,
+        version: Version,
+    ) -> Result<Vec<Recorded>, EngineError> {
+        let mut events: Vec<Recorded> = Vec::new();
+        loop {
+            let after = events.last().map_or(from, |last| last.version);
+            let more = self.inner.journal.read(run, after, READ_EVENTS).await?;
+            let is_last = more.is_empty();
+            events.extend(more.into_iter().take_while(|recorded| recorded.version <= version));
+            if is_last || events.last().is_some_and(|last| last.version >= version) {
+                break;
+            }
+        }
+        if events.last().map_or(from, |last| last.version) != version {
+            let why = format!("the journal of `{run}` ends before version {version}");
+            return Err(Fault::Corrupt(why).into());
+        }
+        Ok(events)
+    }
+
+    /// What time it is for a run: where several processes write, their clocks differ, and a run's only goes on.
+    pub(super) fn now_for(&self, run: &Run) -> Millis {
+        let now = self.inner.clock.now();
+        if self.is_shared() { now.max(run.updated_at) } else { now }
+    }
+}

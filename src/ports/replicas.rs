@@ -1,0 +1,73 @@
+//! Replicas: what we need of a store that several processes write to, beside what every store does. Each of them
+//! shows that it lives by its beats; whoever misses them is declared dead by any other, for good, and what it drove
+//! is free to be taken. Time is the store's own: no two processes agree on theirs.
+//!
+//! A hint says that somebody has written; it may be lost. What is true is found by asking.
+
+use async_trait::async_trait;
+
+use crate::kernel::{Millis, RunId, Version};
+use crate::ports::{Fault, Fence, Incarnation, Parcel};
+
+/// How a run stands, less what is in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    /// The journal's length.
+    pub version: Version,
+    /// Who drives it, and whether they live.
+    pub holder: Option<(Incarnation, bool)>,
+    /// The fence of the last claim.
+    pub fence: Fence,
+    /// The number kept for its hooks: another one means others.
+    pub hooks: u64,
+}
+
+/// That somebody has written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Hint {
+    /// To this run, after that version.
+    Run(RunId, Version),
+    /// Some were lost: anything may have changed.
+    Lost,
+}
+
+/// A store that several processes write to.
+#[async_trait]
+pub trait Replicas: Send + Sync + std::fmt::Debug {
+    /// Shows that this process lives, for as long as is returned, in milliseconds; none if it was declared dead.
+    async fn beat(&self) -> Result<Option<u64>, Fault>;
+
+    /// Begins another life: everything that was held in the last one is lost.
+    async fn reborn(&self) -> Result<(), Fault>;
+
+    /// Declares dead whoever has missed its beats, for good; how many there were. Whoever asks lives.
+    async fn bury(&self) -> Result<usize, Fault>;
+
+    /// Those who live, this process among them if it does.
+    async fn living(&self) -> Result<Vec<Incarnation>, Fault>;
+
+    /// How a run stands; none if there is no such run.
+    async fn standing(&self, run: &RunId) -> Result<Option<Standing>, Fault>;
+
+    /// Which of these runs have gone on since those versions.
+    async fn gone_on(&self, known: &[(RunId, Version)]) -> Result<Vec<RunId>, Fault>;
+
+    /// Runs that owe something to the world and that nobody living drives, at most `limit`, the oldest first.
+    async fn stranded(&self, limit: usize) -> Result<Vec<RunId>, Fault>;
+
+    /// Runs that this process drives, as the store has it, at most `limit`.
+    async fn held(&self, limit: usize) -> Result<Vec<RunId>, Fault>;
+
+    /// The next hint; waits for it. None once the store is closed here.
+    async fn hint(&self) -> Option<Hint>;
+
+    /// The number that is kept under a guard's name; 0 where none is.
+    async fn guard(&self, name: &str) -> Result<u64, Fault>;
+
+    /// Takes parcels that are due at `now` and that nobody else carries; theirs again once the time to carry them is
+    /// over. To be settled by whoever took them.
+    async fn take_parcels(&self, now: Millis, limit: usize) -> Result<Vec<Parcel>, Fault>;
+
+    /// Keeps something of the store's own under a name, if what is there is what the caller `knew`; whether it did.
+    async fn remember_if(&self, name: &str, knew: Option<&str>, text: &str) -> Result<bool, Fault>;
+}
