@@ -17,7 +17,7 @@ pub mod verify;
 use std::sync::Arc;
 
 pub use config::{OpenError, StoreConfig};
-pub use memory::cluster::{Fate, MemoryCluster, MemoryReplica, Mishap, Picture};
+pub use memory::cluster::{Fate, MemoryCluster, MemoryReplica, Mishap, Picture, Written};
 
 use crate::ports::Journal;
 

@@ -140,7 +140,6 @@ mod server;
 mod sessions_owned;
 mod shared;
 mod silence;
-mod simulated;
 mod slow_reader;
 mod stranger;
 mod supervised;

@@ -10,7 +10,8 @@ use tokio::sync::{Notify, broadcast};
 
 use crate::kernel::{Millis, RunId, Version};
 use crate::ports::{
-    Append, Clock, Fault, Guard, HeadStatus, Hint, Incarnation, Journal, Parcel, Replicas, Standing,
+    Append, Clock, Fault, Fence, Guard, HeadStatus, Hint, Hold, Incarnation, Journal, Parcel,
+    Replicas, Standing,
 };
 use crate::store::Store;
 use crate::store::memory::MemoryJournal;
@@ -40,6 +41,22 @@ struct Shared {
     last: AtomicU64,
     hints: broadcast::Sender<Hint>,
     is_mute: AtomicBool,
+    written: Mutex<Vec<Written>>,
+}
+
+/// Something that was written, as whoever looks for wrongdoers wants it: by whom, and with which right.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// The run.
+    pub run: RunId,
+    /// Who wrote.
+    pub by: Incarnation,
+    /// The fence that they showed, where they claimed to drive it.
+    pub fence: Option<Fence>,
+    /// What became of the right to drive it.
+    pub hold: Hold,
+    /// Their fence from here on; 0 where they have none.
+    pub next: Fence,
 }
 
 /// The state as it was.
@@ -69,6 +86,8 @@ pub(super) struct Seat {
     changed: Notify,
     mishaps: Mutex<Mishaps>,
     ears: tokio::sync::Mutex<broadcast::Receiver<Hint>>,
+    /// How often others go first before its next beat comes to the store.
+    late: AtomicU64,
 }
 
 impl MemoryCluster {
@@ -76,7 +95,8 @@ impl MemoryCluster {
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         let (hints, _) = broadcast::channel(HINTS_KEPT);
         let (last, is_mute) = (AtomicU64::new(0), AtomicBool::new(false));
-        Self { shared: Arc::new(Shared { state: Arc::default(), clock, last, hints, is_mute }) }
+        let (state, written) = (Arc::default(), Mutex::default());
+        Self { shared: Arc::new(Shared { state, clock, last, hints, is_mute, written }) }
     }
 
     /// Another process comes.
@@ -87,6 +107,7 @@ impl MemoryCluster {
             changed: Notify::new(),
             mishaps: Mutex::default(),
             ears: tokio::sync::Mutex::new(self.shared.hints.subscribe()),
+            late: AtomicU64::new(0),
         };
         let me = AtomicU64::new(self.shared.born().0);
         let state = Arc::clone(&self.shared.state);
@@ -96,6 +117,11 @@ impl MemoryCluster {
     /// From now on nobody is told that something was written, or everybody is again.
     pub fn mute(&self, is_mute: bool) {
         self.shared.is_mute.store(is_mute, Ordering::SeqCst);
+    }
+
+    /// Everything that was ever written, in order.
+    pub fn written(&self) -> Vec<Written> {
+        self.shared.written.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Everything as it is now.
@@ -132,6 +158,14 @@ impl MemoryReplica {
 
     /// It goes on as if nothing had been.
     pub fn thaw(&self) {
+        self.fare(Condition::Well);
+    }
+
+    /// It goes on, and learns late whether it still lives: others of its tasks go first, so many times.
+    pub fn thaw_unaware(&self, times: u64) {
+        if let Some(seat) = &self.journal.seat {
+            seat.late.store(times, Ordering::SeqCst);
+        }
         self.fare(Condition::Well);
     }
 
@@ -225,6 +259,17 @@ impl Seat {
         self.mishaps().of(append)
     }
 
+    /// Keeps who wrote with which right.
+    pub(super) fn witness(
+        &self,
+        run: &RunId,
+        (by, fence): (Incarnation, Option<Fence>),
+        (hold, next): (Hold, Fence),
+    ) {
+        let written = Written { run: run.clone(), by, fence, hold, next };
+        self.shared.written.lock().unwrap_or_else(PoisonError::into_inner).push(written);
+    }
+
     /// Tells the others that something was written.
     pub(super) fn cry(&self, run: RunId, after: Version) {
         if !self.shared.is_mute.load(Ordering::SeqCst) {
@@ -255,6 +300,11 @@ impl MemoryJournal {
 impl Replicas for MemoryJournal {
     async fn beat(&self) -> Result<Option<u64>, Fault> {
         let (me, now) = (self.me(), self.now());
+        self.enter().await?;
+        let late = self.seat.as_ref().map_or(0, |seat| seat.late.swap(0, Ordering::SeqCst));
+        for _ in 0..late {
+            tokio::task::yield_now().await;
+        }
         let mut state = self.entered().await?;
         Ok(state.lives.beat(me, now.max(self.now())).then_some(TTL_MS))
     }

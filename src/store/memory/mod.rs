@@ -85,7 +85,14 @@ impl Journal for MemoryJournal {
         if mishap == Some(Mishap::Swallowed) {
             return Ok(Appended { version: append.head.version, fence: append.fence.unwrap_or(0) });
         }
-        let appended = self.lock().append(append, self.me())?;
+        let (fence, hold) = (append.fence, append.hold);
+        let mut state = self.lock();
+        let is_new = state.runs.get(&run).map_or(0, |kept| kept.head.version) == after;
+        let appended = state.append(append, self.me())?;
+        drop(state);
+        if is_new {
+            seat.witness(&run, (self.me(), fence), (hold, appended.fence));
+        }
         seat.cry(run, after);
         match mishap.and_then(Mishap::after) {
             Some(error) => Err(error),
@@ -237,7 +244,11 @@ impl Journal for MemoryJournal {
             return Err(AppendError::Moved { at });
         }
         state.change_hold(run, me, hold);
-        Ok(state.runs.get(run).map_or(0, |kept| kept.fence_of(me)))
+        let fence = state.runs.get(run).map_or(0, |kept| kept.fence_of(me));
+        if let Some(seat) = &self.seat {
+            seat.witness(run, (me, None), (hold, fence));
+        }
+        Ok(fence)
     }
 
     fn replicas(&self) -> Option<&dyn Replicas> {
