@@ -19,14 +19,13 @@
 
 mod cast;
 mod checker;
+mod dice;
 mod flows;
 mod play;
 
 #[path = "../it/support/clock.rs"]
 #[expect(dead_code, reason = "others wait for its sleepers")]
 mod clock;
-#[path = "../it/support/dice.rs"]
-mod dice;
 
 use std::process::{Command, ExitCode};
 use std::sync::Mutex;

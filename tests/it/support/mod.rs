@@ -2,7 +2,6 @@
 
 pub(crate) mod actors;
 pub(crate) mod clock;
-pub(crate) mod dice;
 pub(crate) mod held;
 pub(crate) mod pair;
 pub(crate) mod workflows;
