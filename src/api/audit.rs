@@ -2,6 +2,7 @@
 
 use tonic::Status;
 
+use crate::api::times::millis;
 use crate::api::{convert, given, status};
 use crate::engine::{AuditFilter, Engine};
 use crate::kernel::{Principal, Refusal};
@@ -17,8 +18,8 @@ pub(super) async fn list(
         session: given(request.session_id),
         workflow: given(request.workflow_id),
         principal: given(request.principal),
-        since: request.since.map(convert::millis),
-        until: request.until.map(convert::millis),
+        since: request.since.map(millis),
+        until: request.until.map(millis),
     };
     let (token, size) = (&request.page_token, request.page_size);
     if request.store {

@@ -2,34 +2,21 @@
 
 use std::sync::{Arc, LazyLock};
 
-use prost_types::Timestamp;
 use serde_json::Value;
 
 use crate::api::people;
+use crate::api::times::time;
 use crate::engine::{AuditEntry, InboxChange, OpenRequest, Published, Waiting};
 use crate::kernel::graph::{Opening, Outcome};
 use crate::kernel::policy;
 use crate::kernel::{
-    Closing, Event, Failure, InForce, Kind, Known, Message, Millis, Question, Run, RunId,
-    SessionId, ToolCall, Usage, house_schemas, secret,
+    Closing, Event, Failure, InForce, Kind, Known, Message, Question, Run, RunId, SessionId,
+    ToolCall, Usage, house_schemas, secret,
 };
 use crate::ports::Logged;
 use crate::wire::json::Json;
 use crate::wire::v1 as pb;
 use pb::workflow_event::Event as Wire;
-
-pub(super) fn time(at: Millis) -> Timestamp {
-    let seconds = i64::try_from(at.0 / 1000).unwrap_or(i64::MAX);
-    let nanos = i32::try_from(at.0 % 1000).unwrap_or(0) * 1_000_000;
-    Timestamp { seconds, nanos }
-}
-
-/// A time as a caller sends it; before 1970 is at its beginning.
-pub(super) fn millis(at: Timestamp) -> Millis {
-    let seconds = u64::try_from(at.seconds).unwrap_or(0);
-    let ms = u64::try_from(at.nanos).unwrap_or(0) / 1_000_000;
-    Millis(seconds.saturating_mul(1_000).saturating_add(ms))
-}
 
 pub(super) fn audit_entry(entry: &AuditEntry) -> pb::AuditEntry {
     let asked = |question| request(&entry.run, &entry.session, &entry.workflow, question);

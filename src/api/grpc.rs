@@ -7,6 +7,7 @@ use futures::Stream;
 use tonic::metadata::AsciiMetadataValue;
 use tonic::{Request, Response, Status};
 
+use crate::api::times::millis;
 use crate::api::{
     Doorkeeper, Shown, audit, brought, convert, given, halts, people, receipts, resources, status,
 };
@@ -279,8 +280,8 @@ impl Orchestrator for Service {
             kind: kind_of(request.kind)?,
             named: given(request.r#type),
             principal: given(request.principal),
-            deadline_before: request.deadline_before.map(convert::millis),
-            asked_before: request.asked_before.map(convert::millis),
+            deadline_before: request.deadline_before.map(millis),
+            asked_before: request.asked_before.map(millis),
         };
         let page = self
             .engine

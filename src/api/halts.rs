@@ -2,7 +2,8 @@
 
 use tonic::Status;
 
-use crate::api::{convert, status};
+use crate::api::status;
+use crate::api::times::time;
 use crate::engine::{Engine, HaltRequest};
 use crate::kernel::{Halt, Principal, Refusal, Scope};
 use crate::wire::v1 as pb;
@@ -55,6 +56,6 @@ fn told(halt: &Halt) -> pb::Halt {
         reason: halt.reason.clone(),
         principal: halt.by.clone(),
         door: halt.door.clone(),
-        time: Some(convert::time(halt.at)),
+        time: Some(time(halt.at)),
     }
 }

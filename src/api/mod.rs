@@ -22,6 +22,7 @@ mod people;
 mod receipts;
 mod resources;
 mod status;
+mod times;
 pub mod webhook;
 pub mod words;
 

@@ -1,7 +1,7 @@
 //! People: who is asked, who has said what, who claims and who stands in, as the wire has it; and what
 //! callers wish of that. Nothing is decided here.
 
-use crate::api::convert::{millis, time};
+use crate::api::times::{millis, time};
 use crate::kernel::{
     Claimed, Delegated, Delegation, Excluded, Holder, Millis, Question, Refusal, Seen, Span, Stage,
     Vote,

@@ -1,7 +1,8 @@
 //! Resources: what a caller asks for by name, as the wire has it: sessions, runs, grants, checkpoints and
 //! workflows. Events and questions are turned in `convert`.
 
-use crate::api::convert::{failure, forked, time, waiting};
+use crate::api::convert::{failure, forked, waiting};
+use crate::api::times::time;
 use crate::engine::{CheckpointView, Engine, Entry, SessionView, Waiting};
 use crate::kernel::workflow::Pattern;
 use crate::kernel::{Grant, InForceRule, Principal};

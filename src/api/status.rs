@@ -3,7 +3,7 @@
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
-use crate::api::a2a::errors::Kind;
+use crate::api::a2a::kind::Kind;
 use crate::engine::EngineError;
 use crate::kernel::Refusal;
 use crate::ports::Fault;

@@ -6,69 +6,20 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+pub use crate::engine::audit_entry::{AuditEntry, AuditFilter};
 use crate::engine::trail::Noted;
 use crate::engine::views::{page_size, token};
 use crate::engine::whose::Told as _;
 use crate::engine::{Engine, EngineError};
 use crate::kernel::policy;
 use crate::kernel::{
-    Claimed, Closing, Delegated, Event, Holder, InForce, Known, Millis, Origin, Principal,
-    Question, Recorded, Refusal, RunId, SessionId, Started, ToolCall, Verb, Version, readable,
+    Claimed, Closing, Delegated, Event, Holder, InForce, Origin, Principal, Question, Recorded,
+    Refusal, RunId, Started, ToolCall, Verb, readable,
 };
 use crate::ports::{Head, Page, RunFilter};
 
 /// Journals read for one page: a filter that matches little must not hold a caller for minutes.
 const RUNS_PER_PAGE: usize = 200;
-
-/// Which entries are listed.
-#[derive(Debug, Clone, Default)]
-pub struct AuditFilter {
-    /// Of this run.
-    pub run: Option<String>,
-    /// Of this session.
-    pub session: Option<String>,
-    /// Of this workflow.
-    pub workflow: Option<String>,
-    /// That this principal did, or was asked.
-    pub principal: Option<String>,
-    /// At this time or later.
-    pub since: Option<Millis>,
-    /// Before this time.
-    pub until: Option<Millis>,
-}
-
-/// One thing that somebody was asked, or did.
-#[derive(Debug, Clone, PartialEq)]
-pub struct AuditEntry {
-    /// When.
-    pub at: Millis,
-    /// The run.
-    pub run: RunId,
-    /// Its session.
-    pub session: SessionId,
-    /// The workflow's name.
-    pub workflow: String,
-    /// Its place in the journal.
-    pub sequence: Version,
-    /// What happened: `started`, `asked`, `answered` …
-    pub action: &'static str,
-    /// Who did it; empty where nobody did.
-    pub principal: String,
-    /// Through which door, where that is kept.
-    pub door: String,
-    /// How they were known, where that is kept.
-    pub known: Option<Known>,
-    /// The question, word for word.
-    pub question: Option<Question>,
-    /// What was said: the input, the answer.
-    pub value: Option<Value>,
-    /// Why, or to whom.
-    pub note: String,
-    /// How often, where the same is told once.
-    pub count: u64,
-    /// When it last happened.
-    pub last: Millis,
-}
 
 impl Engine {
     /// The audit trail: runs newest first, each in the order in which it happened. A page may be
@@ -187,28 +138,6 @@ impl Engine {
         let entries = noted.among(head, entries.collect()).into_iter();
         let entries = entries.filter(|entry| filter.accepts(entry));
         Ok(entries.map(|entry| entry.veiled(&head.veil)).collect())
-    }
-}
-
-impl AuditEntry {
-    /// Something that happened to a run, of which nothing else is said yet.
-    pub(super) fn bare(head: &Head, at: Millis, sequence: Version) -> Self {
-        Self {
-            at,
-            run: head.run.clone(),
-            session: head.session.clone(),
-            workflow: head.workflow.clone(),
-            sequence,
-            action: "",
-            principal: String::new(),
-            door: String::new(),
-            known: None,
-            question: None,
-            value: None,
-            note: String::new(),
-            count: 1,
-            last: at,
-        }
     }
 }
 

@@ -11,6 +11,7 @@
 mod aside;
 mod attest;
 mod audit;
+mod audit_entry;
 mod cell;
 mod commands;
 mod desks;

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use crate::engine::audit::{AuditEntry, AuditFilter};
+use crate::engine::audit_entry::{AuditEntry, AuditFilter};
 use crate::engine::views::{page_size, token};
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{Millis, Principal, Refusal, RunId};

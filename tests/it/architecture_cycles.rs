@@ -28,7 +28,6 @@ const ALLOWED: &[&[&str]] = &[
         "api/a2a/v03/mod.rs",
         "api/a2a/v03/rest.rs",
     ],
-    &["api/a2a/errors.rs", "api/status.rs"],
     &[
         "api/bridge/errors.rs",
         "api/bridge/http.rs",
@@ -39,7 +38,6 @@ const ALLOWED: &[&[&str]] = &[
     ],
     &["api/console/inbox.rs", "api/console/listing.rs", "api/console/sessions.rs"],
     &["api/console/page.rs", "api/console/sign_in.rs", "api/console/visit.rs"],
-    &["api/convert.rs", "api/people.rs"],
     &["app/config.rs", "app/keys/mod.rs", "app/layers.rs", "app/people.rs"],
     &["cli/args.rs", "cli/completions.rs"],
     &["cli/chat/draw.rs", "cli/chat/overlay.rs"],
@@ -58,7 +56,6 @@ const ALLOWED: &[&[&str]] = &[
         "definition/people.rs",
         "definition/script.rs",
     ],
-    &["engine/audit.rs", "engine/trail.rs"],
     &[
         "kernel/act.rs",
         "kernel/answer.rs",

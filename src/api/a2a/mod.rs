@@ -9,6 +9,7 @@ pub(in crate::api) mod errors;
 mod grpc;
 mod http;
 mod jsonrpc;
+pub(in crate::api) mod kind;
 mod mapping;
 pub mod notify;
 mod proto;
