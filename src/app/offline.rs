@@ -226,6 +226,9 @@ pub async fn export(
     progress: &(dyn Fn(u64) + Send + Sync),
 ) -> Result<Transferred, AppError> {
     let journal = existing(config).await?;
+    if let Some(known) = Identity::of(&*journal).await? {
+        known.refuse_half()?;
+    }
     let mut tell = |counts: Counts| progress(counts.runs);
     // Before the first byte: an export that is cut off was one, too.
     note(&*journal, Note::Exported).await;
@@ -277,6 +280,9 @@ pub async fn prune(config: &Config, older_than_ms: u64) -> Result<u64, AppError>
 /// Says that the data directory was put back from a backup; returns how many runs are not over.
 pub async fn restored(config: &Config) -> Result<u64, AppError> {
     let journal = existing(config).await?;
+    if let Some(known) = Identity::of(&*journal).await? {
+        known.refuse_half()?;
+    }
     note(&*journal, Note::Restored).await;
     let outcome = match Identity::renewed(SystemClock.fresh_secret()).keep(&*journal).await {
         Ok(()) => unfinished(&*journal).await,
@@ -330,6 +336,13 @@ pub async fn doctor(config: &Config) -> Result<Vec<Finding>, AppError> {
         }
         Err(error) => return Err(error),
         Ok(journal) => {
+            if let Some(known) = Identity::of(&*journal).await? {
+                findings.extend(known.refuse_half().err().map(|half| Finding {
+                    subject: "import".into(),
+                    is_ok: false,
+                    detail: half.to_string(),
+                }));
+            }
             let against = verify::Against::default();
             let verified = verify::verify(&*journal, &against, &|_| {}).await;
             journal.close().await;

@@ -42,6 +42,7 @@ impl Engine {
         self.read_halts().await?;
         let journal = &*self.inner.journal;
         let known = Identity::of(journal).await?;
+        known.as_ref().map_or(Ok(()), Identity::refuse_half)?;
         if self.reach() == Reach::Nothing {
             self.inner.standing.set(known.unwrap_or_default());
             return Ok(());

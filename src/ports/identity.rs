@@ -20,7 +20,14 @@ pub struct Identity {
     pub is_renewing: bool,
     /// Whether nothing is done before an operator says so.
     pub is_held: bool,
+    /// Whether it is being made from an export, or was when that was cut off: what is there is not all there was.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_importing: bool,
 }
+
+/// What is said of a store whose import was cut off.
+pub const HALF_IMPORTED: &str = "an import into this store did not come to its end, and part of it is missing; delete its directory and import the \
+     file again";
 
 impl Identity {
     /// That of a new store.
@@ -30,7 +37,12 @@ impl Identity {
 
     /// That of a store that was put back, or made from another.
     pub fn renewed(epoch: String) -> Self {
-        Self { epoch, is_renewed: true, is_renewing: true, is_held: true }
+        Self { epoch, is_renewed: true, is_renewing: true, is_held: true, is_importing: false }
+    }
+
+    /// Refuses a store whose import was cut off: half of what people were asked and said would stand for all of it.
+    pub fn refuse_half(&self) -> Result<(), Fault> {
+        if self.is_importing { Err(Fault::Permanent(HALF_IMPORTED.into())) } else { Ok(()) }
     }
 
     /// What a store says it is.

@@ -151,6 +151,7 @@ mod tool_server;
 mod tools_http;
 mod tools_mcp;
 mod transfer;
+mod transfer_cut;
 mod twins;
 mod two_engines;
 mod walkthroughs;

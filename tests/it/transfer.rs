@@ -2,11 +2,12 @@
 
 use std::io::Cursor;
 
+use holdpoint::kernel::{Millis, digest};
 use holdpoint::ports::identity::Identity;
-use holdpoint::ports::{Journal, RunFilter};
+use holdpoint::ports::{Hook, HookRow, Journal, RunFilter, SessionRow, Settlement};
 use holdpoint::store::transfer::{Counts, TransferError, export, import};
 
-use crate::kit::{Bed, Play, WORDS, key_row, run_id, workflow};
+use crate::kit::{Bed, Play, WORDS, key_row, run_id, session_id, workflow};
 
 async fn filled(bed: &Bed) {
     bed.define().await;
@@ -86,7 +87,7 @@ async fn a_file_that_is_not_whole_does_nothing() {
     let mut files = vec![
         ("empty", String::new()),
         ("something else", "once upon a time\n".into()),
-        ("newer", text.replacen("\"version\":1", "\"version\":2", 1)),
+        ("newer", text.replacen("\"version\":2", "\"version\":3", 1)),
         ("edited", text.replacen("The Foundry", "The Laundry", 1)),
         ("more at the end", format!("{text}{{\"append\":{{\"at\":1,\"events\":[]}}}}\n")),
         ("without its first line", without(0)),
@@ -105,4 +106,58 @@ async fn a_file_that_is_not_whole_does_nothing() {
         assert!(page.rows.is_empty(), "{name}: something was written");
     }
     imported(&*journal, &bytes).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn j8_whoever_listens_and_whatever_they_are_owed_goes_along() {
+    let from = Bed::sled().await;
+    filled(&from).await;
+    let (journal, run) = (from.journal(), run_id(50));
+    let (mut play, mut begin) = Play::begin(50, "u", "bob", 10);
+    begin.lanes = vec!["webhook".into(), "push:h1".into()];
+    journal.append(begin).await.unwrap();
+    let mut more = play.speak("More of it.", 20);
+    more.lanes = vec!["webhook".into(), "push:h1".into()];
+    journal.append(more).await.unwrap();
+    let hook = Hook { id: "h1".into(), url: "https://example.org/".into(), ..Hook::default() };
+    journal.put_hook(&HookRow { run: run.clone(), hook }).await.unwrap();
+    journal.settle(&run, "push:h1", Settlement::Delivered { up_to: 2 }).await.unwrap();
+    let empty = SessionRow::new(session_id("nothing-yet"), "ann", Millis(7));
+    journal.put_session(None, empty.clone()).await.unwrap();
+    let owed = async |journal: &dyn Journal| {
+        let mut owed = journal.parcels(Millis(u64::MAX), 100).await.unwrap();
+        owed.sort_by(|one, other| one.lane.cmp(&other.lane));
+        owed.into_iter().map(|one| (one.lane, one.after, one.tip)).collect::<Vec<_>>()
+    };
+    assert_eq!(owed(&*journal).await.len(), 2);
+
+    let (bytes, counts) = exported(&*journal).await;
+    assert_eq!((counts.hooks, counts.sessions), (1, 1));
+    for to in [Bed::memory(), Bed::sled().await] {
+        let into = to.journal();
+        assert_eq!(imported(&*into, &bytes).await.unwrap(), counts);
+        assert_eq!(into.hooks(&run).await.unwrap(), journal.hooks(&run).await.unwrap());
+        assert_eq!(owed(&*into).await, owed(&*journal).await);
+        let session = into.session(&empty.session).await.unwrap();
+        assert_eq!(session, Some(empty.clone()));
+        assert_eq!(into.verify().await.unwrap().damage, Vec::<String>::new());
+        let known = Identity::of(&*into).await.unwrap().unwrap();
+        assert!(!known.is_importing && known.is_renewed, "{known:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_of_the_version_before_is_read() {
+    let from = Bed::memory();
+    filled(&from).await;
+    let (bytes, counts) = exported(&*from.journal()).await;
+    let text = String::from_utf8(bytes).unwrap().replacen("\"version\":2", "\"version\":1", 1);
+    let end = text.trim_end().rfind('\n').unwrap() + 1;
+    let (lines, _) = text.split_at(end);
+    let sum = digest::of_bytes(lines.as_bytes());
+    let (definitions, runs, events) = (counts.definitions, counts.runs, counts.events);
+    let older = format!(
+        "{lines}{{\"end\":{{\"definitions\":{definitions},\"runs\":{runs},\"events\":{events},\"sha256\":\"{sum}\"}}}}\n"
+    );
+    assert_eq!(imported(&*Bed::memory().journal(), older.as_bytes()).await.unwrap(), counts);
 }

@@ -1,12 +1,12 @@
 //! Export: writes every run there is, while the store goes on. A run is exported as it is when its
 //! turn comes; one that begins meanwhile may or may not be in the file.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::Write;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::kernel::{Recorded, Version};
+use crate::kernel::{Millis, Recorded, RunId, Version};
 use crate::ports::{Fault, Head, Journal, RunFilter};
 use crate::store::transfer::{Counts, End, FORMAT, Line, RunLine, TransferError, VERSION, hex};
 
@@ -19,9 +19,10 @@ pub async fn export(
     out: &mut (dyn Write + Send),
     progress: &mut (dyn FnMut(Counts) + Send),
 ) -> Result<Counts, TransferError> {
-    let mut writer = Writer { out, sum: Sha256::new(), counts: Counts::default() };
+    let owed = owed(journal).await?;
+    let mut writer = Writer { out, sum: Sha256::new(), counts: Counts::default(), owed };
     writer.line(&Line::Header { format: FORMAT.into(), version: VERSION })?;
-    let mut defined = HashSet::new();
+    let (mut defined, mut used) = (HashSet::new(), HashSet::new());
     let mut cursor = None;
     loop {
         let page = journal.heads(&RunFilter::default(), cursor.as_deref(), PAGE).await?;
@@ -30,8 +31,21 @@ pub async fn export(
                 writer.definition(journal, &head.definition).await?;
             }
             writer.run(journal, &head).await?;
+            used.insert(head.session);
         }
         progress(writer.counts);
+        cursor = page.next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    let mut cursor = None;
+    loop {
+        let page = journal.sessions(None, cursor.as_deref(), PAGE).await?;
+        for row in page.rows.into_iter().filter(|row| !used.contains(&row.session)) {
+            writer.counts.sessions += 1;
+            writer.line(&Line::Session(row))?;
+        }
         cursor = page.next;
         if cursor.is_none() {
             break;
@@ -44,10 +58,22 @@ pub async fn export(
     Ok(counts)
 }
 
+/// Who is owed something, by run.
+type Owed = HashMap<RunId, BTreeMap<String, Version>>;
+
+async fn owed(journal: &dyn Journal) -> Result<Owed, Fault> {
+    let mut owed = Owed::new();
+    for parcel in journal.parcels(Millis(u64::MAX), usize::MAX).await? {
+        owed.entry(parcel.run).or_default().insert(parcel.lane, parcel.after);
+    }
+    Ok(owed)
+}
+
 struct Writer<'a> {
     out: &'a mut (dyn Write + Send),
     sum: Sha256,
     counts: Counts,
+    owed: Owed,
 }
 
 impl Writer<'_> {
@@ -73,8 +99,12 @@ impl Writer<'_> {
         let session = journal.session(&head.session).await?;
         let session = session.ok_or_else(|| missing("session", head.session.as_str()))?;
         let key = journal.key_of(&head.run).await?.map(|(key, row)| (key, row.request));
+        let hooks = journal.hooks(&head.run).await?;
+        let hooks: Vec<_> = hooks.into_iter().map(|row| row.hook).collect();
+        let owed = self.owed.remove(&head.run).unwrap_or_default();
         self.counts.runs += 1;
-        self.line(&Line::Run(RunLine { run: head.run.clone(), session, key }))?;
+        self.counts.hooks += crate::store::audit::count(hooks.len());
+        self.line(&Line::Run(RunLine { run: head.run.clone(), session, key, hooks, owed }))?;
         let mut after: Version = 0;
         while after < head.version {
             let left = usize::try_from(head.version - after).unwrap_or(PAGE);

@@ -9,14 +9,17 @@ use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use sha2::{Digest as _, Sha256};
 
+use crate::failpoint;
 use crate::kernel::evidence::is_definition;
 use crate::kernel::{
-    Corruption, Event, Millis, Recorded, Run, RunId, Workflow, begin, evolve, replay,
+    Corruption, Event, Millis, Recorded, Run, RunId, SessionId, Workflow, begin, evolve, replay,
 };
 use crate::ports::identity::Identity;
-use crate::ports::{Append, Head, Hold, Journal, KeyRow, RunFilter};
+use crate::ports::{Append, Head, Hold, HookRow, Journal, KeyRow, RunFilter, Settlement};
 use crate::store::audit::count;
-use crate::store::transfer::{Counts, End, FORMAT, Line, RunLine, TransferError, VERSION, hex};
+use crate::store::transfer::{
+    Counts, End, FORMAT, Line, OLDEST, RunLine, TransferError, VERSION, hex,
+};
 
 /// The longest line: more than the largest append there can be.
 const LINE_BYTES_MAX: u64 = 256 << 20;
@@ -38,8 +41,11 @@ pub async fn import(
     }
     let checked = check(source)?;
     source.seek(SeekFrom::Start(0))?;
-    another.keep(journal).await?;
+    // Whoever opens what is left of a cut import knows it for that.
+    let unfinished = Identity { is_importing: true, ..another.clone() };
+    unfinished.keep(journal).await?;
     write(journal, source, progress).await?;
+    another.keep(journal).await?;
     Ok(checked)
 }
 
@@ -112,8 +118,13 @@ fn check(source: &mut (impl BufRead + Seek)) -> Result<Counts, TransferError> {
                 counts.definitions += 1;
                 definitions.add(&digest, &json)
             }
+            Line::Session(row) => {
+                counts.sessions += 1;
+                SessionId::parse(row.session.as_str()).map(drop).map_err(|no| no.to_string())
+            }
             Line::Run(line) => {
                 counts.runs += 1;
+                counts.hooks += count(line.hooks.len());
                 let is_new =
                     RunId::parse(line.run.as_str()).is_ok() && seen.insert(line.run.clone());
                 let folded = fold(told.take(), &definitions);
@@ -156,6 +167,10 @@ async fn write(
                 definitions.add(&digest, &json).map_err(|what| lines.damaged(what))?;
                 journal.put_definition(&digest, &json).await?;
                 counts.definitions += 1;
+                None
+            }
+            Line::Session(row) => {
+                journal.put_session(None, row).await?;
                 None
             }
             Line::Run(line) => told.replace(Told { line, journal: Vec::new() }),
@@ -210,6 +225,8 @@ async fn store(
         let Some(run) = &run else { continue };
         let events: Vec<_> =
             group.iter().map(|recorded| Arc::new(recorded.event.clone())).collect();
+        // Whoever had not been told of all of it is owed the rest.
+        let lanes = line.owed.iter().filter(|(_, after)| run.version > **after);
         let append = Append {
             run: line.run.clone(),
             expected,
@@ -223,10 +240,19 @@ async fn store(
             head: Head::of(run),
             session: session.take(),
             key: key.take(),
-            lanes: Vec::new(),
+            lanes: lanes.map(|(lane, _)| lane.clone()).collect(),
             hooks: Vec::new(),
         };
         journal.append(append).await?;
+        failpoint::hit("store.after_import_append");
+    }
+    for (lane, after) in &line.owed {
+        // An append may have been told of in part.
+        let outcome = Settlement::Delivered { up_to: *after };
+        journal.settle(&line.run, lane, outcome).await?;
+    }
+    for hook in line.hooks {
+        journal.put_hook(&HookRow { run: line.run.clone(), hook }).await?;
     }
     Ok(())
 }
@@ -283,7 +309,7 @@ impl<'a, R: BufRead> Lines<'a, R> {
 
     fn header(&mut self) -> Result<(), TransferError> {
         match self.next()? {
-            Some(Line::Header { format, version: VERSION }) if format == FORMAT => Ok(()),
+            Some(Line::Header { format, version: OLDEST..=VERSION }) if format == FORMAT => Ok(()),
             Some(Line::Header { format, version }) if format == FORMAT => {
                 Err(TransferError::WrongVersion { found: version })
             }

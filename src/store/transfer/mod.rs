@@ -2,26 +2,34 @@
 //! one kind of store, to the next, and the backup. Knows the port and no adapter.
 //!
 //! ```text
-//! {"header":{"format":"holdpoint-export","version":1}}
+//! {"header":{"format":"holdpoint-export","version":2}}
 //! {"definition":{"digest":"…","json":"…"}}                          every definition in use
-//! {"run":{"run":"run_…","session":{…},"key":["…","…"]}}             oldest session first
+//! {"run":{"run":"run_…","session":{…},"key":["…","…"],              newest first; who listens to it, and
+//!         "hooks":[…],"owed":{"push:…":12}}}                        what they have been told up to
 //! {"append":{"at":…,"events":[…]}}                                  its journal, in order
+//! {"session":{…}}                                                   sessions without runs
 //! {"end":{"definitions":…,"runs":…,"events":…,"sha256":"…"}}        of all bytes before this line
 //! ```
+//!
+//! Version 1 had neither listeners nor sessions without runs; it is read as well.
 
 mod export;
 mod import;
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-use crate::kernel::{Event, Millis, RunId};
-use crate::ports::{AppendError, Fault, SessionRow};
+use crate::kernel::{Event, Millis, RunId, Version};
+use crate::ports::{AppendError, Fault, Hook, SessionRow};
 
 pub use export::export;
 pub use import::import;
 
 const FORMAT: &str = "holdpoint-export";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// The oldest that is read.
+const OLDEST: u32 = 1;
 
 /// How much has been moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -32,6 +40,12 @@ pub struct Counts {
     pub runs: u64,
     /// Events.
     pub events: u64,
+    /// Listeners of runs.
+    #[serde(default)]
+    pub hooks: u64,
+    /// Sessions without runs.
+    #[serde(default)]
+    pub sessions: u64,
 }
 
 /// Why a store was not moved.
@@ -44,7 +58,7 @@ pub enum TransferError {
     #[error("line 1: this is not a Holdpoint export; `holdpoint export` writes one")]
     Foreign,
     /// The file is of another version.
-    #[error("line 1: an export of version {found}, this program reads {VERSION}")]
+    #[error("line 1: an export of version {found}, this program reads {OLDEST} to {VERSION}")]
     WrongVersion {
         /// What is there.
         found: u32,
@@ -84,6 +98,7 @@ enum Line {
     Definition { digest: String, json: String },
     Run(RunLine),
     Append { at: Millis, events: Vec<Event> },
+    Session(SessionRow),
     End(End),
 }
 
@@ -94,6 +109,12 @@ struct RunLine {
     /// The idempotency key, and the digest of what was asked with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     key: Option<(String, String)>,
+    /// Who listens, credentials and all: a store that is put back tells them as before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    hooks: Vec<Hook>,
+    /// Who is owed something, by lane, and up to which version they were told.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    owed: BTreeMap<String, Version>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
