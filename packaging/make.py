@@ -9,6 +9,7 @@ The same binary and the same SOURCE_DATE_EPOCH make the same bytes. docs/package
 
 import argparse
 import base64
+import contextlib
 import gzip
 import hashlib
 import json
@@ -49,15 +50,49 @@ class Wrong(Exception):
 def main():
     options = arguments()
     try:
+        checkout()
         binary = Binary(options)
         options.out.mkdir(parents=True, exist_ok=True)
         makers = {"wheel": wheel, "npm": npm, "deb": deb, "tarball": tarball, "image": image}
         made = [file for kind in options.only for file in makers[kind](binary, options)]
+        sums = "".join(f"{digest((options.out / name).read_bytes())}  {name}\n" for name in sorted(made))
+        put(options, "SHA256SUMS", sums.encode())
     except (Wrong, NotOurs) as wrong:
         sys.exit(f"packaging/make.py: {wrong}")
-    sums = "".join(f"{digest((options.out / name).read_bytes())}  {name}\n" for name in sorted(made))
-    (options.out / "SHA256SUMS").write_text(sums)
+    except OSError as wrong:
+        sys.exit(f"packaging/make.py: {wrong.filename or options.out}: {wrong.strerror}")
+    except subprocess.CalledProcessError as wrong:
+        sys.exit(f"packaging/make.py: {wrong.cmd[0]} ended with {wrong.returncode}")
+    except KeyboardInterrupt:
+        sys.exit("packaging/make.py: stopped; what is in the folder is whole")
     print(sums, end="")
+
+
+def checkout():
+    """Everything that is packed beside the binary, looked for before anything is made."""
+    wanted = [HOME / name for name in ("LICENSE", "README.md", "CHANGELOG.md")]
+    wanted += [HERE / "python" / "holdpoint" / "__main__.py", HERE / "npm" / "holdpoint.cjs"]
+    wanted += [HERE / "deb" / name for name in
+               ("holdpoint.service", "sysusers.conf", "holdpoint.toml", "postinst", "prerm", "postrm")]
+    missing = [str(path.relative_to(HOME)) for path in wanted if not path.is_file()]
+    if missing:
+        raise Wrong(f"{', '.join(missing)} not found in {HOME}; packages are made in a whole checkout")
+
+
+@contextlib.contextmanager
+def whole(options, name):
+    """A place to write a file to that has its own name only when all of it is there."""
+    part = options.out / f".{name}.part"
+    try:
+        yield part
+        os.replace(part, options.out / name)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def put(options, name, data):
+    with whole(options, name) as part:
+        part.write_bytes(data)
 
 
 def arguments():
@@ -70,7 +105,8 @@ def arguments():
     parser.add_argument("--root", type=pathlib.Path,
                         help="a tar of a Debian root for the image; this machine's libraries if left out")
     options = parser.parse_args()
-    options.level = 1 if options.fast else 9
+    # Beyond 6 a binary gets a hundredth smaller, and takes several times as long.
+    options.level = 1 if options.fast else 6
     # 1980: the earliest that a zip can say.
     options.when = int(os.environ.get("SOURCE_DATE_EPOCH", "315532800"))
     return options
@@ -148,7 +184,7 @@ def wheel(binary, options):
     record = "".join(rows) + f"{info}/RECORD,,\n"
     entries.append((f"{info}/RECORD", record.encode(), 0o644))
     file = f"{name}-{tag}.whl"
-    (options.out / file).write_bytes(zipped(entries, options.level))
+    put(options, file, zipped(entries, options.level))
     return [file]
 
 
@@ -174,7 +210,7 @@ def npm(binary, options):
     part.add("LICENSE", text("LICENSE"))
     files = {f"holdpoint-{binary.version}.tgz": main, f"holdpoint-linux-{cpu}-{binary.version}.tgz": part}
     for file, tree in files.items():
-        (options.out / file).write_bytes(gzipped(tree.tar("package/"), options.level))
+        put(options, file, gzipped(tree.tar("package/"), options.level))
     return list(files)
 
 
@@ -226,7 +262,7 @@ def deb(binary, options):
     for script in ("postinst", "prerm", "postrm"):
         tree.add(f"DEBIAN/{script}", (HERE / "deb" / script).read_bytes(), 0o755)
     file = f"holdpoint_{binary.version}_{architecture}.deb"
-    packing = ["-Zgzip", "-z1"] if options.fast else ["-Zxz"]
+    packing = ["-Zgzip", "-z1"] if options.fast else ["-Zxz", "-z3"]
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder) / "root"
         root.mkdir(mode=0o755)
@@ -234,8 +270,9 @@ def deb(binary, options):
         for place in [root, *root.rglob("*")]:
             os.utime(place, (options.when, options.when), follow_symlinks=False)
         env = {**os.environ, "SOURCE_DATE_EPOCH": str(options.when)}
-        words = [tool, *packing, "--root-owner-group", "--build", root, options.out / file]
-        subprocess.run(words, check=True, env=env, stdout=subprocess.DEVNULL)
+        with whole(options, file) as part:
+            words = [tool, *packing, "--root-owner-group", "--build", root, part]
+            subprocess.run(words, check=True, env=env, stdout=subprocess.DEVNULL)
     return [file]
 
 
@@ -253,7 +290,7 @@ def tarball(binary, options):
         tree.add(f"share/man/man1/{page}", data)
     tree.add("systemd/holdpoint.service", (HERE / "deb" / "holdpoint.service").read_bytes())
     file = f"{name}.tar.gz"
-    (options.out / file).write_bytes(gzipped(tree.tar(f"{name}/"), options.level))
+    put(options, file, gzipped(tree.tar(f"{name}/"), options.level))
     return [file]
 
 
@@ -335,7 +372,7 @@ def image(binary, options):
     for name, data in blobs.items():
         layout.add(f"blobs/sha256/{name}", data)
     file = f"holdpoint-{binary.version}-{architecture}.oci.tar"
-    (options.out / file).write_bytes(layout.tar())
+    put(options, file, layout.tar())
     return [file]
 
 

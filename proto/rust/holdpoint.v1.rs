@@ -217,6 +217,10 @@ pub struct Request {
     /// Whether something in it is hidden here: whoever may answer it is shown it whole by GetRequest.
     #[prost(bool, tag = "47")]
     pub veiled: bool,
+    /// The fields of the answer in the order in which the file has them, each a JSON pointer into the answer
+    /// (`/guests`, `/address/city`): a schema is a map here, and a map has no order.
+    #[prost(string, repeated, tag = "48")]
+    pub field_order: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// What somebody was shown before they answered, as their door tells it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -310,6 +314,12 @@ pub struct Message {
     /// What the model call that said it cost; told with the event, not with the conversation.
     #[prost(message, optional, tag = "8")]
     pub usage: ::core::option::Option<Usage>,
+    /// The agent that alone hears it: a reply that waits at a gate, or is asked for again; empty where it is for more.
+    #[prost(string, tag = "9")]
+    pub only_for: ::prost::alloc::string::String,
+    /// Whether it is a piece of a reply that was cut short.
+    #[prost(bool, tag = "10")]
+    pub cut: bool,
 }
 /// A tool call as an agent made it.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -387,6 +397,9 @@ pub struct Workflow {
     /// The JSON Schema of its input; absent where it is a text.
     #[prost(message, optional, tag = "6")]
     pub input_schema: ::core::option::Option<crate::wire::json::Json>,
+    /// The request types that its file names.
+    #[prost(string, repeated, tag = "7")]
+    pub request_types: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// A point that a run can be taken up or forked from.
 #[derive(Clone, PartialEq, ::prost::Message)]

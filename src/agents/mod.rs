@@ -75,6 +75,25 @@ impl Registry {
         self.toolbox.discover(workflow).await
     }
 
+    /// Everything that is wrong with a workflow's models and tools: `(field path, remedy)`, in the order of their names.
+    pub fn problems(&self, workflow: &Workflow) -> Vec<(String, String)> {
+        let mut wrong = Vec::new();
+        for (name, model) in &workflow.models {
+            let at = format!("/models/{name}");
+            let placed = |(inner, wrong): (String, String)| (format!("{at}{inner}"), wrong);
+            if !Models::has(&model.provider) {
+                wrong.push(unknown(&at, &model.provider, &MODEL_PROVIDERS));
+            } else if model.provider == a2a::PROVIDER {
+                wrong.extend(Remotes::check(model, self.models.keys()).err().map(placed));
+            } else {
+                wrong.extend(self.models.check(model).into_iter().map(placed));
+            }
+        }
+        let tools = workflow.tools.iter();
+        wrong.extend(tools.filter_map(|(name, tool)| Toolbox::check(name, tool).err()));
+        wrong
+    }
+
     fn note(&self, input: &AgentInput) {
         if let Some(record) = &self.record {
             record.write(input);
@@ -86,22 +105,7 @@ impl Registry {
 impl Agents for Registry {
     /// The path is a JSON pointer into the workflow file: `/models/default/provider`.
     fn check(&self, workflow: &Workflow) -> Result<(), (String, String)> {
-        for (name, model) in &workflow.models {
-            let at = format!("/models/{name}");
-            if !Models::has(&model.provider) {
-                return Err(unknown(&at, &model.provider, &MODEL_PROVIDERS));
-            }
-            let placed = |(inner, wrong): (String, String)| (format!("{at}{inner}"), wrong);
-            if model.provider == a2a::PROVIDER {
-                Remotes::check(model, self.models.keys()).map_err(placed)?;
-                continue;
-            }
-            self.models.check(model).map_err(placed)?;
-        }
-        for (name, tool) in &workflow.tools {
-            Toolbox::check(name, tool)?;
-        }
-        Ok(())
+        self.problems(workflow).into_iter().next().map_or(Ok(()), Err)
     }
 
     fn reply_at_once(

@@ -282,6 +282,20 @@ fn what_a_provider_cannot_use_is_told_with_its_place() {
 }
 
 #[test]
+fn everything_that_a_provider_cannot_use_is_told_at_once() {
+    let mut broken = with_tool(json!({"return": 1}));
+    let model = broken.models.get_mut("m").unwrap();
+    model.provider = "openai_chat".into();
+    model.settings = json!({"model": "x", "key_env": "none", "base_url": "ftp:x", "temperature": 3,
+        "top_p": 2, "extra": {"messages": []}, "timeouts": {"total": "soon"}});
+    let told: Vec<_> = registry().problems(&broken).into_iter().map(|(at, _)| at).collect();
+    let at = |field: &str| format!("/models/m/{field}");
+    let fields = ["base_url", "temperature", "top_p", "extra/messages", "timeouts/total"];
+    let expected: Vec<_> = fields.map(at).into_iter().chain(["/tools/t/settings".into()]).collect();
+    assert_eq!(told, expected);
+}
+
+#[test]
 fn what_a_model_saw_can_be_read_line_by_line() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("inputs.jsonl");

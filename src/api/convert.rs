@@ -4,14 +4,14 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 
-use crate::api::people;
 use crate::api::times::time;
+use crate::api::{form, people};
 use crate::engine::{AuditEntry, InboxChange, OpenRequest, Published, Waiting};
 use crate::kernel::graph::{Opening, Outcome};
 use crate::kernel::policy;
 use crate::kernel::{
-    Closing, Event, Failure, InForce, Kind, Known, Message, Question, Run, RunId, SessionId,
-    ToolCall, Usage, house_schemas, secret,
+    Audience, Closing, Event, Failure, InForce, Kind, Known, Message, Question, Run, RunId,
+    SessionId, ToolCall, Usage, house_schemas, secret,
 };
 use crate::ports::Logged;
 use crate::wire::json::Json;
@@ -328,6 +328,11 @@ pub(super) fn message(run: &RunId, ordinal: usize, message: &Message) -> pb::Mes
         tool_calls: message.calls.iter().map(tool_call).collect(),
         tool_call_id: message.call_id.clone().unwrap_or_default(),
         usage: None,
+        only_for: match &message.audience {
+            Audience::Only(agent) => agent.clone(),
+            Audience::All | Audience::Except(_) => String::new(),
+        },
+        cut: message.cut,
     }
 }
 
@@ -362,20 +367,28 @@ pub(super) fn kind(kind: Kind) -> pb::RequestKind {
     }
 }
 
-/// The house's own schemas, as the wire has them.
-static HOUSE: LazyLock<[(Arc<Value>, Json); 4]> =
-    LazyLock::new(|| house_schemas().map(|schema| (Arc::clone(&schema), schema.into())));
+/// The house's own schemas, as the wire has them, and the order of their fields.
+static HOUSE: LazyLock<[(Arc<Value>, (Json, Vec<String>)); 4]> = LazyLock::new(|| {
+    house_schemas().map(|schema| {
+        let order = form::order(&schema);
+        (Arc::clone(&schema), (schema.into(), order))
+    })
+});
 
-fn schema(question: &Question) -> Json {
+fn schema(question: &Question) -> (Json, Vec<String>) {
     let schema = question.response_schema();
     let known = HOUSE.iter().find(|(house, _)| Arc::ptr_eq(house, &schema));
     match known {
         Some((_, written)) => written.clone(),
-        None => schema.into(),
+        None => {
+            let order = form::order(&schema);
+            (schema.into(), order)
+        }
     }
 }
 
 fn request(run: &RunId, session: &SessionId, workflow: &str, question: &Question) -> pb::Request {
+    let (response_schema, field_order) = schema(question);
     pb::Request {
         request_id: question.id(run).to_string(),
         run_id: run.to_string(),
@@ -400,7 +413,8 @@ fn request(run: &RunId, session: &SessionId, workflow: &str, question: &Question
                 description: option.description.clone(),
             })
             .collect(),
-        response_schema: Some(schema(question)),
+        response_schema: Some(response_schema),
+        field_order,
         deadline: question.deadline.map(time),
         on_timeout: question.silence().into(),
         digest: question.digest.clone(),

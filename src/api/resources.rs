@@ -97,6 +97,7 @@ pub(super) fn workflow(entry: &Entry) -> pb::Workflow {
         pattern: pattern.into(),
         agents: workflow.agents.keys().cloned().collect(),
         input_schema: workflow.input.as_ref().map(Json::from),
+        request_types: workflow.request_types.keys().cloned().collect(),
     }
 }
 

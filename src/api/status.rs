@@ -115,8 +115,11 @@ fn code_of(refusal: &Refusal) -> Code {
         | Refusal::Invalid { .. }
         | Refusal::BadGate { .. }
         | Refusal::TooLarge { .. } => Code::InvalidArgument,
-        Refusal::AlreadyAnswered { .. } | Refusal::KeyReused(_) => Code::AlreadyExists,
+        Refusal::AlreadyAnswered { .. }
+        | Refusal::AlreadyCounted { .. }
+        | Refusal::KeyReused(_) => Code::AlreadyExists,
         Refusal::RequestClosed { .. }
+        | Refusal::NobodyLeft { .. }
         | Refusal::StaleDigest { .. }
         | Refusal::DigestNeeded { .. }
         | Refusal::AskedAnew { .. }
@@ -150,6 +153,8 @@ pub(super) fn a2a_kind_of(refusal: &Refusal) -> Kind {
         Refusal::UnknownRun(_) => Kind::TaskNotFound,
         Refusal::RunOver { .. }
         | Refusal::AlreadyAnswered { .. }
+        | Refusal::AlreadyCounted { .. }
+        | Refusal::NobodyLeft { .. }
         | Refusal::RequestClosed { .. }
         | Refusal::NotListening { .. }
         | Refusal::BrokenWorkflow { .. }
@@ -197,6 +202,9 @@ pub(super) fn metadata_of(refusal: &Refusal) -> std::collections::HashMap<String
     match refusal {
         Refusal::AlreadyAnswered { by, request } => {
             metadata.insert("answered_by".into(), by.clone());
+            metadata.insert("request_id".into(), request.clone());
+        }
+        Refusal::AlreadyCounted { request, .. } | Refusal::NobodyLeft { request, .. } => {
             metadata.insert("request_id".into(), request.clone());
         }
         Refusal::AmbiguousAnswer { requests, .. } => {

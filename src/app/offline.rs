@@ -15,7 +15,7 @@ use crate::app::{AppError, Config, counted, people, policy};
 use crate::definition::{self, Loaded};
 use crate::kernel::{Millis, Operator};
 use crate::ports::identity::Identity;
-use crate::ports::{Agents as _, Clock as _, Fault, Journal, Note, Noting, RunFilter, StoreReport};
+use crate::ports::{Clock as _, Fault, Journal, Note, Noting, RunFilter, StoreReport};
 use crate::store::transfer::{self, Counts};
 use crate::store::verify::{self, Verified};
 use crate::store::{self, StoreConfig};
@@ -124,7 +124,7 @@ pub fn check(config: &Config, paths: &[PathBuf]) -> Vec<Checked> {
             checked.push(Checked {
                 path: one.path.clone().unwrap_or_else(|| path.clone()),
                 workflow: Some(one.workflow.name.clone()),
-                problems: provider_problem(&one)
+                problems: provider_problems(&one)
                     .iter()
                     .chain(&one.people_problems(&operator))
                     .map(problem)
@@ -172,10 +172,10 @@ fn check_policy(config: &Config, path: &Path, operator: &Operator) -> Checked {
 }
 
 /// What the providers say of a workflow that is right as a file.
-pub(super) fn provider_problem(loaded: &Loaded) -> Option<definition::Problem> {
+pub(super) fn provider_problems(loaded: &Loaded) -> Vec<definition::Problem> {
     let registry = Registry::new(Arc::new(SystemClock)).without_keys();
-    let (field, remedy) = registry.check(&loaded.workflow).err()?;
-    Some(loaded.problem(&field, "provider.invalid", remedy))
+    let wrong = registry.problems(&loaded.workflow).into_iter();
+    wrong.map(|(field, remedy)| loaded.problem(&field, "provider.invalid", remedy)).collect()
 }
 
 fn problem(found: &definition::Problem) -> Problem {
@@ -187,6 +187,11 @@ fn problem(found: &definition::Problem) -> Problem {
         hint: found.hint.clone(),
         shown: found.to_string(),
     }
+}
+
+/// Whether the store here is of the format before: whatever opens it takes it over.
+pub fn is_older(config: &Config) -> bool {
+    store::is_older(&config.data)
 }
 
 /// Draws the workflow of that name, or in that file.

@@ -2,7 +2,7 @@
 //! no data, and starts nothing.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -37,7 +37,7 @@ pub struct Told {
 
 /// Asks the server that is named; else the one that these settings would start.
 pub async fn ask(config: &Config, probe: Probe) -> Result<Told, AppError> {
-    let server = config.server.clone().unwrap_or_else(|| own(config));
+    let server = config.server.clone().unwrap_or_else(|| here(config.listen));
     let gone = |source| AppError::Gone { server: server.clone(), source };
     let Some(authority) = server.strip_prefix("http://") else {
         return Err(AppError::NoTls(server));
@@ -50,9 +50,9 @@ pub async fn ask(config: &Config, probe: Probe) -> Result<Told, AppError> {
     Ok(Told { server, is_well, words })
 }
 
-/// Where a server with these settings is reached from its own machine.
-fn own(config: &Config) -> String {
-    let mut address = config.listen;
+/// Where a server that listens there is reached from its own machine: at every address is at none that could be opened.
+pub fn here(listen: SocketAddr) -> String {
+    let mut address = listen;
     if address.ip().is_unspecified() {
         address.set_ip(match address.ip() {
             IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
@@ -93,6 +93,17 @@ fn read(answer: &str) -> io::Result<(bool, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_at_every_address_is_opened_at_one() {
+        for (listen, opened) in [
+            ("0.0.0.0:4653", "http://127.0.0.1:4653"),
+            ("[::]:4653", "http://[::1]:4653"),
+            ("192.0.2.7:80", "http://192.0.2.7:80"),
+        ] {
+            assert_eq!(here(listen.parse().unwrap()), opened);
+        }
+    }
 
     #[test]
     fn an_answer_is_well_unwell_or_no_answer_of_ours() {

@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Number, Value};
 
-use crate::api::form::{Shape, check, member, resolved};
+use crate::api::form::{Shape, check, member, ordered, resolved};
 use crate::cli::json;
 use crate::kernel::strict;
 use crate::wire::v1::Request;
@@ -60,7 +60,8 @@ enum Taking {
 impl Form {
     /// The form of a question whose answer has fields; nothing for any other.
     pub(super) fn of(request: &Request) -> Option<Self> {
-        let schema = json::optional(request.response_schema.as_ref());
+        let mut schema = json::optional(request.response_schema.as_ref());
+        ordered(&mut schema, &request.field_order);
         let mut fields = Vec::new();
         gather(&schema, &schema, ("", true, 0), &mut fields)?;
         let is_one = fields.len() <= FIELDS_MAX && !fields.is_empty();
@@ -123,6 +124,11 @@ impl Field {
             Some(Value::Bool(is)) => if *is { "yes" } else { "no" }.into(),
             Some(value) => crate::kernel::readable(value),
         }
+    }
+
+    /// Whether what is typed for it stands on no screen.
+    pub(super) fn is_hidden(&self) -> bool {
+        self.is_secret
     }
 
     /// What becomes of a line that is left empty.

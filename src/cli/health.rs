@@ -25,12 +25,33 @@ pub(super) struct Args {
 /// Asks.
 pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     let probe = if args.ready { Probe::Readiness } else { Probe::Health };
-    let told = probe::ask(&ctx.config, probe).await?;
+    let told = match probe::ask(&ctx.config, probe).await {
+        Ok(told) => told,
+        // Unlike every other command this one asks a server and nobody else.
+        Err(error) if error.is_unreachable() => {
+            let hint = if ctx.config.server.is_some() {
+                "is it started there, and is that the address that it listens on? --server names another"
+            } else {
+                "start one with `holdpoint serve`, or name one with --server: without that it is asked at the \
+                 address of --listen, HOLDPOINT_LISTEN or the settings file"
+            };
+            return Err(Trouble::from(error).hint(hint));
+        }
+        Err(error) => return Err(error.into()),
+    };
     let text = if ctx.json {
         json!({"server": told.server, "ok": told.is_well, "detail": told.words}).to_string()
     } else {
         plain(&told.words).into_owned()
     };
     ctx.term.line(&text)?;
+    if !told.is_well && !ctx.json {
+        let (words, again) =
+            if args.ready { ("takes no work now", "") } else { ("is not well", " --ready") };
+        ctx.term.note(&format!(
+            "{} {words}; its log says why, and `holdpoint health{again}` asks again",
+            plain(&told.server)
+        ));
+    }
     Ok(if told.is_well { Exit::Done } else { Exit::Failed })
 }

@@ -10,6 +10,7 @@ use crate::cli::json;
 use crate::cli::people;
 use crate::cli::render::{moment as moment_of, question};
 use crate::cli::respond;
+use crate::cli::suggest;
 use crate::cli::talk::{Interaction, Talk};
 use crate::cli::term::line;
 use crate::kernel::duration_ms;
@@ -136,6 +137,11 @@ async fn list(args: Args, ctx: &Ctx, connection: &mut Connection) -> Result<(), 
     if requests.is_empty() {
         let place = line(&connection.place, 400);
         ctx.term.line(&format!("nothing waits in {place}"))?;
+        if let Some(name) = &args.request_type
+            && let Some(hint) = suggest::request_type(name, &mut connection.client).await
+        {
+            ctx.term.note(&hint);
+        }
         tell_whose(ctx, connection);
         return Ok(());
     }

@@ -7,6 +7,7 @@ use prost_reflect::{DynamicMessage, FieldDescriptor, Kind, MapKey, ReflectMessag
 use prost_types::Timestamp;
 use serde_json::{Map, Value};
 
+use crate::api::form::ordered;
 use crate::wire::json::Json;
 use crate::wire::proto_json;
 use crate::wire::v1;
@@ -125,7 +126,13 @@ fn object(message: &DynamicMessage) -> Value {
         let value = if is_absent { Value::Null } else { value(&field, &message.get_field(&field)) };
         Some((field.name().to_owned(), value))
     });
-    Value::Object(told.collect())
+    let mut told = Value::Object(told.collect());
+    if descriptor.full_name() == v1::Request::NAME {
+        let order = told["field_order"].as_array().into_iter().flatten();
+        let order: Vec<_> = order.filter_map(Value::as_str).map(str::to_owned).collect();
+        ordered(&mut told["response_schema"], &order);
+    }
+    told
 }
 
 fn value(field: &FieldDescriptor, wire: &prost_reflect::Value) -> Value {
@@ -168,7 +175,10 @@ fn single(kind: &Kind, wire: &prost_reflect::Value) -> Value {
         }
         prost_reflect::Value::Message(message) => match message.descriptor().full_name() {
             "google.protobuf.Timestamp" => time(message.transcode_to().ok().as_ref()),
-            "google.protobuf.Value" => optional(message.transcode_to().ok().as_ref()),
+            // A map by its names: what a descriptor reads has no order of its own.
+            "google.protobuf.Value" => {
+                message.transcode_to().ok().map_or(Value::Null, Json::into_value)
+            }
             _ => object(message),
         },
         // No field of ours holds any of these.

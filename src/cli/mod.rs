@@ -9,12 +9,14 @@ mod editor;
 mod elsewhere;
 mod exit;
 mod fill;
+mod filling;
 mod follow;
 mod form;
 mod handles;
 mod help;
 mod json;
 mod people;
+mod plainly;
 mod render;
 mod suggest;
 mod talk;
@@ -112,7 +114,19 @@ impl Ctx {
         if self.config.origin("log") != Origin::Default {
             app::telemetry::begin(&self.config)?;
         }
-        Ok(app::connect(&self.config, reach, self.followed.clone()).await?)
+        let was_older = self.config.server.is_none() && app::offline::is_older(&self.config);
+        let connection = app::connect(&self.config, reach, self.followed.clone()).await?;
+        if was_older && !app::offline::is_older(&self.config) {
+            let place = line(&self.config.data.display().to_string(), 400);
+            let text = format!(
+                "the store in `{place}` was of the format before, and was taken over now: its journals are chained. \
+                 A build before this one does not open it any more"
+            );
+            let told =
+                if self.json { serde_json::json!({"notice": text}).to_string() } else { text };
+            self.term.note(&told);
+        }
+        Ok(connection)
     }
 
     /// The flags that a command printed for the reader must repeat to reach the same place.

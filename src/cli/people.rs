@@ -28,8 +28,7 @@ pub(super) struct Sight {
 impl Sight {
     /// A request that is shown now.
     pub(super) fn of(request: &Request) -> Self {
-        let subject =
-            request.subject.as_ref().map(|subject| readable(&subject.clone().into_value()));
+        let subject = request.subject.as_ref().map(|subject| readable(subject));
         let all = request.prompt.chars().count() + subject.map_or(0, |text| text.chars().count());
         Self { characters: u64::try_from(all).unwrap_or(u64::MAX), since: SystemClock.now().0 }
     }

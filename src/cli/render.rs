@@ -9,9 +9,11 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use crate::app::counted;
+pub(super) use crate::cli::plainly::{brief, date, whole};
+use crate::cli::plainly::{clock, indented};
 use crate::cli::term::{Paint, line, plain};
 use crate::cli::{json, people};
-use crate::kernel::{Kind, secret};
+use crate::kernel::{Kind, REPLY, secret};
 use crate::wire::v1::workflow_event::Event;
 use crate::wire::v1::{Delta, Failure, Message, Request, ToolCalled, ToolResult, WorkflowEvent};
 
@@ -42,6 +44,8 @@ pub(super) struct Story {
     speaking: Option<Speaking>,
     /// What was said last: an output that repeats it is not told again.
     last_said: String,
+    /// What was told of a reply that was cut short, and goes on.
+    pieces: String,
 }
 
 #[derive(Debug)]
@@ -55,7 +59,8 @@ struct Speaking {
 impl Story {
     /// A story for that audience.
     pub(super) fn new(paint: Paint, audience: Audience) -> Self {
-        Self { paint, audience, agents: HashMap::new(), speaking: None, last_said: String::new() }
+        let (last_said, pieces) = (String::new(), String::new());
+        Self { paint, audience, agents: HashMap::new(), speaking: None, last_said, pieces }
     }
 
     /// What to write for an event; nothing for many.
@@ -109,15 +114,36 @@ impl Story {
     }
 
     fn message(&mut self, message: &Message) -> String {
-        let told = self.speaking.as_ref().is_some_and(|open| open.text == message.text);
+        let is_told = |open: &Speaking| {
+            open.text == message.text
+                || message.text.strip_prefix(self.pieces.as_str()) == Some(open.text.as_str())
+        };
+        let told = self.speaking.as_ref().is_some_and(is_told);
         let closing = self.hush();
         match message.role.as_str() {
-            "assistant" if told || message.text.is_empty() => return closing,
-            "assistant" => self.last_said.clone_from(&message.text),
+            // A piece that everybody has read; what nobody has is told with the whole of it.
+            "assistant" if message.cut && !message.only_for.is_empty() => {
+                if told {
+                    self.pieces.push_str(&message.text);
+                    return closing + &self.paint.dim("  (cut short; it goes on)") + "\n";
+                }
+                return closing;
+            }
+            // It waits at a gate, which shows it; or it is asked for again. Nobody has heard it.
+            "assistant" if !message.only_for.is_empty() => return closing,
+            "assistant" => {
+                self.pieces.clear();
+                if told || message.text.is_empty() {
+                    return closing;
+                }
+                self.last_said.clone_from(&message.text);
+            }
             "user" if self.audience == Audience::Onlooker => {}
             &_ => return closing,
         }
-        closing + &utterance(self.paint, message) + "\n"
+        // Calls are told when they are made: until then they are only wanted.
+        let said = Message { tool_calls: Vec::new(), ..message.clone() };
+        closing + &utterance(self.paint, &said) + "\n"
     }
 
     #[expect(clippy::too_many_lines, reason = "one arm an event, and nothing else")]
@@ -288,11 +314,9 @@ pub(super) fn question(paint: Paint, request: &Request) -> String {
         text.push_str(&paint.dim(&format!("  {words}")));
         text.push('\n');
     }
-    if let Some(context) = request.context.as_deref()
-        && !context.is_null()
-    {
+    if let Some(context) = facts(request) {
         text.push_str("  ");
-        text.push_str(&indented(&whole(context)));
+        text.push_str(&indented(&whole(&context)));
         text.push('\n');
     }
     for (index, option) in request.options.iter().enumerate() {
@@ -319,6 +343,9 @@ pub(super) fn question(paint: Paint, request: &Request) -> String {
 /// What is decided, in words: a text, or the value that a step shows. What a gate stops, and what a step is
 /// about to do, stands among the facts.
 pub(super) fn subject(request: &Request) -> Option<String> {
+    if let Some(text) = held(request) {
+        return Some(text.to_owned());
+    }
     match request.subject.as_deref()? {
         Value::String(text) => Some(text.clone()),
         Value::Null => None,
@@ -330,13 +357,30 @@ pub(super) fn subject(request: &Request) -> Option<String> {
     }
 }
 
+/// The words of a reply that waits at a gate.
+fn held(request: &Request) -> Option<&str> {
+    let context = request.context.as_deref().filter(|context| context["tool"] == REPLY)?;
+    context["arguments"]["text"].as_str()
+}
+
+/// The facts of a question, where there are any. Words that stand above them as what is decided are none of them.
+pub(super) fn facts(request: &Request) -> Option<Value> {
+    let mut context = request.context.as_deref().filter(|context| !context.is_null())?.clone();
+    if let (Some(_), Some(fields)) = (held(request), context.as_object_mut()) {
+        fields.retain(|name, _| name != "tool" && name != "arguments");
+    }
+    Some(context)
+}
+
 /// An utterance of the conversation.
 pub(super) fn utterance(paint: Paint, message: &Message) -> String {
     let name = match (message.author_name.as_str(), message.role.as_str()) {
         ("", role) => role,
         (author, _) => author,
     };
-    let name = line(name, 64);
+    let aside =
+        if message.only_for.is_empty() || message.only_for != name { "" } else { " (to itself)" };
+    let name = format!("{}{aside}", line(name, 64));
     let text = match (message.text.as_str(), message.data.as_ref()) {
         ("", Some(data)) => brief(data),
         (text, _) => text.to_owned(),
@@ -344,11 +388,12 @@ pub(super) fn utterance(paint: Paint, message: &Message) -> String {
     let calls = message.tool_calls.iter().map(|call| {
         let arguments = json::optional(call.arguments.as_ref());
         let arguments = brief(&secret::hidden(&arguments, &call.secrets));
-        line(&format!("calls {}({arguments})", call.tool), BRIEF_CHARS_MAX)
+        line(&format!("wants to call {}({arguments})", call.tool), BRIEF_CHARS_MAX)
     });
     let said = indented(&text);
+    let cut = message.cut.then(|| "(cut short)".to_owned());
     let parts: Vec<String> =
-        std::iter::once(said).filter(|said| !said.is_empty()).chain(calls).collect();
+        std::iter::once(said).filter(|said| !said.is_empty()).chain(cut).chain(calls).collect();
     let said = parts.join("\n  ");
     match message.role.as_str() {
         "user" => format!("{}  {said}", paint.bold(&name)),
@@ -382,21 +427,12 @@ fn fields(body: &Value) -> String {
     told.map(|(name, value)| format!("{name}={}", brief(value))).collect::<Vec<_>>().join(" ")
 }
 
-/// A date and time where the reader is.
-pub(super) fn date(at: jiff::Timestamp) -> String {
-    at.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
-}
-
 /// The same in fewer letters, for tables: the time of today, or the day with its minutes.
 pub(super) fn moment(at: jiff::Timestamp) -> String {
     let zone = jiff::tz::TimeZone::system();
     let (at, now) = (at.to_zoned(zone.clone()), people::now().to_zoned(zone));
     let form = if at.date() == now.date() { "%H:%M:%S" } else { "%Y-%m-%d %H:%M" };
     at.strftime(form).to_string()
-}
-
-fn clock(at: jiff::Timestamp) -> String {
-    at.to_zoned(jiff::tz::TimeZone::system()).strftime("%H:%M:%S").to_string()
 }
 
 fn tool_result(paint: Paint, result: &ToolResult) -> String {
@@ -412,26 +448,6 @@ fn failure(failure: &Failure) -> String {
     }
 }
 
-/// A value in a few words: a text as it is, anything else as JSON.
-pub(super) fn brief(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
-            value.to_string()
-        }
-    }
-}
-
-/// A value for people, whole: a text as it is, anything else as JSON on several lines.
-pub(super) fn whole(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
-            serde_json::to_string_pretty(value).unwrap_or_default()
-        }
-    }
-}
-
 /// What was just told message by message needs no second telling as an output.
 fn is_utterance(value: &Value) -> bool {
     value["role"].is_string() && value["text"].is_string()
@@ -444,11 +460,6 @@ fn is_empty(value: &Value) -> bool {
         Value::Array(items) => items.is_empty(),
         Value::Bool(_) | Value::Number(_) | Value::Object(_) => false,
     }
-}
-
-/// Harmless, and every line but the first behind two spaces.
-fn indented(text: &str) -> String {
-    plain(text).replace('\n', "\n  ")
 }
 
 #[cfg(test)]

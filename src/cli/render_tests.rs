@@ -5,7 +5,8 @@ use serde_json::json as literal;
 
 use super::*;
 use crate::wire::v1::{
-    Cancelled, Completed, ExecutorInvoked, Option as Choice, Output, RequestKind, Started, ToolCall,
+    Cancelled, Completed, ExecutorInvoked, Option as Choice, Output, Request, RequestKind, Started,
+    ToolCall,
 };
 
 fn event(body: Event) -> WorkflowEvent {
@@ -141,4 +142,73 @@ fn who_talks_is_not_told_their_own_words() {
     };
     assert_eq!(tell(Audience::Talker, vec![user()]), "");
     assert_eq!(tell(Audience::Onlooker, vec![user()]), "ada  hello\n");
+}
+
+fn private(text: &str, cut: bool) -> Event {
+    let (role, author_name) = ("assistant".into(), "writer".into());
+    let only_for = "writer".into();
+    Event::Message(Message {
+        role,
+        author_name,
+        text: text.into(),
+        only_for,
+        cut,
+        ..Default::default()
+    })
+}
+
+#[test]
+fn a_call_that_is_only_wanted_is_told_when_it_is_made() {
+    let call = ToolCall { tool: "pay".into(), ..Default::default() };
+    let mut wanting = said("I will pay.");
+    if let Event::Message(message) = &mut wanting {
+        message.tool_calls.push(call.clone());
+    }
+    let made =
+        Event::ToolCall(ToolCalled { executor_id: "draft".into(), call: Some(call.clone()) });
+    let told = tell(Audience::Talker, vec![wanting.clone()]);
+    assert_eq!(told, "writer  I will pay.\n");
+    let told = tell(Audience::Talker, vec![wanting.clone(), made]);
+    assert_eq!(told.matches("pay(").count(), 1, "{told}");
+    let Event::Message(message) = wanting else { panic!() };
+    let listed = utterance(Paint::new(false), &message);
+    assert!(listed.ends_with("wants to call pay(null)"), "{listed}");
+}
+
+#[test]
+fn a_reply_that_waits_at_a_gate_is_told_by_the_question_and_once_when_it_stands() {
+    let held = vec![private("Paid.", false), said("Paid.")];
+    assert_eq!(tell(Audience::Onlooker, held), "writer  Paid.\n");
+    let context = literal!({"tool": "reply", "arguments": {"text": "Paid."}, "gates": ["final"]});
+    let request = Request {
+        kind: RequestKind::ToolApproval.into(),
+        prompt: "May what writer says stand?".into(),
+        context: Some(context.into()),
+        ..Default::default()
+    };
+    let shown = question(Paint::new(false), &request);
+    assert!(shown.contains("\n  Paid.\n  May what writer says stand?\n"), "{shown}");
+    assert!(!shown.contains("arguments") && shown.contains("final"), "{shown}");
+    let Event::Message(aside) = private("Paid.", false) else { panic!() };
+    assert_eq!(utterance(Paint::new(false), &aside), "writer (to itself)  Paid.");
+}
+
+#[test]
+fn a_reply_in_pieces_is_read_once_and_one_that_ends_short_says_so() {
+    let streamed = vec![
+        delta(1, "One, "),
+        private("One, ", true),
+        delta(1, "two."),
+        said("One, two."),
+        output("One, two."),
+    ];
+    let told = tell(Audience::Talker, streamed);
+    assert_eq!(told, "draft  One, \n  (cut short; it goes on)\ndraft  two.\noutput  One, two.\n");
+    let whole = vec![private("One, ", true), said("One, two.")];
+    assert_eq!(tell(Audience::Talker, whole), "writer  One, two.\n");
+    let mut short = said("One, ");
+    if let Event::Message(message) = &mut short {
+        message.cut = true;
+    }
+    assert_eq!(tell(Audience::Talker, vec![short]), "writer  One, \n  (cut short)\n");
 }

@@ -7,6 +7,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::app::keys::Keys;
+use crate::app::probe;
 use crate::app::{self, Config};
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
@@ -58,7 +59,7 @@ fn first_key(ctx: &Ctx) -> Result<(), Trouble> {
     let ends = key.expires.as_deref().unwrap_or_default();
     ctx.term.note(&format!(
         "there are no keys and no data here yet: this is the first key, shown this once, good until {ends}:\n\n    \
-         {secret}\n\nuse it at /console, or with HOLDPOINT_API_KEY. Make your own with `holdpoint keys add NAME`, then \
+         {secret}\n\nuse it at the console, whose address follows, or with HOLDPOINT_API_KEY. Make your own with `holdpoint keys add NAME`, then \
          `holdpoint keys remove {}`.\n",
         key.name
     ));
@@ -101,9 +102,39 @@ pub(super) fn ready(ctx: &Ctx, address: SocketAddr) {
     };
     drop(ctx.term.line(&text));
     if !ctx.json {
-        let try_it = format!(
-            "open http://{address}/console, or try: holdpoint workflows --server http://{address}"
-        );
+        let try_it = try_it(address, ctx.config.public_url.as_deref());
         ctx.term.note(&ctx.term.paint_error.dim(&try_it));
+    }
+}
+
+/// Where a person looks at it, and a command that does. Every address is none that a browser opens: here it is this
+/// machine's own.
+fn try_it(address: SocketAddr, public: Option<&str>) -> String {
+    let here = probe::here(address);
+    let there = public.map_or(here.as_str(), |public| public.trim_end_matches('/'));
+    let elsewhere = if address.ip().is_unspecified() && public.is_none() {
+        format!(" (from elsewhere: this machine's name, port {})", address.port())
+    } else {
+        String::new()
+    };
+    format!("open {there}/console{elsewhere}, or try: holdpoint workflows --server {here}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_printed_can_be_opened_whatever_is_listened_on() {
+        let told = |listen: &str, public| try_it(listen.parse().unwrap(), public);
+        assert_eq!(
+            told("0.0.0.0:4653", None),
+            "open http://127.0.0.1:4653/console (from elsewhere: this machine's name, port 4653), or try: \
+             holdpoint workflows --server http://127.0.0.1:4653"
+        );
+        let public = told("0.0.0.0:4653", Some("https://hold.example/"));
+        assert!(public.starts_with("open https://hold.example/console, or try:"), "{public}");
+        let loopback = told("127.0.0.1:4653", None);
+        assert!(loopback.starts_with("open http://127.0.0.1:4653/console, or"), "{loopback}");
     }
 }

@@ -1,8 +1,11 @@
 //! Suggest: what somebody probably meant by a name that there is not. It only adds a hint to a refusal: nothing is
 //! ever done under another name than the one that was typed.
 
+use std::collections::BTreeSet;
+
 use crate::app::Client;
 use crate::cli::exit::{Exit, Trouble};
+use crate::cli::term::line;
 use crate::definition::nearest;
 use crate::wire::v1::{ListRunsRequest, ListWorkflowsRequest};
 
@@ -10,6 +13,8 @@ use crate::wire::v1::{ListRunsRequest, ListWorkflowsRequest};
 const RUNS: i32 = 100;
 /// Fewer letters than these name nothing: every run begins with four that are the same.
 const PART_CHARS_MIN: usize = 5;
+/// A hint is a line or two, however many names there are.
+const HINT_CHARS_MAX: usize = 400;
 /// Words that people try first, and what it is called here.
 const ELSEWHERE: [(&str, &str); 16] = [
     ("init", "new NAME"),
@@ -63,6 +68,22 @@ pub(super) async fn run(trouble: Trouble, id: &str, client: &mut Client) -> Trou
         Some(found) => trouble.hint(format!("did you mean `{found}`?")),
         None => trouble,
     }
+}
+
+/// What is to be said of a request type that no workflow names; nothing where one does, or that is not known.
+pub(super) async fn request_type(name: &str, client: &mut Client) -> Option<String> {
+    let listed = client.list_workflows(ListWorkflowsRequest {}).await.ok()?.into_inner().workflows;
+    let known = listed.iter().flat_map(|workflow| &workflow.request_types).map(String::as_str);
+    let known: BTreeSet<_> = known.collect();
+    if known.contains(name) {
+        return None;
+    }
+    let remedy = match meant(name, known.iter().copied()) {
+        Some(found) => format!("did you mean `{found}`?"),
+        None if known.is_empty() => "none names any, under `request_types`".to_owned(),
+        None => format!("there are: {}", Vec::from_iter(known).join(", ")),
+    };
+    Some(line(&format!("no workflow has a request type `{name}`; {remedy}"), HINT_CHARS_MAX))
 }
 
 /// The one name that begins or ends so, or the nearest.

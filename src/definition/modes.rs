@@ -15,7 +15,8 @@ use crate::kernel::workflow::Pattern;
 pub(super) enum ModeFile {
     /// Nobody is asked: every gate of the files is lifted, for the workflows and people that are named.
     Autonomous,
-    /// A person lets every step pass: each step of a plan, each handoff; elsewhere each reply.
+    /// A person lets everything pass: the plan and each of its steps, each step of a graph, each handoff; elsewhere each
+    /// reply.
     Manual,
     /// A person reviews the plan.
     PlanOnly,
@@ -47,17 +48,39 @@ impl CheckpointFile {
         [Self::AfterPlanning, Self::BeforeFileEdit, Self::BeforeExecution, Self::BeforeDeploy];
 
     fn gate(self) -> Value {
+        let name = match self {
+            Self::AfterPlanning => "after_planning",
+            Self::BeforeFileEdit => "before_file_edit",
+            Self::BeforeExecution => "before_execution",
+            Self::BeforeDeploy => "before_deploy",
+        };
+        self.tag().map_or_else(|| plan(name), |tag| json!({"name": name, "tags": [tag]}))
+    }
+
+    /// The tag of the tools before which it is; none where it is after the planning.
+    pub(super) fn tag(self) -> Option<&'static str> {
         match self {
-            Self::AfterPlanning => plan("after_planning"),
-            Self::BeforeFileEdit => json!({"name": "before_file_edit", "tags": ["edits"]}),
-            Self::BeforeExecution => json!({"name": "before_execution", "tags": ["executes"]}),
-            Self::BeforeDeploy => json!({"name": "before_deploy", "tags": ["deploys"]}),
+            Self::AfterPlanning => None,
+            Self::BeforeFileEdit => Some("edits"),
+            Self::BeforeExecution => Some("executes"),
+            Self::BeforeDeploy => Some("deploys"),
         }
     }
 }
 
+/// The step of a plan's workflow that makes the plan, and the one that each of its steps is.
+pub(super) const PLANNING: &str = "planning";
+const EXECUTE: &str = "execute";
+
 fn plan(name: &str) -> Value {
-    json!({"name": name, "steps": ["planning"], "at": ["review"]})
+    json!({"name": name, "steps": [PLANNING], "at": ["review"]})
+}
+
+/// Whether a workflow makes a plan and carries it out.
+fn has_plan(workflow: &Workflow) -> bool {
+    let Pattern::Graph(program) = &workflow.pattern else { return false };
+    let steps = program.all();
+    [PLANNING, EXECUTE].iter().all(|id| steps.iter().any(|step| step.id == *id))
 }
 
 impl ModeFile {
@@ -74,13 +97,17 @@ impl ModeFile {
     ) -> Vec<GateFile> {
         let written: Vec<Value> = match self {
             Self::Autonomous | Self::Custom => Vec::new(),
-            Self::Manual => vec![match &workflow.pattern {
-                Pattern::Graph(_) => json!({"name": "manual", "steps": ["*"]}),
-                Pattern::Handoff(_) => json!({"name": "manual", "handoffs": "any"}),
-                Pattern::Sequential { .. } | Pattern::Coordinator { .. } => {
-                    json!({"name": "manual", "replies": "any"})
+            Self::Manual => match &workflow.pattern {
+                // A plan passes a person before any of its steps does.
+                Pattern::Graph(_) if has_plan(workflow) => {
+                    vec![plan("plan"), json!({"name": "manual", "steps": ["*"]})]
                 }
-            }],
+                Pattern::Graph(_) => vec![json!({"name": "manual", "steps": ["*"]})],
+                Pattern::Handoff(_) => vec![json!({"name": "manual", "handoffs": "any"})],
+                Pattern::Sequential { .. } | Pattern::Coordinator { .. } => {
+                    vec![json!({"name": "manual", "replies": "any"})]
+                }
+            },
             Self::PlanOnly => vec![plan("plan")],
             Self::Mandatory => {
                 let all = if checkpoints.is_empty() { &CheckpointFile::ALL } else { checkpoints };

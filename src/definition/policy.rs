@@ -13,7 +13,7 @@ use crate::definition::check::condition_problem;
 use crate::definition::conditions::ConditionFile;
 use crate::definition::gates::{AnyOr, AnyWord, GateFile};
 use crate::definition::load::shaped;
-use crate::definition::modes::{CheckpointFile, ModeFile};
+use crate::definition::modes::{CheckpointFile, ModeFile, PLANNING};
 use crate::definition::people::ApproversFile;
 use crate::definition::problem::Problem;
 use crate::definition::schema::schema_of;
@@ -215,6 +215,7 @@ impl Check<'_> {
             self.at(pointer, "policy.empty", message);
         }
         let meant: Vec<Arc<Workflow>> = rule.meant(self.workflows).cloned().collect();
+        self.checkpoints(&under(pointer, "checkpoints"), rule, &meant);
         if let Some(AnyOr::List(lifted)) = &rule.lift {
             let gates = meant.iter().flat_map(|one| &one.gates).map(|gate| gate.name.clone());
             let steps = meant.iter().flat_map(|one| gated_steps(one));
@@ -232,6 +233,34 @@ impl Check<'_> {
                 self.at(&under(&at, "name"), "name.duplicate", message);
             }
             self.gate(&at, gate, &meant);
+        }
+    }
+
+    /// A checkpoint that is named is one that something comes to. All four, where none is named, are for whatever there is.
+    fn checkpoints(&mut self, pointer: &str, rule: &RuleFile, meant: &[Arc<Workflow>]) {
+        if meant.is_empty() || rule.mode != Some(ModeFile::Mandatory) {
+            return;
+        }
+        for (index, checkpoint) in rule.checkpoints.iter().enumerate() {
+            let at = under(pointer, index);
+            match checkpoint.tag() {
+                Some(tag) => {
+                    let tools = meant.iter().flat_map(|one| one.tools.values());
+                    if !tools.flat_map(|tool| &tool.tags).any(|known| known == tag) {
+                        let message = format!(
+                            "no tool of these workflows is tagged `{tag}`: this checkpoint would never ask; tag the tools \
+                             (`tags: [{tag}]`), or take it away"
+                        );
+                        self.at(&at, "tag.unknown", message);
+                    }
+                }
+                None => {
+                    if !meant.iter().any(|one| steps_of(one).iter().any(|id| id == PLANNING)) {
+                        let message = "none of these workflows makes a plan: this checkpoint would never ask; take it away";
+                        self.at(&at, "step.unknown", message);
+                    }
+                }
+            }
         }
     }
 

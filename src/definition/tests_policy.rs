@@ -50,6 +50,15 @@ fn a_policy_is_held_to_the_workflows_tools_and_people_that_there_are() {
         ("rules: [{name: a, gates: [{name: g, tags: [edits], to: [bob]}]}]", &["person.unknown"]),
         ("rules: [{name: a, gates: [{name: g}]}]", &["gate.unbound"]),
         ("rules: [{name: a}]", &["policy.empty"]),
+        ("rules: [{name: a, mode: mandatory}]", &[]),
+        (
+            "rules: [{name: a, workflows: [research_task], mode: mandatory, checkpoints: [after_planning, before_file_edit]}]",
+            &[],
+        ),
+        (
+            "rules: [{name: a, workflows: [approve_and_send], mode: mandatory, checkpoints: [after_planning, before_file_edit]}]",
+            &["step.unknown", "tag.unknown"],
+        ),
         ("rules: [{name: a, mode: smart}, {name: a, mode: manual}]", &["name.duplicate"]),
         ("rules: [{name: a, lift: any}]", &["policy.unnamed"]),
         ("rules: [{name: a, workflows: [research_task], lift: any}]", &["policy.unnamed"]),

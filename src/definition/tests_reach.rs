@@ -61,6 +61,51 @@ fn a_deed_after_an_approval_that_does_not_use_what_was_approved_is_warned_of() {
 }
 
 #[test]
+fn what_comes_of_a_list_that_was_approved_is_what_was_approved() {
+    let list = OK.replace("${steps.idle}", "[{\"to\": \"ada\"}]");
+    let each = |list: &str, name: &str, what: &str| {
+        format!(
+            "    - {{id: all, for_each: {list}{name}, steps: [{{id: one, tool: pay, arguments: {{what: '{what}'}}}}]}}\n"
+        )
+    };
+    let of = |each: &str| warned(PAY, &format!("{list}{each}"));
+    assert_eq!(of(&each("steps.ok.subject", "", "${item.to}")), []);
+    assert_eq!(of(&each("steps.ok.subject", ", as: bill", "Pay ${bill.to}.")), []);
+    let warns = [("consent.subject", 11)];
+    assert_eq!(of(&each("steps.ok.subject", "", "${steps.idle}")), warns, "something else is done");
+    assert_eq!(of(&each("'[1, 2]'", "", "${item}")), warns, "it is another list");
+}
+
+#[test]
+fn what_was_approved_of_one_item_is_not_waited_for_by_the_next() {
+    let body = |steps: &str| format!("    - {{id: all, for_each: '[1, 2]', steps: [{steps}]}}\n");
+    let pay = "{id: one, tool: pay, arguments: {what: '${item}'}}";
+    let ok = "{id: fine, human: {kind: approval, prompt: Fine?}}";
+    assert_eq!(warned(PAY, &body(&format!("{pay}, {ok}"))), [], "it is asked after the deed");
+    assert_eq!(warned(PAY, &body(&format!("{ok}, {pay}"))), [("consent.subject", 10)]);
+    let again = format!(
+        "    - {{id: all, loop: {{until: round > 1, max_rounds: 2}}, steps: [{pay}, {ok}]}}\n"
+    );
+    let again = again.replace("${item}", "${steps.idle}");
+    assert_eq!(warned(PAY, &again), [("consent.subject", 10)], "the next round follows it");
+}
+
+#[test]
+fn settings_that_a_scripted_model_has_no_use_for_are_warned_of_each() {
+    let text = "name: w
+models:
+  default: {provider: scripted, script: [{say: hello}], temperature: 0.2, model: gpt}
+agents: {idle: {human_input: false}}
+pattern: sequential
+steps: [{agent: idle}]
+";
+    let loaded = load_text("w.yaml", text, &|_| Err(String::new())).unwrap();
+    let told: Vec<_> = loaded.warnings.iter().map(|one| (one.code, one.line)).collect();
+    assert_eq!(told, [("model.ignored", 3), ("model.ignored", 3)]);
+    assert!(loaded.warnings[0].message.contains("`temperature` changes nothing"), "{told:?}");
+}
+
+#[test]
 fn an_agent_that_asks_people_and_can_act_on_what_they_say_is_warned_of() {
     let text = |agent: &str, gates: &str| {
         format!(

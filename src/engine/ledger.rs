@@ -257,6 +257,8 @@ fn told(named: &str, refusal: &Refusal) -> (String, Option<RunId>) {
         | Refusal::ForeignRequest { request, .. }
         | Refusal::WrongAnswer { request, .. }
         | Refusal::AlreadyAnswered { request, .. }
+        | Refusal::AlreadyCounted { request, .. }
+        | Refusal::NobodyLeft { request, .. }
         | Refusal::RequestClosed { request, .. }
         | Refusal::StaleDigest { request }
         | Refusal::DigestNeeded { request }

@@ -6,14 +6,14 @@
 
 use serde_json::{Value, json};
 
-use crate::kernel::event::{Event, Usage};
+use crate::kernel::event::{Event, Purpose, Usage};
 use crate::kernel::gate::Wish;
 use crate::kernel::message::{Audience, Message, Speaker, ToolCall, readable};
 use crate::kernel::pattern;
 use crate::kernel::plan::HANDOFF_PREFIX;
 use crate::kernel::policy::means_name;
 use crate::kernel::run::{Run, Turn};
-use crate::kernel::workflow::{Between, Gate, Safety, Tool};
+use crate::kernel::workflow::{Between, Gate, Pattern, Safety, Tool};
 
 /// What a reply that waits is called where calls are.
 pub const REPLY: &str = "reply";
@@ -27,8 +27,8 @@ pub(super) enum Act<'a> {
     Tool(&'a Tool),
     /// It hands the conversation over.
     Handoff(&'a str),
-    /// What it said becomes final.
-    Reply,
+    /// What it said becomes final; and where that says who is next, the conversation goes on with them.
+    Reply(Option<&'a str>),
     /// Nothing that there is.
     Unknown,
 }
@@ -41,7 +41,7 @@ impl<'a> Act<'a> {
         }
         match call.tool.strip_prefix(HANDOFF_PREFIX) {
             Some(to) => Self::Handoff(to),
-            None if call.tool == REPLY => Self::Reply,
+            None if call.tool == REPLY => Self::Reply(next(run, call)),
             None => Self::Unknown,
         }
     }
@@ -51,8 +51,13 @@ impl<'a> Act<'a> {
         match self {
             Self::Tool(tool) => concerns(gate, &call.tool, tool),
             Self::Handoff(to) => gate.handoffs.iter().any(|one| between(one, &turn.agent, to)),
-            Self::Reply => {
-                gate.replies.iter().any(|one| one == ANY || means_name(gate, one, &turn.agent))
+            Self::Reply(next) => {
+                let goes = |to| gate.handoffs.iter().any(|one| between(one, &turn.agent, to));
+                next.filter(|to| *to != turn.agent).is_some_and(goes)
+                    || gate
+                        .replies
+                        .iter()
+                        .any(|one| one == ANY || means_name(gate, one, &turn.agent))
             }
             Self::Unknown => false,
         }
@@ -65,7 +70,8 @@ impl<'a> Act<'a> {
         match self {
             Self::Tool(_) | Self::Unknown => format!("May {who} call `{}`?", call.tool),
             Self::Handoff(to) => format!("May {who} hand the conversation over to {to}?"),
-            Self::Reply => format!("May what {who} says stand?"),
+            Self::Reply(Some(to)) => format!("May what {who} says stand, and {to} be next?"),
+            Self::Reply(None) => format!("May what {who} says stand?"),
         }
     }
 
@@ -75,9 +81,11 @@ impl<'a> Act<'a> {
         match self {
             Self::Tool(tool) => tool.parameters.clone().unwrap_or_else(object),
             Self::Handoff(_) => json!({"type": "object", "additionalProperties": false}),
-            Self::Reply => match pattern::output_schema(run, turn) {
-                Some(schema) => json!({"type": "object", "properties": {"output": schema},
-                    "required": ["output"], "additionalProperties": false}),
+            Self::Reply(_) => match pattern::output_schema(run, turn) {
+                Some(schema) => {
+                    json!({"type": "object", "properties": {"output": known(run, turn, schema)},
+                    "required": ["output"], "additionalProperties": false})
+                }
                 None => json!({"type": "object",
                     "properties": {"text": {"type": "string", "minLength": 1}},
                     "required": ["text"], "additionalProperties": false}),
@@ -109,9 +117,33 @@ impl<'a> Act<'a> {
                 from: turn.agent.clone(),
                 to: to.to_owned(),
             }],
-            Self::Reply => said(run, turn, &call),
+            Self::Reply(_) => said(run, turn, &call),
         }
     }
+}
+
+/// Who is next by a coordinator's reply, or a specialist's; nobody where it asks the user first.
+fn next<'a>(run: &Run, call: &'a ToolCall) -> Option<&'a str> {
+    if !matches!(run.workflow.pattern, Pattern::Coordinator { .. }) {
+        return None;
+    }
+    let output = call.arguments.get("output")?;
+    if output.get("user_input_needed").and_then(Value::as_bool) == Some(true) {
+        return None;
+    }
+    output.get("next_agent").and_then(Value::as_str).filter(|next| !next.is_empty())
+}
+
+/// A reply's schema, where whoever edits it can name nobody as the next who is not there.
+fn known(run: &Run, turn: &Turn, mut schema: Value) -> Value {
+    if let Pattern::Coordinator { coordinator, specialists, .. } = &run.workflow.pattern
+        && turn.purpose == Purpose::Work
+    {
+        let all = std::iter::once(coordinator).chain(specialists).map(|name| json!(name));
+        let all: Vec<Value> = all.chain([Value::Null]).collect();
+        schema["properties"]["next_agent"] = json!({"enum": all});
+    }
+    schema
 }
 
 /// A reply that was let through: everybody hears it, and the step is done. Its agent has said it already, unless
@@ -149,8 +181,13 @@ pub(super) fn unsaid(agent: &str, told: &Value) -> Message {
 
 /// Whether what an agent says in a turn waits for somebody, so that nothing of it is told before.
 pub(super) fn holds_replies(run: &Run, turn: &Turn) -> bool {
+    // Where a reply says who is next, it is the handoff.
+    let hands = turn.purpose == Purpose::Work
+        && matches!(run.workflow.pattern, Pattern::Coordinator { .. });
+    let is_from = |one: &Between| one.from.as_deref().is_none_or(|from| from == turn.agent);
     let is_held = |gate: &Gate| {
         gate.replies.iter().any(|one| one == ANY || means_name(gate, one, &turn.agent))
+            || hands && gate.handoffs.iter().any(is_from)
     };
     turn.judges.is_none() && run.gates().any(is_held)
 }

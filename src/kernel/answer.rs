@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::kernel::approvers;
+use crate::kernel::approvers::{self, Vote};
 use crate::kernel::binding;
 use crate::kernel::brought;
 use crate::kernel::command::Answer;
@@ -55,11 +55,7 @@ pub(super) fn decide(
         let value = accepted(question, answer, now)?;
         editing::refuse_unchanged(question, &value, &answer.request.to_string())?;
         bytes += readable(&value).len();
-        if bytes > CONVERSATION_BYTES_MAX {
-            let field = format!("responses[{}]", answer.request);
-            let remedy = format!("the conversation may have {CONVERSATION_BYTES_MAX} bytes in all");
-            return Err(Refusal::TooLarge { field, remedy });
-        }
+        refuse_flood(bytes, answer)?;
         let verb = if question.decides() { Verb::of(&value) } else { None };
         refuse_other_words(question, verb, answer)?;
         let next = verb.and_then(|verb| {
@@ -68,6 +64,7 @@ pub(super) fn decide(
         });
         let shown = if question.decides() { question.digest.clone() } else { String::new() };
         if let Some(stage) = next {
+            refuse_counted(run, (question, &value), (answer, &principal.id), now)?;
             // More people are needed: a word that adds up, and no more.
             events.push(Event::Voted {
                 ordinal: question.ordinal,
@@ -88,7 +85,10 @@ pub(super) fn decide(
         if Verb::of(&value) == Some(Verb::Redo) {
             allowed.extend(gate::again(run, question, asked, now));
         }
-        let anew = editing::asked_anew(run, (question, &value), (principal, asked), now);
+        let mut anew = editing::asked_anew(run, (question, &value), (principal, asked), now);
+        editing::tell_note(&value, allowed.iter_mut().chain(&mut anew));
+        let speaks = (principal.id.as_str(), instead_of.as_deref());
+        editing::refuse_unanswerable(run, question, speaks, (allowed.iter().chain(&anew), now))?;
         abort = abort.or_else(|| ends(question, &value, &principal.id));
         let given = (value != answer.value).then(|| digest::of(&answer.value));
         events.push(Event::Answered {
@@ -114,6 +114,16 @@ pub(super) fn decide(
     Ok(Decision::Events(events))
 }
 
+/// Words that a conversation has no room for are not said in it.
+fn refuse_flood(bytes: usize, answer: &Answer) -> Result<(), Refusal> {
+    if bytes <= CONVERSATION_BYTES_MAX {
+        return Ok(());
+    }
+    let field = format!("responses[{}]", answer.request);
+    let remedy = format!("the conversation may have {CONVERSATION_BYTES_MAX} bytes in all");
+    Err(Refusal::TooLarge { field, remedy })
+}
+
 /// A question is taken back.
 pub(super) fn withdraw(
     run: &Run,
@@ -137,6 +147,26 @@ fn refuse_other_words(
     let expected = format!("`{said}`, as those who were asked before have said, or a no");
     let mismatch = Mismatch { at: String::new(), expected };
     Err(Refusal::WrongAnswer { request: answer.request.to_string(), mismatch })
+}
+
+/// K2: whoever has said the same already, and adds no word to it, is told that it counts.
+fn refuse_counted(
+    run: &Run,
+    (question, value): (&Question, &Value),
+    (answer, who): (&Answer, &str),
+    now: Millis,
+) -> Result<(), Refusal> {
+    let adds_words = value.get("note").is_some_and(|note| !readable(note).is_empty());
+    let Some(verb) = Verb::of(value).filter(|_| !adds_words) else { return Ok(()) };
+    let admission = run.admission(now);
+    let is_it =
+        |vote: &Vote| vote.by == who && vote.stage == question.stage && vote.verb == verb.word();
+    if !question.votes.iter().any(|vote| is_it(vote) && admission.counts(question, vote)) {
+        return Ok(());
+    }
+    let (request, missing) =
+        (answer.request.to_string(), question.standing(question.stage).missing);
+    Err(Refusal::AlreadyCounted { request, verb: verb.word(), missing })
 }
 
 /// The question, if it is open; a refusal that says how it ended, if it was.

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::kernel::operator::Operator;
 use crate::kernel::principal::Assurance;
-use crate::kernel::question::Question;
+use crate::kernel::question::{OnTimeout, Question};
 use crate::kernel::time::Millis;
 use crate::kernel::verb::Verb;
 
@@ -287,6 +287,44 @@ impl Admission<'_> {
         words.into_iter().any(|word| self.agreed(question, votes, stage, word) >= need)
     }
 
+    /// The first stage, from the one that a question is in, which fewer people could agree in than it needs, and how many
+    /// could; none, as far as that is known.
+    pub(super) fn short_of(&self, question: &Question) -> Option<(u32, u32)> {
+        let stages = u32::try_from(question.stages.len()).unwrap_or(u32::MAX).max(1);
+        (question.stage..stages).find_map(|stage| {
+            let need = question.stage_at(stage).map_or(1, |stage| stage.need.max(1));
+            let left = self.left_in(question, stage)?;
+            (left < need).then_some((stage, left))
+        })
+    }
+
+    /// How many people there are whom a stage would admit, those included whom it goes to when nobody answers; not known,
+    /// where nobody says who is in a group.
+    fn left_in(&self, question: &Question, stage: u32) -> Option<u32> {
+        let levels = question.stage_at(stage).map(|stage| stage.escalate.as_slice());
+        let levels = levels.unwrap_or_default().iter().flat_map(|level| &level.to);
+        let later = match &question.on_timeout {
+            OnTimeout::EscalateTo { to, .. } => to.as_slice(),
+            OnTimeout::Reject | OnTimeout::DefaultAnswer(_) | OnTimeout::Continue => &[],
+        };
+        let named: Vec<&String> =
+            question.asked_in(stage).iter().chain(levels).chain(later).collect();
+        let known = &self.operator.people;
+        if known.is_empty() && named.iter().any(|name| name.contains(':')) {
+            return None;
+        }
+        let people: BTreeSet<&str> = match (named.is_empty(), known.is_empty()) {
+            (true, _) => [self.by.owner].into(),
+            (false, true) => named.iter().map(|name| name.as_str()).collect(),
+            (false, false) => {
+                let is_meant = |who: &&str| named.iter().any(|name| self.operator.means(name, who));
+                known.keys().map(String::as_str).filter(is_meant).collect()
+            }
+        };
+        let left = people.into_iter().filter(|who| !self.is_barred(question, stage, who));
+        Some(u32::try_from(left.count()).unwrap_or(u32::MAX))
+    }
+
     /// How many people have said `word` in a stage, of those whose word counts now. They are counted
     /// by the places that they speak in: whoever handed theirs over and whoever holds it are one.
     fn agreed(&self, question: &Question, votes: &[Vote], stage: u32, word: &str) -> u32 {
@@ -299,7 +337,7 @@ impl Admission<'_> {
 
     /// Whether a word counts now: whoever said it is admitted, was known as well as its stage wants, and
     /// could still say it.
-    fn counts(&self, question: &Question, vote: &Vote) -> bool {
+    pub(super) fn counts(&self, question: &Question, vote: &Vote) -> bool {
         let wanted = wants(question.stage_at(vote.stage), self.operator);
         let is_known = !question.decides() || vote.assurance >= wanted;
         // Whoever speaks is refused by their key's roles and workflows; whoever has spoken, here.

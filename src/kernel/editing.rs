@@ -149,8 +149,52 @@ pub(super) fn asked_anew(
     Some(Event::Asked(Box::new(anew)))
 }
 
+/// Refuses a version that nobody would be left to agree to: whoever has spoken on what it takes the place of has by that
+/// taken part in the run, and the rules that ask about it may exclude them. It would wait for nobody.
+pub(super) fn refuse_unanswerable<'a>(
+    run: &Run,
+    question: &Question,
+    (by, instead_of): (&'a str, Option<&'a str>),
+    (events, now): (impl Iterator<Item = &'a Event>, Millis),
+) -> Result<(), Refusal> {
+    let asked = |event: &'a Event| match event {
+        Event::Asked(anew) if !anew.editor.is_empty() => Some(anew.as_ref()),
+        _other => None,
+    };
+    for anew in events.filter_map(asked) {
+        let spoken =
+            question.votes.iter().flat_map(|vote| vote.instead_of.iter().chain([&vote.by]));
+        let mut taking_part = run.participants.clone();
+        taking_part.extend(spoken.cloned());
+        taking_part.extend(instead_of.into_iter().chain([by]).map(str::to_owned));
+        let anew = Question { participants: taking_part.into_iter().collect(), ..anew.clone() };
+        if let Some((stage, left)) = run.admission(now).short_of(&anew) {
+            let need = anew.stage_at(stage).map_or(1, |stage| stage.need.max(1));
+            let to = anew.asked_in(stage).join(", ");
+            let request = question.id(&run.id).to_string();
+            return Err(Refusal::NobodyLeft { request, to, need, left });
+        }
+    }
+    Ok(())
+}
+
 /// What the facts of a question call whoever changed what it asks about.
 pub(super) const EDITED_BY: &str = "edited_by";
+/// What they call the words that came with the change.
+pub(super) const EDITOR_NOTE: &str = "editor_note";
+
+/// Tells those who are asked about a version what its editor said with it.
+pub(super) fn tell_note<'a>(value: &Value, events: impl Iterator<Item = &'a mut Event>) {
+    let note = value.get("note").map(readable).filter(|note| !note.is_empty());
+    let Some(note) = note else { return };
+    for event in events {
+        if let Event::Asked(anew) = event
+            && !anew.editor.is_empty()
+        {
+            anew.add_fact(EDITOR_NOTE, note.as_str().into());
+        }
+    }
+}
 
 /// Notes who changed what is asked now, and in whose place.
 fn edited_by(

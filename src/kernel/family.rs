@@ -34,7 +34,7 @@ const FACT: &str = "refused";
 /// The fact of a question that tells what was done already where it was forked from.
 const DONE: &str = "already_done";
 /// The facts that are added when a question is asked anew, and are no part of what it is.
-const ADDED: [&str; 4] = [FACT, DONE, renewal::FACT, editing::EDITED_BY];
+const ADDED: [&str; 5] = [FACT, DONE, renewal::FACT, editing::EDITED_BY, editing::EDITOR_NOTE];
 /// Where facts lie that were no object, once another is beside them.
 const OTHER: &str = "context";
 

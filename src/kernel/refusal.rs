@@ -58,6 +58,32 @@ pub enum Refusal {
         /// Who answered.
         by: String,
     },
+    /// The same word of the same person, which stands already, where more of them are needed (K2).
+    #[error(
+        "your `{verb}` to `{request}` is counted already: {missing} more must say so; a no takes it back"
+    )]
+    AlreadyCounted {
+        /// The request.
+        request: String,
+        /// What they said.
+        verb: &'static str,
+        /// How many more are needed.
+        missing: u32,
+    },
+    /// A version that nobody would be left to agree to.
+    #[error(
+        "your version of `{request}` would be asked of {to} without those who took part, and {left} of the {need} who must agree are left: approve what is shown, or say no with a note"
+    )]
+    NobodyLeft {
+        /// The request.
+        request: String,
+        /// Whom it would be asked of.
+        to: String,
+        /// How many must agree.
+        need: u32,
+        /// How many of them could.
+        left: u32,
+    },
     /// The request was closed without an answer.
     #[error("request `{request}` is closed: {how}")]
     RequestClosed {
@@ -381,6 +407,8 @@ impl Refusal {
             Self::ForeignRequest { .. } => "request.foreign",
             Self::WrongAnswer { .. } => "answer.invalid",
             Self::AlreadyAnswered { .. } => "request.already_answered",
+            Self::AlreadyCounted { .. } => "answer.counted",
+            Self::NobodyLeft { .. } => "answer.nobody_left",
             Self::RequestClosed { .. } => "request.closed",
             Self::StaleDigest { .. } => "answer.stale_digest",
             Self::DigestNeeded { .. } => "answer.digest_needed",
@@ -429,6 +457,8 @@ impl Refusal {
             Self::UnknownRequest(id) => Some(format!("responses[{id}]")),
             Self::ForeignRequest { request, .. }
             | Self::AlreadyAnswered { request, .. }
+            | Self::AlreadyCounted { request, .. }
+            | Self::NobodyLeft { request, .. }
             | Self::RequestClosed { request, .. }
             | Self::AskedAnew { request }
             | Self::HandedOver { request, .. }

@@ -99,9 +99,12 @@ impl Shared {
 }
 
 impl Json {
-    /// The JSON in it.
+    /// The JSON that a client sent, its fields by their names: the wire's order means nothing, and differs from client
+    /// to client. Whoever reads what we wrote looks through it instead, and finds it as it was written.
     pub fn into_value(self) -> Value {
-        Arc::unwrap_or_clone(self.0).value
+        let mut value = Arc::unwrap_or_clone(self.0).value;
+        value.sort_all_objects();
+        value
     }
 }
 
@@ -159,6 +162,7 @@ impl Fields {
     /// The fields by their names: the wire's order means nothing, and differs from client to client.
     pub fn into_map(mut self) -> Map<String, Value> {
         self.0.sort_keys();
+        self.0.values_mut().for_each(Value::sort_all_objects);
         self.0
     }
 }
@@ -269,7 +273,7 @@ fn read(
         kind::STRUCT => {
             let mut fields = Fields(into.as_object_mut().map(std::mem::take).unwrap_or_default());
             message::merge(wire_type, &mut fields, buf, ctx)?;
-            Value::Object(fields.into_map())
+            Value::Object(fields.0)
         }
         kind::LIST => {
             let mut list = List(into.as_array_mut().map(std::mem::take).unwrap_or_default());

@@ -75,10 +75,14 @@ fn what_is_no_number_is_null() {
 }
 
 #[test]
-fn fields_are_read_in_the_order_of_their_names() {
-    let value = json!({"b": 1, "a": {"d": 2, "c": 3}});
+fn fields_are_read_as_they_were_written_and_handed_over_in_the_order_of_their_names() {
+    let value = json!({"b": 1, "a": [{"d": 2, "c": 3}]});
     let back = Json::decode(Json::from(&value).encode_to_vec().as_slice()).unwrap();
-    assert_eq!(back.to_string(), r#"{"a":{"c":3,"d":2},"b":1}"#);
+    assert_eq!(back.to_string(), value.to_string());
+    assert_eq!(back.into_value().to_string(), r#"{"a":[{"c":3,"d":2}],"b":1}"#);
+    let fields = Fields::from(value.as_object().unwrap().clone()).encode_to_vec();
+    let fields = Value::Object(Fields::decode(fields.as_slice()).unwrap().into_map());
+    assert_eq!(fields.to_string(), r#"{"a":[{"c":3,"d":2}],"b":1}"#);
 }
 
 #[test]

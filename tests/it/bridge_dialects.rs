@@ -408,6 +408,9 @@ fn cancelling_what_waits_is_said_before_it_is_done_and_is_one_of_three_things() 
     assert!(said["does"].as_str().unwrap().contains("nobody can answer"), "{said}");
     let withdrawn = caller.post(&path, &json!({"cancel": "withdraw"})).ok();
     assert_eq!(withdrawn["workflow_waiting"], Value::Null, "{withdrawn}");
+    assert_eq!(withdrawn["status"], "cancelled", "the run ended with its question: {withdrawn}");
+    let kept = caller.get(path.trim_end_matches("/cancel")).ok();
+    assert_eq!(kept["status"], "cancelled", "{kept}");
     let nothing = caller.post(&path, &json!({"cancel": "withdraw"}));
     assert_eq!(nothing.refusal().2, "cancel");
 

@@ -188,3 +188,51 @@ fn in_a_pipe_every_line_is_said_or_answers() {
     let told = holdpoint(here.path(), &["chat", "--data", "data"], "");
     assert_eq!(told.code, 2, "{}", told.err);
 }
+
+/// A question with fields, whose order is not that of their names.
+const CARD: &str = "
+name: card
+pattern: graph
+graph:
+  steps:
+    - id: ask
+      human:
+        kind: clarification
+        prompt: Which card?
+        response_schema:
+          type: object
+          required: [number, expiry, code]
+          properties:
+            number: {type: string, minLength: 4, description: On the front}
+            expiry: {type: string}
+            code: {type: string, writeOnly: true}
+            remember: {type: boolean, default: false}
+  output: '${steps.ask.number} ${steps.ask.expiry} ${steps.ask.remember}'
+";
+
+#[test]
+fn a_form_is_asked_field_by_field_in_the_order_of_the_file() {
+    let here = TempDir::new().unwrap();
+    let flows = here.path().join("flows");
+    fs::create_dir(&flows).unwrap();
+    fs::write(flows.join("card.yaml"), CARD).unwrap();
+    let screen = Screen::chat_with(here.path(), "one", "card --data data", &flows);
+    screen.sees(&["Say what you want"]);
+    screen.types("pay");
+    screen.sees(&[OVERLAY, "Which card?", "number: a text", "On the front", "needed"]);
+    screen.types("42");
+    screen.sees(&["expiry: a text"]);
+    screen.types("12/30");
+    screen.sees(&["code: a text"]);
+    screen.types("999");
+    let shown = screen.sees(&["remember: yes or no", "Enter takes false", "3. code  (not shown)"]);
+    assert!(!shown.contains("999"), "{shown}");
+    screen.presses("Enter");
+    screen.sees(&["number: ", "number: a text"]);
+    screen.types("4242");
+    screen.sees(&["1. number  4242", "2. expiry  12/30", "4. remember  no", "Enter sends this"]);
+    screen.presses("Enter");
+    screen.sees(&["4242 12/30 false", "The run is completed."]);
+    screen.types("/quit");
+    screen.sees(&["ended 0"]);
+}

@@ -13,7 +13,7 @@ use holdpoint::wire::v1::{
     ClaimRequestRequest, DelegateRequestRequest, Request, SendResponsesRequest,
 };
 use serde_json::json;
-use tonic::Status;
+use tonic::{Code, Status};
 
 use crate::consent_stage;
 use crate::server::{drained, journal};
@@ -106,10 +106,13 @@ async fn until_taken<T, F: Future<Output = Result<T, Status>>>(
     who: &str,
 ) {
     loop {
-        if let Ok(calls) = stage.calls(who).await
-            && send(calls).await.is_ok()
-        {
-            return;
+        if let Ok(calls) = stage.calls(who).await {
+            match send(calls).await {
+                Ok(_) => return,
+                // It was heard before the reply was lost.
+                Err(status) if status.code() == Code::AlreadyExists => return,
+                Err(_) => {}
+            }
         }
         // It died of the failpoint it was started with, and lives on without.
         stage.server.restart();

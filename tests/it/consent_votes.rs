@@ -48,7 +48,12 @@ async fn k8_two_people_and_then_a_third_are_needed_across_kills_and_each_is_aske
     assert_eq!(request.stages.len(), 2);
     assert!(stage.inbox("cfo").await.is_empty(), "the CFO is not asked yet");
     stage.answer("ann", &request, json!("approve")).await.unwrap();
-    stage.answer("ann", &request, json!("approve")).await.unwrap();
+    let twice = refusal(stage.answer("ann", &request, json!({"decision": "approve"})).await);
+    assert_eq!(twice, (Code::AlreadyExists, "answer.counted".into()));
+    let told = stage.command("ann", &["respond", &request.request_id, "approve"]);
+    assert!(told.err.contains("is counted already: 1 more must say so"), "{told:?}");
+    let noted = json!({"decision": "approve", "note": "as agreed by mail"});
+    stage.answer("ann", &request, noted).await.unwrap();
     assert_eq!(stage.paid(), 0, "the same person twice is one vote");
     let own = refusal(stage.answer("clerk", &request, json!("approve")).await);
     assert_eq!(own, (Code::PermissionDenied, "answer.not_admitted".into()), "four eyes");

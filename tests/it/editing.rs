@@ -458,3 +458,38 @@ async fn the_example_in_the_docs_of_a_draft_that_is_edited_runs() {
     let output = came_to(&stage, LOCAL, &asked.run_id).await;
     assert_eq!(output, json!("sent: Dear Ada, come at six."));
 }
+
+const CROWD: [(&str, &str); 5] =
+    [("clerk", "user"), ("ann", "user"), ("bob", "user"), ("dan", "user"), ("eve", "user")];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_version_that_nobody_would_be_left_to_agree_to_is_refused_and_the_question_stays() {
+    let terms = ", approvers: {to: [ann, bob], need: 2, not: [participant]}";
+    let stage = Stage::with_people(&letters(terms), &CROWD).await;
+    stage.start("clerk", "", "Write.").await;
+    let request = stage.inbox("ann").await.remove(0);
+    stage.answer("ann", &request, json!("approve")).await.unwrap();
+    let refused = refusal(stage.answer("bob", &request, edit(&json!(OWN))).await);
+    assert_eq!(refused, (Code::FailedPrecondition, "answer.nobody_left".into()));
+    assert_eq!(stage.inbox("bob").await[0].request_id, request.request_id, "it is asked as before");
+    stage.answer("bob", &request, json!("approve")).await.unwrap();
+    assert_eq!(stage.paid(), 1);
+
+    // Where enough are left, they are asked, and those who took part are not.
+    let terms = ", approvers: {to: [ann, bob, dan, eve], need: 2, not: [participant]}";
+    let stage = Stage::with_people(&letters(terms), &CROWD).await;
+    stage.start("clerk", "", "Write.").await;
+    let request = stage.inbox("ann").await.remove(0);
+    stage.answer("ann", &request, json!("approve")).await.unwrap();
+    let noted = json!({"decision": "edit", "subject": OWN, "note": "The price was old."});
+    stage.answer("bob", &request, noted).await.unwrap();
+    assert!(stage.inbox("bob").await.iter().all(|one| one.admits_you == Some(false)));
+    for who in ["dan", "eve"] {
+        let anew = stage.inbox(who).await.remove(0);
+        assert_ne!(anew.request_id, request.request_id);
+        let facts = anew.context.clone().unwrap().into_value();
+        assert_eq!(facts["editor_note"], "The price was old.", "{facts}");
+        stage.answer(who, &anew, json!("approve")).await.unwrap();
+    }
+    assert_eq!(stage.paid(), 1);
+}

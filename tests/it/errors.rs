@@ -1,15 +1,13 @@
 //! Errors: the table of every code that a caller can meet. `docs/errors.md` is made from it.
 
-use std::fmt::Write as _;
-
 use tonic::Code;
 
 /// One code.
 pub(crate) struct Row {
     pub(crate) code: &'static str,
     pub(crate) status: Code,
-    meaning: &'static str,
-    remedy: &'static str,
+    pub(crate) meaning: &'static str,
+    pub(crate) remedy: &'static str,
     /// The test that shows it, where it is not the table of bad inputs.
     pub(crate) elsewhere: Option<&'static str>,
 }
@@ -44,6 +42,24 @@ pub(crate) const CODES: &[Row] = &[
             Code::FailedPrecondition,
             "The file says `binding: digest`: an id or a code alone does not answer this request. It stays open.",
             "Show the request, and send its digest with the answer: `digests` over gRPC, HTTP and A2A, `--digest` at the terminal.",
+        ),
+    ),
+    shown_in(
+        "consent_votes.rs",
+        row(
+            "answer.counted",
+            Code::AlreadyExists,
+            "You have said the same already, and it counts; the request needs more people. It stays open.",
+            "Nothing is left for you to do. A no takes your yes back; the same word with a note takes its place.",
+        ),
+    ),
+    shown_in(
+        "editing.rs",
+        row(
+            "answer.nobody_left",
+            Code::FailedPrecondition,
+            "Whoever must agree to your version would have to be somebody who took no part (`not: [participant]`, `not: [editor]`), and fewer are left than are needed. The request stays open as it is.",
+            "Approve what is shown, or say no with a note; or have the operator name more people.",
         ),
     ),
     shown_in(
@@ -455,32 +471,3 @@ pub(crate) const CODES: &[Row] = &[
         "`ListWorkflows` names the ones there are.",
     ),
 ];
-
-/// The page, as it is in `docs/errors.md`.
-pub(crate) fn page() -> String {
-    let mut page = String::from(
-        "# Errors\n\n\
-         Every refusal carries `google.rpc.ErrorInfo` with domain `holdpoint` and one of these codes as its `reason`; \
-         where a field is to blame, `google.rpc.BadRequest` names it. A refused call changes nothing. Codes are stable; \
-         messages are for people and may change.\n\n\
-         What is not yours looks exactly like what is not there.\n\n\
-         <!-- Made from tests/it/errors.rs: HOLDPOINT_BLESS=1 cargo test the_page_of_errors -->\n\n\
-         | code | gRPC status | meaning | remedy |\n|---|---|---|---|\n",
-    );
-    for Row { code, status, meaning, remedy, .. } in CODES {
-        writeln!(page, "| `{code}` | `{}` | {meaning} | {remedy} |", screaming(*status)).unwrap();
-    }
-    page
-}
-
-/// `InvalidArgument` → `INVALID_ARGUMENT`, as the protocol writes it.
-fn screaming(status: Code) -> String {
-    let mut name = String::new();
-    for letter in format!("{status:?}").chars() {
-        if letter.is_uppercase() && !name.is_empty() {
-            name.push('_');
-        }
-        name.push(letter.to_ascii_uppercase());
-    }
-    name
-}

@@ -47,11 +47,31 @@ fn bytes(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     all
 }
 
-/// Opens it as a command does that works on runs: that takes it over.
-fn opened(root: &Path) {
+/// Opens it as a command does that works on runs: that takes it over. What it said of that.
+fn opened(root: &Path) -> String {
     let data = root.join("data");
     let told = holdpoint(root, &["runs", "--data", data.to_str().unwrap()], "");
     assert_eq!(told.code, 0, "{}{}", told.out, told.err);
+    told.err
+}
+
+#[test]
+fn a_command_that_takes_a_store_over_says_so_once() {
+    for command in ["inbox", "runs", "sessions"] {
+        let (root, _) = left("stopped");
+        let data = root.path().join("data").display().to_string();
+        let look = || holdpoint(root.path(), &[command, "--data", &data], "").err;
+        let said = look();
+        assert!(said.contains("of the format before") && said.contains(&data), "{command}: {said}");
+        assert!(!look().contains("of the format before"), "{command}");
+    }
+    let (root, _) = left("stopped");
+    let data = root.path().join("data").display().to_string();
+    let told = holdpoint(root.path(), &["inbox", "--json", "--data", &data], "");
+    assert!(
+        told.err.starts_with(r#"{"notice":"#) && told.json()["requests"].is_array(),
+        "{told:?}"
+    );
 }
 
 fn format(root: &Path) -> String {

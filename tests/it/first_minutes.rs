@@ -169,3 +169,15 @@ fn the_root_leads_to_the_console_and_an_empty_one_offers_an_example() {
         assert!(text.contains("/console/workflows/approve_and_send"), "{page}: {text}");
     }
 }
+
+#[test]
+fn health_without_a_server_says_where_it_asked_and_what_to_do() {
+    let root = TempDir::new().unwrap();
+    // Port 9 discards, and nothing here does.
+    let own = holdpoint(root.path(), &["health", "--listen", "0.0.0.0:9"], "");
+    assert_eq!(own.code, 7, "{own:?}");
+    assert!(own.err.contains("127.0.0.1:9") && own.err.contains("holdpoint serve"), "{own:?}");
+    assert!(!own.err.contains("leave --server out"), "{own:?}");
+    let named = holdpoint(root.path(), &["health", "--server", "http://127.0.0.1:9"], "");
+    assert!(named.code == 7 && named.err.contains("address that it listens on"), "{named:?}");
+}

@@ -276,3 +276,55 @@ fn what_is_no_holdpoint_is_refused_with_a_reason() {
     }
     assert_eq!(fs::read_dir(out.path()).unwrap().count(), 0, "nothing is half made");
 }
+
+/// The script with all that it packs, in a place of its own.
+fn checkout() -> TempDir {
+    let place = tempdir().unwrap();
+    run(Command::new("cp")
+        .args(["-r", "packaging", "LICENSE", "README.md", "CHANGELOG.md"])
+        .arg(place.path()));
+    place
+}
+
+#[test]
+fn what_is_missing_of_a_checkout_is_named_before_anything_is_made() {
+    let (place, out) = (checkout(), tempdir().unwrap());
+    for name in ["LICENSE", "CHANGELOG.md", "packaging/npm/holdpoint.cjs"] {
+        fs::remove_file(place.path().join(name)).unwrap();
+    }
+    let binary = env!("CARGO_BIN_EXE_holdpoint");
+    let script = place.path().join("packaging/make.py");
+    let made = ends(
+        Command::new("python3").arg(script).arg(binary).arg(out.path()).args(["--only", "wheel"]),
+    );
+    let said = told(&made.stderr);
+    assert_eq!(made.status.code(), Some(1), "{said}");
+    for part in ["LICENSE", "CHANGELOG.md", "packaging/npm/holdpoint.cjs", "whole checkout"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert!(!said.contains("Traceback"), "{said}");
+    assert_eq!(fs::read_dir(out.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_package_that_is_cut_off_halfway_leaves_no_file_of_its_name() {
+    let out = tempdir().unwrap();
+    let binary = env!("CARGO_BIN_EXE_holdpoint");
+    let place = out.path().display();
+    for kind in ["wheel", "npm", "tarball", "image"] {
+        // No file may be longer than a mebibyte: writing ends in the middle of it.
+        let shell = format!(
+            "ulimit -f 1024; trap '' XFSZ; exec python3 packaging/make.py {binary} {place} --fast --only {kind}"
+        );
+        let made = ends(Command::new("bash").args(["-c", &shell]));
+        let said = told(&made.stderr);
+        assert_eq!(made.status.code(), Some(1), "{kind}: {said}");
+        assert!(said.contains("File too large") && !said.contains("Traceback"), "{kind}: {said}");
+        let left: Vec<_> = fs::read_dir(out.path()).unwrap().map(|it| it.unwrap().path()).collect();
+        // The smaller of npm's two is whole.
+        let is_whole = |path: &&PathBuf| {
+            path.ends_with(format!("holdpoint-{}.tgz", env!("CARGO_PKG_VERSION")))
+        };
+        assert_eq!(left.iter().filter(|path| !is_whole(path)).count(), 0, "{kind}: {left:?}");
+    }
+}

@@ -257,3 +257,59 @@ async fn a_second_press_that_meets_the_next_request_is_not_taken_for_its_answer(
     assert_eq!(stage.inbox(LOCAL).await.len(), 1, "it is still open");
     assert_eq!(press("1000").status, 303);
 }
+
+/// A form whose fields have another order than their names.
+const CARD: &str = "
+name: bills
+models:
+  default: {provider: scripted, script: [{say: Done.}]}
+agents:
+  idle: {human_input: false}
+pattern: graph
+graph:
+  steps:
+    - id: ask
+      human:
+        kind: clarification
+        prompt: Which card?
+        response_schema:
+          type: object
+          required: [pan, expiry, cvc]
+          properties:
+            pan: {type: string}
+            expiry: {type: object, properties: {year: {type: integer}, month: {type: integer}}}
+            cvc: {type: string}
+    - {id: end, agent: idle}
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_fields_of_a_form_stand_in_the_order_of_the_file_at_every_door() {
+    let mut stage = Stage::open(CARD).await;
+    let request = question(&stage.start(LOCAL, "s1", "Pay.").await);
+    let order = ["/pan", "/expiry", "/expiry/year", "/expiry/month", "/cvc"];
+    assert_eq!(request.field_order, order);
+    stage.server.restart();
+    let names = |schema: &Value| -> Vec<String> {
+        schema["properties"].as_object().unwrap().keys().cloned().collect()
+    };
+    let wanted = ["pan", "expiry", "cvc"];
+    let inbox = stage.command(LOCAL, &["inbox", "--json"]).json();
+    let listed = &inbox["requests"][0];
+    assert_eq!(names(&listed["response_schema"]), wanted);
+    assert_eq!(names(&listed["response_schema"]["properties"]["expiry"]), ["year", "month"]);
+    let http = stage.http(LOCAL).get(&format!("/v1/runs/{}/status", request.run_id)).ok();
+    assert_eq!(
+        names(&http["workflow_waiting"]["requests"][0]["response_schema"]),
+        wanted,
+        "{http}"
+    );
+    let task = stage.agent(LOCAL).call("GetTask", &json!({"id": request.run_id})).to_string();
+    let places: Vec<_> =
+        wanted.iter().map(|name| task.find(&format!("\"{name}\":")).unwrap()).collect();
+    assert!(places.is_sorted(), "{task}");
+    let console = page(&stage, LOCAL, &at(&request));
+    let place = |name: &&str| console.find(&format!("\"answer/{name}")).unwrap();
+    assert!(wanted.iter().map(place).is_sorted(), "{console}");
+    let typed = stage.command(LOCAL, &["respond", &request.request_id]);
+    assert!(typed.err.contains("JSON with pan, expiry.year?, expiry.month?, cvc"), "{typed:?}");
+}

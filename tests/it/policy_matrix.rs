@@ -103,8 +103,9 @@ fn cells() -> Vec<Cell> {
     let one = |mode: &str| format!("rules: [{{name: r, workflows: [matrix], mode: {mode}}}]");
     // Each text lives as long as the test.
     let kept = |text: String| -> &'static str { Box::leak(text.into_boxed_str()) };
-    let (manual, plan_only, smartly) =
-        (kept(one("manual")), kept(one("plan_only")), kept(one("smart")));
+    let (plan_only, smartly) = (kept(one("plan_only")), kept(one("smart")));
+    let steps =
+        "rules: [{name: r, workflows: [matrix], mode: custom, gates: [{name: g, steps: ['*']}]}]";
     vec![
         cell(
             "planning: no handoffs to people",
@@ -120,18 +121,25 @@ fn cells() -> Vec<Cell> {
             CALM,
             &["plan_review planning"],
         ),
+        cell(
+            "planning and control: after_planning and before_step",
+            ("plan_review", "before_step", "[]"),
+            kept(one("manual")),
+            CALM,
+            &["plan_review planning", "approval execute"],
+        ),
         cell("planning: smart", ("never", "never", &smart), smartly, CALM, &[]),
         cell(
             "control: before_step",
             ("never", "before_step", "[]"),
-            manual,
+            steps,
             RISKY,
             &["approval execute"],
         ),
         cell(
             "control: before_step and before_file_edit",
             ("never", "before_step", edits),
-            "rules: [{name: r, workflows: [matrix], mode: manual}, {name: m, workflows: [matrix], mode: mandatory, \
+            "rules: [{name: r, workflows: [matrix], gates: [{name: g, steps: ['*']}]}, {name: m, workflows: [matrix], mode: mandatory, \
              checkpoints: [before_file_edit]}]",
             CALM,
             &["approval execute", "tool_approval write_file"],
@@ -139,7 +147,7 @@ fn cells() -> Vec<Cell> {
         cell(
             "control: before_step and smart",
             ("never", "before_step", &smart),
-            "rules: [{name: r, workflows: [matrix], mode: manual}, {name: s, workflows: [matrix], mode: smart}]",
+            "rules: [{name: r, workflows: [matrix], gates: [{name: g, steps: ['*']}]}, {name: s, workflows: [matrix], mode: smart}]",
             RISKY,
             // The word is still in the conversation when the engineer has the last one.
             &["approval execute", "tool_approval write_file", "tool_approval engineer"],

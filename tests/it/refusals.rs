@@ -2,6 +2,7 @@
 //! trace (K1, D2, D3). The table of codes is `docs/errors.md`: `HOLDPOINT_BLESS=1` writes it anew.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::fs;
 
 use holdpoint::wire::v1::{
@@ -13,7 +14,7 @@ use tonic::{Code, Status};
 use tonic_types::{ErrorInfo, StatusExt as _};
 
 use crate::bad_inputs::{Case, UNKNOWN_REQUEST, UNKNOWN_RUN, answers, malformed, others, starts};
-use crate::errors::{CODES, page};
+use crate::errors::{CODES, Row};
 use crate::raw;
 use crate::refusals_stage::{Stage, Who};
 use crate::server::answer_to;
@@ -158,4 +159,33 @@ fn every_code_in_the_source_is_in_the_table() {
     found.extend(["gate.invalid", "gate.contradiction", "halted"].map(str::to_owned));
     let table: BTreeSet<_> = CODES.iter().map(|row| row.code.to_owned()).collect();
     assert_eq!(found, table);
+}
+
+/// The page, as it is in `docs/errors.md`.
+fn page() -> String {
+    let mut page = String::from(
+        "# Errors\n\n\
+         Every refusal carries `google.rpc.ErrorInfo` with domain `holdpoint` and one of these codes as its `reason`; \
+         where a field is to blame, `google.rpc.BadRequest` names it. A refused call changes nothing. Codes are stable; \
+         messages are for people and may change.\n\n\
+         What is not yours looks exactly like what is not there.\n\n\
+         <!-- Made from tests/it/errors.rs: HOLDPOINT_BLESS=1 cargo test the_page_of_errors -->\n\n\
+         | code | gRPC status | meaning | remedy |\n|---|---|---|---|\n",
+    );
+    for Row { code, status, meaning, remedy, .. } in CODES {
+        writeln!(page, "| `{code}` | `{}` | {meaning} | {remedy} |", screaming(*status)).unwrap();
+    }
+    page
+}
+
+/// `InvalidArgument` → `INVALID_ARGUMENT`, as the protocol writes it.
+fn screaming(status: Code) -> String {
+    let mut name = String::new();
+    for letter in format!("{status:?}").chars() {
+        if letter.is_uppercase() && !name.is_empty() {
+            name.push('_');
+        }
+        name.push(letter.to_ascii_uppercase());
+    }
+    name
 }

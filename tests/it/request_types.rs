@@ -68,3 +68,20 @@ async fn a_named_type_is_asked_by_a_step_and_by_an_agent_listed_by_its_name_and_
     let told = stage.answer(LOCAL, &second, json!("fast")).await.unwrap();
     assert!(asked(&told).is_none() || asked(&told).unwrap().request_id != second.request_id);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_type_that_no_workflow_names_is_answered_with_the_one_that_was_meant() {
+    let stage = Stage::open(FLOW).await;
+    let look = |name: &str| stage.command(LOCAL, &["inbox", "--type", name]);
+    let near = look("adress");
+    assert_eq!(near.code, 0, "{near:?}");
+    assert!(
+        near.err.contains("no workflow has a request type `adress`; did you mean `address`?"),
+        "{near:?}"
+    );
+    let far = look("nope");
+    assert!(far.err.contains("`nope`; there are:") && far.err.contains("address"), "{far:?}");
+    assert!(!look("speed").err.contains("no workflow has"), "it is only that nothing waits");
+    let shown = stage.command(LOCAL, &["workflows", "shipping"]);
+    assert!(shown.out.contains("types:  address, speed"), "{shown:?}");
+}

@@ -59,8 +59,8 @@ fn output(root: &Path) -> Value {
 #[test]
 fn a_form_is_asked_field_by_field_and_all_that_is_wrong_is_told_at_once() {
     let root = place(TRIP);
-    // Fields come in the order of their names: day, guests, how, vegan.
-    let lines = "\nmany\n3\n\n2026-03-31\n30\ntrain\n\n";
+    // Fields come in the order of the file: guests, day, vegan, how; and so do those that are asked again.
+    let lines = "many\n\n\n3\n30\n2026-03-31\ntrain\n\n";
     let ended = types(root.path(), &["run", "trip", "Go.", "-i"], lines);
     assert_eq!(ended.code, 0, "{ended:?}");
     for part in
@@ -71,7 +71,7 @@ fn a_form_is_asked_field_by_field_and_all_that_is_wrong_is_told_at_once() {
     for part in ["day: This is needed.", "guests: Expected a whole number.", "how: Choose one"] {
         assert!(ended.err.contains(part), "{part}: {}", ended.err);
     }
-    assert!(ended.out.contains("2. guests  30"), "what will be sent is shown: {}", ended.out);
+    assert!(ended.out.contains("1. guests  30"), "what will be sent is shown: {}", ended.out);
     let said = json!({"day": "2026-03-31", "guests": 30, "how": "train", "vegan": false});
     assert_eq!(output(root.path()), said);
 }
@@ -79,11 +79,11 @@ fn a_form_is_asked_field_by_field_and_all_that_is_wrong_is_told_at_once() {
 #[test]
 fn a_form_can_be_left_changed_and_given_whole() {
     let root = place(TRIP);
-    let left = types(root.path(), &["run", "trip", "Go.", "-i"], "2026-03-31\nexit\n");
+    let left = types(root.path(), &["run", "trip", "Go.", "-i"], "30\nexit\n");
     assert_eq!(left.code, 4, "{left:?}");
     assert!(left.err.contains("left waiting"), "{left:?}");
     // Changed before it is sent, by its number.
-    let lines = "2026-03-31\n30\n\nyes\n2\n31\n\n";
+    let lines = "30\n2026-03-31\nyes\n\n1\n31\n\n";
     let ended = types(root.path(), &["resume", "-i"], lines);
     assert_eq!(ended.code, 0, "{ended:?}");
     assert_eq!(output(root.path()), json!({"day": "2026-03-31", "guests": 31, "vegan": true}));
@@ -93,7 +93,7 @@ fn a_form_can_be_left_changed_and_given_whole() {
     assert_eq!(output(root.path()), json!({"day": "2026-04-01", "guests": 2}));
     // Where nobody sits, the fields are named.
     let told = types(root.path(), &["run", "trip", "Once more."], "");
-    assert!(told.err.contains("JSON with day, guests, how?, vegan?"), "{told:?}");
+    assert!(told.err.contains("JSON with guests, day, vegan?, how?"), "{told:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -108,23 +108,27 @@ impl Models {
         MODEL_PROVIDERS.contains(&name)
     }
 
-    /// What is wrong with a model's settings: where in them, and the remedy.
-    pub(super) fn check(&self, model: &Model) -> Result<(), Wrong> {
-        match Provider::of(&model.provider) {
-            Some(Provider::Scripted) => scripted::check(&model.settings),
-            Some(Provider::Live(dialect)) => {
-                self.check_key(&Settings::read(dialect, &model.settings)?)
-            }
-            Some(Provider::Recorded) => {
-                let recorded = Recorded::read(&model.settings)?;
-                let inner = |(at, remedy): Wrong| (format!("/of{at}"), remedy);
-                let file = |fault: ModelFault| ("/file".to_owned(), fault.message);
-                match recorded.mode {
-                    Mode::Record => self.check_key(&recorded.settings).map_err(inner),
-                    Mode::Replay => self.recordings.check(&recorded.file).map_err(file),
-                }
-            }
+    /// What is wrong with a model's settings, all of it: where in them, and the remedy.
+    pub(super) fn check(&self, model: &Model) -> Vec<Wrong> {
+        let found = match Provider::of(&model.provider) {
+            Some(Provider::Scripted) => return scripted::check(&model.settings),
+            Some(Provider::Live(dialect)) => match Settings::look(dialect, &model.settings) {
+                Ok(settings) => self.check_key(&settings),
+                Err(all) => return all,
+            },
+            Some(Provider::Recorded) => self.check_recorded(&model.settings),
             None => Ok(()),
+        };
+        found.err().into_iter().collect()
+    }
+
+    fn check_recorded(&self, settings: &Value) -> Result<(), Wrong> {
+        let recorded = Recorded::read(settings)?;
+        let inner = |(at, remedy): Wrong| (format!("/of{at}"), remedy);
+        let file = |fault: ModelFault| ("/file".to_owned(), fault.message);
+        match recorded.mode {
+            Mode::Record => self.check_key(&recorded.settings).map_err(inner),
+            Mode::Replay => self.recordings.check(&recorded.file).map_err(file),
         }
     }
 

@@ -90,13 +90,16 @@ pub(super) fn rules(settings: &Value) -> Result<&Vec<Value>, String> {
 }
 
 /// What is wrong with the rules, by the number of the rule.
-pub(super) fn check(settings: &Value) -> Result<(), (String, String)> {
-    let rules = rules(settings).map_err(|wrong| (String::new(), wrong))?;
-    for (index, rule) in rules.iter().enumerate() {
-        Rule::deserialize(rule)
-            .map_err(|error| (format!("/script/rules/{index}"), error.to_string()))?;
-    }
-    Ok(())
+pub(super) fn check(settings: &Value) -> Vec<(String, String)> {
+    let rules = match rules(settings) {
+        Ok(rules) => rules,
+        Err(wrong) => return vec![(String::new(), wrong)],
+    };
+    let wrong = rules.iter().enumerate().filter_map(|(index, rule)| {
+        let error = Rule::deserialize(rule).err()?;
+        Some((format!("/script/rules/{index}"), error.to_string()))
+    });
+    wrong.collect()
 }
 
 /// The first rule that fits.

@@ -12,7 +12,7 @@ use crate::ports::{Clock, DeltaSink};
 const SHOWN_CHARS_MAX: usize = 120;
 
 /// What is wrong with a scripted model's settings.
-pub(super) fn check(settings: &Value) -> Result<(), (String, String)> {
+pub(super) fn check(settings: &Value) -> Vec<(String, String)> {
     script::check(settings)
 }
 

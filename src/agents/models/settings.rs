@@ -110,6 +110,43 @@ impl Default for GivenStop {
     }
 }
 
+impl Given {
+    /// What is wrong with how the model is to speak.
+    fn out_of_bounds(&self, dialect: Dialect) -> Vec<Wrong> {
+        let mut all = Vec::new();
+        heed(&mut all, bound("retries", self.retries, (0, RETRIES_MAX)));
+        heed(&mut all, bound("max_tokens", self.max_tokens, (1, MAX_TOKENS_MAX)));
+        if self.temperature.is_some_and(|value| !(0.0..=TEMPERATURE_MAX).contains(&value)) {
+            all.push(wrong("/temperature", format!("expected 0 to {TEMPERATURE_MAX}")));
+        }
+        if self.top_p.is_some_and(|value| !(value > 0.0 && value <= 1.0)) {
+            all.push(wrong("/top_p", "expected more than 0, and at most 1"));
+        }
+        let stop = self.stop.all();
+        heed(&mut all, check_stop(&stop));
+        let named = [
+            ("stop", !stop.is_empty()),
+            ("top_p", self.top_p.is_some()),
+            ("seed", self.seed.is_some()),
+            ("reasoning_effort", self.reasoning_effort.is_some()),
+        ];
+        for (field, _) in named.iter().filter(|(_, is_given)| *is_given) {
+            all.extend(dialect.lacks(field).map(|remedy| wrong(&format!("/{field}"), remedy)));
+        }
+        heed(&mut all, check_extra(dialect, &self.extra));
+        all
+    }
+}
+
+impl GivenStop {
+    fn all(&self) -> Vec<String> {
+        match self {
+            Self::One(text) => vec![text.clone()],
+            Self::Many(texts) => texts.clone(),
+        }
+    }
+}
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct GivenTimeouts {
@@ -121,44 +158,47 @@ struct GivenTimeouts {
 impl Settings {
     /// Reads the settings of a model that speaks `dialect`.
     pub(super) fn read(dialect: Dialect, written: &Value) -> Result<Self, Wrong> {
-        let given = Given::deserialize(written)
-            .map_err(|error| wrong("", format!("the settings of `{}`: {error}", dialect.word())))?;
+        Self::look(dialect, written).map_err(|mut all| all.swap_remove(0))
+    }
+
+    /// The same; where something is wrong, all of it, and never nothing.
+    pub(super) fn look(dialect: Dialect, written: &Value) -> Result<Self, Vec<Wrong>> {
+        let given = Given::deserialize(written).map_err(|error| {
+            vec![wrong("", format!("the settings of `{}`: {error}", dialect.word()))]
+        })?;
+        let mut all = Vec::new();
         if given.model.trim().is_empty() {
-            return Err(wrong("", "the model needs the field `model`: its name at the server"));
+            all.push(wrong("", "the model needs the field `model`: its name at the server"));
         }
-        let base_url = base_url(dialect, given.base_url.as_deref())?;
-        let key_env = key_env(dialect, given.base_url.is_some(), given.key_env.as_deref())?;
-        let ms = |name: &str, text: &Option<String>, default| {
-            settings::timeout(name, text.as_deref(), default, TIMEOUT_MAX)
-        };
+        let base_url = heed(&mut all, base_url(dialect, given.base_url.as_deref()));
+        let is_elsewhere = given.base_url.is_some();
+        let key_env = heed(&mut all, key_env(dialect, is_elsewhere, given.key_env.as_deref()));
+        all.extend(given.out_of_bounds(dialect));
         let times = &given.timeouts;
-        bound("retries", given.retries, (0, RETRIES_MAX))?;
-        bound("max_tokens", given.max_tokens, (1, MAX_TOKENS_MAX))?;
-        if given.temperature.is_some_and(|value| !(0.0..=TEMPERATURE_MAX).contains(&value)) {
-            return Err(wrong("/temperature", format!("expected 0 to {TEMPERATURE_MAX}")));
-        }
-        let stop = match given.stop {
-            GivenStop::One(text) => vec![text],
-            GivenStop::Many(texts) => texts,
+        let mut ms = |name: &str, text: &Option<String>, default| {
+            heed(&mut all, settings::timeout(name, text.as_deref(), default, TIMEOUT_MAX))
         };
-        if given.top_p.is_some_and(|value| !(value > 0.0 && value <= 1.0)) {
-            return Err(wrong("/top_p", "expected more than 0, and at most 1"));
-        }
-        check_stop(&stop)?;
-        let named = [
-            ("stop", !stop.is_empty()),
-            ("top_p", given.top_p.is_some()),
-            ("seed", given.seed.is_some()),
-            ("reasoning_effort", given.reasoning_effort.is_some()),
-        ];
-        for (field, _) in named.iter().filter(|(_, is_given)| *is_given) {
-            if let Some(remedy) = dialect.lacks(field) {
-                return Err(wrong(&format!("/{field}"), remedy));
-            }
-        }
-        check_extra(dialect, &given.extra)?;
+        let connect_ms = ms("connect", &times.connect, CONNECT_MS_DEFAULT);
+        let first_token_ms = ms("first_token", &times.first_token, FIRST_TOKEN_MS_DEFAULT);
+        let total_ms = ms("total", &times.total, TOTAL_MS_DEFAULT);
+        let headers = heed(&mut all, settings::headers(&given.headers, &[]));
+        let whole = (base_url, key_env, connect_ms, first_token_ms, total_ms, headers);
+        let (
+            true,
+            (
+                Some(base_url),
+                Some(key_env),
+                Some(connect_ms),
+                Some(first_token_ms),
+                Some(total_ms),
+                Some(headers),
+            ),
+        ) = (all.is_empty(), whole)
+        else {
+            return Err(all);
+        };
         Ok(Self {
-            stop,
+            stop: given.stop.all(),
             top_p: given.top_p,
             seed: given.seed,
             reasoning_effort: given.reasoning_effort,
@@ -167,13 +207,13 @@ impl Settings {
             model: given.model,
             base_url,
             key_env,
-            connect_ms: ms("connect", &times.connect, CONNECT_MS_DEFAULT)?,
-            first_token_ms: ms("first_token", &times.first_token, FIRST_TOKEN_MS_DEFAULT)?,
-            total_ms: ms("total", &times.total, TOTAL_MS_DEFAULT)?,
+            connect_ms,
+            first_token_ms,
+            total_ms,
             retries: given.retries.unwrap_or(RETRIES_DEFAULT),
             max_tokens: given.max_tokens,
             temperature: given.temperature,
-            headers: settings::headers(&given.headers, &[])?,
+            headers,
         })
     }
 
@@ -198,6 +238,11 @@ impl Settings {
 
 fn wrong(at: &str, remedy: impl Into<String>) -> Wrong {
     (at.to_owned(), remedy.into())
+}
+
+/// What a check came to; what is wrong goes to the rest that is.
+fn heed<T>(all: &mut Vec<Wrong>, outcome: Result<T, Wrong>) -> Option<T> {
+    outcome.map_err(|wrong| all.push(wrong)).ok()
 }
 
 /// A text to stop at must be one, and formats take a few.

@@ -210,10 +210,12 @@ fn http_of(refusal: &Refusal) -> StatusCode {
         | Refusal::StillUnbound { .. }
         | Refusal::DigestNeeded { .. }
         | Refusal::StalePause
+        | Refusal::NobodyLeft { .. }
         | Refusal::HandedOver { .. }
         | Refusal::NotDelegable { .. } => StatusCode::BAD_REQUEST,
         Refusal::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
         Refusal::AlreadyAnswered { .. }
+        | Refusal::AlreadyCounted { .. }
         | Refusal::KeyReused(_)
         | Refusal::RequestClosed { .. }
         | Refusal::StaleDigest { .. }

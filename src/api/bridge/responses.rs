@@ -418,10 +418,17 @@ impl Bridge {
         if matches!(view.head.status, HeadStatus::Cancelled(_)) && rested_at < view.head.version {
             // It was cancelled while it waited: that is how it ended, not what it asked.
             let mut rest = self.engine.watch(&run, rested_at, Until::Over, who).await?;
-            if let Some(published) = rest.next().await?
-                && matches!(&*published.event, Event::Cancelled { .. })
-            {
-                teller.tell(&published);
+            while let Some(published) = rest.next().await? {
+                match &*published.event {
+                    // Somebody answered, and it was cancelled later.
+                    Event::Answered { .. } | Event::Voted { .. } => break,
+                    Event::Cancelled { .. } => {
+                        teller.tell(&published);
+                        break;
+                    }
+                    // What it asked was taken back, and the run ended with that.
+                    _other => {}
+                }
             }
         }
         Ok(teller.response.to_json())

@@ -5,9 +5,11 @@
 //! whole value is what counts in the end.
 
 mod check;
+mod order;
 mod shape;
 
 pub(crate) use check::{Complaints, check};
+pub(crate) use order::{order, ordered};
 pub(crate) use shape::{BUTTONS_MAX, Shape, resolved};
 
 /// Schemas are followed this deep; what lies deeper is written as JSON.

@@ -12,7 +12,9 @@ use crate::app::counted;
 use crate::cli::answer;
 use crate::cli::chat::draw::{input, wrapped};
 use crate::cli::chat::model::Model;
-use crate::cli::render::subject;
+use crate::cli::filling::Filling;
+use crate::cli::form::Field;
+use crate::cli::render::{self, subject};
 use crate::cli::term::plain;
 use crate::wire::v1::{Message, Request};
 
@@ -71,7 +73,21 @@ pub(super) fn overlay(frame: &mut Frame<'_>, model: &Model, request: &Request, b
     frame.render_widget(block, area);
     let shown: Vec<_> = lines.into_iter().skip(from).take(room).collect();
     frame.render_widget(Paragraph::new(shown), text);
-    input(frame, typing, &model.typed, true);
+    let asks = model.form().map(|form| (form.heading(), form.asks().is_some_and(Field::is_hidden)));
+    match asks {
+        // Whichever part of the form is in view, what the line is for stands at it.
+        Some((heading, is_hidden)) => {
+            let name = heading.map_or_else(|| "send it?".to_owned(), |(name, _)| name);
+            let dots = "•".repeat(model.typed.chars().count());
+            let typed = if is_hidden { &dots } else { &model.typed };
+            input(frame, typing, typed, true);
+            let title = Paragraph::new(format!(" {name} "));
+            let width = u16::try_from(name.chars().count()).unwrap_or(u16::MAX).saturating_add(2);
+            let place = Rect { x: typing.x + 1, height: 1, width, ..typing };
+            frame.render_widget(title, place.intersection(typing));
+        }
+        None => input(frame, typing, &model.typed, true),
+    }
 }
 
 /// The last words before it. What nobody said, and what was said last and is asked, is the question
@@ -101,9 +117,9 @@ fn asked(model: &Model, request: &Request) -> Vec<(String, Style)> {
     let mut lines: Vec<_> = subject.lines().map(|line| (line.to_owned(), Style::new())).collect();
     let prompt = plain(&request.prompt).into_owned();
     lines.extend(prompt.lines().map(|line| (line.to_owned(), bold)));
-    if let Some(context) = &request.context {
+    if let Some(context) = render::facts(request) {
         let mut told = Vec::new();
-        facts(context, 0, &mut told);
+        facts(&context, 0, &mut told);
         lines.extend(told.into_iter().map(|line| (line, Style::new())));
     }
     for (place, option) in (1..).zip(&request.options) {
@@ -114,13 +130,27 @@ fn asked(model: &Model, request: &Request) -> Vec<(String, Style)> {
         let text = format!("{place}. {}{dot}{}", option.label, option.description);
         lines.push((plain(&text).into_owned(), style));
     }
-    let usage = answer::usage(request).replace("; exit leaves the run waiting", "");
+    let form = model.forms.get(&request.request_id);
+    let usage = match form {
+        Some(form) => {
+            lines.extend(fields(form));
+            form.usage()
+        }
+        None => answer::usage(request).replace("; exit leaves the run waiting", ""),
+    };
     lines.push((format!("({usage})"), dim));
-    if !model.objection.is_empty() {
-        let objection = plain(&model.objection).into_owned();
-        lines.push((objection, Style::new().fg(Color::Red)));
-    }
+    let objection = plain(&model.objection).into_owned();
+    lines.extend(objection.lines().map(|line| (line.to_owned(), Style::new().fg(Color::Red))));
     lines
+}
+
+/// A form: what is filled in, and the field that is asked for.
+fn fields(form: &Filling) -> Vec<(String, Style)> {
+    let told = form.told().into_iter().map(|line| (line, Style::new()));
+    let asks = form.heading().map(|(name, takes)| {
+        (format!("{name}: {takes}"), Style::new().add_modifier(Modifier::BOLD))
+    });
+    told.chain(asks).collect()
 }
 
 /// Facts, a line each. A text that could be taken for something else is quoted.

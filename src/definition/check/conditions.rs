@@ -22,8 +22,11 @@ impl Check<'_> {
                 }
             }
         }
-        if gate.handoffs.is_some() && self.file.pattern != PatternName::Handoff {
-            let message = "only `pattern: handoff` has handoffs; this gate would never ask";
+        let has_handoffs =
+            matches!(self.file.pattern, PatternName::Handoff | PatternName::Coordinator);
+        if gate.handoffs.is_some() && !has_handoffs {
+            let message = "only `pattern: handoff`, and `pattern: coordinator` by `next_agent`, pass the conversation on; \
+                           this gate would never ask";
             self.at_key(&under(pointer, "handoffs"), "condition.never", message);
         }
         if let Some(AnyOr::List(agents)) = &gate.replies {

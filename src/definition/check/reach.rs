@@ -14,11 +14,15 @@ use crate::definition::problem::Problem;
 use crate::definition::source::{Source, under};
 use crate::kernel::workflow::{Gate, Safety, Tool};
 
+/// The provider that answers from a script.
+const SCRIPTED: &str = "scripted";
+
 /// What is worth a second look in a file that is right, in the order of its lines.
 pub(in crate::definition) fn warnings(source: &Source, file: &WorkflowFile) -> Vec<Problem> {
     let gates = file.gates.iter().map(|gate| gate.compile(file)).collect();
     let tools = mcp::tools(file).into_iter().collect();
     let mut look = Look { source, file, gates, tools, warnings: Vec::new() };
+    look.ignored();
     look.agents();
     let mut way = Way::default();
     look.sequence(&mut way);
@@ -37,13 +41,26 @@ struct Way {
     words: BTreeSet<String>,
     /// Steps at which somebody has approved something.
     approved: BTreeSet<String>,
+    /// What an item is called that comes of what was approved at a step.
+    items: BTreeSet<(String, String)>,
 }
 
 impl Way {
+    /// Notes what the items of a list are called, where it is what was approved.
+    fn name_items(&mut self, node: &NodeFile) {
+        let Some(list) = &node.for_each else { return };
+        let name = node.name.as_deref().unwrap_or("item");
+        // Within it the name is this list's, whatever it was outside.
+        self.items.retain(|(known, _)| known != name);
+        let inner: Vec<_> = self.approved.iter().filter(|step| has_subject(list, step)).collect();
+        self.items.extend(inner.into_iter().map(|step| (name.to_owned(), step.clone())));
+    }
+
     /// Two ways that come together: what is open on one of them is open.
     fn join(&mut self, other: Self) {
         self.words.extend(other.words);
         self.approved.extend(other.approved);
+        self.items.extend(other.items);
     }
 }
 
@@ -71,6 +88,23 @@ impl Look<'_> {
     fn unguarded_of(&self, agent: &str) -> Option<(usize, &str)> {
         let tools = self.file.agents.get(agent)?.tools.iter().enumerate();
         tools.map(|(at, tool)| (at, tool.as_str())).find(|(_, tool)| self.is_unguarded(tool))
+    }
+
+    /// Settings that a scripted model has no use for: they belong to the model that it stands in for, or are mistaken.
+    fn ignored(&mut self) {
+        let models = self.source.value["models"].as_object().into_iter().flatten();
+        for (name, model) in models.filter(|(_, model)| model["provider"] == SCRIPTED) {
+            let known = ["provider", "script"];
+            let unused = model.as_object().into_iter().flatten().map(|(field, _)| field.as_str());
+            for field in unused.filter(|field| !known.contains(field)) {
+                let pointer = under(&under("/models", name), field);
+                let message = format!(
+                    "a scripted model says what its script says: `{field}` changes nothing of it"
+                );
+                let hint = "take it away, or name the provider that it is meant for";
+                self.warnings.push(self.source.at(&pointer, "model.ignored", message).hint(hint));
+            }
+        }
     }
 
     fn words_reach(&mut self, pointer: &str, tool: &str, from: &str) {
@@ -162,11 +196,17 @@ impl Look<'_> {
         let mut after = if may_pass { way.clone() } else { Way::default() };
         for (place, nodes) in blocks {
             let mut branch = way.clone();
+            branch.name_items(node);
             self.block(&format!("{pointer}{place}"), nodes, &mut branch);
             if node.repeat.is_some() || node.for_each.is_some() {
-                // Another round begins with what the one before has left.
+                // Another round begins with what the one before has left; another item with what was approved of the
+                // list, and with nothing that was approved of the item before it.
+                if node.for_each.is_some() {
+                    branch.approved.clone_from(&way.approved);
+                }
                 self.block(&format!("{pointer}{place}"), nodes, &mut branch);
             }
+            branch.items.clone_from(&way.items);
             after.join(branch);
         }
         *way = after;
@@ -182,7 +222,10 @@ impl Look<'_> {
             self.words_reach(&at, tool, &from);
         }
         let arguments = Value::Object(node.arguments.clone().unwrap_or_default()).to_string();
-        let uses = |step: &String| arguments.contains(&format!("steps.{step}.subject"));
+        let uses = |step: &String| {
+            let is_item = |(name, of): &(String, String)| of == step && names(&arguments, name);
+            has_subject(&arguments, step) || way.items.iter().any(is_item)
+        };
         let Some(step) = way.approved.first().filter(|_| !way.approved.iter().any(uses)) else {
             return;
         };
@@ -199,6 +242,19 @@ impl Look<'_> {
         );
         self.warnings.push(self.source.at(&at, "consent.subject", message).hint(hint));
     }
+}
+
+/// Whether a text with expressions uses what was approved at a step.
+fn has_subject(text: &str, step: &str) -> bool {
+    text.contains(&format!("steps.{step}.subject"))
+}
+
+/// Whether it uses something of that name.
+fn names(text: &str, name: &str) -> bool {
+    let is_part = |char: char| char.is_alphanumeric() || char == '_' || char == '.';
+    let inner = text.split("${").skip(1).filter_map(|rest| rest.split('}').next());
+    let mut used = inner.flat_map(|expression| expression.split(|char| !is_part(char)));
+    used.any(|word| word.split('.').next() == Some(name))
 }
 
 /// What a person is asked at a step, as far as the way from there depends on it.

@@ -6,6 +6,7 @@ use serde_json::json;
 use super::cast::coordination;
 use super::stage::{Act, Stage, answers, directs, play, says};
 use crate::kernel::Status;
+use crate::kernel::workflow::{Between, Gate, Workflow};
 
 #[test]
 fn the_coordinator_calls_upon_specialists_and_sums_up() {
@@ -156,4 +157,53 @@ fn a_directive_without_a_prompt_still_asks() {
 fn a_withdrawn_question_of_a_directive_cancels_the_run() {
     let script = [directs("Hm.", None, Some("What?")), Act::Withdraws(1)];
     assert!(play(&coordination(), script).ends_with("-> cancelled by ann\n"));
+}
+
+fn gated(between: Between) -> Workflow {
+    let gate = Gate { name: "next".into(), handoffs: vec![between], ..Gate::default() };
+    Workflow { gates: vec![gate], ..coordination() }
+}
+
+#[test]
+fn k4_who_is_next_waits_at_a_gate_on_handoffs_and_a_no_gives_the_word_back() {
+    let mut stage = Stage::open(&gated(Between::default()), "Hello");
+    stage.perform([directs("Off we go.", Some("venue"), None)]);
+    let asked = &stage.run.questions[&1];
+    assert_eq!(asked.prompt, "May what chief says stand, and venue be next?");
+    assert!(stage.run.last_words().is_none(), "nobody has heard it");
+    stage.perform([answers(1, json!({"decision": "deny", "note": "the budget first"}))]);
+    assert!(stage.given().contains("Denied by ann: the budget first."), "{}", stage.given());
+    stage.perform([directs("Then so.", Some("budget"), None), answers(2, "yes")]);
+    assert_eq!(stage.told.lines().last().unwrap(), "answers #2 \"yes\" -> budget");
+}
+
+#[test]
+fn a_gate_on_handoffs_looks_at_who_hands_over_to_whom_and_at_no_reply_that_does_not() {
+    let only = Between { from: Some("venue".into()), to: Some("budget".into()) };
+    let mut stage = Stage::open(&gated(only.clone()), "Hello");
+    stage.perform([
+        directs("Off we go.", Some("venue"), None),
+        directs("Which?", Some("budget"), Some("Pier or hall?")),
+    ]);
+    assert_eq!(stage.run.questions[&1].prompt, "Pier or hall?", "the user is asked first");
+    stage.perform([answers(1, "the pier"), directs("The pier.", Some("budget"), None)]);
+    assert_eq!(stage.run.questions[&2].prompt, "May what venue says stand, and budget be next?");
+    let mut stage = Stage::open(&gated(only), "Hello");
+    stage.perform([directs("Nothing.", None, None), says("That is all.")]);
+    assert!(matches!(stage.run.status, Status::Completed), "{:?}", stage.run.status);
+}
+
+#[test]
+fn whoever_edits_who_is_next_names_somebody_who_is_there() {
+    let mut stage = Stage::open(&gated(Between::default()), "Hello");
+    stage.perform([directs("Off we go.", Some("venue"), None)]);
+    let edit = |next: &str| {
+        let output = json!({"summary": "Off.", "next_agent": next, "user_input_needed": false,
+            "user_prompt": null});
+        json!({"decision": "edit", "arguments": {"output": output}})
+    };
+    stage.perform([answers(1, edit("nobody"))]);
+    assert!(stage.told.lines().last().unwrap().contains("refused"), "{}", stage.told);
+    stage.perform([answers(1, edit("budget"))]);
+    assert!(stage.told.lines().last().unwrap().ends_with("-> budget"), "{}", stage.told);
 }

@@ -2,13 +2,14 @@
 //! nobody.
 
 use std::cell::Cell;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use serde_json::Value;
 
 use crate::api::on_cancel::OnCancel;
 use crate::cli::answer::{self, END, Meaning};
+use crate::cli::filling::{Filling, Took};
 use crate::cli::render::whole;
 use crate::cli::term::plain;
 use crate::cli::{json, people};
@@ -19,6 +20,9 @@ use crate::wire::v1::{Message, Request, RunStatus, WorkflowEvent, WorkflowWaitin
 const LINES_MAX: usize = 10_000;
 /// A line that a person types; longer ones are for `holdpoint run -`.
 const TYPED_MAX: usize = 100_000;
+
+/// The command that cancels.
+const CANCEL: &str = "/handoff-cancel";
 
 /// What cancelling does here, unless somebody says otherwise.
 pub(super) const ON_CANCEL: OnCancel = OnCancel::Withdraw;
@@ -83,6 +87,8 @@ pub(super) struct Model {
     /// What waits for an answer; the first is shown.
     pub(super) pending: VecDeque<Request>,
     pub(super) is_hidden: bool,
+    /// Those that have fields, by request: what is filled in, and what is asked next.
+    pub(super) forms: HashMap<String, Filling>,
     /// What is being typed.
     pub(super) typed: String,
     /// What was sent last: typed again for the person if it did not arrive.
@@ -113,6 +119,7 @@ impl Default for Model {
             speaking: None,
             pending: VecDeque::new(),
             is_hidden: false,
+            forms: HashMap::new(),
             typed: String::new(),
             sent: String::new(),
             is_away: false,
@@ -129,6 +136,11 @@ impl Model {
     /// The request that is shown over the transcript.
     pub(super) fn overlay(&self) -> Option<&Request> {
         if self.is_hidden { None } else { self.pending.front() }
+    }
+
+    /// The form that is shown, if what is asked has fields.
+    pub(super) fn form(&self) -> Option<&Filling> {
+        self.forms.get(&self.overlay()?.request_id)
     }
 
     pub(super) fn note(&mut self, text: impl Into<String>) {
@@ -243,7 +255,8 @@ impl Model {
         self.speaking = None;
         let by = match message.role.as_str() {
             "user" => By::Person(message.author_name.clone()),
-            "assistant" if !message.author_name.is_empty() => {
+            // What waits at a gate, or is asked for again, nobody has heard.
+            "assistant" if !message.author_name.is_empty() && message.only_for.is_empty() => {
                 By::Agent(message.author_name.clone())
             }
             &_ => return,
@@ -265,6 +278,9 @@ impl Model {
         if self.pending.iter().any(|known| known.request_id == request.request_id) {
             return;
         }
+        if let Some(form) = answer::form(&request) {
+            self.forms.insert(request.request_id.clone(), Filling::new(form));
+        }
         self.pending.push_back(request);
         self.is_hidden = false;
     }
@@ -284,6 +300,8 @@ impl Model {
     /// A request that is open no longer.
     pub(super) fn settle(&mut self, request_id: &str) {
         self.pending.retain(|request| request.request_id != request_id);
+        self.forms.remove(request_id);
+        self.cancelling = None;
         self.status = "running".into();
         self.objection.clear();
         self.peeked.set(0);
@@ -333,8 +351,12 @@ impl Model {
         }
         match key.code {
             KeyCode::Enter => return self.enter(),
-            KeyCode::Esc => self.is_hidden = !self.is_hidden && !self.pending.is_empty(),
+            KeyCode::Esc => {
+                self.is_hidden = !self.is_hidden && !self.pending.is_empty();
+                self.cancelling = None;
+            }
             KeyCode::Tab => {
+                self.cancelling = None;
                 self.pending.rotate_left(usize::from(self.pending.len() > 1));
                 self.objection.clear();
                 self.peeked.set(0);
@@ -365,10 +387,15 @@ impl Model {
         let text = typed.trim();
         self.scrolled = 0;
         typed.clone_into(&mut self.sent);
-        if text.is_empty() {
+        // Whatever is said in between, what was to be cancelled is not any more.
+        let armed = self.cancelling.take().filter(|_| text.starts_with(CANCEL));
+        self.cancelling = armed;
+        let fills = self.form().is_some();
+        if text.is_empty() && !fills {
             return None;
         }
-        if text.starts_with('/') && text != END {
+        // In a field a path is a path; what is a command is one everywhere.
+        if text.starts_with('/') && text != END && (!fills || is_command(text)) {
             return self.command(text);
         }
         let Some(request) = self.overlay().cloned() else {
@@ -379,6 +406,19 @@ impl Model {
             }
             return Some(Wish::Say(text.to_owned()));
         };
+        if let Some(form) = self.forms.get_mut(&request.request_id) {
+            self.objection.clear();
+            // What is asked now stands at the end.
+            self.peeked.set(usize::MAX);
+            match form.take(text) {
+                Took::Next => return None,
+                Took::Wrong(wrong) => {
+                    self.objection = wrong.join("\n");
+                    return None;
+                }
+                Took::Filled(value) => return Some(Wish::Answer(Box::new(request), value)),
+            }
+        }
         let value = match answer::read(&request, text) {
             Meaning::Value(value) => value,
             Meaning::Reject => answer::reject(""),
@@ -406,7 +446,7 @@ impl Model {
             "/use" if !rest.is_empty() => Some(Wish::Use(rest.to_owned())),
             "/graph" => Some(Wish::Graph),
             "/quit" | "/exit" => Some(Wish::Leave),
-            "/handoff-cancel" => self.cancel(rest),
+            CANCEL => self.cancel(rest),
             "/help" => {
                 self.is_hidden = !self.pending.is_empty();
                 for line in HELP {
@@ -420,6 +460,14 @@ impl Model {
             }
         }
     }
+}
+
+fn is_command(text: &str) -> bool {
+    let word = text.split(' ').next().unwrap_or_default();
+    matches!(
+        word,
+        "/status" | "/sessions" | "/use" | "/graph" | "/quit" | "/exit" | CANCEL | "/help"
+    )
 }
 
 const HELP: &[&str] = &[

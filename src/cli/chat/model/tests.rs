@@ -83,3 +83,59 @@ fn an_escape_in_what_is_said_cannot_rewrite_the_screen() {
     model.say(By::Agent("venue".into()), "fine\u{1b}[2Jgone");
     assert!(!model.said[0].text.contains('\u{1b}'), "{:?}", model.said);
 }
+
+#[test]
+fn a_question_with_fields_is_asked_field_by_field_and_sent_when_all_of_it_fits() {
+    let schema = serde_json::json!({"type": "object", "required": ["guests"], "properties": {
+        "guests": {"type": "integer"}, "at": {"type": "string"}, "vegan": {"type": "boolean", "default": false}}});
+    let asked = Request {
+        request_id: "one".into(),
+        prompt: "What shall we book?".into(),
+        response_schema: Some(schema.into()),
+        ..Request::default()
+    };
+    let mut model = Model::default();
+    model.take(event(1, Event::RequestInfo(Box::new(asked))));
+    let asks = |model: &Model| model.form().and_then(Filling::heading).unwrap_or_default().0;
+    assert_eq!(asks(&model), "guests");
+    assert_eq!(typed(&mut model, "many"), None);
+    assert_eq!(asks(&model), "at");
+    assert_eq!(typed(&mut model, "/srv/hall"), None, "a path is no command");
+    assert_eq!(typed(&mut model, ""), None);
+    assert_eq!(model.objection, "guests: Expected a whole number.");
+    assert_eq!(asks(&model), "guests");
+    assert_eq!(typed(&mut model, "/status"), Some(Wish::Status), "a command is one everywhere");
+    assert_eq!(typed(&mut model, "30"), None);
+    assert_eq!(asks(&model), "", "all is there: it is shown before it is sent");
+    let wish = typed(&mut model, "");
+    let Some(Wish::Answer(_, value)) = wish else { panic!("{wish:?}") };
+    assert_eq!(value, serde_json::json!({"guests": 30, "at": "/srv/hall", "vegan": false}));
+    model.settle("one");
+    assert!(model.forms.is_empty());
+}
+
+#[test]
+fn a_cancel_that_was_said_once_is_not_armed_any_more_after_anything_else() {
+    let armed = || {
+        let mut model = Model::default();
+        model.take(event(1, Event::RequestInfo(Box::new(request("one")))));
+        assert_eq!(typed(&mut model, "/handoff-cancel run"), None);
+        model
+    };
+    let mut model = armed();
+    assert_eq!(typed(&mut model, "/handoff-cancel run"), Some(Wish::Stop), "twice in a row");
+    let mut model = armed();
+    assert_eq!(typed(&mut model, "/status"), Some(Wish::Status));
+    assert_eq!(typed(&mut model, "/handoff-cancel run"), None, "a command came between");
+    let mut model = armed();
+    model.key(KeyCode::Esc.into());
+    assert_eq!(typed(&mut model, "no such place"), Some(answer(&model, "no such place")));
+    assert_eq!(typed(&mut model, "/handoff-cancel run"), None, "an answer came between");
+    let mut model = armed();
+    model.key(KeyCode::Esc.into());
+    assert_eq!(typed(&mut model, "/handoff-cancel run"), None, "they looked at it again");
+}
+
+fn answer(model: &Model, value: &str) -> Wish {
+    Wish::Answer(Box::new(model.pending[0].clone()), value.into())
+}
