@@ -1,6 +1,7 @@
-"""Checks a bundle that `holdpoint export FILE --run RUN` wrote, with nothing of Holdpoint but its public key.
+"""Checks a bundle that `holdpoint export FILE --run RUN` wrote, or a receipt, with nothing of Holdpoint but its public key.
 
     python verify.py run.json audit.pub
+    python verify.py receipt.json audit.pub
 
 Written from docs/evidence.md alone. It needs the `cryptography` package for Ed25519.
 """
@@ -9,8 +10,65 @@ import base64, hashlib, json, sys
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 sha = lambda *parts: hashlib.sha256(b"".join(parts)).digest()
-bundle, (name, _, key) = json.load(open(sys.argv[1])), open(sys.argv[2]).read().strip().split("+", 2)
-key = base64.b64decode(key)[1:]
+bundle, trusted = json.load(open(sys.argv[1])), open(sys.argv[2]).read().strip()
+name = trusted.split("+")[0]
+
+
+def check(key, signature, text):
+    """Whether a key, as `name+id+base64`, made a signature; raises where it did not."""
+    public = Ed25519PublicKey.from_public_bytes(base64.b64decode(key.split("+", 2)[2])[1:])
+    public.verify(signature, text.encode())
+
+
+def signs(key, text, signatures):
+    name, id, _ = key.split("+", 2)
+    for line in signatures.splitlines():
+        dash, signer, signature = line.split(" ")
+        signature = base64.b64decode(signature)
+        if signer == name and signature[:4].hex() == id:
+            check(key, signature[4:], text + "\n")
+            return True
+    return False
+
+
+def signed(note):
+    """The size and the root of a signed head: origin, size and root, then an empty line and the signatures."""
+    text, signatures = note.split("\n\n")
+    origin, size, root = text.split("\n")
+    known, changes = trusted, iter(bundle.get("keys", []))
+    while not signs(known, text, signatures):
+        # Another key signs by now: the one before it has signed which.
+        change = next((change for change in changes if change["before"] == known), None)
+        if change is None:
+            sys.exit(f"{known} did not sign the head")
+        said = f"holdpoint key change 1\n{origin}\n{change['before']}\n{change['key']}\n"
+        check(known, base64.b64decode(change["signature"]), said)
+        known = change["key"]
+    return int(size), base64.b64decode(root)
+
+
+def is_in(leaf, index, proof, size, root):
+    """Whether a proof leads from a leaf at that place to the root of a tree of that size (RFC 9162, 2.1.3.2)."""
+    node, last = sha(b"\0", leaf.encode()), size - 1
+    for beside in map(bytes.fromhex, proof):
+        if index % 2 or index == last:
+            node = sha(b"\1", beside, node)
+            while index % 2 == 0 and index:
+                index, last = index // 2, last // 2
+        else:
+            node = sha(b"\1", node, beside)
+        index, last = index // 2, last // 2
+    return last == 0 and node == root
+
+
+# A receipt: one leaf, and its way to a head.
+if "leaf" in bundle:
+    assert bundle["leaf_hash"] == sha(b"\0", bundle["leaf"].encode()).hex(), "the leaf: its hash is another"
+    if not bundle.get("head") or bundle.get("index") is None:
+        sys.exit("open: no signed head holds it yet; fetch it again after the next one")
+    assert is_in(bundle["leaf"], bundle["index"], bundle["proof"], *signed(bundle["head"])), "the leaf is not in the log"
+    sys.exit(print(f"ok: {bundle['leaf']} is in the log that {name} signed"))
+
 run, link, links, ends, wanted, version = bundle["run"], bytes(32), {}, {}, {}, 1
 
 # What weighs enough for a leaf, by the event that says it.
@@ -47,37 +105,18 @@ canonical = json.dumps(json.loads(bundle["definition"]["json"]), sort_keys=True,
 whole = sha(canonical.encode()).hex()
 assert begun["definition"] in (whole, whole[:32]), f"{run}: another definition than the run began with"
 
-# The signed head: origin, size and root, then an empty line and the signatures.
-text, signatures = bundle["head"].split("\n\n")
-_, size, root = text.split("\n")
-for line in signatures.splitlines():
-    dash, signer, signature = line.split(" ")
-    if signer == name:
-        Ed25519PublicKey.from_public_bytes(key).verify(base64.b64decode(signature)[4:], text.encode() + b"\n")
-        break
-else:
-    sys.exit(f"{name} did not sign the head")
-
 # The leaves: each says what the chain says, and is in the tree that was signed.
+size, root = signed(bundle["head"])
 for leaf in bundle["leaves"]:
-    said, index, last = json.loads(leaf["text"]), leaf["index"], int(size) - 1
+    said, index = json.loads(leaf["text"]), leaf["index"]
     at = said["version"]
     assert said["link"] == (links if said["leaf"] == "entry" else ends)[at], f"{run} at version {at}: another link"
     if said["leaf"] == "entry":
         assert set(said["kinds"]) == wanted.pop(at), f"{run} at version {at}: the leaf says something else"
     else:  # all of it up to there was taken over from an earlier build
         wanted = {version: kinds for version, kinds in wanted.items() if version > at}
-    assert index is not None and index <= last, "this leaf came after the head: export again"
-    node = sha(b"\0", leaf["text"].encode())
-    for beside in map(bytes.fromhex, leaf["proof"]):
-        if index % 2 or index == last:
-            node = sha(b"\1", beside, node)
-            while index % 2 == 0 and index:
-                index, last = index // 2, last // 2
-        else:
-            node = sha(b"\1", node, beside)
-        index, last = index // 2, last // 2
-    assert last == 0 and node == base64.b64decode(root), f"{run} at version {said['version']}: not in the log"
+    assert index is not None and index < size, "this leaf came after the head: export again"
+    assert is_in(leaf["text"], index, leaf["proof"], size, root), f"{run} at version {at}: not in the log"
 
 assert not any(wanted.values()), f"{run}: no leaf says what was decided at version {[v for v in wanted if wanted[v]][0]}"
 print(f"ok: {run}, {version - 1} events, {len(bundle['leaves'])} leaves in the log that {name} signed")

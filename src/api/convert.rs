@@ -367,24 +367,25 @@ pub(super) fn kind(kind: Kind) -> pb::RequestKind {
     }
 }
 
-/// The house's own schemas, as the wire has them, and the order of their fields.
-static HOUSE: LazyLock<[(Arc<Value>, (Json, Vec<String>)); 4]> = LazyLock::new(|| {
+/// A schema as the wire has it, and the order of its fields.
+type Written = (Json, Vec<String>);
+
+/// The house's own schemas.
+static HOUSE: LazyLock<[(Arc<Value>, Written); 4]> = LazyLock::new(|| {
     house_schemas().map(|schema| {
         let order = form::order(&schema);
         (Arc::clone(&schema), (schema.into(), order))
     })
 });
 
-fn schema(question: &Question) -> (Json, Vec<String>) {
+fn schema(question: &Question) -> Written {
     let schema = question.response_schema();
     let known = HOUSE.iter().find(|(house, _)| Arc::ptr_eq(house, &schema));
-    match known {
-        Some((_, written)) => written.clone(),
-        None => {
-            let order = form::order(&schema);
-            (schema.into(), order)
-        }
+    if let Some((_, written)) = known {
+        return written.clone();
     }
+    let order = form::order(&schema);
+    (schema.into(), order)
 }
 
 fn request(run: &RunId, session: &SessionId, workflow: &str, question: &Question) -> pb::Request {

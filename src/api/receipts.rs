@@ -54,5 +54,6 @@ pub(super) fn json(receipt: &Receipt) -> Value {
         "proof": receipt.proof,
         "head": receipt.head,
         "key": receipt.key,
+        "keys": receipt.keys,
     })
 }

@@ -204,9 +204,6 @@ pub(super) fn metadata_of(refusal: &Refusal) -> std::collections::HashMap<String
             metadata.insert("answered_by".into(), by.clone());
             metadata.insert("request_id".into(), request.clone());
         }
-        Refusal::AlreadyCounted { request, .. } | Refusal::NobodyLeft { request, .. } => {
-            metadata.insert("request_id".into(), request.clone());
-        }
         Refusal::AmbiguousAnswer { requests, .. } => {
             metadata.insert("request_ids".into(), requests.join(","));
         }
@@ -239,6 +236,8 @@ pub(super) fn metadata_of(refusal: &Refusal) -> std::collections::HashMap<String
         | Refusal::UnknownRun(_)
         | Refusal::UnknownRequest(_)
         | Refusal::UnknownCheckpoint(_)
+        | Refusal::AlreadyCounted { .. }
+        | Refusal::NobodyLeft { .. }
         | Refusal::ForeignRequest { .. }
         | Refusal::RequestClosed { .. }
         | Refusal::StaleDigest { .. }

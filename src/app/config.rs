@@ -128,6 +128,9 @@ pub struct Settings {
     /// The private key that heads of the log of decisions are signed with, Ed25519 as PKCS#8 in PEM, made if it is not there; with `audit_signer`, its public key (`HOLDPOINT_AUDIT_KEY`; default: audit.key in the data directory)
     #[arg(long, global = true, value_name = "FILE", help_heading = HEADING, hide_short_help = true)]
     pub audit_key: Option<String>,
+    /// The private key that signed them before this one, to have it sign which comes after it: needed once, when the key is changed (`HOLDPOINT_AUDIT_KEY_BEFORE`)
+    #[arg(long, global = true, value_name = "FILE", help_heading = HEADING, hide_short_help = true)]
+    pub audit_key_before: Option<String>,
     /// A command that signs those heads instead: the text on stdin, the signature in base64 on stdout (`HOLDPOINT_AUDIT_SIGNER`)
     #[arg(long, global = true, value_name = "CMD", help_heading = HEADING, hide_short_help = true)]
     pub audit_signer: Option<String>,
@@ -369,6 +372,7 @@ impl Config {
             ("four_eyes", Some(self.four_eyes.to_string())),
             ("assurance", Some(self.assurance.word().into())),
             ("audit_key", self.audit.key.as_deref().and_then(path)),
+            ("audit_key_before", self.audit.key_before.as_deref().and_then(path)),
             ("audit_signer", self.audit.signer.clone()),
             ("audit_seconds", Some(self.audit.seconds.to_string())),
             ("log", Some(self.log.clone())),
@@ -434,6 +438,7 @@ impl Settings {
             "four_eyes" => &self.four_eyes,
             "assurance" => &self.assurance,
             "audit_key" => &self.audit_key,
+            "audit_key_before" => &self.audit_key_before,
             "audit_signer" => &self.audit_signer,
             "audit_seconds" => &self.audit_seconds,
             "log" => &self.log,

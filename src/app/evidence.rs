@@ -2,7 +2,9 @@
 //! rooms below. Nothing is decided here, and nothing is opened that is not there.
 
 use std::io::Write;
+use std::path::Path;
 
+use crate::app::looked::Looked;
 use crate::app::offline::{existing, note};
 use crate::app::{AppError, Config};
 use crate::kernel::RunId;
@@ -37,10 +39,12 @@ impl Against {
     }
 }
 
-/// Looks at a whole store; `progress` is told how many runs are done.
+/// Looks at a whole store; `progress` is told how many runs are done, and `resume` is the file that has which of them
+/// were looked at before.
 pub async fn verify(
     config: &Config,
     against: &Against,
+    resume: Option<&Path>,
     progress: &(dyn Fn(u64) + Send + Sync),
 ) -> Result<Verified, AppError> {
     let against = against.read()?;
@@ -48,8 +52,16 @@ pub async fn verify(
     if store::is_older(&config.data) {
         return Err(AppError::Older(config.data.clone()));
     }
+    let looked = resume.map(Looked::open).transpose().map_err(|error| {
+        let path = resume.map(Path::display).map(|path| path.to_string()).unwrap_or_default();
+        AppError::Evidence(format!("--resume: `{path}`: {error}"))
+    })?;
+    let looked: &dyn verify::Memory = match &looked {
+        Some(looked) => looked,
+        None => &verify::Forgetful,
+    };
     let journal = existing(config).await?;
-    let verified = verify::verify(&*journal, &against, progress).await;
+    let verified = verify::go_on(&*journal, &against, looked, progress).await;
     journal.close().await;
     Ok(verified?)
 }
@@ -106,8 +118,8 @@ pub fn verify_bundle(text: &str, against: &Against) -> Result<Bundled, AppError>
     let key = key.or(own);
     bundled.is_own_key = is_own;
     match bundle.check(key.as_ref()) {
-        Ok(Verdict { events, unchained, proven, unproven, left_out, head }) => {
-            let signer = key.filter(|_| head.is_some()).map(|key| key.text());
+        Ok(Verdict { events, unchained, proven, unproven, left_out, signer, .. }) => {
+            let signer = signer.map(|key| key.text());
             Ok(Bundled { events, unchained, proven, unproven, left_out, signer, ..bundled })
         }
         Err(finding) => Ok(Bundled { finding: Some(finding.to_string()), ..bundled }),

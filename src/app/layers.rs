@@ -40,6 +40,8 @@ pub(super) fn log_format(text: &str) -> Option<LogFormat> {
 pub struct Audit {
     /// The key, if one was named.
     pub key: Option<PathBuf>,
+    /// The key before it, if it was changed.
+    pub key_before: Option<PathBuf>,
     /// The command that signs instead of us.
     pub signer: Option<String>,
     /// How often.
@@ -84,7 +86,8 @@ impl Layers<'_> {
         let seconds = self.parsed("audit_seconds", AUDIT_SECONDS, expected, |text| {
             text.parse().ok().filter(|seconds| (1..=AUDIT_SECONDS_MAX).contains(seconds))
         })?;
-        Ok(Audit { key: self.path("audit_key"), signer: self.text("audit_signer"), seconds })
+        let (key, key_before) = (self.path("audit_key"), self.path("audit_key_before"));
+        Ok(Audit { key, key_before, signer: self.text("audit_signer"), seconds })
     }
 
     pub(super) fn optional<T>(

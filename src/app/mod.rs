@@ -17,6 +17,7 @@ mod front;
 pub mod keys;
 mod layers;
 mod leave;
+mod looked;
 pub mod offline;
 mod otlp;
 mod patience;
@@ -125,8 +126,10 @@ pub enum AppError {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// Heads of the log cannot be signed with this.
-    #[error("audit_key: cannot use `{}`: {why}", .path.display())]
+    #[error("{setting}: cannot use `{}`: {why}", .path.display())]
     AuditKey {
+        /// Which setting names it.
+        setting: &'static str,
         /// The file.
         path: PathBuf,
         /// Why.

@@ -33,7 +33,7 @@ const OTHERS: u32 = 0o077;
 /// Whoever signs, as the settings say; a key is made where there is none yet.
 pub(super) fn signer(config: &Config) -> Result<Arc<dyn Signer>, AppError> {
     let path = config.audit.key.clone().unwrap_or_else(|| config.data.join("audit.key"));
-    let wrong = |why: String| AppError::AuditKey { path: path.clone(), why };
+    let wrong = |why: String| AppError::AuditKey { setting: "audit_key", path: path.clone(), why };
     if let Some(command) = &config.audit.signer {
         if config.audit.key.is_none() {
             return Err(AppError::NoAuditKey);
@@ -49,17 +49,29 @@ pub(super) fn signer(config: &Config) -> Result<Arc<dyn Signer>, AppError> {
         make(&path).map_err(wrong)?;
         tracing::info!(path = %path.display(), "made the key that the log's heads are signed with");
     }
-    let about = std::fs::metadata(&path).map_err(|error| wrong(error.to_string()))?;
+    Ok(Arc::new(Own { pair: private(&path).map_err(wrong)? }))
+}
+
+/// Whoever signed before, where the settings say so: to sign which key comes next, and nothing else.
+pub(super) fn before(config: &Config) -> Result<Option<Arc<dyn Signer>>, AppError> {
+    let Some(path) = config.audit.key_before.clone() else { return Ok(None) };
+    let setting = "audit_key_before";
+    let pair = private(&path).map_err(|why| AppError::AuditKey { setting, path, why })?;
+    Ok(Some(Arc::new(Own { pair })))
+}
+
+/// The private key in a file that nobody else can read.
+fn private(path: &Path) -> Result<Ed25519KeyPair, String> {
+    let about = std::fs::metadata(path).map_err(|error| error.to_string())?;
     if about.permissions().mode() & OTHERS != 0 {
-        return Err(wrong("others can read it; make a new one, or `chmod 600` it".into()));
+        return Err("others can read it; make a new one, or `chmod 600` it".into());
     }
-    let pem = read(&path).map_err(wrong)?;
+    let pem = read(path)?;
     let der = PrivatePkcs8KeyDer::from_pem_slice(&pem);
     let pair = der
         .ok()
         .and_then(|der| Ed25519KeyPair::from_pkcs8_maybe_unchecked(der.secret_pkcs8_der()).ok());
-    let pair = pair.ok_or_else(|| wrong("expected an Ed25519 key, as PKCS#8 in PEM".into()))?;
-    Ok(Arc::new(Own { pair }))
+    pair.ok_or_else(|| "expected an Ed25519 key, as PKCS#8 in PEM".into())
 }
 
 /// Writes the public half beside the data, for whoever is to be given it.

@@ -81,7 +81,7 @@ impl World {
         engine.settle_in().await.map_err(AppError::Unsettled)?;
         engine.settle_halts().await.map_err(AppError::Unsettled)?;
         if reach != Reach::Nothing {
-            let key = engine.attest_with(signer::signer(config)?).await?;
+            let key = engine.attest_with(signer::signer(config)?, signer::before(config)?).await?;
             signer::hand_out(&config.data, &key);
             let (attesting, every_ms) = (engine.clone(), config.audit.seconds * 1_000);
             tokio::spawn(async move { attesting.run_attesting(every_ms).await });

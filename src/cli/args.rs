@@ -175,8 +175,10 @@ impl Command {
             | Self::Prune(_)
             | Self::Restored(_)
             | Self::Doctor(_)
-            | Self::Verify(_)
             | Self::Keys(_) => Acts::Data,
+            // What is named is on this machine, whichever server other commands mean.
+            Self::Verify(args) if args.path.is_some() => Acts::Here,
+            Self::Verify(_) => Acts::Data,
             Self::Serve(_)
             | Self::Dev(_)
             | Self::New(_)

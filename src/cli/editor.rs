@@ -37,6 +37,12 @@ pub(super) enum Edited {
 /// that waits at a gate, its arguments. Why not, where nobody can: what is not shown cannot be edited.
 pub(super) fn subject(request: &Request) -> Result<Value, String> {
     let subject = json::optional(request.subject.as_ref());
+    if !answer::takes_call(request) && request.veiled {
+        return Err(
+            "something in it is hidden from you, and would be lost: give the whole answer as                     JSON, {\"decision\": \"edit\", \"subject\": …}"
+                .into(),
+        );
+    }
     if !answer::takes_call(request) {
         return Ok(subject);
     }

@@ -7,6 +7,7 @@ use crate::cli::exit::Trouble;
 use crate::cli::filling::{Filling, Took};
 use crate::cli::form::Form;
 use crate::cli::talk::{EXIT, Talk};
+use crate::cli::term::Unseen;
 
 impl Talk<'_> {
     /// Asks for every field; nothing if the person leaves.
@@ -33,7 +34,9 @@ impl Talk<'_> {
                 None => {}
             }
             let usage = format!("{}; {EXIT} leaves the run waiting", filling.usage());
+            let unseen = filling.asks().is_some_and(|field| field.is_secret).then(Unseen::new);
             let typed = self.prompt(&usage).await?.filter(|typed| typed.trim() != EXIT);
+            drop(unseen);
             let Some(typed) = typed else { return Ok(None) };
             match filling.take(&typed) {
                 Took::Next => {}

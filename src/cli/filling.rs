@@ -51,7 +51,8 @@ impl Filling {
     pub(super) fn heading(&self) -> Option<(String, String)> {
         let field = self.asks()?;
         let about = if field.about.is_empty() { "" } else { " · " };
-        let told = format!("{}{about}{}", field.takes, field.about);
+        let secret = if field.is_secret { "secret, not shown as you type · " } else { "" };
+        let told = format!("{secret}{}{about}{}", field.takes, field.about);
         Some((line(&field.name, NAME_CHARS_MAX), line(&told, CHARS_MAX)))
     }
 

@@ -39,8 +39,8 @@ pub(super) struct Field {
     pub is_needed: bool,
     /// What it is if nothing is typed.
     pub default: Option<Value>,
-    /// Whether what is typed is told to nobody again.
-    is_secret: bool,
+    /// Whether what is typed is told to nobody again, and not shown as it is typed.
+    pub is_secret: bool,
     taking: Taking,
     /// What it is.
     pub given: Option<Value>,
@@ -99,7 +99,18 @@ impl Form {
             let found = self.fields.iter().position(is_of);
             found.or_else(|| self.fields.iter().position(|it| it.is_needed && is_below(it)))
         };
-        told.into_iter().map(|(at, why)| (whose(&at), why)).collect()
+        let told = told.into_iter().map(|(at, why)| (whose(&at), why));
+        // What is wrong with a secret may quote it.
+        let is_secret = |place: Option<usize>| place.is_some_and(|it| self.fields[it].is_secret);
+        let quotes = |place: Option<usize>, why: &str| {
+            let given = place.and_then(|place| self.fields[place].given.as_ref());
+            given.is_some_and(|given| why.contains(&crate::kernel::readable(given)))
+        };
+        told.map(|(place, why)| {
+            let is_quoted = is_secret(place) && quotes(place, &why);
+            (place, if is_quoted { "This does not fit.".into() } else { why })
+        })
+        .collect()
     }
 }
 
@@ -135,6 +146,7 @@ impl Field {
     pub(super) fn on_enter(&self) -> String {
         match (&self.given, &self.default, self.is_needed) {
             (Some(_), _, _) => format!("Enter keeps {}", self.told()),
+            (None, Some(_), _) if self.is_secret => "Enter takes what the file says".into(),
             (None, Some(default), _) => {
                 format!("Enter takes {}", crate::kernel::readable(default))
             }
@@ -211,7 +223,8 @@ fn field(root: &Value, schema: &Value, (at, is_needed, depth): (String, bool, us
     let name = at.trim_start_matches('/').replace('/', ".");
     let name = name.replace("~1", "/").replace("~0", "~");
     let given = matches!(taking, Taking::Fixed).then(|| schema["const"].clone());
-    let is_secret = schema["writeOnly"] == true || schema["format"] == "password";
+    let is_marked = schema["writeOnly"] == true || schema["secret"] == true;
+    let is_secret = is_marked || schema["format"] == "password";
     let default = schema.get("default").cloned();
     Field { at, name, about, takes, is_needed, default, is_secret, taking, given }
 }
@@ -414,6 +427,11 @@ mod tests {
             "pin": {"type": "string", "writeOnly": true}}});
         let mut form = filled(schema, &["1234"]);
         assert_eq!(form.fields[0].told(), "(not shown)");
+        let marked = json!({"type": "object", "properties": {
+            "pin": {"type": "string", "secret": true, "maxLength": 3, "default": "000"}}});
+        let marked = filled(marked, &["1234"]);
+        assert!(marked.fields[0].is_secret && marked.fields[0].told() == "(not shown)");
+        assert!(!format!("{:?}", marked.complaints()).contains("1234"));
         form.fields[0].fill("");
         assert_eq!(form.value(), json!({"pin": "1234"}));
         form.fields[0].fill("-");

@@ -11,7 +11,7 @@ use crate::cli::people;
 use crate::cli::render::{moment as moment_of, question};
 use crate::cli::respond;
 use crate::cli::suggest;
-use crate::cli::talk::{Interaction, Talk};
+use crate::cli::talk::{self, Interaction, Talk};
 use crate::cli::term::line;
 use crate::kernel::duration_ms;
 use crate::ports::Clock as _;
@@ -96,10 +96,12 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
 async fn show(name: &str, ctx: &Ctx, connection: &mut Connection) -> Result<(), Trouble> {
     let name = &handles::request(&ctx.config, name)?;
     let found = respond::listed(name, &mut connection.client).await?;
-    let request = found.ok_or_else(|| respond::not_open(name))?;
+    let mut request = found.ok_or_else(|| respond::not_open(name))?;
     if ctx.json {
+        talk::unveil_whole(&mut request, &mut connection.client).await;
         return ctx.term.line(&json::of(&request).to_string());
     }
+    talk::unveil(&mut request, ctx, &mut connection.client).await;
     let quiet = Interaction { interactive: false, no_input: true };
     Talk::new(ctx, &mut connection.client, quiet).asked_alone(&request).await.map(drop)
 }

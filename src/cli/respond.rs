@@ -91,8 +91,13 @@ async fn answer(
     (client, stays): (&mut Client, bool),
 ) -> Result<Exit, Trouble> {
     let mut asked = asked(&id, &args.request_id, client).await?;
+    let is_look = args.answer.is_none() && args.json_value.is_none();
     if let Some(request) = &mut asked.request {
-        talk::unveil(request, client).await;
+        if ctx.json && is_look {
+            talk::unveil_whole(request, client).await;
+        } else {
+            talk::unveil(request, ctx, client).await;
+        }
     }
     let mut shown = None;
     // A number decides what it was shown for, and nothing that is asked by now (K9).

@@ -225,7 +225,7 @@ impl<'a> Talk<'a> {
             }
         }
         for request in &mut requests {
-            unveil(request, self.client).await;
+            unveil(request, self.ctx, self.client).await;
         }
         requests
     }
@@ -411,8 +411,20 @@ async fn send(
     sent(client, message).await
 }
 
-/// Puts the whole of a request in the place of what onlookers are shown of it, where whoever sits here may see it.
-pub(super) async fn unveil(request: &mut Request, client: &mut Client) {
+/// Puts the whole of a request in the place of what onlookers are shown of it, where somebody sits here who may see
+/// it. What is written into a file or to another program is read by others, too.
+pub(super) async fn unveil(request: &mut Request, ctx: &Ctx, client: &mut Client) {
+    if ctx.term.is_seen {
+        unveil_whole(request, client).await;
+    } else if request.veiled && request.admits_you != Some(false) && !ctx.json {
+        ctx.term.note(
+            "what is secret in it is hidden here: a terminal shows it, and `holdpoint inbox REQUEST --json`",
+        );
+    }
+}
+
+/// The same for whoever asks for this one request, and has asked for all of it.
+pub(super) async fn unveil_whole(request: &mut Request, client: &mut Client) {
     if !request.veiled {
         return;
     }
@@ -427,11 +439,11 @@ pub(super) async fn unveil(request: &mut Request, client: &mut Client) {
 /// The same of what an event asks.
 pub(super) async fn unveil_event(event: &mut WorkflowEvent, client: &mut Client) {
     match &mut event.event {
-        Some(Event::RequestInfo(request)) => unveil(request, client).await,
+        Some(Event::RequestInfo(request)) => unveil_whole(request, client).await,
         Some(Event::Status(status)) => {
             let waiting = status.workflow_waiting.iter_mut();
             for request in waiting.flat_map(|waiting| &mut waiting.requests) {
-                unveil(request, client).await;
+                unveil_whole(request, client).await;
             }
         }
         _other => {}

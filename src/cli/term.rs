@@ -13,6 +13,8 @@ use std::{
 };
 
 use anstyle::{AnsiColor, Style};
+use rustix::stdio::stdin;
+use rustix::termios::{self, LocalModes, OptionalActions, Termios};
 use tokio::sync::mpsc as async_mpsc;
 
 use crate::cli::exit::Trouble;
@@ -106,6 +108,8 @@ pub(super) struct Term {
     pub paint_error: Paint,
     /// Whether a person sits on both ends.
     pub is_interactive: bool,
+    /// Whether what is written is looked at, and goes into no file and no other program.
+    pub is_seen: bool,
     /// How many columns a line has, where lines are looked at; a program gets them whole.
     width: Option<usize>,
 }
@@ -125,6 +129,7 @@ impl Term {
             paint: Paint::new(on(is_terminal)),
             paint_error: Paint::new(on(io::stderr().is_terminal())),
             is_interactive: is_terminal && io::stdin().is_terminal(),
+            is_seen: is_terminal,
             width: if is_terminal { columns() } else { None },
         }
     }
@@ -170,6 +175,33 @@ impl Term {
         self.note(&format!("{} {}", paint.bad("error:"), plain(&trouble.message)));
         if let Some(hint) = &trouble.hint {
             self.note(&format!("\n{} {}", paint.good("hint:"), plain(hint)));
+        }
+    }
+}
+
+/// While this is held, what is typed is not shown; where nobody types, nothing changes. A program that is ended
+/// meanwhile leaves a terminal that shows nothing, as others do that ask for a password: the shell mends it.
+#[derive(Debug)]
+pub(super) struct Unseen(Option<Termios>);
+
+impl Unseen {
+    /// Shows no more of what is typed.
+    pub(super) fn new() -> Self {
+        let before = termios::tcgetattr(stdin()).ok();
+        if let Some(mut quiet) = before.clone() {
+            quiet.local_modes.remove(LocalModes::ECHO);
+            // The line still ends where Enter is pressed.
+            quiet.local_modes.insert(LocalModes::ECHONL);
+            termios::tcsetattr(stdin(), OptionalActions::Flush, &quiet).unwrap_or_default();
+        }
+        Self(before)
+    }
+}
+
+impl Drop for Unseen {
+    fn drop(&mut self) {
+        if let Some(before) = &self.0 {
+            termios::tcsetattr(stdin(), OptionalActions::Now, before).unwrap_or_default();
         }
     }
 }
@@ -272,7 +304,7 @@ fn is_harmful(char: char) -> bool {
 
 /// How wide the terminal is.
 fn columns() -> Option<usize> {
-    let size = rustix::termios::tcgetwinsize(rustix::stdio::stdout()).ok()?;
+    let size = termios::tcgetwinsize(rustix::stdio::stdout()).ok()?;
     (size.ws_col > 0).then_some(usize::from(size.ws_col))
 }
 

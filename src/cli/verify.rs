@@ -18,6 +18,7 @@ use crate::kernel::evidence::note::VerifyKey;
 #[command(after_help = "Examples:
   holdpoint verify
   holdpoint verify --data /var/lib/holdpoint --since head-of-last-month.txt
+  holdpoint verify --data /var/lib/holdpoint --resume looked.txt
   holdpoint verify run.json --key audit.pub
   holdpoint verify receipt.json --key audit.pub
 
@@ -34,6 +35,10 @@ pub(super) struct Args {
     /// A signed head that was kept elsewhere: everything in it must still be there
     #[arg(long, value_name = "FILE")]
     pub since: Option<PathBuf>,
+    /// Keeps in this file which runs hold, and does not look again at those that have not changed: a look that was
+    /// cut off goes on
+    #[arg(long, value_name = "FILE")]
+    pub resume: Option<PathBuf>,
 }
 
 /// Verifies.
@@ -42,11 +47,16 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     let against = Against { since: args.since.as_deref().map(text).transpose()?, ..against };
     let mut config = ctx.config.clone();
     match args.path {
+        Some(path) if !path.is_dir() && args.resume.is_some() => {
+            let what = format!("--resume is for a store; `{}` is one file", path.display());
+            return Err(Trouble::new(Exit::Usage, what));
+        }
         Some(path) if !path.is_dir() => return bundle(&path, &against, ctx),
         Some(data) => config.data = data,
         None => {}
     }
-    let looked = evidence::verify(&config, &against, &progress(ctx)).await?;
+    let resume = args.resume.as_deref();
+    let looked = evidence::verify(&config, &against, resume, &progress(ctx)).await?;
     store(&looked, ctx)
 }
 
@@ -138,7 +148,13 @@ fn bundle(file: &Path, against: &Against, ctx: &Ctx) -> Result<Exit, Trouble> {
             );
         }
         if left_out > 0 {
-            told.push_str("\n       what is secret in it is left out; its hashes are there");
+            let secrets = counted(u64::try_from(left_out).unwrap_or(u64::MAX), "secret");
+            let are = if left_out == 1 {
+                "is left out; its hash is"
+            } else {
+                "are left out; their hashes are"
+            };
+            told = format!("{told}\n       {secrets} {are} there");
         }
         if unchained > 0 && is_ok {
             told.push_str("\n       the events of an earlier build are proven as they were when they were taken over");
@@ -158,10 +174,11 @@ fn store(looked: &Verified, ctx: &Ctx) -> Result<Exit, Trouble> {
     let findings: Vec<_> = looked.findings.iter().map(ToString::to_string).collect();
     if ctx.json {
         let findings = looked.findings.iter();
-        let findings: Vec<Value> =
-            findings.map(|one| json!({"place": one.place, "what": one.what})).collect();
+        let findings =
+            findings.map(|one| json!({"place": one.place, "what": one.what, "byte": one.byte}));
+        let findings: Vec<Value> = findings.collect();
         let told = json!({
-            "ok": is_ok, "runs": looked.runs, "events": looked.events, "unchained": looked.unchained,
+            "ok": is_ok, "runs": looked.runs, "skipped": looked.skipped, "events": looked.events, "unchained": looked.unchained,
             "leaves": looked.leaves, "waiting": looked.waiting, "forgotten": looked.forgotten,
             "signed": looked.signed, "key": looked.signer.as_ref().map(VerifyKey::text),
             "findings": findings,

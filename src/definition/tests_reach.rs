@@ -135,3 +135,15 @@ fn nothing_that_is_shipped_is_warned_of() {
         assert_eq!(loaded.warnings, [], "{}", loaded.workflow.name);
     }
 }
+
+#[test]
+fn a_secret_that_stands_in_the_file_is_warned_of() {
+    let pay = "tools: {pay: {provider: scripted, parameters: {type: object, properties: {
+  card: {$ref: '#/$defs/card'}, what: {type: string}}, $defs: {card: {type: string, secret: true}}}}}
+gates: [{name: g, tools: [pay]}]";
+    let call = |card: &str| format!("    - {{tool: pay, arguments: {{card: {card}, what: x}}}}\n");
+    assert_eq!(warned(pay, &call("'4929'")), [("secret.literal", 12)]);
+    assert_eq!(warned(pay, &call("'${input}'")), []);
+    let said = pay.replace("secret: true", "secret: true, default: '1'");
+    assert_eq!(warned(&said, &call("'${input}'")), [("secret.literal", 4)]);
+}

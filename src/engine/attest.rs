@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::engine::Engine;
+use crate::kernel::evidence::handover::Handover;
 use crate::kernel::evidence::note::{self, VerifyKey};
 use crate::kernel::evidence::tree::TreeHead;
 use crate::ports::evidence::{ORIGIN, Signer};
@@ -36,7 +37,12 @@ pub(super) struct Attesting {
 
 impl Engine {
     /// Has heads signed by `signer` from now on; the first one stays. Says with which key they can be checked.
-    pub async fn attest_with(&self, signer: Arc<dyn Signer>) -> Result<VerifyKey, Fault> {
+    /// Where another key signed before, `before` has that one say so, if it can: else the chain of keys is broken there.
+    pub async fn attest_with(
+        &self,
+        signer: Arc<dyn Signer>,
+        before: Option<Arc<dyn Signer>>,
+    ) -> Result<VerifyKey, Fault> {
         let journal = &self.inner.journal;
         let origin = if let Some(origin) = journal.remembered(ORIGIN).await? {
             origin
@@ -63,6 +69,20 @@ impl Engine {
             let what = ["audit_key", "before it"].iter().zip([&text, &known.key]);
             let what = what.map(|(word, key)| format!("{word}: {}", named(key))).collect();
             self.note(Note::PolicyChanged { what }).await;
+            let change = Handover::text(&origin, &known.key, &text);
+            let signature = match before {
+                Some(before) => before.sign(&change).await.ok(),
+                None => None,
+            };
+            let signature = signature.as_deref();
+            let change = Handover::new(&origin, (&known.key, &text), signature);
+            if change.signature.is_empty() {
+                tracing::warn!(
+                    "heads are signed with another key than before, which that one has not signed: whoever has only \
+                     the one before needs the new one; `audit_key_before` names the one before"
+                );
+            }
+            LastHead::hand_on(&**journal, change).await?;
         }
         let signed = last.and_then(|last| last.head().ok()).map_or(0, |signed| signed.head.size);
         let state = &self.inner.attesting;

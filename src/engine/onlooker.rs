@@ -51,6 +51,23 @@ impl Onlooker {
         let Self { owner, requesters, workflow, .. } = self;
         self.engine.bars(&self.run, question, Asker { owner, requesters, workflow }, &self.who)
     }
+
+    /// A question as they are shown it: what is for those who decide, where they do.
+    pub fn sees(&self, question: &Arc<Question>) -> Arc<Question> {
+        if question.is_veiled && self.barred(question).is_none() {
+            return question.as_decided();
+        }
+        Arc::clone(question)
+    }
+
+    /// The same of what a run waits for.
+    #[must_use]
+    pub fn sees_head(&self, mut head: Head) -> Head {
+        for question in &mut head.questions {
+            *question = self.sees(question);
+        }
+        head
+    }
 }
 
 impl Engine {
@@ -83,8 +100,8 @@ impl Engine {
         Ok(word)
     }
 
-    /// A request as whoever may answer it is shown it: whole. To whoever else knows of it, what is for those who
-    /// decide alone is hidden; to all others it is unknown (D2).
+    /// A request as whoever may answer it is shown it, with what is for those who decide alone. To whoever else knows
+    /// of it that is hidden; to all others it is unknown (D2).
     pub async fn request(
         &self,
         request: &str,
@@ -98,13 +115,13 @@ impl Engine {
         let run = &hot.run;
         let kept = run.questions.get(&id.ordinal).filter(|_| run.request(id.ordinal) == id);
         let kept = kept.map(Arc::clone).ok_or_else(|| unknown.clone())?;
-        let mut open = OpenRequest { question: Arc::clone(&kept), ..OpenRequest::of(run, kept) };
+        let mut open = OpenRequest::of(run, kept);
         let (operator, now) = (self.operator(), self.inner.clock.now());
         if !open.is_known_to(who, &operator, now) {
             return Err(unknown.into());
         }
-        if !self.admits(&open, who) {
-            open.question = run.veil.question(open.question);
+        if self.admits(&open, who) {
+            open.question = open.question.as_decided();
         }
         Ok(open.told_to(who))
     }

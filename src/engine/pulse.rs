@@ -11,8 +11,8 @@ use crate::engine::commands::is_inherited;
 use crate::engine::inbox::InboxChange;
 use crate::engine::{Engine, EngineError, OpenRequest};
 use crate::kernel::{
-    Admission, Event, Millis, Principal, Question, Recorded, Refusal, RequestId, Run, RunId, Veil,
-    Version,
+    Admission, Event, Millis, Origin, Principal, Question, Recorded, Refusal, RequestId, Run,
+    RunId, Veil, Version,
 };
 
 /// Hints that something in the inbox has changed.
@@ -105,15 +105,25 @@ impl Engine {
         let mut journal = self.newest(&request.run, run.version, limit).await?;
         run.session = run.session.told_to(&who.id);
         if !run.veil.is_nothing() {
-            // Whoever decides sees the question whole, and all around it as onlookers do.
-            let whole = run.questions.get(&request.ordinal).map(Arc::clone).filter(|question| {
-                let open = OpenRequest::of(&run, Arc::clone(question));
-                self.admits(&OpenRequest { question: Arc::clone(question), ..open }, who)
+            // Whoever decides sees the question, and the call that it is about, as is for them; all around it as
+            // onlookers do.
+            let asked = run.questions.get(&request.ordinal).map(Arc::clone);
+            let asked = asked.map(|question| OpenRequest::of(&run, question));
+            let asked = asked.filter(|open| self.admits(open, who));
+            let asked = asked.map(|open| open.question.as_decided());
+            let lost = asked.as_ref().and_then(|question| {
+                let Origin::LostOutcome(call) = &question.origin else { return None };
+                called(&journal, call)
             });
             let veil = run.veil.clone();
             veil.over(&mut run);
-            run.questions.extend(whole.map(|whole| (request.ordinal, whole)));
+            run.questions.extend(asked.map(|question| (request.ordinal, question)));
             journal = veiled(&veil, journal);
+            if let Some((place, event)) = lost
+                && let Some(masked) = journal.get_mut(place)
+            {
+                masked.event = event;
+            }
         }
         Ok((run, journal))
     }
@@ -181,6 +191,14 @@ impl Engine {
         }
         Ok(events)
     }
+}
+
+/// The intent of that call, and its place.
+fn called(journal: &[Recorded], id: &str) -> Option<(usize, Event)> {
+    let is_it =
+        |it: &Recorded| matches!(&it.event, Event::ToolCalled { call, .. } if call.id == id);
+    let place = journal.iter().position(is_it)?;
+    Some((place, journal.get(place)?.event.clone()))
 }
 
 /// Events as onlookers are shown them.

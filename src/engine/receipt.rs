@@ -3,6 +3,7 @@
 
 use crate::engine::{Begun, Engine, EngineError};
 use crate::kernel::evidence::Hash;
+use crate::kernel::evidence::handover::Handover;
 use crate::kernel::evidence::leaf::{Leaf, Place};
 use crate::kernel::evidence::tree::leaf_hash;
 use crate::kernel::{Principal, Refusal, RunId, Version};
@@ -27,13 +28,16 @@ pub struct Receipt {
     pub head: Option<String>,
     /// The key that the head is signed with.
     pub key: Option<String>,
+    /// The keys that have signed before it, and their word on which came next.
+    pub keys: Vec<Handover>,
 }
 
 impl Receipt {
     fn of(leaf: &Leaf, run: RunId, sequence: Version, index: Option<u64>) -> Self {
         let leaf = leaf.text();
         let hash = leaf_hash(leaf.as_bytes());
-        Self { run, sequence, leaf, hash, index, proof: Vec::new(), head: None, key: None }
+        let (proof, keys) = (Vec::new(), Vec::new());
+        Self { run, sequence, leaf, hash, index, proof, head: None, key: None, keys }
     }
 }
 
@@ -105,6 +109,7 @@ impl Engine {
             && let Some(proof) = evidence.inclusion(index, size).await?
         {
             (receipt.proof, receipt.head, receipt.key) = (proof, Some(last.note), Some(last.key));
+            receipt.keys = LastHead::handed(&*self.inner.journal).await?;
         }
         Ok(receipt)
     }

@@ -13,6 +13,7 @@ use crate::kernel::pattern;
 use crate::kernel::plan::HANDOFF_PREFIX;
 use crate::kernel::policy::means_name;
 use crate::kernel::run::{Run, Turn};
+use crate::kernel::schema;
 use crate::kernel::workflow::{Between, Gate, Pattern, Safety, Tool};
 
 /// What a reply that waits is called where calls are.
@@ -83,8 +84,10 @@ impl<'a> Act<'a> {
             Self::Handoff(_) => json!({"type": "object", "additionalProperties": false}),
             Self::Reply(_) => match pattern::output_schema(run, turn) {
                 Some(schema) => {
-                    json!({"type": "object", "properties": {"output": known(run, turn, schema)},
-                    "required": ["output"], "additionalProperties": false})
+                    let schema = known(run, turn, schema);
+                    json!({"type": "object",
+                        "properties": {"output": schema::within(&schema, "/properties/output")},
+                        "required": ["output"], "additionalProperties": false})
                 }
                 None => json!({"type": "object",
                     "properties": {"text": {"type": "string", "minLength": 1}},

@@ -11,6 +11,7 @@ use crate::kernel::decide::{self, Decision, decide};
 use crate::kernel::earlier::Earlier;
 use crate::kernel::event::{Event, Failure};
 use crate::kernel::evolve::{Corruption, begin, evolve};
+use crate::kernel::family;
 use crate::kernel::gate::{self, Next, Wish};
 use crate::kernel::graph;
 use crate::kernel::id::RunId;
@@ -147,7 +148,7 @@ fn advance(run: &Run, now: Millis) -> Vec<Event> {
         Some(Verdict::Ask(draft)) => {
             return vec![Event::Asked(Box::new(reply::ask(
                 &run.workflow,
-                *draft,
+                family::with_return(run, *draft),
                 run.endings.len() + 1,
                 now,
             )))];

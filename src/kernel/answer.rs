@@ -28,6 +28,7 @@ use crate::kernel::refusal::Refusal;
 use crate::kernel::run::{CONVERSATION_BYTES_MAX, Run};
 use crate::kernel::schema::{self, Mismatch};
 use crate::kernel::time::Millis;
+use crate::kernel::veil;
 use crate::kernel::verb::Verb;
 
 /// What `answers`, given together under `key`, mean.
@@ -52,7 +53,7 @@ pub(super) fn decide(
         let instead_of = (place != principal.id).then(|| place.to_owned());
         permission::refuse_handed_over((&run.id, question), principal, now)?;
         halt::refuse_decision(run, question)?;
-        let value = accepted(question, answer, now)?;
+        let value = accepted(run, question, answer, now)?;
         editing::refuse_unchanged(question, &value, &answer.request.to_string())?;
         bytes += readable(&value).len();
         refuse_flood(bytes, answer)?;
@@ -285,7 +286,12 @@ fn first_time(
 }
 
 /// The answer as it is taken: in time, to what was shown, and of the right shape.
-fn accepted(question: &Question, answer: &Answer, now: Millis) -> Result<Value, Refusal> {
+fn accepted(
+    run: &Run,
+    question: &Question,
+    answer: &Answer,
+    now: Millis,
+) -> Result<Value, Refusal> {
     let request = answer.request.to_string();
     if question.deadline.is_some_and(|deadline| deadline <= now) {
         return Err(Refusal::RequestClosed { request, how: Closed::Expired });
@@ -294,7 +300,13 @@ fn accepted(question: &Question, answer: &Answer, now: Millis) -> Result<Value, 
         return Err(Refusal::StaleDigest { request });
     }
     binding::refuse_unseen(question, answer.digest.as_deref(), &request)?;
-    question.read(&answer.value).map_err(|mismatch| Refusal::WrongAnswer { request, mismatch })
+    let read = question.read(&answer.value);
+    let read = read.and_then(|value| veil::refuse_masks(run, question, &value).map(|()| value));
+    // What would have been right may name what is not theirs to read.
+    read.map_err(|Mismatch { at, expected }| {
+        let expected = run.veil.text(&expected).into_owned();
+        Refusal::WrongAnswer { request, mismatch: Mismatch { at, expected } }
+    })
 }
 
 /// The call that an answer at a gate lets through; what becomes of it, where they changed it.

@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::kernel::choice::Choice;
 use crate::kernel::message::ToolCall;
 use crate::kernel::pattern::Draft;
 use crate::kernel::plan::ask_offer;
-use crate::kernel::question::{Choice, Kind, Origin};
+use crate::kernel::question::{Kind, Origin};
 use crate::kernel::run::{Run, Turn};
 use crate::kernel::schema;
 use crate::kernel::verb::Verb;

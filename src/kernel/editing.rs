@@ -22,7 +22,7 @@ use crate::kernel::reading::needs_note;
 use crate::kernel::refusal::Refusal;
 use crate::kernel::renewal;
 use crate::kernel::run::Run;
-use crate::kernel::schema::Mismatch;
+use crate::kernel::schema::{Mismatch, within};
 use crate::kernel::time::Millis;
 use crate::kernel::verb::Verb;
 use crate::kernel::workflow::Editable;
@@ -88,7 +88,7 @@ pub(super) fn schema(version: &Value, returns: bool) -> Value {
         "type": "object",
         "properties": {
             "decision": {"enum": words},
-            VERSION: version,
+            VERSION: within(version, &format!("/properties/{VERSION}")),
             "note": {"type": "string"},
         },
         "required": ["decision"],
@@ -157,17 +157,17 @@ pub(super) fn refuse_unanswerable<'a>(
     (by, instead_of): (&'a str, Option<&'a str>),
     (events, now): (impl Iterator<Item = &'a Event>, Millis),
 ) -> Result<(), Refusal> {
-    let asked = |event: &'a Event| match event {
-        Event::Asked(anew) if !anew.editor.is_empty() => Some(anew.as_ref()),
-        _other => None,
-    };
-    for anew in events.filter_map(asked) {
+    for event in events {
+        let Event::Asked(anew) = event else { continue };
+        if anew.editor.is_empty() {
+            continue;
+        }
         let spoken =
             question.votes.iter().flat_map(|vote| vote.instead_of.iter().chain([&vote.by]));
         let mut taking_part = run.participants.clone();
         taking_part.extend(spoken.cloned());
         taking_part.extend(instead_of.into_iter().chain([by]).map(str::to_owned));
-        let anew = Question { participants: taking_part.into_iter().collect(), ..anew.clone() };
+        let anew = Question { participants: taking_part.into_iter().collect(), ..(**anew).clone() };
         if let Some((stage, left)) = run.admission(now).short_of(&anew) {
             let need = anew.stage_at(stage).map_or(1, |stage| stage.need.max(1));
             let to = anew.asked_in(stage).join(", ");

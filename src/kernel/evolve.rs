@@ -107,6 +107,7 @@ pub fn begin(id: RunId, workflow: Arc<Workflow>, started: &Started, at: Millis) 
         family: started.descent.as_ref().map(|descent| descent.family.clone()),
         requesters: started.requesters(),
         participants: std::collections::BTreeSet::new(),
+        returned: std::collections::BTreeMap::new(),
         let_on_by: Vec::new(),
         seed: started.seed.clone(),
         veil,

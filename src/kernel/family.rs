@@ -21,6 +21,7 @@ use crate::kernel::editing;
 use crate::kernel::event::{Closing, Event, Recorded, Version};
 use crate::kernel::graph::Point;
 use crate::kernel::id::RunId;
+use crate::kernel::pattern::Draft;
 use crate::kernel::question::{Origin, Question};
 use crate::kernel::renewal;
 use crate::kernel::run::Run;
@@ -33,8 +34,11 @@ pub const FAMILY_RUNS_MAX: usize = 1_000;
 const FACT: &str = "refused";
 /// The fact of a question that tells what was done already where it was forked from.
 const DONE: &str = "already_done";
+/// The fact of a question that tells with which words the work was given back that it asks about again.
+const RETURNED: &str = "returned";
 /// The facts that are added when a question is asked anew, and are no part of what it is.
-const ADDED: [&str; 5] = [FACT, DONE, renewal::FACT, editing::EDITED_BY, editing::EDITOR_NOTE];
+const ADDED: [&str; 6] =
+    [FACT, DONE, RETURNED, renewal::FACT, editing::EDITED_BY, editing::EDITOR_NOTE];
 /// Where facts lie that were no object, once another is beside them.
 const OTHER: &str = "context";
 
@@ -194,6 +198,25 @@ pub(super) fn untold(context: &Value) -> Value {
     if is_wrapped { kept.remove(OTHER).unwrap_or_default() } else { Value::Object(kept) }
 }
 
+/// Puts a fact beside the others.
+fn add(context: &mut Value, name: &str, told: Value) {
+    match context {
+        Value::Object(facts) => drop(facts.insert(name.into(), told)),
+        Value::Null => *context = json!({name: told}),
+        other @ (Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => {
+            *other = json!({OTHER: other.take(), name: told});
+        }
+    }
+}
+
+/// The same question, with the words by which the work that it is about was given back, where it was.
+pub(super) fn with_return(run: &Run, mut draft: Draft) -> Draft {
+    if let Some(told) = run.returned.get(&draft.step) {
+        add(&mut draft.context, RETURNED, told.clone());
+    }
+    draft
+}
+
 impl Question {
     /// By what the same question is known in another run of the family: where it is asked, and what is
     /// decided. Its words may be the requester's, and are looked at only where nothing else is.
@@ -265,13 +288,7 @@ impl Question {
 
     /// Adds to what people decide by, beside whatever the workflow or an agent has put there.
     pub(super) fn add_fact(&mut self, name: &str, told: Value) {
-        match &mut self.context {
-            Value::Object(facts) => drop(facts.insert(name.into(), told)),
-            Value::Null => self.context = json!({name: told}),
-            other @ (Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => {
-                self.context = json!({OTHER: other.take(), name: told});
-            }
-        }
+        add(&mut self.context, name, told);
     }
 
     /// What whoever says yes to it takes up again, in words.

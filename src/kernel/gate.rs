@@ -462,7 +462,7 @@ fn schema(arguments: &Value, may_allow_for_run: bool, may_return: bool) -> Value
         "type": "object",
         "properties": {
             "decision": {"enum": decisions},
-            "arguments": arguments,
+            "arguments": crate::kernel::schema::within(arguments, "/properties/arguments"),
             "note": {"type": "string"},
         },
         "required": ["decision"],

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::kernel::act::{self, REPLY};
 use crate::kernel::approvers::{Excluded, Vote};
@@ -268,6 +268,7 @@ pub(super) fn heard(
     reply: Heard,
     at: Millis,
 ) -> Result<(), &'static str> {
+    note_return(run, question, &reply);
     let is_graph = matches!(run.workflow.pattern, Pattern::Graph(_));
     match (&question.origin, question.turn) {
         (Origin::ToolCall(call), Some(number)) => {
@@ -322,6 +323,21 @@ pub(super) fn heard(
         }
     }
     Ok(())
+}
+
+/// Notes with which words work was given back: whoever is asked about it next is told.
+fn note_return(run: &mut Run, question: &Question, reply: &Heard) {
+    if !matches!(question.origin, Origin::HumanStep | Origin::Phase(_)) {
+        return;
+    }
+    run.returned.remove(&question.step);
+    let Heard::Answer { value, by, .. } = reply else { return };
+    let again = [Verb::Return, Verb::Redo, Verb::Revise, Verb::Retry];
+    let is_again = Verb::of(value).is_some_and(|verb| again.contains(&verb));
+    let note = value.get("note").map(readable).filter(|note| is_again && !note.is_empty());
+    if let Some(note) = note {
+        run.returned.insert(question.step.clone(), json!({"by": by, "note": note}));
+    }
 }
 
 /// Whether an agent's work was given back to it.

@@ -17,12 +17,14 @@ mod act;
 mod advance;
 mod answer;
 mod approvers;
+mod aside;
 mod asking;
 pub mod binding;
 mod bound;
 pub mod brought;
 mod budget;
 mod canonical;
+mod choice;
 mod command;
 mod condition;
 mod cut;
@@ -90,8 +92,10 @@ pub use advance::{Declined, apply, start};
 pub use approvers::{
     Admission, Asker, Excluded, Level, Stage, Standing, Vote, WhyNot, waits_for, wants,
 };
+pub use aside::Aside;
 pub use bound::{Bound, WhenFull};
 pub use budget::{Budget, Budgets, Extensions, OnExceeded, Spent};
+pub use choice::Choice;
 pub use command::{Answer, AttemptFault, Command, Reply, ToolFault};
 pub use condition::Failures;
 pub use cut::{Unfinished, WhenCut};
@@ -121,7 +125,7 @@ pub use plan::{
 };
 pub use policy::{InForce, InForceRule, Policy, Rule};
 pub use principal::{Assurance, Credential, Known, Principal, Role, Roles, Seen};
-pub use question::{Choice, Kind, Leg, OnTimeout, Origin, Question, Subject};
+pub use question::{Kind, Leg, OnTimeout, Origin, Question, Subject};
 pub use reading::{Verdict, house_schemas};
 pub use refusal::{Naming, Refusal};
 pub use renewal::Renewal;

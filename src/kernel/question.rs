@@ -17,6 +17,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::kernel::approvers::{Level, Stage, Vote};
+use crate::kernel::aside::Aside;
+use crate::kernel::choice::Choice;
 use crate::kernel::editing;
 use crate::kernel::family::Refused;
 use crate::kernel::graph::{Frozen, Point, called};
@@ -123,26 +125,6 @@ impl OnTimeout {
             Self::Reject | Self::EscalateTo { .. } => true,
             Self::DefaultAnswer(_) | Self::Continue => false,
         }
-    }
-}
-
-/// One thing that may be chosen.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Choice {
-    /// What the answer says.
-    pub id: String,
-    /// What a person reads; the id where empty.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub label: String,
-    /// More about it.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub description: String,
-}
-
-impl Choice {
-    /// What a person reads.
-    pub fn label(&self) -> &str {
-        if self.label.is_empty() { &self.id } else { &self.label }
     }
 }
 
@@ -281,6 +263,9 @@ pub struct Question {
     /// Whether something in it is hidden from whoever is shown it; never so where it is kept.
     #[serde(skip)]
     pub is_veiled: bool,
+    /// What those who decide are shown of it, where others are shown less; never where it is kept.
+    #[serde(skip)]
+    pub aside: Aside<Question>,
     /// The gates at which the call was allowed before, while another had let it pass by a grant.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub passed: Vec<String>,
@@ -379,6 +364,7 @@ impl Question {
             secrets: Vec::new(),
             confided: Vec::new(),
             is_veiled: false,
+            aside: Aside::default(),
             passed: Vec::new(),
             refused: Vec::new(),
             leg: None,
@@ -465,7 +451,7 @@ impl Question {
         shown
     }
 
-    fn decided(&self) -> Value {
+    pub(super) fn decided(&self) -> Value {
         match (self.subject.as_deref(), &self.origin) {
             (Some(Subject::Shown(value)), _) => value.clone(),
             (Some(Subject::Task(frozen)), _) => frozen.shown(),

@@ -9,8 +9,9 @@ use std::sync::{Arc, LazyLock};
 use serde_json::{Value, json};
 
 use crate::kernel::brought;
+use crate::kernel::choice::Choice;
 use crate::kernel::editing;
-use crate::kernel::question::{Choice, Kind, Origin, Question};
+use crate::kernel::question::{Kind, Origin, Question};
 use crate::kernel::schema::{self, Compiled, Mismatch};
 use crate::kernel::strict;
 use crate::kernel::verb::Verb;
@@ -179,11 +180,17 @@ impl Question {
                 || place == Some(index + 1)
         };
         let mut meant = self.options.iter().enumerate().filter(is_meant);
-        match (meant.next(), meant.next()) {
-            (Some((_, option)), None) => Some(Value::String(option.id.clone())),
+        // Whoever is not to read an option's id is shown another, which no option has.
+        let mut places = 0..self.options.len();
+        let stood_for = places.find(|at| Choice::stand_in(&self.options, *at) == text);
+        let stood_for = stood_for.and_then(|at| self.options.get(at));
+        match (meant.next(), meant.next(), stood_for) {
+            (Some((_, option)), None, _) | (None, _, Some(option)) => {
+                Some(Value::String(option.id.clone()))
+            }
             // K7: what could mean either of two is neither.
-            (Some(_), Some(_)) => None,
-            (None, _) => schema.read_plain(text).or_else(|| object_in(text)),
+            (Some(_), Some(_), _) => None,
+            (None, _, None) => schema.read_plain(text).or_else(|| object_in(text)),
         }
     }
 

@@ -67,6 +67,8 @@ pub struct Run {
     pub input: Value,
     /// The version that a person put in the place of what was said, and how much had been said by then.
     pub edited: Option<(usize, Value)>,
+    /// What was said to work that is done again, by the step that asked: who said it, and their note.
+    pub returned: BTreeMap<String, Value>,
     /// Whatever the caller wants to find again.
     pub metadata: BTreeMap<String, String>,
     /// Where it was forked from.

@@ -82,6 +82,55 @@ impl Compiled {
     }
 }
 
+/// A schema as it stands within another at `place`, a JSON pointer: what it says of its own parts (`#/$defs/card`) is
+/// said from the other's root. One that has a name of its own (`$id`) is its own root wherever it stands.
+pub(super) fn within(schema: &Value, place: &str) -> Value {
+    let mut schema = schema.clone();
+    refer(&mut schema, &|path| Some(format!("{place}{path}")));
+    schema
+}
+
+/// The same schema by itself again, as it was before it was put there.
+pub fn alone(schema: &Value, place: &str) -> Value {
+    let mut schema = schema.clone();
+    let own = |path: &str| {
+        let path = path.strip_prefix(place)?;
+        (path.is_empty() || path.starts_with('/')).then(|| path.to_owned())
+    };
+    refer(&mut schema, &own);
+    schema
+}
+
+/// Has what a schema says of its own parts say it otherwise.
+fn refer(schema: &mut Value, other: &dyn Fn(&str) -> Option<String>) {
+    match schema {
+        Value::Object(members) => {
+            if members.get("$id").is_some_and(Value::is_string) {
+                return;
+            }
+            for (name, value) in members {
+                // What is chosen from, or stands there unless something is said, is no schema.
+                let is_data = ["enum", "const", "default", "examples"].contains(&name.as_str());
+                let is_ref = ["$ref", "$dynamicRef", "$recursiveRef"].contains(&name.as_str());
+                match value {
+                    Value::String(to) if is_ref => {
+                        // An anchor (`#card`) is found from anywhere in the same document.
+                        let path = to.strip_prefix('#');
+                        let path = path.filter(|path| path.is_empty() || path.starts_with('/'));
+                        if let Some(path) = path.and_then(other) {
+                            *to = format!("#{path}");
+                        }
+                    }
+                    value if !is_data => refer(value, other),
+                    _ => {}
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| refer(item, other)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
 /// How deep a value nests; stops counting once past the bound.
 pub fn is_too_deep(value: &Value) -> bool {
     fn deeper(value: &Value, left: usize) -> bool {
@@ -148,6 +197,29 @@ mod tests {
         }
         assert!(!is_too_deep(&value));
         assert!(is_too_deep(&json!([value])));
+    }
+
+    #[test]
+    fn a_schema_within_another_finds_its_own_parts() {
+        let own = json!({
+            "$defs": {
+                "card": {"type": "object", "properties": {"next": {"$ref": "#/$defs/card"}}},
+                "all": {"$anchor": "all", "type": "array", "items": {"$ref": "#"}},
+            },
+            "type": "object",
+            "properties": {"card": {"$ref": "#/$defs/card"}, "$ref": {"enum": ["#/x"]}},
+        });
+        let place = "/properties/arguments";
+        let outer = json!({"properties": {"arguments": within(&own, place)}});
+        assert_eq!(outer.pointer(place).map(|it| alone(it, place)), Some(own));
+        assert_eq!(check_schema(&outer), Ok(()));
+        assert_eq!(check(&outer, &json!({"arguments": {"card": {"next": {}}}})), Ok(()));
+        let wrong = check(&outer, &json!({"arguments": {"card": {"next": 1}}}));
+        assert_eq!(wrong.expect_err("no card").at, "/arguments/card/next");
+        assert_eq!(
+            outer.pointer("/properties/arguments/properties/$ref/enum/0"),
+            Some(&json!("#/x"))
+        );
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! decide, and for nobody beside them. The digest of what was shown has both as salted hashes; what is done
 //! has them as they are. What becomes of them in a journal, and at the doors, is `veil`'s.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use crate::kernel::canonical;
@@ -48,6 +50,20 @@ pub(super) fn all_of_call(
         named(&names, arguments, "", &mut found);
     }
     found
+}
+
+/// Where a call's arguments have what its tool marks: by its schema, or by names beside it.
+pub fn places(schema: Option<&Value>, names: &[String], arguments: &Value) -> Vec<String> {
+    let mut found = schema.map_or_else(Vec::new, |schema| marked(schema, arguments));
+    for path in names {
+        named(&path.split('.').collect::<Vec<_>>(), arguments, "", &mut found);
+    }
+    found.into_iter().map(|(at, _)| at).collect()
+}
+
+/// Whether a schema marks the value itself.
+pub fn is_marked(schema: &Value) -> bool {
+    kept_from(schema).is_some()
 }
 
 /// Whether a schema marks anything at all.
@@ -215,14 +231,51 @@ pub(super) fn replace(
     }
 }
 
+/// How what stands in the place of a secret begins and ends; between them, how long that is.
+pub(super) const MASK_OPENS: &str = "••• (";
+pub(super) const MASK_CLOSES: &str = " characters)";
+
 /// What people see of a secret: that there is one, and how long it is. Of what is masked already, the same.
 pub(super) fn mask(secret: &Value) -> Value {
     let text = secret.as_str();
-    if text.is_some_and(|text| text.starts_with("••• (") && text.ends_with(" characters)")) {
+    if text.is_some_and(|text| text.starts_with(MASK_OPENS) && text.ends_with(MASK_CLOSES)) {
         return secret.clone();
     }
     let length = text.map_or_else(|| secret.to_string().len(), |it| it.chars().count());
-    json!(format!("••• ({length} characters)"))
+    json!(format!("{MASK_OPENS}{length}{MASK_CLOSES}"))
+}
+
+/// Where a value has something that stands in the place of a secret, as a JSON pointer.
+pub(super) fn masked_at(value: &Value) -> Option<String> {
+    fn find(value: &Value, at: &str) -> Option<String> {
+        match value {
+            Value::String(text) => text.contains("•••").then(|| at.to_owned()),
+            Value::Array(items) => {
+                let mut items = items.iter().enumerate();
+                items.find_map(|(index, item)| find(item, &format!("{at}/{index}")))
+            }
+            Value::Object(members) => members.iter().find_map(|(name, value)| {
+                let at = below(at, name);
+                if name.contains("•••") { Some(at) } else { find(value, &at) }
+            }),
+            Value::Null | Value::Bool(_) | Value::Number(_) => None,
+        }
+    }
+    find(value, "")
+}
+
+/// The names that a schema gives to members: whoever reads the file knows them.
+pub(super) fn names(schema: &Value, found: &mut BTreeSet<String>) {
+    match schema {
+        Value::Object(members) => {
+            if let Some(Value::Object(named)) = members.get("properties") {
+                found.extend(named.keys().cloned());
+            }
+            members.values().for_each(|value| names(value, found));
+        }
+        Value::Array(items) => items.iter().for_each(|item| names(item, found)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 /// What a digest has of a secret.

@@ -4,17 +4,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
+use crate::kernel::choice::Choice;
 use crate::kernel::secret;
 use crate::kernel::texts::Visitor;
 use crate::kernel::veil::{Apart, Veil};
+use crate::kernel::verb::Verb;
 
 /// What is at least this long is hidden wherever it stands; anything shorter where it is a word of its own, since
-/// it would turn up in the middle of others.
+/// it would turn up in the middle of others. However short: one letter of a text too many is hidden from onlookers
+/// rather than a PIN of two digits shown.
 const ANYWHERE_CHARS: usize = 8;
-/// Anything shorter than this is hidden only where it is all that is said.
-const WORD_CHARS: usize = 3;
 /// What stands in the place of a secret among other words.
 const MASK: &str = "•••";
 /// Around a hash in the place of a secret.
@@ -34,7 +35,7 @@ impl<'a> Sieve<'a> {
     pub(super) fn of(veil: &'a Veil) -> Self {
         let texts = veil.0.iter().filter_map(|json| {
             let text: String = serde_json::from_str(json).ok()?;
-            (text.chars().count() >= WORD_CHARS).then_some((text, json.as_str()))
+            (!text.is_empty()).then_some((text, json.as_str()))
         });
         let mut within: Vec<_> = texts.collect();
         within.sort_by_key(|(text, _)| std::cmp::Reverse(text.len()));
@@ -49,14 +50,19 @@ impl<'a> Sieve<'a> {
                 rest.starts_with(one.as_str())
                     && (one.chars().count() >= ANYWHERE_CHARS || stands_alone(text, at, one.len()))
             };
-            let step = match self.within.iter().find(is_here) {
+            // How long something hidden is says nothing of anything else.
+            let found = if masks(rest) > 0 { None } else { self.within.iter().find(is_here) };
+            let step = match found {
                 Some((one, json)) => {
                     sifted.push_str(text.get(from..at).unwrap_or_default());
                     sifted.push_str(&put(json));
                     from = at + one.len();
                     one.len()
                 }
-                None => rest.chars().next().map_or(1, char::len_utf8),
+                None => match masks(rest) {
+                    0 => rest.chars().next().map_or(1, char::len_utf8),
+                    bytes => bytes,
+                },
             };
             at += step;
         }
@@ -69,9 +75,11 @@ impl<'a> Sieve<'a> {
 
     fn is_whole(&self, value: &Value) -> Option<String> {
         match value {
-            Value::String(_) | Value::Number(_) => {
-                Some(value.to_string()).filter(|json| self.whole.contains(json))
-            }
+            Value::String(_) => Some(value.to_string()).filter(|json| self.whole.contains(json)),
+            // A number that was given as a text is the same secret.
+            Value::Number(_) => Some(value.to_string()).filter(|json| {
+                self.whole.contains(json) || self.whole.contains(&format!("\"{json}\""))
+            }),
             Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
         }
     }
@@ -84,37 +92,106 @@ fn stands_alone(text: &str, at: usize, bytes: usize) -> bool {
     !before.is_some_and(char::is_alphanumeric) && !after.is_some_and(char::is_alphanumeric)
 }
 
-/// Goes through a value, leaf by leaf.
-fn leaves(value: &mut Value, leaf: &mut dyn FnMut(&mut Value)) {
+/// The bytes of the mask that a text begins with; none, if it does not.
+fn masks(text: &str) -> usize {
+    let Some(rest) = text.strip_prefix(secret::MASK_OPENS) else { return 0 };
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    let is_one = rest.get(digits..).is_some_and(|rest| rest.starts_with(secret::MASK_CLOSES));
+    let bytes = secret::MASK_OPENS.len() + digits + secret::MASK_CLOSES.len();
+    if digits > 0 && is_one { bytes } else { 0 }
+}
+
+/// Whoever puts something else in the places of what a value is made of.
+trait Touch {
+    /// A text, a number, a yes or a no.
+    fn leaf(&mut self, value: &mut Value);
+
+    /// The name of a member; none where it stays as it is.
+    fn name(&mut self, name: &str) -> Option<String>;
+}
+
+/// Goes through a value, leaf by leaf and name by name.
+fn walk(value: &mut Value, touch: &mut dyn Touch) {
     match value {
-        Value::Array(items) => items.iter_mut().for_each(|item| leaves(item, leaf)),
-        Value::Object(members) => members.values_mut().for_each(|value| leaves(value, leaf)),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => leaf(value),
+        Value::Array(items) => items.iter_mut().for_each(|item| walk(item, touch)),
+        Value::Object(members) => {
+            let names: Vec<_> = members.keys().map(|name| touch.name(name)).collect();
+            if names.iter().any(Option::is_some) {
+                let old = std::mem::take(members);
+                for ((name, value), other) in old.into_iter().zip(names) {
+                    let name = unused(members, other.unwrap_or(name));
+                    members.insert(name, value);
+                }
+            }
+            members.values_mut().for_each(|value| walk(value, touch));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => touch.leaf(value),
     }
+}
+
+/// A name that no member has yet: two that are masked are two still.
+fn unused(members: &Map<String, Value>, name: String) -> String {
+    let mut names = (2_usize..).map(|count| format!("{name} {count}"));
+    if !members.contains_key(&name) {
+        return name;
+    }
+    names.find(|name| !members.contains_key(name)).unwrap_or_default()
 }
 
 /// Puts masks in the places of secrets.
 pub(super) struct Masking<'a>(pub(super) &'a Sieve<'a>);
 
+impl Masking<'_> {
+    fn masked(&self, text: &str) -> Option<String> {
+        if self.0.whole.contains(&Value::from(text).to_string()) {
+            return Some(MASK.to_owned());
+        }
+        self.0.sift(text, &mut |_| MASK.to_owned())
+    }
+}
+
+impl Touch for Masking<'_> {
+    fn leaf(&mut self, leaf: &mut Value) {
+        if self.0.is_whole(leaf).is_some() {
+            *leaf = secret::mask(leaf);
+        } else if let Value::String(text) = leaf
+            && let Some(masked) = self.masked(text)
+        {
+            *text = masked;
+        }
+    }
+
+    fn name(&mut self, name: &str) -> Option<String> {
+        self.masked(name)
+    }
+}
+
 impl Visitor for Masking<'_> {
     fn text(&mut self, text: &mut String) {
-        if self.0.whole.contains(&Value::from(text.as_str()).to_string()) {
-            MASK.clone_into(text);
-        } else if let Some(sifted) = self.0.sift(text, &mut |_| MASK.to_owned()) {
-            *text = sifted;
+        if let Some(masked) = self.masked(text) {
+            *text = masked;
         }
     }
 
     fn value(&mut self, value: &mut Value) {
-        leaves(value, &mut |leaf| {
-            if self.0.is_whole(leaf).is_some() {
-                *leaf = secret::mask(leaf);
-            } else if let Value::String(text) = leaf
-                && let Some(sifted) = self.0.sift(text, &mut |_| MASK.to_owned())
-            {
-                *text = sifted;
+        walk(value, self);
+    }
+
+    // What names it in an answer says which it is, and no more.
+    fn choice(&mut self, options: &mut [Choice]) {
+        let stand_ins: Vec<_> =
+            (0..options.len()).map(|at| Choice::stand_in(options, at)).collect();
+        for (option, stand_in) in options.iter_mut().zip(stand_ins) {
+            let is_word_of_ours = Verb::parse(&option.id).is_some();
+            if let Some(masked) = self.masked(&option.id).filter(|_| !is_word_of_ours) {
+                if option.label.is_empty() {
+                    option.label = masked;
+                }
+                option.id = stand_in;
             }
-        });
+            self.text(&mut option.label);
+            self.text(&mut option.description);
+        }
     }
 
     fn token(&mut self, _token: &mut String) {}
@@ -154,28 +231,40 @@ impl Hiding<'_> {
     }
 }
 
+impl Touch for Hiding<'_> {
+    fn leaf(&mut self, leaf: &mut Value) {
+        if let Some(json) = self.sieve.is_whole(leaf) {
+            *leaf = Self::put(&mut self.apart, &json, self.fresh).into();
+        } else if let Value::String(text) = leaf
+            && let Some(hidden) = self.name(text)
+        {
+            *text = hidden;
+        }
+    }
+
+    fn name(&mut self, name: &str) -> Option<String> {
+        let Self { sieve, fresh, apart, .. } = self;
+        let json = Value::from(name).to_string();
+        if sieve.whole.contains(&json) {
+            return Some(Self::put(apart, &json, fresh));
+        }
+        sieve.sift(name, &mut |json| Self::put(apart, json, fresh))
+    }
+}
+
 impl Visitor for Hiding<'_> {
     fn text(&mut self, text: &mut String) {
-        let Self { sieve, fresh, apart, .. } = self;
-        let json = Value::from(text.as_str()).to_string();
-        if sieve.whole.contains(&json) {
-            *text = Self::put(apart, &json, fresh);
-        } else if let Some(sifted) = sieve.sift(text, &mut |json| Self::put(apart, json, fresh)) {
-            *text = sifted;
+        if let Some(hidden) = self.name(text) {
+            *text = hidden;
         }
     }
 
     fn value(&mut self, value: &mut Value) {
-        let Self { sieve, fresh, apart, .. } = self;
-        leaves(value, &mut |leaf| {
-            if let Some(json) = sieve.is_whole(leaf) {
-                *leaf = Self::put(apart, &json, fresh).into();
-            } else if let Value::String(text) = leaf
-                && let Some(sifted) = sieve.sift(text, &mut |json| Self::put(apart, json, fresh))
-            {
-                *text = sifted;
-            }
-        });
+        walk(value, self);
+    }
+
+    fn choice(&mut self, options: &mut [Choice]) {
+        options.iter_mut().flat_map(Choice::texts).for_each(|text| self.text(text));
     }
 
     // A digest of what holds a short secret tells it to whoever tries all there are.
@@ -217,6 +306,23 @@ impl Revealing<'_> {
     }
 }
 
+impl Touch for Revealing<'_> {
+    fn leaf(&mut self, leaf: &mut Value) {
+        let Value::String(text) = &*leaf else { return };
+        let alone = text.strip_prefix(OPENS).and_then(|rest| rest.strip_suffix(CLOSES));
+        let alone = alone.and_then(|hash| serde_json::from_str(self.0.get(hash)?).ok());
+        if let Some(secret) = alone {
+            *leaf = secret;
+        } else if let Some(whole) = self.put_back(text) {
+            *leaf = whole.into();
+        }
+    }
+
+    fn name(&mut self, name: &str) -> Option<String> {
+        self.put_back(name)
+    }
+}
+
 impl Visitor for Revealing<'_> {
     fn text(&mut self, text: &mut String) {
         if let Some(whole) = self.put_back(text) {
@@ -225,16 +331,11 @@ impl Visitor for Revealing<'_> {
     }
 
     fn value(&mut self, value: &mut Value) {
-        leaves(value, &mut |leaf| {
-            let Value::String(text) = &*leaf else { return };
-            let alone = text.strip_prefix(OPENS).and_then(|rest| rest.strip_suffix(CLOSES));
-            let alone = alone.and_then(|hash| serde_json::from_str(self.0.get(hash)?).ok());
-            if let Some(secret) = alone {
-                *leaf = secret;
-            } else if let Some(whole) = self.put_back(text) {
-                *leaf = whole.into();
-            }
-        });
+        walk(value, self);
+    }
+
+    fn choice(&mut self, options: &mut [Choice]) {
+        options.iter_mut().flat_map(Choice::texts).for_each(|text| self.text(text));
     }
 
     fn token(&mut self, token: &mut String) {

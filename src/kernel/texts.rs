@@ -4,6 +4,7 @@
 
 use serde_json::Value;
 
+use crate::kernel::choice::Choice;
 use crate::kernel::deed::Deed;
 use crate::kernel::event::{Event, Failure};
 use crate::kernel::graph::{Frozen, Opening, Outcome};
@@ -23,6 +24,9 @@ pub(super) trait Visitor {
 
     /// A piece of a text that goes on in the next event.
     fn piece(&mut self, piece: &mut String);
+
+    /// What may be chosen, each by a text of its own.
+    fn choice(&mut self, options: &mut [Choice]);
 }
 
 /// Goes through an event.
@@ -114,9 +118,10 @@ fn of_outcome(outcome: &mut Outcome, visitor: &mut dyn Visitor) {
 pub(super) fn of_question(question: &mut Question, visitor: &mut dyn Visitor) {
     visitor.text(&mut question.prompt);
     visitor.value(&mut question.context);
-    for option in &mut question.options {
-        visitor.text(&mut option.label);
-        visitor.text(&mut option.description);
+    visitor.choice(&mut question.options);
+    // The name of a member may be somebody's.
+    for pointer in question.secrets.iter_mut().chain(&mut question.confided) {
+        visitor.text(pointer);
     }
     for schema in question.schema.iter_mut().chain(&mut question.editable) {
         visitor.value(schema);

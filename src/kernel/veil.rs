@@ -13,6 +13,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::kernel::aside::Aside;
 use crate::kernel::event::{Event, Failure};
 use crate::kernel::evidence::Hash;
 use crate::kernel::graph::Frozen;
@@ -20,9 +21,11 @@ use crate::kernel::message::Message;
 use crate::kernel::placeholder;
 use crate::kernel::question::{Origin, Question, Subject};
 use crate::kernel::run::{Run, Status};
+use crate::kernel::schema::Mismatch;
 use crate::kernel::secret;
 use crate::kernel::sieve::{Hiding, Masking, Revealing, Sieve};
 use crate::kernel::texts::{self, Visitor as _};
+use crate::kernel::verb::Verb;
 
 /// Says what a hash is of.
 const SECRET: &[u8] = b"holdpoint secret 1\n";
@@ -90,8 +93,9 @@ impl Veil {
         self.0.extend(told.iter().cloned());
     }
 
-    /// Learns a value, and whatever is in it. A yes or a no is not hidden: its place says as much.
-    fn learn(&mut self, value: &Value) {
+    /// Learns a value, and whatever is in it, but for the names that the file itself gives to members. A yes or a no
+    /// is not hidden: its place says as much.
+    fn learn(&mut self, value: &Value, named: &BTreeSet<String>) {
         match value {
             Value::String(text) if text.is_empty() => {}
             Value::String(text) => {
@@ -108,19 +112,44 @@ impl Veil {
             Value::Number(number) => {
                 self.0.insert(number.to_string());
                 self.0.insert(Value::from(number.to_string()).to_string());
+                // As a sentence has it: 73.0 is said 73.
+                let said = number.as_f64().map(|said| said.to_string());
+                self.0.extend(said.map(|said| Value::from(said).to_string()));
             }
-            Value::Array(items) => items.iter().for_each(|item| self.learn(item)),
-            Value::Object(members) => members.values().for_each(|value| self.learn(value)),
+            Value::Array(items) => items.iter().for_each(|item| self.learn(item, named)),
+            Value::Object(members) => {
+                for (name, value) in members {
+                    if !named.contains(name) {
+                        self.learn(&Value::from(name.as_str()), named);
+                    }
+                    self.learn(value, named);
+                }
+            }
             Value::Null | Value::Bool(_) => {}
         }
     }
 
-    fn learn_at(&mut self, value: &Value, places: &[(String, secret::From)]) {
+    fn learn_at(
+        &mut self,
+        value: &Value,
+        (schema, places): (Option<&Value>, &[(String, secret::From)]),
+    ) {
+        let mut named = BTreeSet::new();
+        if let Some(schema) = schema.filter(|_| !places.is_empty()) {
+            secret::names(schema, &mut named);
+        }
         for (at, _) in places {
             if let Some(secret) = value.pointer(at) {
-                self.learn(secret);
+                self.learn(secret, &named);
             }
         }
+    }
+
+    /// The same veil over all but a value and what is in it.
+    fn but_for(&self, value: &Value) -> Self {
+        let mut known = Self::default();
+        known.learn(value, &BTreeSet::new());
+        Self(self.0.difference(&known.0).cloned().collect())
     }
 
     /// A text as it is shown to whoever does not decide.
@@ -164,7 +193,50 @@ impl Veil {
             return question;
         }
         masked.is_veiled = true;
+        masked.aside = Aside(Some(Arc::new(self.decided(&question))));
         Arc::new(masked)
+    }
+
+    /// A question as those who decide are shown it. The call that they decide over they see as its tool marks it, or
+    /// they would not know what they let happen (K3); what stands anywhere else (a subject, a prompt, facts, options)
+    /// was given in a marked field to somebody else, and is theirs only where this question marks it, too.
+    fn decided(&self, question: &Question) -> Question {
+        let call = called(question);
+        let veil = match (call, question.subject.as_deref(), &question.editable) {
+            (Some(arguments), _, _) => {
+                let mut arguments = arguments.clone();
+                secret::replace(&mut arguments, "", &question.secrets, &|_| Value::Null);
+                self.but_for(&arguments)
+            }
+            (None, Some(Subject::Shown(shown)), Some(schema)) => {
+                let places = secret::marked(schema, shown);
+                let own = places.iter().filter(|(_, from)| *from == secret::From::Onlookers);
+                own.filter_map(|(at, _)| shown.pointer(at))
+                    .fold(self.clone(), |veil, own| veil.but_for(own))
+            }
+            (None, _, _) => self.clone(),
+        };
+        let mut shown = question.clone();
+        veil.masking(|mask| texts::of_question(&mut shown, mask));
+        // What an answer must look like is the file's to say, and whoever answers must know it.
+        shown.schema.clone_from(&question.schema);
+        if call.is_some() {
+            shown.origin = question.origin.clone();
+            shown.subject.clone_from(&question.subject);
+            // Where it hides something is said of it as it is.
+            shown.secrets.clone_from(&question.secrets);
+            shown.confided.clone_from(&question.confided);
+        }
+        if call.is_some() || matches!(question.origin, Origin::LostOutcome(_)) {
+            for place in ["arguments", "destination", "task"] {
+                let own = question.context.get(place).cloned();
+                if let (Some(own), Some(it)) = (own, shown.context.get_mut(place)) {
+                    *it = own;
+                }
+            }
+        }
+        shown.is_veiled = shown != *question;
+        shown
     }
 
     /// The same of messages.
@@ -251,7 +323,7 @@ impl Run {
         for schema in question.schema.iter().chain(&question.editable) {
             let members = value.as_object().into_iter().flat_map(|all| all.values());
             for said in members.chain([value]) {
-                self.veil.learn_at(said, &secret::marked(schema, said));
+                self.veil.learn_at(said, (Some(schema), &secret::marked(schema, said)));
             }
         }
         // What they put in the place of a call's arguments is marked as those were.
@@ -267,13 +339,15 @@ impl Run {
 
     fn heed_call(&mut self, tool: &str, arguments: &Value) {
         let places = secret::all_of_call(&self.workflow, tool, arguments);
-        self.veil.learn_at(arguments, &places);
+        let schema = self.workflow.tools.get(tool).and_then(|tool| tool.parameters.as_ref());
+        self.veil.learn_at(arguments, (schema, &places));
     }
 
     /// What it is given, by the schema of that.
     pub(super) fn heed_input(&mut self) {
         if let Some(schema) = self.workflow.input.clone().filter(|_| self.workflow.secretive) {
-            self.veil.learn_at(&self.input, &secret::marked(&schema, &self.input));
+            let places = secret::marked(&schema, &self.input);
+            self.veil.learn_at(&self.input, (Some(&schema), &places));
         }
     }
 
@@ -296,6 +370,36 @@ impl Run {
         let apart: Vec<_> = hiding.apart.into_values().collect();
         (!apart.is_empty()).then_some(Hidden { events, apart })
     }
+}
+
+impl Question {
+    /// As those who decide are shown it; whether somebody does is for whoever asks to know.
+    pub fn as_decided(self: &Arc<Self>) -> Arc<Self> {
+        self.aside.0.as_ref().map_or_else(|| Arc::clone(self), Arc::clone)
+    }
+}
+
+/// The arguments of the call that a question decides over, if it does over one.
+fn called(question: &Question) -> Option<&Value> {
+    match (&question.origin, question.subject.as_deref()) {
+        (_, Some(Subject::Task(Frozen::Tool { arguments, .. }))) => Some(arguments),
+        (Origin::Gate(call), None) => Some(&call.arguments),
+        (_, _) => None,
+    }
+}
+
+/// Refuses a version in which a mask stands in the place of what whoever sends it was not shown: it would be what is
+/// done (K3).
+pub(super) fn refuse_masks(run: &Run, question: &Question, value: &Value) -> Result<(), Mismatch> {
+    let is_another = Verb::of(value).is_some_and(Verb::brings_another);
+    let hides = !run.veil.is_nothing() || !question.secrets.is_empty();
+    if !is_another || !hides || secret::masked_at(&question.decided()).is_some() {
+        return Ok(());
+    }
+    let Some(at) = secret::masked_at(value) else { return Ok(()) };
+    let expected =
+        "the value itself: `•••` stands for what is hidden from you, and would be sent as it is";
+    Err(Mismatch { at, expected: expected.into() })
 }
 
 /// Puts what stands apart back into an event.

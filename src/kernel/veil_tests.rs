@@ -3,11 +3,14 @@
 use serde_json::json;
 
 use super::*;
+use crate::kernel::choice::Choice;
+use crate::kernel::message::ToolCall;
+use crate::kernel::question::Kind;
 
 fn known(values: &[Value]) -> Veil {
     let mut veil = Veil::default();
     for value in values {
-        veil.learn(value);
+        veil.learn(value, &BTreeSet::new());
     }
     veil
 }
@@ -120,4 +123,81 @@ fn a_hash_that_somebody_pasted_stays_a_hash() {
     reveal(&mut event, &again.apart);
     let told = serde_json::to_string(&event).unwrap();
     assert!(told.contains("what is ⟦sha256:"), "{told}");
+}
+
+/// A question over a call whose arguments are marked, in a run that knows other secrets, too.
+fn gated() -> Question {
+    let arguments = json!({"card": {"number": "4929-canary", "pin": "7q"}, "to": "Ann 73"});
+    let call = ToolCall::new("c1", "pay", arguments.clone());
+    let mut asked = Question::bare(Kind::ToolApproval, Origin::Gate(Box::new(call)));
+    asked.prompt = "Pay by 4929-canary for hunter2-hunter2?".into();
+    asked.context =
+        json!({"arguments": arguments, "reasons": ["`/to` is Ann 73", "word is hunter2-hunter2"]});
+    asked.secrets = vec!["/card/pin".into()];
+    asked.confided = vec!["/card/number".into()];
+    asked
+}
+
+#[test]
+fn whoever_decides_sees_the_call_and_of_all_else_nothing_that_was_not_marked_for_them() {
+    let veil = known(&[
+        json!("4929-canary"),
+        json!("7q"),
+        json!(73),
+        json!("hunter2-hunter2"),
+        json!("card"),
+    ]);
+    let masked = veil.question(Arc::new(gated()));
+    assert!(masked.is_veiled && !format!("{masked:?}").contains("4929"), "{masked:?}");
+    assert!(!serde_json::to_string(&masked).unwrap().contains("hunter2"));
+    let decided = masked.as_decided();
+    let shown = decided.shown();
+    assert_eq!(shown["arguments"]["card"]["number"], "4929-canary");
+    assert_eq!(shown["arguments"]["card"]["pin"], "••• (2 characters)", "that is nobody's");
+    assert_eq!(shown["arguments"]["to"], "Ann 73", "what is done is shown letter for letter");
+    assert_eq!(decided.prompt, "Pay by 4929-canary for •••?");
+    assert_eq!(decided.context["reasons"][1], "word is •••");
+    assert!(decided.is_veiled);
+}
+
+#[test]
+fn options_made_of_a_secret_are_named_by_their_place_and_chosen_by_that() {
+    let veil = known(&[json!("AMEX-canary-1"), json!("7q")]);
+    let choice = |id: &str, label: &str| Choice {
+        id: id.into(),
+        label: label.into(),
+        description: String::new(),
+    };
+    let mut asked = Question::bare(Kind::Selection, Origin::HumanStep);
+    asked.options =
+        vec![choice("AMEX-canary-1", ""), choice("option-3", "7q"), choice("7q", "the blue one")];
+    let shown = veil.question(Arc::new(asked.clone())).as_decided();
+    let told: Vec<_> = shown.options.iter().map(|it| (it.id.as_str(), it.label())).collect();
+    assert_eq!(told, [("option-1", "•••"), ("option-3", "•••"), ("option-3-", "the blue one")]);
+    assert_eq!(asked.read(&json!("option-1")), Ok(json!("AMEX-canary-1")));
+    assert_eq!(asked.read(&json!("option-3")), Ok(json!("option-3")));
+    assert_eq!(asked.read(&json!("option-3-")), Ok(json!("7q")));
+    assert!(asked.read(&json!("option-4")).is_err());
+}
+
+#[test]
+fn short_secrets_names_of_members_and_masks_are_told_apart() {
+    let veil = known(&[json!("7q"), json!(16), json!({"key-of-mine": true})]);
+    assert_eq!(veil.text("`/pin` is 7q, over 16; 7qq, 160"), "`/pin` is •••, over •••; 7qq, 160");
+    let masked =
+        veil.value(json!({"7q": 1, "key-of-mine": {"a": "••• (16 characters)"}, "n": "16"}));
+    assert_eq!(
+        masked,
+        json!({"•••": 1, "••• 2": {"a": "••• (16 characters)"}, "n": "••• (2 characters)"})
+    );
+    let events = [said("x", json!({"7q": {"key-of-mine": "7q"}, "n": 16.0, "m": 16}))];
+    let Hidden { events: stored, apart } = hidden(&veil, &events);
+    let told = serde_json::to_string(&stored).unwrap();
+    assert!(
+        !told.contains("7q") && !told.contains("key-of-mine") && !told.contains(":16}"),
+        "{told}"
+    );
+    let mut back = stored;
+    back.iter_mut().for_each(|event| reveal(event, &apart));
+    assert_eq!(back, events);
 }

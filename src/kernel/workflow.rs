@@ -11,12 +11,13 @@ use serde_json::Value;
 use crate::kernel::approvers::{Excluded, Stage};
 use crate::kernel::bound::Bound;
 use crate::kernel::budget::Budgets;
+use crate::kernel::choice::Choice;
 use crate::kernel::earlier::Remembers;
 use crate::kernel::expression::Expression;
 use crate::kernel::graph::{Point, Program};
 use crate::kernel::named::RequestType;
 use crate::kernel::principal::Assurance;
-use crate::kernel::question::{Choice, Kind, OnTimeout};
+use crate::kernel::question::{Kind, OnTimeout};
 
 pub use crate::kernel::condition::{Complexity, Condition, Doubt, Same};
 

@@ -31,7 +31,7 @@ impl Socket {
         }
     }
 
-    async fn say(&mut self, message: &Value) {
+    pub(crate) async fn say(&mut self, message: &Value) {
         self.0.send(Message::Text(message.to_string().into())).await.unwrap();
     }
 

@@ -223,7 +223,7 @@ fn a_form_is_asked_field_by_field_in_the_order_of_the_file() {
     screen.types("42");
     screen.sees(&["expiry: a text"]);
     screen.types("12/30");
-    screen.sees(&["code: a text"]);
+    screen.sees(&["code: secret, not shown as you type"]);
     screen.types("999");
     let shown = screen.sees(&["remember: yes or no", "Enter takes false", "3. code  (not shown)"]);
     assert!(!shown.contains("999"), "{shown}");

@@ -310,6 +310,23 @@ impl Forger {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn j13_the_byte_is_named_at_which_a_journal_does_not_hold() {
+    let (dir, head) = store("Booked.").await;
+    let run = run_id(1);
+    let forger = Forger::at(dir.path());
+    let entries = forger.entries(&run);
+    let at = entries.iter().position(|(_, payload)| payload.contains(r#""by":"ann""#)).unwrap();
+    let byte: usize = entries[..at].iter().map(|(_, payload)| payload.len()).sum();
+    let (version, payload) = &entries[at];
+    let forged = payload.replace(r#""by":"ann""#, r#""by":"eve""#);
+    forger.put(&run, *version, forger.prev(&run, *version), &forged);
+    forger.done();
+    let found = told(dir.path(), &head).await;
+    let place = format!("run `{run}` at version {version}, byte {byte} of its journal: ");
+    assert!(found.contains(&place), "{place} is not in {found}");
+}
+
 /// Numbers that look drawn, the same each time.
 struct Draw(u64);
 
@@ -373,5 +390,6 @@ async fn j13_a_place_in_the_log_that_was_taken_away_is_found() {
     forger.0.remove(key).unwrap();
     forger.done();
     let found = told(dir.path(), &head).await;
-    assert!(found.contains(&format!("run `{run}` at version {version}: no leaf says")), "{found}");
+    assert!(found.contains(&format!("run `{run}` at version {version}, byte ")), "{found}");
+    assert!(found.contains("of its journal: no leaf says"), "{found}");
 }

@@ -42,6 +42,16 @@ async fn stopped(setup: Setup) -> String {
     run
 }
 
+/// What the script says that was written from `docs/evidence.md` alone.
+fn scripted(root: &Path, file: &str) -> (Option<i32>, String) {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut command = Command::new(here.join("target/clients/venv/bin/python"));
+    command.arg(here.join("examples/verify.py")).arg(file).arg("data/audit.pub");
+    let output = command.current_dir(root).output().unwrap();
+    let told = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8_lossy(&told).into_owned())
+}
+
 fn text(path: &Path) -> String {
     fs::read_to_string(path).unwrap()
 }
@@ -209,6 +219,99 @@ fn a_key_that_others_can_read_or_that_is_none_is_refused_with_the_remedy() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn j13_whoever_has_the_first_key_checks_what_the_third_has_signed_and_a_break_is_named() {
+    let root = TempDir::new().unwrap();
+    let data = root.path().join("data");
+    let setup = Setup::new(root.path());
+    let first_run = stopped(setup.clone()).await;
+    let first = root.path().join("first.pub");
+    fs::copy(data.join("audit.pub"), &first).unwrap();
+    // Each key is put aside, and signs which comes after it.
+    let mut run = first_run;
+    for key in ["one.pem", "two.pem"] {
+        let before = root.path().join(key);
+        fs::rename(data.join("audit.key"), &before).unwrap();
+        run = stopped(setup.clone().arg(&format!("--audit-key-before={}", before.display()))).await;
+    }
+    assert_ne!(text(&first), text(&data.join("audit.pub")));
+    let with = |words: &[&str], key: &Path| {
+        command(root.path(), &[words, &["--key", key.to_str().unwrap(), "--json"]].concat())
+    };
+    let looked = with(&["verify"], &first);
+    assert_eq!(looked.code, 0, "{}{}", looked.out, looked.err);
+    let now = text(&data.join("audit.pub"));
+    assert_eq!(looked.json()["key"], now.trim(), "it says which key signs now");
+    let file = root.path().join("run.json");
+    let words = ["export", file.to_str().unwrap(), "--run", &run];
+    assert_eq!(command(root.path(), &words).code, 0);
+    let check = |name: &str| {
+        let key = first.to_str().unwrap();
+        holdpoint(root.path(), &["verify", name, "--key", key, "--json"], "")
+    };
+    assert_eq!(check("run.json").code, 0, "{}", check("run.json").out);
+    fs::copy(&first, data.join("audit.pub")).unwrap();
+    assert_eq!(
+        scripted(root.path(), "run.json").0,
+        Some(0),
+        "{}",
+        scripted(root.path(), "run.json").1
+    );
+    // A word that is not the key's own, or none at all, breaks the chain there.
+    let mut bundle: Value = serde_json::from_str(&text(&file)).unwrap();
+    let own = bundle["keys"][1]["signature"].take();
+    for signature in [json!(""), bundle["keys"][0]["signature"].clone()] {
+        bundle["keys"][1]["signature"] = signature;
+        fs::write(root.path().join("forged.json"), bundle.to_string()).unwrap();
+        let told = check("forged.json");
+        let finding = told.json()["finding"].as_str().unwrap_or_default().to_owned();
+        assert!(told.code == 1 && finding.contains("the chain of keys is broken"), "{finding}");
+        assert_ne!(scripted(root.path(), "forged.json").0, Some(0));
+    }
+    assert!(own.as_str().is_some_and(|own| !own.is_empty()));
+    // A key that was put in its place without a word of the one before.
+    fs::remove_file(data.join("audit.key")).unwrap();
+    stopped(setup).await;
+    let broken = with(&["verify"], &first);
+    assert_eq!(broken.code, 1);
+    assert!(broken.out.contains("the chain of keys is broken"), "{}", broken.out);
+    let own = command(root.path(), &["verify", "--json"]);
+    assert_eq!(own.code, 0, "by itself it holds: {}", own.out);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_look_that_was_cut_off_goes_on_and_looks_at_whatever_has_changed_since() {
+    let root = TempDir::new().unwrap();
+    let setup = Setup::new(root.path());
+    for _ in 0..3 {
+        stopped(setup.clone()).await;
+    }
+    let looked = || {
+        let told = command(root.path(), &["verify", "--resume", "looked.txt", "--json"]);
+        assert_eq!(told.code, 0, "{}{}", told.out, told.err);
+        let told = told.json();
+        (told["runs"].as_u64().unwrap(), told["skipped"].as_u64().unwrap(), told["events"].clone())
+    };
+    let (runs, skipped, events) = looked();
+    assert_eq!((runs, skipped), (3, 0));
+    assert_eq!(looked(), (3, 3, events.clone()), "all of them were seen, and count still");
+    // Cut off in the middle of a line: that run is looked at again.
+    let file = root.path().join("looked.txt");
+    let kept = text(&file);
+    fs::write(&file, &kept[..kept.len() - 10]).unwrap();
+    assert_eq!(looked(), (3, 2, events.clone()));
+    assert_eq!(looked(), (3, 3, events));
+    // What has come since is looked at.
+    stopped(setup).await;
+    let (runs, skipped, _) = looked();
+    assert_eq!((runs, skipped), (4, 3));
+    // Another file is nobody's to write into.
+    fs::write(&file, "dear diary\n").unwrap();
+    let refused = command(root.path(), &["verify", "--resume", "looked.txt"]);
+    assert!(refused.code != 0 && refused.err.contains("--resume"), "{}", refused.err);
+    assert_eq!(text(&file), "dear diary\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_that_is_not_there_is_not_exported() {
     let root = TempDir::new().unwrap();
     stopped(Setup::new(root.path())).await;
@@ -350,6 +453,8 @@ async fn j13_a_receipt_is_in_the_replies_of_every_door_and_is_checked_alone() {
         (told.code, told.json())
     };
     assert_eq!(verify(&receipt).0, 4, "{:?}", verify(&receipt).1);
+    let (code, told) = scripted(root.path(), "receipt.json");
+    assert!(code == Some(1) && told.contains("open: no signed head holds it yet"), "{told}");
     let proven = loop {
         let path = format!("/v1/runs/{run}/receipts/{sequence}");
         let told: Value = serde_json::from_str(&server.page(&path).1).unwrap();
@@ -360,6 +465,8 @@ async fn j13_a_receipt_is_in_the_replies_of_every_door_and_is_checked_alone() {
     assert_eq!(proven["leaf"], receipt["leaf"]);
     let (code, told) = verify(&proven);
     assert_eq!((code, &told["ok"]), (0, &true.into()), "{told}");
+    let (code, told) = scripted(root.path(), "receipt.json");
+    assert!(code == Some(0) && told.contains("is in the log"), "{told}");
     for (field, value) in [
         ("leaf", json!(proven["leaf"].as_str().unwrap().replace("decision", "vote"))),
         ("leaf_hash", json!("0".repeat(64))),
@@ -369,5 +476,6 @@ async fn j13_a_receipt_is_in_the_replies_of_every_door_and_is_checked_alone() {
         let mut forged = proven.clone();
         forged[field] = value;
         assert_eq!(verify(&forged).0, 1, "{field}");
+        assert_ne!(scripted(root.path(), "receipt.json").0, Some(0), "{field}");
     }
 }

@@ -127,6 +127,7 @@ mod policy_served;
 mod private_files;
 mod raw;
 mod redacted;
+mod redacted_doors;
 mod refusals;
 mod refusals_stage;
 mod reloaded;

@@ -45,6 +45,10 @@ const SMART: &str = "{name: smart, tools: ['*'], replies: any, when: [{keywords:
                      critical, irreversible]}, {environment: [production]}, uncertain, {complex: {options: 5, \
                      steps: 10}}, {failures_over: 2}]}";
 
+/// Every step of a plan, and nothing else.
+const STEPS: &str =
+    "rules: [{name: r, workflows: [matrix], mode: custom, gates: [{name: g, steps: ['*']}]}]";
+
 /// What is asked, in order, when everything is answered with a yes.
 async fn questions(root: &Path, flow: &str, policy: Option<&str>) -> Vec<String> {
     fs::create_dir_all(root.join("flows")).unwrap();
@@ -104,8 +108,6 @@ fn cells() -> Vec<Cell> {
     // Each text lives as long as the test.
     let kept = |text: String| -> &'static str { Box::leak(text.into_boxed_str()) };
     let (plan_only, smartly) = (kept(one("plan_only")), kept(one("smart")));
-    let steps =
-        "rules: [{name: r, workflows: [matrix], mode: custom, gates: [{name: g, steps: ['*']}]}]";
     vec![
         cell(
             "planning: no handoffs to people",
@@ -132,7 +134,7 @@ fn cells() -> Vec<Cell> {
         cell(
             "control: before_step",
             ("never", "before_step", "[]"),
-            steps,
+            STEPS,
             RISKY,
             &["approval execute"],
         ),

@@ -345,6 +345,35 @@ async fn a_secret_is_seen_by_those_who_decide_and_in_the_tools_hands_alone() {
     hides("a bundle of an import", &fs::read_to_string(other.path().join("run.json")).unwrap());
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_is_asked_what_came_of_a_call_sees_the_call() {
+    // The server dies once the tool has been called, and before it is told what came of that.
+    let mut scene = Scene::set(Some(("engine.after_effect", 1))).await;
+    let (run, gate) = scene.asked().await;
+    let mut boss = scene.client("boss").await;
+    let mut answer = answer_to(&gate.request_id, "", "");
+    answer.responses = [(gate.request_id.clone(), json!({"decision": "allow_once"}).into())].into();
+    let cut = match boss.send_responses(answer).await {
+        Ok(stream) => drained(stream.into_inner()).await.is_err(),
+        Err(_) => true,
+    };
+    assert!(cut, "the server went on");
+    scene.server.wait();
+    scene.server = scene.calm.start();
+    let lost = loop {
+        if let Some(lost) = scene.open("boss").await.pop() {
+            break lost;
+        }
+    };
+    let id = lost.request_id.clone();
+    assert_eq!(lost.kind(), holdpoint::wire::v1::RequestKind::OutcomeCheck, "{lost:?}");
+    hides("the list", &format!("{lost:?}"));
+    shows("GetRequest", &format!("{:?}", scene.request("boss", &id).await));
+    shows("the console", &scene.page("boss", &format!("/console/requests/{id}")));
+    shows("the terminal", &scene.command("boss", &["inbox", &id, "--json"]).out);
+    scene.everything(&run, &id).await;
+}
+
 /// The script that was written from `docs/evidence.md` says the same.
 fn scripted(root: &Path, file: &str) {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -46,6 +46,9 @@ pub(super) fn request(run: &RunId, question: &Question) -> Value {
         "code": question.code(),
         "binding": question.binding(),
     });
+    if question.is_veiled {
+        request["veiled"] = json!(true);
+    }
     if let Some(named) = &question.named {
         request["type"] = json!({"name": named.name, "title": named.title, "show": named.show});
     }
@@ -68,9 +71,9 @@ pub(super) fn request(run: &RunId, question: &Question) -> Value {
 
 /// A question, for somebody who can answer it or not; where they cannot, with why, and nothing that an
 /// answer could name it by in words.
-pub(super) fn request_for(run: &RunId, question: &Question, onlooker: &Onlooker) -> Value {
+pub(super) fn request_for(run: &RunId, question: &Arc<Question>, onlooker: &Onlooker) -> Value {
     let barred = onlooker.barred(question);
-    let mut request = request(run, question);
+    let mut request = request(run, &onlooker.sees(question));
     request["admits_you"] = json!(barred.is_none());
     if let Some(why) = barred {
         request["code"] = json!("");

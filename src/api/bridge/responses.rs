@@ -419,15 +419,14 @@ impl Bridge {
             // It was cancelled while it waited: that is how it ended, not what it asked.
             let mut rest = self.engine.watch(&run, rested_at, Until::Over, who).await?;
             while let Some(published) = rest.next().await? {
-                match &*published.event {
-                    // Somebody answered, and it was cancelled later.
-                    Event::Answered { .. } | Event::Voted { .. } => break,
-                    Event::Cancelled { .. } => {
-                        teller.tell(&published);
-                        break;
-                    }
-                    // What it asked was taken back, and the run ended with that.
-                    _other => {}
+                // Somebody answered, and it was cancelled later. Otherwise what it asked was taken back, and the run
+                // ended with that.
+                if matches!(&*published.event, Event::Answered { .. } | Event::Voted { .. }) {
+                    break;
+                }
+                if matches!(&*published.event, Event::Cancelled { .. }) {
+                    teller.tell(&published);
+                    break;
                 }
             }
         }

@@ -170,13 +170,17 @@ impl Teller {
                 self.executor_ends(*turn, published, ("failed", &Value::Null, &error), told);
             }
             Event::Asked(bare) => match &published.asked {
-                Some(asked) => self.ask(&asked.question, &asked.recent, told),
+                Some(asked) => {
+                    let question = self.onlooker.sees(&asked.question);
+                    self.ask(&question, &asked.recent, told);
+                }
                 None => self.ask(bare, &[], told),
             },
             Event::Parked => {
                 if let Some(waiting) = &published.waiting {
                     for question in &waiting.questions {
-                        self.ask(question, &[], told);
+                        let question = self.onlooker.sees(question);
+                        self.ask(&question, &[], told);
                     }
                     self.response.waiting = ask::waiting(waiting, Some(&self.onlooker));
                 }

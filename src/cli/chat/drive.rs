@@ -203,7 +203,7 @@ impl Drive {
         self.model.sequence = run.sequence;
         if let Some(mut waiting) = run.workflow_waiting {
             for request in &mut waiting.requests {
-                talk::unveil(request, &mut self.client).await;
+                talk::unveil_whole(request, &mut self.client).await;
                 request.conversation.clone_from(&seen.conversation);
             }
             self.model.waits(waiting);

@@ -6,6 +6,7 @@ mod conditions;
 mod gates;
 mod graph;
 mod human;
+mod literal;
 mod pattern;
 mod people;
 mod plan;

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::definition::check::literal::literals;
 use crate::definition::file::{HumanFile, HumanInputFile, PatternName, WorkflowFile};
 use crate::definition::graph::{Mode, NodeFile};
 use crate::definition::mcp;
@@ -29,6 +30,7 @@ pub(in crate::definition) fn warnings(source: &Source, file: &WorkflowFile) -> V
     if let Some(graph) = &file.graph {
         look.block("/graph/steps", &graph.steps, &mut way);
     }
+    look.warnings.extend(literals(source, file));
     look.warnings.sort_by_key(|problem| (problem.line, problem.column));
     look.warnings.dedup();
     look.warnings

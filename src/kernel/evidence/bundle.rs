@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::kernel::evidence::handover::{self, Handover};
 use crate::kernel::evidence::leaf::{Leaf, Place};
 use crate::kernel::evidence::note::{SignedHead, VerifyKey};
 use crate::kernel::evidence::walk::{Entry, Step, Walk};
@@ -38,6 +39,9 @@ pub struct Bundle {
     /// The key that the store says its heads are signed with. Whoever checks has it from elsewhere.
     #[serde(default)]
     pub key: Option<String>,
+    /// The keys that have signed before it, and their word on which came next; the first first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keys: Vec<Handover>,
 }
 
 /// A definition and its digest.
@@ -77,6 +81,8 @@ pub struct Verdict {
     pub left_out: usize,
     /// The head, if there is one.
     pub head: Option<SignedHead>,
+    /// Whose signature it has; none without a key or a head.
+    pub signer: Option<VerifyKey>,
 }
 
 impl Bundle {
@@ -101,11 +107,10 @@ impl Bundle {
     pub fn check(&self, key: Option<&VerifyKey>) -> Result<Verdict, Finding> {
         let head = self.head.as_deref().map(SignedHead::parse).transpose();
         let head = head.map_err(|what| Finding::new("the signed head", what))?;
-        if let (Some(head), Some(key)) = (&head, key)
-            && !head.is_signed_by(key)
-        {
-            return Err(Finding::new("the signed head", format!("`{}` did not sign it", key.name)));
-        }
+        let signer = match (&head, key) {
+            (Some(head), Some(key)) => Some(handover::signer(head, key, &self.keys)?),
+            (_, _) => None,
+        };
         let mut walk = Walk::new(&self.run);
         let mut steps = Vec::new();
         for entry in &self.entries {
@@ -117,7 +122,7 @@ impl Bundle {
         let unproven = self.leaves.len() - proven;
         let left_out = steps.iter().map(|step| step.left_out).sum();
         let (events, unchained) = (walk.version(), walk.unchained());
-        Ok(Verdict { events, unchained, proven, unproven, left_out, head })
+        Ok(Verdict { events, unchained, proven, unproven, left_out, head, signer })
     }
 
     /// The same without its secrets: it proves what it proved.

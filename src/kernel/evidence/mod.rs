@@ -10,6 +10,7 @@
 
 pub mod bundle;
 pub mod chain;
+pub mod handover;
 pub mod leaf;
 pub mod note;
 pub mod receipt;
@@ -95,18 +96,29 @@ pub struct Finding {
     pub place: String,
     /// What is wrong there.
     pub what: String,
+    /// In a journal: which byte of it, its appends' payloads read one after the other.
+    pub byte: Option<u64>,
 }
 
 impl Finding {
     /// From a place and what is wrong there.
     pub fn new(place: impl Into<String>, what: impl Into<String>) -> Self {
-        Self { place: place.into(), what: what.into() }
+        Self { place: place.into(), what: what.into(), byte: None }
+    }
+
+    /// The same, at that byte of a journal.
+    #[must_use]
+    pub fn at_byte(self, byte: u64) -> Self {
+        Self { byte: Some(byte), ..self }
     }
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.what)
+        match self.byte {
+            Some(byte) => write!(f, "{}, byte {byte} of its journal: {}", self.place, self.what),
+            None => write!(f, "{}: {}", self.place, self.what),
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 
 use serde::Deserialize;
 
+use crate::kernel::evidence::handover::{self, Handover};
 use crate::kernel::evidence::leaf::Leaf;
 use crate::kernel::evidence::note::{SignedHead, VerifyKey};
 use crate::kernel::evidence::{Finding, Hash, tree};
@@ -26,6 +27,9 @@ pub struct Receipt {
     /// The key that the store says it is signed with. Whoever checks has it from elsewhere.
     #[serde(default)]
     pub key: Option<String>,
+    /// The keys that have signed before it, and their word on which came next.
+    #[serde(default)]
+    pub keys: Vec<Handover>,
 }
 
 impl Receipt {
@@ -55,8 +59,8 @@ impl Receipt {
         else {
             return Ok(false);
         };
-        if let Some(key) = key.filter(|key| !head.is_signed_by(key)) {
-            return Err(Finding::new("the signed head", format!("`{}` did not sign it", key.name)));
+        if let Some(key) = key {
+            handover::signer(&head, key, &self.keys)?;
         }
         let led = self.index.and_then(|at| tree::led_to(hash, at, head.head.size, &self.proof));
         if led != Some(head.head.root) {

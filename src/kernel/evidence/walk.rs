@@ -46,6 +46,8 @@ pub struct Step {
     pub definition: Option<String>,
     /// How many of its secrets are left out.
     pub left_out: usize,
+    /// Which byte of the journal it begins at.
+    pub byte: u64,
 }
 
 /// A walk along a run.
@@ -57,12 +59,14 @@ pub struct Walk<'a> {
     link: Hash,
     is_chained: bool,
     unchained: Version,
+    /// The bytes of the appends so far.
+    bytes: u64,
 }
 
 impl<'a> Walk<'a> {
     /// At the beginning of a run.
     pub fn new(run: &'a RunId) -> Self {
-        Self { run, next: 1, link: chain::GENESIS, is_chained: false, unchained: 0 }
+        Self { run, next: 1, link: chain::GENESIS, is_chained: false, unchained: 0, bytes: 0 }
     }
 
     /// Up to which version it came.
@@ -80,16 +84,21 @@ impl<'a> Walk<'a> {
         self.unchained
     }
 
+    /// How many bytes it came.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// The next append.
     pub fn take(&mut self, entry: &Entry) -> Result<Step, Finding> {
-        let version = entry.version;
-        let wrong =
-            |what: String| Finding::new(format!("run `{}` at version {version}", self.run), what);
+        let (version, byte) = (entry.version, self.bytes);
+        let wrong = |what: String| {
+            Finding::new(format!("run `{}` at version {version}", self.run), what).at_byte(byte)
+        };
         if version != self.next {
-            return Err(Finding::new(
-                format!("run `{}` at version {}", self.run, self.next),
-                format!("the event is missing; the next one there is at version {version}"),
-            ));
+            let what = format!("the event is missing; the next one there is at version {version}");
+            let place = format!("run `{}` at version {}", self.run, self.next);
+            return Err(Finding::new(place, what).at_byte(byte));
         }
         match entry.prev {
             Some(prev) if prev != self.link => {
@@ -104,8 +113,12 @@ impl<'a> Walk<'a> {
             }
             None => {}
         }
-        let told: Told = serde_json::from_str(&entry.payload)
-            .map_err(|error| wrong(format!("its bytes cannot be read: {error}")))?;
+        let told: Told = serde_json::from_str(&entry.payload).map_err(|error| {
+            // It is one line: the column is the byte.
+            let column = u64::try_from(error.column()).unwrap_or_default();
+            wrong(format!("its bytes cannot be read: {error}"))
+                .at_byte(byte + column.saturating_sub(1))
+        })?;
         if told.events.is_empty() {
             return Err(wrong("it holds no event".into()));
         }
@@ -124,9 +137,11 @@ impl<'a> Walk<'a> {
         self.link =
             chain::link(self.link, self.run, version, chain::payload(entry.payload.as_bytes()));
         self.next = version.saturating_add(count);
+        self.bytes += u64::try_from(entry.payload.len()).unwrap_or_default();
         if !self.is_chained {
             self.unchained = self.version();
         }
-        Ok(Step { version, link: self.link, kinds: Kinds::of(&told.events), definition, left_out })
+        let kinds = Kinds::of(&told.events);
+        Ok(Step { version, link: self.link, kinds, definition, left_out, byte })
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use crate::kernel::choice::Choice;
 use crate::kernel::deed::{BROKEN, Deed};
 use crate::kernel::editing;
 use crate::kernel::event::{Event, Failure, Purpose};
@@ -18,7 +19,7 @@ use crate::kernel::graph::scope::View;
 use crate::kernel::graph::state::Is;
 use crate::kernel::message::ToolCall;
 use crate::kernel::pattern::Draft;
-use crate::kernel::question::{Choice, Kind, Origin, Subject};
+use crate::kernel::question::{Kind, Origin, Subject};
 use crate::kernel::run::Turn;
 use crate::kernel::schema;
 use crate::kernel::time::{Millis, duration_ms};

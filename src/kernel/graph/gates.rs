@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::kernel::act::ANY;
 use crate::kernel::brought::{self, Asks};
+use crate::kernel::choice::Choice;
 use crate::kernel::editing;
 use crate::kernel::event::{Failure, Purpose};
 use crate::kernel::gate::{self, Wish};
@@ -20,9 +21,10 @@ use crate::kernel::graph::state::{Abort, Asking, Frame, Phase, Released};
 use crate::kernel::message::{ToolCall, readable};
 use crate::kernel::pattern::Draft;
 use crate::kernel::policy::STEP;
-use crate::kernel::question::{Choice, Kind, Origin, Question};
+use crate::kernel::question::{Kind, Origin, Question};
 use crate::kernel::reading::needs_note;
 use crate::kernel::run::{Heard, Run, Turn};
+use crate::kernel::schema;
 use crate::kernel::verb::Verb;
 use crate::kernel::workflow::{Gate, Pattern, Workflow};
 
@@ -158,7 +160,9 @@ fn schema(verbs: &[Verb], step: &Step, workflow: &Workflow) -> Value {
         full["allOf"] = json!([needs_note(Verb::Return)]);
     }
     if verbs.contains(&Verb::Modify) {
-        properties["plan"] = plan_schema(step, workflow).unwrap_or_else(|| json!({}));
+        let plan = plan_schema(step, workflow).unwrap_or_else(|| json!({}));
+        // It stands in the first of two ways of saying it.
+        properties["plan"] = schema::within(&plan, "/anyOf/0/properties/plan");
         full["allOf"] = json!([
             {"if": {"properties": {"decision": {"const": Verb::Modify.word()}}},
              "then": {"required": ["decision", "plan"]},

@@ -6,6 +6,7 @@ use serde_json::Value;
 use crate::kernel::brought;
 use crate::kernel::event::{Closing, Event, Failure};
 use crate::kernel::expression::{Expression, Wrong};
+use crate::kernel::family;
 use crate::kernel::graph::begin;
 use crate::kernel::graph::frozen::Frozen;
 use crate::kernel::graph::gates::{self, Looks, Moment};
@@ -260,7 +261,7 @@ impl<'a> Place<'a> {
     pub(super) fn ask(&self, draft: Draft) -> Vec<Event> {
         vec![Event::Asked(Box::new(reply::ask(
             &self.run.workflow,
-            draft,
+            family::with_return(self.run, draft),
             self.run.endings.len() + 1,
             self.now,
         )))]

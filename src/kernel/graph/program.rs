@@ -9,8 +9,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::kernel::choice::Choice;
 use crate::kernel::expression::{Expression, Form, Template};
-use crate::kernel::question::{Choice, Kind};
+use crate::kernel::question::Kind;
 use crate::kernel::workflow::{Editable, Patience, Retry};
 
 /// Items of a `for_each` unless the file says otherwise; more is usually a slip.

@@ -10,10 +10,11 @@ mod sequential;
 
 use serde_json::Value;
 
+use crate::kernel::choice::Choice;
 use crate::kernel::event::{Failure, Purpose};
 use crate::kernel::judging;
 use crate::kernel::named::Named;
-use crate::kernel::question::{Choice, Kind, Origin, Subject};
+use crate::kernel::question::{Kind, Origin, Subject};
 use crate::kernel::run::{Run, Turn};
 use crate::kernel::wording;
 use crate::kernel::workflow::{Patience, Pattern, Workflow};

@@ -206,7 +206,9 @@ fn what_is_returned_in_a_graph_goes_back_to_the_agents_step_before_it() {
     let mut stage = Stage::open(&flow, "Hello");
     stage.perform([says("Draft."), answers(1, json!({"decision": "return", "note": "shorter"}))]);
     assert!(stage.given().contains("user ann: Returned: shorter\n"), "{}", stage.given());
-    stage.perform([says("D."), answers(2, "approve"), says("Sent.")]);
+    stage.perform([says("D.")]);
+    assert_eq!(stage.run.questions[&2].context["returned"]["note"], "shorter");
+    stage.perform([answers(2, "approve"), says("Sent.")]);
     assert!(last(&stage).starts_with("completed"), "{}", stage.told);
 }
 
@@ -222,6 +224,8 @@ fn what_is_returned_after_a_step_is_done_again_as_often_as_it_may_be_redone() {
     stage.perform([says("Draft."), answers(1, "return"), returned(1)]);
     assert!(stage.told.contains("refused answer.invalid"), "it needs the note: {}", stage.told);
     assert!(stage.given().contains("user ann: shorter\n"), "{}", stage.given());
-    stage.perform([says("D."), returned(2), answers(2, "continue")]);
+    stage.perform([says("D.")]);
+    assert_eq!(stage.run.questions[&2].context["returned"]["note"], "shorter");
+    stage.perform([returned(2), answers(2, "continue")]);
     assert!(last(&stage).starts_with("completed"), "{}", stage.told);
 }

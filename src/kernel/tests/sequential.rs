@@ -44,8 +44,14 @@ fn what_is_returned_is_done_again_with_the_note_and_asked_again() {
     let returned = |ordinal| answers(ordinal, json!({"decision": "return", "note": "shorter"}));
     stage.perform([says("Draft."), answers(1, "return"), returned(1)]);
     assert!(stage.given().contains("user ann: Returned: shorter\n"), "{}", stage.given());
-    let again = [says("Dft."), returned(2), says("D."), answers(3, "yes"), says("Sent.")];
-    stage.perform(again);
+    stage.perform([says("Dft.")]);
+    let told = &stage.run.questions[&2].context["returned"];
+    assert_eq!(
+        *told,
+        json!({"by": "ann", "note": "shorter"}),
+        "whoever is asked again is told why"
+    );
+    stage.perform([returned(2), says("D."), answers(3, "yes"), says("Sent.")]);
     assert_eq!(
         stage.told,
         "\

@@ -51,6 +51,7 @@ pub async fn bundle(journal: &dyn Journal, run: &RunId) -> Result<Option<Bundle>
         leaves: proven,
         head: note,
         key,
+        keys: LastHead::handed(journal).await?,
     }))
 }
 

@@ -13,8 +13,9 @@ mod leaves;
 mod log;
 mod runs;
 
-use crate::kernel::evidence::Finding;
 use crate::kernel::evidence::note::{SignedHead, VerifyKey};
+use crate::kernel::evidence::{Finding, Hash, handover};
+use crate::kernel::{RunId, Version};
 use crate::ports::{Fault, Journal, LastHead, StoreReport};
 
 pub use bundle::bundle;
@@ -38,6 +39,8 @@ pub struct Verified {
     pub findings: Vec<Finding>,
     /// Runs.
     pub runs: u64,
+    /// Of these, those that were looked at before and have not changed.
+    pub skipped: u64,
     /// Events.
     pub events: u64,
     /// Events that an earlier build wrote, without a chain: they are as they were when they were taken over.
@@ -68,6 +71,7 @@ impl Verified {
         let unchained =
             "events are of an earlier build: they are as they were when they were taken over";
         let more = [
+            (self.skipped, "of the runs were looked at before, and have not changed"),
             (self.waiting, "wait for their place in the log"),
             (self.forgotten, "runs were forgotten, and left tombstones"),
             (self.unchained, unchained),
@@ -107,16 +111,59 @@ fn or_finding<T>(
     }
 }
 
+/// What was seen of a run that holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Glance {
+    /// Its last version.
+    pub version: Version,
+    /// Up to which version an earlier build wrote it.
+    pub unchained: Version,
+    /// The link of its last append.
+    pub link: Hash,
+}
+
+/// Which runs were found to hold before, so that a look that was cut off goes on. What it says is believed: it is kept
+/// by whoever looks, and never by the store.
+pub trait Memory: Send + Sync {
+    /// What was seen of a run; none if it was not looked at, or did not hold.
+    fn known(&self, run: &RunId) -> Option<Glance>;
+
+    /// A run holds.
+    fn held(&self, run: &RunId, glance: Glance);
+}
+
+/// Whoever looks for the first time, and once.
+#[derive(Debug, Clone, Copy)]
+pub struct Forgetful;
+
+impl Memory for Forgetful {
+    fn known(&self, _run: &RunId) -> Option<Glance> {
+        None
+    }
+
+    fn held(&self, _run: &RunId, _glance: Glance) {}
+}
+
 /// Looks at everything. `progress` is told how many runs were looked at.
 pub async fn verify(
     journal: &dyn Journal,
     against: &Against,
     progress: &(dyn Fn(u64) + Send + Sync),
 ) -> Result<Verified, Fault> {
+    go_on(journal, against, &Forgetful, progress).await
+}
+
+/// The same, but for the runs that were seen before and have not changed.
+pub async fn go_on(
+    journal: &dyn Journal,
+    against: &Against,
+    memory: &dyn Memory,
+    progress: &(dyn Fn(u64) + Send + Sync),
+) -> Result<Verified, Fault> {
     let mut verified = Verified::default();
     let heads = signed_heads(journal, against, &mut verified).await?;
     let gone = leaves::tree(journal, &heads, &mut verified).await?;
-    runs::runs(journal, &gone, &mut verified, progress).await?;
+    runs::runs(journal, (&gone, memory), &mut verified, progress).await?;
     leaves::behind(journal, &gone, &mut verified).await?;
     log::lanes(journal, &mut verified).await?;
     let report = journal.verify().await?;
@@ -160,16 +207,22 @@ async fn signed_heads(
     }
     let own = own.map(|head| Claim { what: "the signed head of the store", head });
     let since = against.since.clone().map(|head| Claim { what: "the head from outside", head });
+    let handed = LastHead::handed(journal).await;
+    let handed = or_finding(handed, "the chain of keys", verified)?.unwrap_or_default();
     for claim in own.into_iter().chain(since) {
-        match &key {
-            Some(key) if claim.head.is_signed_by(key) => {
+        let Some(key) = &key else {
+            verified.found(claim.what, "there is no key to check its signature with");
+            continue;
+        };
+        match handover::signer(&claim.head, key, &handed) {
+            Ok(signer) => {
                 let size = claim.head.head.size;
-                verified.signed = Some(verified.signed.map_or(size, |known| known.max(size)));
-                verified.signer = Some(key.clone());
+                if verified.signed.is_none_or(|known| known <= size) {
+                    (verified.signed, verified.signer) = (Some(size), Some(signer));
+                }
                 claims.push(claim);
             }
-            Some(key) => verified.found(claim.what, format!("`{}` did not sign it", key.name)),
-            None => verified.found(claim.what, "there is no key to check its signature with"),
+            Err(finding) => verified.found(claim.what, finding.what),
         }
     }
     Ok(claims)

@@ -8,7 +8,7 @@ use crate::kernel::evidence::leaf::{Leaf, Place};
 use crate::kernel::evidence::walk::{Step, Walk};
 use crate::kernel::evidence::{Finding, is_definition, whole_digest};
 use crate::ports::{Fault, Head, Journal, RunFilter};
-use crate::store::verify::{Verified, or_finding};
+use crate::store::verify::{Glance, Memory, Verified, or_finding};
 
 /// Heads and appends read at a time.
 const PAGE: usize = 500;
@@ -20,7 +20,7 @@ type Definitions = HashMap<String, Option<String>>;
 /// Looks at every run there is.
 pub(super) async fn runs(
     journal: &dyn Journal,
-    gone: &HashSet<RunId>,
+    (gone, memory): (&HashSet<RunId>, &dyn Memory),
     verified: &mut Verified,
     progress: &(dyn Fn(u64) + Send + Sync),
 ) -> Result<(), Fault> {
@@ -35,10 +35,20 @@ pub(super) async fn runs(
                 let place = format!("run `{}`", head.run);
                 verified.found(place, "a tombstone says that it was forgotten, and it is there");
             }
-            let looked = run(journal, head, &mut definitions, verified).await;
             let place = format!("run `{}`", head.run);
-            if let Some(Err(finding)) = or_finding(looked, &place, verified)? {
-                verified.add(finding);
+            let seen = is_seen(journal, head, memory).await;
+            if let Some(Some(seen)) = or_finding(seen, &place, verified)? {
+                verified.skipped += 1;
+                verified.events += seen.version;
+                verified.unchained += seen.unchained;
+                progress(verified.runs);
+                continue;
+            }
+            let looked = run(journal, head, &mut definitions, verified).await;
+            match or_finding(looked, &place, verified)? {
+                Some(Ok(glance)) => memory.held(&head.run, glance),
+                Some(Err(finding)) => verified.add(finding),
+                None => {}
             }
             progress(verified.runs);
         }
@@ -49,13 +59,26 @@ pub(super) async fn runs(
     }
 }
 
+/// What was seen of a run before, if it is as it was then.
+async fn is_seen(
+    journal: &dyn Journal,
+    head: &Head,
+    memory: &dyn Memory,
+) -> Result<Option<Glance>, Fault> {
+    let Some(seen) = memory.known(&head.run).filter(|seen| seen.version == head.version) else {
+        return Ok(None);
+    };
+    let link = journal.evidence().link(&head.run).await?;
+    Ok(Some(seen).filter(|seen| link == Some(seen.link)))
+}
+
 /// Walks along one run, and says at which place it does not hold.
 async fn run(
     journal: &dyn Journal,
     head: &Head,
     definitions: &mut Definitions,
     verified: &mut Verified,
-) -> Result<Result<(), Finding>, Fault> {
+) -> Result<Result<Glance, Finding>, Fault> {
     let evidence = journal.evidence();
     let anchor = evidence.leaf(&Place::Anchor(head.run.clone())).await?.map(|lain| lain.leaf);
     let mut walk = Walk::new(&head.run);
@@ -82,7 +105,7 @@ async fn run(
             if walk.unchained() < step.version
                 && let Err(finding) = leaf(journal, &head.run, &step).await?
             {
-                return Ok(Err(finding));
+                return Ok(Err(finding.at_byte(step.byte)));
             }
         }
         if is_last {
@@ -113,14 +136,15 @@ async fn run(
     if walk.version() != head.version {
         let what =
             format!("its journal ends here, and its head stands at version {}", head.version);
-        return Ok(Err(Finding::new(at(walk.version()), what)));
+        return Ok(Err(Finding::new(at(walk.version()), what).at_byte(walk.bytes())));
     }
     if evidence.link(&head.run).await? != Some(walk.link()) {
         let what =
             format!("its head does not hold the link of its last append, which is {}", walk.link());
-        return Ok(Err(Finding::new(at(walk.version()), what)));
+        return Ok(Err(Finding::new(at(walk.version()), what).at_byte(walk.bytes())));
     }
-    Ok(Ok(()))
+    let (version, unchained, link) = (walk.version(), walk.unchained(), walk.link());
+    Ok(Ok(Glance { version, unchained, link }))
 }
 
 /// An append of weight has its leaf, and that says what the append says.

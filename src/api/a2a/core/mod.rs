@@ -123,7 +123,7 @@ impl Core {
 
 /// A run as a task, with so much of its history, for whoever looks at it.
 fn whole(view: &RunView, history: Option<usize>, onlooker: &Onlooker) -> Task {
-    let (head, run) = (&view.head, &view.run);
+    let (head, run) = (&onlooker.sees_head(view.head.clone()), &view.run);
     let limit = history.unwrap_or(HISTORY_DEFAULT);
     let conversation = run.conversation.iter().map(AsRef::as_ref);
     Task {

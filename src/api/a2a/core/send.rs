@@ -246,7 +246,8 @@ impl Core {
         let onlooker = self.onlooker(caller, &view.head);
         let barred = |one: &Question| onlooker.barred(one);
         let mut task = whole(view, None, &onlooker);
-        task.status = mapping::status(&view.head, objection.as_ref(), &barred);
+        let seen = onlooker.sees_head(view.head.clone());
+        task.status = mapping::status(&seen, objection.as_ref(), &barred);
         Taken {
             id: task.id.clone(),
             first: Some(task),

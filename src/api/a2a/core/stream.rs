@@ -268,7 +268,8 @@ impl Translator {
             return self.works(at);
         }
         let barred = |one: &Question| self.onlooker.barred(one);
-        let open = (waiting.questions.as_slice(), waiting.open);
+        let seen: Vec<_> = waiting.questions.iter().map(|one| self.onlooker.sees(one)).collect();
+        let open = (seen.as_slice(), waiting.open);
         let message = mapping::pause((&self.run, &self.context), open, None, &barred);
         let state = mapping::asking(&waiting.questions, &barred);
         Some(self.status(state, Some(message), at))

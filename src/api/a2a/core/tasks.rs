@@ -144,7 +144,8 @@ impl Core {
     ) -> Outcome<Task> {
         if history == 0 && !artifacts {
             let onlooker = self.onlooker(caller, head);
-            return Ok(mapping::task(head, &|one| onlooker.barred(one)));
+            let seen = onlooker.sees_head(head.clone());
+            return Ok(mapping::task(&seen, &|one| onlooker.barred(one)));
         }
         let mut task = self.task(caller, head.run.as_str(), Some(history)).await?;
         if !artifacts {

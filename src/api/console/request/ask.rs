@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::api::console::form::{self, Complaints, ROOT, Shape, member, resolved};
 use crate::api::console::request::Draft;
 use crate::api::console::visit::Fields;
+use crate::kernel::schema::alone;
 use crate::kernel::{Choice, Kind, Origin, Question, Verb, strict};
 
 /// Decisions that put a person's version in place of what is asked about.
@@ -69,15 +70,20 @@ impl Ask {
 }
 
 /// The schema of a decision with its members, where a bare word would do as well.
-fn full(schema: &Value) -> &Value {
+fn full(schema: &Value) -> Value {
     let whole = resolved(schema, schema);
-    let variants = whole.get("anyOf").or_else(|| whole.get("oneOf")).and_then(Value::as_array);
-    let decides = |one: &&Value| one.pointer("/properties/decision/enum").is_some();
-    variants.and_then(|variants| variants.iter().find(decides)).unwrap_or(whole)
+    let variants = ["anyOf", "oneOf"].into_iter().find_map(|word| Some((word, whole.get(word)?)));
+    let decides = |one: &Value| one.pointer("/properties/decision/enum").is_some();
+    let found = variants.and_then(|(word, all)| {
+        let place = all.as_array()?.iter().position(decides)?;
+        Some(alone(all.get(place)?, &format!("/{word}/{place}")))
+    });
+    found.unwrap_or_else(|| whole.clone())
 }
 
 fn decision(question: &Question, schema: &Value) -> Option<Ask> {
-    let Shape::Object(members) = Shape::of(schema, full(schema), 0) else {
+    let full = full(schema);
+    let Shape::Object(members) = Shape::of(&full, &full, 0) else {
         return None;
     };
     let (_, decision, _) = members.iter().find(|(name, ..)| *name == "decision")?;
@@ -87,9 +93,10 @@ fn decision(question: &Question, schema: &Value) -> Option<Ask> {
         option.map(|option| option.description.clone()).unwrap_or_default()
     };
     let decisions = words.map(|word| Deed { word: word.to_owned(), meaning: meaning(word) });
-    // A page that shows no secret has no form to edit one in.
-    let is_shown =
-        |deed: &Deed| question.secrets.is_empty() || !EDITS.contains(&deed.word.as_str());
+    // A page that shows no secret has no form to edit one in. A call is shown whole but for those.
+    let is_call = matches!(question.origin, Origin::Gate(_));
+    let hides = !question.secrets.is_empty() || (question.is_veiled && !is_call);
+    let is_shown = |deed: &Deed| !hides || !EDITS.contains(&deed.word.as_str());
     let decisions: Vec<_> = decisions.filter(is_shown).collect();
     let is_editable = decisions.iter().any(|deed| EDITS.contains(&deed.word.as_str()));
     let original = |name: &str| match &question.origin {
@@ -105,7 +112,7 @@ fn decision(question: &Question, schema: &Value) -> Option<Ask> {
     let members = members.into_iter().filter(|(name, ..)| *name != "decision");
     let members = members.map(|(name, schema, is_required)| Member {
         name: name.to_owned(),
-        schema: schema.clone(),
+        schema: alone(schema, &member("/properties", name)),
         is_required,
         original: original(name).filter(|_| is_editable),
     });
@@ -119,7 +126,7 @@ pub(super) fn filled(question: &Question, ask: &Ask, fields: &Fields) -> Filled 
         Ask::Turn if fields.get("verb") == Some("end") => Some(json!({"verb": "end"})),
         Ask::Options(_) | Ask::Turn => fields.given(ROOT).map(Value::from),
         Ask::Outcome => outcome(fields),
-        Ask::Decision { members, .. } => return decided(full(&schema), members, fields),
+        Ask::Decision { members, .. } => return decided(&full(&schema), members, fields),
         Ask::Value => form::read(fields, &schema, ROOT),
     };
     if let Some(grown) = fields.get("grow") {

@@ -1,0 +1,139 @@
+//! Handover: a key that signs heads says which key does so after it. Whoever has been given the first public key goes
+//! on from it to the one that signs now, and trusts nobody in between. It checks signatures and makes none.
+//!
+//! ```text
+//! holdpoint key change 1
+//! holdpoint/4f1c…                              origin: which log this is
+//! holdpoint/4f1c…+2b8c…+AXy…=                  the key before
+//! holdpoint/4f1c…+91d0…+Ab7…=                  the key from then on
+//! ```
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+
+use crate::kernel::evidence::Finding;
+use crate::kernel::evidence::note::{SignedHead, VerifyKey};
+
+/// Says what is signed.
+const WHAT: &str = "holdpoint key change 1";
+
+/// That heads are signed with another key from then on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Handover {
+    /// The key before.
+    pub before: String,
+    /// The key from then on.
+    pub key: String,
+    /// The signature of the key before, in base64; empty where it did not sign: there the chain is broken.
+    #[serde(default)]
+    pub signature: String,
+}
+
+impl Handover {
+    /// What is signed of it.
+    pub fn text(origin: &str, before: &str, key: &str) -> String {
+        format!("{WHAT}\n{origin}\n{before}\n{key}\n")
+    }
+
+    /// That it happened; with the signature, where it is one.
+    pub fn new(origin: &str, (before, key): (&str, &str), signature: Option<&[u8]>) -> Self {
+        let text = Self::text(origin, before, key);
+        let signer = VerifyKey::parse(before);
+        let is_own =
+            |signature: &&[u8]| signer.is_some_and(|signer| signer.signed(&text, signature));
+        let signature = signature.filter(is_own).map(|own| STANDARD.encode(own));
+        let (before, key) = (before.to_owned(), key.to_owned());
+        Self { before, key, signature: signature.unwrap_or_default() }
+    }
+
+    /// The key from then on, if the one before signed that.
+    fn next(&self, origin: &str) -> Option<VerifyKey> {
+        let signature = STANDARD.decode(&self.signature).ok()?;
+        let text = Self::text(origin, &self.before, &self.key);
+        let is_signed = VerifyKey::parse(&self.before)?.signed(&text, &signature);
+        VerifyKey::parse(&self.key).filter(|_| is_signed)
+    }
+}
+
+/// The key that signed a head, as whoever trusts `first` may believe: that one, or one that it has led to. Says where
+/// the chain of keys ends, if it does not lead there.
+pub fn signer(
+    head: &SignedHead,
+    first: &VerifyKey,
+    handed: &[Handover],
+) -> Result<VerifyKey, Finding> {
+    let mut known = first.clone();
+    // What was handed on and back again is followed in the order in which it was.
+    let mut left = handed.iter();
+    loop {
+        if head.is_signed_by(&known) {
+            return Ok(known);
+        }
+        let text = known.text();
+        let Some(change) = left.find(|change| change.before == text) else { break };
+        match change.next(&head.origin) {
+            Some(next) => known = next,
+            None => {
+                let what = format!(
+                    "the chain of keys is broken: `{}` did not sign that `{}` came after it",
+                    change.before, change.key
+                );
+                return Err(Finding::new("the signed head", what));
+            }
+        }
+    }
+    let what = format!("`{}` did not sign it", known.name);
+    let more = if known == *first { "" } else { ", nor did any key that it has led to" };
+    Err(Finding::new("the signed head", format!("{what}{more}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use ring::signature::{Ed25519KeyPair, KeyPair as _};
+
+    use super::*;
+    use crate::kernel::evidence::Hash;
+    use crate::kernel::evidence::note::{body, signed};
+    use crate::kernel::evidence::tree::TreeHead;
+
+    fn pair(seed: u8) -> (Ed25519KeyPair, VerifyKey) {
+        let pair = Ed25519KeyPair::from_seed_unchecked(&[seed; 32]).unwrap();
+        let key = pair.public_key().as_ref().try_into().unwrap();
+        (pair, VerifyKey::new("holdpoint/test", key).unwrap())
+    }
+
+    fn handed(from: u8, to: u8, by: u8) -> Handover {
+        let (before, key) = (pair(from).1.text(), pair(to).1.text());
+        let text = Handover::text("holdpoint/test", &before, &key);
+        Handover::new(
+            "holdpoint/test",
+            (&before, &key),
+            Some(pair(by).0.sign(text.as_bytes()).as_ref()),
+        )
+    }
+
+    #[test]
+    fn j13_the_first_key_leads_to_the_one_that_signs_now_and_a_break_is_named() {
+        let text = body("holdpoint/test", TreeHead { size: 7, root: Hash::of(&[b"root"]) });
+        let note = signed(&text, &pair(3).1, pair(3).0.sign(text.as_bytes()).as_ref());
+        let head = SignedHead::parse(&note).unwrap();
+        let chain = [handed(1, 2, 1), handed(2, 3, 2)];
+        for first in [1, 2, 3] {
+            assert_eq!(signer(&head, &pair(first).1, &chain), Ok(pair(3).1), "{first}");
+        }
+        let stranger = signer(&head, &pair(9).1, &chain).unwrap_err();
+        assert!(stranger.what.contains("did not sign it"), "{stranger}");
+        // Somebody else's signature is none; nor is one of another log, or of another key.
+        let broken = [handed(1, 2, 1), handed(2, 3, 9)];
+        let told = signer(&head, &pair(1).1, &broken).unwrap_err();
+        assert!(told.what.contains("the chain of keys is broken"), "{told}");
+        assert_eq!(broken[1].signature, "");
+        let mut forged = chain.clone();
+        forged[1].key = pair(9).1.text();
+        assert!(signer(&head, &pair(1).1, &forged).is_err());
+        let moved =
+            SignedHead::parse(&note.replace("holdpoint/test\n7", "holdpoint/other\n7")).unwrap();
+        assert!(signer(&moved, &pair(1).1, &chain).is_err());
+    }
+}
