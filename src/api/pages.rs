@@ -71,9 +71,12 @@ async fn healthz(State(pages): State<Pages>) -> (StatusCode, &'static str) {
     if pages.engine.is_healthy() { (StatusCode::OK, "ok\n") } else { FAILED }
 }
 
-/// Ready while it is well, has room, and no shutdown has begun. What is not as it should be and stops nobody else
+/// Ready while it is well, has room, its store is in reach, and no shutdown has begun. What is not as it should be and stops nobody else
 /// is told with it; so is what somebody has stopped.
 async fn readyz(State(pages): State<Pages>) -> (StatusCode, String) {
+    if let Some(why) = pages.engine.away().filter(|_| !pages.engine.is_draining()) {
+        return (StatusCode::SERVICE_UNAVAILABLE, format!("waiting: {why}\n"));
+    }
     let (status, told) = readiness(&pages);
     let mut told = told.to_owned();
     for halt in &pages.engine.halts_listed().0 {
@@ -132,7 +135,8 @@ async fn metrics_page(State(pages): State<Pages>) -> String {
         #[expect(clippy::cast_precision_loss, reason = "a gauge of a few thousand")]
         metrics::gauge!("holdpoint_requests_overdue").set(open.overdue as f64);
     }
-    let is_ready = pages.engine.is_healthy() && pages.engine.has_room();
+    let is_there = pages.engine.away().is_none();
+    let is_ready = pages.engine.is_healthy() && pages.engine.has_room() && is_there;
     metrics::gauge!("holdpoint_ready").set(if is_ready { 1.0 } else { 0.0 });
     (pages.render)()
 }

@@ -17,7 +17,9 @@ use crate::api::on_cancel::OnCancel;
 pub use crate::app::config_error::ConfigError;
 use crate::app::config_error::FILE_BYTES_MAX;
 pub use crate::app::layers::{Audit, LogFormat};
-use crate::app::layers::{Layers, log_format, names, place, plain_or_text, said, server_url};
+use crate::app::layers::{
+    Layers, log_format, masked, names, place, plain_or_text, said, server_url,
+};
 use crate::app::people::{self, Person};
 use crate::app::server::CONNECTIONS_MAX;
 use crate::kernel::Assurance;
@@ -47,6 +49,11 @@ pub struct Settings {
     /// Where the sessions, runs and journals are kept (`HOLDPOINT_DATA`; default: ./holdpoint-data)
     #[arg(long, global = true, value_name = "DIR", help_heading = HEADING)]
     pub data: Option<String>,
+    /// The database that the sessions, runs and journals are kept in, for several servers: `postgres://…` (`HOLDPOINT_STORE`; default: the data directory)
+    ///
+    /// Other users of this machine can read the flags of a process: prefer the environment where there is a password.
+    #[arg(long, global = true, value_name = "URL", help_heading = HEADING, hide_short_help = true)]
+    pub store: Option<String>,
     /// Talk to this server instead of opening the data directory (`HOLDPOINT_SERVER`)
     ///
     /// An address such as `127.0.0.1:4653` or a URL such as `http://holdpoint.internal:4653`.
@@ -184,6 +191,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// The data directory.
     pub data: PathBuf,
+    /// The database in place of its store.
+    pub store: Option<String>,
     /// The directory of workflow files.
     pub workflows: PathBuf,
     /// Whether models speak from the scripts beside the files; no setting, but what a command says.
@@ -274,6 +283,7 @@ impl Config {
                 |text| text.parse().ok(),
             )?,
             data: layers.path("data").unwrap_or_else(|| PathBuf::from("./holdpoint-data")),
+            store: layers.text("store"),
             workflows: layers.path("workflows").unwrap_or_else(|| PathBuf::from("./workflows")),
             a2a_root: layers.text("a2a_root"),
             a2a_v03: layers
@@ -351,6 +361,7 @@ impl Config {
         let path = |path: &Path| Some(path.display().to_string());
         let values = [
             ("data", path(&self.data)),
+            ("store", self.store.as_deref().map(masked)),
             ("server", self.server.clone()),
             ("api_key", self.api_key.as_ref().map(|_| "********".into())),
             ("workflows", path(&self.workflows)),
@@ -417,6 +428,7 @@ impl Settings {
     pub(super) fn get(&self, name: &str) -> Option<String> {
         let value = match name {
             "data" => &self.data,
+            "store" => &self.store,
             "server" => &self.server,
             "api_key" => &self.api_key,
             "workflows" => &self.workflows,

@@ -9,7 +9,7 @@ use tower::service_fn;
 
 use crate::app::attach::{End, Followed, Way};
 use crate::app::client::{self, Client};
-use crate::app::{AppError, Config};
+use crate::app::{AppError, Config, store};
 use crate::engine::Reach;
 use crate::kernel::Principal;
 
@@ -66,6 +66,7 @@ pub async fn connect(
         let client = client::dial(server, bearer).await?;
         return Ok(Connection { client, embedded: false, place: server.clone(), way: None });
     }
+    store::refuse_shared(config)?;
     let way = Arc::new(Way::new(config.clone(), reach, followed));
     // Found first, so that what stands in the way is told as what it is.
     let (line, end) = way.line().await?;

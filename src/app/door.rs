@@ -25,7 +25,7 @@ use crate::kernel::{Assurance, Credential, Known, Millis, Principal, Refusal};
 use crate::ports::Clock as _;
 
 /// The secret that passes are made with, in the data directory. Without it everybody signs in again.
-const FILE: &str = "console.key";
+pub(super) const FILE: &str = "console.key";
 /// What whoever speaks for others is told where nobody has a key.
 const NO_SERVICES: &str =
     "x-holdpoint-on-behalf-of: this server has no keys, and so knows no services; leave it out";
@@ -256,7 +256,7 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 }
 
 /// The secret in `path`; a fresh one, where there is none or it is none.
-fn secret(path: &Path) -> io::Result<[u8; 32]> {
+pub(super) fn secret(path: &Path) -> io::Result<[u8; 32]> {
     match fs::read(path) {
         Ok(kept) if kept.len() == 32 => {
             let mut secret = [0; 32];

@@ -49,7 +49,7 @@ pub async fn verify(
 ) -> Result<Verified, AppError> {
     let against = against.read()?;
     // Whoever looks changes nothing (E8): an opening would take it over.
-    if store::is_older(&config.data) {
+    if config.store.is_none() && store::is_older(&config.data) {
         return Err(AppError::Older(config.data.clone()));
     }
     let looked = resume.map(Looked::open).transpose().map_err(|error| {

@@ -142,6 +142,14 @@ pub(super) fn names(text: &str) -> Vec<String> {
     listed.map(str::to_owned).collect()
 }
 
+/// An address with nobody's password in it.
+pub(super) fn masked(address: &str) -> String {
+    match (address.split_once("://"), address.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://********@{rest}"),
+        _ => address.to_owned(),
+    }
+}
+
 /// An address alone is meant as plain HTTP; whatever else is wrong shows when it is dialled.
 pub(super) fn server_url(text: &str) -> Option<String> {
     let url = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };

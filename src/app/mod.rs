@@ -1,6 +1,8 @@
 //! App: the wiring. What the configuration says becomes a store, an engine and its doors.
 
 mod attach;
+#[cfg(feature = "postgres")]
+mod awaiting;
 mod brake;
 pub mod client;
 mod clock;
@@ -30,6 +32,7 @@ mod reload;
 mod run;
 mod server;
 mod signer;
+pub mod store;
 mod supervisor;
 pub mod telemetry;
 mod together;
@@ -79,6 +82,19 @@ pub enum AppError {
     /// The store does not open.
     #[error(transparent)]
     Store(#[from] crate::store::OpenError),
+    /// The store in a database does not open.
+    #[cfg(feature = "postgres")]
+    #[error("store: {0}")]
+    Postgres(#[from] crate::store::PostgresError),
+    /// This build knows no databases.
+    #[error("store: this program was built without the feature `postgres`")]
+    NoPostgres,
+    /// No database was named.
+    #[error("store: no database is named")]
+    NoStoreNamed,
+    /// A command alone would be one more engine beside the servers.
+    #[error("store: what is in a database is worked on by servers alone")]
+    SharedStore,
     /// The store opened, but what it is cannot be found out, or its runs cannot be told.
     #[error("the store cannot be settled in: {0}")]
     Unsettled(#[source] crate::engine::EngineError),
@@ -223,6 +239,14 @@ impl AppError {
             Self::Store(crate::store::OpenError::Held { server: None, .. }) => {
                 Some("it is free when that command ends".into())
             }
+            Self::SharedStore => Some(
+                "name one of them with --server or HOLDPOINT_SERVER; or leave `store` out to use the data directory"
+                    .into(),
+            ),
+            Self::NoStoreNamed => Some("name one with --store or HOLDPOINT_STORE".into()),
+            Self::NoPostgres => Some("`cargo build --features postgres` has it".into()),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(_) => None,
             Self::NoWebhookSecret => Some(
                 "set HOLDPOINT_WEBHOOK_SECRET (`openssl rand -hex 32` makes one) here and at the \
                  listener, or unset `webhook_url`"

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::agents::Registry;
 use crate::app::clock::SystemClock;
 use crate::app::keys::Keys;
-use crate::app::{AppError, Config, counted, people, policy};
+use crate::app::{AppError, Config, counted, people, policy, store as shared};
 use crate::definition::{self, Loaded};
 use crate::kernel::{Millis, Operator};
 use crate::ports::identity::Identity;
@@ -249,6 +249,7 @@ pub async fn import(
     from: std::fs::File,
     progress: &(dyn Fn(u64) + Send + Sync),
 ) -> Result<Transferred, AppError> {
+    shared::refuse_shared(config)?;
     let journal = store::open(&StoreConfig::new(&config.data)).await?.journal();
     let mut tell = |counts: Counts| progress(counts.runs);
     let another = Identity::renewed(SystemClock.fresh_secret());
@@ -320,7 +321,8 @@ pub(super) async fn note(journal: &dyn Journal, note: Note) {
 /// Looks at everything: settings, workflows, keys, store.
 pub async fn doctor(config: &Config) -> Result<Vec<Finding>, AppError> {
     let mut findings = vec![workflows_finding(config), keys_finding(config)];
-    if !store::is_there(&config.data) {
+    let is_named = config.store.is_some();
+    if !is_named && !store::is_there(&config.data) {
         findings.push(Finding {
             subject: "store".into(),
             is_ok: true,
@@ -328,7 +330,7 @@ pub async fn doctor(config: &Config) -> Result<Vec<Finding>, AppError> {
         });
         return Ok(findings);
     }
-    if store::is_older(&config.data) {
+    if !is_named && store::is_older(&config.data) {
         let older = AppError::Older(config.data.clone());
         let what = older.hint().unwrap_or_default();
         let detail = format!("{older}; {what}");
@@ -337,6 +339,10 @@ pub async fn doctor(config: &Config) -> Result<Vec<Finding>, AppError> {
     }
     let finding = match existing(config).await {
         Err(AppError::Store(error)) => {
+            Finding { subject: "store".into(), is_ok: false, detail: error.to_string() }
+        }
+        #[cfg(feature = "postgres")]
+        Err(AppError::Postgres(error)) => {
             Finding { subject: "store".into(), is_ok: false, detail: error.to_string() }
         }
         Err(error) => return Err(error),
@@ -417,11 +423,14 @@ fn store_finding(report: &StoreReport) -> Finding {
 
 /// Whether there is anything in the data directory yet.
 pub fn has_data(config: &Config) -> bool {
-    store::is_there(&config.data)
+    config.store.is_some() || store::is_there(&config.data)
 }
 
 /// The store of a data directory that must be there: looking at one must not make one.
 pub(super) async fn existing(config: &Config) -> Result<Arc<dyn Journal>, AppError> {
+    if let Some(journal) = shared::looked_at(config).await? {
+        return Ok(journal);
+    }
     if !store::is_there(&config.data) {
         return Err(AppError::NoData(config.data.clone()));
     }

@@ -19,8 +19,8 @@ use crate::app::server::{self, Bounds};
 use crate::app::supervisor::Supervisor;
 use crate::app::watchman::Watchman;
 use crate::app::world::{World, render};
-use crate::app::{AppError, Config, SystemClock, people, policy, reload};
-use crate::definition;
+use crate::app::{AppError, Config, SystemClock, people, policy, reload, store};
+use crate::definition::draw;
 use crate::engine::{Engine, Reach};
 use crate::ports::{Clock as _, Note};
 
@@ -37,15 +37,16 @@ pub async fn serve(
     people::refuse_confusion(&config, keys.as_ref())?;
     people::warn(&config, keys.as_ref());
     let render = render();
-    let mut world = World::open(&config, Reach::Everything).await?;
+    let mut shutdown = std::pin::pin!(shutdown);
+    let Some(mut world) = opened(&config, shutdown.as_mut()).await? else { return Ok(()) };
     let named = config.people.keys().cloned().collect();
     let posture = Posture::of(&config, &world.engine.operator(), keys.as_ref());
     let summary = posture.summary();
     // Before anybody looks at the keys again: what is in force now is kept first.
     keep(posture, &world.engine).await;
     let keyed = Keyed::open(keys, named, &config.data)
+        .map(Arc::new)
         .map_err(|source| AppError::Passes { data: config.data.clone(), source })?;
-    let keyed = Arc::new(keyed);
     let (engine, settings) = (world.engine.clone(), config.clone());
     // Who there is follows the keys: somebody whose key is gone is nobody (K8).
     let heed = move |keys: Option<&Keys>| {
@@ -82,8 +83,7 @@ pub async fn serve(
     let silence = Duration::from_secs(config.silence_seconds);
     let bounds = Bounds { silence, share: config.connections_per_address };
     let doors = (a2a, bridged(&config, bounds.silence));
-    let draw = definition::draw::mermaid;
-    let front = server::doors(&world.engine, doorkeeper, draw, render, doors).await?;
+    let front = server::doors(&world.engine, doorkeeper, draw::mermaid, render, doors).await?;
     let front = front.and(console.router());
     begins(&world.engine, address, summary).await;
     tracing::info!(%address, data = %config.data.display(), "serving");
@@ -100,6 +100,24 @@ pub async fn serve(
     server::serve(listener, front, shutdown, drain, (patience, bounds)).await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Opens everything; nothing where somebody says meanwhile that it is not to be served.
+async fn opened(
+    config: &Config,
+    shutdown: impl Future<Output = ()> + Send,
+) -> Result<Option<World>, AppError> {
+    let opening = World::open(config, Reach::Everything);
+    if config.store.is_none() {
+        return opening.await.map(Some);
+    }
+    // A database may be waited for, and whoever is told to stop meanwhile has nothing to finish.
+    let world = tokio::select! {
+        opened = opening => opened?,
+        () = shutdown => return Ok(None),
+    };
+    store::share_secret(config, &*world.store.journal()).await?;
+    Ok(Some(world))
 }
 
 /// How the HTTP door is set up.

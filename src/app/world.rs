@@ -19,7 +19,7 @@ use crate::app::{AppError, Config, brake, people, policy, private, signer};
 use crate::engine::{Engine, Library, Reach};
 use crate::ports::trace::Tracer;
 use crate::ports::{Agents, Clock, Tools};
-use crate::store::{self, Store, StoreConfig};
+use crate::store::{self, Store};
 
 /// "File size limit exceeded", on Linux and macOS.
 const SIGXFSZ: i32 = 25;
@@ -42,14 +42,15 @@ impl World {
         let traces = otlp::from_environment()?.map(Arc::new);
         let courier = Arc::new(Post::new(config)?);
         // Whoever looks makes no directory, and changes none: where there is none there is nothing to see.
-        let store = if reach == Reach::Nothing && !store::is_there(&config.data) {
+        let is_named = config.store.is_some();
+        let store = if reach == Reach::Nothing && !is_named && !store::is_there(&config.data) {
             store::memory()
         } else {
             if reach != Reach::Nothing {
                 private::mend(&config.data);
                 heed_file_sizes();
             }
-            store::open(&StoreConfig::new(&config.data)).await?
+            crate::app::store::open(config, reach).await?
         };
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let registry = Registry::new(Arc::clone(&clock));

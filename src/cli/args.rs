@@ -12,8 +12,8 @@ use crate::cli::term::{ColorChoice, Paint};
 use crate::cli::{
     Ctx, audit, cancel, check, checkpoint, claim, completions, delegate, dev, doctor, exit_codes,
     export, fork, graph, halt, health, import, inbox, journal, keys, man, new, prune, release,
-    respond, restored, resume, revoke, run, runs, schema, serve, sessions, signal, verify, watch,
-    workflows,
+    respond, restored, resume, revoke, run, runs, schema, serve, sessions, signal, store, verify,
+    watch, workflows,
 };
 #[cfg(feature = "bench")]
 use crate::cli::{bench, bench_echo};
@@ -98,6 +98,7 @@ pub(super) enum Command {
     Doctor(doctor::Args),
     Verify(verify::Args),
     Keys(keys::Args),
+    Store(store::Args),
     #[cfg(feature = "bench")]
     Bench(bench::Args),
     #[cfg(feature = "bench")]
@@ -159,6 +160,7 @@ impl Command {
             | Self::Doctor(_)
             | Self::Verify(_)
             | Self::Keys(_)
+            | Self::Store(_)
             | Self::Completions(_)
             | Self::ExitCodes(_) => self.until_interrupted(ctx).await,
             #[cfg(feature = "bench")]
@@ -175,7 +177,8 @@ impl Command {
             | Self::Prune(_)
             | Self::Restored(_)
             | Self::Doctor(_)
-            | Self::Keys(_) => Acts::Data,
+            | Self::Keys(_)
+            | Self::Store(_) => Acts::Data,
             // What is named is on this machine, whichever server other commands mean.
             Self::Verify(args) if args.path.is_some() => Acts::Here,
             Self::Verify(_) => Acts::Data,
@@ -250,6 +253,7 @@ impl Command {
             Self::Doctor(args) => doctor::perform(args, ctx).await,
             Self::Verify(args) => verify::perform(args, ctx).await,
             Self::Keys(args) => keys::perform(args, ctx),
+            Self::Store(args) => store::perform(args, ctx).await,
             #[cfg(feature = "bench")]
             Self::Bench(args) => bench::perform(args, ctx).await,
             #[cfg(feature = "bench")]

@@ -26,6 +26,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "halt",
             "health",
             "verify",
+            "store",
             "bench",
             "completions",
             "man",

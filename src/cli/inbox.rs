@@ -97,11 +97,10 @@ async fn show(name: &str, ctx: &Ctx, connection: &mut Connection) -> Result<(), 
     let name = &handles::request(&ctx.config, name)?;
     let found = respond::listed(name, &mut connection.client).await?;
     let mut request = found.ok_or_else(|| respond::not_open(name))?;
+    talk::unveil_for(true, &mut request, ctx, &mut connection.client).await;
     if ctx.json {
-        talk::unveil_whole(&mut request, &mut connection.client).await;
         return ctx.term.line(&json::of(&request).to_string());
     }
-    talk::unveil(&mut request, ctx, &mut connection.client).await;
     let quiet = Interaction { interactive: false, no_input: true };
     Talk::new(ctx, &mut connection.client, quiet).asked_alone(&request).await.map(drop)
 }

@@ -62,6 +62,7 @@ mod schema;
 mod serve;
 mod sessions;
 mod signal;
+mod store;
 mod verify;
 mod watch;
 mod workflows;

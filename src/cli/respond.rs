@@ -93,11 +93,7 @@ async fn answer(
     let mut asked = asked(&id, &args.request_id, client).await?;
     let is_look = args.answer.is_none() && args.json_value.is_none();
     if let Some(request) = &mut asked.request {
-        if ctx.json && is_look {
-            talk::unveil_whole(request, client).await;
-        } else {
-            talk::unveil(request, ctx, client).await;
-        }
+        talk::unveil_for(is_look, request, ctx, client).await;
     }
     let mut shown = None;
     // A number decides what it was shown for, and nothing that is asked by now (K9).

@@ -423,6 +423,20 @@ pub(super) async fn unveil(request: &mut Request, ctx: &Ctx, client: &mut Client
     }
 }
 
+/// The same, or all of it for a program that looks at this one request.
+pub(super) async fn unveil_for(
+    is_look: bool,
+    request: &mut Request,
+    ctx: &Ctx,
+    client: &mut Client,
+) {
+    if ctx.json && is_look {
+        unveil_whole(request, client).await;
+    } else {
+        unveil(request, ctx, client).await;
+    }
+}
+
 /// The same for whoever asks for this one request, and has asked for all of it.
 pub(super) async fn unveil_whole(request: &mut Request, client: &mut Client) {
     if !request.veiled {

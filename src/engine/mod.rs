@@ -265,6 +265,11 @@ impl Engine {
         self.inner.journal.has_room()
     }
 
+    /// Why the store is out of reach now, where it is.
+    pub fn away(&self) -> Option<String> {
+        self.inner.journal.away()
+    }
+
     /// How many deeds are being done: of agents, and of tools.
     pub fn under_way(&self) -> usize {
         self.inner.under_way.load(Ordering::SeqCst)

@@ -112,17 +112,17 @@ fn refer(schema: &mut Value, other: &dyn Fn(&str) -> Option<String>) {
                 // What is chosen from, or stands there unless something is said, is no schema.
                 let is_data = ["enum", "const", "default", "examples"].contains(&name.as_str());
                 let is_ref = ["$ref", "$dynamicRef", "$recursiveRef"].contains(&name.as_str());
-                match value {
-                    Value::String(to) if is_ref => {
-                        // An anchor (`#card`) is found from anywhere in the same document.
-                        let path = to.strip_prefix('#');
-                        let path = path.filter(|path| path.is_empty() || path.starts_with('/'));
-                        if let Some(path) = path.and_then(other) {
-                            *to = format!("#{path}");
-                        }
+                if let Value::String(to) = value
+                    && is_ref
+                {
+                    // An anchor (`#card`) is found from anywhere in the same document.
+                    let path = to.strip_prefix('#');
+                    let path = path.filter(|path| path.is_empty() || path.starts_with('/'));
+                    if let Some(path) = path.and_then(other) {
+                        *to = format!("#{path}");
                     }
-                    value if !is_data => refer(value, other),
-                    _ => {}
+                } else if !is_data {
+                    refer(value, other);
                 }
             }
         }

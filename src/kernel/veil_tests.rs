@@ -198,6 +198,8 @@ fn short_secrets_names_of_members_and_masks_are_told_apart() {
         "{told}"
     );
     let mut back = stored;
-    back.iter_mut().for_each(|event| reveal(event, &apart));
+    for event in &mut back {
+        reveal(event, &apart);
+    }
     assert_eq!(back, events);
 }

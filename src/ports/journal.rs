@@ -450,6 +450,11 @@ pub trait Journal: Send + Sync + std::fmt::Debug {
         true
     }
 
+    /// Why it is out of reach now, where it is, though it may come back; none for one that is on this machine.
+    fn away(&self) -> Option<String> {
+        None
+    }
+
     /// Ends all writing; everything acknowledged is on disk when it returns.
     async fn close(&self);
 }

@@ -11,6 +11,8 @@ mod log;
 mod memory;
 mod pagination;
 mod parcels;
+#[cfg(feature = "postgres")]
+mod postgres;
 pub mod transfer;
 pub mod verify;
 
@@ -18,6 +20,8 @@ use std::sync::Arc;
 
 pub use config::{OpenError, StoreConfig};
 pub use memory::cluster::{Fate, MemoryCluster, MemoryReplica, Mishap, Picture, Written};
+#[cfg(feature = "postgres")]
+pub use postgres::{Durability, Migrated, PostgresConfig, PostgresError, is_postgres};
 
 use crate::ports::Journal;
 
@@ -73,4 +77,18 @@ pub async fn open(config: &StoreConfig) -> Result<Store, OpenError> {
     let embedded = Arc::new(embedded);
     let journal: Arc<dyn Journal> = embedded.clone();
     Ok(Store { journal, embedded: Some(embedded) })
+}
+
+/// Opens the store in a database, in which a life of this process begins. One that is not there, or is not as it should
+/// be, is an error with the remedy in it: only [`migrate`] makes one.
+#[cfg(feature = "postgres")]
+pub async fn open_postgres(config: &PostgresConfig) -> Result<Store, PostgresError> {
+    let journal = Arc::new(postgres::PostgresJournal::open(config).await?);
+    Ok(Store { journal, embedded: None })
+}
+
+/// Makes the store in a database where there is none.
+#[cfg(feature = "postgres")]
+pub async fn migrate(config: &PostgresConfig) -> Result<Migrated, PostgresError> {
+    postgres::migrate(config).await
 }

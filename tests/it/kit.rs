@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::SimClock;
+use crate::support::postgres::Database;
 
 /// Every law, on every store: one body each.
 macro_rules! laws {
@@ -39,6 +40,12 @@ macro_rules! laws {
             $(#[tokio::test(flavor = "multi_thread")]
             async fn $law() {
                 super::$law(crate::kit::Bed::sled().await).await;
+            })*
+        }
+        mod postgres {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $law() {
+                super::$law(crate::kit::Bed::postgres().await).await;
             })*
         }
     };
@@ -292,23 +299,35 @@ pub(crate) fn key_row(run: &RunId) -> KeyRow {
 pub(crate) struct Bed {
     pub(crate) store: Store,
     pub(crate) dir: Option<TempDir>,
+    /// It goes with the bed.
+    _database: Option<Database>,
 }
 
 impl Bed {
     pub(crate) fn memory() -> Self {
-        Self { store: holdpoint::store::memory(), dir: None }
+        Self { store: holdpoint::store::memory(), dir: None, _database: None }
     }
 
     /// One of several processes, alone so far.
     pub(crate) fn cluster() -> Self {
         let cluster = MemoryCluster::new(Arc::new(SimClock::default()));
-        Self { store: cluster.join().store(), dir: None }
+        Self { store: cluster.join().store(), dir: None, _database: None }
     }
 
     pub(crate) async fn sled() -> Self {
         let dir = TempDir::new().unwrap();
         let store = open(dir.path()).await.unwrap();
-        Self { store, dir: Some(dir) }
+        Self { store, dir: Some(dir), _database: None }
+    }
+
+    pub(crate) async fn postgres() -> Self {
+        let database = Database::made().await;
+        Self { store: database.open().await, dir: None, _database: Some(database) }
+    }
+
+    /// The same, opened again.
+    pub(crate) fn reopened(self, store: Store) -> Self {
+        Self { store, ..self }
     }
 
     pub(crate) fn journal(&self) -> Arc<dyn Journal> {

@@ -243,6 +243,16 @@ impl Server {
         kill_process(self.pid(), Signal::TERM).unwrap();
     }
 
+    /// Stops it where it is, as a machine that is suspended.
+    pub(crate) fn freeze(&self) {
+        kill_process(self.pid(), Signal::STOP).unwrap();
+    }
+
+    /// Lets it go on as if nothing had been.
+    pub(crate) fn thaw(&self) {
+        kill_process(self.pid(), Signal::CONT).unwrap();
+    }
+
     /// Waits for its end.
     pub(crate) fn wait(&mut self) -> ExitStatus {
         self.child.wait().unwrap()

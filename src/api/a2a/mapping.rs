@@ -304,6 +304,9 @@ fn request(run: &RunId, question: &Question, barred: Option<Refusal>) -> Value {
     if question.needs_digest() {
         request["binding"] = json!(question.binding());
     }
+    if question.is_veiled {
+        request["veiled"] = json!(true);
+    }
     let subject = question.shown();
     if !subject.is_null() {
         request["subject"] = subject;

@@ -72,16 +72,14 @@ pub fn signer(
         }
         let text = known.text();
         let Some(change) = left.find(|change| change.before == text) else { break };
-        match change.next(&head.origin) {
-            Some(next) => known = next,
-            None => {
-                let what = format!(
-                    "the chain of keys is broken: `{}` did not sign that `{}` came after it",
-                    change.before, change.key
-                );
-                return Err(Finding::new("the signed head", what));
-            }
-        }
+        let Some(next) = change.next(&head.origin) else {
+            let what = format!(
+                "the chain of keys is broken: `{}` did not sign that `{}` came after it",
+                change.before, change.key
+            );
+            return Err(Finding::new("the signed head", what));
+        };
+        known = next;
     }
     let what = format!("`{}` did not sign it", known.name);
     let more = if known == *first { "" } else { ", nor did any key that it has led to" };

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use holdpoint::engine::{Engine, Entry, Library};
 use holdpoint::kernel::{Event, Workflow, digest};
-use holdpoint::ports::{Consignment, Courier, Undelivered};
+use holdpoint::ports::{Clock, Consignment, Courier, Journal, Undelivered};
 use holdpoint::store::{MemoryCluster, MemoryReplica};
 
 use crate::support::{Actors, SimClock};
@@ -96,20 +96,31 @@ pub(crate) async fn node(
     post: &Arc<Post>,
     (workflows, actors): (&[Workflow], Actors),
 ) -> Node {
-    let (replica, actors) = (cluster.join(), Arc::new(actors));
-    let (journal, library) = (replica.journal(), Library::default());
+    let replica = cluster.join();
+    let on = (replica.journal(), clock.clone() as Arc<dyn Clock>);
+    let (engine, actors) = engine_on(on, post, (workflows, actors)).await;
+    Node { engine, replica, actors }
+}
+
+/// An engine that has just been started over whatever store.
+pub(crate) async fn engine_on(
+    (journal, clock): (Arc<dyn Journal>, Arc<dyn Clock>),
+    post: &Arc<Post>,
+    (workflows, actors): (&[Workflow], Actors),
+) -> (Engine, Arc<Actors>) {
+    let (actors, library) = (Arc::new(actors), Library::default());
     for workflow in workflows {
         let digest = digest::of(&serde_json::to_value(workflow).unwrap());
         let entry = Entry { workflow: Arc::new(workflow.clone()), digest };
         library.add(&*journal, entry).await.unwrap();
     }
     let cast = (Arc::clone(&actors) as _, Arc::clone(&actors) as _);
-    let engine = Engine::with_courier(journal, clock.clone(), cast, library, post.clone());
+    let engine = Engine::with_courier(journal, clock, cast, library, post.clone());
     engine.settle_in().await.unwrap();
     engine.recover().await.unwrap();
     let (timing, carrying, sharing) = (engine.clone(), engine.clone(), engine.clone());
     tokio::spawn(async move { timing.run_timers().await });
     tokio::spawn(async move { carrying.run_outbox().await });
     tokio::spawn(async move { sharing.run_replica().await });
-    Node { engine, replica, actors }
+    (engine, actors)
 }

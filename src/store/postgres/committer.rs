@@ -1,0 +1,249 @@
+//! Committer: takes whatever waits to be appended and sends it as one group. One group is under way at a time: while the
+//! database makes one durable, the next gathers. What nobody knows to be written is submitted again with its token, on
+//! another connection (J9): it is written then, or it was.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+use crate::kernel::{RunId, Version};
+use crate::ports::{AppendError, Appended, Fault, Incarnation};
+use crate::store::postgres::connections::{Connections, Line, PATIENCE, away};
+use crate::store::postgres::faults::{fault, is_unknown};
+use crate::store::postgres::group::{Outcome, Refused, submit};
+use crate::store::postgres::links::Links;
+use crate::store::postgres::prepared::Prepared;
+
+/// Appends of one group.
+const GROUP_MAX: usize = 256;
+/// Appends that are looked through for a group: several of one run go one after the other.
+const LATER_MAX: usize = 1_024;
+/// What they weigh: more is sent in several.
+const GROUP_BYTES: usize = 4 << 20;
+/// How often one is submitted again because something was otherwise than remembered.
+const TRIES: u32 = 8;
+/// Between attempts to reach the database.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// An append on its way.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) append: Prepared,
+    pub(super) told: oneshot::Sender<Result<Appended, AppendError>>,
+    pub(super) since: Instant,
+    /// How often it was submitted, and whether anybody knows what became of it.
+    tries: u32,
+    is_unknown: bool,
+}
+
+impl Waiting {
+    pub(super) fn new(
+        append: Prepared,
+        told: oneshot::Sender<Result<Appended, AppendError>>,
+    ) -> Self {
+        Self { append, told, since: Instant::now(), tries: 0, is_unknown: false }
+    }
+
+    /// Whoever has left is told nothing.
+    fn tell(self, outcome: Result<Appended, AppendError>) {
+        drop(self.told.send(outcome));
+    }
+}
+
+/// What sends groups.
+#[derive(Debug)]
+pub(super) struct Committer {
+    pub(super) connections: Arc<Connections>,
+    pub(super) links: Arc<Links>,
+    pub(super) me: Arc<AtomicU64>,
+    /// Hears of what was written.
+    pub(super) cry: mpsc::Sender<(RunId, Version)>,
+    pub(super) queue: mpsc::Receiver<Waiting>,
+}
+
+impl Committer {
+    /// Sends groups until nobody can append any more.
+    pub(super) async fn run(mut self) {
+        let mut line = None;
+        let mut later = VecDeque::new();
+        loop {
+            if later.is_empty() {
+                let next = tokio::select! {
+                    next = self.queue.recv() => next,
+                    () = self.connections.closed() => None,
+                };
+                let Some(next) = next else { return };
+                later.push_back(next);
+            }
+            while later.len() < LATER_MAX
+                && let Ok(next) = self.queue.try_recv()
+            {
+                later.push_back(next);
+            }
+            let group = gather(&mut later);
+            for back in self.send(&mut line, group).await {
+                // In front of what came after it: it was first.
+                later.push_front(back);
+            }
+        }
+    }
+
+    /// Sends a group; those that must be sent again.
+    async fn send(&self, line: &mut Option<Line>, group: Vec<Waiting>) -> Vec<Waiting> {
+        if line.as_ref().is_none_or(|line| line.client.is_closed()) {
+            *line = match self.connections.connect(None).await {
+                Ok(line) => Some(line),
+                Err(error) => {
+                    let unreached = away(&error);
+                    let back = later_or_told(group, |one| one.give_up(&unreached));
+                    if !back.is_empty() {
+                        tokio::time::sleep(PAUSE).await;
+                    }
+                    return back;
+                }
+            };
+        }
+        let Some(open) = line.as_ref() else { return group };
+        let appends: Vec<_> = group.iter().map(|one| &one.append).collect();
+        let me = Incarnation(self.me.load(Ordering::SeqCst));
+        let sent = submit(&open.client, me, &appends, &self.links);
+        let outcomes = tokio::time::timeout(PATIENCE, sent).await;
+        let is_doubtful = open.took_doubt();
+        match outcomes {
+            Ok(Ok(outcomes)) if !is_doubtful => self.told(group, outcomes),
+            Ok(Ok(_)) => {
+                *line = None;
+                unknown(group, "the database committed it, but not on its standby")
+            }
+            Ok(Err(Refused::Error(error))) if is_unknown(&error) => {
+                *line = None;
+                unknown(group, &error.to_string())
+            }
+            Ok(Err(Refused::Error(error))) => one_by_one(group, &fault(&error)),
+            Ok(Err(Refused::Fault(fault))) => one_by_one(group, &fault),
+            Err(_) => {
+                *line = None;
+                unknown(group, "the database takes too long to answer")
+            }
+        }
+    }
+
+    fn told(&self, group: Vec<Waiting>, outcomes: Vec<Outcome>) -> Vec<Waiting> {
+        let mut back = Vec::new();
+        for (mut one, outcome) in group.into_iter().zip(outcomes) {
+            match outcome {
+                Outcome::Done(outcome) => {
+                    if outcome.is_ok() {
+                        drop(self.cry.try_send((one.append.run.clone(), one.append.expected)));
+                    }
+                    one.tell(outcome);
+                }
+                Outcome::Again if one.tries < TRIES => {
+                    one.tries += 1;
+                    back.push(one);
+                }
+                Outcome::Again => {
+                    let busy = "the run is written to by others all the time".into();
+                    one.tell(Err(Fault::Retriable(busy).into()));
+                }
+            }
+        }
+        back.reverse();
+        back
+    }
+}
+
+impl Waiting {
+    /// Gives up on reaching the database, once it has taken long enough.
+    fn give_up(&self, why: &Fault) -> Option<AppendError> {
+        let is_late = self.since.elapsed() >= PATIENCE;
+        let is_final = matches!(why, Fault::Permanent(_));
+        if !is_late && !is_final {
+            return None;
+        }
+        // What was sent before, and never heard of, may be there.
+        Some(if self.is_unknown {
+            AppendError::Unknown(why.to_string())
+        } else {
+            why.clone().into()
+        })
+    }
+}
+
+/// As many as go together: each run once, since an append goes on from what is there.
+fn gather(later: &mut VecDeque<Waiting>) -> Vec<Waiting> {
+    let (mut runs, mut bytes) = (HashSet::new(), 0);
+    let (mut group, mut rest) = (Vec::new(), VecDeque::new());
+    let mut is_alone = false;
+    while let Some(next) = later.pop_front() {
+        let fits = group.is_empty()
+            || (!is_alone && group.len() < GROUP_MAX && bytes + next.append.bytes() <= GROUP_BYTES);
+        // What was refused with others goes alone: none of them is to blame for another.
+        let fits = fits && (group.is_empty() || next.tries == 0);
+        if fits && runs.insert(next.append.packed) {
+            bytes += next.append.bytes();
+            is_alone = next.tries > 0;
+            group.push(next);
+        } else {
+            // Of one run, in order.
+            runs.insert(next.append.packed);
+            rest.push_back(next);
+        }
+    }
+    *later = rest;
+    group
+}
+
+fn later_or_told(
+    group: Vec<Waiting>,
+    give_up: impl Fn(&Waiting) -> Option<AppendError>,
+) -> Vec<Waiting> {
+    let mut back = Vec::new();
+    for one in group {
+        match give_up(&one) {
+            Some(error) => one.tell(Err(error)),
+            None => back.push(one),
+        }
+    }
+    back.reverse();
+    back
+}
+
+/// Nobody knows whether they were written: those that have a token are submitted again.
+fn unknown(group: Vec<Waiting>, why: &str) -> Vec<Waiting> {
+    let mut back = Vec::new();
+    for mut one in group {
+        one.is_unknown = true;
+        one.tries += 1;
+        if one.append.token.is_some() && one.tries <= TRIES && one.since.elapsed() < PATIENCE {
+            back.push(one);
+        } else {
+            one.tell(Err(AppendError::Unknown(why.to_owned())));
+        }
+    }
+    back.reverse();
+    back
+}
+
+/// A group was refused as a whole: each is tried alone, so that one hurts nobody else.
+fn one_by_one(group: Vec<Waiting>, why: &Fault) -> Vec<Waiting> {
+    let was_alone = group.len() == 1;
+    let mut back = Vec::new();
+    for mut one in group {
+        one.tries += 1;
+        let passes = matches!(why, Fault::Retriable(_));
+        if (!was_alone || passes) && one.tries < TRIES && one.since.elapsed() < PATIENCE {
+            back.push(one);
+        } else if one.is_unknown {
+            one.tell(Err(AppendError::Unknown(why.to_string())));
+        } else {
+            one.tell(Err(why.clone().into()));
+        }
+    }
+    back.reverse();
+    back
+}

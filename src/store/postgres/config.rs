@@ -1,0 +1,309 @@
+//! Config: what a store on PostgreSQL is told when it is opened, and every way in which it does not. It reads the
+//! address; whether somebody answers there is found out elsewhere.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use tokio_postgres::config::{Host, TargetSessionAttrs};
+
+/// How long a server may take to be reached.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// After how long of silence is asked whether the other end is still there.
+const KEEPALIVE: Duration = Duration::from_secs(5);
+/// After how long of no acknowledgement a connection is lost.
+const SILENCE: Duration = Duration::from_secs(15);
+
+/// What the operator says of what the server does with what it has acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// It has it on several machines before it answers: a synchronous standby is demanded.
+    Replicated,
+    /// It has it on its own disk.
+    Single,
+    /// The platform keeps it, in its own way: nothing but `synchronous_commit` is looked at.
+    Platform,
+}
+
+impl FromStr for Durability {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "replicated" => Ok(Self::Replicated),
+            "single" => Ok(Self::Single),
+            "platform" => Ok(Self::Platform),
+            other => Err(format!("`{other}` is none of `replicated`, `single` and `platform`")),
+        }
+    }
+}
+
+/// What a store on PostgreSQL is told.
+#[derive(Clone)]
+pub struct PostgresConfig {
+    pub(super) server: tokio_postgres::Config,
+    pub(super) durability: Durability,
+    /// Whom to trust, where that is not whom the machine trusts.
+    pub(super) roots: Option<PathBuf>,
+}
+
+impl std::fmt::Debug for PostgresConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The address has a password in it.
+        write!(f, "PostgresConfig({}, {:?})", self.place(), self.durability)
+    }
+}
+
+/// Whether an address is one of a store on PostgreSQL.
+pub fn is_postgres(address: &str) -> bool {
+    ["postgres://", "postgresql://"].iter().any(|scheme| address.starts_with(scheme))
+}
+
+impl PostgresConfig {
+    /// Reads an address. Several hosts may be named: the one that takes writes is used. Where no `durability=` is
+    /// said it is `replicated` for several hosts and `single` for one.
+    pub fn new(address: &str) -> Result<Self, PostgresError> {
+        let bad = |why: String| PostgresError::Address { why };
+        if !is_postgres(address) {
+            return Err(bad("it does not begin with `postgres://`".into()));
+        }
+        // Read as it stands, half of such a password would be a host that nobody has.
+        if address.split('?').next().is_some_and(|front| front.matches('@').count() > 1) {
+            return Err(bad("there is more than one `@` in it".into()));
+        }
+        let (address, ours) = split(address).map_err(bad)?;
+        let server = tokio_postgres::Config::from_str(&address);
+        let mut server = server.map_err(|error| {
+            let why =
+                std::error::Error::source(&error).map_or(error.to_string(), ToString::to_string);
+            bad(why)
+        })?;
+        if server.get_hosts().is_empty() {
+            return Err(bad("it names no host".into()));
+        }
+        if server.get_user().is_none() || server.get_dbname().is_none() {
+            return Err(bad("it must name a user and a database".into()));
+        }
+        let durability = ours.durability.unwrap_or(if server.get_hosts().len() > 1 {
+            Durability::Replicated
+        } else {
+            Durability::Single
+        });
+        server.target_session_attrs(TargetSessionAttrs::ReadWrite);
+        server.connect_timeout(CONNECT_TIMEOUT);
+        server.keepalives_idle(KEEPALIVE).keepalives_interval(KEEPALIVE).keepalives_retries(2);
+        server.tcp_user_timeout(SILENCE);
+        if server.get_application_name().is_none() {
+            server.application_name("holdpoint");
+        }
+        Ok(Self { server, durability, roots: ours.roots })
+    }
+
+    /// Where it is, without the password.
+    pub fn place(&self) -> String {
+        let hosts = self.server.get_hosts().iter().zip(0..).map(|(host, at)| {
+            let ports = self.server.get_ports();
+            let port = ports.get(at).or(ports.first()).copied().unwrap_or(5432);
+            match host {
+                Host::Tcp(name) => format!("{name}:{port}"),
+                #[cfg(unix)]
+                Host::Unix(dir) => format!("{}:{port}", dir.display()),
+            }
+        });
+        let hosts: Vec<_> = hosts.collect();
+        format!("{}/{}", hosts.join(","), self.server.get_dbname().unwrap_or_default())
+    }
+}
+
+/// What is ours in an address.
+#[derive(Default)]
+struct Ours {
+    roots: Option<PathBuf>,
+    durability: Option<Durability>,
+}
+
+/// Takes out of an address what the driver does not know: our own setting, and the words for checking a
+/// certificate, which is always done.
+fn split(address: &str) -> Result<(String, Ours), String> {
+    let mut ours = Ours::default();
+    let Some((front, query)) = address.split_once('?') else {
+        return Ok((address.to_owned(), ours));
+    };
+    let mut left = Vec::new();
+    for pair in query.split('&') {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let value = percent_encoding::percent_decode_str(value).decode_utf8_lossy();
+        match (name, &*value) {
+            ("sslrootcert", "system") => {}
+            ("sslrootcert", path) => ours.roots = Some(PathBuf::from(path)),
+            ("sslmode", "verify-full" | "verify-ca") => left.push("sslmode=require".to_owned()),
+            ("durability", word) => {
+                let word = word.parse().map_err(|why| format!("durability: {why}"))?;
+                ours.durability = Some(word);
+            }
+            _ => left.push(pair.to_owned()),
+        }
+    }
+    let left = left.join("&");
+    let address = if left.is_empty() { front.to_owned() } else { format!("{front}?{left}") };
+    Ok((address, ours))
+}
+
+/// Why a store on PostgreSQL did not open. Nothing was changed, and no empty one was put in its place.
+#[derive(Debug, thiserror::Error)]
+pub enum PostgresError {
+    /// The address is none.
+    #[error(
+        "the address of the store cannot be read: {why}; it is `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, \
+         and of `@ : / ? # %` in a password each is written as `%` and two digits, as in `%40` for `@`"
+    )]
+    Address {
+        /// What is wrong.
+        why: String,
+    },
+    /// Nobody answers.
+    #[error("the database at {place} cannot be reached: {why}")]
+    Away {
+        /// Where.
+        place: String,
+        /// What the network says.
+        why: String,
+    },
+    /// It lets us not in, or not at what is ours.
+    #[error(
+        "the database at {place} refuses: {why}; check user, password and database, and give that user the right \
+         to use schema `holdpoint` and all that is in it"
+    )]
+    Denied {
+        /// Where.
+        place: String,
+        /// What it says.
+        why: String,
+    },
+    /// Its certificate is not trusted, or there is none.
+    #[error(
+        "no safe connection to the database at {place}: {why}; `sslrootcert=FILE` in the address says whom to trust"
+    )]
+    Untrusted {
+        /// Where.
+        place: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// It is older than what was tried.
+    #[error("the database at {place} is PostgreSQL {found}; 14 or later is needed")]
+    TooOld {
+        /// Where.
+        place: String,
+        /// Its version.
+        found: String,
+    },
+    /// It takes no writes.
+    #[error(
+        "the database at {place} takes no writes: it is a standby, or read-only; give the address of the primary, or \
+         of all hosts: `postgres://USER@ONE,OTHER/DATABASE`"
+    )]
+    Standby {
+        /// Where.
+        place: String,
+    },
+    /// It forgets what it has acknowledged.
+    #[error(
+        "the database at {place} has `{setting} = {value}`: it could lose what it acknowledged; set it to `on`{remedy}"
+    )]
+    Unsafe {
+        /// Where.
+        place: String,
+        /// Which setting.
+        setting: &'static str,
+        /// What it is.
+        value: String,
+        /// What else may help.
+        remedy: &'static str,
+    },
+    /// Nobody made our tables there.
+    #[error(
+        "there is no Holdpoint store in the database at {place}; `holdpoint store migrate --store ADDRESS` makes one"
+    )]
+    NoStore {
+        /// Where.
+        place: String,
+    },
+    /// Our tables are of an earlier build.
+    #[error(
+        "the store in the database at {place} has schema {found}, this program needs {SCHEMA}; \
+         `holdpoint store migrate --store ADDRESS` takes it there"
+    )]
+    Older {
+        /// Where.
+        place: String,
+        /// Its schema.
+        found: i32,
+    },
+    /// Our tables are of a later build.
+    #[error(
+        "the store in the database at {place} has schema {found}, this program knows {SCHEMA}: a later build made it; \
+         use that one"
+    )]
+    Newer {
+        /// Where.
+        place: String,
+        /// Its schema.
+        found: i32,
+    },
+    /// Somebody changed our tables.
+    #[error(
+        "the tables of the store in the database at {place} are not as they were made: {what}; put that back, or restore \
+         the database"
+    )]
+    Altered {
+        /// Where.
+        place: String,
+        /// The first difference.
+        what: String,
+    },
+}
+
+/// The schema that this program reads and writes.
+pub(super) const SCHEMA: i32 = 1;
+
+impl PostgresError {
+    /// Whether waiting may help: the database is out of reach, or is not the primary yet.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::Away { .. } | Self::Standby { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_read_and_its_password_told_to_nobody() {
+        let odd = "postgres://ann:p%40ss%3A%2F%3F%23%25w@one:5433,two/db?sslmode=verify-full&sslrootcert=/ca.pem";
+        let config = PostgresConfig::new(odd).expect("it is one");
+        assert_eq!(config.server.get_password(), Some(&b"p@ss:/?#%w"[..]));
+        assert_eq!(config.durability, Durability::Replicated, "several hosts");
+        assert_eq!(config.roots, Some(PathBuf::from("/ca.pem")));
+        assert!(!format!("{config:?}").contains("ss:"), "{config:?}");
+        let one = PostgresConfig::new("postgresql://ann@one/db").expect("it is one");
+        assert_eq!((one.durability, one.place()), (Durability::Single, "one:5432/db".into()));
+        let told = PostgresConfig::new("postgres://ann@one,two/db?durability=single");
+        assert_eq!(told.expect("it is one").durability, Durability::Single);
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused_with_the_remedy() {
+        for bad in [
+            "mysql://x",
+            "postgres://",
+            "postgres://ann@one",
+            "postgres://ann@one/db?x=1",
+            "postgres://ann:p@ss@one/db",
+            "postgres://ann@one/db?durability=some",
+        ] {
+            let refused = PostgresConfig::new(bad).expect_err(bad).to_string();
+            assert!(refused.contains("postgres://USER:PASSWORD@"), "{bad}: {refused}");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Faults: what the database's no means to us. A server comes back as a disk does not: being away, restarting, being
+//! full or crowded is told as something to try again. Only what a person must mend is permanent.
+
+use tokio_postgres::Error;
+use tokio_postgres::error::SqlState;
+
+use crate::ports::Fault;
+use crate::store::postgres::config::PostgresError;
+
+/// Whether nobody knows if what was asked was done: the connection went, or the server was going.
+pub(super) fn is_unknown(error: &Error) -> bool {
+    match error.as_db_error() {
+        None => true,
+        Some(told) => {
+            let code = told.code().code();
+            code.starts_with("08") || code.starts_with("57P") || code == "40003"
+        }
+    }
+}
+
+/// What a no means where nothing was written, or it does not matter whether it was.
+pub(super) fn fault(error: &Error) -> Fault {
+    let Some(told) = error.as_db_error() else {
+        let why = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
+        return Fault::Retriable(format!("the database is away: {error}: {why}"));
+    };
+    let code = told.code();
+    let why = format!("the database says: {} ({})", told.message(), code.code());
+    if *code == SqlState::DATA_CORRUPTED || *code == SqlState::INDEX_CORRUPTED {
+        return Fault::Corrupt(why);
+    }
+    let class = code.code().get(..2).unwrap_or_default();
+    match class {
+        // Connections, resources, an operator, transactions that met, locks, a password that is changed: it passes.
+        // And a standby, or a transaction that took too long between its steps.
+        "08" | "25" | "28" | "53" | "57" | "40" | "55" | "58" => Fault::Retriable(why),
+        _ => Fault::Permanent(why),
+    }
+}
+
+/// A row that cannot be read as what it must be: somebody has changed it, or the table.
+pub(super) fn unread(error: &Error) -> Fault {
+    Fault::Corrupt(format!("a row of the database cannot be read: {error}"))
+}
+
+/// Why a connection was not made.
+pub(super) fn refused(place: String, error: &Error) -> PostgresError {
+    let why = std::error::Error::source(error);
+    let why = why.map_or_else(|| error.to_string(), |why| format!("{error}: {why}"));
+    if let Some(told) = error.as_db_error() {
+        let code = told.code().code();
+        let why = told.message().to_owned();
+        let is_denied = code.starts_with("28") || code == "3D000" || code == "42501";
+        return if is_denied {
+            PostgresError::Denied { place, why }
+        } else {
+            PostgresError::Away { place, why }
+        };
+    }
+    if why.contains("does not allow writes") {
+        return PostgresError::Standby { place };
+    }
+    if why.contains("certificate") || why.contains("TLS") {
+        return PostgresError::Untrusted { place, why };
+    }
+    if why.contains("password missing") {
+        return PostgresError::Denied { place, why: "it wants a password".into() };
+    }
+    PostgresError::Away { place, why }
+}

@@ -1,0 +1,216 @@
+//! Replicas: who lives of those who write to the same database, by its own clock, and what each may do. What is asked
+//! here is asked every second by everybody: each is one statement that reads an index.
+
+use std::sync::atomic::Ordering;
+
+use async_trait::async_trait;
+use tokio::sync::broadcast;
+use tokio_postgres::types::Type;
+
+use crate::kernel::evidence::Hash;
+use crate::kernel::{Millis, RunId, Version};
+use crate::ports::{Fault, Hint, Incarnation, Parcel, Replicas, Standing};
+use crate::store::codec;
+use crate::store::keys::{self, Packed};
+use crate::store::postgres::PostgresJournal;
+use crate::store::postgres::prepared::{int, time, uint};
+use crate::store::postgres::reader::{PARCEL, get, most, number, parcels, run};
+
+/// How long a life lasts after a beat: a few beats may be lost, and a dead one holds nobody up for long.
+const TTL_MS: u64 = 6_000;
+
+impl PostgresJournal {
+    /// A life that nobody has had: the time by the database's clock, and chance. A server that has gone back in
+    /// time gives none out again.
+    pub(super) async fn born(&self) -> Result<Incarnation, Fault> {
+        let mut chance = [0; 4];
+        getrandom::fill(&mut chance)
+            .map_err(|error| Fault::Retriable(format!("no chance to be had: {error}")))?;
+        let chance = i64::from(u32::from_be_bytes(chance) >> 11);
+        let sql = "insert into holdpoint.replicas (incarnation, until)
+            values (((extract(epoch from clock_timestamp()) * 1000)::bigint << 21) | $1,
+                    clock_timestamp() + $2 * interval '1 millisecond')
+            returning incarnation";
+        let lasts = f64::from(u32::try_from(TTL_MS).unwrap_or(u32::MAX));
+        let params = [(&chance as _, Type::INT8), (&lasts as _, Type::FLOAT8)];
+        let mut lent = self.connections.lend().await?;
+        let rows = lent.query(sql, &params).await?;
+        let row = rows.first().ok_or_else(|| Fault::Retriable("no life was begun".into()))?;
+        Ok(Incarnation(number(row, 0)?))
+    }
+
+    /// Whoever held something in this life does so no more.
+    pub(super) async fn let_go(&self) -> Result<(), Fault> {
+        let me = int(self.me().0);
+        let sql = "with dead as (delete from holdpoint.replicas where incarnation = $1),
+            carried as (update holdpoint.parcels set held_by = null, held_until = null where held_by = $1)
+            update holdpoint.runs set holder = null where holder = $1";
+        self.connections.tell(sql, &[(&me, Type::INT8)]).await.map(drop)
+    }
+
+    async fn runs(&self, sql: &str, me: Option<i64>, limit: usize) -> Result<Vec<RunId>, Fault> {
+        let limit = most(limit);
+        let all = [(&limit as _, Type::INT8), (&me as _, Type::INT8)];
+        let params = if me.is_some() { &all[..] } else { &all[..1] };
+        let rows = self.connections.ask(sql, params).await?;
+        rows.iter().map(|row| run(row, 0)).collect()
+    }
+}
+
+#[async_trait]
+impl Replicas for PostgresJournal {
+    async fn beat(&self) -> Result<Option<u64>, Fault> {
+        let me = int(self.me().0);
+        let lasts = f64::from(u32::try_from(TTL_MS).unwrap_or(u32::MAX));
+        let sql = "update holdpoint.replicas set until = clock_timestamp() + $2 * interval '1 millisecond'
+            where incarnation = $1 returning 1";
+        let params = [(&me as _, Type::INT8), (&lasts as _, Type::FLOAT8)];
+        Ok(self.connections.ask_one(sql, &params).await?.map(|_| TTL_MS))
+    }
+
+    async fn reborn(&self) -> Result<(), Fault> {
+        let who = self.born().await?;
+        self.me.store(who.0, Ordering::SeqCst);
+        Ok(())
+    }
+
+    async fn bury(&self) -> Result<usize, Fault> {
+        let me = int(self.me().0);
+        // Half a second more: a beat that is on its way comes to count.
+        let sql = "delete from holdpoint.replicas
+            where incarnation <> $1 and until <= clock_timestamp() - interval '500 milliseconds'";
+        let dead = self.connections.tell(sql, &[(&me, Type::INT8)]).await?;
+        Ok(usize::try_from(dead).unwrap_or(usize::MAX))
+    }
+
+    async fn living(&self) -> Result<Vec<Incarnation>, Fault> {
+        let sql = "select incarnation from holdpoint.replicas order by incarnation";
+        let rows = self.connections.ask(sql, &[]).await?;
+        rows.iter().map(|row| number(row, 0).map(Incarnation)).collect()
+    }
+
+    async fn standing(&self, run: &RunId) -> Result<Option<Standing>, Fault> {
+        let Some(packed) = keys::pack(run) else { return Ok(None) };
+        let sql = "select r.version, r.holder, r.fence, r.hooks, r.link, l.incarnation is not null
+            from holdpoint.runs r left join holdpoint.replicas l on l.incarnation = r.holder
+            where r.run = $1";
+        let key = packed.to_vec();
+        let Some(row) = self.connections.ask_one(sql, &[(&key, Type::BYTEA)]).await? else {
+            return Ok(None);
+        };
+        let version = number(&row, 0)?;
+        let (holder, is_living): (Option<i64>, bool) = (get(&row, 1)?, get(&row, 5)?);
+        if let Some(link) = Hash::read(get(&row, 4)?) {
+            // Whoever asks is about to append.
+            self.links.put(packed, version, link);
+        }
+        let holder = holder.map(|who| (Incarnation(uint(who)), is_living));
+        let (fence, hooks) = (number(&row, 2)?, number(&row, 3)?);
+        Ok(Some(Standing { version, holder, fence, hooks }))
+    }
+
+    async fn gone_on(&self, known: &[(RunId, Version)]) -> Result<Vec<RunId>, Fault> {
+        let pairs = known.iter().filter_map(|(run, version)| Some((keys::pack(run)?, *version)));
+        let (runs, versions): (Vec<_>, Vec<_>) =
+            pairs.map(|(run, version)| (run.to_vec(), int(version))).unzip();
+        let sql = "select k.run from unnest($1::bytea[], $2::bigint[]) as k (run, version)
+            left join holdpoint.runs r on r.run = k.run where r.version is distinct from k.version";
+        let params = [(&runs as _, Type::BYTEA_ARRAY), (&versions as _, Type::INT8_ARRAY)];
+        let rows = self.connections.ask(sql, &params).await?;
+        rows.iter().map(|row| run(row, 0)).collect()
+    }
+
+    async fn stranded(&self, limit: usize) -> Result<Vec<RunId>, Fault> {
+        let sql = "select r.run from holdpoint.runs r
+            left join holdpoint.replicas l on l.incarnation = r.holder
+            where r.status = 'RUNNING' and l.incarnation is null order by r.run limit $1";
+        self.runs(sql, None, limit).await
+    }
+
+    async fn held(&self, limit: usize) -> Result<Vec<RunId>, Fault> {
+        let sql = "select run from holdpoint.runs where holder = $2 order by run limit $1";
+        self.runs(sql, Some(int(self.me().0)), limit).await
+    }
+
+    async fn hint(&self) -> Option<Hint> {
+        let mut hints = self.hints.lock().await;
+        let hint = tokio::select! {
+            hint = hints.recv() => hint,
+            () = self.connections.closed() => return None,
+        };
+        match hint {
+            Ok(hint) => Some(hint),
+            Err(broadcast::error::RecvError::Lagged(_)) => Some(Hint::Lost),
+            Err(broadcast::error::RecvError::Closed) => {
+                self.connections.closed().await;
+                None
+            }
+        }
+    }
+
+    async fn guard(&self, name: &str) -> Result<u64, Fault> {
+        // Who listens to a run is a number of its own row.
+        let of_hooks = name.strip_prefix("hooks ").and_then(|run| RunId::parse(run).ok());
+        let row = if let Some(packed) = of_hooks.as_ref().and_then(keys::pack) {
+            let sql = "select hooks from holdpoint.runs where run = $1";
+            let key = packed.to_vec();
+            self.connections.ask_one(sql, &[(&key, Type::BYTEA)]).await?
+        } else {
+            let sql = "select number from holdpoint.guards where name = $1";
+            self.connections.ask_one(sql, &[(&name, Type::TEXT)]).await?
+        };
+        row.map_or(Ok(0), |row| number(&row, 0))
+    }
+
+    async fn take_parcels(&self, now: Millis, limit: usize) -> Result<Vec<Parcel>, Fault> {
+        // A minute: longer than a listener may take.
+        let sql = format!(
+            "with taken as (
+               update holdpoint.parcels p set held_by = $1, held_until = clock_timestamp() + interval '60 seconds'
+               from (select run, lane from holdpoint.parcels
+                     where due <= $2 and (held_until is null or held_until <= clock_timestamp())
+                     order by due limit $3 for update skip locked) t
+               where p.run = t.run and p.lane = t.lane returning p.*)
+             select {PARCEL} from taken order by due, run, lane"
+        );
+        let (me, now, limit) = (int(self.me().0), time(now), most(limit));
+        let params = [(&me as _, Type::INT8), (&now as _, Type::INT8), (&limit as _, Type::INT8)];
+        let mut lent = self.connections.lend().await?;
+        let rows = lent.query(&sql, &params).await?;
+        parcels(&rows)
+    }
+
+    async fn remember_if(&self, name: &str, knew: Option<&str>, text: &str) -> Result<bool, Fault> {
+        let at = keys::keepsake(name);
+        let place = keepsake(name);
+        let body = codec::seal(&at, text.as_bytes());
+        let changed = match knew {
+            None => {
+                let sql = "insert into holdpoint.kept (name, body) values ($1, $2) on conflict do nothing";
+                let params = [(&place as _, Type::TEXT), (&body as _, Type::BYTEA)];
+                self.connections.tell(sql, &params).await?
+            }
+            Some(knew) => {
+                let knew = codec::seal(&at, knew.as_bytes());
+                let sql = "update holdpoint.kept set body = $2 where name = $1 and body = $3";
+                let params = [
+                    (&place as _, Type::TEXT),
+                    (&body as _, Type::BYTEA),
+                    (&knew as _, Type::BYTEA),
+                ];
+                self.connections.tell(sql, &params).await?
+            }
+        };
+        Ok(changed > 0)
+    }
+}
+
+/// The name under which something of the store's own is kept.
+pub(super) fn keepsake(name: &str) -> String {
+    format!("mown.{name}")
+}
+
+/// The run of a row of ours, as it is kept.
+pub(super) fn packed_of(bytes: &[u8]) -> Option<Packed> {
+    bytes.try_into().ok()
+}

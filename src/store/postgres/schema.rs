@@ -1,0 +1,162 @@
+//! Schema: how our tables come to be in a database, and whether they are what they were made as. Only
+//! `holdpoint store migrate` makes or changes them; whoever serves looks, and refuses.
+
+use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
+
+use crate::store::postgres::config::{Durability, PostgresConfig, PostgresError, SCHEMA};
+use crate::store::postgres::faults::refused;
+
+/// The first version that was tried.
+const OLDEST: i32 = 140_000;
+/// One at a time makes or changes the tables.
+const MIGRATING: i64 = 0x686f_6c64;
+/// The tables and functions, as schema 1 has them.
+const MAKE: &str = include_str!("schema.sql");
+
+/// What the columns and functions are, one line each.
+const SHAPE: &str = "
+select coalesce(string_agg(line, E'\\n' order by line collate \"C\"), '') from (
+  select c.relname || '.' || a.attname || ' ' || pg_catalog.format_type(a.atttypid, a.atttypmod)
+         || case when a.attnotnull then ' not null' else '' end as line
+    from pg_catalog.pg_attribute a
+    join pg_catalog.pg_class c on c.oid = a.attrelid
+    join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+    where n.nspname = 'holdpoint' and c.relkind = 'r' and a.attnum > 0 and not a.attisdropped
+  union all
+  select p.proname || '() ' || pg_catalog.md5(p.prosrc) from pg_catalog.pg_proc p
+    join pg_catalog.pg_namespace n on n.oid = p.pronamespace
+    where n.nspname = 'holdpoint'
+) lines";
+
+/// Looks at what a connection leads to: whether it may be trusted with anything, and whether our tables are there.
+pub(super) async fn check(config: &PostgresConfig, client: &Client) -> Result<(), PostgresError> {
+    check_server(config, client).await?;
+    let place = config.place();
+    let failed = |error: tokio_postgres::Error| refused(place.clone(), &error);
+    match kept(client).await.map_err(failed)? {
+        None => Err(PostgresError::NoStore { place }),
+        Some((found, _)) if found < SCHEMA => Err(PostgresError::Older { place, found }),
+        Some((found, _)) if found > SCHEMA => Err(PostgresError::Newer { place, found }),
+        Some((_, made)) => {
+            let is = shape(client).await.map_err(failed)?;
+            if is == made {
+                return Ok(());
+            }
+            Err(PostgresError::Altered { place, what: difference(&made, &is) })
+        }
+    }
+}
+
+/// Whether a server keeps what it acknowledges.
+async fn check_server(config: &PostgresConfig, client: &Client) -> Result<(), PostgresError> {
+    let place = config.place();
+    let settings = "select current_setting('server_version_num')::int, current_setting('server_version'),
+        pg_catalog.pg_is_in_recovery(), current_setting('fsync', true), current_setting('full_page_writes', true),
+        current_setting('synchronous_commit', true), current_setting('synchronous_standby_names', true)";
+    let row = client.query_typed_one(settings, &[]).await;
+    let row = row.map_err(|error| refused(place.clone(), &error))?;
+    let text = |at: usize| row.try_get::<_, Option<String>>(at).ok().flatten().unwrap_or_default();
+    if row.try_get::<_, i32>(0).unwrap_or(0) < OLDEST {
+        return Err(PostgresError::TooOld { place, found: text(1) });
+    }
+    if row.try_get::<_, bool>(2).unwrap_or(true) {
+        return Err(PostgresError::Standby { place });
+    }
+    let off = |setting, value, remedy| {
+        Err(PostgresError::Unsafe { place: place.clone(), setting, value, remedy })
+    };
+    if ["off", "local"].contains(&text(5).as_str()) {
+        return off("synchronous_commit", text(5), "");
+    }
+    let is_platform = config.durability == Durability::Platform;
+    for (at, setting) in [(3, "fsync"), (4, "full_page_writes")] {
+        if text(at) == "off" && !is_platform {
+            return off(
+                setting,
+                text(at),
+                ", or say `durability=platform` where the platform keeps it otherwise",
+            );
+        }
+    }
+    if config.durability == Durability::Replicated && text(6).is_empty() {
+        let remedy = " with the names of standbys, or say `durability=single` where one server is all there is";
+        return off("synchronous_standby_names", "''".into(), remedy);
+    }
+    Ok(())
+}
+
+/// The schema that is there, and what it was made as; none if there is none.
+async fn kept(client: &Client) -> Result<Option<(i32, String)>, tokio_postgres::Error> {
+    match client.query_typed_one("select schema, shape from holdpoint.meta", &[]).await {
+        Ok(row) => Ok(Some((row.try_get(0)?, row.try_get(1)?))),
+        Err(error) => {
+            let is_absent = [SqlState::UNDEFINED_TABLE, SqlState::INVALID_SCHEMA_NAME];
+            if error.code().is_some_and(|code| is_absent.contains(code)) {
+                return Ok(None);
+            }
+            Err(error)
+        }
+    }
+}
+
+async fn shape(client: &Client) -> Result<String, tokio_postgres::Error> {
+    client.query_typed_one(SHAPE, &[]).await?.try_get(0)
+}
+
+/// The first line that one has and the other has not.
+fn difference(made: &str, is: &str) -> String {
+    let lacks = made.lines().find(|line| !is.lines().any(|other| other == *line));
+    let has = is.lines().find(|line| !made.lines().any(|other| other == *line));
+    match (lacks, has) {
+        (Some(lacks), Some(has)) => format!("`{lacks}` is `{has}`"),
+        (Some(lacks), None) => format!("`{lacks}` is gone"),
+        (None, Some(has)) => format!("`{has}` is new"),
+        (None, None) => "they are in another order".into(),
+    }
+}
+
+/// What a migration came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Migrated {
+    /// The store was made.
+    Made,
+    /// It is as it should be.
+    Current,
+}
+
+/// Makes the tables where there are none, in one transaction: there are all of them, or none.
+pub(super) async fn migrate(
+    config: &PostgresConfig,
+    client: &mut Client,
+) -> Result<Migrated, PostgresError> {
+    let place = config.place();
+    check_server(config, client).await?;
+    let failed = |error: tokio_postgres::Error| refused(place.clone(), &error);
+    let transaction = client.transaction().await.map_err(failed)?;
+    let lock = format!("select pg_catalog.pg_advisory_xact_lock({MIGRATING})");
+    transaction.batch_execute(&lock).await.map_err(failed)?;
+    let is_there = "select pg_catalog.to_regclass('holdpoint.meta') is not null";
+    let row = transaction.query_typed_one(is_there, &[]).await.map_err(failed)?;
+    let outcome = if row.try_get(0).map_err(failed)? {
+        Migrated::Current
+    } else {
+        transaction.batch_execute(MAKE).await.map_err(|error| denied(&place, &error))?;
+        let made =
+            format!("insert into holdpoint.meta (schema, shape) values ({SCHEMA}, ({SHAPE}))");
+        transaction.batch_execute(&made).await.map_err(failed)?;
+        Migrated::Made
+    };
+    transaction.commit().await.map_err(failed)?;
+    // As whoever serves would: an older or a newer one, or one that was altered, is told.
+    check(config, client).await?;
+    Ok(outcome)
+}
+
+/// What a no to making tables means.
+fn denied(place: &str, error: &tokio_postgres::Error) -> PostgresError {
+    match error.as_db_error() {
+        Some(told) => PostgresError::Denied { place: place.into(), why: told.message().into() },
+        None => refused(place.into(), error),
+    }
+}
