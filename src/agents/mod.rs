@@ -26,7 +26,7 @@ use crate::kernel::{AgentInput, AttemptFault, Reply, ToolCall, ToolFault, Workfl
 use crate::ports::{Agents, Clock, DeltaSink, Tools};
 
 pub use models::MODEL_PROVIDERS;
-pub use post::Postman;
+pub use post::HttpPoster;
 
 /// All providers there are.
 #[derive(Debug)]

@@ -17,12 +17,12 @@ const EVERY: &str = "*";
 
 /// Posts to listeners.
 #[derive(Debug)]
-pub struct Postman {
+pub struct HttpPoster {
     web: Result<Web, String>,
     allow: AllowPrivate,
 }
 
-impl Postman {
+impl HttpPoster {
     /// A postman who goes to the public internet, and to these hosts; `*` is any.
     pub fn new(allow: &[String]) -> Self {
         let allow = if allow.iter().any(|host| host == EVERY) {
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn only_public_addresses_and_those_that_are_allowed_are_taken() {
-        let postman = Postman::new(&["intranet.local".into()]);
+        let postman = HttpPoster::new(&["intranet.local".into()]);
         for good in ["https://hooks.example/a", "http://intranet.local:8080/x"] {
             assert_eq!(postman.check(good), Ok(()), "{good}");
         }
@@ -124,6 +124,6 @@ mod tests {
         ] {
             assert!(postman.check(bad).is_err(), "{bad}");
         }
-        assert_eq!(Postman::new(&["*".into()]).check("http://127.0.0.1/"), Ok(()));
+        assert_eq!(HttpPoster::new(&["*".into()]).check("http://127.0.0.1/"), Ok(()));
     }
 }

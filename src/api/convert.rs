@@ -239,12 +239,12 @@ fn body(run: &RunId, session: &SessionId, published: &Published) -> Wire {
         Event::Revoked { tool, by, .. } => {
             Wire::GrantRevoked(pb::GrantRevoked { tool: tool.clone(), principal: by.clone() })
         }
-        Event::Opened { path, opening } => {
+        Event::StepOpened { path, opening } => {
             let executor_id = path.clone();
             Wire::StepOpened(pb::StepOpened { executor_id, r#as: opened(opening).into() })
         }
-        Event::Came { path, outcome } => Wire::StepWorked(worked(path.clone(), outcome)),
-        Event::Settled { path, outcome } => Wire::StepSettled(settled(path.clone(), outcome)),
+        Event::StepOutcome { path, outcome } => Wire::StepWorked(worked(path.clone(), outcome)),
+        Event::StepClosed { path, outcome } => Wire::StepSettled(settled(path.clone(), outcome)),
         Event::Signalled { name, value, by, .. } => {
             let payload = (!value.is_null()).then(|| Json::from(value));
             let (name, principal) = (name.clone(), by.clone());

@@ -39,10 +39,10 @@ fn kind(event: &Event) -> Option<&'static str> {
         | Event::HandedOff { .. }
         | Event::StepCompleted { .. }
         | Event::StepFailed { .. }
-        | Event::Opened { .. }
+        | Event::StepOpened { .. }
         | Event::Signalled { .. }
-        | Event::Settled { .. }
-        | Event::Came { .. }
+        | Event::StepClosed { .. }
+        | Event::StepOutcome { .. }
         | Event::Voted { .. }
         | Event::Claimed(_)
         | Event::Delegated(_)
@@ -117,10 +117,10 @@ pub fn body(run: &Run, version: Version, at: Millis, event: &Event) -> Value {
         | Event::HandedOff { .. }
         | Event::StepCompleted { .. }
         | Event::StepFailed { .. }
-        | Event::Opened { .. }
+        | Event::StepOpened { .. }
         | Event::Signalled { .. }
-        | Event::Settled { .. }
-        | Event::Came { .. }
+        | Event::StepClosed { .. }
+        | Event::StepOutcome { .. }
         | Event::Claimed(_)
         | Event::Delegated(_)
         | Event::Revoked { .. }

@@ -22,11 +22,11 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::api::bridge;
 use crate::api::on_cancel::OnCancel;
-use crate::app::door::Embedded;
-use crate::app::front::Front;
+use crate::app::auth::Embedded;
+use crate::app::dispatch::Front;
 use crate::app::run::agents;
 use crate::app::server::{self, Connections};
-use crate::app::world::{World, render};
+use crate::app::wiring::{Wiring, render};
 use crate::app::{AppError, Config};
 use crate::definition;
 use crate::engine::{Engine, Reach};
@@ -86,7 +86,7 @@ impl std::fmt::Debug for Way {
 
 /// A data directory that this process has open.
 struct Holding {
-    world: World,
+    world: Wiring,
     front: Front,
     connections: Arc<Connections>,
     /// Terminals that work through it.
@@ -149,7 +149,7 @@ impl Way {
             if let Ok(stream) = dial(&self.config.data).await {
                 return Ok((Line::Terminal(stream), End::Terminal));
             }
-            let held = match World::open(&self.config, self.reach).await {
+            let held = match Wiring::open(&self.config, self.reach).await {
                 Ok(world) => {
                     let holding = Arc::new(Holding::new(world, &self.config, self.reach).await?);
                     let engine = holding.world.engine.clone();
@@ -191,7 +191,7 @@ impl Way {
 }
 
 impl Holding {
-    async fn new(mut world: World, config: &Config, reach: Reach) -> Result<Self, AppError> {
+    async fn new(mut world: Wiring, config: &Config, reach: Reach) -> Result<Self, AppError> {
         let a2a = agents(config, &world, None)?;
         let silence = Duration::from_secs(config.silence_seconds);
         let doors = (a2a, bridge::Settings { sticky: false, silence, on_cancel: OnCancel::Run });

@@ -1,6 +1,7 @@
 //! App: the wiring. What the configuration says becomes a store, an engine and its doors.
 
 mod attach;
+mod auth;
 #[cfg(feature = "postgres")]
 mod awaiting;
 mod brake;
@@ -9,20 +10,18 @@ mod clock;
 pub mod config;
 mod config_error;
 mod connect;
-mod courier;
 mod crowd;
 mod discovery;
-mod door;
+mod dispatch;
 pub mod evidence;
 mod folder;
-mod front;
 pub mod keys;
 mod layers;
 mod leave;
 mod looked;
+mod notifier;
 pub mod offline;
 mod otlp;
-mod patience;
 mod people;
 mod policy;
 mod posture;
@@ -32,13 +31,14 @@ mod reload;
 mod run;
 mod server;
 mod signer;
+mod slow_reader;
 pub mod store;
 mod supervisor;
 pub mod telemetry;
-mod together;
 mod void;
 mod watchman;
-mod world;
+mod wiring;
+mod write_coalescing;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::app::SystemClock;
-use crate::app::door::Keyed;
+use crate::app::auth::Keyed;
 use crate::app::keys::{Keys, KeysError};
 use crate::ports::Clock as _;
 

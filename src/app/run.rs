@@ -12,13 +12,13 @@ use crate::api::a2a::Signer;
 use crate::api::console::Console;
 use crate::api::on_cancel::OnCancel;
 use crate::api::{Doorkeeper, a2a, bridge};
-use crate::app::door::Keyed;
+use crate::app::auth::Keyed;
 use crate::app::keys::Keys;
 use crate::app::posture::Posture;
 use crate::app::server::{self, Bounds};
 use crate::app::supervisor::Supervisor;
 use crate::app::watchman::Watchman;
-use crate::app::world::{World, render};
+use crate::app::wiring::{Wiring, render};
 use crate::app::{AppError, Config, SystemClock, people, policy, reload, store};
 use crate::definition::draw;
 use crate::engine::{Engine, Reach};
@@ -106,8 +106,8 @@ pub async fn serve(
 async fn opened(
     config: &Config,
     shutdown: impl Future<Output = ()> + Send,
-) -> Result<Option<World>, AppError> {
-    let opening = World::open(config, Reach::Everything);
+) -> Result<Option<Wiring>, AppError> {
+    let opening = Wiring::open(config, Reach::Everything);
     if config.store.is_none() {
         return opening.await.map(Some);
     }
@@ -157,7 +157,7 @@ async fn keep(posture: Posture, engine: &Engine) {
 /// How the A2A door is set up; the agent that was chosen for its root must be there.
 pub(super) fn agents(
     config: &Config,
-    world: &World,
+    world: &Wiring,
     listen: Option<SocketAddr>,
 ) -> Result<a2a::Settings, AppError> {
     if let Some(root) = &config.a2a_root

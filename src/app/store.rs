@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::app::{AppError, Config, door};
+use crate::app::{AppError, Config, auth};
 use crate::engine::Reach;
 use crate::kernel::evidence::Hash;
 use crate::ports::{Fault, Journal};
@@ -47,8 +47,8 @@ pub(super) async fn share_secret(config: &Config, journal: &dyn Journal) -> Resu
     let Some(replicas) = journal.replicas() else { return Ok(()) };
     let data = config.data.clone();
     let failed = |source| AppError::Passes { data: data.clone(), source };
-    let path = config.data.join(door::FILE);
-    let own = Hash(door::secret(&path).map_err(failed)?);
+    let path = config.data.join(auth::FILE);
+    let own = Hash(auth::secret(&path).map_err(failed)?);
     if replicas.remember_if(SECRET, None, &own.to_string()).await? {
         return Ok(());
     }

@@ -29,7 +29,7 @@ pub(super) struct Watchman {
 
 impl Watchman {
     /// Watches over `keeper`; what is noticed is written before anybody is told, where the answer goes
-    /// out (`front`).
+    /// out (`dispatch`).
     pub(super) fn beside(keeper: Arc<dyn Doorkeeper>, engine: Engine) -> Self {
         Self { keeper, engine }
     }

@@ -8,17 +8,17 @@ mod clients;
 mod clock;
 mod echo;
 mod figures;
+mod full_inbox;
+mod long_conversation;
+mod many_questions;
+mod many_waiting;
 mod model;
 mod options;
+mod pause_resume;
 mod peers;
 mod process;
 mod report;
-mod w1;
-mod w2;
-mod w3;
-mod w4;
-mod w5;
-mod w6;
+mod slow_model;
 mod workflows;
 mod yardstick;
 
@@ -85,12 +85,16 @@ pub async fn run(
     report.yardsticks = yardstick::measure(&scratch, options, progress).await?;
     for workload in options.workloads() {
         match workload {
-            Workload::W1 => report.w1 = w1::measure(&scratch, options, progress).await?,
-            Workload::W2 => report.w2 = w2::measure(&scratch, options, progress).await?,
-            Workload::W3 => report.w3 = w3::measure(&scratch, options, progress).await?,
-            Workload::W4 => report.w4 = w4::measure(&scratch, options, progress).await?,
-            Workload::W5 => report.w5 = w5::measure(&scratch, options, progress).await?,
-            Workload::W6 => report.w6 = w6::measure(&scratch, options, progress).await?,
+            Workload::W1 => report.w1 = pause_resume::measure(&scratch, options, progress).await?,
+            Workload::W2 => {
+                report.w2 = long_conversation::measure(&scratch, options, progress).await?;
+            }
+            Workload::W3 => report.w3 = many_waiting::measure(&scratch, options, progress).await?,
+            Workload::W4 => report.w4 = full_inbox::measure(&scratch, options, progress).await?,
+            Workload::W5 => report.w5 = slow_model::measure(&scratch, options, progress).await?,
+            Workload::W6 => {
+                report.w6 = many_questions::measure(&scratch, options, progress).await?;
+            }
         }
     }
     report.compare();

@@ -23,8 +23,8 @@ pub(super) enum Workload {
 /// What to measure.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
-    /// The workloads: `w1` pause and resume, `w2` a long conversation, `w3` many waiting, `w4` a full
-    /// inbox, `w5` many at a slow model, `w6` many questions of one run
+    /// The workloads: `pause_resume` pause and resume, `long_conversation` a long conversation, `many_waiting` many waiting, `full_inbox` a full
+    /// inbox, `slow_model` many at a slow model, `many_questions` many questions of one run
     #[arg(value_name = "WORKLOAD", default_values = ["w1", "w2", "w3", "w4", "w5", "w6"], hide_possible_values = true)]
     workloads: Vec<Workload>,
     /// How many clients at once, for w1

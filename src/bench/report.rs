@@ -4,13 +4,13 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::bench::figures::{Spread, megabytes};
+use crate::bench::full_inbox::W4;
+use crate::bench::long_conversation::W2;
+use crate::bench::many_questions::W6;
+use crate::bench::many_waiting::W3;
+use crate::bench::pause_resume::W1;
 use crate::bench::peers;
-use crate::bench::w1::W1;
-use crate::bench::w2::W2;
-use crate::bench::w3::W3;
-use crate::bench::w4::W4;
-use crate::bench::w5::W5;
-use crate::bench::w6::W6;
+use crate::bench::slow_model::W5;
 use crate::bench::yardstick::Yardsticks;
 
 /// Everything that was measured.

@@ -217,10 +217,10 @@ impl Engine {
 
     /// A listener that does not take it hears of the next one, which holds everything in this one.
     fn publish(&self, note: String, size: u64) {
-        let courier = Arc::clone(&self.inner.courier);
+        let notifier = Arc::clone(&self.inner.notifier);
         let now = self.inner.clock.now();
         tokio::spawn(async move {
-            if let Err(undelivered) = courier.publish(&note, size, now).await {
+            if let Err(undelivered) = notifier.publish(&note, size, now).await {
                 let problem = undelivered.problem;
                 tracing::warn!(
                     problem,

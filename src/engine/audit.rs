@@ -397,9 +397,9 @@ fn entry(head: &Head, recorded: &Recorded, open: &mut Open) -> Option<AuditEntry
         | Event::HandedOff { .. }
         | Event::StepFailed { .. }
         | Event::Held { .. }
-        | Event::Opened { .. }
-        | Event::Settled { .. }
-        | Event::Came { .. }
+        | Event::StepOpened { .. }
+        | Event::StepClosed { .. }
+        | Event::StepOutcome { .. }
         | Event::CheckpointSaved
         | Event::Parked
         | Event::Output { .. }

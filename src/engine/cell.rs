@@ -11,7 +11,7 @@ use tokio::task::AbortHandle;
 
 use crate::engine::holder::Holder;
 use crate::engine::narrate::{Narrator, Published};
-use crate::engine::trace::Scribe;
+use crate::engine::trace::SpanBuilder;
 use crate::kernel::{Event, Run, RunId, Status, Version};
 use crate::ports::HookRow;
 
@@ -72,7 +72,7 @@ pub(super) struct Hot {
     /// The store's number for them: another one means others.
     pub(super) hooks_number: u64,
     /// Who tells its work to the outside, if somebody listens.
-    pub(super) scribe: Option<Box<Scribe>>,
+    pub(super) scribe: Option<Box<SpanBuilder>>,
     /// Whether there are other runs of its family; nothing while nobody has looked.
     pub(super) has_kin: Option<bool>,
     /// The store's number for its family when that was looked up, where others may fork it.
@@ -231,9 +231,9 @@ fn weight(event: &Event) -> usize {
         | Event::Revoked { .. }
         | Event::Renewed { .. }
         | Event::Ruled(_)
-        | Event::Opened { .. }
-        | Event::Came { .. }
-        | Event::Settled { .. }
+        | Event::StepOpened { .. }
+        | Event::StepOutcome { .. }
+        | Event::StepClosed { .. }
         | Event::Signalled { .. }
         | Event::CheckpointSaved
         | Event::Parked

@@ -10,9 +10,9 @@ use std::sync::{Arc, LazyLock};
 use tokio::sync::MutexGuard;
 
 use crate::engine::cell::{Cell, Hot, State};
+use crate::engine::detach_on_drop::{DetachOnDrop, panicked};
 use crate::engine::holder::Holder;
 use crate::engine::rests;
-use crate::engine::steadfast::{Steadfast, panicked};
 use crate::engine::trace::at_once;
 use crate::engine::{Engine, EngineError, Published};
 use crate::failpoint;
@@ -86,7 +86,7 @@ impl Engine {
                 }
             }
         };
-        Steadfast::new(&self.inner.tasks, trace::within(trace::current(), work)).await
+        DetachOnDrop::new(&self.inner.tasks, trace::within(trace::current(), work)).await
     }
 
     /// Decides on a command once, on what is true now.

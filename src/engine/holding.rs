@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::engine::cell::{Cell, Hot};
 use crate::engine::holder::Holder;
 use crate::engine::narrate::Narrator;
-use crate::engine::trace::Scribe;
+use crate::engine::trace::SpanBuilder;
 use crate::engine::work::stop;
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{Recorded, Status, evolve, replay};
@@ -76,7 +76,7 @@ impl Engine {
         let run = replay(&cell.id, Arc::clone(&hot.run.workflow), &events)?;
         let run = self.recalling(run).await?;
         hot.narrator = Narrator::at(&run);
-        hot.scribe = self.inner.tracer.get().map(|_| Box::new(Scribe::takes_up(&run)));
+        hot.scribe = self.inner.tracer.get().map(|_| Box::new(SpanBuilder::takes_up(&run)));
         *hot.run = run;
         hot.is_unsure = false;
         Ok(tail)
@@ -100,7 +100,7 @@ impl Engine {
         }
         hot.is_unsure = false;
         hot.narrator.rested = matches!(hot.run.status, Status::Waiting { .. });
-        hot.scribe = self.inner.tracer.get().map(|_| Box::new(Scribe::takes_up(&hot.run)));
+        hot.scribe = self.inner.tracer.get().map(|_| Box::new(SpanBuilder::takes_up(&hot.run)));
         self.heard(cell, hot, told);
         Ok(())
     }

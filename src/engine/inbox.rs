@@ -170,9 +170,9 @@ fn changes(run: &Run, published: &Published) -> Vec<InboxChange> {
         | Event::Revoked { .. }
         | Event::Renewed { .. }
         | Event::Ruled(_)
-        | Event::Opened { .. }
-        | Event::Came { .. }
-        | Event::Settled { .. }
+        | Event::StepOpened { .. }
+        | Event::StepOutcome { .. }
+        | Event::StepClosed { .. }
         | Event::Signalled { .. }
         | Event::CheckpointSaved
         | Event::Parked

@@ -14,15 +14,15 @@ mod audit;
 mod audit_entry;
 mod cell;
 mod commands;
-mod desks;
+mod detach_on_drop;
 mod drive;
-mod earlier;
 mod family;
 mod halting;
 mod halts;
 mod holder;
 mod holding;
 mod inbox;
+mod inbox_by_owner;
 mod ledger;
 mod library;
 mod narrate;
@@ -37,8 +37,8 @@ mod receipt;
 mod recovery;
 mod renewal;
 mod rests;
+mod session_memory;
 mod sharing;
-mod steadfast;
 mod timers;
 mod trace;
 mod trail;
@@ -59,7 +59,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::kernel::{Corruption, Declined, Operator, Refusal};
 use crate::ports::trace::Tracer;
-use crate::ports::{Agents, Clock, Courier, Fault, Journal, NoCourier, Tools};
+use crate::ports::{Agents, Clock, Fault, Journal, NoNotifier, Notifier, Tools};
 
 pub use audit::{AuditEntry, AuditFilter};
 pub use commands::{AnswerRequest, Begun, ForkRequest, Speech, StartRequest, Taken, Words};
@@ -128,7 +128,7 @@ struct Inner {
     clock: Arc<dyn Clock>,
     agents: Arc<dyn Agents>,
     tools: Arc<dyn Tools>,
-    courier: Arc<dyn Courier>,
+    notifier: Arc<dyn Notifier>,
     /// Who is told of work that is over, if somebody is.
     tracer: OnceLock<Arc<dyn Tracer>>,
     outbox: Outbox,
@@ -151,7 +151,7 @@ struct Inner {
     library: Library,
     cells: Cells,
     inbox: broadcast::Sender<InboxChange>,
-    desks: desks::Desks,
+    desks: inbox_by_owner::InboxByOwner,
     /// Budgets that several runs spend of.
     purses: purse::Purses,
     /// What the operator says now.
@@ -184,16 +184,16 @@ impl Engine {
         tools: Arc<dyn Tools>,
         library: Library,
     ) -> Self {
-        Self::with_courier(journal, clock, (agents, tools), library, Arc::new(NoCourier))
+        Self::with_notifier(journal, clock, (agents, tools), library, Arc::new(NoNotifier))
     }
 
     /// The same, with listeners outside. Nothing is carried to them before [`Engine::run_outbox`].
-    pub fn with_courier(
+    pub fn with_notifier(
         journal: Arc<dyn Journal>,
         clock: Arc<dyn Clock>,
         (agents, tools): (Arc<dyn Agents>, Arc<dyn Tools>),
         library: Library,
-        courier: Arc<dyn Courier>,
+        notifier: Arc<dyn Notifier>,
     ) -> Self {
         let inner = Inner {
             sharing: sharing::Sharing::new(&*journal),
@@ -201,7 +201,7 @@ impl Engine {
             clock,
             agents,
             tools,
-            courier,
+            notifier,
             tracer: OnceLock::new(),
             outbox: Outbox::default(),
             ledger: ledger::Ledger::default(),
@@ -214,7 +214,7 @@ impl Engine {
             library,
             cells: Cells::default(),
             inbox: broadcast::channel(INBOX_BACKLOG).0,
-            desks: desks::Desks::default(),
+            desks: inbox_by_owner::InboxByOwner::default(),
             purses: purse::Purses::default(),
             operator: RwLock::default(),
             rulebook: policy::Rulebook::default(),

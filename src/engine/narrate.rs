@@ -238,9 +238,9 @@ impl Narrator {
             | Event::Revoked { .. }
             | Event::Renewed { .. }
             | Event::Ruled(_)
-            | Event::Opened { .. }
-            | Event::Came { .. }
-            | Event::Settled { .. }
+            | Event::StepOpened { .. }
+            | Event::StepOutcome { .. }
+            | Event::StepClosed { .. }
             | Event::Signalled { .. }
             | Event::CheckpointSaved
             | Event::Parked

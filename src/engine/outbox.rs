@@ -1,8 +1,8 @@
 //! Outbox: carries what happened to listeners outside, at least once and in order, after it is
 //! durable and never in its way.
 //!
-//! An append leaves a parcel for every listener that it concerns (J8); one loop takes the due ones,
-//! reads what they stand for from the journal, and hands it to the courier. A listener that does not
+//! An append leaves a entry for every listener that it concerns (J8); one loop takes the due ones,
+//! reads what they stand for from the journal, and hands it to the notifier. A listener that does not
 //! take it is tried again, ever more rarely, and given up on some day.
 
 use std::collections::HashSet;
@@ -17,7 +17,7 @@ use crate::engine::sharing::POLL_MS;
 use crate::engine::{Engine, EngineError};
 use crate::failpoint;
 use crate::kernel::{Event, Millis, Refusal, Run, RunId, begin, evolve, replay};
-use crate::ports::{Consignment, HookRow, Parcel, Settlement, Undelivered};
+use crate::ports::{Delivery, HookRow, OutboxEntry, Settlement, Undelivered};
 
 /// What a run that is over owes to the agents that still work for it.
 const RELEASE: &str = "release";
@@ -25,7 +25,7 @@ const RELEASE: &str = "release";
 const PUSH: &str = "push:";
 /// Deliveries at once: each is a connection.
 const CARRY_AT_ONCE: usize = 32;
-/// Parcels looked at in one go: more than are carried at once, so that slow listeners do not hide
+/// Entries looked at in one go: more than are carried at once, so that slow listeners do not hide
 /// the others.
 const LOOK_AT: usize = 1_024;
 /// The pause after a store fault, so that a broken disk is not asked in a tight loop.
@@ -42,7 +42,7 @@ const TRIES_MAX: u32 = 84;
 /// What the loop knows of the outbox.
 #[derive(Debug)]
 pub(super) struct Outbox {
-    /// The time the loop sleeps until; an earlier parcel wakes it.
+    /// The time the loop sleeps until; an earlier entry wakes it.
     alarm: std::sync::atomic::AtomicU64,
     moved: tokio::sync::Notify,
     under_way: Mutex<HashSet<(RunId, String)>>,
@@ -68,14 +68,14 @@ impl Outbox {
         }
     }
 
-    /// Takes a parcel on, unless it is being carried.
-    fn take(&self, parcel: &Parcel) -> bool {
-        let place = (parcel.run.clone(), parcel.lane.clone());
+    /// Takes a entry on, unless it is being carried.
+    fn take(&self, outbox_entry: &OutboxEntry) -> bool {
+        let place = (outbox_entry.run.clone(), outbox_entry.lane.clone());
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner).insert(place)
     }
 
-    fn put_down(&self, parcel: &Parcel) {
-        let place = (parcel.run.clone(), parcel.lane.clone());
+    fn put_down(&self, outbox_entry: &OutboxEntry) {
+        let place = (outbox_entry.run.clone(), outbox_entry.lane.clone());
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner).remove(&place);
     }
 }
@@ -83,11 +83,11 @@ impl Outbox {
 impl Engine {
     /// The listeners that a batch of events is for.
     pub(super) fn lanes(&self, hot: &Hot, events: &[Arc<Event>]) -> Vec<String> {
-        let courier = &self.inner.courier;
+        let notifier = &self.inner.notifier;
         let name = &hot.run.workflow.name;
-        let concerns = |lane: &str| events.iter().any(|event| courier.carries(lane, name, event));
+        let concerns = |lane: &str| events.iter().any(|event| notifier.carries(lane, name, event));
         let pushed = hot.hooks.iter().map(|row| format!("{PUSH}{}", row.hook.id));
-        let mut lanes: Vec<_> = courier.lanes().iter().cloned().chain(pushed).collect();
+        let mut lanes: Vec<_> = notifier.lanes().iter().cloned().chain(pushed).collect();
         lanes.retain(|lane| concerns(lane));
         if !hot.run.abandoned.is_empty() {
             lanes.push(RELEASE.into());
@@ -95,7 +95,7 @@ impl Engine {
         lanes
     }
 
-    /// Carries due parcels until the engine stops.
+    /// Carries due entries until the engine stops.
     pub async fn run_outbox(&self) {
         let stop = self.inner.stop.clone();
         tokio::select! {
@@ -108,14 +108,14 @@ impl Engine {
     async fn carry_for_ever(&self) {
         let outbox = &self.inner.outbox;
         loop {
-            // Set before looking, so that a parcel that comes meanwhile is not overlooked.
+            // Set before looking, so that a entry that comes meanwhile is not overlooked.
             outbox.alarm.store(u64::MAX, Ordering::Release);
             match self.carry_due().await {
                 Ok(next) => {
                     outbox.alarm.fetch_min(next.map_or(u64::MAX, |at| at.0), Ordering::AcqRel);
                 }
                 Err(error) => {
-                    tracing::error!(%error, "due parcels could not be listed");
+                    tracing::error!(%error, "what is due in the outbox could not be listed");
                     let now = self.inner.clock.now();
                     self.inner.clock.sleep_until(now.plus(FAULT_PAUSE_MS)).await;
                     continue;
@@ -134,7 +134,7 @@ impl Engine {
         }
     }
 
-    /// Sets every due parcel going that is not yet, and says when the next is due.
+    /// Sets every due entry going that is not yet, and says when the next is due.
     async fn carry_due(&self) -> Result<Option<Millis>, EngineError> {
         if self.is_draining() {
             return Ok(None);
@@ -144,12 +144,12 @@ impl Engine {
             // No more than are carried at once: what is taken and waits here could be carried by others.
             Some(replicas) => {
                 let most = self.inner.outbox.permits.available_permits();
-                replicas.take_parcels(now, most).await?
+                replicas.take_outbox_entries(now, most).await?
             }
-            None => self.inner.journal.parcels(now, LOOK_AT).await?,
+            None => self.inner.journal.outbox_entries(now, LOOK_AT).await?,
         };
-        for parcel in due {
-            if !self.drives(&parcel.run) || !self.inner.outbox.take(&parcel) {
+        for outbox_entry in due {
+            if !self.drives(&outbox_entry.run) || !self.inner.outbox.take(&outbox_entry) {
                 continue;
             }
             let engine = self.clone();
@@ -158,25 +158,25 @@ impl Engine {
                 tokio::select! {
                     biased;
                     () = stop.cancelled() => {}
-                    () = engine.carry(&parcel) => {}
+                    () = engine.carry(&outbox_entry) => {}
                 }
-                engine.inner.outbox.put_down(&parcel);
+                engine.inner.outbox.put_down(&outbox_entry);
                 engine.inner.outbox.wake(Millis(0));
             });
         }
         // What is due and under way wakes the loop when it is done.
-        let next = self.inner.journal.next_parcel().await?;
+        let next = self.inner.journal.next_outbox_entry().await?;
         Ok(next.filter(|at| *at > now))
     }
 
-    async fn carry(&self, parcel: &Parcel) {
+    async fn carry(&self, outbox_entry: &OutboxEntry) {
         let Ok(_permit) = Arc::clone(&self.inner.outbox.permits).acquire_owned().await else {
             return;
         };
-        let outcome = match self.carried(parcel).await {
+        let outcome = match self.carried(outbox_entry).await {
             Ok(outcome) => outcome,
             Err(EngineError::Refused(Refusal::UnknownRun(_))) => Settlement::Dropped,
-            Err(error) => self.later(parcel, parcel.after, &error.to_string()),
+            Err(error) => self.later(outbox_entry, outbox_entry.after, &error.to_string()),
         };
         failpoint::hit("outbox.before_settle");
         match &outcome {
@@ -186,48 +186,50 @@ impl Engine {
             }
             Settlement::Later { problem, .. } => {
                 metrics::counter!("holdpoint_deliveries_total", "outcome" => "failed").increment(1);
-                tracing::debug!(run.id = %parcel.run, lane = parcel.lane, problem, "not delivered");
+                tracing::debug!(run.id = %outbox_entry.run, lane = outbox_entry.lane, problem, "not delivered");
             }
             Settlement::Dropped => {
                 metrics::counter!("holdpoint_deliveries_total", "outcome" => "dropped")
                     .increment(1);
-                tracing::warn!(run.id = %parcel.run, lane = parcel.lane, tries = parcel.tries, problem = parcel.problem, "given up on a listener");
+                tracing::warn!(run.id = %outbox_entry.run, lane = outbox_entry.lane, tries = outbox_entry.tries, problem = outbox_entry.problem, "given up on a listener");
             }
         }
-        if let Err(error) = self.inner.journal.settle(&parcel.run, &parcel.lane, outcome).await {
-            tracing::error!(run.id = %parcel.run, lane = parcel.lane, %error, "a delivery could not be settled");
+        if let Err(error) =
+            self.inner.journal.settle(&outbox_entry.run, &outbox_entry.lane, outcome).await
+        {
+            tracing::error!(run.id = %outbox_entry.run, lane = outbox_entry.lane, %error, "a delivery could not be settled");
         }
     }
 
-    /// Carries what a parcel stands for, as far as it is taken.
-    async fn carried(&self, parcel: &Parcel) -> Result<Settlement, EngineError> {
+    /// Carries what a entry stands for, as far as it is taken.
+    async fn carried(&self, outbox_entry: &OutboxEntry) -> Result<Settlement, EngineError> {
         // Whoever holds the cell has its append behind it: nothing is told before it is durable.
-        let cell = self.inner.cells.get(&parcel.run);
+        let cell = self.inner.cells.get(&outbox_entry.run);
         drop(self.read(&cell).await?);
-        if parcel.lane == RELEASE {
-            return self.release(parcel).await;
+        if outbox_entry.lane == RELEASE {
+            return self.release(outbox_entry).await;
         }
-        let hook = match parcel.lane.strip_prefix(PUSH) {
+        let hook = match outbox_entry.lane.strip_prefix(PUSH) {
             None => None,
             Some(id) => {
-                let hooks = self.inner.journal.hooks(&parcel.run).await?;
+                let hooks = self.inner.journal.hooks(&outbox_entry.run).await?;
                 let Some(row) = hooks.into_iter().find(|row| row.hook.id == id) else {
                     return Ok(Settlement::Dropped);
                 };
                 Some(row)
             }
         };
-        let events = self.read_all(&parcel.run, parcel.tip).await?;
+        let events = self.read_all(&outbox_entry.run, outbox_entry.tip).await?;
         let mut run: Option<Run> = None;
-        let mut after = parcel.after;
+        let mut after = outbox_entry.after;
         for recorded in &events {
             match (&mut run, &recorded.event) {
                 (Some(run), event) => evolve(run, event, recorded.at)?,
                 (none, Event::Started(started)) => {
                     let journal = &*self.inner.journal;
                     let workflow = self.inner.library.kept(journal, &started.definition).await?;
-                    let mut begun = begin(parcel.run.clone(), workflow, started, recorded.at);
-                    let head = journal.head(&parcel.run).await?;
+                    let mut begun = begin(outbox_entry.run.clone(), workflow, started, recorded.at);
+                    let head = journal.head(&outbox_entry.run).await?;
                     if let Some(head) = head {
                         begun.veil.join(&head.veil);
                     }
@@ -236,26 +238,29 @@ impl Engine {
                 (None, _) => {}
             }
             let Some(run) = &run else { continue };
-            let is_wanted =
-                self.inner.courier.carries(&parcel.lane, &run.workflow.name, &recorded.event);
-            if recorded.version <= parcel.after || !is_wanted {
+            let is_wanted = self.inner.notifier.carries(
+                &outbox_entry.lane,
+                &run.workflow.name,
+                &recorded.event,
+            );
+            if recorded.version <= outbox_entry.after || !is_wanted {
                 continue;
             }
-            match self.handed_over(parcel, hook.as_ref(), run, recorded).await {
+            match self.handed_over(outbox_entry, hook.as_ref(), run, recorded).await {
                 Ok(()) => after = recorded.version,
                 Err(no) if no.is_final => {
-                    tracing::warn!(run.id = %parcel.run, lane = parcel.lane, problem = no.problem, "a listener cannot be told");
+                    tracing::warn!(run.id = %outbox_entry.run, lane = outbox_entry.lane, problem = no.problem, "a listener cannot be told");
                     return Ok(Settlement::Dropped);
                 }
-                Err(no) => return Ok(self.later(parcel, after, &no.problem)),
+                Err(no) => return Ok(self.later(outbox_entry, after, &no.problem)),
             }
         }
-        Ok(Settlement::Delivered { up_to: parcel.tip })
+        Ok(Settlement::Delivered { up_to: outbox_entry.tip })
     }
 
     async fn handed_over(
         &self,
-        parcel: &Parcel,
+        outbox_entry: &OutboxEntry,
         hook: Option<&HookRow>,
         run: &Run,
         recorded: &crate::kernel::Recorded,
@@ -268,8 +273,8 @@ impl Engine {
         });
         let (run, event) =
             veiled.as_ref().map_or((run, &recorded.event), |(run, event)| (run, event));
-        let carrying = self.inner.courier.carry(Consignment {
-            lane: &parcel.lane,
+        let carrying = self.inner.notifier.carry(Delivery {
+            lane: &outbox_entry.lane,
             hook,
             run,
             version: recorded.version,
@@ -282,24 +287,24 @@ impl Engine {
     }
 
     /// Tells the agents that still work for a run that it is over.
-    async fn release(&self, parcel: &Parcel) -> Result<Settlement, EngineError> {
-        let events = self.read_all(&parcel.run, parcel.tip).await?;
+    async fn release(&self, outbox_entry: &OutboxEntry) -> Result<Settlement, EngineError> {
+        let events = self.read_all(&outbox_entry.run, outbox_entry.tip).await?;
         let Some(Event::Started(started)) = events.first().map(|first| &first.event) else {
             return Ok(Settlement::Dropped);
         };
         let workflow = self.inner.library.kept(&*self.inner.journal, &started.definition).await?;
-        let run = replay(&parcel.run, workflow, &events)?;
+        let run = replay(&outbox_entry.run, workflow, &events)?;
         for (agent, memo) in &run.abandoned {
             if let Err(problem) = self.inner.agents.release(&run.workflow, agent, memo).await {
-                return Ok(self.later(parcel, parcel.after, &problem));
+                return Ok(self.later(outbox_entry, outbox_entry.after, &problem));
             }
         }
-        Ok(Settlement::Delivered { up_to: parcel.tip })
+        Ok(Settlement::Delivered { up_to: outbox_entry.tip })
     }
 
     /// When a delivery that failed is tried again, if it is.
-    fn later(&self, parcel: &Parcel, after: u64, problem: &str) -> Settlement {
-        let tries = if after > parcel.after { 0 } else { parcel.tries };
+    fn later(&self, outbox_entry: &OutboxEntry, after: u64, problem: &str) -> Settlement {
+        let tries = if after > outbox_entry.after { 0 } else { outbox_entry.tries };
         if tries + 1 >= TRIES_MAX {
             return Settlement::Dropped;
         }

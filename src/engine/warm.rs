@@ -8,7 +8,7 @@ use tokio::sync::MutexGuard;
 use crate::engine::cell::{Cell, Hot, State};
 use crate::engine::drive::{DECIDE_TRIES, Extras, joined};
 use crate::engine::holder::Holder;
-use crate::engine::trace::Scribe;
+use crate::engine::trace::SpanBuilder;
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{Command, Millis, Recorded, Refusal, Run, RunId, Status, Version, replay};
 use crate::ports::{Fault, Standing};
@@ -113,7 +113,7 @@ impl Engine {
             let holder = Holder::of(standing, self.inner.journal.incarnation());
             let is_others = matches!(holder, Holder::Other(_));
             let is_adrift = run.status == Status::Running && !is_others;
-            let scribe = self.inner.tracer.get().map(|_| Box::new(Scribe::takes_up(&run)));
+            let scribe = self.inner.tracer.get().map(|_| Box::new(SpanBuilder::takes_up(&run)));
             let hot = Hot::new(Box::new(run));
             let hot = Hot { is_adrift, holder, hooks, hooks_number, scribe, ..hot };
             *state = State::Hot(Box::new(hot));

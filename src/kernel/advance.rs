@@ -3,19 +3,18 @@
 
 use std::sync::Arc;
 
-use crate::kernel::bound::{self, Due};
 use crate::kernel::brought::{self, Looked};
 use crate::kernel::budget::{self, Verdict};
 use crate::kernel::command::Command;
+use crate::kernel::context_window::{self, Due};
+use crate::kernel::cut_off;
 use crate::kernel::decide::{self, Decision, decide};
-use crate::kernel::earlier::Earlier;
 use crate::kernel::event::{Event, Failure};
 use crate::kernel::evolve::{Corruption, begin, evolve};
 use crate::kernel::family;
 use crate::kernel::gate::{self, Next, Wish};
 use crate::kernel::graph;
 use crate::kernel::id::RunId;
-use crate::kernel::loose;
 use crate::kernel::message::{ToolCall, readable};
 use crate::kernel::operator::Operator;
 use crate::kernel::pattern::{self, Move};
@@ -25,9 +24,10 @@ use crate::kernel::run::{
     CONVERSATION_BYTES_MAX, CallWaits, Judgement, QUESTIONS_MAX, Run, Status, Turn,
 };
 use crate::kernel::schema;
+use crate::kernel::session_memory::Earlier;
 use crate::kernel::started::Started;
+use crate::kernel::templates;
 use crate::kernel::time::Millis;
-use crate::kernel::wording;
 use crate::kernel::workflow::{Pattern, Workflow};
 
 /// Why a command came to nothing.
@@ -125,7 +125,7 @@ fn fold_each(
             let refused = question.refused_before(run);
             question.tell_of(refused);
         }
-        for warning in loose::before(run, &event) {
+        for warning in cut_off::before(run, &event) {
             evolve(run, &warning, now)?;
             events.push(warning);
         }
@@ -148,7 +148,7 @@ fn advance(run: &Run, now: Millis) -> Vec<Event> {
         Some(Verdict::Ask(draft)) => {
             return vec![Event::Asked(Box::new(reply::ask(
                 &run.workflow,
-                family::with_return(run, *draft),
+                *draft,
                 run.endings.len() + 1,
                 now,
             )))];
@@ -162,10 +162,10 @@ fn advance(run: &Run, now: Millis) -> Vec<Event> {
             let what = format!("step `{}`: no end after {most} model calls in one turn", turn.step);
             return vec![reply::fails(run, turn, Failure::new("step.rounds", what))];
         }
-        if let Some(failure) = wording::wrong(run, turn) {
+        if let Some(failure) = templates::wrong(run, turn) {
             return vec![reply::fails(run, turn, failure)];
         }
-        if let Some(Due::Refusal(failure)) = bound::due(run, turn) {
+        if let Some(Due::Refusal(failure)) = context_window::due(run, turn) {
             return vec![reply::fails(run, turn, failure)];
         }
         if let Some(open) = turn.calls.iter().find(|open| open.waits == CallWaits::Nobody) {
@@ -261,7 +261,7 @@ fn moved(run: &Run, now: Millis) -> Vec<Event> {
         Move::Ask(draft) => {
             vec![Event::Asked(Box::new(reply::ask(
                 &run.workflow,
-                *draft,
+                family::with_return(run, *draft),
                 run.endings.len() + 1,
                 now,
             )))]

@@ -119,9 +119,9 @@ impl Spent {
             | Event::Revoked { .. }
             | Event::Renewed { .. }
             | Event::Ruled(_)
-            | Event::Opened { .. }
-            | Event::Came { .. }
-            | Event::Settled { .. }
+            | Event::StepOpened { .. }
+            | Event::StepOutcome { .. }
+            | Event::StepClosed { .. }
             | Event::Signalled { .. }
             | Event::CheckpointSaved
             | Event::Parked

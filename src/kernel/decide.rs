@@ -12,8 +12,8 @@ use serde_json::Value;
 use crate::kernel::act;
 use crate::kernel::answer;
 use crate::kernel::approvers::Stage;
-use crate::kernel::bound;
 use crate::kernel::command::{AttemptFault, Command, ToolFault};
+use crate::kernel::context_window;
 use crate::kernel::ending::Undone;
 use crate::kernel::event::{Closing, Event, Failure, Version};
 use crate::kernel::family;
@@ -99,7 +99,7 @@ pub fn decide(run: &Run, command: &Command, now: Millis) -> Result<Decision, Ref
             let turn = current_attempt(run, *turn, *attempt)?;
             Ok(Decision::Events(match summarises {
                 None => reply::events(run, turn, reply, now),
-                Some(place) => bound::summarised(run, turn, *place, reply)
+                Some(place) => context_window::summarised(run, turn, *place, reply)
                     .unwrap_or_else(|fault| attempt_failed(run, turn, &fault, now)),
             }))
         }

@@ -351,21 +351,24 @@ pub enum Event {
         key: String,
     },
     /// A step of a graph, or something within one, was begun.
-    Opened {
+    #[serde(rename = "opened")]
+    StepOpened {
         /// Which: `notify[3]/send`.
         path: String,
         /// As what.
         opening: Opening,
     },
     /// The work of a step of a graph came to this; a gate may still have a say.
-    Came {
+    #[serde(rename = "came")]
+    StepOutcome {
         /// Which.
         path: String,
         /// To what.
         outcome: Outcome,
     },
     /// A step of a graph is over, and will never be performed again (E3).
-    Settled {
+    #[serde(rename = "settled")]
+    StepClosed {
         /// Which.
         path: String,
         /// What it came to.
@@ -446,9 +449,9 @@ impl Event {
             | Self::Ruled(_)
             | Self::Stood { .. }
             | Self::Held { .. }
-            | Self::Opened { .. }
-            | Self::Came { .. }
-            | Self::Settled { .. }
+            | Self::StepOpened { .. }
+            | Self::StepOutcome { .. }
+            | Self::StepClosed { .. }
             | Self::Signalled { .. }
             | Self::CheckpointSaved
             | Self::Parked

@@ -11,14 +11,13 @@ use crate::kernel::act::REPLY;
 use crate::kernel::budget::{Extensions, Spent};
 use crate::kernel::condition::Failures;
 use crate::kernel::digest;
-use crate::kernel::earlier::Earlier;
 use crate::kernel::ending::{Closed, Ending, Said};
 use crate::kernel::event::{Closing, Event, Failure, Recorded, Usage, Version};
 use crate::kernel::family;
+use crate::kernel::fold_question::{self, asked, close, escalated, heard, question_of, voted};
 use crate::kernel::graph;
 use crate::kernel::halt;
 use crate::kernel::halts::Stood;
-use crate::kernel::heard::{self, asked, close, escalated, heard, question_of, voted};
 use crate::kernel::id::RunId;
 use crate::kernel::judging;
 use crate::kernel::listing::Listing;
@@ -29,6 +28,7 @@ use crate::kernel::question::Leg;
 use crate::kernel::renewal;
 use crate::kernel::repeat::Keys;
 use crate::kernel::run::{CallWaits, Heard, Last, OpenCall, Run, Status, Turn};
+use crate::kernel::session_memory::Earlier;
 use crate::kernel::spoken::{count_failure, message_added, not_done, tool_returned};
 use crate::kernel::started::Started;
 use crate::kernel::time::Millis;
@@ -257,9 +257,9 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
             }
             step_failed(run, *turn, (failure, *retry_at), at)?;
         }
-        Event::Opened { path, opening } => graph::opened(run, path, opening, at)?,
-        Event::Came { path, outcome } => graph::came(run, path, outcome, at)?,
-        Event::Settled { path, outcome } => graph::settled(run, path, outcome, at)?,
+        Event::StepOpened { path, opening } => graph::opened(run, path, opening, at)?,
+        Event::StepOutcome { path, outcome } => graph::came(run, path, outcome, at)?,
+        Event::StepClosed { path, outcome } => graph::settled(run, path, outcome, at)?,
         Event::Signalled { name, value, .. } => graph::signal(run, name, value, at),
         Event::Asked(question) => asked(run, question, at)?,
         Event::Answered {
@@ -282,10 +282,10 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
                 Ending::Answered(Said { by: by.clone(), key, given, version, is_no, assurance });
             run.leg = Leg { by: by.clone(), door: door.clone() };
             let said = (value, by, instead_of.as_ref());
-            heard::answered(run, (*ordinal, *asks_anew), said, (ending, at))?;
+            fold_question::answered(run, (*ordinal, *asks_anew), said, (ending, at))?;
         }
         Event::Voted { ordinal, value, by, key, given, stage, known, instead_of, void, .. } => {
-            heard::voided(run, *ordinal, void)?;
+            fold_question::voided(run, *ordinal, void)?;
             let (by, key, given) = (by.clone(), key.clone(), given.clone());
             let assurance = assurance_of(known.as_deref());
             let said = Said { by, key, given, version, is_no: false, assurance };

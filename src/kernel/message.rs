@@ -2,7 +2,7 @@
 //!
 //! Append-only. Nothing here shortens a conversation: whoever is asked to act receives the whole
 //! of it (K5), with the tool traffic of others reduced to what they said; where that is more than a
-//! file allows, `bound` says what happens.
+//! file allows, `context_window` says what happens.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

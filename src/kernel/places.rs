@@ -15,7 +15,7 @@ use crate::kernel::command::Wish;
 use crate::kernel::decide::Decision;
 use crate::kernel::ending::Closed;
 use crate::kernel::event::Event;
-use crate::kernel::heard::question_of;
+use crate::kernel::fold_question::question_of;
 use crate::kernel::id::RequestId;
 use crate::kernel::principal::{Assurance, Known, Principal};
 use crate::kernel::question::Question;

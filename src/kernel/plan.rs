@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::kernel::bound::{self, Due};
+use crate::kernel::context_window::{self, Due};
 use crate::kernel::event::{Failure, Purpose};
 use crate::kernel::message::{Message, Speaker, ToolCall};
 use crate::kernel::pattern;
 use crate::kernel::run::{CallWaits, Run, Status, Turn};
-use crate::kernel::wording;
+use crate::kernel::templates;
 use crate::kernel::workflow::{Agent, Pattern, Safety, Work, Workflow};
 
 /// The tool by which every agent may ask a person.
@@ -128,14 +128,14 @@ pub fn may_repeat(safety: Safety) -> bool {
 /// What the agent of `turn` is given.
 pub fn input_of(run: &Run, turn: &Turn) -> Option<AgentInput> {
     let agent = run.workflow.agents.get(&turn.agent)?;
-    let (mut messages, begins) = bound::view(run, turn);
+    let (mut messages, begins) = context_window::view(run, turn);
     if let Some(told) = told_for(run, turn).transpose().ok()? {
         messages.push(Arc::new(Message::text(Speaker::System, run.workflow.name.clone(), told)));
     }
     Some(AgentInput {
         agent: turn.agent.clone(),
         model: agent.model.clone(),
-        instructions: wording::filled(run, &agent.instructions).ok()?.into_owned(),
+        instructions: templates::filled(run, &agent.instructions).ok()?.into_owned(),
         messages,
         begins,
         tools: offers(run, turn, agent),
@@ -150,8 +150,8 @@ pub fn input_of(run: &Run, turn: &Turn) -> Option<AgentInput> {
 /// What is asked for in a turn that owes a reply: the agent's own words; before them, where it would
 /// be given too much, a summary.
 fn asked_for(run: &Run, turn: &Turn) -> Option<AgentInput> {
-    match bound::due(run, turn) {
-        Some(Due::Summary(place)) => bound::input(run, turn, place),
+    match context_window::due(run, turn) {
+        Some(Due::Summary(place)) => context_window::input(run, turn, place),
         Some(Due::Refusal(_)) | None => input_of(run, turn),
     }
 }
@@ -170,7 +170,7 @@ pub(super) fn told_for(run: &Run, turn: &Turn) -> Option<Result<String, Failure>
         }
         (Pattern::Coordinator { .. } | Pattern::Handoff(_), _) => None,
     };
-    text.map(|text| wording::filled(run, text).map(Cow::into_owned))
+    text.map(|text| templates::filled(run, text).map(Cow::into_owned))
 }
 
 fn offers(run: &Run, turn: &Turn, agent: &Agent) -> Vec<ToolOffer> {

@@ -69,8 +69,8 @@ fn before_failing(journal: &[Recorded]) -> Option<&[Recorded]> {
 fn follows(event: &Event) -> bool {
     match event {
         Event::StepFailed { retry_at: None, .. }
-        | Event::Came { outcome: Outcome::Failed(_), .. }
-        | Event::Settled { outcome: Outcome::Failed(_), .. }
+        | Event::StepOutcome { outcome: Outcome::Failed(_), .. }
+        | Event::StepClosed { outcome: Outcome::Failed(_), .. }
         | Event::Closed { closing: Closing::Moot, .. }
         | Event::Warned(_) => true,
         Event::Started(_)
@@ -96,9 +96,9 @@ fn follows(event: &Event) -> bool {
         | Event::Revoked { .. }
         | Event::Renewed { .. }
         | Event::Ruled(_)
-        | Event::Opened { .. }
-        | Event::Came { .. }
-        | Event::Settled { .. }
+        | Event::StepOpened { .. }
+        | Event::StepOutcome { .. }
+        | Event::StepClosed { .. }
         | Event::Signalled { .. }
         | Event::CheckpointSaved
         | Event::Parked

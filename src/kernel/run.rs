@@ -2,7 +2,7 @@
 //!
 //! Everything in here follows from events; nothing is set by hand outside `evolve`. What grows
 //! (the conversation, the list of how questions ended) only grows at its end. What was said before
-//! it (`earlier`) is handed in whole when it begins or is loaded.
+//! it (`session_memory`) is handed in whole when it begins or is loaded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,7 +14,6 @@ use crate::kernel::brought::{Looked, Owed};
 use crate::kernel::budget::{self, Extensions, Spent};
 use crate::kernel::condition::Failures;
 use crate::kernel::cut::Unfinished;
-use crate::kernel::earlier::{Earlier, Follows};
 use crate::kernel::ending::{Ending, Said, Undone};
 use crate::kernel::event::{Failure, Purpose, Usage, Version};
 use crate::kernel::family::No;
@@ -31,6 +30,7 @@ use crate::kernel::question::{Leg, Origin, Question};
 use crate::kernel::renewal::Renewal;
 use crate::kernel::repeat::Keys;
 use crate::kernel::sealing::{self, Belongs};
+use crate::kernel::session_memory::{Earlier, Follows};
 use crate::kernel::time::Millis;
 use crate::kernel::trace::Trace;
 use crate::kernel::veil::Veil;

@@ -56,7 +56,7 @@ pub fn unspent(workflow: &Workflow, journal: &[Recorded]) -> Option<u32> {
                     Deed::Any => !is_deed,
                 });
             }
-            Event::Settled { path, .. } => {
+            Event::StepClosed { path, .. } => {
                 due.retain(|(_, deed)| !matches!(deed, Deed::Step(step) if step == path));
             }
             Event::Started(_)
@@ -79,8 +79,8 @@ pub fn unspent(workflow: &Workflow, journal: &[Recorded]) -> Option<u32> {
             | Event::Revoked { .. }
             | Event::Renewed { .. }
             | Event::Ruled(_)
-            | Event::Opened { .. }
-            | Event::Came { .. }
+            | Event::StepOpened { .. }
+            | Event::StepOutcome { .. }
             | Event::Signalled { .. }
             | Event::CheckpointSaved
             | Event::Parked

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::kernel::budget::Spent;
-use crate::kernel::earlier::Follows;
 use crate::kernel::event::{Event, Version};
 use crate::kernel::family::Descent;
 use crate::kernel::id::{RunId, SessionId};
@@ -14,6 +13,7 @@ use crate::kernel::policy::InForce;
 use crate::kernel::principal::Known;
 use crate::kernel::question::Question;
 use crate::kernel::sealing::Belongs;
+use crate::kernel::session_memory::Follows;
 use crate::kernel::time::Millis;
 use crate::kernel::trace::Trace;
 use crate::kernel::workflow::Gate;

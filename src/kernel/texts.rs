@@ -76,8 +76,8 @@ pub(super) fn of_event(event: &mut Event, visitor: &mut dyn Visitor) {
             visitor.token(given);
             visitor.token(key);
         }
-        Event::Opened { opening, .. } => of_opening(opening, visitor),
-        Event::Came { outcome, .. } | Event::Settled { outcome, .. } => {
+        Event::StepOpened { opening, .. } => of_opening(opening, visitor),
+        Event::StepOutcome { outcome, .. } | Event::StepClosed { outcome, .. } => {
             of_outcome(outcome, visitor);
         }
         Event::Cancelled { reason, .. } => visitor.text(reason),

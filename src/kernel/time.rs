@@ -18,7 +18,7 @@ impl Millis {
         Self(self.0.saturating_add(ms))
     }
 
-    /// How many milliseconds lie between `earlier` and this point; none if it is not earlier.
+    /// How many milliseconds lie between `session_memory` and this point; none if it is not earlier.
     pub fn since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
     }

@@ -9,15 +9,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::kernel::approvers::{Excluded, Stage};
-use crate::kernel::bound::Bound;
 use crate::kernel::budget::Budgets;
 use crate::kernel::choice::Choice;
-use crate::kernel::earlier::Remembers;
+use crate::kernel::context_window::Bound;
 use crate::kernel::expression::Expression;
 use crate::kernel::graph::{Point, Program};
 use crate::kernel::named::RequestType;
 use crate::kernel::principal::Assurance;
 use crate::kernel::question::{Kind, OnTimeout};
+use crate::kernel::session_memory::Remembers;
 
 pub use crate::kernel::condition::{Complexity, Condition, Doubt, Same};
 

@@ -9,6 +9,7 @@ use crate::ports::{Fault, Journal, Replicas};
 const NAME: &str = "identity";
 
 /// Which store this is.
+#[expect(clippy::struct_excessive_bools, reason = "each is a word of its own in what is stored")]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Identity {

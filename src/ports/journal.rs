@@ -20,7 +20,7 @@ use crate::ports::Fault;
 use crate::ports::evidence::Evidence;
 use crate::ports::holding::{Appended, Fence, Guard, Hold, Incarnation, Token};
 use crate::ports::log::{Logged, Noting};
-use crate::ports::outbox::{HookRow, Parcel, Settlement};
+use crate::ports::outbox::{HookRow, OutboxEntry, Settlement};
 use crate::ports::pages::{Page, RunFilter, StoreReport};
 use crate::ports::replicas::Replicas;
 
@@ -399,11 +399,11 @@ pub trait Journal: Send + Sync + std::fmt::Debug {
     /// A definition by its digest.
     async fn definition(&self, digest: &str) -> Result<Option<String>, Fault>;
 
-    /// J8: parcels that are due at `now` or before, the soonest first.
-    async fn parcels(&self, now: Millis, limit: usize) -> Result<Vec<Parcel>, Fault>;
+    /// J8: entries that are due at `now` or before, the soonest first.
+    async fn outbox_entries(&self, now: Millis, limit: usize) -> Result<Vec<OutboxEntry>, Fault>;
 
-    /// J8: the soonest time at which any parcel is due.
-    async fn next_parcel(&self) -> Result<Option<Millis>, Fault>;
+    /// J8: the soonest time at which any entry is due.
+    async fn next_outbox_entry(&self) -> Result<Option<Millis>, Fault>;
 
     /// Notes what came of a delivery; one that is not owed any more is no matter.
     async fn settle(&self, run: &RunId, lane: &str, outcome: Settlement) -> Result<(), Fault>;

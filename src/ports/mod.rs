@@ -3,13 +3,13 @@
 mod agent;
 pub mod brake;
 mod clock;
-mod courier;
 pub mod evidence;
 mod holding;
 pub mod identity;
 mod journal;
 mod last_head;
 pub mod log;
+mod notifier;
 mod outbox;
 mod pages;
 mod replicas;
@@ -17,12 +17,12 @@ pub mod trace;
 
 pub use agent::{Agents, DeltaSink, Tools};
 pub use clock::Clock;
-pub use courier::{Consignment, Courier, NoCourier, Undelivered};
 pub use holding::{Appended, Fence, Guard, Hold, Incarnation, Token};
 pub use journal::{Append, AppendError, Head, HeadStatus, Journal, KeyRow, SessionRow};
 pub use last_head::LastHead;
 pub use log::{Logged, Note, Noting};
-pub use outbox::{HOOKS_MAX, Hook, HookRow, Parcel, Settlement};
+pub use notifier::{Delivery, NoNotifier, Notifier, Undelivered};
+pub use outbox::{HOOKS_MAX, Hook, HookRow, OutboxEntry, Settlement};
 pub use pages::{Cursor, Page, RunFilter, StoreReport};
 pub use replicas::{Hint, Replicas, Standing};
 

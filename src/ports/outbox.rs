@@ -1,8 +1,8 @@
-//! Outbox: what runs owe to listeners outside. A parcel is no copy of anything: it says up to where
+//! Outbox: what runs owe to listeners outside. A entry is no copy of anything: it says up to where
 //! a listener has been told of a run and up to where there is something to tell; what is told is in
 //! the journal. So it is small, in order, and written with the events that it stands for.
 //!
-//! - **J8** A parcel is recorded with the events that it tells of, or not at all, and is listed until
+//! - **J8** A entry is recorded with the events that it tells of, or not at all, and is listed until
 //!   everything up to its tip is settled.
 
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ pub const HOOKS_MAX: usize = 32;
 
 /// Something that a listener has not been told yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Parcel {
+pub struct OutboxEntry {
     /// The run.
     pub run: RunId,
     /// Which listener: `push:<hook>`, `webhook`, `release`.
@@ -54,8 +54,8 @@ pub enum Settlement {
     Dropped,
 }
 
-impl Parcel {
-    /// What an append adds to a lane: a new parcel, or a further tip to the one that is there.
+impl OutboxEntry {
+    /// What an append adds to a lane: a new entry, or a further tip to the one that is there.
     #[must_use]
     pub fn grown(old: Option<Self>, new: Self) -> Self {
         match old {
@@ -134,15 +134,15 @@ pub struct HookRow {
 mod tests {
     use super::*;
 
-    fn parcel(after: Version, tip: Version) -> Parcel {
+    fn outbox_entry(after: Version, tip: Version) -> OutboxEntry {
         let run = RunId::fresh("01k9zq3v7m8n4p5r6s7t8v9w0x");
         let (lane, due) = ("webhook".into(), Millis(1));
-        Parcel { run, lane, after, tip, due, tries: 0, problem: String::new() }
+        OutboxEntry { run, lane, after, tip, due, tries: 0, problem: String::new() }
     }
 
     #[test]
-    fn j8_a_parcel_lasts_until_its_tip_is_settled() {
-        let one = Parcel::grown(Some(parcel(3, 5)), parcel(5, 9));
+    fn j8_an_entry_lasts_until_its_tip_is_settled() {
+        let one = OutboxEntry::grown(Some(outbox_entry(3, 5)), outbox_entry(5, 9));
         assert_eq!((one.after, one.tip), (3, 9), "what was owed before is owed still");
         let one = one.settled(&Settlement::Delivered { up_to: 5 }).unwrap();
         assert_eq!((one.after, one.tip), (5, 9), "events that came meanwhile are owed");

@@ -7,7 +7,7 @@
 use async_trait::async_trait;
 
 use crate::kernel::{Millis, RunId, Version};
-use crate::ports::{Fault, Fence, Incarnation, Parcel};
+use crate::ports::{Fault, Fence, Incarnation, OutboxEntry};
 
 /// How a run stands, less what is in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,9 +64,13 @@ pub trait Replicas: Send + Sync + std::fmt::Debug {
     /// The number that is kept under a guard's name; 0 where none is.
     async fn guard(&self, name: &str) -> Result<u64, Fault>;
 
-    /// Takes parcels that are due at `now` and that nobody else carries; theirs again once the time to carry them is
+    /// Takes entries that are due at `now` and that nobody else carries; theirs again once the time to carry them is
     /// over. To be settled by whoever took them.
-    async fn take_parcels(&self, now: Millis, limit: usize) -> Result<Vec<Parcel>, Fault>;
+    async fn take_outbox_entries(
+        &self,
+        now: Millis,
+        limit: usize,
+    ) -> Result<Vec<OutboxEntry>, Fault>;
 
     /// Keeps something of the store's own under a name, if what is there is what the caller `knew`; whether it did.
     async fn remember_if(&self, name: &str, knew: Option<&str>, text: &str) -> Result<bool, Fault>;

@@ -12,8 +12,8 @@
 //! t session 00 run               later runs of a session     empty: the first is in the session
 //! k sha256(owner 00 key)[..16]   idempotency key
 //! f digest                       definition
-//! p run lane                     parcel: what a listener is owed
-//! q due run lane                 due parcels                 empty
+//! p run lane                     entry: what a listener is owed
+//! q due run lane                 due entries                 empty
 //! n run hook                     hook: who wants to be told
 //! l lane index                   the store's own log, lane by lane
 //! a place                        leaf that has no place in the log yet (J13)
@@ -62,9 +62,9 @@ pub const SESSION_RUN: u8 = b't';
 pub const KEY: u8 = b'k';
 /// Definitions.
 pub const DEFINITION: u8 = b'f';
-/// Parcels.
+/// Entries.
 pub const PARCEL: u8 = b'p';
-/// Due parcels.
+/// Due entries.
 pub const PARCEL_DUE: u8 = b'q';
 /// Hooks.
 pub const HOOK: u8 = b'n';
@@ -263,18 +263,18 @@ pub fn definition(digest: &str) -> Vec<u8> {
     key(DEFINITION, &[digest.as_bytes()])
 }
 
-/// Where a parcel lies.
-pub fn parcel(run: &Packed, lane: &str) -> Vec<u8> {
+/// Where a entry lies.
+pub fn outbox_entry(run: &Packed, lane: &str) -> Vec<u8> {
     key(PARCEL, &[run, lane.as_bytes()])
 }
 
-/// The place of a parcel by its time.
-pub fn parcel_due(due: Millis, run: &Packed, lane: &str) -> Vec<u8> {
+/// The place of a entry by its time.
+pub fn outbox_due(due: Millis, run: &Packed, lane: &str) -> Vec<u8> {
     key(PARCEL_DUE, &[&due.0.to_be_bytes(), run, lane.as_bytes()])
 }
 
-/// The time of such a place, and where its parcel lies.
-pub fn read_parcel_due(bytes: &[u8]) -> Option<(Millis, Vec<u8>)> {
+/// The time of such a place, and where its entry lies.
+pub fn read_outbox_due(bytes: &[u8]) -> Option<(Millis, Vec<u8>)> {
     let (due, rest) = bytes.get(1..)?.split_first_chunk::<8>()?;
     if rest.len() <= RUN_BYTES {
         return None;
@@ -287,7 +287,7 @@ pub fn hook(run: &Packed, id: &str) -> Vec<u8> {
     key(HOOK, &[run, id.as_bytes()])
 }
 
-/// What the questions (`QUESTION`), parcels (`PARCEL`), hooks (`HOOK`) or forks (`FORK`) of a run have in common.
+/// What the questions (`QUESTION`), entries (`PARCEL`), hooks (`HOOK`) or forks (`FORK`) of a run have in common.
 pub fn of_run(prefix: u8, run: &Packed) -> Vec<u8> {
     key(prefix, &[run])
 }

@@ -9,8 +9,8 @@ pub mod keys;
 mod leases;
 mod log;
 mod memory;
+mod outbox_entries;
 mod pagination;
-mod parcels;
 #[cfg(feature = "postgres")]
 mod postgres;
 pub mod transfer;

@@ -72,13 +72,13 @@ struct Deed {
 
 /// The other side: what was really done, and when.
 #[derive(Debug, Default)]
-struct World {
+struct Wiring {
     deeds: Mutex<Vec<Deed>>,
     now: Mutex<usize>,
 }
 
 #[async_trait]
-impl Tools for World {
+impl Tools for Wiring {
     async fn call(&self, _: &Workflow, call: &ToolCall, key: &str) -> Result<Value, ToolFault> {
         let run = key.split('/').next().unwrap_or_default().to_owned();
         let step = call.id.split('#').next().unwrap_or_default().to_owned();
@@ -95,7 +95,7 @@ struct Round {
     workflow: Workflow,
     journal: Arc<dyn Journal>,
     clock: Arc<SimClock>,
-    world: Arc<World>,
+    world: Arc<Wiring>,
     engine: Engine,
     roll: Roll,
     runs: BTreeMap<String, Known>,
@@ -116,7 +116,7 @@ impl Round {
         let file = File::drawn(chance);
         let workflow = file.workflow();
         let journal = holdpoint::store::memory().journal();
-        let (clock, world) = (Arc::new(SimClock::default()), Arc::new(World::default()));
+        let (clock, world) = (Arc::new(SimClock::default()), Arc::new(Wiring::default()));
         let roll = Roll::drawn(chance);
         let engine = Self::engine(&workflow, &journal, &clock, &world).await;
         engine.operate(roll.operator());
@@ -140,7 +140,7 @@ impl Round {
         workflow: &Workflow,
         journal: &Arc<dyn Journal>,
         clock: &Arc<SimClock>,
-        world: &Arc<World>,
+        world: &Arc<Wiring>,
     ) -> Engine {
         let library = Library::default();
         let digest = digest::of(&serde_json::to_value(workflow).unwrap());

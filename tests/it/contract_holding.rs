@@ -76,7 +76,7 @@ async fn j9_an_append_submitted_again_with_its_token_is_recorded_once(bed: Bed) 
     assert_eq!(journal.append(spoken).await.unwrap(), second, "though it was left with it");
     let read = journal.read(&play.run.id, 0, 1_000).await.unwrap();
     assert_eq!(read.len() as u64, play.run.version);
-    assert_eq!(journal.parcels(Millis(1_000), 10).await.unwrap().len(), 1);
+    assert_eq!(journal.outbox_entries(Millis(1_000), 10).await.unwrap().len(), 1);
 }
 
 async fn j9_the_same_words_with_another_token_are_another_append(bed: Bed) {
@@ -118,8 +118,8 @@ async fn j11_whoever_reads_changes_nothing(bed: Bed) {
     journal.session(&play.run.session).await.unwrap();
     journal.due(Millis(9_999), 10).await.unwrap();
     journal.next_due().await.unwrap();
-    journal.parcels(Millis(9_999), 10).await.unwrap();
-    journal.next_parcel().await.unwrap();
+    journal.outbox_entries(Millis(9_999), 10).await.unwrap();
+    journal.next_outbox_entry().await.unwrap();
     journal.hooks(run).await.unwrap();
     journal.forks(run).await.unwrap();
     journal.notes(None, 10).await.unwrap();
@@ -144,8 +144,8 @@ async fn picture(journal: &dyn Journal) -> BTreeMap<String, String> {
         let events = journal.read(&head.run, 0, 1_000).await.unwrap();
         picture.insert(head.run.to_string(), format!("{head:?}\n{events:?}"));
     }
-    let parcels = journal.parcels(Millis(u64::MAX), 100).await.unwrap();
-    picture.insert("parcels".into(), format!("{parcels:?}"));
+    let outbox_entries = journal.outbox_entries(Millis(u64::MAX), 100).await.unwrap();
+    picture.insert("outbox".into(), format!("{outbox_entries:?}"));
     let waiting = journal.evidence().waiting_leaves(100).await.unwrap();
     picture.insert("leaves".into(), format!("{waiting:?}"));
     picture
@@ -262,7 +262,7 @@ async fn a_parcel_is_carried_by_one_of_them_and_by_another_when_that_takes_too_l
     a.journal().append(Append { lanes: vec!["webhook".into()], ..begin }).await.unwrap();
     let (one, two) = (a.journal(), b.journal());
     let take = async |journal: &Arc<dyn Journal>| {
-        journal.replicas().unwrap().take_parcels(Millis(1_000), 10).await.unwrap()
+        journal.replicas().unwrap().take_outbox_entries(Millis(1_000), 10).await.unwrap()
     };
     assert_eq!(take(&one).await.len(), 1);
     assert_eq!(take(&two).await.len(), 0);
@@ -271,7 +271,7 @@ async fn a_parcel_is_carried_by_one_of_them_and_by_another_when_that_takes_too_l
     let tip = play.run.version;
     let late = holdpoint::ports::Settlement::Dropped;
     one.settle(&play.run.id, "webhook", late).await.unwrap();
-    let left = two.parcels(Millis(1_000), 10).await.unwrap();
+    let left = two.outbox_entries(Millis(1_000), 10).await.unwrap();
     assert_eq!(left.len(), 1, "what becomes of it is theirs to say");
     assert_eq!(left[0].tip, tip);
 }

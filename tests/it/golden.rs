@@ -201,8 +201,8 @@ fn events() -> Vec<Event> {
 
 /// What a graph adds: its own events, and new fields of older ones.
 fn graph_events() -> Vec<Event> {
-    let opened = |path: &str, opening| Event::Opened { path: path.into(), opening };
-    let settled = |outcome| Event::Settled { path: "notify[3]/send".into(), outcome };
+    let opened = |path: &str, opening| Event::StepOpened { path: path.into(), opening };
+    let settled = |outcome| Event::StepClosed { path: "notify[3]/send".into(), outcome };
     let failure = || Failure::new("step.timeout", "too slow");
     vec![
         Event::StepStarted {
@@ -222,7 +222,7 @@ fn graph_events() -> Vec<Event> {
         opened("sub/close", Opening::Scope(json!({"n": 1}))),
         opened("w", Opening::Wait { until: Some(Millis(9)), signal: Some("ready".into()) }),
         opened("w", Opening::Wait { until: None, signal: None }),
-        Event::Came { path: "w".into(), outcome: Outcome::Done(json!({"by": "timer"})) },
+        Event::StepOutcome { path: "w".into(), outcome: Outcome::Done(json!({"by": "timer"})) },
         settled(Outcome::Done(json!([1.5, null]))),
         settled(Outcome::Skipped("by ann".into())),
         settled(Outcome::Failed(failure())),

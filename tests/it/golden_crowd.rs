@@ -40,7 +40,10 @@ fn crowd_events() -> Vec<Event> {
             instead_of: Some("ann".into()),
             void: vec![(0, "bob".into())],
         },
-        Event::Settled { path: "ok".into(), outcome: Outcome::Returned("by ann: shorter".into()) },
+        Event::StepClosed {
+            path: "ok".into(),
+            outcome: Outcome::Returned("by ann: shorter".into()),
+        },
         Event::Asked(Box::new(Question { returns: true, ..plain_question() })),
     ]
 }

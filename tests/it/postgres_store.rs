@@ -29,7 +29,7 @@ async fn pair() -> (Database, [Arc<dyn Journal>; 2]) {
 async fn age(database: &Database, seconds: u32) {
     let sql = format!(
         "update holdpoint.replicas set until = until - interval '{seconds} seconds';
-         update holdpoint.parcels set held_until = held_until - interval '{seconds} seconds'"
+         update holdpoint.outbox_entries set held_until = held_until - interval '{seconds} seconds'"
     );
     database.client().await.batch_execute(&sql).await.unwrap();
 }
@@ -136,17 +136,17 @@ async fn a_parcel_is_carried_by_one_of_them_and_by_another_when_that_takes_too_l
     let (play, begin) = Play::begin(1, "s", "ann", 10);
     one.append(Append { lanes: vec!["webhook".into()], ..begin }).await.unwrap();
     let take = async |journal: &Arc<dyn Journal>| {
-        journal.replicas().unwrap().take_parcels(Millis(1_000), 10).await.unwrap()
+        journal.replicas().unwrap().take_outbox_entries(Millis(1_000), 10).await.unwrap()
     };
     assert_eq!(take(&one).await.len(), 1);
     assert_eq!(take(&two).await.len(), 0);
     age(&database, 61).await;
     assert_eq!(take(&two).await.len(), 1, "whoever had it is taken for lost");
     one.settle(&play.run.id, "webhook", Settlement::Dropped).await.unwrap();
-    let left = two.parcels(Millis(1_000), 10).await.unwrap();
+    let left = two.outbox_entries(Millis(1_000), 10).await.unwrap();
     assert_eq!(left.len(), 1, "what becomes of it is theirs to say");
     two.settle(&play.run.id, "webhook", Settlement::Dropped).await.unwrap();
-    assert_eq!(two.parcels(Millis(1_000), 10).await.unwrap(), []);
+    assert_eq!(two.outbox_entries(Millis(1_000), 10).await.unwrap(), []);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -125,7 +125,7 @@ async fn j8_whoever_listens_and_whatever_they_are_owed_goes_along() {
     let empty = SessionRow::new(session_id("nothing-yet"), "ann", Millis(7));
     journal.put_session(None, empty.clone()).await.unwrap();
     let owed = async |journal: &dyn Journal| {
-        let mut owed = journal.parcels(Millis(u64::MAX), 100).await.unwrap();
+        let mut owed = journal.outbox_entries(Millis(u64::MAX), 100).await.unwrap();
         owed.sort_by(|one, other| one.lane.cmp(&other.lane));
         owed.into_iter().map(|one| (one.lane, one.after, one.tip)).collect::<Vec<_>>()
     };

@@ -10,7 +10,7 @@ use holdpoint::kernel::workflow::Workflow;
 use holdpoint::kernel::{
     AgentInput, AttemptFault, Event, Failure, Reply, ToolCall, ToolFault, Version,
 };
-use holdpoint::ports::{Agents, Clock as _, Consignment, Courier, DeltaSink, Tools, Undelivered};
+use holdpoint::ports::{Agents, Clock as _, Delivery, DeltaSink, Notifier, Tools, Undelivered};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -31,7 +31,7 @@ pub(crate) enum Fares {
 
 /// What was really done, whoever did it.
 #[derive(Debug, Default)]
-pub(crate) struct World {
+pub(crate) struct Wiring {
     /// Deeds: by which tool, under which key, and with what.
     pub(crate) done: Mutex<Vec<(String, String, Value)>>,
     /// What listeners were told: the run, the hook, and the place in the journal.
@@ -47,11 +47,11 @@ pub(crate) struct Cast {
     pub(crate) changed: Notify,
     clock: Arc<SimClock>,
     dice: Dice,
-    world: Arc<World>,
+    world: Arc<Wiring>,
 }
 
 impl Cast {
-    pub(crate) fn new(clock: &Arc<SimClock>, dice: &Dice, world: &Arc<World>) -> Self {
+    pub(crate) fn new(clock: &Arc<SimClock>, dice: &Dice, world: &Arc<Wiring>) -> Self {
         Self {
             fares: Mutex::new(Fares::Well),
             changed: Notify::new(),
@@ -152,7 +152,7 @@ impl Tools for Cast {
 }
 
 #[async_trait]
-impl Courier for Cast {
+impl Notifier for Cast {
     fn carries(&self, _lane: &str, _workflow: &str, event: &Event) -> bool {
         is_carried(event)
     }
@@ -165,7 +165,7 @@ impl Courier for Cast {
         Ok(())
     }
 
-    async fn carry(&self, consignment: Consignment<'_>) -> Result<(), Undelivered> {
+    async fn carry(&self, consignment: Delivery<'_>) -> Result<(), Undelivered> {
         self.stands().await;
         if self.dice.roll(6) == 0 {
             return Err(Undelivered { problem: "nobody answers".into(), is_final: false });

@@ -13,7 +13,7 @@ use holdpoint::store::{MemoryCluster, MemoryReplica, Mishap};
 use serde_json::json;
 use tokio::task::AbortHandle;
 
-use crate::cast::{Cast, Fares, World};
+use crate::cast::{Cast, Fares, Wiring};
 use crate::checker::Heard;
 use crate::clock::SimClock;
 use crate::dice::Dice;
@@ -73,7 +73,7 @@ pub(crate) struct Play {
     clock: Arc<SimClock>,
     pub(crate) cluster: MemoryCluster,
     nodes: Vec<Node>,
-    pub(crate) world: Arc<World>,
+    pub(crate) world: Arc<Wiring>,
     pub(crate) given: Arc<Mutex<Vec<Given>>>,
     pub(crate) heard: Arc<Mutex<Vec<Heard>>>,
     pub(crate) listens: Arc<Mutex<Vec<Listens>>>,
@@ -114,7 +114,8 @@ impl Play {
         }
         let cast = Arc::new(Cast::new(&self.clock, &self.dice, &self.world));
         let both = (cast.clone() as _, cast.clone() as _);
-        let engine = Engine::with_courier(journal, self.clock.clone(), both, library, cast.clone());
+        let engine =
+            Engine::with_notifier(journal, self.clock.clone(), both, library, cast.clone());
         engine.settle_in().await.unwrap();
         engine.recover().await.unwrap();
         let (dice, lies) = (self.dice.clone(), self.store == Store::Lying);

@@ -6,12 +6,12 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use serde_json::Value;
 
+use crate::agents::a2a::client::{A2aClient, Call, CallError, Events, Opened};
 use crate::agents::a2a::fault::{Code, RemoteFault};
-use crate::agents::a2a::line::{Call, Events, Line, No, Opened};
+use crate::agents::a2a::from_a2a::{self, Parts, State, Task, Told};
 use crate::agents::a2a::memo::Memo;
-use crate::agents::a2a::read::{self, Parts, State, Task, Told};
 use crate::agents::a2a::settings::Settings;
-use crate::agents::a2a::talk::{self, Answer};
+use crate::agents::a2a::to_a2a::{self, Answer};
 use crate::kernel::{AgentInput, AttemptFault, Millis, Reply};
 use crate::ports::{Clock, DeltaSink};
 
@@ -56,7 +56,7 @@ pub(super) struct Following<'a> {
 
 impl Following<'_> {
     /// The reply, as the remote gives it.
-    pub(super) async fn reply(&mut self, line: &Line) -> Result<Reply, AttemptFault> {
+    pub(super) async fn reply(&mut self, line: &A2aClient) -> Result<Reply, AttemptFault> {
         match self.attempt(line).await {
             Ok(reply) => Ok(reply),
             Err(End::Remote(fault)) => Err(fault.of_model(&self.input.model)),
@@ -64,17 +64,17 @@ impl Following<'_> {
         }
     }
 
-    async fn attempt(&mut self, line: &Line) -> Result<Reply, End> {
+    async fn attempt(&mut self, line: &A2aClient) -> Result<Reply, End> {
         let rest = match self.memo.clone() {
             None => {
-                let parts = talk::opening(self.input);
-                let message = talk::message(&self.input.key, None, &parts);
+                let parts = to_a2a::opening(self.input);
+                let message = to_a2a::message(&self.input.key, None, &parts);
                 self.send(line, &message).await?
             }
             Some(memo) => self.take_up(line, memo).await?,
         };
         match rest {
-            Rest::Message(parts) => Ok(talk::result(&parts, &Parts::default(), self.input)?),
+            Rest::Message(parts) => Ok(to_a2a::result(&parts, &Parts::default(), self.input)?),
             Rest::Task(task) => self.ended(line, *task).await,
             Rest::Unseen | Rest::NotYet => {
                 let task = self.wait(line).await?;
@@ -85,8 +85,8 @@ impl Following<'_> {
 
     /// A later try, or a later reply of the same turn: an answer goes on its way, or the task is
     /// followed from where it is.
-    async fn take_up(&mut self, line: &Line, memo: Memo) -> Result<Rest, End> {
-        let (call, parts) = match talk::answer(self.input) {
+    async fn take_up(&mut self, line: &A2aClient, memo: Memo) -> Result<Rest, End> {
+        let (call, parts) = match to_a2a::answer(self.input) {
             Answer::None => return Ok(Rest::NotYet),
             Answer::Given { call, parts } => (call, parts),
             Answer::Refused { call, why } => {
@@ -110,12 +110,12 @@ impl Following<'_> {
             self.note(Memo { answered: Some(call), since, ..memo.clone() }).await?;
         }
         let task = Some((memo.task.as_str(), memo.context.as_str()));
-        let message = talk::message(&self.input.key, task, &parts);
+        let message = to_a2a::message(&self.input.key, task, &parts);
         self.send(line, &message).await
     }
 
     /// Sends a message; notes the task that comes of it before anything is waited for.
-    async fn send(&mut self, line: &Line, message: &Value) -> Result<Rest, End> {
+    async fn send(&mut self, line: &A2aClient, message: &Value) -> Result<Rest, End> {
         let key = self.input.key.clone();
         let give_up = self.clock.now().plus(self.settings.contact_ms);
         let mut pause = PAUSE_MS;
@@ -126,7 +126,7 @@ impl Following<'_> {
                 line.call(Call::Send(message), &key).await.map(Opened::Whole)
             };
             match outcome {
-                Ok(Opened::Whole(value)) => return self.heard(read::told(&value)?).await,
+                Ok(Opened::Whole(value)) => return self.heard(from_a2a::told(&value)?).await,
                 Ok(Opened::Stream(events)) => match self.listen(events, self.patience()).await {
                     Ok(rest) if self.memo.is_some() || !matches!(rest, Rest::NotYet) => {
                         return Ok(rest);
@@ -136,12 +136,12 @@ impl Following<'_> {
                     Err(end) => return Err(end),
                 },
                 // It is no longer waiting for this: how it stands says the rest.
-                Err(No::Unsupported(_)) if self.memo.is_some() => return Ok(Rest::NotYet),
-                Err(No::Ill(why)) if self.clock.now() >= give_up => {
+                Err(CallError::Unsupported(_)) if self.memo.is_some() => return Ok(Rest::NotYet),
+                Err(CallError::Ill(why)) if self.clock.now() >= give_up => {
                     return Err(RemoteFault::new(Code::Unreachable, why).into());
                 }
-                Err(No::Ill(_)) => {}
-                Err(No::NotFound) if self.memo.is_some() => return Err(lost().into()),
+                Err(CallError::Ill(_)) => {}
+                Err(CallError::NotFound) if self.memo.is_some() => return Err(lost().into()),
                 Err(no) => return Err(no.into_fault().into()),
             }
             if self.clock.now() >= give_up {
@@ -154,9 +154,9 @@ impl Following<'_> {
     }
 
     /// Waits for a known task to rest.
-    async fn wait(&mut self, line: &Line) -> Result<Task, End> {
+    async fn wait(&mut self, line: &A2aClient) -> Result<Task, End> {
         let Some(memo) = self.memo.clone() else {
-            return Err(read::bad("it began no task, and said nothing").into());
+            return Err(from_a2a::bad("it began no task, and said nothing").into());
         };
         let give_up = memo.since.plus(self.settings.total_ms);
         let mut pause = PAUSE_MS;
@@ -189,24 +189,26 @@ impl Following<'_> {
     }
 
     /// How a task stands; patient with a server that is away.
-    async fn look(&mut self, line: &Line, task: &str) -> Result<Task, RemoteFault> {
+    async fn look(&mut self, line: &A2aClient, task: &str) -> Result<Task, RemoteFault> {
         let give_up = self.clock.now().plus(self.settings.contact_ms);
         let mut pause = PAUSE_MS;
         loop {
             match line.call(Call::Get(task), task).await {
                 Ok(value) => {
-                    let found = read::task(&value)?;
+                    let found = from_a2a::task(&value)?;
                     if found.id == task {
                         return Ok(found);
                     }
-                    return Err(read::bad("it was asked for one task and sent another"));
+                    return Err(from_a2a::bad("it was asked for one task and sent another"));
                 }
-                Err(No::NotFound) => return Err(lost()),
-                Err(No::Ill(why)) if self.clock.now() >= give_up => {
+                Err(CallError::NotFound) => return Err(lost()),
+                Err(CallError::Ill(why)) if self.clock.now() >= give_up => {
                     return Err(RemoteFault::new(Code::Unreachable, why));
                 }
-                Err(No::Ill(_)) => {}
-                Err(no @ (No::Unsupported(_) | No::Fault(_))) => return Err(no.into_fault()),
+                Err(CallError::Ill(_)) => {}
+                Err(no @ (CallError::Unsupported(_) | CallError::Fault(_))) => {
+                    return Err(no.into_fault());
+                }
             }
             self.pause(pause).await;
             pause = (pause * 2).min(PAUSE_MS_MAX);
@@ -232,10 +234,10 @@ impl Following<'_> {
             };
             let value = match event {
                 Ok(value) => value,
-                Err(No::Ill(_)) => return Ok(Rest::NotYet),
+                Err(CallError::Ill(_)) => return Ok(Rest::NotYet),
                 Err(no) => return Err(no.into_fault().into()),
             };
-            match self.heard(read::told(&value)?).await? {
+            match self.heard(from_a2a::told(&value)?).await? {
                 Rest::NotYet => {}
                 rested @ (Rest::Task(_) | Rest::Message(_) | Rest::Unseen) => return Ok(rested),
             }
@@ -263,7 +265,7 @@ impl Following<'_> {
     async fn is_ours(&mut self, task: &Task) -> Result<(), End> {
         match &self.memo {
             Some(memo) if memo.task == task.id => Ok(()),
-            Some(_) => Err(read::bad("it went on with another task than ours").into()),
+            Some(_) => Err(from_a2a::bad("it went on with another task than ours").into()),
             None => {
                 self.note(Memo {
                     task: task.id.clone(),
@@ -278,7 +280,7 @@ impl Following<'_> {
     }
 
     /// What a task at rest means.
-    async fn ended(&mut self, line: &Line, task: Task) -> Result<Reply, End> {
+    async fn ended(&mut self, line: &A2aClient, task: Task) -> Result<Reply, End> {
         let words = || match task.said.text() {
             words if words.is_empty() => "it does not say why".to_owned(),
             words => words,
@@ -288,7 +290,7 @@ impl Following<'_> {
             Err(End::from(RemoteFault::new(code, message)))
         };
         match task.state {
-            State::Completed => Ok(talk::result(&task.results, &task.said, self.input)?),
+            State::Completed => Ok(to_a2a::result(&task.results, &task.said, self.input)?),
             State::Failed => fault(Code::Failed, "failed"),
             State::Canceled => fault(Code::Canceled, "was canceled"),
             State::Rejected => fault(Code::Rejected, "was rejected"),
@@ -297,9 +299,9 @@ impl Following<'_> {
                     let asked = Some(task.fingerprint.clone());
                     self.note(Memo { asked, ..memo }).await?;
                 }
-                Ok(talk::question(&line.interface.name, &task)?)
+                Ok(to_a2a::question(&line.interface.name, &task)?)
             }
-            State::Working => Err(read::bad("it rests and works at once").into()),
+            State::Working => Err(from_a2a::bad("it rests and works at once").into()),
         }
     }
 

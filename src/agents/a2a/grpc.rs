@@ -23,9 +23,11 @@ use tonic_types::StatusExt as _;
 use url::Url;
 
 use crate::agents::a2a::card::{Binding, Interface};
+use crate::agents::a2a::client::{
+    A2aClient, BODY_BYTES_MAX, Call, CallError, Events, KEY, VERSION,
+};
 use crate::agents::a2a::fault::{Code, RemoteFault, words};
-use crate::agents::a2a::line::{BODY_BYTES_MAX, Call, Events, KEY, Line, No, VERSION};
-use crate::agents::a2a::older::{self, newer};
+use crate::agents::a2a::v03::{self, newer};
 use crate::agents::tools::guard::{AllowPrivate, Private, is_public};
 use crate::wire::lf::a2a_service_client::A2aServiceClient;
 use crate::wire::older::a2a_service_client::A2aServiceClient as OlderClient;
@@ -58,7 +60,12 @@ impl Wire {
     }
 
     /// A call that is answered whole.
-    pub(super) async fn call(&self, line: &Line, call: Call<'_>, key: &str) -> Result<Value, No> {
+    pub(super) async fn call(
+        &self,
+        line: &A2aClient,
+        call: Call<'_>,
+        key: &str,
+    ) -> Result<Value, CallError> {
         let channel = self.channel().await?;
         if line.interface.is_older {
             let mut client = OlderClient::new(channel).max_decoding_message_size(BODY_BYTES_MAX);
@@ -96,7 +103,12 @@ impl Wire {
     }
 
     /// A call that is answered by a stream.
-    pub(super) async fn open(&self, line: &Line, call: Call<'_>, key: &str) -> Result<Events, No> {
+    pub(super) async fn open(
+        &self,
+        line: &A2aClient,
+        call: Call<'_>,
+        key: &str,
+    ) -> Result<Events, CallError> {
         let channel = self.channel().await?;
         let is_new = matches!(call, Call::Stream(_) | Call::Send(_));
         if line.interface.is_older {
@@ -125,16 +137,17 @@ impl Wire {
 
     /// A connection for one call: a kept one may be dead by the next, and then nobody knows whether
     /// that call was heard.
-    async fn channel(&self) -> Result<Channel, No> {
+    async fn channel(&self) -> Result<Channel, CallError> {
         let dialled = tokio::time::timeout(CONNECT_TIMEOUT, self.dial()).await;
-        let pipe = dialled.unwrap_or_else(|_| Err(No::Ill("it cannot be reached".into())))?;
+        let pipe =
+            dialled.unwrap_or_else(|_| Err(CallError::Ill("it cannot be reached".into())))?;
         let ill = |error: tonic::transport::Error| {
-            No::Ill(format!("the connection cannot be used: {error}"))
+            CallError::Ill(format!("the connection cannot be used: {error}"))
         };
         // Tonic is handed a connection that is safe already, and must not ask for more.
         let authority = self.url.authority();
         let origin = format!("{}://{authority}", self.url.scheme());
-        let origin = origin.parse().map_err(|_| No::Ill("its address is none".into()))?;
+        let origin = origin.parse().map_err(|_| CallError::Ill("its address is none".into()))?;
         let endpoint = Endpoint::from_shared(format!("http://{authority}")).map_err(ill)?;
         let endpoint = endpoint
             .origin(origin)
@@ -149,18 +162,18 @@ impl Wire {
         endpoint.connect_with_connector(connector).await.map_err(ill)
     }
 
-    async fn dial(&self) -> Result<Box<dyn Pipe>, No> {
+    async fn dial(&self) -> Result<Box<dyn Pipe>, CallError> {
         let host = self.url.host_str().unwrap_or_default();
         let bare = host.trim_start_matches('[').trim_end_matches(']');
         let port = self.url.port_or_known_default().unwrap_or(443);
-        let lost = |error: io::Error| No::Ill(format!("it cannot be reached: {error}"));
+        let lost = |error: io::Error| CallError::Ill(format!("it cannot be reached: {error}"));
         let found: Vec<SocketAddr> =
             tokio::net::lookup_host((bare, port)).await.map_err(lost)?.collect();
         let private = found.iter().find(|address| !is_public(address.ip()));
         if let (Some(private), false) = (private, self.is_open) {
             let private = Private { host: host.to_owned(), address: private.ip() };
             let message = format!("{private}; `allow_private` allows it");
-            return Err(No::Fault(RemoteFault::new(Code::Private, message)));
+            return Err(CallError::Fault(RemoteFault::new(Code::Private, message)));
         }
         let stream = TcpStream::connect(found.as_slice()).await.map_err(lost)?;
         stream.set_nodelay(true).map_err(lost)?;
@@ -168,10 +181,10 @@ impl Wire {
             return Ok(Box::new(stream));
         }
         let mut config = ClientConfig::with_platform_verifier()
-            .map_err(|error| No::Ill(format!("TLS cannot be set up: {error}")))?;
+            .map_err(|error| CallError::Ill(format!("TLS cannot be set up: {error}")))?;
         config.alpn_protocols = vec![b"h2".to_vec()];
         let name = ServerName::try_from(bare.to_owned())
-            .map_err(|_| No::Ill("its address is no name that a certificate has".into()))?;
+            .map_err(|_| CallError::Ill("its address is no name that a certificate has".into()))?;
         let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
         Ok(Box::new(stream.map_err(lost)?))
     }
@@ -179,15 +192,18 @@ impl Wire {
 
 /// A call as a message, with what goes along with it.
 fn asked<M: Message + Default>(
-    line: &Line,
+    line: &A2aClient,
     call: Call<'_>,
     key: &str,
     name: &str,
-) -> Result<Request<M>, No> {
+) -> Result<Request<M>, CallError> {
     let is_older = line.interface.is_older;
-    let json = if is_older { older::message_of(call) } else { line.params(call) };
+    let json = if is_older { v03::message_of(call) } else { line.params(call) };
     let message = proto_json::read(name, json).map_err(|error| {
-        No::Fault(RemoteFault::new(Code::Refused, format!("this cannot be said by gRPC: {error}")))
+        CallError::Fault(RemoteFault::new(
+            Code::Refused,
+            format!("this cannot be said by gRPC: {error}"),
+        ))
     })?;
     let mut request = Request::new(message);
     *request.metadata_mut() = MetadataMap::from_headers(line.headers.clone());
@@ -203,14 +219,20 @@ fn asked<M: Message + Default>(
     Ok(request)
 }
 
-fn told<M: Message>(name: &str, outcome: Result<tonic::Response<M>, Status>) -> Result<Value, No> {
+fn told<M: Message>(
+    name: &str,
+    outcome: Result<tonic::Response<M>, Status>,
+) -> Result<Value, CallError> {
     let message = outcome.map_err(|status| refused(&status))?.into_inner();
     written(name, &message)
 }
 
-fn written<M: Message>(name: &str, message: &M) -> Result<Value, No> {
+fn written<M: Message>(name: &str, message: &M) -> Result<Value, CallError> {
     proto_json::write(name, message).map_err(|error| {
-        No::Fault(RemoteFault::new(Code::BadReply, format!("what it sent cannot be read: {error}")))
+        CallError::Fault(RemoteFault::new(
+            Code::BadReply,
+            format!("what it sent cannot be read: {error}"),
+        ))
     })
 }
 
@@ -226,17 +248,17 @@ fn events<M: Message + Send + 'static>(
 }
 
 /// Which no a status is: by its reason, and only then by its code.
-fn refused(status: &Status) -> No {
+fn refused(status: &Status) -> CallError {
     let reason = status.get_details_error_info().map(|info| info.reason).unwrap_or_default();
     let said = match words(status.message()) {
         said if said.is_empty() => format!("status {:?}", status.code()),
         said => said,
     };
     match (reason.as_str(), status.code()) {
-        ("TASK_NOT_FOUND", _) | ("", GrpcCode::NotFound) => No::NotFound,
-        ("UNSUPPORTED_OPERATION" | "TASK_NOT_CANCELABLE", _) => No::Unsupported(said),
+        ("TASK_NOT_FOUND", _) | ("", GrpcCode::NotFound) => CallError::NotFound,
+        ("UNSUPPORTED_OPERATION" | "TASK_NOT_CANCELABLE", _) => CallError::Unsupported(said),
         (_, GrpcCode::Unauthenticated | GrpcCode::PermissionDenied) => {
-            No::Fault(RemoteFault::new(Code::Unauthorized, said))
+            CallError::Fault(RemoteFault::new(Code::Unauthorized, said))
         }
         (
             _,
@@ -247,7 +269,7 @@ fn refused(status: &Status) -> No {
             | GrpcCode::Cancelled
             | GrpcCode::Internal
             | GrpcCode::Unknown,
-        ) => No::Ill(said),
+        ) => CallError::Ill(said),
         (
             _,
             GrpcCode::Ok
@@ -258,6 +280,6 @@ fn refused(status: &Status) -> No {
             | GrpcCode::OutOfRange
             | GrpcCode::Unimplemented
             | GrpcCode::DataLoss,
-        ) => No::Fault(RemoteFault::new(Code::Refused, said)),
+        ) => CallError::Fault(RemoteFault::new(Code::Refused, said)),
     }
 }

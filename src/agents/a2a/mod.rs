@@ -12,15 +12,15 @@
 //! answer to it. A remote that lies, hangs or forgets is a fault, never a wait without end.
 
 mod card;
+mod client;
 mod fault;
 mod follow;
+mod from_a2a;
 mod grpc;
-mod line;
 mod memo;
-mod older;
-mod read;
 mod settings;
-mod talk;
+mod to_a2a;
+mod v03;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,10 +36,10 @@ use crate::kernel::{AgentInput, AttemptFault, Millis, Reply};
 use crate::ports::{Clock, DeltaSink};
 
 use card::Interface;
+use client::{A2aClient, CALL_TIMEOUT, Call, CallError};
 use fault::{Code, RemoteFault};
 use follow::Following;
 use grpc::Wire;
-use line::{CALL_TIMEOUT, Call, Line, No};
 use memo::Memo;
 use settings::Settings;
 
@@ -99,7 +99,7 @@ impl Remotes {
         let line = loop {
             match self.line(&settings, environment).await {
                 Ok(line) => break line,
-                Err(No::Ill(why)) if self.clock.now() < out_of_reach => {
+                Err(CallError::Ill(why)) if self.clock.now() < out_of_reach => {
                     tracing::debug!(%why, "the card of an agent cannot be read");
                     following.pause(follow::PAUSE_MS_MAX).await;
                 }
@@ -121,26 +121,33 @@ impl Remotes {
         let line = self.line(&settings, environment).await;
         let line = line.map_err(|no| no.into_fault().message)?;
         match line.call(Call::Cancel(&memo.task), &memo.task).await {
-            Ok(_) | Err(No::NotFound | No::Unsupported(_)) => Ok(()),
-            Err(no @ (No::Ill(_) | No::Fault(_))) => Err(no.into_fault().message),
+            Ok(_) | Err(CallError::NotFound | CallError::Unsupported(_)) => Ok(()),
+            Err(no @ (CallError::Ill(_) | CallError::Fault(_))) => Err(no.into_fault().message),
         }
     }
 
     /// The line to a remote agent, by its card.
-    async fn line(&self, settings: &Settings, environment: &Environment) -> Result<Line, No> {
+    async fn line(
+        &self,
+        settings: &Settings,
+        environment: &Environment,
+    ) -> Result<A2aClient, CallError> {
         let web = self.web.as_ref().map_err(|error| {
-            No::Fault(RemoteFault::new(Code::Settings, format!("TLS cannot be set up: {error}")))
+            CallError::Fault(RemoteFault::new(
+                Code::Settings,
+                format!("TLS cannot be set up: {error}"),
+            ))
         })?;
         let private = |trouble: crate::agents::tools::web::Trouble| {
-            No::Fault(RemoteFault::new(Code::Private, trouble.to_string()))
+            CallError::Fault(RemoteFault::new(Code::Private, trouble.to_string()))
         };
-        let headers = headers(settings, environment).map_err(No::Fault)?;
+        let headers = headers(settings, environment).map_err(CallError::Fault)?;
         let interface = if let Some(interface) = self.known(settings) {
             interface
         } else {
             let client = web.client(&settings.card, &settings.allow).map_err(private)?;
-            let card = line::fetch_card(client, settings.card.clone(), &headers).await?;
-            let interface = card::read(&card, &settings.card).map_err(No::Fault)?;
+            let card = client::fetch_card(client, settings.card.clone(), &headers).await?;
+            let interface = card::read(&card, &settings.card).map_err(CallError::Fault)?;
             self.keep(settings, &interface);
             interface
         };
@@ -150,7 +157,7 @@ impl Remotes {
         let client = web.client(&interface.url, &settings.allow).map_err(private)?.clone();
         let wire = Wire::to(&interface, &settings.allow);
         let patience = Duration::from_millis(settings.contact_ms).min(CALL_TIMEOUT);
-        Ok(Line { interface, client, patience, wire, headers })
+        Ok(A2aClient { interface, client, patience, wire, headers })
     }
 
     fn known(&self, settings: &Settings) -> Option<Interface> {

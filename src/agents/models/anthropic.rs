@@ -10,9 +10,9 @@ use serde_json::{Map, Value, json};
 use crate::agents::models::dialect::{Heard, Piece, Reader};
 use crate::agents::models::errors;
 use crate::agents::models::fault::ModelFault;
-use crate::agents::models::gather::{self, Gathered, number, text};
 use crate::agents::models::names;
 use crate::agents::models::prompt::{Item, prompt};
+use crate::agents::models::reply_accumulator::{self, Gathered, number, text};
 use crate::agents::models::settings::Settings;
 use crate::kernel::{AgentInput, Reply, ToolCall, ToolOffer};
 
@@ -221,8 +221,8 @@ impl AnthropicReader {
 impl Reader for AnthropicReader {
     fn take(&mut self, piece: &Piece) -> Result<Heard, ModelFault> {
         match piece {
-            Piece::Event { data, .. } => self.event(&gather::json(data)?),
-            Piece::Whole(body) => self.whole(&gather::json(body)?),
+            Piece::Event { data, .. } => self.event(&reply_accumulator::json(data)?),
+            Piece::Whole(body) => self.whole(&reply_accumulator::json(body)?),
         }
     }
 

@@ -6,7 +6,7 @@ use http::StatusCode;
 use serde_json::Value;
 
 use crate::agents::models::fault::{Code, ModelFault, words};
-use crate::agents::models::gather::text;
+use crate::agents::models::reply_accumulator::text;
 
 /// The fault that a status means; `body` is what came with it.
 pub(super) fn of_status(status: StatusCode, body: &str) -> ModelFault {

@@ -7,9 +7,9 @@ use serde_json::{Map, Value, json};
 use crate::agents::models::dialect::{Heard, Piece, Reader, named_schema};
 use crate::agents::models::errors;
 use crate::agents::models::fault::ModelFault;
-use crate::agents::models::gather::{self, Gathered, number, text};
 use crate::agents::models::names;
 use crate::agents::models::prompt::{Item, prompt};
+use crate::agents::models::reply_accumulator::{self, Gathered, number, text};
 use crate::agents::models::settings::Settings;
 use crate::kernel::{AgentInput, Reply, ToolCall, ToolOffer, Usage, readable};
 
@@ -157,9 +157,9 @@ impl Reader for ChatReader {
                 self.is_done = true;
                 Ok(Heard::Nothing)
             }
-            Piece::Event { data, .. } => self.chunk(&gather::json(data)?, "delta"),
+            Piece::Event { data, .. } => self.chunk(&reply_accumulator::json(data)?, "delta"),
             Piece::Whole(body) => {
-                let body = gather::json(body)?;
+                let body = reply_accumulator::json(body)?;
                 self.is_done = true;
                 self.chunk(&body, "message")
             }

@@ -8,9 +8,9 @@ use serde_json::{Map, Value, json};
 use crate::agents::models::dialect::{Heard, Piece, Reader, is_strict, named_schema};
 use crate::agents::models::errors;
 use crate::agents::models::fault::{Code, ModelFault};
-use crate::agents::models::gather::{self, Gathered, number, text};
 use crate::agents::models::names;
 use crate::agents::models::prompt::{Item, prompt};
+use crate::agents::models::reply_accumulator::{self, Gathered, number, text};
 use crate::agents::models::settings::Settings;
 use crate::kernel::{AgentInput, Reply, ToolCall, ToolOffer, Usage};
 
@@ -206,12 +206,12 @@ impl Reader for ResponsesReader {
             // Gateways that grew up with Chat Completions end this stream in its way, too.
             Piece::Event { data, .. } if data.trim() == "[DONE]" => Ok(Heard::Nothing),
             Piece::Event { name, data } => {
-                let event = gather::json(data)?;
+                let event = reply_accumulator::json(data)?;
                 let kind = text(&event, "/type");
                 let name = if kind.is_empty() { name.as_str() } else { kind };
                 self.event(name, &event)
             }
-            Piece::Whole(body) => self.whole(&gather::json(body)?),
+            Piece::Whole(body) => self.whole(&reply_accumulator::json(body)?),
         }
     }
 

@@ -40,10 +40,10 @@ pub fn carries(event: &Event) -> bool {
         | Event::Reminded { .. }
         | Event::Stood { .. }
         | Event::Held { .. }
-        | Event::Opened { .. }
+        | Event::StepOpened { .. }
         | Event::Signalled { .. }
-        | Event::Settled { .. }
-        | Event::Came { .. }
+        | Event::StepClosed { .. }
+        | Event::StepOutcome { .. }
         | Event::Revoked { .. }
         | Event::Renewed { .. }
         | Event::Ruled(_)

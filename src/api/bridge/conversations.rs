@@ -7,7 +7,7 @@ use crate::api::bridge::Bridge;
 use crate::api::bridge::errors::{Outcome, Problem};
 use crate::api::bridge::http::{Call, Reply};
 use crate::api::bridge::id::{Dialect, ResponseId};
-use crate::api::bridge::{ask, item, reading};
+use crate::api::bridge::{item, question_json, reading};
 use crate::engine::{Onlooker, RunView, SessionView, Waiting};
 use crate::kernel::{Message, Principal, Speaker};
 use crate::ports::SessionRow;
@@ -166,12 +166,12 @@ impl Bridge {
     fn conversation(&self, row: &SessionRow, view: Option<&SessionView>, who: &Principal) -> Value {
         let waiting = view.into_iter().flat_map(|view| &view.runs).find_map(|head| {
             let waiting = Waiting::of_head(head)?;
-            Some(ask::waiting(&waiting, Some(&Onlooker::new(&self.engine, head, who))))
+            Some(question_json::waiting(&waiting, Some(&Onlooker::new(&self.engine, head, who))))
         });
         json!({
             "id": row.session.to_string(),
             "object": "conversation",
-            "created_at": ask::seconds(row.started_at),
+            "created_at": question_json::seconds(row.started_at),
             "metadata": row.metadata,
             "workflow_waiting": waiting,
         })
@@ -230,9 +230,9 @@ impl Bridge {
                     "type": "checkpoint",
                     "checkpoint_id": id,
                     "workflow_name": head.workflow,
-                    "timestamp": ask::time(Some(checkpoint.at)),
+                    "timestamp": question_json::time(Some(checkpoint.at)),
                     "metadata": {"message_count": checkpoint.messages},
-                    "workflow_waiting": checkpoint.waiting.as_ref().map(|it| ask::waiting(it, None)),
+                    "workflow_waiting": checkpoint.waiting.as_ref().map(|it| question_json::waiting(it, None)),
                 }));
             }
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::api::bridge::{ask, sheet};
+use crate::api::bridge::{devui_schema, question_json};
 use crate::engine::Published;
 use crate::kernel::{Closing, Event, Message, Millis, Question, RunId};
 
@@ -15,8 +15,8 @@ pub(super) fn paused(
     recent: &[Arc<Message>],
     (item_id, output_index): (&str, usize),
 ) -> Value {
-    let mut data = ask::handoff(question, recent);
-    let request = ask::request(run, question);
+    let mut data = question_json::handoff(question, recent);
+    let request = question_json::request(run, question);
     for field in
         ["kind", "type", "context", "options", "deadline", "on_timeout", "digest", "action"]
     {
@@ -28,14 +28,14 @@ pub(super) fn paused(
         "type": "response.request_info.requested",
         "request_id": question.id(run).to_string(),
         "source_executor_id": question.step,
-        "request_type": ask::type_of(question),
+        "request_type": question_json::type_of(question),
         "request_data": data,
         // Its page makes the form of the answer from the one, and its other clients read the other.
-        "request_schema": sheet::of(&question.response_schema()),
+        "request_schema": devui_schema::of(&question.response_schema()),
         "response_schema": question.response_schema(),
         "item_id": item_id,
         "output_index": output_index,
-        "timestamp": ask::time(Some(question.asked_at)),
+        "timestamp": question_json::time(Some(question.asked_at)),
     })
 }
 
@@ -121,9 +121,9 @@ fn fact(run: &RunId, published: &Published) -> Option<Value> {
             Some(happened("SignalReceivedEvent", published, &data))
         }
         Event::StepStarted { .. }
-        | Event::Opened { .. }
-        | Event::Came { .. }
-        | Event::Settled { .. }
+        | Event::StepOpened { .. }
+        | Event::StepOutcome { .. }
+        | Event::StepClosed { .. }
         | Event::Delta { .. }
         | Event::MessageAdded { .. }
         | Event::StepCompleted { .. }
@@ -151,7 +151,7 @@ fn trace(event_type: &str, data: &Value, at: Millis) -> Value {
             "trace_type": "workflow_info",
             "event_type": event_type,
             "data": data,
-            "timestamp": ask::time(Some(at)),
+            "timestamp": question_json::time(Some(at)),
         },
     })
 }
@@ -163,7 +163,7 @@ fn happened(event_type: &str, published: &Published, data: &Value) -> Value {
             "event_type": event_type,
             "data": data,
             "executor_id": published.step,
-            "timestamp": ask::time(Some(published.at)),
+            "timestamp": question_json::time(Some(published.at)),
         },
     })
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::api::bridge::devui;
 use crate::api::bridge::id::Dialect;
-use crate::api::bridge::teller::Teller;
+use crate::api::bridge::response_stream::Teller;
 use crate::engine::Published;
 
 impl Teller {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::api::bridge::ask;
+use crate::api::bridge::question_json;
 use crate::kernel::{Message, Question, RunId};
 
 /// The function that a pause calls; whoever asked answers with its output.
@@ -35,18 +35,18 @@ pub(super) fn question(
     recent: &[Arc<Message>],
 ) -> Value {
     let request_id = question.id(run).to_string();
-    if let Some((tool, arguments)) = ask::gated(question) {
+    if let Some((tool, arguments)) = question_json::gated(question) {
         return json!({
             "type": "mcp_approval_request",
             "id": request_id,
             "name": tool,
             "arguments": arguments.to_string(),
             "server_label": "holdpoint",
-            "request": ask::request(run, question),
+            "request": question_json::request(run, question),
         });
     }
-    let mut request = ask::request(run, question);
-    request["conversation"] = ask::conversation(recent);
+    let mut request = question_json::request(run, question);
+    request["conversation"] = question_json::conversation(recent);
     json!({
         "type": "function_call",
         "id": id,

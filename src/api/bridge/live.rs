@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use crate::api::MESSAGE_BYTES_MAX;
 use crate::api::Shown;
 use crate::api::bridge::errors::{Outcome, Problem};
-use crate::api::bridge::{Bridge, ask, reading};
+use crate::api::bridge::{Bridge, question_json, reading};
 use crate::api::brought;
 use crate::api::receipts;
 use crate::engine::{
@@ -350,7 +350,7 @@ fn requests(watch: InboxWatch, who: &Arc<(Engine, Principal)>) -> Told {
                     "run_id": open.run.to_string(),
                     "conversation": open.session.to_string(),
                     "workflow_id": open.workflow,
-                    "request": ask::request_for(&open.run, &open.question, &onlooker),
+                    "request": question_json::request_for(&open.run, &open.question, &onlooker),
                 });
                 Some((told, Some(watch)))
             }
@@ -382,17 +382,17 @@ fn event(
         "run_id": run.to_string(),
         "conversation": session.to_string(),
         "sequence": published.sequence,
-        "time": ask::time(Some(published.at)),
+        "time": question_json::time(Some(published.at)),
         "name": name(&published.event),
         "step": published.step,
         "event": published.event,
     });
     if let Some(asked) = &published.asked {
-        told["request"] = ask::request_for(run, &asked.question, onlooker);
-        told["request"]["conversation"] = ask::conversation(&asked.recent);
+        told["request"] = question_json::request_for(run, &asked.question, onlooker);
+        told["request"]["conversation"] = question_json::conversation(&asked.recent);
     }
     if let Some(waiting) = &published.waiting {
-        told["workflow_waiting"] = ask::waiting(waiting, Some(onlooker));
+        told["workflow_waiting"] = question_json::waiting(waiting, Some(onlooker));
     }
     told
 }
@@ -413,9 +413,9 @@ fn name(event: &Event) -> &'static str {
         Event::Answered { .. } => "response_received",
         Event::Closed { .. } => "request_closed",
         Event::Revoked { .. } => "grant_revoked",
-        Event::Opened { .. } => "step_opened",
-        Event::Came { .. } => "step_worked",
-        Event::Settled { .. } => "step_settled",
+        Event::StepOpened { .. } => "step_opened",
+        Event::StepOutcome { .. } => "step_worked",
+        Event::StepClosed { .. } => "step_settled",
         Event::Signalled { .. } => "signal_received",
         Event::Noted { .. } => "noted",
         Event::Voted { .. } => "vote_received",

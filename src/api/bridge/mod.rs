@@ -6,10 +6,10 @@
 //! from the journal, word for word, and nothing about it is kept anywhere else (E1).
 
 mod apology;
-mod ask;
 mod cancel;
 mod conversations;
 mod devui;
+mod devui_schema;
 mod entities;
 mod errors;
 mod executors;
@@ -21,13 +21,13 @@ mod object;
 mod openapi;
 mod pulse;
 mod qlaw;
+mod question_json;
 mod reading;
 mod remembered;
+mod response_stream;
 mod responses;
 mod routes;
-mod sheet;
 mod stream;
-mod teller;
 mod word;
 mod workflows;
 

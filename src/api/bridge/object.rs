@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::api::bridge::id::{Dialect, ResponseId};
-use crate::api::bridge::{ask, reading};
+use crate::api::bridge::{question_json, reading};
 use crate::kernel::{Failure, Millis, SessionId, Usage};
 
 /// Where a leg stands.
@@ -66,7 +66,7 @@ impl Response {
         let mut told = json!({
             "id": self.id.to_string(),
             "object": "response",
-            "created_at": ask::seconds(self.created_at),
+            "created_at": question_json::seconds(self.created_at),
             "status": self.standing.word(),
             "background": false,
             "error": error,

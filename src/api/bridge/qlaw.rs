@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::api::bridge::ask;
+use crate::api::bridge::question_json;
 use crate::engine::Published;
 use crate::kernel::{Event, Failure, Message, Millis, Question, RunId};
 
@@ -19,10 +19,10 @@ pub(super) fn paused(run: &RunId, question: &Question, recent: &[Arc<Message>]) 
             "data": {"request_info": {
                 "request_id": question.id(run).to_string(),
                 "source_executor_id": question.step,
-                "request_type": ask::type_of(question),
+                "request_type": question_json::type_of(question),
                 "response_type": "object",
                 "response_schema": question.response_schema(),
-                "data": ask::handoff(question, recent),
+                "data": question_json::handoff(question, recent),
             }},
         },
     })
@@ -44,7 +44,7 @@ pub(super) fn facts(run: &RunId, published: &Published) -> Vec<Value> {
                 "event_type": event_type,
                 "data": {"run_id": run.to_string()},
                 "executor_id": null,
-                "timestamp": ask::time(Some(at)),
+                "timestamp": question_json::time(Some(at)),
             },
         })
     };
@@ -79,7 +79,7 @@ fn trace(event_type: &str, data: &Value, at: Millis) -> Value {
             "trace_type": "workflow_info",
             "event_type": event_type,
             "data": data,
-            "timestamp": ask::time(Some(at)),
+            "timestamp": question_json::time(Some(at)),
         },
     })
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::api::bridge::errors::Problem;
 use crate::api::bridge::id::Dialect;
-use crate::api::bridge::teller::Teller;
+use crate::api::bridge::response_stream::Teller;
 use crate::engine::{Published, Watch};
 use crate::failpoint;
 

@@ -4,10 +4,10 @@ use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
 use crate::api::bridge::Bridge;
-use crate::api::bridge::ask;
 use crate::api::bridge::errors::{Outcome, Problem};
 use crate::api::bridge::http::{Call, Reply};
 use crate::api::bridge::id::Dialect;
+use crate::api::bridge::question_json;
 use crate::api::bridge::reading::{self, Answers};
 use crate::api::bridge::responses::Manner;
 use crate::api::receipts;
@@ -152,7 +152,7 @@ pub(super) async fn audit(
         if !is_piece {
             events.push(json!({
                 "sequence": published.sequence,
-                "time": ask::time(Some(published.at)),
+                "time": question_json::time(Some(published.at)),
                 "step": published.step,
                 "event": published.event,
             }));
@@ -208,10 +208,10 @@ impl Bridge {
             "conversation": head.session.to_string(),
             "status": head.status.word(),
             "sequence": head.version,
-            "started_at": ask::time(Some(head.started_at)),
-            "updated_at": ask::time(Some(head.updated_at)),
+            "started_at": question_json::time(Some(head.started_at)),
+            "updated_at": question_json::time(Some(head.updated_at)),
             "error": error,
-            "workflow_waiting": waiting.as_ref().map(|waiting| ask::waiting(waiting, Some(&onlooker))),
+            "workflow_waiting": waiting.as_ref().map(|waiting| question_json::waiting(waiting, Some(&onlooker))),
         })
     }
 

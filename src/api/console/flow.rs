@@ -2,7 +2,7 @@
 //! passed over, and what is for others to decide is not offered.
 
 use crate::api::console::page::Trouble;
-use crate::api::console::visit::{Fields, Visit};
+use crate::api::console::request_context::{Fields, Visit};
 use crate::engine::{InboxFilter, OpenRequest};
 use crate::kernel::{Kind, RequestId};
 

@@ -56,7 +56,7 @@ fn been(event: &Event) -> Option<&str> {
     if let Event::StepStarted { step, .. } = event {
         return Some(step);
     }
-    if let Event::Opened { path, opening: Opening::Step | Opening::Wait { .. } } = event {
+    if let Event::StepOpened { path, opening: Opening::Step | Opening::Wait { .. } } = event {
         return Some(path);
     }
     None
@@ -75,8 +75,10 @@ fn failed(journal: &[Recorded]) -> BTreeSet<&str> {
             && let Some(step) = steps.get(turn)
         {
             failed.remove(step);
-        } else if let Event::Settled { path, outcome: Outcome::Failed(_) | Outcome::Tolerated(_) } =
-            &recorded.event
+        } else if let Event::StepClosed {
+            path,
+            outcome: Outcome::Failed(_) | Outcome::Tolerated(_),
+        } = &recorded.event
         {
             failed.insert(own_name(path));
         }

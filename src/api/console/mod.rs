@@ -6,9 +6,10 @@
 //! and callers wrote is text, never markup.
 //!
 //! - What a person approves is drawn from the stored action, and the form carries its digest (K3).
-//! - A form that changes something is taken only from our own pages (`visit`).
+//! - A form that changes something is taken only from our own pages (`request_context`).
 
 mod audit;
+mod consequences;
 mod conversation;
 mod flow;
 mod forks;
@@ -20,10 +21,10 @@ mod live;
 mod log;
 mod markdown;
 mod memory;
-mod outlook;
 mod oversight;
 mod page;
 mod request;
+mod request_context;
 mod run;
 mod runs;
 mod sessions;
@@ -33,7 +34,6 @@ mod timeline;
 mod together;
 mod tree;
 mod value;
-mod visit;
 mod welcome;
 mod whereabouts;
 mod workflows;
@@ -49,8 +49,8 @@ use axum::routing::any;
 use crate::api::Doorkeeper;
 use crate::engine::Engine;
 use page::Trouble;
+use request_context::Visit;
 pub use sign_in::pass;
-use visit::Visit;
 
 /// The console over an engine.
 #[derive(Debug, Clone)]
@@ -81,7 +81,7 @@ impl Console {
 }
 
 async fn handle(State(console): State<Console>, request: Request<Body>) -> Response<Body> {
-    let response = match visit::read(&console, request).await {
+    let response = match request_context::read(&console, request).await {
         Err(response) => *response,
         Ok(visit) => match answer(&visit).await {
             Ok(response) => response,

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use crate::api::console::page::{self, Trouble, View};
-use crate::api::console::visit::Visit;
+use crate::api::console::request_context::Visit;
 use crate::api::console::{
     conversation, forks, graph, listing, sessions, text, timeline, tree, value,
 };

@@ -120,7 +120,7 @@ fn begins(event: &Event) -> Option<(String, String, &'static str)> {
         let label = format!("waiting · {}", tail(&question.step));
         return Some((format!("question {}", question.ordinal), label, "wait"));
     }
-    if let Event::Opened { path, opening: Opening::Wait { signal, .. } } = event {
+    if let Event::StepOpened { path, opening: Opening::Wait { signal, .. } } = event {
         let what = signal.as_deref().unwrap_or("the clock");
         return Some((format!("wait {path}"), format!("waiting for {what}"), "rest"));
     }
@@ -146,7 +146,7 @@ fn ends(event: &Event) -> Option<String> {
     if let Event::Answered { ordinal, .. } | Event::Closed { ordinal, .. } = event {
         return Some(format!("question {ordinal}"));
     }
-    if let Event::Came { path, .. } | Event::Settled { path, .. } = event {
+    if let Event::StepOutcome { path, .. } | Event::StepClosed { path, .. } = event {
         return Some(format!("wait {path}"));
     }
     None

@@ -37,7 +37,9 @@ impl<'a> Whereabouts<'a> {
         for recorded in journal {
             if let Event::StepStarted { turn, step, .. } = &recorded.event {
                 found.steps.insert(*turn, step);
-            } else if let Event::Opened { path, opening: Opening::Items(items) } = &recorded.event {
+            } else if let Event::StepOpened { path, opening: Opening::Items(items) } =
+                &recorded.event
+            {
                 found.items.insert(path, items);
             }
         }

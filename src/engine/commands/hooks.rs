@@ -35,7 +35,7 @@ impl Engine {
 
     /// Refuses a hook that nobody would ever be told by.
     pub(super) fn check_hook(&self, hook: &Hook) -> Result<(), Refusal> {
-        self.inner.courier.check(&hook.url).map_err(|why| Refusal::invalid("url", why))
+        self.inner.notifier.check(&hook.url).map_err(|why| Refusal::invalid("url", why))
     }
 
     /// The hooks of a run that this principal may see.

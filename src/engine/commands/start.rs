@@ -7,10 +7,10 @@ use serde_json::json;
 use crate::engine::cell::{Hot, State};
 use crate::engine::commands::check::{check_key, check_metadata, check_value, shortened};
 use crate::engine::commands::{Begun, Speech, StartRequest, Taken};
+use crate::engine::detach_on_drop::DetachOnDrop;
 use crate::engine::drive::{Batch, DECIDE_TRIES, Extras};
 use crate::engine::library::Entry;
-use crate::engine::steadfast::Steadfast;
-use crate::engine::trace::Scribe;
+use crate::engine::trace::SpanBuilder;
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
     Act, Earlier, Principal, Refusal, Run, RunId, SessionId, Spent, Started, digest, start,
@@ -192,8 +192,8 @@ impl Engine {
         let cell = self.inner.cells.get(&id);
         let (engine, held) = (self.clone(), Arc::clone(&cell));
         let scribe = self.inner.tracer.get().map(|_| match run.forked_from {
-            None => Box::new(Scribe::begins(&run)),
-            Some(_) => Box::new(Scribe::takes_up(&run)),
+            None => Box::new(SpanBuilder::begins(&run)),
+            Some(_) => Box::new(SpanBuilder::takes_up(&run)),
         });
         let work = async move {
             let mut state = held.state.lock().await;
@@ -205,7 +205,7 @@ impl Engine {
             *state = State::Hot(Box::new(hot));
             engine.commit(&held, &mut state, batch).await
         };
-        let outcome = Steadfast::new(&self.inner.tasks, work).await;
+        let outcome = DetachOnDrop::new(&self.inner.tasks, work).await;
         if outcome.is_err() {
             self.inner.cells.forget(&id);
         }

@@ -5,8 +5,8 @@
 //! and what is told after it fit together, whoever tells it. Nothing that was said is in here.
 
 mod place;
-mod scribe;
+mod span_builder;
 mod work;
 
-pub(super) use scribe::Scribe;
+pub(super) use span_builder::SpanBuilder;
 pub(super) use work::{Around, at_once};

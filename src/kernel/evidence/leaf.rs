@@ -72,9 +72,9 @@ impl Weighty {
             | Event::Stood { .. }
             | Event::Held { .. }
             | Event::Escalated { .. }
-            | Event::Opened { .. }
-            | Event::Came { .. }
-            | Event::Settled { .. }
+            | Event::StepOpened { .. }
+            | Event::StepOutcome { .. }
+            | Event::StepClosed { .. }
             | Event::Signalled { .. }
             | Event::CheckpointSaved
             | Event::Parked

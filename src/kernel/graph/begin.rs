@@ -93,23 +93,23 @@ pub(super) fn frozen(place: &Place<'_>) -> Result<Frozen, Failure> {
 pub(super) fn begin(place: &Place<'_>, frozen: Frozen) -> Begun {
     let path = place.path();
     let branch =
-        |label: &str| Event::Opened { path: under(&path, label), opening: Opening::Branch };
+        |label: &str| Event::StepOpened { path: under(&path, label), opening: Opening::Branch };
     match (frozen, &place.step.task) {
         (Frozen::Agent { agent, prompt }, _) => Ok(vec![started(place, &agent, prompt)?]),
         (Frozen::Tool { tool, arguments, deed }, _) => tool_called(place, tool, (arguments, deed)),
         (Frozen::Branch { branch: label, .. }, _) => Ok(vec![branch(&label)]),
         (Frozen::Items { items, .. }, _) => {
-            Ok(vec![Event::Opened { path, opening: Opening::Items(items) }])
+            Ok(vec![Event::StepOpened { path, opening: Opening::Items(items) }])
         }
         (Frozen::Wait { timer }, Task::Wait { signal, .. }) => {
             let until = timer.map(|text| until(place, &text)).transpose()?;
             let opening = Opening::Wait { until, signal: signal.clone() };
-            Ok(vec![Event::Opened { path, opening }])
+            Ok(vec![Event::StepOpened { path, opening }])
         }
         (Frozen::Values(value), _) => Ok(place.came(Outcome::Done(value))),
         (Frozen::Sub { workflow, input }, _) => {
             let opening = Opening::Scope(input);
-            Ok(vec![Event::Opened { path: under(&path, &workflow), opening }])
+            Ok(vec![Event::StepOpened { path: under(&path, &workflow), opening }])
         }
         (Frozen::Steps(_), Task::Parallel { branches }) => {
             Ok(branches.iter().map(|one| branch(&one.name)).collect())
@@ -117,7 +117,7 @@ pub(super) fn begin(place: &Place<'_>, frozen: Frozen) -> Begun {
         (Frozen::Steps(_), Task::Loop { .. }) => Ok(place.next_round(0, &Value::Null)),
         (Frozen::Steps(_), Task::Human(ask)) => human(place, ask),
         (Frozen::Steps(_), Task::Group { .. }) => {
-            Ok(vec![Event::Opened { path: nth(&path, 1), opening: Opening::Branch }])
+            Ok(vec![Event::StepOpened { path: nth(&path, 1), opening: Opening::Branch }])
         }
         (Frozen::Wait { .. } | Frozen::Steps(_), _) => {
             let what = format!("step `{path}`: what was approved is nothing that it does");

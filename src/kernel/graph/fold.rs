@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::kernel::brought::{self, Looked};
+use crate::kernel::cut_off;
 use crate::kernel::ending::{Closed, Ending};
 use crate::kernel::event::Failure;
 use crate::kernel::graph::gates;
@@ -15,7 +16,6 @@ use crate::kernel::graph::path::split;
 use crate::kernel::graph::program::{Program, Step, Steps, Task};
 use crate::kernel::graph::state::{Asking, Block, Frame, Is, Phase, Released, Sequence, State};
 use crate::kernel::graph::unseen;
-use crate::kernel::loose;
 use crate::kernel::message::{Message, Speaker};
 use crate::kernel::question::{Question, Subject};
 use crate::kernel::run::{Heard, Run, Status};
@@ -458,7 +458,7 @@ fn release(run: &mut Run, frames: &[Frame]) {
         match &frame.phase {
             Phase::Working(turn) => {
                 if let Some(gone) = run.turns.remove(turn) {
-                    let loose = loose::under_way(&gone).map(|open| (*turn, open.call.clone()));
+                    let loose = cut_off::under_way(&gone).map(|open| (*turn, open.call.clone()));
                     run.loose.extend(loose);
                 }
                 let is_left = |_: &u32, other: &mut crate::kernel::run::Turn| {

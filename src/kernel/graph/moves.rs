@@ -54,18 +54,18 @@ fn in_sequence(run: &Run, program: &Program, frame: &Frame, sequence: &Sequence)
     if let Phase::Failed(failure) = &frame.phase {
         return match frame.parent {
             None => vec![Event::Failed(failure.clone())],
-            Some(_) => vec![Event::Settled { path, outcome: Outcome::Failed(failure.clone()) }],
+            Some(_) => vec![Event::StepClosed { path, outcome: Outcome::Failed(failure.clone()) }],
         };
     }
     if let Some(step) = sequence.steps.get(sequence.next) {
         let path = under(&path, &step.id);
-        return vec![Event::Opened { path, opening: Opening::Step }];
+        return vec![Event::StepOpened { path, opening: Opening::Step }];
     }
     if frame.parent.is_some() {
         let made = run.graph.frames.get(&frame.parent.unwrap_or_default());
         return match output_of(run, frame, sequence, made) {
-            Ok(value) => vec![Event::Settled { path, outcome: Outcome::Done(value) }],
-            Err(failure) => vec![Event::Settled { path, outcome: Outcome::Failed(failure) }],
+            Ok(value) => vec![Event::StepClosed { path, outcome: Outcome::Done(value) }],
+            Err(failure) => vec![Event::StepClosed { path, outcome: Outcome::Failed(failure) }],
         };
     }
     if !program.output.is_nothing() {
@@ -269,7 +269,7 @@ impl<'a> Place<'a> {
 
     /// Its work came to this; a gate may still have a say.
     pub(super) fn came(&self, outcome: Outcome) -> Vec<Event> {
-        vec![Event::Came { path: self.path(), outcome }]
+        vec![Event::StepOutcome { path: self.path(), outcome }]
     }
 
     fn settle(&self, outcome: Outcome) -> Vec<Event> {
@@ -277,21 +277,23 @@ impl<'a> Place<'a> {
         match outcome {
             Outcome::Failed(failure) if !self.step.critical => vec![
                 Event::Warned(failure.clone()),
-                Event::Settled { path, outcome: Outcome::Tolerated(failure) },
+                Event::StepClosed { path, outcome: Outcome::Tolerated(failure) },
             ],
             outcome @ (Outcome::Failed(_)
             | Outcome::Done(_)
             | Outcome::Skipped(_)
             | Outcome::Tolerated(_)
-            | Outcome::Returned(_)) => vec![Event::Settled { path, outcome }],
+            | Outcome::Returned(_)) => vec![Event::StepClosed { path, outcome }],
         }
     }
 
     fn open_items(&self, count: usize, opened: usize) -> Vec<Event> {
         let free = at_once(self.step).saturating_sub(self.frame.children.len());
         let last = count.min(opened.saturating_add(free.min(OPENED_AT_ONCE)));
-        let open =
-            |index| Event::Opened { path: nth(&self.frame.path, index), opening: Opening::Item };
+        let open = |index| Event::StepOpened {
+            path: nth(&self.frame.path, index),
+            opening: Opening::Item,
+        };
         (opened..last).map(open).collect()
     }
 
@@ -322,7 +324,7 @@ impl<'a> Place<'a> {
             }
             Ok(false) => {
                 let path = nth(&self.frame.path, done + 1);
-                vec![Event::Opened { path, opening: Opening::Round }]
+                vec![Event::StepOpened { path, opening: Opening::Round }]
             }
         }
     }
@@ -361,7 +363,7 @@ fn stopped(run: &Run, number: u32, outcome: Outcome) -> Vec<Event> {
         Event::Closed { ordinal, closing, by, key }
     };
     let mut events: Vec<Event> = moot.into_iter().map(close).collect();
-    events.push(Event::Came { path: frame.path.to_string(), outcome });
+    events.push(Event::StepOutcome { path: frame.path.to_string(), outcome });
     events
 }
 
@@ -400,7 +402,7 @@ pub(in crate::kernel) fn due(run: &Run, now: Millis) -> Vec<Event> {
             gone.extend(run.graph.within(number));
         } else {
             let outcome = Outcome::Done(serde_json::json!({"by": "timer", "value": null}));
-            events.push(Event::Came { path, outcome });
+            events.push(Event::StepOutcome { path, outcome });
         }
     }
     events

@@ -7,7 +7,7 @@ use crate::kernel::event::{Failure, Purpose};
 use crate::kernel::pattern::{Draft, Move, expired, is_end};
 use crate::kernel::question::{Kind, Origin};
 use crate::kernel::run::{Heard, Last, Run};
-use crate::kernel::wording;
+use crate::kernel::templates;
 use crate::kernel::workflow::{Destination, Handoff, ReturnTo};
 
 pub(super) fn next(run: &Run, terms: &Handoff) -> Move {
@@ -47,7 +47,7 @@ fn after_turn(run: &Run, terms: &Handoff, agent: &str) -> Move {
         return Move::Turn { step: agent.into(), agent: agent.into(), purpose: Purpose::Work };
     }
     for rule in terms.after_work.get(agent).into_iter().flatten() {
-        match rule.when.as_ref().map(|when| wording::holds(run, when)) {
+        match rule.when.as_ref().map(|when| templates::holds(run, when)) {
             Some(Ok(false)) => continue,
             Some(Err(failure)) => {
                 let message = format!("after the work of `{agent}`: {}", failure.message);

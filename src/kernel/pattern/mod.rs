@@ -16,7 +16,7 @@ use crate::kernel::judging;
 use crate::kernel::named::Named;
 use crate::kernel::question::{Kind, Origin, Subject};
 use crate::kernel::run::{Run, Turn};
-use crate::kernel::wording;
+use crate::kernel::templates;
 use crate::kernel::workflow::{Patience, Pattern, Workflow};
 
 pub use coordinator::Directive;
@@ -159,7 +159,7 @@ pub fn handoff_targets<'a>(run: &'a Run, agent: &str) -> Vec<&'a str> {
             let when = terms.when.get(agent);
             let holds = |to: &&String| {
                 let when = when.and_then(|when| when.get(*to));
-                when.is_none_or(|when| wording::holds(run, when) == Ok(true))
+                when.is_none_or(|when| templates::holds(run, when) == Ok(true))
             };
             all.filter(holds).map(String::as_str).collect()
         }

@@ -8,8 +8,8 @@ use crate::kernel::message::readable;
 use crate::kernel::pattern::{Draft, Move, expired};
 use crate::kernel::question::{Kind, Origin, Subject};
 use crate::kernel::run::{Heard, Last, Run};
+use crate::kernel::templates;
 use crate::kernel::verb::Verb;
-use crate::kernel::wording;
 use crate::kernel::workflow::{Human, Step, Work};
 
 pub(super) fn next(run: &Run, steps: &[Step]) -> Move {
@@ -24,7 +24,7 @@ pub(super) fn next(run: &Run, steps: &[Step]) -> Move {
         Work::Agent { agent, .. } => {
             Move::Turn { step: step.id.clone(), agent: agent.clone(), purpose: Purpose::Work }
         }
-        Work::Human(human) => match wording::filled(run, &human.prompt) {
+        Work::Human(human) => match templates::filled(run, &human.prompt) {
             Ok(prompt) => match subject(run, human) {
                 Err(failure) => placed(step, failure),
                 Ok(subject) => Move::Ask(Box::new(Draft {
@@ -75,7 +75,7 @@ fn placed(step: &Step, failure: Failure) -> Move {
 fn subject(run: &Run, human: &Human) -> Result<Option<Box<Subject>>, Failure> {
     match &human.show {
         Some(show) => {
-            let shown = wording::filled(run, show)?;
+            let shown = templates::filled(run, show)?;
             Ok(Some(Box::new(Subject::Shown(Value::String(shown.into_owned())))))
         }
         None if human.kind.may_pass_by_silence() && !human.decides => Ok(None),

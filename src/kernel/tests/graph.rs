@@ -32,7 +32,7 @@ fn end(stage: &Stage) -> Value {
 
 fn settled(stage: &Stage) -> Vec<String> {
     let path = |recorded: &'_ crate::kernel::Recorded| {
-        let Event::Settled { path, .. } = &recorded.event else { return None };
+        let Event::StepClosed { path, .. } = &recorded.event else { return None };
         Some(path.clone())
     };
     stage.journal.iter().filter_map(path).collect()

@@ -108,9 +108,9 @@ fn k4_a_no_is_the_end(journal: &[Recorded]) {
             | Event::Revoked { .. }
             | Event::Renewed { .. }
             | Event::Ruled(_)
-            | Event::Opened { .. }
-            | Event::Came { .. }
-            | Event::Settled { .. }
+            | Event::StepOpened { .. }
+            | Event::StepOutcome { .. }
+            | Event::StepClosed { .. }
             | Event::Signalled { .. }
             | Event::CheckpointSaved
             | Event::Parked
@@ -152,13 +152,15 @@ fn k4_a_no_is_the_end_of_its_branch(journal: &[Recorded]) {
             } else if question.origin == Origin::HumanStep {
                 ended.push(sequence_of(&question.step));
             }
-        } else if let Event::Opened { path, opening } = event {
+        } else if let Event::StepOpened { path, opening } = event {
             assert!(!is_shut(&shut, path), "K4: `{path}` was begun after a no");
             let follows = *opening == Opening::Step && ended.contains(&sequence_of(path));
             assert!(!follows, "K4: `{path}` follows a no");
         } else if let Event::StepStarted { step, .. } = event {
             assert!(!is_shut(&shut, step), "K4: `{step}` was done after a no");
-        } else if let Event::Settled { path, outcome } | Event::Came { path, outcome } = event {
+        } else if let Event::StepClosed { path, outcome } | Event::StepOutcome { path, outcome } =
+            event
+        {
             shut.retain(|known| !is_within(known, path));
             // A step whose failure is tolerated ends its own no, where it is the human step itself.
             let tolerated = matches!(outcome, Outcome::Tolerated(_));

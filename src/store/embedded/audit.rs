@@ -29,7 +29,7 @@ pub(super) fn verify(view: View<'_>, store: &Path) -> Result<StoreReport, Fault>
     questions(view, &mut audit)?;
     indexes(view, &mut audit)?;
     sessions(view, &mut audit)?;
-    parcels(view, &mut audit)?;
+    outbox_entries(view, &mut audit)?;
     log(view, &mut audit)?;
     if let Ok(blobs) = bytes_below(&store.join("blobs"))
         && blobs > 0
@@ -199,14 +199,14 @@ fn belongs(key: &[u8], head: &Head) -> bool {
     keys::index_entries(IndexEntries::of(head), &packed).chain(others).any(|own| own == key)
 }
 
-/// Every due place has its parcel.
-fn parcels(view: View<'_>, audit: &mut Audit) -> Result<(), Fault> {
+/// Every due place has its entry.
+fn outbox_entries(view: View<'_>, audit: &mut Audit) -> Result<(), Fault> {
     for row in reader::span(view, &[keys::PARCEL_DUE], None) {
         let (place, _) = row?;
-        let parcel = keys::read_parcel_due(&place).map(|(_, key)| view.has(&key));
-        let is_there = parcel.transpose()?.unwrap_or(false);
+        let outbox_entry = keys::read_outbox_due(&place).map(|(_, key)| view.has(&key));
+        let is_there = outbox_entry.transpose()?.unwrap_or(false);
         if !is_there && view.has(&place)? {
-            audit.damage("a due parcel is not there".into());
+            audit.damage("a due entry of the outbox is not there".into());
         }
     }
     Ok(())
@@ -236,7 +236,7 @@ fn log(view: View<'_>, audit: &mut Audit) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Every session, key, definition, parcel and hook checks out.
+/// Every session, key, definition, entry and hook checks out.
 fn sessions(view: View<'_>, audit: &mut Audit) -> Result<(), Fault> {
     for prefix in [keys::SESSION, keys::KEY, keys::DEFINITION, keys::PARCEL, keys::HOOK] {
         for row in reader::span(view, &[prefix], None) {

@@ -92,7 +92,7 @@ impl<'a> Group<'a> {
         }
         let is_new_session = self.check_session(append)?;
         self.check_key(append)?;
-        let parcels = self.grown(append)?;
+        let outbox_entries = self.grown(append)?;
         let overflow = old.as_ref().map_or(&[][..], |old| &old.overflow);
         let questions = append.overflow.changes(&append.packed, overflow)?;
         let questions = self.replaced(questions)?;
@@ -120,8 +120,8 @@ impl<'a> Group<'a> {
         for hook in append.hooks.drain(..) {
             self.put(hook, None);
         }
-        for parcel in parcels {
-            self.put_parcel(parcel);
+        for outbox_entry in outbox_entries {
+            self.put_outbox_entry(outbox_entry);
         }
         // J13: each append holds on to the one before it.
         let prev = old.as_ref().map_or(chain::GENESIS, |old| old.link);

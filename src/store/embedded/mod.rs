@@ -46,7 +46,7 @@ use crate::kernel::{Millis, Recorded, RunId, SessionId, Version};
 use crate::ports::evidence::Evidence;
 use crate::ports::{
     Append, AppendError, Appended, Fault, Fence, Head, Hold, HookRow, Incarnation, Journal, KeyRow,
-    Logged, Noting, Page, Parcel, RunFilter, SessionRow, Settlement, StoreReport,
+    Logged, Noting, OutboxEntry, Page, RunFilter, SessionRow, Settlement, StoreReport,
 };
 use crate::store::codec;
 use crate::store::config::{OpenError, StoreConfig};
@@ -348,13 +348,13 @@ impl Journal for EmbeddedJournal {
         self.ask(move |view| reader::definition(view, &digest)).await
     }
 
-    async fn parcels(&self, now: Millis, limit: usize) -> Result<Vec<Parcel>, Fault> {
-        self.ask(move |view| reader::parcels(view, now, limit)).await
+    async fn outbox_entries(&self, now: Millis, limit: usize) -> Result<Vec<OutboxEntry>, Fault> {
+        self.ask(move |view| reader::outbox_entries(view, now, limit)).await
     }
 
-    async fn next_parcel(&self) -> Result<Option<Millis>, Fault> {
-        let soonest = self.ask(|view| reader::parcels(view, Millis(u64::MAX), 1)).await?;
-        Ok(soonest.first().map(|parcel| parcel.due))
+    async fn next_outbox_entry(&self) -> Result<Option<Millis>, Fault> {
+        let soonest = self.ask(|view| reader::outbox_entries(view, Millis(u64::MAX), 1)).await?;
+        Ok(soonest.first().map(|outbox_entry| outbox_entry.due))
     }
 
     async fn settle(&self, run: &RunId, lane: &str, outcome: Settlement) -> Result<(), Fault> {

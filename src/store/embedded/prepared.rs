@@ -5,7 +5,7 @@ use crate::kernel::evidence::leaf::Kinds;
 use crate::kernel::evidence::{Hash, chain};
 use crate::kernel::{RunId, Version};
 use crate::ports::{
-    Append, Fault, Fence, Hold, HookRow, Noting, Parcel, SessionRow, Settlement, Token,
+    Append, Fault, Fence, Hold, HookRow, Noting, OutboxEntry, SessionRow, Settlement, Token,
 };
 use crate::store::audit;
 use crate::store::codec::{self, Unlinked};
@@ -14,7 +14,7 @@ use crate::store::embedded::leaves::Grown;
 use crate::store::embedded::overflow_questions::OverflowQuestions;
 use crate::store::index_entries::IndexEntries;
 use crate::store::keys::{self, Packed};
-use crate::store::parcels;
+use crate::store::outbox_entries;
 
 /// An append, encoded.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ pub(super) struct Prepared {
     pub(super) session: Option<(SessionRow, Sealed)>,
     pub(super) key: Option<(String, Sealed)>,
     /// What listeners are owed for it (J8).
-    pub(super) parcels: Vec<Parcel>,
+    pub(super) outbox_entries: Vec<OutboxEntry>,
     pub(super) hooks: Vec<Sealed>,
 }
 
@@ -53,7 +53,7 @@ impl Prepared {
     /// Encodes an append.
     pub(super) fn new(append: Append) -> Result<Self, Fault> {
         audit::check_append(&append)?;
-        let parcels = parcels::of(&append).collect();
+        let outbox_entries = outbox_entries::of(&append).collect();
         let Append { run, expected, token, fence, hold, at, events, hidden, .. } = append;
         let Append { mut head, session, key, hooks, .. } = append;
         let packed = keys::pack(&run)
@@ -100,7 +100,7 @@ impl Prepared {
             fork: keys::fork_of(&head, &packed),
             session: session.transpose()?,
             key: key.transpose()?,
-            parcels,
+            outbox_entries,
             hooks,
             run,
         })
@@ -114,7 +114,7 @@ impl Prepared {
 
 /// A hook as it is stored.
 pub(super) fn sealed_hook(hook: &HookRow) -> Result<Sealed, Fault> {
-    parcels::check_hook(hook)?;
+    outbox_entries::check_hook(hook)?;
     let packed = keys::pack(&hook.run)
         .ok_or_else(|| Fault::Permanent(format!("`{}` is not the id of a run", hook.run)))?;
     let key = keys::hook(&packed, &hook.hook.id);

@@ -4,7 +4,9 @@
 use std::ops::Bound;
 
 use crate::kernel::{Millis, Recorded, RunId, SessionId, Version};
-use crate::ports::{Fault, Head, HookRow, KeyRow, Logged, Page, Parcel, RunFilter, SessionRow};
+use crate::ports::{
+    Fault, Head, HookRow, KeyRow, Logged, OutboxEntry, Page, RunFilter, SessionRow,
+};
 use crate::store::codec::{self, StoredHead, StoredSession};
 use crate::store::embedded::chunks;
 use crate::store::embedded::tree::{Bytes, Row};
@@ -328,15 +330,19 @@ pub(super) fn definition(view: View<'_>, digest: &str) -> Result<Option<String>,
     text_at(view, &keys::definition(digest), not_text)
 }
 
-/// Parcels that are due at `now` or before, the soonest first.
-pub(super) fn parcels(view: View<'_>, now: Millis, limit: usize) -> Result<Vec<Parcel>, Fault> {
+/// Entries that are due at `now` or before, the soonest first.
+pub(super) fn outbox_entries(
+    view: View<'_>,
+    now: Millis,
+    limit: usize,
+) -> Result<Vec<OutboxEntry>, Fault> {
     let mut due = Vec::new();
     for row in span(view, &[keys::PARCEL_DUE], None) {
         if due.len() >= limit {
             break;
         }
         let (place, _) = row?;
-        let Some((at, key)) = keys::read_parcel_due(&place) else { return Err(no_run()) };
+        let Some((at, key)) = keys::read_outbox_due(&place) else { return Err(no_run()) };
         if at > now {
             break;
         }

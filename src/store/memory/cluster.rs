@@ -10,7 +10,7 @@ use tokio::sync::{Notify, broadcast};
 
 use crate::kernel::{Millis, RunId, Version};
 use crate::ports::{
-    Append, Clock, Fault, Fence, Guard, HeadStatus, Hint, Hold, Incarnation, Journal, Parcel,
+    Append, Clock, Fault, Fence, Guard, HeadStatus, Hint, Hold, Incarnation, Journal, OutboxEntry,
     Replicas, Standing,
 };
 use crate::store::Store;
@@ -22,7 +22,7 @@ use crate::store::memory::state::State;
 
 /// Hints that are kept for a slow process; past it, it looks everywhere.
 const HINTS_KEPT: usize = 1_024;
-/// How long a parcel is carried before others take it for lost: longer than a listener may take.
+/// How long a entry is carried before others take it for lost: longer than a listener may take.
 const CARRY_MS: u64 = 60_000;
 
 /// One state, and as many handles to it as there are processes.
@@ -376,20 +376,28 @@ impl Replicas for MemoryJournal {
         Ok(self.entered().await?.guards.get(name).copied().unwrap_or(0))
     }
 
-    async fn take_parcels(&self, now: Millis, limit: usize) -> Result<Vec<Parcel>, Fault> {
+    async fn take_outbox_entries(
+        &self,
+        now: Millis,
+        limit: usize,
+    ) -> Result<Vec<OutboxEntry>, Fault> {
         let (mut state, me) = (self.entered().await?, self.me());
         let until = self.now().plus(CARRY_MS);
         let is_free = |place: &(RunId, String)| {
             let carried = state.carried.get(place);
             carried.is_none_or(|(_, until)| *until <= self.now())
         };
-        let due =
-            state.parcels.iter().filter(|(place, parcel)| parcel.due <= now && is_free(place));
-        let mut due: Vec<_> = due.map(|(_, parcel)| parcel.clone()).collect();
-        due.sort_by_key(|parcel| parcel.due);
+        let due = state
+            .outbox_entries
+            .iter()
+            .filter(|(place, outbox_entry)| outbox_entry.due <= now && is_free(place));
+        let mut due: Vec<_> = due.map(|(_, outbox_entry)| outbox_entry.clone()).collect();
+        due.sort_by_key(|outbox_entry| outbox_entry.due);
         due.truncate(limit);
-        for parcel in &due {
-            state.carried.insert((parcel.run.clone(), parcel.lane.clone()), (me, until));
+        for outbox_entry in &due {
+            state
+                .carried
+                .insert((outbox_entry.run.clone(), outbox_entry.lane.clone()), (me, until));
         }
         Ok(due)
     }

@@ -18,7 +18,8 @@ use crate::kernel::{Millis, Recorded, RunId, SessionId, Version};
 use crate::ports::evidence::Evidence;
 use crate::ports::{
     Append, AppendError, Appended, Fault, Fence, Guard, Head, Hold, HookRow, Incarnation, Journal,
-    KeyRow, Logged, Noting, Page, Parcel, Replicas, RunFilter, SessionRow, Settlement, StoreReport,
+    KeyRow, Logged, Noting, OutboxEntry, Page, Replicas, RunFilter, SessionRow, Settlement,
+    StoreReport,
 };
 use crate::store::audit;
 use crate::store::codec;
@@ -28,8 +29,8 @@ use crate::store::memory::bounds::{above, below};
 use crate::store::memory::cluster::Seat;
 use crate::store::memory::mishaps::Mishap;
 use crate::store::memory::state::{Kept, State};
+use crate::store::outbox_entries;
 use crate::store::pagination;
-use crate::store::parcels;
 
 /// A store that lives as long as the process.
 #[derive(Debug)]
@@ -265,17 +266,17 @@ impl Journal for MemoryJournal {
         Ok(self.entered().await?.definitions.get(digest).cloned())
     }
 
-    async fn parcels(&self, now: Millis, limit: usize) -> Result<Vec<Parcel>, Fault> {
+    async fn outbox_entries(&self, now: Millis, limit: usize) -> Result<Vec<OutboxEntry>, Fault> {
         let state = self.entered().await?;
-        let due = state.parcels.values().filter(|parcel| parcel.due <= now);
+        let due = state.outbox_entries.values().filter(|outbox_entry| outbox_entry.due <= now);
         let mut due: Vec<_> = due.cloned().collect();
-        due.sort_by_key(|parcel| parcel.due);
+        due.sort_by_key(|outbox_entry| outbox_entry.due);
         due.truncate(limit);
         Ok(due)
     }
 
-    async fn next_parcel(&self) -> Result<Option<Millis>, Fault> {
-        Ok(self.entered().await?.parcels.values().map(|parcel| parcel.due).min())
+    async fn next_outbox_entry(&self) -> Result<Option<Millis>, Fault> {
+        Ok(self.entered().await?.outbox_entries.values().map(|outbox_entry| outbox_entry.due).min())
     }
 
     async fn settle(&self, run: &RunId, lane: &str, outcome: Settlement) -> Result<(), Fault> {
@@ -285,15 +286,18 @@ impl Journal for MemoryJournal {
             // Somebody else took it when our time was over: what becomes of it is theirs to say.
             return Ok(());
         }
-        let left = state.parcels.remove(&place).and_then(|parcel| parcel.settled(&outcome));
-        if let Some(parcel) = left {
-            state.parcels.insert(place, parcel);
+        let left = state
+            .outbox_entries
+            .remove(&place)
+            .and_then(|outbox_entry| outbox_entry.settled(&outcome));
+        if let Some(outbox_entry) = left {
+            state.outbox_entries.insert(place, outbox_entry);
         }
         Ok(())
     }
 
     async fn put_hook(&self, hook: &HookRow) -> Result<(), Fault> {
-        parcels::check_hook(hook)?;
+        outbox_entries::check_hook(hook)?;
         let mut state = self.entered().await?;
         state.hooks.insert((hook.run.clone(), hook.hook.id.clone()), hook.clone());
         state.raise(Guard::hooks(&hook.run));
@@ -309,7 +313,7 @@ impl Journal for MemoryJournal {
     async fn remove_hook(&self, run: &RunId, id: &str) -> Result<(), Fault> {
         let mut state = self.entered().await?;
         state.hooks.remove(&(run.clone(), id.to_owned()));
-        state.parcels.remove(&(run.clone(), parcels::lane_of(id)));
+        state.outbox_entries.remove(&(run.clone(), outbox_entries::lane_of(id)));
         state.raise(Guard::hooks(run));
         Ok(())
     }

@@ -9,7 +9,7 @@ use crate::kernel::evidence::{Hash, chain};
 use crate::kernel::{Hidden, Millis, Recorded, RunId, SessionId, Version};
 use crate::ports::{
     Append, AppendError, Appended, Fault, Fence, Guard, Head, Hold, HookRow, Incarnation, KeyRow,
-    Parcel, SessionRow, Token,
+    OutboxEntry, SessionRow, Token,
 };
 use crate::store::audit;
 use crate::store::codec;
@@ -18,7 +18,7 @@ use crate::store::log::{ChainedNote, Ends};
 use crate::store::memory::bounds::set;
 use crate::store::memory::leaves::Leaves;
 use crate::store::memory::lives::Lives;
-use crate::store::parcels;
+use crate::store::outbox_entries;
 
 /// Everything that is stored.
 #[derive(Debug, Clone, Default)]
@@ -33,7 +33,7 @@ pub(super) struct State {
     pub(super) going: BTreeSet<RunId>,
     pub(super) forks: BTreeSet<(RunId, RunId)>,
     pub(super) definitions: BTreeMap<String, String>,
-    pub(super) parcels: BTreeMap<(RunId, String), Parcel>,
+    pub(super) outbox_entries: BTreeMap<(RunId, String), OutboxEntry>,
     pub(super) hooks: BTreeMap<(RunId, String), HookRow>,
     pub(super) log_ends: Ends,
     pub(super) log: BTreeMap<Vec<u8>, ChainedNote>,
@@ -41,7 +41,7 @@ pub(super) struct State {
     pub(super) keepsakes: BTreeMap<String, String>,
     /// Numbers that appends are guarded by.
     pub(super) guards: BTreeMap<String, u64>,
-    /// Who carries a parcel, and until when.
+    /// Who carries a entry, and until when.
     pub(super) carried: BTreeMap<(RunId, String), (Incarnation, Millis)>,
     /// Who lives.
     pub(super) lives: Lives,
@@ -168,7 +168,7 @@ impl State {
             self.raise(guard.name);
         }
         let (run, hold) = (append.run.clone(), append.hold);
-        let owed: Vec<_> = parcels::of(&append).collect();
+        let owed: Vec<_> = outbox_entries::of(&append).collect();
         if let Some(row) = append.session {
             self.sessions.entry(row.session.clone()).or_insert(row);
         }
@@ -214,11 +214,11 @@ impl State {
     }
 
     /// Notes what is to be told outside.
-    fn owe(&mut self, owed: Vec<Parcel>) {
-        for parcel in owed {
-            let place = (parcel.run.clone(), parcel.lane.clone());
-            let old = self.parcels.remove(&place);
-            self.parcels.insert(place, Parcel::grown(old, parcel));
+    fn owe(&mut self, owed: Vec<OutboxEntry>) {
+        for outbox_entry in owed {
+            let place = (outbox_entry.run.clone(), outbox_entry.lane.clone());
+            let old = self.outbox_entries.remove(&place);
+            self.outbox_entries.insert(place, OutboxEntry::grown(old, outbox_entry));
         }
     }
 
@@ -266,7 +266,7 @@ impl State {
         if self.runs_of(session).next().is_none() {
             self.sessions.remove(session);
         }
-        self.parcels.retain(|(of, _), _| of != run);
+        self.outbox_entries.retain(|(of, _), _| of != run);
         self.hooks.retain(|(of, _), _| of != run);
         if let Some(key) = kept.key {
             self.keys.remove(&(owner.clone(), key));

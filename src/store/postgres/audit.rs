@@ -30,7 +30,7 @@ const ORPHANS: &str = "select 'entries', count(*) from holdpoint.entries x
       where not exists (select 1 from holdpoint.runs r where r.run = x.run)
     union all select 'keys', count(*) from holdpoint.keys x
       where not exists (select 1 from holdpoint.runs r where r.run = x.run)
-    union all select 'parcels', count(*) from holdpoint.parcels x
+    union all select 'outbox_entries', count(*) from holdpoint.outbox x
       where not exists (select 1 from holdpoint.runs r where r.run = x.run)";
 
 fn failed(error: tokio_postgres::Error) -> Fault {

@@ -34,16 +34,16 @@ use crate::kernel::{Millis, Recorded, RunId, SessionId, Version};
 use crate::ports::evidence::Evidence;
 use crate::ports::{
     Append, AppendError, Appended, Fault, Fence, Head, Hint, HookRow, Incarnation, Journal, KeyRow,
-    Logged, Noting, Page, Parcel, Replicas, RunFilter, SessionRow, Settlement, StoreReport,
+    Logged, Noting, OutboxEntry, Page, Replicas, RunFilter, SessionRow, Settlement, StoreReport,
 };
 use crate::store::codec;
 use crate::store::keys;
-use crate::store::parcels;
+use crate::store::outbox_entries;
 use crate::store::postgres::committer::{Committer, Waiting};
 use crate::store::postgres::connections::{Connections, Lost};
 use crate::store::postgres::links::Links;
 use crate::store::postgres::prepared::{Prepared, int, packed, time, uint};
-use crate::store::postgres::reader::{PARCEL, get, most, number, run as run_of};
+use crate::store::postgres::reader::{OUTBOX_ENTRY, get, most, number, run as run_of};
 use crate::store::postgres::replicas::keepsake;
 
 /// Appends that wait to be gathered: a few groups; whoever comes then waits outside.
@@ -298,16 +298,16 @@ impl Journal for PostgresJournal {
         row.map(|row| audit::definition(digest, get(&row, 0)?)).transpose()
     }
 
-    async fn parcels(&self, now: Millis, limit: usize) -> Result<Vec<Parcel>, Fault> {
+    async fn outbox_entries(&self, now: Millis, limit: usize) -> Result<Vec<OutboxEntry>, Fault> {
         let sql = format!(
-            "select {PARCEL} from holdpoint.parcels where due <= $1 order by due, run, lane limit $2"
+            "select {OUTBOX_ENTRY} from holdpoint.outbox where due <= $1 order by due, run, lane limit $2"
         );
         let params = [(&time(now) as _, Type::INT8), (&most(limit) as _, Type::INT8)];
-        reader::parcels(&self.connections.ask(&sql, &params).await?)
+        reader::outbox_entries(&self.connections.ask(&sql, &params).await?)
     }
 
-    async fn next_parcel(&self) -> Result<Option<Millis>, Fault> {
-        let sql = "select due from holdpoint.parcels order by due limit 1";
+    async fn next_outbox_entry(&self) -> Result<Option<Millis>, Fault> {
+        let sql = "select due from holdpoint.outbox order by due limit 1";
         let row = self.connections.ask_one(sql, &[]).await?;
         row.map(|row| number(&row, 0).map(Millis)).transpose()
     }
@@ -319,21 +319,21 @@ impl Journal for PostgresJournal {
         let transaction = lent.begin().await?;
         // Of one that somebody else took when our time was over, what becomes of it is theirs to say.
         let sql = format!(
-            "select {PARCEL} from holdpoint.parcels
+            "select {OUTBOX_ENTRY} from holdpoint.outbox
              where run = $1 and lane = $2 and (held_by is null or held_by = $3) for update"
         );
         let place = [(&key as _, Type::BYTEA), (&lane as _, Type::BYTEA)];
         let params = [place[0].clone(), place[1].clone(), (&me as _, Type::INT8)];
         let rows = transaction.query_typed(&sql, &params).await.map_err(failed)?;
-        let Some(parcel) = reader::parcels(&rows)?.pop() else { return Ok(()) };
-        match parcel.settled(&outcome) {
+        let Some(outbox_entry) = reader::outbox_entries(&rows)?.pop() else { return Ok(()) };
+        match outbox_entry.settled(&outcome) {
             None => {
-                let sql = "delete from holdpoint.parcels where run = $1 and lane = $2";
+                let sql = "delete from holdpoint.outbox where run = $1 and lane = $2";
                 transaction.execute_typed(sql, &place).await.map_err(failed)?;
             }
             Some(left) => {
                 let sql =
-                    "update holdpoint.parcels set after = $3, due = $4, tries = $5, problem = $6,
+                    "update holdpoint.outbox set after = $3, due = $4, tries = $5, problem = $6,
                     held_by = null, held_until = null where run = $1 and lane = $2";
                 let params = [
                     place[0].clone(),
@@ -350,7 +350,7 @@ impl Journal for PostgresJournal {
     }
 
     async fn put_hook(&self, hook: &HookRow) -> Result<(), Fault> {
-        parcels::check_hook(hook)?;
+        outbox_entries::check_hook(hook)?;
         let packed = packed(&hook.run)?;
         let body = codec::seal_json(&keys::hook(&packed, &hook.hook.id), hook)?;
         // Whoever appends meanwhile is through before, or is told that somebody listens.
@@ -371,9 +371,9 @@ impl Journal for PostgresJournal {
 
     async fn remove_hook(&self, run: &RunId, id: &str) -> Result<(), Fault> {
         let Some(packed) = keys::pack(run) else { return Ok(()) };
-        let lane = parcels::lane_of(id);
+        let lane = outbox_entries::lane_of(id);
         let sql = "with gone as (delete from holdpoint.hooks where run = $1 and id = $2),
-            owed as (delete from holdpoint.parcels where run = $1 and lane = $3)
+            owed as (delete from holdpoint.outbox where run = $1 and lane = $3)
             update holdpoint.runs set hooks = hooks + 1 where run = $1";
         let params = [
             (&packed.to_vec() as _, Type::BYTEA),

@@ -9,7 +9,7 @@ use crate::store::audit;
 use crate::store::codec::{self, Unlinked};
 use crate::store::index_entries::IndexEntries;
 use crate::store::keys::{self, Packed};
-use crate::store::parcels;
+use crate::store::outbox_entries;
 
 /// An append, encoded.
 #[derive(Debug)]
@@ -127,7 +127,7 @@ impl Prepared {
             Ok::<_, Fault>((at, text, record))
         });
         let hooks = hooks.iter().map(|hook| {
-            parcels::check_hook(hook)?;
+            outbox_entries::check_hook(hook)?;
             let at = keys::hook(&packed, &hook.hook.id);
             Ok::<_, Fault>((hook.hook.id.clone(), codec::seal_json(&at, hook)?))
         });

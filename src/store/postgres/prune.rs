@@ -27,7 +27,7 @@ const OVER: &str = "select r.run, r.version, r.link, r.session from holdpoint.ru
 
 /// What hangs on runs.
 const FORGET: &str = "with e as (delete from holdpoint.entries where run = any($1)),
-    p as (delete from holdpoint.parcels where run = any($1)),
+    p as (delete from holdpoint.outbox where run = any($1)),
     h as (delete from holdpoint.hooks where run = any($1)),
     k as (delete from holdpoint.keys where run = any($1)),
     g as (delete from holdpoint.guards where name = any($2)),

@@ -5,7 +5,7 @@ use tokio_postgres::types::{FromSql, Type};
 
 use crate::kernel::evidence::Hash;
 use crate::kernel::{Millis, Recorded, RunId, SessionId, Version};
-use crate::ports::{Fault, Head, HookRow, KeyRow, Page, Parcel, RunFilter, SessionRow};
+use crate::ports::{Fault, Head, HookRow, KeyRow, OutboxEntry, Page, RunFilter, SessionRow};
 use crate::store::codec;
 use crate::store::index_entries::{NEVER, Waiting};
 use crate::store::keys::{self, Packed};
@@ -47,12 +47,12 @@ pub(super) fn events(run: &Packed, row: &Row, at: usize) -> Result<Vec<Recorded>
     Ok(codec::unseal_events(&keys::entry(run, first), record, first)?)
 }
 
-fn parcel(row: &Row) -> Result<Parcel, Fault> {
+fn outbox_entry(row: &Row) -> Result<OutboxEntry, Fault> {
     let text = |at| {
         let bytes: Vec<u8> = get(row, at)?;
-        String::from_utf8(bytes).map_err(|_| Fault::Corrupt("a parcel cannot be read".into()))
+        String::from_utf8(bytes).map_err(|_| Fault::Corrupt("a outbox_entry cannot be read".into()))
     };
-    Ok(Parcel {
+    Ok(OutboxEntry {
         run: run(row, 0)?,
         lane: text(1)?,
         after: number(row, 2)?,
@@ -63,12 +63,12 @@ fn parcel(row: &Row) -> Result<Parcel, Fault> {
     })
 }
 
-/// What parcels have.
-pub(super) const PARCEL: &str = "run, lane, after, tip, due, tries, problem";
+/// What entries of the outbox have.
+pub(super) const OUTBOX_ENTRY: &str = "run, lane, after, tip, due, tries, problem";
 
-/// Parcels from rows of that.
-pub(super) fn parcels(rows: &[Row]) -> Result<Vec<Parcel>, Fault> {
-    rows.iter().map(parcel).collect()
+/// Entries from rows of that.
+pub(super) fn outbox_entries(rows: &[Row]) -> Result<Vec<OutboxEntry>, Fault> {
+    rows.iter().map(outbox_entry).collect()
 }
 
 /// One more than is wanted: whether there is a next page is known by it.

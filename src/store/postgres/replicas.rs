@@ -9,12 +9,12 @@ use tokio_postgres::types::Type;
 
 use crate::kernel::evidence::Hash;
 use crate::kernel::{Millis, RunId, Version};
-use crate::ports::{Fault, Hint, Incarnation, Parcel, Replicas, Standing};
+use crate::ports::{Fault, Hint, Incarnation, OutboxEntry, Replicas, Standing};
 use crate::store::codec;
 use crate::store::keys::{self, Packed};
 use crate::store::postgres::PostgresJournal;
 use crate::store::postgres::prepared::{int, time, uint};
-use crate::store::postgres::reader::{PARCEL, get, most, number, parcels, run};
+use crate::store::postgres::reader::{OUTBOX_ENTRY, get, most, number, outbox_entries, run};
 
 /// How long a life lasts after a beat: a few beats may be lost, and a dead one holds nobody up for long.
 const TTL_MS: u64 = 6_000;
@@ -43,7 +43,7 @@ impl PostgresJournal {
     pub(super) async fn let_go(&self) -> Result<(), Fault> {
         let me = int(self.me().0);
         let sql = "with dead as (delete from holdpoint.replicas where incarnation = $1),
-            carried as (update holdpoint.parcels set held_by = null, held_until = null where held_by = $1)
+            carried as (update holdpoint.outbox set held_by = null, held_until = null where held_by = $1)
             update holdpoint.runs set holder = null where holder = $1";
         self.connections.tell(sql, &[(&me, Type::INT8)]).await.map(drop)
     }
@@ -162,22 +162,26 @@ impl Replicas for PostgresJournal {
         row.map_or(Ok(0), |row| number(&row, 0))
     }
 
-    async fn take_parcels(&self, now: Millis, limit: usize) -> Result<Vec<Parcel>, Fault> {
+    async fn take_outbox_entries(
+        &self,
+        now: Millis,
+        limit: usize,
+    ) -> Result<Vec<OutboxEntry>, Fault> {
         // A minute: longer than a listener may take.
         let sql = format!(
             "with taken as (
-               update holdpoint.parcels p set held_by = $1, held_until = clock_timestamp() + interval '60 seconds'
-               from (select run, lane from holdpoint.parcels
+               update holdpoint.outbox p set held_by = $1, held_until = clock_timestamp() + interval '60 seconds'
+               from (select run, lane from holdpoint.outbox
                      where due <= $2 and (held_until is null or held_until <= clock_timestamp())
                      order by due limit $3 for update skip locked) t
                where p.run = t.run and p.lane = t.lane returning p.*)
-             select {PARCEL} from taken order by due, run, lane"
+             select {OUTBOX_ENTRY} from taken order by due, run, lane"
         );
         let (me, now, limit) = (int(self.me().0), time(now), most(limit));
         let params = [(&me as _, Type::INT8), (&now as _, Type::INT8), (&limit as _, Type::INT8)];
         let mut lent = self.connections.lend().await?;
         let rows = lent.query(&sql, &params).await?;
-        parcels(&rows)
+        outbox_entries(&rows)
     }
 
     async fn remember_if(&self, name: &str, knew: Option<&str>, text: &str) -> Result<bool, Fault> {

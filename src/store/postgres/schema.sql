@@ -61,7 +61,7 @@ create table holdpoint.definitions (digest bytea primary key, body bytea not nul
 create table holdpoint.hooks (run bytea not null, id bytea not null, body bytea not null, primary key (run, id));
 
 -- The outbox.
-create table holdpoint.parcels (
+create table holdpoint.outbox (
   run bytea not null,
   lane bytea not null,
   after bigint not null,
@@ -73,7 +73,7 @@ create table holdpoint.parcels (
   held_until timestamptz,
   primary key (run, lane)
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
-create index parcels_due on holdpoint.parcels (due);
+create index outbox_due on holdpoint.outbox (due);
 
 -- Numbers that appends are compared with.
 create table holdpoint.guards (name text collate "C" primary key, number bigint not null) with (fillfactor = 70);
@@ -227,7 +227,7 @@ begin
     update holdpoint.guards x set number = x.number + 1
       from unnest(g_item, g_name, g_raises) as t (item, n, raises)
       where t.item = i and t.raises and x.name = t.n;
-    insert into holdpoint.parcels (run, lane, after, tip, due)
+    insert into holdpoint.outbox (run, lane, after, tip, due)
       select a_run[i], t.lane, a_expected[i], a_version[i], t.due
         from unnest(l_item, l_lane, l_due) as t (item, lane, due) where t.item = i
       on conflict (run, lane) do update set tip = excluded.tip;

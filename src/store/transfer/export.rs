@@ -63,8 +63,8 @@ type Owed = HashMap<RunId, BTreeMap<String, Version>>;
 
 async fn owed(journal: &dyn Journal) -> Result<Owed, Fault> {
     let mut owed = Owed::new();
-    for parcel in journal.parcels(Millis(u64::MAX), usize::MAX).await? {
-        owed.entry(parcel.run).or_default().insert(parcel.lane, parcel.after);
+    for outbox_entry in journal.outbox_entries(Millis(u64::MAX), usize::MAX).await? {
+        owed.entry(outbox_entry.run).or_default().insert(outbox_entry.lane, outbox_entry.after);
     }
     Ok(owed)
 }

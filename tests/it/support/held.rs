@@ -9,7 +9,7 @@ use holdpoint::kernel::{Event, Millis, Recorded, RunId, SessionId, Version};
 use holdpoint::ports::evidence::Evidence;
 use holdpoint::ports::{
     Append, AppendError, Appended, Fault, Fence, Head, HookRow, Incarnation, Journal, KeyRow,
-    Logged, Noting, Page, Parcel, RunFilter, SessionRow, Settlement, StoreReport,
+    Logged, Noting, OutboxEntry, Page, RunFilter, SessionRow, Settlement, StoreReport,
 };
 use tokio::sync::Semaphore;
 
@@ -140,12 +140,12 @@ impl Journal for Held {
         self.inner.definition(digest).await
     }
 
-    async fn parcels(&self, now: Millis, limit: usize) -> Result<Vec<Parcel>, Fault> {
-        self.inner.parcels(now, limit).await
+    async fn outbox_entries(&self, now: Millis, limit: usize) -> Result<Vec<OutboxEntry>, Fault> {
+        self.inner.outbox_entries(now, limit).await
     }
 
-    async fn next_parcel(&self) -> Result<Option<Millis>, Fault> {
-        self.inner.next_parcel().await
+    async fn next_outbox_entry(&self) -> Result<Option<Millis>, Fault> {
+        self.inner.next_outbox_entry().await
     }
 
     async fn settle(&self, run: &RunId, lane: &str, outcome: Settlement) -> Result<(), Fault> {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use holdpoint::engine::{Engine, Entry, Library};
 use holdpoint::kernel::{Event, Workflow, digest};
-use holdpoint::ports::{Clock, Consignment, Courier, Journal, Undelivered};
+use holdpoint::ports::{Clock, Delivery, Journal, Notifier, Undelivered};
 use holdpoint::store::{MemoryCluster, MemoryReplica};
 
 use crate::support::{Actors, SimClock};
@@ -35,7 +35,7 @@ pub(crate) struct Post {
 }
 
 #[async_trait]
-impl Courier for Post {
+impl Notifier for Post {
     fn carries(&self, _lane: &str, _workflow: &str, event: &Event) -> bool {
         matches!(event, Event::Completed | Event::Parked)
     }
@@ -48,7 +48,7 @@ impl Courier for Post {
         Ok(())
     }
 
-    async fn carry(&self, consignment: Consignment<'_>) -> Result<(), Undelivered> {
+    async fn carry(&self, consignment: Delivery<'_>) -> Result<(), Undelivered> {
         let told = (consignment.lane.to_owned(), consignment.version);
         self.told.lock().unwrap().push(told);
         Ok(())
@@ -115,7 +115,7 @@ pub(crate) async fn engine_on(
         library.add(&*journal, entry).await.unwrap();
     }
     let cast = (Arc::clone(&actors) as _, Arc::clone(&actors) as _);
-    let engine = Engine::with_courier(journal, clock, cast, library, post.clone());
+    let engine = Engine::with_notifier(journal, clock, cast, library, post.clone());
     engine.settle_in().await.unwrap();
     engine.recover().await.unwrap();
     let (timing, carrying, sharing) = (engine.clone(), engine.clone(), engine.clone());

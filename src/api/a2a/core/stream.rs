@@ -252,9 +252,9 @@ impl Translator {
             | Event::Revoked { .. }
             | Event::Renewed { .. }
             | Event::Ruled(_)
-            | Event::Opened { .. }
-            | Event::Came { .. }
-            | Event::Settled { .. }
+            | Event::StepOpened { .. }
+            | Event::StepOutcome { .. }
+            | Event::StepClosed { .. }
             | Event::Signalled { .. }
             | Event::CheckpointSaved
             | Event::Warned(_) => None,

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Number, Value};
 
 use crate::api::console::form::{ITEMS_MAX, member};
-use crate::api::console::visit::Fields;
+use crate::api::console::request_context::Fields;
 use crate::api::form::{Shape, resolved};
 use crate::kernel::strict;
 

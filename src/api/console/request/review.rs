@@ -8,7 +8,7 @@ use crate::api::console::form::{self, Change, ROOT, label, member};
 use crate::api::console::request::ask::Member;
 use crate::api::console::request::verbs::spelled;
 use crate::api::console::request::{Case, Draft};
-use crate::api::console::{outlook, text, value};
+use crate::api::console::{consequences, text, value};
 use crate::api::words::{self, Piece};
 use crate::kernel::{Origin, Question, Verb};
 
@@ -75,7 +75,7 @@ pub(super) fn review(case: &Case, members: &[Member], draft: &Draft, word: &str)
                     Edit::Plan => { "This will be used" }
                 } }
                 div.deed { @match edit {
-                    Edit::Arguments => { (outlook::arguments(edited)) }
+                    Edit::Arguments => { (consequences::arguments(edited)) }
                     Edit::Subject | Edit::Plan => { (value::exact(edited)) }
                 } }
                 @if let Edit::Subject = edit { (asked_anew(&case.question)) }

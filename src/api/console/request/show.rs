@@ -4,8 +4,8 @@ use maud::{Markup, html};
 
 use crate::api::console::page;
 use crate::api::console::request::{Case, Draft, Ended, form, places, reading};
-use crate::api::console::visit::Visit;
-use crate::api::console::{conversation, flow, listing, outlook, sessions, text, value};
+use crate::api::console::request_context::Visit;
+use crate::api::console::{consequences, conversation, flow, listing, sessions, text, value};
 use crate::kernel::{Act, Admission, Closing, Origin, Question, Refusal, Subject, bars};
 
 /// Messages before the question that are shown with it.
@@ -54,7 +54,7 @@ pub(super) async fn body(visit: &Visit, case: &Case, draft: &Draft) -> Markup {
                 (closed(visit, case, ended).await)
             }
             div.desk {
-                (outlook::panel(case, draft.editing.is_some(), &end))
+                (consequences::panel(case, draft.editing.is_some(), &end))
                 div.beside { (before(visit, case)) (fine_print(visit, case)) }
                 @if case.ended.is_none() {
                     @match barred(visit, case) {

@@ -1,4 +1,4 @@
-//! Front: where a request goes first: past the guard of all doors, then to the orchestrator at once, or to
+//! Dispatch: where a request goes first: past the guard of all doors, then to the orchestrator at once, or to
 //! the routes of the other doors; either way within the trace that its headers name, so that a run that it starts, and an answer that
 //! it brings, know where they came from.
 //!
@@ -23,7 +23,7 @@ use crate::api::grpc::Service;
 use crate::api::host::Guard;
 use crate::app::crowd::Seat;
 use crate::app::leave::Leave;
-use crate::app::patience::Awaited;
+use crate::app::slow_reader::Awaited;
 use crate::app::watchman::PEER;
 use crate::engine::Engine;
 use crate::kernel::Trace;

@@ -1,4 +1,4 @@
-//! Loose ends: calls that are under way when their step, or their run, is stopped.
+//! Cut off: calls that are under way when their step, or their run, is stopped.
 //!
 //! The intent is in the journal, and its step will never hear of the outcome (E2). So the stop itself
 //! says that the deed may have been done; and while the run goes on, the outcome is taken down when
@@ -13,7 +13,9 @@ use crate::kernel::workflow::Safety;
 pub(super) fn before(run: &Run, event: &Event) -> Vec<Event> {
     let cut_off = |turn: &&Turn| match event {
         Event::Failed(_) | Event::Cancelled { .. } => true,
-        Event::Came { path, .. } | Event::Settled { path, .. } => is_within(&turn.step, path),
+        Event::StepOutcome { path, .. } | Event::StepClosed { path, .. } => {
+            is_within(&turn.step, path)
+        }
         Event::Started(_)
         | Event::StepStarted { .. }
         | Event::Delta { .. }
@@ -37,7 +39,7 @@ pub(super) fn before(run: &Run, event: &Event) -> Vec<Event> {
         | Event::Revoked { .. }
         | Event::Renewed { .. }
         | Event::Ruled(_)
-        | Event::Opened { .. }
+        | Event::StepOpened { .. }
         | Event::Signalled { .. }
         | Event::CheckpointSaved
         | Event::Parked

@@ -1,4 +1,4 @@
-//! Courier: whoever carries what happens in runs to listeners outside, over whatever they speak.
+//! Notifier: whoever carries what happens in runs to listeners outside, over whatever they speak.
 
 use async_trait::async_trait;
 
@@ -7,7 +7,7 @@ use crate::ports::HookRow;
 
 /// What is carried.
 #[derive(Debug)]
-pub struct Consignment<'a> {
+pub struct Delivery<'a> {
     /// Which listener.
     pub lane: &'a str,
     /// The hook behind the lane, if it is one.
@@ -33,7 +33,7 @@ pub struct Undelivered {
 
 /// Carries events to listeners.
 #[async_trait]
-pub trait Courier: Send + Sync + std::fmt::Debug {
+pub trait Notifier: Send + Sync + std::fmt::Debug {
     /// Whether the listener of this lane is told of such an event at all. Cheap: it is asked for
     /// every event that is appended.
     fn carries(&self, lane: &str, workflow: &str, event: &Event) -> bool;
@@ -45,7 +45,7 @@ pub trait Courier: Send + Sync + std::fmt::Debug {
     fn check(&self, url: &str) -> Result<(), String>;
 
     /// Carries one event. At least once: the same may come again after a crash.
-    async fn carry(&self, consignment: Consignment<'_>) -> Result<(), Undelivered>;
+    async fn carry(&self, consignment: Delivery<'_>) -> Result<(), Undelivered>;
 
     /// Hands a signed head of the log of leaves to whoever keeps such, so that a witness has it (J13). Once: the
     /// next one holds everything in it.
@@ -56,10 +56,10 @@ pub trait Courier: Send + Sync + std::fmt::Debug {
 
 /// Where nobody listens.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct NoCourier;
+pub struct NoNotifier;
 
 #[async_trait]
-impl Courier for NoCourier {
+impl Notifier for NoNotifier {
     fn carries(&self, _lane: &str, _workflow: &str, _event: &Event) -> bool {
         false
     }
@@ -72,7 +72,7 @@ impl Courier for NoCourier {
         Err("nobody is told anything here".into())
     }
 
-    async fn carry(&self, _consignment: Consignment<'_>) -> Result<(), Undelivered> {
+    async fn carry(&self, _consignment: Delivery<'_>) -> Result<(), Undelivered> {
         Ok(())
     }
 }

@@ -1,11 +1,11 @@
-//! Older: what is said to an agent of protocol 0.3, and what it says, in the newer shapes.
+//! V03: what is said to an agent of protocol 0.3, and what it says, in the newer shapes.
 //!
-//! JSON-RPC has shapes of its own there, which `read` knows; HTTP+JSON and gRPC share the messages of
+//! JSON-RPC has shapes of its own there, which `from_a2a` knows; HTTP+JSON and gRPC share the messages of
 //! `a2a.v1`, which are turned into those of 1.0 here.
 
 use serde_json::{Map, Value, json};
 
-use crate::agents::a2a::line::Call;
+use crate::agents::a2a::client::Call;
 
 /// A call by JSON-RPC.
 pub(super) fn params(call: Call<'_>) -> Value {

@@ -1,4 +1,4 @@
-//! Outlook: what exactly will happen on an answer, drawn from the stored action and never from what
+//! Consequences: what exactly will happen on an answer, drawn from the stored action and never from what
 //! an agent says about it.
 
 use std::sync::Arc;

@@ -1,14 +1,14 @@
-//! Courier: carries what happens in runs to webhooks: the operator's, signed, and those that A2A's
+//! Notifier: carries what happens in runs to webhooks: the operator's, signed, and those that A2A's
 //! callers set up for their tasks.
 
 use async_trait::async_trait;
 
-use crate::agents::Postman;
+use crate::agents::HttpPoster;
 use crate::api::{a2a, webhook};
 use crate::app::clock::SystemClock;
 use crate::app::{AppError, Config};
 use crate::kernel::{Event, Millis};
-use crate::ports::{Clock as _, Consignment, Courier, Undelivered};
+use crate::ports::{Clock as _, Delivery, Notifier, Undelivered};
 
 /// The lane of the operator's webhook.
 const WEBHOOK: &str = "webhook";
@@ -16,7 +16,7 @@ const WEBHOOK: &str = "webhook";
 /// Carries events by HTTP.
 #[derive(Debug)]
 pub(super) struct Post {
-    postman: Postman,
+    postman: HttpPoster,
     webhook: Option<Webhook>,
     lanes: Vec<String>,
 }
@@ -35,7 +35,7 @@ impl std::fmt::Debug for Webhook {
 }
 
 impl Post {
-    /// A courier for what the operator has set up. A webhook must have a secret: whoever guesses the
+    /// A notifier for what the operator has set up. A webhook must have a secret: whoever guesses the
     /// address of a listener that checks no signature can tell it anything (M8).
     pub(super) fn new(config: &Config) -> Result<Self, AppError> {
         let secret = config.webhook_secret.as_deref().filter(|secret| !secret.trim().is_empty());
@@ -47,12 +47,12 @@ impl Post {
             }
         };
         let lanes = webhook.iter().map(|_| WEBHOOK.to_owned()).collect();
-        Ok(Self { postman: Postman::new(&config.push_allow), webhook, lanes })
+        Ok(Self { postman: HttpPoster::new(&config.push_allow), webhook, lanes })
     }
 }
 
 #[async_trait]
-impl Courier for Post {
+impl Notifier for Post {
     fn carries(&self, lane: &str, _workflow: &str, event: &Event) -> bool {
         if lane == WEBHOOK { webhook::carries(event) } else { a2a::notify::carries(event) }
     }
@@ -65,7 +65,7 @@ impl Courier for Post {
         self.postman.check(url).map_err(|why| format!("{why}; `push_allow` names what is allowed"))
     }
 
-    async fn carry(&self, one: Consignment<'_>) -> Result<(), Undelivered> {
+    async fn carry(&self, one: Delivery<'_>) -> Result<(), Undelivered> {
         if let Some(row) = one.hook {
             let body = a2a::notify::body(&row.hook, one.run, one.event).to_string().into_bytes();
             let headers = a2a::notify::headers(&row.hook);

@@ -1,4 +1,4 @@
-//! Earlier: what was said in a session before a run began. Its agents are given it before the run's
+//! Session memory: what was said in a session before a run began. Its agents are given it before the run's
 //! own conversation (K5), of which it is no part: a journal points at the run that it follows and
 //! copies nothing, so what is stored grows with what is said.
 //!

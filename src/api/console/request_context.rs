@@ -1,4 +1,4 @@
-//! Visit: one request to the console, read and vetted: who asks, for what, with which fields.
+//! Request context: one request to the console, read and vetted: who asks, for what, with which fields.
 //!
 //! A browser sends forms on behalf of any page that it shows, so a form that changes something is
 //! taken only where the browser itself says that it comes from our own pages. Foreign names for this

@@ -1,14 +1,14 @@
-//! Parcels: what both stores know of the outbox: which parcels an append makes, and how long the
+//! Outbox entries: what both stores know of the outbox: which entries an append makes, and how long the
 //! names in it may be.
 
-use crate::ports::{Append, Fault, HookRow, Parcel};
+use crate::ports::{Append, Fault, HookRow, OutboxEntry};
 
 /// Names of lanes and hooks are in keys.
 const NAME_BYTES_MAX: usize = 128;
 
-/// The parcels that an append makes, one for each lane.
-pub(super) fn of(append: &Append) -> impl Iterator<Item = Parcel> {
-    append.lanes.iter().map(|lane| Parcel {
+/// The entries that an append makes, one for each lane.
+pub(super) fn of(append: &Append) -> impl Iterator<Item = OutboxEntry> {
+    append.lanes.iter().map(|lane| OutboxEntry {
         run: append.run.clone(),
         lane: lane.clone(),
         after: append.expected,

@@ -1,4 +1,4 @@
-//! Heard: what a question changes when it is asked, and what came of it when it ended; told to
+//! Fold question: what a question changes when it is asked, and what came of it when it ended; told to
 //! whoever waits for it: an agent's call, a gate, a step, the workflow as a whole.
 
 use std::collections::BTreeSet;

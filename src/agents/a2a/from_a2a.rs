@@ -1,4 +1,4 @@
-//! Read: what a remote sends, in either version of the protocol, read with patience: unknown fields
+//! From a2a: what a remote sends, in either version of the protocol, read with patience: unknown fields
 //! are passed over, and what must be there and is not is said.
 
 use serde_json::Value;

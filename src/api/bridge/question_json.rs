@@ -1,4 +1,4 @@
-//! Asked: a question in JSON, as `workflow_waiting` says it, and in each dialect's words.
+//! Question json: a question in JSON, as `workflow_waiting` says it, and in each dialect's words.
 
 use std::sync::Arc;
 

@@ -1,10 +1,10 @@
-//! Talk: what is said to a remote agent and what it says, in the terms of our own agents: the
+//! To a2a: what is said to a remote agent and what it says, in the terms of our own agents: the
 //! conversation becomes a message, its question becomes ours, our answer its own.
 
 use serde_json::{Map, Value, json};
 
 use crate::agents::a2a::fault::{Code, RemoteFault};
-use crate::agents::a2a::read::{Parts, State, Task};
+use crate::agents::a2a::from_a2a::{Parts, State, Task};
 use crate::kernel::{ASK_TOOL, AgentInput, Message, Reply, Speaker, ToolCall, UNANSWERED};
 
 /// Questions of one pause; each becomes one of ours.

@@ -1,4 +1,4 @@
-//! World: configuration → store → engine. What `serve` and the embedded commands share; how much of it
+//! Wiring: configuration → store → engine. What `serve` and the embedded commands share; how much of it
 //! moves is said by a `Reach`.
 
 use std::sync::{Arc, OnceLock};
@@ -11,9 +11,9 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::agents::Registry;
 use crate::api::pages::Render;
 use crate::app::clock::SystemClock;
-use crate::app::courier::Post;
 use crate::app::folder::Folder;
 use crate::app::keys::Keys;
+use crate::app::notifier::Post;
 use crate::app::otlp::{self, Traces};
 use crate::app::{AppError, Config, brake, people, policy, private, signer};
 use crate::engine::{Engine, Library, Reach};
@@ -26,7 +26,7 @@ const SIGXFSZ: i32 = 25;
 
 /// Everything that runs, without a door.
 #[derive(Debug)]
-pub(super) struct World {
+pub(super) struct Wiring {
     pub(super) engine: Engine,
     pub(super) store: Store,
     /// The folder of the workflows, for whoever looks on as it changes.
@@ -35,12 +35,12 @@ pub(super) struct World {
     traces: Option<Arc<Traces>>,
 }
 
-impl World {
+impl Wiring {
     /// Opens the data directory, loads the workflows, and sets as much of the engine going as `reach`
     /// says: where one only looks, nothing (E8).
     pub(super) async fn open(config: &Config, reach: Reach) -> Result<Self, AppError> {
         let traces = otlp::from_environment()?.map(Arc::new);
-        let courier = Arc::new(Post::new(config)?);
+        let notifier = Arc::new(Post::new(config)?);
         // Whoever looks makes no directory, and changes none: where there is none there is nothing to see.
         let is_named = config.store.is_some();
         let store = if reach == Reach::Nothing && !is_named && !store::is_there(&config.data) {
@@ -69,7 +69,7 @@ impl World {
         folder.take(&library, &*journal, &operator).await?;
         let agents: Arc<dyn Agents> = Arc::clone(&registry) as Arc<dyn Agents>;
         let tools: Arc<dyn Tools> = registry;
-        let engine = Engine::with_courier(journal, clock, (agents, tools), library, courier);
+        let engine = Engine::with_notifier(journal, clock, (agents, tools), library, notifier);
         engine.operate(operator);
         engine.keep_to(reach);
         if reach != Reach::Nothing {
@@ -111,7 +111,7 @@ impl World {
         Some(AbortOnDropHandle::new(tokio::spawn(watching)))
     }
 
-    /// Lets what is under way finish for as long as `patience`, and sends what was traced.
+    /// Lets what is under way finish for as long as `slow_reader`, and sends what was traced.
     pub(super) async fn shut_down(&self, patience: Duration) {
         self.engine.shut_down(patience).await;
         if let Some(traces) = self.traces.clone() {

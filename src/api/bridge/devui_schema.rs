@@ -1,4 +1,4 @@
-//! Sheet: an answer's schema as DevUI's page can show it.
+//! Devui schema: an answer's schema as DevUI's page can show it.
 //!
 //! Its form has a field for each property of an object and knows no alternatives, and what it holds is
 //! filled in before anybody has looked: the first word of every list. So whatever fits the sheet fits the

@@ -1,4 +1,4 @@
-//! Line: one call of a remote agent, in the binding that its card names, guarded and bounded. Says
+//! Client: one call of a remote agent, in the binding that its card names, guarded and bounded. Says
 //! of every no what kind it is; what to do about it is decided elsewhere.
 //!
 //! What goes out and what comes in is JSON in the shape of HTTP+JSON, whatever carries it.
@@ -15,9 +15,9 @@ use url::Url;
 
 use crate::agents::a2a::card::{Binding, Interface};
 use crate::agents::a2a::fault::{Code, RemoteFault, words};
+use crate::agents::a2a::from_a2a::bad;
 use crate::agents::a2a::grpc::Wire;
-use crate::agents::a2a::older;
-use crate::agents::a2a::read::bad;
+use crate::agents::a2a::v03;
 use crate::agents::tools::web::{Trouble, trouble};
 use crate::agents::trace;
 
@@ -45,7 +45,7 @@ pub(super) enum Call<'a> {
 
 /// Why a call brought nothing home.
 #[derive(Debug)]
-pub(super) enum No {
+pub(super) enum CallError {
     /// There is no such task.
     NotFound,
     /// It does not do that, or not now.
@@ -56,7 +56,7 @@ pub(super) enum No {
     Fault(RemoteFault),
 }
 
-impl No {
+impl CallError {
     /// As a fault, where no other meaning is wanted.
     pub(super) fn into_fault(self) -> RemoteFault {
         match self {
@@ -69,7 +69,7 @@ impl No {
 }
 
 /// What a remote tells while it happens.
-pub(super) type Events = Pin<Box<dyn Stream<Item = Result<Value, No>> + Send>>;
+pub(super) type Events = Pin<Box<dyn Stream<Item = Result<Value, CallError>> + Send>>;
 
 /// What came of a call that may be a stream.
 pub(super) enum Opened {
@@ -79,7 +79,7 @@ pub(super) enum Opened {
 
 /// Calls of one remote agent.
 #[derive(Debug, Clone)]
-pub(super) struct Line {
+pub(super) struct A2aClient {
     pub(super) interface: Interface,
     pub(super) client: Client,
     /// How long a call may go unanswered.
@@ -90,13 +90,13 @@ pub(super) struct Line {
     pub(super) headers: HeaderMap,
 }
 
-impl Line {
+impl A2aClient {
     /// A call that is answered whole. `key` is the same for every try of it.
-    pub(super) async fn call(&self, call: Call<'_>, key: &str) -> Result<Value, No> {
+    pub(super) async fn call(&self, call: Call<'_>, key: &str) -> Result<Value, CallError> {
         if let Some(wire) = &self.wire {
             let called = wire.call(self, call, key);
             let told = tokio::time::timeout(self.patience, called).await;
-            return told.unwrap_or_else(|_| Err(No::Ill("it does not answer".into())));
+            return told.unwrap_or_else(|_| Err(CallError::Ill("it does not answer".into())));
         }
         let request = self.request(call, key)?.timeout(self.patience);
         let response = request.send().await.map_err(|error| unheard(&error))?;
@@ -106,15 +106,16 @@ impl Line {
     }
 
     /// A call that is answered by a stream, if all is well.
-    pub(super) async fn open(&self, call: Call<'_>, key: &str) -> Result<Opened, No> {
+    pub(super) async fn open(&self, call: Call<'_>, key: &str) -> Result<Opened, CallError> {
         if let Some(wire) = &self.wire {
             let opened = tokio::time::timeout(self.patience, wire.open(self, call, key)).await;
-            let opened = opened.unwrap_or_else(|_| Err(No::Ill("it does not answer".into())));
+            let opened =
+                opened.unwrap_or_else(|_| Err(CallError::Ill("it does not answer".into())));
             return opened.map(Opened::Stream);
         }
         let sending = self.request(call, key)?.send();
         let response = tokio::time::timeout(self.patience, sending).await;
-        let response = response.map_err(|_| No::Ill("it does not answer".into()))?;
+        let response = response.map_err(|_| CallError::Ill("it does not answer".into()))?;
         let response = response.map_err(|error| unheard(&error))?;
         let kind = response.headers().get(header::CONTENT_TYPE);
         let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
@@ -127,21 +128,21 @@ impl Line {
         let events = SseByteStream::new(response.bytes_stream()).filter_map(move |event| {
             let told = match event {
                 Ok(event) => event.data.map(|data| line.event(&data)),
-                Err(_) => Some(Err(No::Ill("its stream broke".into()))),
+                Err(_) => Some(Err(CallError::Ill("its stream broke".into()))),
             };
             std::future::ready(told)
         });
         Ok(Opened::Stream(Box::pin(events)))
     }
 
-    fn event(&self, data: &str) -> Result<Value, No> {
+    fn event(&self, data: &str) -> Result<Value, CallError> {
         if data.len() > BODY_BYTES_MAX {
             return Err(too_large());
         }
         self.read(StatusCode::OK, data.as_bytes())
     }
 
-    fn request(&self, call: Call<'_>, key: &str) -> Result<RequestBuilder, No> {
+    fn request(&self, call: Call<'_>, key: &str) -> Result<RequestBuilder, CallError> {
         let (method, url, body) = if self.interface.binding == Binding::Rest {
             self.path(call)?
         } else {
@@ -180,7 +181,7 @@ impl Line {
             Call::Cancel(_) => ("CancelTask", "tasks/cancel"),
         };
         if self.interface.is_older {
-            return (names.1, older::params(call));
+            return (names.1, v03::params(call));
         }
         (names.0, self.params(call))
     }
@@ -201,7 +202,7 @@ impl Line {
         params
     }
 
-    fn path(&self, call: Call<'_>) -> Result<(Method, Url, Option<Value>), No> {
+    fn path(&self, call: Call<'_>) -> Result<(Method, Url, Option<Value>), CallError> {
         let of = |id: &str, verb: &str| vec!["tasks".to_owned(), format!("{id}{verb}")];
         let (method, path) = match call {
             Call::Stream(_) => (Method::POST, vec!["message:stream".to_owned()]),
@@ -212,8 +213,9 @@ impl Line {
             Call::Cancel(id) => (Method::POST, of(id, ":cancel")),
         };
         let mut url = self.interface.url.clone();
-        let mut segments =
-            url.path_segments_mut().map_err(|()| No::Fault(bad("its address has no path")))?;
+        let mut segments = url
+            .path_segments_mut()
+            .map_err(|()| CallError::Fault(bad("its address has no path")))?;
         segments.pop_if_empty();
         if self.interface.is_older {
             segments.push("v1");
@@ -225,7 +227,7 @@ impl Line {
         drop(segments);
         let body = match call {
             Call::Stream(_) | Call::Send(_) if self.interface.is_older => {
-                Some(older::message_of(call))
+                Some(v03::message_of(call))
             }
             Call::Stream(_) | Call::Send(_) => Some(self.params(call)),
             Call::Get(_) => {
@@ -239,7 +241,7 @@ impl Line {
     }
 
     /// What a body says: a result, or which no.
-    fn read(&self, status: StatusCode, body: &[u8]) -> Result<Value, No> {
+    fn read(&self, status: StatusCode, body: &[u8]) -> Result<Value, CallError> {
         let value = serde_json::from_slice::<Value>(body).ok();
         let error = value.as_ref().and_then(|value| value.get("error")).filter(|no| !no.is_null());
         if let Some(error) = error {
@@ -248,49 +250,48 @@ impl Line {
         if !status.is_success() {
             return Err(refused(status, &Value::Null));
         }
-        let value = value.ok_or_else(|| No::Fault(bad("what it sent is no JSON")))?;
+        let value = value.ok_or_else(|| CallError::Fault(bad("what it sent is no JSON")))?;
         match self.interface.binding {
-            Binding::Rest if self.interface.is_older => Ok(older::newer(value)),
+            Binding::Rest if self.interface.is_older => Ok(v03::newer(value)),
             Binding::Rest => Ok(value),
-            Binding::JsonRpc | Binding::Grpc => value
-                .get("result")
-                .cloned()
-                .ok_or_else(|| No::Fault(bad("its answer has neither a result nor an error"))),
+            Binding::JsonRpc | Binding::Grpc => value.get("result").cloned().ok_or_else(|| {
+                CallError::Fault(bad("its answer has neither a result nor an error"))
+            }),
         }
     }
 }
 
 /// Which no an error is: by its code or its reason, and only then by the status.
-fn refused(status: StatusCode, error: &Value) -> No {
+fn refused(status: StatusCode, error: &Value) -> CallError {
     let code = error.get("code").and_then(Value::as_i64).unwrap_or_default();
     let details = error.get("details").or_else(|| error.get("data")).and_then(Value::as_array);
     let reason = details.into_iter().flatten().find_map(|one| one.get("reason")?.as_str());
     let said = error.get("message").and_then(Value::as_str).map(words).unwrap_or_default();
     let said = if said.is_empty() { format!("status {}", status.as_u16()) } else { said };
     match (code, reason, status.as_u16()) {
-        (_, _, 401 | 403) => No::Fault(RemoteFault::new(Code::Unauthorized, said)),
-        (-32001, ..) | (_, Some("TASK_NOT_FOUND"), _) | (_, None, 404) => No::NotFound,
+        (_, _, 401 | 403) => CallError::Fault(RemoteFault::new(Code::Unauthorized, said)),
+        (-32001, ..) | (_, Some("TASK_NOT_FOUND"), _) | (_, None, 404) => CallError::NotFound,
         (-32004 | -32002, ..) | (_, Some("UNSUPPORTED_OPERATION" | "TASK_NOT_CANCELABLE"), _) => {
-            No::Unsupported(said)
+            CallError::Unsupported(said)
         }
-        (-32603, ..) | (_, _, 408 | 425 | 429 | 500..=599) => No::Ill(said),
-        (..) => No::Fault(RemoteFault::new(Code::Refused, said)),
+        (-32603, ..) | (_, _, 408 | 425 | 429 | 500..=599) => CallError::Ill(said),
+        (..) => CallError::Fault(RemoteFault::new(Code::Refused, said)),
     }
 }
 
-fn unheard(error: &reqwest::Error) -> No {
+fn unheard(error: &reqwest::Error) -> CallError {
     match trouble(error) {
         private @ Trouble::Private(_) => {
-            No::Fault(RemoteFault::new(Code::Private, private.to_string()))
+            CallError::Fault(RemoteFault::new(Code::Private, private.to_string()))
         }
         other @ (Trouble::Unreachable(_)
         | Trouble::Lost(_)
         | Trouble::TooLarge(_)
-        | Trouble::Redirect(_)) => No::Ill(other.to_string()),
+        | Trouble::Redirect(_)) => CallError::Ill(other.to_string()),
     }
 }
 
-async fn whole(mut response: Response) -> Result<Vec<u8>, No> {
+async fn whole(mut response: Response) -> Result<Vec<u8>, CallError> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(|error| unheard(&error))? {
         if body.len() + chunk.len() > BODY_BYTES_MAX {
@@ -301,8 +302,8 @@ async fn whole(mut response: Response) -> Result<Vec<u8>, No> {
     Ok(body)
 }
 
-fn too_large() -> No {
-    No::Fault(bad(&format!("what it sent has more than {BODY_BYTES_MAX} bytes")))
+fn too_large() -> CallError {
+    CallError::Fault(bad(&format!("what it sent has more than {BODY_BYTES_MAX} bytes")))
 }
 
 /// Reads a card from where the file says it is.
@@ -310,15 +311,15 @@ pub(super) async fn fetch_card(
     client: &Client,
     url: Url,
     headers: &HeaderMap,
-) -> Result<Value, No> {
+) -> Result<Value, CallError> {
     let request = client.get(url).headers(headers.clone()).timeout(CALL_TIMEOUT);
     let response = request.send().await.map_err(|error| unheard(&error))?;
     let status = response.status();
     let body = whole(response).await?;
-    let card = |why: String| No::Fault(RemoteFault::new(Code::Card, why));
+    let card = |why: String| CallError::Fault(RemoteFault::new(Code::Card, why));
     match status.as_u16() {
         200 => serde_json::from_slice(&body).map_err(|_| card("its card is no JSON".into())),
-        408 | 425 | 429 | 500..=599 => Err(No::Ill(format!("its card: status {status}"))),
+        408 | 425 | 429 | 500..=599 => Err(CallError::Ill(format!("its card: status {status}"))),
         other => Err(card(format!("there is no card at `card`: status {other}"))),
     }
 }

@@ -1,4 +1,4 @@
-//! Door: who is let in. Without keys everybody is the owner of the machine; with keys nobody is
+//! Auth: who is let in. Without keys everybody is the owner of the machine; with keys nobody is
 //! anybody without one.
 //!
 //! A browser keeps a pass in place of a key: `name.chance.until.code`, where the code binds the name, the

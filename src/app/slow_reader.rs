@@ -1,4 +1,4 @@
-//! Patience: a connection whose peer does not read what it asked for is cut, not waited for; and so is one
+//! Slow reader: a connection whose peer does not read what it asked for is cut, not waited for; and so is one
 //! whose peer does not say what it wants, or stops in the middle of it.
 //!
 //! Whatever is sent is made as it is read, so such a peer costs a connection and its buffers; this is

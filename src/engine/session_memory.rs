@@ -1,4 +1,4 @@
-//! Earlier: puts together what was said in a session before a run: from memory where the run that it
+//! Session memory: puts together what was said in a session before a run: from memory where the run that it
 //! follows is there, else from the journals, one after the other. Nothing of it is stored twice.
 //!
 //! What is followed is over and changes no more, so no run is held or waited for here. A run that was

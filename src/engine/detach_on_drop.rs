@@ -1,4 +1,4 @@
-//! Steadfast: work that is brought to its end though whoever asked for it leaves (E5). It is done in
+//! Detach on drop: work that is brought to its end though whoever asked for it leaves (E5). It is done in
 //! place; only where its caller is dropped half-way is it finished in a task of its own. Few callers
 //! leave, and a task for each of the others is a twentieth of what a command costs.
 
@@ -14,7 +14,7 @@ use crate::engine::EngineError;
 use crate::ports::Fault;
 
 /// Work that is brought to its end.
-pub(super) struct Steadfast<T: Send + 'static> {
+pub(super) struct DetachOnDrop<T: Send + 'static> {
     work: Option<Work<T>>,
     tasks: TaskTracker,
     /// A shutdown waits for it, wherever it is done.
@@ -29,7 +29,7 @@ pub(super) fn panicked(why: &str) -> EngineError {
 
 type Work<T> = Pin<Box<dyn Future<Output = Result<T, EngineError>> + Send>>;
 
-impl<T: Send + 'static> Steadfast<T> {
+impl<T: Send + 'static> DetachOnDrop<T> {
     pub(super) fn new(
         tasks: &TaskTracker,
         work: impl Future<Output = Result<T, EngineError>> + Send + 'static,
@@ -38,7 +38,7 @@ impl<T: Send + 'static> Steadfast<T> {
     }
 }
 
-impl<T: Send + 'static> Future for Steadfast<T> {
+impl<T: Send + 'static> Future for DetachOnDrop<T> {
     type Output = Result<T, EngineError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -57,7 +57,7 @@ impl<T: Send + 'static> Future for Steadfast<T> {
     }
 }
 
-impl<T: Send + 'static> Drop for Steadfast<T> {
+impl<T: Send + 'static> Drop for DetachOnDrop<T> {
     fn drop(&mut self) {
         if let Some(work) = self.work.take()
             && let Ok(runtime) = Handle::try_current()
@@ -78,7 +78,7 @@ mod tests {
         let tasks = TaskTracker::new();
         let (begin, begun) = oneshot::channel::<()>();
         let (told, hears) = oneshot::channel();
-        let mut work = Box::pin(Steadfast::new(&tasks, async move {
+        let mut work = Box::pin(DetachOnDrop::new(&tasks, async move {
             begun.await.expect("it begins");
             told.send("done").expect("somebody hears");
             Ok(())
@@ -94,7 +94,7 @@ mod tests {
     #[tokio::test]
     async fn a_panic_ends_one_command() {
         let tasks = TaskTracker::new();
-        let outcome: Result<(), _> = Steadfast::new(&tasks, async { panic!("a bug") }).await;
+        let outcome: Result<(), _> = DetachOnDrop::new(&tasks, async { panic!("a bug") }).await;
         assert!(matches!(outcome, Err(EngineError::Fault(_))), "{outcome:?}");
         assert!(tasks.is_empty());
     }

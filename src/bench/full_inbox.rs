@@ -15,7 +15,7 @@ use crate::bench::figures::{Samples, Spread};
 use crate::bench::options::Options;
 use crate::bench::process::{Scratch, Server, make_key};
 use crate::bench::workflows::CYCLE;
-use crate::bench::{BenchError, Progress, w3};
+use crate::bench::{BenchError, Progress, many_waiting};
 use crate::wire::v1 as pb;
 
 /// How often each is opened.
@@ -57,7 +57,7 @@ pub(super) async fn measure(
 async fn one(scratch: &Scratch, requests: u32, progress: Progress<'_>) -> Result<W4, BenchError> {
     let data = scratch.fresh_data("w4")?;
     let server = Server::orchestrator(scratch, &data).await?;
-    w3::create(&server, requests, progress).await?;
+    many_waiting::create(&server, requests, progress).await?;
     let mut pages = Samples::default();
     for _ in 0..OPENED {
         let watch = Stopwatch::start();

@@ -1,4 +1,4 @@
-//! Gather: a reply as it grows: words, calls whose arguments come in fragments, figures.
+//! Reply accumulator: a reply as it grows: words, calls whose arguments come in fragments, figures.
 //!
 //! Shared by the readers; knows no wire format.
 

@@ -1,4 +1,4 @@
-//! Ear: listens to a reply, passes the words on while they come, and keeps what was heard.
+//! Reply stream: listens to a reply, passes the words on while they come, and keeps what was heard.
 //!
 //! Words are passed on in as few pieces as the disk keeps up with: what has arrived while an
 //! earlier piece was being made durable goes in one.

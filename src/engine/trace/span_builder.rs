@@ -1,4 +1,4 @@
-//! Scribe: reads a run's events as they become durable, and tells what is over: steps, waits for
+//! Span builder: reads a run's events as they become durable, and tells what is over: steps, waits for
 //! people, and at last the run.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ const HAPPENINGS_MAX: usize = 32;
 
 /// What is open in a run: steps and questions.
 #[derive(Debug)]
-pub(in crate::engine) struct Scribe {
+pub(in crate::engine) struct SpanBuilder {
     place: Place,
     /// Events up to here were told before, or by the run that this one was forked from.
     told: Version,
@@ -40,7 +40,7 @@ struct OpenWait {
     asked: Millis,
 }
 
-impl Scribe {
+impl SpanBuilder {
     /// For a run that begins: nothing was told yet.
     pub(in crate::engine) fn begins(run: &Run) -> Self {
         let (turns, waits) = (BTreeMap::new(), BTreeMap::new());
@@ -129,9 +129,9 @@ impl Scribe {
             | Event::Revoked { .. }
             | Event::Renewed { .. }
             | Event::Ruled(_)
-            | Event::Opened { .. }
-            | Event::Came { .. }
-            | Event::Settled { .. }
+            | Event::StepOpened { .. }
+            | Event::StepOutcome { .. }
+            | Event::StepClosed { .. }
             | Event::Signalled { .. }
             | Event::CheckpointSaved
             | Event::Parked

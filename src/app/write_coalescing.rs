@@ -1,4 +1,4 @@
-//! Together: what an HTTP/2 connection sends in one turn leaves in one write. The last message of a
+//! Write coalescing: what an HTTP/2 connection sends in one turn leaves in one write. The last message of a
 //! stream and the words that end it come one after the other; written so, each would cost a system
 //! call here and a wake-up there. Not for HTTP/1, where nobody reads while an answer is written.
 

@@ -1,4 +1,4 @@
-//! Bound: how much of the conversation an agent is given, and what happens when it is more: the step
+//! Context window: how much of the conversation an agent is given, and what happens when it is more: the step
 //! is refused, or a named agent sums up the older part. Never is anything left out silently.
 //!
 //! A summary is one more message, for the one agent whose view had grown too large. The conversation
@@ -13,7 +13,7 @@ use crate::kernel::event::{Event, Failure};
 use crate::kernel::message::{Audience, Message, Speaker};
 use crate::kernel::plan::AgentInput;
 use crate::kernel::run::{Run, Turn};
-use crate::kernel::wording;
+use crate::kernel::templates;
 
 /// How much of the conversation an agent is given.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -135,7 +135,7 @@ pub(super) fn due(run: &Run, turn: &Turn) -> Option<Due> {
         (WhenFull::Summarise(_), None) => refusal(", and nothing is left to sum up"),
         (WhenFull::Summarise(name), Some(place)) => {
             let agent = run.workflow.agents.get(name);
-            match agent.map(|agent| wording::filled(run, &agent.instructions)) {
+            match agent.map(|agent| templates::filled(run, &agent.instructions)) {
                 Some(Ok(_)) => Some(Due::Summary(place)),
                 Some(Err(failure)) => Some(Due::Refusal(failure)),
                 None => refusal(", and nobody is there to sum it up"),
@@ -176,7 +176,7 @@ pub(super) fn input(run: &Run, turn: &Turn, place: usize) -> Option<AgentInput> 
         bound.bytes / 4
     );
     let text = format!("{asked}\n\n{}", lines.join("\n\n"));
-    let told = wording::filled(run, &agent.instructions).ok()?;
+    let told = templates::filled(run, &agent.instructions).ok()?;
     Some(AgentInput {
         agent: name.clone(),
         model: agent.model.clone(),

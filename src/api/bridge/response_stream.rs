@@ -1,4 +1,4 @@
-//! Teller: a leg of a run as a response tells it, event by event.
+//! Response stream: a leg of a run as a response tells it, event by event.
 //!
 //! What it says follows from the journal, the dialect and whom it is told: again after a restart, the same
 //! events have the same numbers and the same ids (E1). Only whose a question is to answer is said as it is
@@ -13,7 +13,7 @@ use crate::api::asked;
 use crate::api::bridge::id::{Dialect, ResponseId};
 use crate::api::bridge::object::{Response, Standing};
 use crate::api::bridge::pulse::Pulse;
-use crate::api::bridge::{ask, devui, item, qlaw};
+use crate::api::bridge::{devui, item, qlaw, question_json};
 use crate::engine::{Onlooker, Published, RunView};
 use crate::kernel::{
     Event, Failure, Message, Millis, Purpose, Question, Speaker, Usage, Workflow, pattern,
@@ -182,7 +182,7 @@ impl Teller {
                         let question = self.onlooker.sees(question);
                         self.ask(&question, &[], told);
                     }
-                    self.response.waiting = ask::waiting(waiting, Some(&self.onlooker));
+                    self.response.waiting = question_json::waiting(waiting, Some(&self.onlooker));
                 }
                 self.executors_rest(told);
                 self.end(Standing::Completed, "response.completed", told);
@@ -211,9 +211,9 @@ impl Teller {
             | Event::Revoked { .. }
             | Event::Renewed { .. }
             | Event::Ruled(_)
-            | Event::Opened { .. }
-            | Event::Came { .. }
-            | Event::Settled { .. }
+            | Event::StepOpened { .. }
+            | Event::StepOutcome { .. }
+            | Event::StepClosed { .. }
             | Event::Signalled { .. }
             | Event::CheckpointSaved
             | Event::Warned(_) => {}

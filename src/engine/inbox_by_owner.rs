@@ -1,4 +1,4 @@
-//! Desks: who is asked what, in memory: a principal's inbox costs what lies on the desks that are its
+//! Inbox by owner: who is asked what, in memory: a principal's inbox costs what lies on the desks that are its
 //! own (of the runs it began, of its name, of its groups), however much lies on others'.
 //!
 //! An admin's inbox is read from the store, which has everything in order. A user's would read past
@@ -54,7 +54,7 @@ impl Place {
 
 /// All desks.
 #[derive(Debug, Default)]
-pub(super) struct Desks {
+pub(super) struct InboxByOwner {
     /// Whether anybody has asked for one: until then nothing is kept.
     is_kept: AtomicBool,
     laid_out: OnceCell<()>,
@@ -131,7 +131,7 @@ fn own(who: &str, operator: &Operator) -> Vec<String> {
     desks
 }
 
-impl Desks {
+impl InboxByOwner {
     fn index(&self) -> MutexGuard<'_, Index> {
         // Nothing in here panics half-way through a change.
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
@@ -255,7 +255,7 @@ mod tests {
     fn a_desk_is_in_order_and_can_be_read_on_from_any_place() {
         let stems = ["01k9zq3v7m8n4p5r6s7t8v9w01", "01k9zq3v7m8n4p5r6s7t8v9w02"];
         let [one, two] = [place(u64::MAX, 5, stems[0]), place(7, 9, stems[1])];
-        let desks = Desks::default();
+        let desks = InboxByOwner::default();
         let (anns, ann) =
             (BTreeSet::from([began("ann"), asked("ann")]), [began("ann"), asked("ann")]);
         desks.index().put(&one.run, anns.clone(), Some(one.clone()));

@@ -1,4 +1,4 @@
-//! Wording: texts of a file with `${…}` in them, filled in for a run: what an agent is told to be, what
+//! Templates: texts of a file with `${…}` in them, filled in for a run: what an agent is told to be, what
 //! it is told for a step, what a person is asked. A graph's steps fill in their own.
 
 use std::borrow::Cow;
