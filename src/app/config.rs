@@ -283,7 +283,7 @@ impl Config {
                 |text| text.parse().ok(),
             )?,
             data: layers.path("data").unwrap_or_else(|| PathBuf::from("./holdpoint-data")),
-            store: layers.text("store"),
+            store: layers.text("store").filter(|address| !address.is_empty()),
             workflows: layers.path("workflows").unwrap_or_else(|| PathBuf::from("./workflows")),
             a2a_root: layers.text("a2a_root"),
             a2a_v03: layers

@@ -92,6 +92,12 @@ pub enum AppError {
     /// No database was named.
     #[error("store: no database is named")]
     NoStoreNamed,
+    /// Servers run over a store that is to be changed as a whole.
+    #[error("{servers} server(s) run over this store")]
+    Served {
+        /// How many.
+        servers: usize,
+    },
     /// A command alone would be one more engine beside the servers.
     #[error("store: what is in a database is worked on by servers alone")]
     SharedStore,
@@ -239,6 +245,9 @@ impl AppError {
             Self::Store(crate::store::OpenError::Held { server: None, .. }) => {
                 Some("it is free when that command ends".into())
             }
+            Self::Served { .. } => Some(
+                "stop them first; one that died is forgotten after seven seconds".into(),
+            ),
             Self::SharedStore => Some(
                 "name one of them with --server or HOLDPOINT_SERVER; or leave `store` out to use the data directory"
                     .into(),

@@ -250,10 +250,12 @@ pub async fn import(
     progress: &(dyn Fn(u64) + Send + Sync),
 ) -> Result<Transferred, AppError> {
     shared::refuse_shared(config)?;
+    let source = &mut BufReader::new(from);
+    // Before there is a store: what a wrong file, or a death meanwhile, leaves behind is nothing.
+    transfer::check(source)?;
     let journal = store::open(&StoreConfig::new(&config.data)).await?.journal();
     let mut tell = |counts: Counts| progress(counts.runs);
     let another = Identity::renewed(SystemClock.fresh_secret());
-    let source = &mut BufReader::new(from);
     let outcome = transfer::import(&*journal, source, &another, &mut tell).await;
     if let Ok(counts) = &outcome {
         note(&*journal, Note::Imported { runs: counts.runs, events: counts.events }).await;
@@ -289,6 +291,7 @@ pub async fn restored(config: &Config) -> Result<u64, AppError> {
     if let Some(known) = Identity::of(&*journal).await? {
         known.refuse_half()?;
     }
+    refuse_served(&*journal).await?;
     note(&*journal, Note::Restored).await;
     let outcome = match Identity::renewed(SystemClock.fresh_secret()).keep(&*journal).await {
         Ok(()) => unfinished(&*journal).await,
@@ -296,6 +299,19 @@ pub async fn restored(config: &Config) -> Result<u64, AppError> {
     };
     journal.close().await;
     Ok(outcome?)
+}
+
+/// Refuses while servers run over a store that several share: one of them may act before it hears of it.
+async fn refuse_served(journal: &dyn Journal) -> Result<(), AppError> {
+    let Some(replicas) = journal.replicas() else { return Ok(()) };
+    let others = replicas.living().await?.into_iter().filter(|who| *who != journal.incarnation());
+    match others.count() {
+        0 => Ok(()),
+        servers => {
+            journal.close().await;
+            Err(AppError::Served { servers })
+        }
+    }
 }
 
 /// How many runs are not over.

@@ -32,8 +32,16 @@ pub(super) struct Args {
     #[arg(long, value_name = "NAME")]
     pub workflow: Option<String>,
     /// The store's own log instead: what belongs to no run, newest first
-    #[arg(long, conflicts_with_all = ["run", "session", "workflow"])]
-    pub store: bool,
+    // The setting of that name is the same argument here: alone it has no value, and names no database.
+    #[arg(
+        long,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        hide_possible_values = true,
+        conflicts_with_all = ["run", "session", "workflow"]
+    )]
+    pub store: Option<String>,
     /// Only what this person did, or was asked
     #[arg(long, value_name = "NAME")]
     pub principal: Option<String>,
@@ -54,7 +62,7 @@ async fn show(args: Args, ctx: &Ctx, client: &mut Client) -> Result<(), Trouble>
         workflow_id: args.workflow.unwrap_or_default(),
         principal: args.principal.unwrap_or_default(),
         page_size: PAGE,
-        store: args.store,
+        store: args.store.is_some(),
         ..ListAuditRequest::default()
     };
     loop {

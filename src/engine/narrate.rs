@@ -255,7 +255,8 @@ impl Narrator {
 
 /// An event as onlookers are told it.
 fn veiled(run: &Run, event: Arc<Event>) -> Arc<Event> {
-    if run.veil.is_nothing() {
+    let keeps_to_itself = matches!(&*event, Event::Started(_) | Event::Renewed { .. });
+    if run.veil.is_nothing() && !keeps_to_itself {
         return event;
     }
     Arc::new(run.veil.event(Arc::unwrap_or_clone(event)))

@@ -173,6 +173,15 @@ impl Veil {
     #[must_use]
     pub fn event(&self, mut event: Event) -> Event {
         self.masking(|mask| texts::of_event(&mut event, mask));
+        // What the journal keeps for itself is nobody's to be shown: what was secret in earlier runs stands in it, and
+        // what nonces are drawn from.
+        if let Event::Started(started) = &mut event {
+            started.hides.clear();
+            started.seed.clear();
+        }
+        if let Event::Renewed { seed, .. } = &mut event {
+            seed.clear();
+        }
         event
     }
 

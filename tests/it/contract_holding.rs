@@ -256,7 +256,7 @@ async fn what_was_decided_on_must_not_have_changed_when_it_is_written() {
 }
 
 #[tokio::test]
-async fn a_parcel_is_carried_by_one_of_them_and_by_another_when_that_takes_too_long() {
+async fn an_entry_is_carried_by_one_of_them_and_by_another_when_that_takes_too_long() {
     let (clock, _, [a, b]) = pair();
     let (play, begin) = Play::begin(1, "s", "ann", 10);
     a.journal().append(Append { lanes: vec!["webhook".into()], ..begin }).await.unwrap();

@@ -8,7 +8,7 @@ use crate::kit::{Bed, Play, WORDS, laws, run_id};
 laws! {
     j8_an_entry_is_recorded_with_its_events_or_not_at_all,
     j8_an_entry_is_listed_until_its_tip_is_settled,
-    j8_parcels_are_due_in_their_time,
+    j8_entries_are_due_in_their_time,
     j8_hooks_are_kept_and_taken_away_with_what_they_are_owed,
 }
 
@@ -72,7 +72,7 @@ async fn j8_an_entry_is_listed_until_its_tip_is_settled(bed: Bed) {
     assert_eq!(journal.verify().await.unwrap().damage, Vec::<String>::new());
 }
 
-async fn j8_parcels_are_due_in_their_time(bed: Bed) {
+async fn j8_entries_are_due_in_their_time(bed: Bed) {
     let journal = bed.journal();
     bed.define().await;
     for number in 1..=3 {

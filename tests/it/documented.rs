@@ -34,8 +34,8 @@ fn completes(ended: &Ended) {
 #[test]
 fn the_example_of_a_question_with_fields_runs() {
     let root = example("trip.yaml");
-    // Asked in the order of their names: day, guests, vegan.
-    let lines = "2026-03-31\n30\n\n\n";
+    // Asked in the order of the file: guests, day, vegan.
+    let lines = "30\n2026-03-31\n\n\n";
     completes(&holdpoint(root.path(), &["run", "trip", "Go.", "-i"], lines));
     assert_eq!(output(&root), json!("30 guests on 2026-03-31"));
 }

@@ -191,6 +191,9 @@ async fn a_signer_that_hangs_dies_or_signs_rubbish_delays_proofs_and_no_decision
             (&true.into(), &Value::Null),
             "{signer}: {looked}"
         );
+        // Whoever brings a key is not told that all is well where it has signed nothing.
+        let held = command(root.path(), &["verify", "--json", "--key", "signer.pub"]).json();
+        assert_eq!(held["ok"], false, "{signer}: {held}");
     }
 }
 

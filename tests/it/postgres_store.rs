@@ -29,7 +29,7 @@ async fn pair() -> (Database, [Arc<dyn Journal>; 2]) {
 async fn age(database: &Database, seconds: u32) {
     let sql = format!(
         "update holdpoint.replicas set until = until - interval '{seconds} seconds';
-         update holdpoint.outbox_entries set held_until = held_until - interval '{seconds} seconds'"
+         update holdpoint.outbox set held_until = held_until - interval '{seconds} seconds'"
     );
     database.client().await.batch_execute(&sql).await.unwrap();
 }
@@ -131,7 +131,7 @@ async fn j8_whoever_does_not_know_of_a_listener_writes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_parcel_is_carried_by_one_of_them_and_by_another_when_that_takes_too_long() {
+async fn an_entry_is_carried_by_one_of_them_and_by_another_when_that_takes_too_long() {
     let (database, [one, two]) = pair().await;
     let (play, begin) = Play::begin(1, "s", "ann", 10);
     one.append(Append { lanes: vec!["webhook".into()], ..begin }).await.unwrap();
@@ -241,7 +241,7 @@ async fn what_one_held_is_free_when_it_closes() {
     one.append(Append { hold: TAKE, ..begin }).await.unwrap();
     one.close().await;
     let replicas = other.replicas().unwrap();
-    assert_eq!(replicas.stranded(10).await.unwrap(), [play.run.id.clone()]);
+    assert_eq!(replicas.stranded(10).await.unwrap(), std::slice::from_ref(&play.run.id));
     assert_eq!(replicas.living().await.unwrap(), [other.incarnation()]);
     other.take(&play.run.id, None, play.run.version).await.unwrap();
 }
@@ -296,6 +296,30 @@ async fn another_schema_and_altered_tables_are_refused_with_the_remedy() {
         assert!(matches!(told, PostgresError::Altered { .. }), "{told}");
         assert!(told.to_string().contains(word), "{told}");
         client.batch_execute(&format!("alter table holdpoint.runs {back}")).await.unwrap();
+    }
+    // What loses what was acknowledged, or lets somebody else decide what is written.
+    let drops = "create function public.drops() returns trigger language plpgsql as 'begin return null; end'; \
+        create trigger t before insert on holdpoint.entries for each row execute function public.drops()";
+    for (change, back) in [
+        ("alter table holdpoint.entries set unlogged", "alter table holdpoint.entries set logged"),
+        (drops, "drop trigger t on holdpoint.entries"),
+        (
+            "create rule r as on insert to holdpoint.outbox do instead nothing",
+            "drop rule r on holdpoint.outbox",
+        ),
+        (
+            "alter table holdpoint.entries drop constraint entries_pkey",
+            "alter table holdpoint.entries add primary key (run, last)",
+        ),
+        (
+            "alter table holdpoint.runs enable row level security",
+            "alter table holdpoint.runs disable row level security",
+        ),
+    ] {
+        client.batch_execute(change).await.unwrap();
+        let told = refused(&database.address()).await;
+        assert!(matches!(told, PostgresError::Altered { .. }), "{change}: {told}");
+        client.batch_execute(back).await.unwrap();
     }
     database.open().await.journal().close().await;
 }

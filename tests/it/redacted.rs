@@ -422,3 +422,22 @@ async fn killed_while_a_secret_is_stored_a_server_tells_nobody_and_asks_or_goes_
         hides(failpoint, &bundle);
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_later_run_of_the_session_tells_nobody_what_was_secret_before() {
+    let scene = Scene::set(None).await;
+    let (_, open) = scene.asked().await;
+    let mut answer = answer_to(&open.request_id, "", "");
+    answer.responses = [(open.request_id.clone(), json!("deny").into())].into();
+    let told = scene.client("boss").await.send_responses(answer).await.unwrap().into_inner();
+    drained(told).await.unwrap();
+    let mut ada = scene.client("ada").await;
+    let begun = run(&mut ada, start_of("refund", "mine", "Once more, please.", "")).await;
+    let second = asked(&begun).unwrap().run_id;
+    for who in ["ada", "aud", "root"] {
+        let trail = scene.http(who, &format!("/v1/runs/{second}/audit"));
+        assert!(trail.contains("\"started\""), "{trail}");
+        hides(&format!("the trail, to {who}"), &trail);
+        assert!(!trail.contains("seed"), "what nonces are drawn from: {trail}");
+    }
+}

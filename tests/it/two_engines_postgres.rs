@@ -122,7 +122,7 @@ async fn told(engine: &Engine, run: &str) -> Vec<&'static str> {
 
 async fn to_the_end(engine: &Engine, run: &str) -> Vec<&'static str> {
     let watch = engine.watch(run, 0, Until::Over, &someone()).await.unwrap();
-    let heard = tokio::time::timeout(Duration::from_secs(60), all(watch)).await.unwrap();
+    let heard = tokio::time::timeout(Duration::from_mins(1), all(watch)).await.unwrap();
     names(&heard)
 }
 
@@ -249,7 +249,7 @@ async fn j8_a_hook_put_at_one_is_told_of_what_the_other_writes() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), until_told).await.unwrap();
+    tokio::time::timeout(Duration::from_mins(1), until_told).await.unwrap();
     assert_eq!(*pair.post.told.lock().unwrap(), [("push:h1".to_owned(), last)], "once");
 }
 
@@ -294,7 +294,7 @@ async fn k4_a_halt_at_one_stops_the_other_before_the_next_deed() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), gone_on).await.unwrap();
+    tokio::time::timeout(Duration::from_mins(1), gone_on).await.unwrap();
     assert_eq!(pair.calls(), []);
     pair.b.engine.release_halt(&halt.id, &someone()).await.unwrap();
     pair.a.actors.gate("pay").add_permits(1);
@@ -338,7 +338,7 @@ async fn runs_of_a_session_at_both_spend_of_one_budget() {
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), two_failed).await.unwrap();
+    tokio::time::timeout(Duration::from_mins(1), two_failed).await.unwrap();
     let calls = |node: &Node| node.actors.inputs.lock().unwrap().len();
     assert_eq!(calls(&pair.a) + calls(&pair.b), 2, "no call beyond it was made");
 }

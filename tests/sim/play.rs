@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use holdpoint::engine::{
     AnswerRequest, Engine, EngineError, ForkRequest, HaltRequest, Library, StartRequest, Until,
 };
-use holdpoint::kernel::{Kind, Principal, Role, RunId, Scope};
+use holdpoint::kernel::{Kind, Millis, Principal, Role, RunId, Scope};
 use holdpoint::ports::{Clock as _, HeadStatus, Hook, RunFilter};
 use holdpoint::store::{MemoryCluster, MemoryReplica, Mishap};
 use serde_json::json;
@@ -351,8 +351,16 @@ impl Play {
                 break;
             }
         }
-        // Whoever listens is told the last of it.
-        self.pass(20_000, 1_000).await;
+        // Whoever listens is told the last of it; what somebody died with is taken for lost after a minute.
+        for _ in 0..LAST_ROUNDS {
+            self.pass(5_000, 1_000).await;
+            let journal = self.cluster.join().journal();
+            let owed = journal.outbox_entries(Millis(u64::MAX), 1).await.unwrap();
+            journal.close().await;
+            if owed.is_empty() {
+                break;
+            }
+        }
     }
 }
 

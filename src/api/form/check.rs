@@ -18,7 +18,8 @@ pub(crate) type Complaints = BTreeMap<String, String>;
 /// What is wrong with `value`.
 pub(crate) fn check(schema: &Value, value: &Value) -> Complaints {
     let mut complaints = Complaints::new();
-    let Ok(validator) = jsonschema::validator_for(schema) else {
+    // As the kernel reads it: what fits here fits there.
+    let Ok(validator) = jsonschema::options().should_validate_formats(true).build(schema) else {
         complaints.insert(String::new(), "The schema of this form is broken.".into());
         return complaints;
     };

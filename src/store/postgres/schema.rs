@@ -14,7 +14,8 @@ const MIGRATING: i64 = 0x686f_6c64;
 /// The tables and functions, as schema 1 has them.
 const MAKE: &str = include_str!("schema.sql");
 
-/// What the columns and functions are, one line each.
+/// What the tables, their columns and constraints, whatever hangs on them, and the functions are, one line each: a
+/// table that is not logged, or a trigger that drops rows, loses what was acknowledged.
 const SHAPE: &str = "
 select coalesce(string_agg(line, E'\\n' order by line collate \"C\"), '') from (
   select c.relname || '.' || a.attname || ' ' || pg_catalog.format_type(a.atttypid, a.atttypmod)
@@ -23,6 +24,26 @@ select coalesce(string_agg(line, E'\\n' order by line collate \"C\"), '') from (
     join pg_catalog.pg_class c on c.oid = a.attrelid
     join pg_catalog.pg_namespace n on n.oid = c.relnamespace
     where n.nspname = 'holdpoint' and c.relkind = 'r' and a.attnum > 0 and not a.attisdropped
+  union all
+  select c.relname || ' ' || c.relpersistence::text || case when c.relrowsecurity then ' row security' else '' end
+         || case when c.relforcerowsecurity then ' forced' else '' end
+    from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+    where n.nspname = 'holdpoint' and c.relkind in ('r', 'p', 'v', 'm', 'f')
+  union all
+  select c.relname || ' ' || pg_catalog.pg_get_constraintdef(k.oid)
+    from pg_catalog.pg_constraint k join pg_catalog.pg_class c on c.oid = k.conrelid
+    join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+    where n.nspname = 'holdpoint' and k.contype <> 'n'
+  union all
+  select c.relname || ' trigger ' || t.tgname || ' ' || t.tgenabled::text
+    from pg_catalog.pg_trigger t join pg_catalog.pg_class c on c.oid = t.tgrelid
+    join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+    where n.nspname = 'holdpoint' and not t.tgisinternal
+  union all
+  select c.relname || ' rule ' || w.rulename || ' ' || w.ev_enabled::text
+    from pg_catalog.pg_rewrite w join pg_catalog.pg_class c on c.oid = w.ev_class
+    join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+    where n.nspname = 'holdpoint'
   union all
   select p.proname || '() ' || pg_catalog.md5(p.prosrc) from pg_catalog.pg_proc p
     join pg_catalog.pg_namespace n on n.oid = p.pronamespace

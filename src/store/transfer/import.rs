@@ -1,4 +1,4 @@
-//! Import: reads a file twice. First all of it is checked: its checksum, its counts, and every run
+//! Import: reads a file more than once. First all of it is checked: its checksum, its counts, and every run
 //! by folding it; then, if nothing is wrong, it is written. Only into an empty store.
 
 use std::collections::{HashMap, HashSet};
@@ -98,8 +98,8 @@ impl Told {
     }
 }
 
-/// Reads all of a file and finds nothing wrong with it.
-fn check(source: &mut (impl BufRead + Seek)) -> Result<Counts, TransferError> {
+/// Reads all of a file and finds nothing wrong with it; from its beginning, wherever it was left.
+pub fn check(source: &mut (impl BufRead + Seek)) -> Result<Counts, TransferError> {
     source.seek(SeekFrom::Start(0))?;
     let mut lines = Lines::new(source);
     lines.header()?;

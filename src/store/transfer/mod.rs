@@ -24,7 +24,7 @@ use crate::kernel::{Event, Millis, RunId, Version};
 use crate::ports::{AppendError, Fault, Hook, SessionRow};
 
 pub use export::export;
-pub use import::import;
+pub use import::{check, import};
 
 const FORMAT: &str = "holdpoint-export";
 const VERSION: u32 = 2;

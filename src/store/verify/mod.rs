@@ -164,6 +164,15 @@ pub async fn go_on(
     let heads = signed_heads(journal, against, &mut verified).await?;
     let gone = leaves::tree(journal, &heads, &mut verified).await?;
     runs::runs(journal, (&gone, memory), &mut verified, progress).await?;
+    // Whoever brings a key wants to know what it has signed: nothing at all is no answer to be content with.
+    if against.key.is_some()
+        && heads.is_empty()
+        && verified.runs > 0
+        && verified.findings.is_empty()
+    {
+        let what = "there is none: it was taken away, or nothing has been signed yet";
+        verified.found("the signed head of the store", what);
+    }
     leaves::behind(journal, &gone, &mut verified).await?;
     log::lanes(journal, &mut verified).await?;
     let report = journal.verify().await?;

@@ -74,7 +74,8 @@ fn shared() -> Server {
         made.join().unwrap();
         let mut watch = Command::new("setsid");
         watch.args(["bash", "-c", WATCH, "watch"]).arg(&dir).arg(bin()).args(as_other());
-        watch.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        // It outlives whoever started it, and stops the server when nobody uses it any more.
+        drop(watch.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn());
         fs::write(dir.join("ready"), "").unwrap();
     }
     Server { dir, _share: Some(share) }
