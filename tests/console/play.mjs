@@ -362,9 +362,12 @@ const scenes = {
     await page.getByRole("dialog", { name: "Keys" }).getByText("the next and the previous request").waitFor();
     await accessible(page, "the list of keys");
     await page.keyboard.press("Escape");
-    await page.keyboard.press("j");
-    await page.keyboard.press("j");
-    await page.keyboard.press("k");
+    // While the list of keys is still closing, letters are its own.
+    await page.getByRole("dialog", { name: "Keys" }).waitFor({ state: "hidden" });
+    for (const [key, place] of [["j", 0], ["j", 1], ["k", 0]]) {
+      await page.keyboard.press(key);
+      await page.waitForFunction((place) => [...document.querySelectorAll("[data-arrows] a.title")].indexOf(document.activeElement) === place, place);
+    }
     await page.keyboard.press("Enter");
     const first = await requestOf(page);
     await page.getByRole("link", { name: "Next", exact: true }).waitFor();

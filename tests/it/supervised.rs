@@ -2,7 +2,7 @@
 //! a first start on an open address makes its own first key, once.
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
@@ -79,6 +79,9 @@ fn what_is_unwell_or_no_holdpoint_is_not_well() {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let other = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
+            // A socket that is closed with unread bytes resets the connection, and the answer may go with it.
+            let asked = BufReader::new(&stream).lines().map(Result::unwrap);
+            assert!(asked.take_while(|line| !line.is_empty()).count() > 0);
             stream.write_all(answer.as_bytes()).unwrap();
         });
         let ended = holdpoint(root.path(), &["health", "--server", &url], "");

@@ -2,57 +2,20 @@
 //! freezes or comes second, every answer counts once and nothing is done twice.
 
 use holdpoint::engine::{
-    AnswerRequest, Engine, EngineError, ForkRequest, HaltRequest, InboxChange, InboxFilter,
-    StartRequest, Until,
+    Engine, EngineError, ForkRequest, HaltRequest, InboxChange, InboxFilter, StartRequest, Until,
 };
 use holdpoint::kernel::workflow::{Patience, Safety};
 use holdpoint::kernel::{
-    AgentInput, Budget, Budgets, Event, OnExceeded, OnTimeout, Refusal, Reply, RunId, Scope,
-    ToolCall, Workflow,
+    Budget, Budgets, Event, OnExceeded, OnTimeout, Refusal, RunId, Scope, Workflow,
 };
 use holdpoint::ports::{HeadStatus, Hook};
 use holdpoint::store::Mishap;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::support::pair::Pair;
+use crate::support::plays::{answer, payers, slow_sender, start, writers};
 use crate::support::workflows::{approval, chat, with_tool};
 use crate::support::{Actors, all, name, names, request_of, someone};
-
-fn start(workflow: &str, session: &str, key: &str) -> StartRequest {
-    StartRequest {
-        workflow: workflow.into(),
-        session: session.into(),
-        input: json!("Tell the team."),
-        key: key.into(),
-        ..StartRequest::default()
-    }
-}
-
-fn answer(request: &str, value: Value) -> AnswerRequest {
-    let answers = vec![(request.to_owned(), value, None)];
-    AnswerRequest { answers, ..AnswerRequest::default() }
-}
-
-fn writers() -> Actors {
-    Actors::default().says("draft", "Dear team").says("send", "Sent.")
-}
-
-fn slow_sender() -> Actors {
-    writers().slowly("send")
-}
-
-/// Pays once, and says so.
-fn payer(input: &AgentInput) -> Reply {
-    if input.messages.iter().any(|message| message.call_id.is_some()) {
-        return Reply { text: "Paid.".into(), ..Reply::default() };
-    }
-    let call = ToolCall::new("pay-1", "pay", json!({}));
-    Reply { calls: vec![call], ..Reply::default() }
-}
-
-fn payers() -> Actors {
-    Actors::default().plays("worker", payer).tool("pay")
-}
 
 async fn asked(patience: Patience, actors: impl Fn() -> Actors) -> (Pair, String, String) {
     let pair = Pair::new(&[approval(patience)], actors).await;

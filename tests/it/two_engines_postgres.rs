@@ -7,18 +7,17 @@ use std::time::Duration;
 
 use holdpoint::app::SystemClock;
 use holdpoint::engine::{
-    AnswerRequest, Engine, EngineError, ForkRequest, HaltRequest, InboxChange, InboxFilter,
-    StartRequest, Until,
+    Engine, EngineError, ForkRequest, HaltRequest, InboxChange, InboxFilter, StartRequest, Until,
 };
 use holdpoint::kernel::workflow::{Patience, Safety};
 use holdpoint::kernel::{
-    AgentInput, Budget, Budgets, Event, OnExceeded, OnTimeout, Refusal, Reply, RunId, Scope,
-    ToolCall, Workflow,
+    Budget, Budgets, Event, OnExceeded, OnTimeout, Refusal, RunId, Scope, Workflow,
 };
 use holdpoint::ports::{HeadStatus, Hook, Journal};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::support::pair::{Post, engine_on};
+use crate::support::plays::{answer, payers, slow_sender, start, writers};
 use crate::support::postgres::Database;
 use crate::support::workflows::{approval, chat, with_tool};
 use crate::support::{Actors, all, name, names, request_of, someone};
@@ -61,42 +60,6 @@ async fn node(
     let on = (Arc::clone(&journal), Arc::new(SystemClock) as _);
     let (engine, actors) = engine_on(on, post, (workflows, actors)).await;
     Node { engine, journal, actors }
-}
-
-fn start(workflow: &str, session: &str, key: &str) -> StartRequest {
-    StartRequest {
-        workflow: workflow.into(),
-        session: session.into(),
-        input: json!("Tell the team."),
-        key: key.into(),
-        ..StartRequest::default()
-    }
-}
-
-fn answer(request: &str, value: Value) -> AnswerRequest {
-    let answers = vec![(request.to_owned(), value, None)];
-    AnswerRequest { answers, ..AnswerRequest::default() }
-}
-
-fn writers() -> Actors {
-    Actors::default().says("draft", "Dear team").says("send", "Sent.")
-}
-
-fn slow_sender() -> Actors {
-    writers().slowly("send")
-}
-
-/// Pays once, and says so.
-fn payer(input: &AgentInput) -> Reply {
-    if input.messages.iter().any(|message| message.call_id.is_some()) {
-        return Reply { text: "Paid.".into(), ..Reply::default() };
-    }
-    let call = ToolCall::new("pay-1", "pay", json!({}));
-    Reply { calls: vec![call], ..Reply::default() }
-}
-
-fn payers() -> Actors {
-    Actors::default().plays("worker", payer).tool("pay")
 }
 
 async fn asked(patience: Patience, actors: impl Fn() -> Actors) -> (Pair, String, String) {

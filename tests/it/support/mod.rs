@@ -4,6 +4,7 @@ pub(crate) mod actors;
 pub(crate) mod clock;
 pub(crate) mod held;
 pub(crate) mod pair;
+pub(crate) mod plays;
 pub(crate) mod postgres;
 pub(crate) mod workflows;
 
