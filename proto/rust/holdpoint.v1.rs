@@ -474,7 +474,7 @@ pub struct AuditEntry {
     pub last_time: ::core::option::Option<::prost_types::Timestamp>,
 }
 /// What a decision can be proven by, as docs/evidence.md says.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Receipt {
     #[prost(string, tag = "1")]
     pub run_id: ::prost::alloc::string::String,
@@ -499,6 +499,22 @@ pub struct Receipt {
     /// The public key that the store says it is signed with. Have it from elsewhere, too.
     #[prost(string, tag = "8")]
     pub key: ::prost::alloc::string::String,
+    /// How that key came after others, the first change first: whoever has an earlier one goes on from it.
+    #[prost(message, repeated, tag = "9")]
+    pub keys: ::prost::alloc::vec::Vec<KeyChange>,
+}
+/// That another key signs heads from then on.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct KeyChange {
+    /// The key before.
+    #[prost(string, tag = "1")]
+    pub before: ::prost::alloc::string::String,
+    /// The key from then on.
+    #[prost(string, tag = "2")]
+    pub key: ::prost::alloc::string::String,
+    /// The word of the key before on that, in base64; empty where it gave none: the chain is broken there.
+    #[prost(string, tag = "3")]
+    pub signature: ::prost::alloc::string::String,
 }
 /// Whether a run moves, waits or is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
@@ -1278,7 +1294,7 @@ pub struct GetReceiptRequest {
     #[prost(string, tag = "3")]
     pub leaf_hash: ::prost::alloc::string::String,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct GetReceiptResponse {
     #[prost(message, optional, tag = "1")]
     pub receipt: ::core::option::Option<Receipt>,

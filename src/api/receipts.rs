@@ -6,6 +6,7 @@ use tonic::Status;
 use crate::api::status;
 use crate::engine::{Engine, Receipt};
 use crate::kernel::Principal;
+use crate::kernel::evidence::handover::Handover;
 use crate::wire::v1 as pb;
 
 /// What gRPC asks for.
@@ -30,7 +31,13 @@ pub(super) fn message(receipt: &Receipt) -> pb::Receipt {
         proof: receipt.proof.iter().map(ToString::to_string).collect(),
         head: receipt.head.clone().unwrap_or_default(),
         key: receipt.key.clone().unwrap_or_default(),
+        keys: receipt.keys.iter().map(key_change).collect(),
     }
+}
+
+fn key_change(change: &Handover) -> pb::KeyChange {
+    let Handover { before, key, signature } = change.clone();
+    pb::KeyChange { before, key, signature }
 }
 
 /// What is known of it at once, and stays as it is: a response that is fetched again says the same.

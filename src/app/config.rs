@@ -141,6 +141,9 @@ pub struct Settings {
     /// A command that signs those heads instead: the text on stdin, the signature in base64 on stdout (`HOLDPOINT_AUDIT_SIGNER`)
     #[arg(long, global = true, value_name = "CMD", help_heading = HEADING, hide_short_help = true)]
     pub audit_signer: Option<String>,
+    /// The command that signed them before, where the key before is behind one (`HOLDPOINT_AUDIT_SIGNER_BEFORE`)
+    #[arg(long, global = true, value_name = "CMD", help_heading = HEADING, hide_short_help = true)]
+    pub audit_signer_before: Option<String>,
     /// How often a head is signed where anything is new, in seconds (`HOLDPOINT_AUDIT_SECONDS`; default: 5)
     #[arg(long, global = true, value_name = "N", help_heading = HEADING, hide_short_help = true)]
     #[serde(default, deserialize_with = "plain_or_text")]
@@ -385,6 +388,7 @@ impl Config {
             ("audit_key", self.audit.key.as_deref().and_then(path)),
             ("audit_key_before", self.audit.key_before.as_deref().and_then(path)),
             ("audit_signer", self.audit.signer.clone()),
+            ("audit_signer_before", self.audit.signer_before.clone()),
             ("audit_seconds", Some(self.audit.seconds.to_string())),
             ("log", Some(self.log.clone())),
             ("log_format", Some(self.log_format.word().into())),
@@ -452,6 +456,7 @@ impl Settings {
             "audit_key" => &self.audit_key,
             "audit_key_before" => &self.audit_key_before,
             "audit_signer" => &self.audit_signer,
+            "audit_signer_before" => &self.audit_signer_before,
             "audit_seconds" => &self.audit_seconds,
             "log" => &self.log,
             "log_format" => &self.log_format,

@@ -44,6 +44,8 @@ pub struct Audit {
     pub key_before: Option<PathBuf>,
     /// The command that signs instead of us.
     pub signer: Option<String>,
+    /// The command that signed before, if the key was changed.
+    pub signer_before: Option<String>,
     /// How often.
     pub seconds: u64,
 }
@@ -87,7 +89,8 @@ impl Layers<'_> {
             text.parse().ok().filter(|seconds| (1..=AUDIT_SECONDS_MAX).contains(seconds))
         })?;
         let (key, key_before) = (self.path("audit_key"), self.path("audit_key_before"));
-        Ok(Audit { key, key_before, signer: self.text("audit_signer"), seconds })
+        let (signer, signer_before) = (self.text("audit_signer"), self.text("audit_signer_before"));
+        Ok(Audit { key, key_before, signer, signer_before, seconds })
     }
 
     pub(super) fn optional<T>(

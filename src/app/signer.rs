@@ -21,7 +21,7 @@ use tokio::process::Command;
 use crate::app::{AppError, Config};
 use crate::kernel::evidence::note::VerifyKey;
 use crate::ports::Fault;
-use crate::ports::evidence::Signer;
+use crate::ports::evidence::{Signer, Signs};
 
 /// How long a command may take; a person waits for the proof, and nobody for the decision.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -43,7 +43,8 @@ pub(super) fn signer(config: &Config) -> Result<Arc<dyn Signer>, AppError> {
         let key = key.ok_or_else(|| {
             wrong("expected the public key of the signer, as `name+id+key` in one line".into())
         })?;
-        return Ok(Arc::new(Outside { command: command.clone(), key }));
+        let command = Ask { setting: "audit_signer", command: command.clone() };
+        return Ok(Arc::new(Outside { command, key }));
     }
     if !path.exists() {
         make(&path).map_err(wrong)?;
@@ -53,11 +54,14 @@ pub(super) fn signer(config: &Config) -> Result<Arc<dyn Signer>, AppError> {
 }
 
 /// Whoever signed before, where the settings say so: to sign which key comes next, and nothing else.
-pub(super) fn before(config: &Config) -> Result<Option<Arc<dyn Signer>>, AppError> {
-    let Some(path) = config.audit.key_before.clone() else { return Ok(None) };
-    let setting = "audit_key_before";
-    let pair = private(&path).map_err(|why| AppError::AuditKey { setting, path, why })?;
-    Ok(Some(Arc::new(Own { pair })))
+pub(super) fn before(config: &Config) -> Result<Option<Arc<dyn Signs>>, AppError> {
+    if let Some(path) = config.audit.key_before.clone() {
+        let setting = "audit_key_before";
+        let pair = private(&path).map_err(|why| AppError::AuditKey { setting, path, why })?;
+        return Ok(Some(Arc::new(Own { pair })));
+    }
+    let ask = |command: &String| Ask { setting: "audit_signer_before", command: command.clone() };
+    Ok(config.audit.signer_before.as_ref().map(|command| Arc::new(ask(command)) as Arc<dyn Signs>))
 }
 
 /// The private key in a file that nobody else can read.
@@ -127,44 +131,62 @@ impl std::fmt::Debug for Own {
     }
 }
 
-#[async_trait]
 impl Signer for Own {
     fn key(&self, origin: &str) -> VerifyKey {
         // Ed25519 keys have 32 bytes.
         let key = self.pair.public_key().as_ref().try_into().unwrap_or_default();
         VerifyKey { name: origin.to_owned(), key }
     }
+}
 
+#[async_trait]
+impl Signs for Own {
     async fn sign(&self, text: &str) -> Result<Vec<u8>, Fault> {
         Ok(self.pair.sign(text.as_bytes()).as_ref().to_vec())
     }
 }
 
-/// A command that signs: the text on its standard input, the signature in base64 on its output.
+/// A command that signs, and the key that it signs with.
 #[derive(Debug)]
 struct Outside {
-    command: String,
+    command: Ask,
     key: VerifyKey,
 }
 
-#[async_trait]
 impl Signer for Outside {
     fn key(&self, _origin: &str) -> VerifyKey {
         self.key.clone()
     }
+}
 
+#[async_trait]
+impl Signs for Outside {
     async fn sign(&self, text: &str) -> Result<Vec<u8>, Fault> {
-        let Ok(signature) = tokio::time::timeout(PATIENCE, self.ask(text)).await else {
-            let seconds = PATIENCE.as_secs();
-            return Err(Fault::Retriable(format!(
-                "audit_signer: no signature within {seconds} seconds"
-            )));
-        };
-        signature.map_err(|why| Fault::Retriable(format!("audit_signer: {why}")))
+        self.command.sign(text).await
     }
 }
 
-impl Outside {
+/// A command: the text on its standard input, the signature in base64 on its output.
+#[derive(Debug)]
+struct Ask {
+    setting: &'static str,
+    command: String,
+}
+
+#[async_trait]
+impl Signs for Ask {
+    async fn sign(&self, text: &str) -> Result<Vec<u8>, Fault> {
+        let setting = self.setting;
+        let Ok(signature) = tokio::time::timeout(PATIENCE, self.ask(text)).await else {
+            let seconds = PATIENCE.as_secs();
+            let why = format!("{setting}: no signature within {seconds} seconds");
+            return Err(Fault::Retriable(why));
+        };
+        signature.map_err(|why| Fault::Retriable(format!("{setting}: {why}")))
+    }
+}
+
+impl Ask {
     async fn ask(&self, text: &str) -> Result<Vec<u8>, String> {
         let mut command = Command::new("sh");
         let command = command.arg("-c").arg(&self.command).kill_on_drop(true);

@@ -9,7 +9,7 @@ use crate::engine::Engine;
 use crate::kernel::evidence::handover::Handover;
 use crate::kernel::evidence::note::{self, VerifyKey};
 use crate::kernel::evidence::tree::TreeHead;
-use crate::ports::evidence::{ORIGIN, Signer};
+use crate::ports::evidence::{ORIGIN, Signer, Signs};
 use crate::ports::{Fault, LastHead, Note};
 
 /// Leaves that get their places in one step: some hundred KiB of the write-ahead log.
@@ -41,7 +41,7 @@ impl Engine {
     pub async fn attest_with(
         &self,
         signer: Arc<dyn Signer>,
-        before: Option<Arc<dyn Signer>>,
+        before: Option<Arc<dyn Signs>>,
     ) -> Result<VerifyKey, Fault> {
         let journal = &self.inner.journal;
         let origin = if let Some(origin) = journal.remembered(ORIGIN).await? {
@@ -79,7 +79,8 @@ impl Engine {
             if change.signature.is_empty() {
                 tracing::warn!(
                     "heads are signed with another key than before, which that one has not signed: whoever has only \
-                     the one before needs the new one; `audit_key_before` names the one before"
+                     the one before needs the new one; `audit_key_before` names the one before, `audit_signer_before` \
+                     what signs with it"
                 );
             }
             LastHead::hand_on(&**journal, change).await?;

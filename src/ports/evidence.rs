@@ -111,12 +111,15 @@ pub trait Evidence: Send + Sync + std::fmt::Debug {
     fn fresh(&self, run: &RunId, first: Version) -> Option<Leaf>;
 }
 
-/// Whoever signs the heads of the log.
+/// Whoever signs.
 #[async_trait]
-pub trait Signer: Send + Sync + std::fmt::Debug {
-    /// The key that its signatures are checked with, for a log of this origin.
-    fn key(&self, origin: &str) -> VerifyKey;
-
+pub trait Signs: Send + Sync + std::fmt::Debug {
     /// Signs a text. It may take long, fail or lie: whoever asks checks what comes.
     async fn sign(&self, text: &str) -> Result<Vec<u8>, Fault>;
+}
+
+/// Whoever signs the heads of the log.
+pub trait Signer: Signs {
+    /// The key that its signatures are checked with, for a log of this origin.
+    fn key(&self, origin: &str) -> VerifyKey;
 }

@@ -19,13 +19,13 @@ use crate::cli::{Ended, holdpoint};
 use crate::listener::Listener;
 use crate::server::{Server, Setup, answer_to, asked, drained, run, send, start_of};
 
-fn command(root: &Path, words: &[&str]) -> Ended {
+pub(crate) fn command(root: &Path, words: &[&str]) -> Ended {
     let data = root.join("data");
     holdpoint(root, &[words, &["--data", data.to_str().unwrap()]].concat(), "")
 }
 
 /// A run on whose payment somebody has decided.
-async fn decided(server: &Server) -> String {
+pub(crate) async fn decided(server: &Server) -> String {
     let mut client = server.client().await;
     let events = run(&mut client, start_of("errand", "", "paper", "")).await;
     let request = asked(&events).unwrap().request_id;
@@ -34,7 +34,7 @@ async fn decided(server: &Server) -> String {
 }
 
 /// A store that was stopped in good order after a decision, and the run.
-async fn stopped(setup: Setup) -> String {
+pub(crate) async fn stopped(setup: Setup) -> String {
     let mut server = setup.start();
     let run = decided(&server).await;
     server.terminate();
@@ -43,7 +43,7 @@ async fn stopped(setup: Setup) -> String {
 }
 
 /// What the script says that was written from `docs/evidence.md` alone.
-fn scripted(root: &Path, file: &str) -> (Option<i32>, String) {
+pub(crate) fn scripted(root: &Path, file: &str) -> (Option<i32>, String) {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut command = Command::new(here.join("target/clients/venv/bin/python"));
     command.arg(here.join("examples/verify.py")).arg(file).arg("data/audit.pub");
@@ -52,7 +52,7 @@ fn scripted(root: &Path, file: &str) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&told).into_owned())
 }
 
-fn text(path: &Path) -> String {
+pub(crate) fn text(path: &Path) -> String {
     fs::read_to_string(path).unwrap()
 }
 
@@ -195,90 +195,6 @@ async fn a_signer_that_hangs_dies_or_signs_rubbish_delays_proofs_and_no_decision
         let held = command(root.path(), &["verify", "--json", "--key", "signer.pub"]).json();
         assert_eq!(held["ok"], false, "{signer}: {held}");
     }
-}
-
-#[test]
-fn a_key_that_others_can_read_or_that_is_none_is_refused_with_the_remedy() {
-    let root = TempDir::new().unwrap();
-    let key = root.path().join("audit.pem");
-    fs::write(&key, "-----BEGIN PRIVATE KEY-----\n").unwrap();
-    let data = root.path().join("data");
-    let serve = |more: &[&str]| {
-        let words = ["serve", "--listen", "127.0.0.1:0", "--data", data.to_str().unwrap()];
-        holdpoint(root.path(), &[&words[..], more].concat(), "")
-    };
-    let named = format!("--audit-key={}", key.display());
-    fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
-    let open = serve(&[&named]);
-    assert!(open.code == 1 && open.err.contains("others can read it"), "{}", open.err);
-    assert!(open.err.contains("audit_key") && open.err.contains("chmod 600"), "{}", open.err);
-    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
-    let none = serve(&[&named]);
-    assert!(none.code == 1 && none.err.contains("expected an Ed25519 key"), "{}", none.err);
-    let alone = serve(&["--audit-signer=true"]);
-    assert!(alone.code == 1 && alone.err.contains("public key"), "{}", alone.err);
-    let private = serve(&["--audit-signer=true", &named]);
-    assert!(private.code == 1 && private.err.contains("name+id+key"), "{}", private.err);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn j13_whoever_has_the_first_key_checks_what_the_third_has_signed_and_a_break_is_named() {
-    let root = TempDir::new().unwrap();
-    let data = root.path().join("data");
-    let setup = Setup::new(root.path());
-    let first_run = stopped(setup.clone()).await;
-    let first = root.path().join("first.pub");
-    fs::copy(data.join("audit.pub"), &first).unwrap();
-    // Each key is put aside, and signs which comes after it.
-    let mut run = first_run;
-    for key in ["one.pem", "two.pem"] {
-        let before = root.path().join(key);
-        fs::rename(data.join("audit.key"), &before).unwrap();
-        run = stopped(setup.clone().arg(&format!("--audit-key-before={}", before.display()))).await;
-    }
-    assert_ne!(text(&first), text(&data.join("audit.pub")));
-    let with = |words: &[&str], key: &Path| {
-        command(root.path(), &[words, &["--key", key.to_str().unwrap(), "--json"]].concat())
-    };
-    let looked = with(&["verify"], &first);
-    assert_eq!(looked.code, 0, "{}{}", looked.out, looked.err);
-    let now = text(&data.join("audit.pub"));
-    assert_eq!(looked.json()["key"], now.trim(), "it says which key signs now");
-    let file = root.path().join("run.json");
-    let words = ["export", file.to_str().unwrap(), "--run", &run];
-    assert_eq!(command(root.path(), &words).code, 0);
-    let check = |name: &str| {
-        let key = first.to_str().unwrap();
-        holdpoint(root.path(), &["verify", name, "--key", key, "--json"], "")
-    };
-    assert_eq!(check("run.json").code, 0, "{}", check("run.json").out);
-    fs::copy(&first, data.join("audit.pub")).unwrap();
-    assert_eq!(
-        scripted(root.path(), "run.json").0,
-        Some(0),
-        "{}",
-        scripted(root.path(), "run.json").1
-    );
-    // A word that is not the key's own, or none at all, breaks the chain there.
-    let mut bundle: Value = serde_json::from_str(&text(&file)).unwrap();
-    let own = bundle["keys"][1]["signature"].take();
-    for signature in [json!(""), bundle["keys"][0]["signature"].clone()] {
-        bundle["keys"][1]["signature"] = signature;
-        fs::write(root.path().join("forged.json"), bundle.to_string()).unwrap();
-        let told = check("forged.json");
-        let finding = told.json()["finding"].as_str().unwrap_or_default().to_owned();
-        assert!(told.code == 1 && finding.contains("the chain of keys is broken"), "{finding}");
-        assert_ne!(scripted(root.path(), "forged.json").0, Some(0));
-    }
-    assert!(own.as_str().is_some_and(|own| !own.is_empty()));
-    // A key that was put in its place without a word of the one before.
-    fs::remove_file(data.join("audit.key")).unwrap();
-    stopped(setup).await;
-    let broken = with(&["verify"], &first);
-    assert_eq!(broken.code, 1);
-    assert!(broken.out.contains("the chain of keys is broken"), "{}", broken.out);
-    let own = command(root.path(), &["verify", "--json"]);
-    assert_eq!(own.code, 0, "by itself it holds: {}", own.out);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

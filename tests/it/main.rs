@@ -85,6 +85,7 @@ mod errors;
 mod escalation_seen;
 mod evidence_forged;
 mod evidence_golden;
+mod evidence_keys;
 mod evidence_served;
 mod evidence_taken_over;
 mod examples;

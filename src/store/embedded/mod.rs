@@ -180,13 +180,16 @@ fn plain(error: AppendError) -> Fault {
 /// Opens the write-ahead log, and replays what no checkpoint had flushed before the last process ended.
 fn replayed(config: &StoreConfig, database: &Database) -> Result<Wal, OpenError> {
     let flushed = database.with(reader::checkpoint).map_err(|fault| damaged(database, &fault))?;
-    let (wal, groups) = Wal::open(&config.dir, flushed).map_err(|unread| match unread {
-        WalError::Io(source) => OpenError::of(&config.dir, source),
-        WalError::Rotten(what) => {
-            let what = format!("its write-ahead log: {what}");
-            OpenError::Damaged { dir: config.dir.clone(), what }
-        }
-    })?;
+    // A guess is enough, and a file that goes away while it is looked at is no reason not to open.
+    let store_bytes = directory::bytes_below(&config.dir).unwrap_or_default();
+    let (wal, groups) =
+        Wal::open(&config.dir, flushed, store_bytes).map_err(|unread| match unread {
+            WalError::Io(source) => OpenError::of(&config.dir, source),
+            WalError::Rotten(what) => {
+                let what = format!("its write-ahead log: {what}");
+                OpenError::Damaged { dir: config.dir.clone(), what }
+            }
+        })?;
     if groups.is_empty() {
         return Ok(wal);
     }

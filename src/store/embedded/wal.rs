@@ -25,9 +25,13 @@ use crate::store::embedded::wal_records::{self, WalError, Write};
 
 /// The files' names in the data directory.
 const NAMES: [&str; 2] = ["wal", "wal2"];
-/// Records beyond this and a checkpoint is begun, so that a restart has little to replay and the files
-/// stay small beside the store; a few dozen groups, so that the sync is shared by them.
+/// Records beyond this and a checkpoint of a small store is begun, so that the files stay small beside it.
 const CHECKPOINT_BYTES: u64 = 256 << 10;
+/// The same of a large one: some hundreds of runs, so that what is asked and soon answered is given to the tree once,
+/// as it ended, and a restart still has little to replay.
+const CHECKPOINT_BYTES_LARGE: u64 = 2 << 20;
+/// A store this many times as large as a window of the log is large enough for it.
+const STORE_PER_CHECKPOINT: u64 = 16;
 /// Records beyond this wait for the checkpoint of those before them: a disk that is slow for the tree
 /// must not make a restart long.
 const CHECKPOINT_BYTES_MAX: u64 = 8 << 20;
@@ -45,12 +49,19 @@ pub(super) struct Wal {
     offset: u64,
     /// How many records the generation before has, if it may not be flushed yet.
     records_before: u64,
+    /// About how large the store is: as it was found, and what was logged since.
+    store_bytes: u64,
 }
 
 impl Wal {
     /// Opens the log of a data directory, and makes it if it is not there. `flushed` is the last
-    /// generation that the tree holds durably; the groups after it are returned, in order.
-    pub(super) fn open(dir: &Path, flushed: u64) -> Result<(Self, Vec<Vec<Write>>), WalError> {
+    /// generation that the tree holds durably; the groups after it are returned, in order. `store_bytes` is about how
+    /// large the store is.
+    pub(super) fn open(
+        dir: &Path,
+        flushed: u64,
+        store_bytes: u64,
+    ) -> Result<(Self, Vec<Vec<Write>>), WalError> {
         let mut options = OpenOptions::new();
         let options = options.read(true).write(true).create(true).truncate(false);
         let [one, other] = NAMES.map(|name| options.open(dir.join(name)));
@@ -58,8 +69,8 @@ impl Wal {
         File::open(dir).and_then(|dir| dir.sync_all()).map_err(WalError::Io)?;
         let [one, other] = files.each_ref().map(contents);
         let (generation, groups) = wal_records::to_replay(&[one?, other?], flushed)?;
-        let wal = Self { files, which: 0, generation, index: 0, offset: 0, records_before: 0 };
-        Ok((wal, groups))
+        let (which, index, offset, records_before) = (0, 0, 0, 0);
+        Ok((Self { files, which, generation, index, offset, records_before, store_bytes }, groups))
     }
 
     /// The generation before the one that is being written.
@@ -82,7 +93,13 @@ impl Wal {
 
     /// Whether a checkpoint should be begun.
     pub(super) fn is_full(&self) -> bool {
-        self.offset >= CHECKPOINT_BYTES
+        self.offset >= self.window()
+    }
+
+    /// What is logged between two checkpoints.
+    fn window(&self) -> u64 {
+        let share = self.store_bytes / STORE_PER_CHECKPOINT;
+        share.clamp(CHECKPOINT_BYTES, CHECKPOINT_BYTES_LARGE)
     }
 
     /// Whether it must be before more is written.
@@ -103,10 +120,10 @@ impl Wal {
         self.which = 1 - self.which;
         self.generation += 1;
         self.index = 0;
-        self.offset = 0;
-        let file = &self.files[self.which];
-        if file.metadata()?.len() > 2 * CHECKPOINT_BYTES {
-            file.set_len(CHECKPOINT_BYTES)?;
+        self.store_bytes = self.store_bytes.saturating_add(std::mem::take(&mut self.offset));
+        let (file, window) = (&self.files[self.which], self.window());
+        if file.metadata()?.len() > 2 * window {
+            file.set_len(window)?;
         }
         Ok(written)
     }
@@ -130,11 +147,11 @@ mod tests {
     }
 
     fn opened(dir: &Path, flushed: u64) -> (Wal, Vec<Vec<Write>>) {
-        Wal::open(dir, flushed).unwrap()
+        Wal::open(dir, flushed, 0).unwrap()
     }
 
     fn rotten(dir: &Path, flushed: u64) -> String {
-        match Wal::open(dir, flushed) {
+        match Wal::open(dir, flushed, 0) {
             Err(WalError::Rotten(why)) => why,
             other => panic!("{other:?}"),
         }
@@ -249,5 +266,29 @@ mod tests {
         assert_eq!(wal.turn().unwrap(), 2);
         assert_eq!(wal.files[0].metadata().unwrap().len(), CHECKPOINT_BYTES);
         assert_eq!(opened(dir.path(), 2).1, Vec::<Vec<Write>>::new());
+    }
+
+    #[test]
+    fn the_larger_the_store_the_more_is_logged_between_two_checkpoints_up_to_a_bound() {
+        let dir = tempfile::tempdir().unwrap();
+        for (store_bytes, full_at) in [(0, 256 << 10), (16 << 20, 1 << 20), (u64::MAX, 2 << 20)] {
+            let (mut wal, _) = Wal::open(dir.path(), 0, store_bytes).unwrap();
+            wal.offset = full_at - 1;
+            assert!(!wal.is_full(), "{store_bytes}");
+            wal.offset = full_at;
+            assert!(wal.is_full(), "{store_bytes}");
+        }
+    }
+
+    #[test]
+    fn what_was_logged_counts_for_how_large_the_store_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut wal, _) = opened(dir.path(), 0);
+        wal.offset = 8 << 20;
+        wal.turn().unwrap();
+        wal.offset = 512 << 10;
+        assert!(wal.is_full());
+        wal.offset -= 1;
+        assert!(!wal.is_full());
     }
 }
