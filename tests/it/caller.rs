@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use holdpoint::wire::v1::workflow_event::Event;
 use holdpoint::wire::v1::{
@@ -12,6 +13,7 @@ use holdpoint::wire::v1::{
     WorkflowEvent,
 };
 use tokio::sync::watch;
+use tokio::time::timeout;
 use tonic::{Response, Status, Streaming};
 use tonic_types::StatusExt as _;
 
@@ -19,6 +21,9 @@ use crate::server::{Client, Key, answer_to, asked, dial, journal, name, names, s
 
 /// Tries of one call: far more than kills in the longest of rounds.
 const TRIES_MAX: u32 = 100_000;
+
+/// After how long somebody who was not taken in asks again.
+const DIAL_AGAIN: Duration = Duration::from_secs(1);
 
 /// Where the server is: which of its lives, and the address, if it listens.
 pub(crate) type Place = (u64, Option<String>);
@@ -257,7 +262,8 @@ impl Caller {
             self.client = Some((life, client.clone()));
             return Some(client);
         }
-        self.place.wait_for(|(current, _)| *current > life).await.unwrap();
+        // Most likely it has died, and lives again elsewhere; or it is slow to take anybody in, and is asked once more.
+        drop(timeout(DIAL_AGAIN, self.place.wait_for(|(current, _)| *current > life)).await);
         None
     }
 

@@ -2,7 +2,6 @@
 //! with one file, or with a script that was written from `docs/evidence.md` alone (J13).
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
