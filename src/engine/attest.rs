@@ -16,6 +16,10 @@ use crate::ports::{Fault, LastHead, Note};
 const SEQUENCED_AT_ONCE: usize = 1_000;
 /// How often leaves get their places.
 const PAUSE_MS: u64 = 1_000;
+/// The same where many come: those that wait for a short time never reach the tree on disk as leaves that wait.
+const PAUSE_BUSY_MS: u64 = 50;
+/// Leaves at once that are many.
+const BUSY: u64 = 64;
 /// How long a server that stops waits for its last head: supervisors kill whoever takes long.
 const LAST_MS: u64 = 3_000;
 /// Leaves after which a head is signed though its time has not come: a proof is never far behind.
@@ -98,8 +102,10 @@ impl Engine {
     pub async fn run_attesting(&self, every_ms: u64) {
         let clock = &self.inner.clock;
         let mut next = clock.now().plus(every_ms);
+        let mut pause_ms = PAUSE_MS;
         loop {
-            let pause = clock.sleep_until(clock.now().plus(PAUSE_MS));
+            let pause = clock.sleep_until(clock.now().plus(pause_ms));
+            pause_ms = PAUSE_MS;
             tokio::select! {
                 biased;
                 () = pause => {}
@@ -112,6 +118,7 @@ impl Engine {
             }
             let state = &self.inner.attesting;
             let _writing = state.writing.lock().await;
+            let before = state.size.load(Ordering::Acquire);
             let head = match self.sequence().await {
                 Ok(head) => head,
                 Err(fault) => {
@@ -119,6 +126,9 @@ impl Engine {
                     continue;
                 }
             };
+            if head.size.saturating_sub(before) >= BUSY {
+                pause_ms = PAUSE_BUSY_MS;
+            }
             let now = clock.now();
             // A clock that went back must not put the next head off.
             let is_due = now >= next || next.since(now) > every_ms;

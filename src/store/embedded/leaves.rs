@@ -127,9 +127,7 @@ pub(super) fn grow(view: View<'_>, most: usize) -> Result<Grown, Fault> {
             first = index;
         }
         codec::add_leaf(&mut tile, &text);
-        let mut place = key.to_vec();
-        place[0] = keys::LEAF_INDEX;
-        writes.push(sealed(place, &index.to_be_bytes()));
+        writes.push(sealed(keys::with_place(&key), &index.to_be_bytes()));
         writes.push((key.to_vec(), None));
         added += 1;
     }
@@ -171,11 +169,11 @@ pub(super) fn texts(view: View<'_>, from: u64, limit: usize) -> Result<Vec<Strin
 
 /// The leaf that speaks of a place.
 pub(super) fn lain(view: View<'_>, place: &Place) -> Result<Option<Lain>, Fault> {
-    let Some(mut key) = keys::leaf_place(keys::PENDING, place) else { return Ok(None) };
+    let Some(key) = keys::leaf_place(keys::PENDING, place) else { return Ok(None) };
     if let Some(record) = reader::record(view, &key)? {
         return Ok(Some(Lain { leaf: read_waiting(&key, &record)?, index: None }));
     }
-    key[0] = keys::LEAF_INDEX;
+    let key = keys::with_place(&key);
     let Some(record) = reader::record(view, &key)? else { return Ok(None) };
     let index = codec::unseal(&key, &record)?.try_into().map(u64::from_be_bytes);
     let index = index.map_err(|_| Fault::Corrupt(format!("{place}: its leaf's place is none")))?;

@@ -91,13 +91,7 @@ impl Evidence for MemoryJournal {
     }
 
     async fn leaf(&self, place: &Place) -> Result<Option<Lain>, Fault> {
-        let state = self.entered().await?;
-        if let Some(leaf) = state.leaves.waiting.get(place) {
-            return Ok(Some(Lain { leaf: leaf.clone(), index: None }));
-        }
-        let index = state.leaves.places.get(place).copied();
-        let text = index.and_then(|index| state.leaves.texts.get(usize::try_from(index).ok()?));
-        Ok(text.and_then(|text| Leaf::parse(text)).map(|leaf| Lain { leaf, index }))
+        Ok(self.entered().await?.leaves.lain(place))
     }
 
     async fn leaves(&self, from: u64, limit: usize) -> Result<Vec<String>, Fault> {
@@ -134,6 +128,6 @@ impl Evidence for MemoryJournal {
     }
 
     fn fresh(&self, run: &RunId, first: Version) -> Option<Leaf> {
-        self.lock().leaves.waiting.get(&Place::Entry(run.clone(), first)).cloned()
+        self.lock().leaves.lain(&Place::Entry(run.clone(), first)).map(|lain| lain.leaf)
     }
 }

@@ -6,6 +6,7 @@ use crate::kernel::evidence::Hash;
 use crate::kernel::evidence::leaf::{Leaf, Place};
 use crate::kernel::evidence::tree::{Frontier, TreeHead, leaf_hash, node_hash};
 use crate::ports::Fault;
+use crate::ports::evidence::Lain;
 
 /// The log of leaves.
 #[derive(Debug, Clone, Default)]
@@ -19,6 +20,16 @@ impl Leaves {
     /// A leaf waits for its place.
     pub(super) fn wait(&mut self, leaf: Leaf) {
         self.waiting.insert(leaf.place(), leaf);
+    }
+
+    /// The leaf that speaks of a place.
+    pub(super) fn lain(&self, place: &Place) -> Option<Lain> {
+        if let Some(leaf) = self.waiting.get(place) {
+            return Some(Lain { leaf: leaf.clone(), index: None });
+        }
+        let index = self.places.get(place).copied();
+        let text = index.and_then(|index| self.texts.get(usize::try_from(index).ok()?));
+        text.and_then(|text| Leaf::parse(text)).map(|leaf| Lain { leaf, index })
     }
 
     pub(super) fn head(&self) -> TreeHead {
