@@ -389,8 +389,7 @@ fn own_stages(gate: &Gate) -> Vec<Stage> {
     patience.approvers.iter().map(with_rules).collect()
 }
 
-/// What *allow for this run* lets through at a gate, having been asked about this call: the same
-/// tool, up to the numbers that were shown (K10).
+/// What *allow for this run* lets through at a gate: the same tool, up to the numbers that were shown (K10).
 fn grant(gate: &Gate, call: &ToolCall, by: &str, at: Millis) -> Grant {
     let bounds = gate.when.iter().filter_map(|condition| match condition {
         Condition::Argument { pointer, over } => {
@@ -410,6 +409,7 @@ fn grant(gate: &Gate, call: &ToolCall, by: &str, at: Millis) -> Grant {
         gate: gate.name.clone(),
         tool: call.tool.clone(),
         bounds: bounds.collect(),
+        hidden: std::collections::BTreeSet::new(),
         by: by.to_owned(),
         at,
         until: gate.allow_ms.map(|ms| at.plus(ms)),

@@ -1,6 +1,8 @@
 //! Grant: what a person allowed for the rest of a run, and what that lets through. Whether a gate heeds it is said
 //! in `gate`.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::kernel::time::Millis;
@@ -15,6 +17,8 @@ pub struct Grant {
     pub tool: String,
     /// The largest number at each place of the arguments that the gate looks at.
     pub bounds: Vec<(String, f64)>,
+    /// Which of these places are not told to whoever looks at it.
+    pub hidden: BTreeSet<String>,
     /// Who allowed it.
     pub by: String,
     /// When.
@@ -26,9 +30,21 @@ pub struct Grant {
 impl Grant {
     /// What it lets through, in words.
     pub fn words(&self) -> String {
-        let bounds =
-            self.bounds.iter().map(|(pointer, most)| format!(" with `{pointer}` up to {most}"));
+        let bounds = self.bounds.iter().map(|(pointer, most)| {
+            let most =
+                if self.hidden.contains(pointer) { "•••".into() } else { most.to_string() };
+            format!(" with `{pointer}` up to {most}")
+        });
         format!("`{}` at gate `{}`{}", self.tool, self.gate, bounds.collect::<String>())
+    }
+
+    /// Hides what `is_secret` says of the numbers that it lets through; for a view of it, which lets nothing through.
+    pub(super) fn hide(&mut self, is_secret: impl Fn(f64) -> bool) {
+        let secret = self.bounds.iter_mut().filter(|(_, most)| is_secret(*most));
+        for (pointer, most) in secret {
+            self.hidden.insert(pointer.clone());
+            *most = f64::NEG_INFINITY;
+        }
     }
 
     /// Whether it still stands at `now`.

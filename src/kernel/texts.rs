@@ -136,6 +136,23 @@ pub(super) fn of_question(question: &mut Question, visitor: &mut dyn Visitor) {
     }
 }
 
+/// Goes through the addresses that a question says something goes to.
+pub(super) fn of_destinations(question: &mut Question, visitor: &mut dyn Visitor) {
+    if let Some(told) = question.context.get_mut("destination") {
+        visitor.value(told);
+    }
+    if let Origin::Gate(call) = &mut question.origin
+        && let Some(deed) = &mut call.deed
+    {
+        visitor.text(&mut deed.destination);
+    }
+    if let Some(Subject::Task(Frozen::Tool { deed: Some(deed), .. })) =
+        question.subject.as_deref_mut()
+    {
+        visitor.text(&mut deed.destination);
+    }
+}
+
 /// Goes through what a step will do.
 fn of_frozen(frozen: &mut Frozen, visitor: &mut dyn Visitor) {
     match frozen {

@@ -244,6 +244,15 @@ impl Veil {
                 }
             }
         }
+        // An address that is made of what nobody is to read would be read in its place.
+        let mut unread = Self::default();
+        let arguments = call.or_else(|| question.context.get("arguments"));
+        for at in &question.secrets {
+            if let Some(secret) = arguments.and_then(|arguments| arguments.pointer(at)) {
+                unread.learn(secret, &BTreeSet::new());
+            }
+        }
+        unread.masking(|mask| texts::of_destinations(&mut shown, mask));
         shown.is_veiled = shown != *question;
         shown
     }
@@ -271,6 +280,9 @@ impl Veil {
         }
         if let Status::Failed(failure) = &mut run.status {
             self.failure(failure);
+        }
+        for grant in &mut run.grants {
+            grant.hide(|number| self.0.contains(&Value::from(number.to_string()).to_string()));
         }
         self.masking(|mask| {
             mask.value(&mut run.input);

@@ -4,6 +4,8 @@ use serde_json::json;
 
 use super::*;
 use crate::kernel::choice::Choice;
+use crate::kernel::deed::Deed;
+use crate::kernel::grant::Grant;
 use crate::kernel::message::ToolCall;
 use crate::kernel::question::Kind;
 
@@ -158,6 +160,44 @@ fn whoever_decides_sees_the_call_and_of_all_else_nothing_that_was_not_marked_for
     assert_eq!(decided.prompt, "Pay by 4929-canary for •••?");
     assert_eq!(decided.context["reasons"][1], "word is •••");
     assert!(decided.is_veiled);
+}
+
+#[test]
+fn an_address_that_is_made_of_what_nobody_is_to_read_does_not_tell_it() {
+    let mut asked = gated();
+    let Origin::Gate(call) = &mut asked.origin else { panic!("{asked:?}") };
+    let destination = "POST https://bank.example/cards/7q/4929-canary";
+    call.deed = Some(Box::new(Deed { destination: destination.into(), digest: "0123".into() }));
+    asked.context["destination"] = destination.into();
+    let veil = known(&[json!("4929-canary"), json!("7q")]);
+    let decided = veil.question(Arc::new(asked)).as_decided();
+    let Origin::Gate(call) = &decided.origin else { panic!("{decided:?}") };
+    let told = "POST https://bank.example/cards/•••/4929-canary";
+    assert_eq!(call.deed.as_ref().map(|deed| deed.destination.as_str()), Some(told));
+    assert_eq!(decided.context["destination"], told);
+}
+
+#[test]
+fn the_bound_of_a_grant_does_not_tell_a_number_that_is_secret() {
+    let mut grant = Grant {
+        gate: "large".into(),
+        tool: "pay".into(),
+        bounds: vec![("/amount".into(), 73.0), ("/days".into(), 14.0)],
+        hidden: BTreeSet::new(),
+        by: "ada".into(),
+        at: crate::kernel::Millis(1),
+        until: None,
+    };
+    let veil = known(&[json!(73)]);
+    let is_secret = |number: f64| veil.0.contains(&Value::from(number.to_string()).to_string());
+    grant.hide(is_secret);
+    let told = "`pay` at gate `large` with `/amount` up to ••• with `/days` up to 14";
+    assert_eq!(grant.words(), told);
+    let small = json!({"amount": 1, "days": 1});
+    assert!(
+        !grant.covers("large", "pay", &small, crate::kernel::Millis(2)),
+        "a view lets nothing through"
+    );
 }
 
 #[test]

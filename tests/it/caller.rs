@@ -53,6 +53,8 @@ struct Told {
     events: HashMap<String, BTreeMap<u64, WorkflowEvent>>,
     /// Conversations that came to their end.
     finished: u64,
+    /// What each caller is at, by name.
+    busy: BTreeMap<String, String>,
 }
 
 impl Ledger {
@@ -62,6 +64,11 @@ impl Ledger {
 
     pub(crate) fn finished(&self) -> u64 {
         self.told.lock().unwrap().finished
+    }
+
+    /// What each caller is at, for whoever has waited for them in vain.
+    pub(crate) fn busy(&self) -> String {
+        format!("{:#?}", self.told.lock().unwrap().busy)
     }
 
     fn acknowledged(&self, wish: &Wish, run: &str) {
@@ -174,6 +181,16 @@ enum Wish {
     Answer { request: String, value: String, through: Through },
 }
 
+impl Wish {
+    /// Which it is.
+    fn words(&self) -> String {
+        match self {
+            Self::Start(start) => format!("start {}", start.idempotency_key),
+            Self::Answer { request, .. } => format!("answer {request}"),
+        }
+    }
+}
+
 #[derive(Debug, Clone)]
 enum Through {
     Responses(SendResponsesRequest),
@@ -229,9 +246,20 @@ impl Caller {
         self.ledger.told.lock().unwrap().finished += 1;
     }
 
+    /// Notes what it is at.
+    fn at(&self, what: &str, wish: &Wish) {
+        let what = format!("{what} {}", wish.words());
+        self.ledger.told.lock().unwrap().busy.insert(self.name.clone(), what);
+    }
+
     async fn call(&mut self, wish: Wish) -> Vec<WorkflowEvent> {
-        for _ in 0..TRIES_MAX {
+        for tried in 0..TRIES_MAX {
+            self.at(
+                &format!("dials for the {tried}th time in life {}:", self.place.borrow().0),
+                &wish,
+            );
             let Some(mut client) = self.connected().await else { continue };
+            self.at("calls:", &wish);
             match self.once(&mut client, &wish).await {
                 Ok(events) => return events,
                 Err(status) => {
@@ -276,12 +304,15 @@ impl Caller {
                 client.send_responses(answer.clone()).await?
             }
         };
-        let run = response.metadata().get("x-holdpoint-run-id").unwrap().to_str().unwrap();
-        self.ledger.acknowledged(wish, run);
+        let run =
+            response.metadata().get("x-holdpoint-run-id").unwrap().to_str().unwrap().to_owned();
+        self.ledger.acknowledged(wish, &run);
+        self.at(&format!("listens to {run}:"), wish);
         let mut stream = response.into_inner();
         let mut events: Vec<WorkflowEvent> = Vec::new();
         while let Some(event) = stream.message().await? {
             self.ledger.heard(&event);
+            self.at(&format!("heard {} of {run}:", event.sequence), wish);
             if let Some(last) = events.last() {
                 assert_eq!(event.sequence, last.sequence + 1, "E1: nothing missing");
             }

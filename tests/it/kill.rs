@@ -162,7 +162,9 @@ impl Field {
             field.live();
         }
         is_enough.store(true, Ordering::Relaxed);
-        while let Some(ended) = timeout(PATIENCE, callers.join_next()).await.expect("all come home")
+        while let Some(ended) = timeout(PATIENCE, callers.join_next())
+            .await
+            .unwrap_or_else(|_| panic!("not all come home: {}", field.ledger.busy()))
         {
             ended.unwrap();
         }

@@ -243,7 +243,13 @@ impl Scene {
 
 fn hides(what: &str, told: &str) {
     for secret in [NUMBER, PIN] {
-        if let Some(at) = told.find(secret) {
+        // Five digits may be part of a moment, to the microsecond.
+        let is_digit = |char: Option<char>| char.is_some_and(|char| char.is_ascii_digit());
+        let found = told.match_indices(secret).find(|(at, _)| {
+            let (before, after) = (&told[..*at], &told[at + secret.len()..]);
+            !is_digit(before.chars().next_back()) && !is_digit(after.chars().next())
+        });
+        if let Some((at, _)) = found {
             let from = told.floor_char_boundary(at.saturating_sub(300));
             let to = told.floor_char_boundary((at + 60).min(told.len()));
             panic!("{what}: {secret} is there: …{}…", told.get(from..to).unwrap_or(told));
