@@ -126,12 +126,16 @@ impl Field {
         let mut callers = JoinSet::new();
         for number in 0..CALLERS {
             let caller = field.caller(&format!("c{number}"));
-            let mut caller = if number % 2 == 0 { caller } else { caller.talkative() };
+            let is_talkative = number % 2 != 0;
+            let mut caller = if is_talkative { caller.talkative() } else { caller };
             let is_enough = Arc::clone(&is_enough);
             callers.spawn(async move {
                 let mut turn = 0;
                 while !is_enough.load(Ordering::Relaxed) {
-                    let workflow = if (turn + number) % 3 == 0 { "errand" } else { "chat" };
+                    // Fifty thousand words that are drafted one by one are no load but a wait, of minutes where
+                    // the machine is busy.
+                    let is_slow = (turn + number) % 3 == 0 && !is_talkative;
+                    let workflow = if is_slow { "errand" } else { "chat" };
                     caller.converse(workflow, turn).await;
                     turn += 1;
                 }
