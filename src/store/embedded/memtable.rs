@@ -10,6 +10,11 @@ use crate::store::embedded::invariants;
 use crate::store::embedded::tree::{Bytes, Span, Tree};
 use crate::store::embedded::wal_records::Write;
 
+/// What the tree may log before that is made durable: half of one of its segments.
+const UNSYNCED_BYTES_MAX: usize = 256 << 10;
+/// What it logs for a write beside key and value, on average: now and then a whole page.
+const WRITE_BYTES: usize = 512;
+
 /// The last write of each key: a head that is written in every turn of a conversation reaches the tree
 /// once a checkpoint.
 pub(super) type Table = BTreeMap<Vec<u8>, Option<Bytes>>;
@@ -67,15 +72,26 @@ impl Memtable {
 /// Gives the tree a table, in the order of its keys. Single writes, not one batch of the tree's: that rolls
 /// its log twice and wakes all its threads, and should we die in between, the write-ahead log has
 /// everything. Readers see no difference.
+///
+/// What the tree writes over is safe only while what it was replaced by is durable, and the tree takes its own
+/// `sync_file_range` for that. It goes on for a segment before it uses a freed one again: so it is made durable
+/// several times within each.
 pub(super) fn flush(table: &Table, tree: &Tree) -> Result<(), Fault> {
-    table.iter().try_for_each(|(key, value)| {
+    let mut unsynced = 0;
+    for (key, value) in table {
         // What came and went between two checkpoints (a run's place in the inbox while it waited) was never
         // there; the tree would note down that it is not.
         if value.is_none() && tree.get(key)?.is_none() {
-            return Ok(());
+            continue;
         }
-        tree.set(key, value.as_ref())
-    })
+        tree.set(key, value.as_ref())?;
+        unsynced += WRITE_BYTES + key.len() + value.as_ref().map_or(0, |value| value.len());
+        if unsynced >= UNSYNCED_BYTES_MAX {
+            tree.sync()?;
+            unsynced = 0;
+        }
+    }
+    Ok(())
 }
 
 /// What a table has there; nothing where the stretch ends before it begins, which a map takes ill.
