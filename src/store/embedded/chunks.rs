@@ -1,10 +1,12 @@
-//! Chunks: no place in the tree holds more than 4 KiB; larger values are split into chunks.
+//! Chunks: no place in the tree holds more than 4 KiB; larger values are split into chunks, without what they
+//! say again (`repeats`).
 //!
 //! sled puts large pages into blob files that it neither syncs nor reclaims. A page holds up to 16
 //! values, so 4 KiB each keep it well below the 128 KiB at which that begins.
 
 use crate::ports::Fault;
 use crate::store::embedded::invariants;
+use crate::store::embedded::repeats;
 use crate::store::embedded::tree::Bytes;
 use crate::store::embedded::wal_records::Write;
 use crate::store::keys;
@@ -15,7 +17,7 @@ pub(super) const CHUNK_BYTES_MAX: usize = 4 << 10;
 pub(super) const VALUE_BYTES_MAX: usize = 128 << 20;
 
 /// The first byte of a place whose value lies in chunks. Records begin with their format, and that
-/// is never zero.
+/// is never zero. How many chunks there are follows; and how large the value is, if they have it packed.
 const SPLIT: u8 = 0;
 
 /// A record that is whole, and where it lies.
@@ -38,17 +40,15 @@ pub(super) fn check(bytes: usize) -> Result<(), Fault> {
 /// How many chunks lie beside this place.
 pub(super) fn count(place: &[u8]) -> u16 {
     match place {
-        &[SPLIT, high, low] => u16::from_be_bytes([high, low]),
+        &[SPLIT, high, low] | &[SPLIT, high, low, _, _, _, _] => u16::from_be_bytes([high, low]),
         _ => 0,
     }
 }
 
-/// How many chunks a value of so many bytes lies in.
-pub(super) fn count_of(bytes: usize) -> u16 {
-    if bytes <= CHUNK_BYTES_MAX {
-        return 0;
-    }
-    u16::try_from(bytes.div_ceil(CHUNK_BYTES_MAX)).unwrap_or(u16::MAX)
+/// How many chunks these writes leave beside the place that they are for.
+pub(super) fn count_after(writes: &[Write]) -> u16 {
+    let place = writes.last().and_then(|(_, place)| place.as_deref());
+    place.map_or(0, count)
 }
 
 /// What must be written to have `value` at `key`, where one of `old_chunks` was: place by place,
@@ -59,12 +59,19 @@ pub(super) fn split(key: Vec<u8>, value: Vec<u8>, old_chunks: u16) -> Vec<Write>
     let place = if value.len() <= CHUNK_BYTES_MAX {
         Bytes::from(value)
     } else {
-        for chunk in value.chunks(CHUNK_BYTES_MAX) {
+        let packed = u32::try_from(value.len()).ok().zip(repeats::pack(&value));
+        let (bytes, lying) = match &packed {
+            Some((bytes, packed)) => (Some(*bytes), packed),
+            None => (None, &value),
+        };
+        for chunk in lying.chunks(CHUNK_BYTES_MAX) {
             writes.push((keys::chunk(&key, used), Some(Bytes::from(chunk))));
             used += 1;
         }
-        let [high, low] = used.to_be_bytes();
-        Bytes::from(&[SPLIT, high, low])
+        let mut place = vec![SPLIT];
+        place.extend_from_slice(&used.to_be_bytes());
+        place.extend(bytes.iter().flat_map(|bytes| bytes.to_be_bytes()));
+        Bytes::from(place)
     };
     writes.extend((used..old_chunks).map(|index| (keys::chunk(&key, index), None)));
     writes.push((key, Some(place)));
@@ -100,5 +107,63 @@ pub(super) fn join(
         })?;
         value.extend_from_slice(&chunk);
     }
-    Ok(value.into())
+    let &[_, _, _, a, b, c, d] = &*place else { return Ok(value.into()) };
+    let bytes = usize::try_from(u32::from_be_bytes([a, b, c, d])).unwrap_or(usize::MAX);
+    let whole = repeats::unpack(&value, bytes).filter(|_| bytes <= VALUE_BYTES_MAX);
+    let whole = whole.ok_or_else(|| Fault::Corrupt("a large record does not unpack".into()))?;
+    Ok(whole.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    /// What lies in a store after writes.
+    fn lies(writes: Vec<Write>, store: &mut BTreeMap<Vec<u8>, Bytes>) {
+        for (key, value) in writes {
+            match value {
+                Some(value) => store.insert(key, value),
+                None => store.remove(&key),
+            };
+        }
+    }
+
+    #[test]
+    fn a_value_comes_back_whatever_lay_there_and_leaves_nothing_behind() {
+        let once: Vec<u8> =
+            (0..20_000_u32).flat_map(|it| it.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+        let again = [&once[..], &once[..], &once[..]].concat();
+        let small = vec![1; 100];
+        let mut store = BTreeMap::new();
+        let key = b"key".to_vec();
+        let mut chunks = 0;
+        for value in [&small, &again, &once, &again, &small, &once] {
+            let writes = split(key.clone(), value.clone(), chunks);
+            chunks = count_after(&writes);
+            lies(writes, &mut store);
+            let place = store[&key].clone();
+            assert_eq!(count(&place), chunks);
+            let found = join(&key, place, |key| Ok(store.get(key).cloned())).unwrap();
+            assert_eq!(&*found, &value[..]);
+            assert_eq!(store.len(), usize::from(chunks) + 1, "no chunk of what lay there is left");
+        }
+        let apart = split(key.clone(), again, 0);
+        assert!(count_after(&apart) <= count_after(&split(key.clone(), once, 0)) + 1);
+        let place = store[&key].clone();
+        lies(clear(key, &place), &mut store);
+        assert_eq!(store.len(), 0);
+    }
+
+    #[test]
+    fn what_an_earlier_build_split_is_joined() {
+        let key = b"key".to_vec();
+        let chunk = Bytes::from(vec![7; 4]);
+        let joined = join(&key, Bytes::from(&[SPLIT, 0, 2]), |_| Ok(Some(chunk.clone())));
+        assert_eq!(&*joined.unwrap(), &[7; 8]);
+        let rotten =
+            join(&key, Bytes::from(&[SPLIT, 0, 1, 0, 0, 0, 9]), |_| Ok(Some(chunk.clone())));
+        assert!(matches!(rotten, Err(Fault::Corrupt(_))), "{rotten:?}");
+    }
 }

@@ -138,8 +138,9 @@ impl<'a> Group<'a> {
         let overflow = append.overflow.ordinals();
         let beside = (fence, key.as_deref(), overflow.len());
         let record = codec::seal_linked_head(&head_key, link, beside, &append.head);
-        let chunks = chunks::count_of(record.len());
-        self.write(Sealed { key: head_key, record }, old_chunks);
+        let writes = chunks::split(head_key, record, old_chunks);
+        let chunks = chunks::count_after(&writes);
+        self.writes.extend(writes);
         let (version, entries) = (append.version, append.entries);
         let written = append.token.map(|token| (append.expected, token));
         let head = CachedHead { version, fence, key, entries, chunks, overflow, link, written };

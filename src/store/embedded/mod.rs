@@ -29,6 +29,7 @@ mod panic_hook;
 mod prepared;
 mod prune_scan;
 mod reader;
+mod repeats;
 mod takeover;
 mod tree;
 mod view;
