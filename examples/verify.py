@@ -7,17 +7,40 @@ Written from docs/evidence.md alone. It needs the `cryptography` package for Ed2
 """
 
 import base64, hashlib, json, sys
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+try:
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+except ImportError:
+    sys.exit("this needs the `cryptography` package: pip install cryptography")
 
 sha = lambda *parts: hashlib.sha256(b"".join(parts)).digest()
-bundle, trusted = json.load(open(sys.argv[1])), open(sys.argv[2]).read().strip()
-name = trusted.split("+")[0]
+
+
+def hold(is_so, what):
+    """Says what does not hold, and ends."""
+    if not is_so:
+        sys.exit(f"wrong: {what}")
+
+
+def read(path):
+    try:
+        return open(path, encoding="utf-8").read()
+    except (OSError, UnicodeDecodeError) as error:
+        sys.exit(f"cannot read {path}: {error}")
+
+
+def public(key):
+    """A key, as `name+id+base64`."""
+    return Ed25519PublicKey.from_public_bytes(base64.b64decode(key.split("+", 2)[2])[1:])
 
 
 def check(key, signature, text):
-    """Whether a key, as `name+id+base64`, made a signature; raises where it did not."""
-    public = Ed25519PublicKey.from_public_bytes(base64.b64decode(key.split("+", 2)[2])[1:])
-    public.verify(signature, text.encode())
+    """Ends where a key did not make a signature."""
+    try:
+        public(key).verify(signature, text.encode())
+    except InvalidSignature:
+        sys.exit(f"wrong: {key.split('+')[0]} did not sign this")
 
 
 def signs(key, text, signatures):
@@ -31,7 +54,7 @@ def signs(key, text, signatures):
     return False
 
 
-def signed(note):
+def signed(bundle, trusted, note):
     """The size and the root of a signed head: origin, size and root, then an empty line and the signatures."""
     text, signatures = note.split("\n\n")
     origin, size, root = text.split("\n")
@@ -40,7 +63,7 @@ def signed(note):
         # Another key signs by now: the one before it has signed which.
         change = next((change for change in changes if change["before"] == known), None)
         if change is None:
-            sys.exit(f"{known} did not sign the head")
+            sys.exit(f"wrong: {known} did not sign the head")
         said = f"holdpoint key change 1\n{origin}\n{change['before']}\n{change['key']}\n"
         check(known, base64.b64decode(change["signature"]), said)
         known = change["key"]
@@ -61,15 +84,15 @@ def is_in(leaf, index, proof, size, root):
     return last == 0 and node == root
 
 
-# A receipt: one leaf, and its way to a head.
-if "leaf" in bundle:
-    assert bundle["leaf_hash"] == sha(b"\0", bundle["leaf"].encode()).hex(), "the leaf: its hash is another"
+def receipt(bundle, trusted):
+    """One leaf, and its way to a head."""
+    hold(bundle["leaf_hash"] == sha(b"\0", bundle["leaf"].encode()).hex(), "the leaf: its hash is another")
     if not bundle.get("head") or bundle.get("index") is None:
         sys.exit("open: no signed head holds it yet; fetch it again after the next one")
-    assert is_in(bundle["leaf"], bundle["index"], bundle["proof"], *signed(bundle["head"])), "the leaf is not in the log"
-    sys.exit(print(f"ok: {bundle['leaf']} is in the log that {name} signed"))
+    head = signed(bundle, trusted, bundle["head"])
+    hold(is_in(bundle["leaf"], bundle["index"], bundle["proof"], *head), "the leaf is not in the log")
+    print(f"ok: {bundle['leaf']} is in the log that {trusted.split('+')[0]} signed")
 
-run, link, links, ends, wanted, version = bundle["run"], bytes(32), {}, {}, {}, 1
 
 # What weighs enough for a leaf, by the event that says it.
 KINDS = {"answered": "decision", "voted": "vote", "completed": "end", "failed": "end", "cancelled": "end"}
@@ -85,38 +108,62 @@ def kinds(events):
             yield KINDS[name]
 
 
-# The chain: each append holds on to the one before it.
-for entry in bundle["entries"]:
-    payload = entry["payload"].encode()
-    assert entry["version"] == version, f"{run}: version {version} is missing"
-    assert entry["prev"] in (None, link.hex()), f"{run} at version {version}: the chain is broken"
-    link = sha(b"holdpoint entry 1\n", link, version.to_bytes(8, "big"), sha(payload), run.encode())
-    told = json.loads(payload)
-    apart = [sha(b"holdpoint secret 1\n", one["salt"].encode(), b"\n", one["json"].encode()).hex() for one in entry.get("secrets", [])]
-    assert not apart or apart == told.get("secrets"), f"{run} at version {version}: a secret is not what its hash says"
-    links[version], events = link.hex(), told["events"]
-    wanted[version] = set(kinds(events))
-    version += len(events)
-    ends[version - 1] = link.hex()
+def whole_run(bundle, trusted):
+    """A run: its chain, its definition, and the leaves that speak of it."""
+    run, link, links, ends, wanted, version = bundle["run"], bytes(32), {}, {}, {}, 1
 
-# The definition: what the first event names, whole or, by an earlier build, its first half.
-begun = json.loads(bundle["entries"][0]["payload"])["events"][0]["started"]
-canonical = json.dumps(json.loads(bundle["definition"]["json"]), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-whole = sha(canonical.encode()).hex()
-assert begun["definition"] in (whole, whole[:32]), f"{run}: another definition than the run began with"
+    # The chain: each append holds on to the one before it.
+    for entry in bundle["entries"]:
+        payload = entry["payload"].encode()
+        hold(entry["version"] == version, f"{run}: version {version} is missing")
+        hold(entry["prev"] in (None, link.hex()), f"{run} at version {version}: the chain is broken")
+        link = sha(b"holdpoint entry 1\n", link, version.to_bytes(8, "big"), sha(payload), run.encode())
+        told = json.loads(payload)
+        apart = [sha(b"holdpoint secret 1\n", one["salt"].encode(), b"\n", one["json"].encode()).hex() for one in entry.get("secrets", [])]
+        hold(not apart or apart == told.get("secrets"), f"{run} at version {version}: a secret is not what its hash says")
+        links[version], events = link.hex(), told["events"]
+        wanted[version] = set(kinds(events))
+        version += len(events)
+        ends[version - 1] = link.hex()
 
-# The leaves: each says what the chain says, and is in the tree that was signed.
-size, root = signed(bundle["head"])
-for leaf in bundle["leaves"]:
-    said, index = json.loads(leaf["text"]), leaf["index"]
-    at = said["version"]
-    assert said["link"] == (links if said["leaf"] == "entry" else ends)[at], f"{run} at version {at}: another link"
-    if said["leaf"] == "entry":
-        assert set(said["kinds"]) == wanted.pop(at), f"{run} at version {at}: the leaf says something else"
-    else:  # all of it up to there was taken over from an earlier build
-        wanted = {version: kinds for version, kinds in wanted.items() if version > at}
-    assert index is not None and index < size, "this leaf came after the head: export again"
-    assert is_in(leaf["text"], index, leaf["proof"], size, root), f"{run} at version {at}: not in the log"
+    # The definition: what the first event names, whole or, by an earlier build, its first half.
+    begun = json.loads(bundle["entries"][0]["payload"])["events"][0]["started"]
+    canonical = json.dumps(json.loads(bundle["definition"]["json"]), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    whole = sha(canonical.encode()).hex()
+    hold(begun["definition"] in (whole, whole[:32]), f"{run}: another definition than the run began with")
 
-assert not any(wanted.values()), f"{run}: no leaf says what was decided at version {[v for v in wanted if wanted[v]][0]}"
-print(f"ok: {run}, {version - 1} events, {len(bundle['leaves'])} leaves in the log that {name} signed")
+    # The leaves: each says what the chain says, and is in the tree that was signed.
+    if not bundle.get("head"):
+        sys.exit("open: no head is signed yet; export again after the first one")
+    size, root = signed(bundle, trusted, bundle["head"])
+    for leaf in bundle["leaves"]:
+        said, index = json.loads(leaf["text"]), leaf["index"]
+        at = said["version"]
+        hold(said["link"] == (links if said["leaf"] == "entry" else ends)[at], f"{run} at version {at}: another link")
+        if said["leaf"] == "entry":
+            hold(set(said["kinds"]) == wanted.pop(at), f"{run} at version {at}: the leaf says something else")
+        else:  # all of it up to there was taken over from an earlier build
+            wanted = {version: kinds for version, kinds in wanted.items() if version > at}
+        hold(index is not None and index < size, "this leaf came after the head: export again")
+        hold(is_in(leaf["text"], index, leaf["proof"], size, root), f"{run} at version {at}: not in the log")
+
+    hold(not any(wanted.values()), f"{run}: no leaf says what was decided at version {next((v for v in wanted if wanted[v]), 0)}")
+    print(f"ok: {run}, {version - 1} events, {len(bundle['leaves'])} leaves in the log that {trusted.split('+')[0]} signed")
+
+
+def main():
+    if len(sys.argv) != 3:
+        sys.exit("usage: verify.py BUNDLE_OR_RECEIPT audit.pub")
+    text, trusted = read(sys.argv[1]), read(sys.argv[2]).strip()
+    try:
+        public(trusted)
+    except (IndexError, ValueError):
+        sys.exit(f"{sys.argv[2]} is no public key: expected `name+id+key`, as audit.pub has it")
+    try:
+        bundle = json.loads(text)
+        (receipt if "leaf" in bundle else whole_run)(bundle, trusted)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        sys.exit(f"wrong: {sys.argv[1]} is no bundle and no receipt of ours ({type(error).__name__}: {error})")
+
+
+main()

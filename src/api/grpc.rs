@@ -142,7 +142,7 @@ impl Orchestrator for Service {
             key: request.idempotency_key,
         };
         let answered = self.engine.answer(answer, &who).await.map_err(status::of)?;
-        let receipt = self.engine.receipt_now(&answered);
+        let receipt = self.engine.receipt_now(&answered).await;
         let mut response = begun(answered);
         // Beside the events, never in them: an event is told alike whenever it is told (E1).
         if let Some(Ok(mut hash)) = receipt.map(|receipt| receipt.hash.to_string().parse()) {

@@ -277,6 +277,7 @@ impl Config {
         let named = named.map(Path::to_path_buf).or_else(|| said(env, "config").map(PathBuf::from));
         let file = read_file(named.as_deref())?;
         let mut layers = Layers { flags, env, file: file.as_ref(), origins: BTreeMap::new() };
+        layers.refuse_lost()?;
         let config = Self {
             scripted: false,
             listen: layers.parsed(
@@ -286,7 +287,7 @@ impl Config {
                 |text| text.parse().ok(),
             )?,
             data: layers.path("data").unwrap_or_else(|| PathBuf::from("./holdpoint-data")),
-            store: layers.text("store").filter(|address| !address.is_empty()),
+            store: layers.text("store"),
             workflows: layers.path("workflows").unwrap_or_else(|| PathBuf::from("./workflows")),
             a2a_root: layers.text("a2a_root"),
             a2a_v03: layers

@@ -41,6 +41,28 @@ fn flags_go_before_the_environment_before_the_file_before_defaults() {
 }
 
 #[test]
+fn k7_a_database_or_a_policy_that_was_named_by_nothing_is_refused_by_name() {
+    for (variable, name) in [("HOLDPOINT_STORE", "store"), ("HOLDPOINT_POLICY", "policy")] {
+        let lost = |asked: &str| (asked == variable).then(String::new);
+        let refused = Config::resolve(&Settings::default(), &lost, None).unwrap_err().to_string();
+        assert!(refused.starts_with(&format!("{variable}: `` is not ")), "{refused}");
+        assert!(refused.contains("unset it"), "{refused}");
+        let (_folder, path) = file(&format!("{name} = \"\""));
+        let refused = Config::resolve(&Settings::default(), &nothing, Some(&path)).unwrap_err();
+        assert!(refused.to_string().starts_with(&format!("`{name}` in ")), "{refused}");
+        // Who names it all the same has said it.
+        let (_folder, path) = file(&format!("{name} = \"/named\""));
+        Config::resolve(&Settings::default(), &lost, Some(&path)).unwrap();
+    }
+    // `audit --store` has no value: what the environment names stands.
+    let flags = Settings { store: Some(String::new()), ..Settings::default() };
+    let env = |name: &str| (name == "HOLDPOINT_STORE").then(|| "postgres://one/db".to_owned());
+    let config = Config::resolve(&flags, &env, None).unwrap();
+    assert_eq!(config.store.as_deref(), Some("postgres://one/db"));
+    assert_eq!(Config::resolve(&flags, &nothing, None).unwrap().store, None);
+}
+
+#[test]
 fn a_path_in_the_file_is_meant_from_where_the_file_is() {
     let (folder, path) = file("data = \"store\"\nkeys = \"/etc/keys.toml\"");
     let config = Config::resolve(&Settings::default(), &nothing, Some(&path)).unwrap();

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use crate::app::looked::Looked;
-use crate::app::offline::{existing, note};
+use crate::app::offline::{note, whole};
 use crate::app::{AppError, Config};
 use crate::kernel::RunId;
 use crate::kernel::evidence::bundle::{Bundle, Verdict};
@@ -33,7 +33,9 @@ impl Against {
             VerifyKey::parse(text).ok_or_else(|| AppError::Evidence(format!("--key: {wrong}")))
         });
         let since = self.since.as_deref().map(|note| {
-            SignedHead::parse(note).map_err(|what| AppError::Evidence(format!("--since: {what}")))
+            // Whoever copied it may have brought a line end more.
+            SignedHead::parse(note.trim_end())
+                .map_err(|what| AppError::Evidence(format!("--since: {what}")))
         });
         Ok(verify::Against { key: key.transpose()?, since: since.transpose()? })
     }
@@ -60,7 +62,7 @@ pub async fn verify(
         Some(looked) => looked,
         None => &verify::Forgetful,
     };
-    let journal = existing(config).await?;
+    let journal = whole(config).await?;
     let verified = verify::go_on(&*journal, &against, looked, progress).await;
     journal.close().await;
     Ok(verified?)
@@ -79,6 +81,8 @@ pub struct Bundled {
     pub proven: usize,
     /// Leaves that are not yet.
     pub unproven: usize,
+    /// Events after the last proven leaf.
+    pub unproven_events: u64,
     /// Secrets that are left out.
     pub left_out: usize,
     /// Whose signature was seen; none without a key.
@@ -102,6 +106,7 @@ pub fn verify_bundle(text: &str, against: &Against) -> Result<Bundled, AppError>
         unchained: 0,
         proven: 0,
         unproven: 0,
+        unproven_events: 0,
         left_out: 0,
         signer: None,
         is_own_key: false,
@@ -118,9 +123,11 @@ pub fn verify_bundle(text: &str, against: &Against) -> Result<Bundled, AppError>
     let key = key.or(own);
     bundled.is_own_key = is_own;
     match bundle.check(key.as_ref()) {
-        Ok(Verdict { events, unchained, proven, unproven, left_out, signer, .. }) => {
-            let signer = signer.map(|key| key.text());
-            Ok(Bundled { events, unchained, proven, unproven, left_out, signer, ..bundled })
+        Ok(verdict) => {
+            let Verdict { events, unchained, proven, unproven, unproven_events, .. } = verdict;
+            let (left_out, signer) = (verdict.left_out, verdict.signer.map(|key| key.text()));
+            let bundled = Bundled { events, unchained, proven, unproven, ..bundled };
+            Ok(Bundled { unproven_events, left_out, signer, ..bundled })
         }
         Err(finding) => Ok(Bundled { finding: Some(finding.to_string()), ..bundled }),
     }
@@ -178,7 +185,7 @@ pub async fn export_run(
 ) -> Result<bool, AppError> {
     let run =
         RunId::parse(run).map_err(|_| AppError::Evidence(format!("--run: `{run}` is no run")))?;
-    let journal = existing(config).await?;
+    let journal = whole(config).await?;
     // Before the first byte, as of every export.
     note(&*journal, Note::Exported).await;
     let bundle = verify::bundle(&*journal, &run).await;

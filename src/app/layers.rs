@@ -12,6 +12,12 @@ const AUDIT_SECONDS: &str = "5";
 /// A head a day is the least that a witness can make anything of.
 const AUDIT_SECONDS_MAX: u64 = 86_400;
 
+/// What is not to be lost by a value that did not come, and what is expected there.
+const LOST: [(&str, &str); 2] = [
+    ("store", "the address of a database; unset it to keep everything in the data directory"),
+    ("policy", "a file of rules; unset it to have none"),
+];
+
 /// How logs are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
@@ -61,6 +67,8 @@ pub(super) struct Layers<'a> {
 impl Layers<'_> {
     fn find(&mut self, name: &'static str) -> Option<(String, Origin)> {
         let flag = self.flags.get(name).map(|text| (text, Origin::Flag));
+        // `audit --store` has no value, and names no database.
+        let flag = flag.filter(|(text, _)| name != "store" || !text.is_empty());
         let env = || said(self.env, name).map(|text| (text, Origin::Env));
         let file = || self.file.and_then(|(_, file)| file.get(name)).map(|it| (it, Origin::File));
         let found = flag.or_else(env).or_else(file);
@@ -80,6 +88,31 @@ impl Layers<'_> {
             (Origin::File, Some(folder)) => Some(folder.join(text)),
             (Origin::Flag | Origin::Env | Origin::File | Origin::Default, _) => Some(text.into()),
         }
+    }
+
+    /// Refuses settings that were set to nothing, where going on without them would leave out what was meant: a value
+    /// that was lost on its way here is no wish for the other store, or for no rules.
+    pub(super) fn refuse_lost(&self) -> Result<(), ConfigError> {
+        for (name, expected) in LOST {
+            let file = self.file.and_then(|(_, file)| file.get(name));
+            let said = [
+                (self.flags.get(name), Origin::Flag),
+                ((self.env)(&variable(name)), Origin::Env),
+                (file, Origin::File),
+            ];
+            let is_named =
+                |(text, _): &(Option<String>, _)| text.as_ref().is_some_and(|it| !it.is_empty());
+            let is_lost = |(text, origin): &&(Option<String>, Origin)| {
+                *origin != Origin::Flag && text.as_deref() == Some("")
+            };
+            if let (false, Some((_, origin))) =
+                (said.iter().any(is_named), said.iter().find(is_lost))
+            {
+                let place = place(name, *origin, self.file.map(|(path, _)| path.as_path()));
+                return Err(ConfigError::Bad { place, value: String::new(), expected });
+            }
+        }
+        Ok(())
     }
 
     /// Who signs, and how often.
@@ -119,7 +152,8 @@ impl Layers<'_> {
     }
 }
 
-/// A variable that is set to nothing is not set: that is how shells and unit files clear one.
+/// A variable that is set to nothing is not set: that is how shells and unit files clear one. What is not to be lost
+/// so is refused by name ([`Layers::refuse_lost`]).
 pub(super) fn said(env: &dyn Fn(&str) -> Option<String>, name: &str) -> Option<String> {
     env(&variable(name)).filter(|text| !text.is_empty())
 }

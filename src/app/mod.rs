@@ -41,7 +41,7 @@ mod wiring;
 mod write_coalescing;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub use crate::engine::Reach;
 pub use attach::Followed;
@@ -122,6 +122,9 @@ pub enum AppError {
         .0.display()
     )]
     Older(PathBuf),
+    /// An import into the store was cut off.
+    #[error("an import into `{}` did not come to its end, and part of it is missing", .0.display())]
+    HalfImported(PathBuf),
     /// A store could not be moved.
     #[error(transparent)]
     Transfer(#[from] crate::store::transfer::TransferError),
@@ -234,11 +237,8 @@ impl AppError {
             Self::LogFilter { .. } => Some("try `info`, or `holdpoint=debug`".into()),
             Self::UnknownWorkflow(_) => Some("`holdpoint workflows` lists them".into()),
             Self::NoData(_) => Some("name one with --data".into()),
-            Self::Older(_) => Some(
-                "`holdpoint serve` takes it over when it starts: from then on it can be verified; copy the directory \
-                 first, if you want it as it is"
-                    .into(),
-            ),
+            Self::Older(_) => Some(OLDER.into()),
+            Self::HalfImported(data) => Some(after_half(data)),
             Self::Store(crate::store::OpenError::Held { server: Some(_), .. }) => {
                 Some("this command wants the directory for itself; stop the server first".into())
             }
@@ -292,6 +292,20 @@ impl AppError {
     pub fn is_unreachable(&self) -> bool {
         matches!(self, Self::Unreachable { .. } | Self::Gone { .. })
     }
+}
+
+/// What takes an older store over.
+const OLDER: &str = "`holdpoint serve` takes it over when it starts: from then on it can be verified; copy the directory first, if \
+                     you want it as it is";
+
+/// What ends an import that was cut off. Nothing is deleted: keys and settings may lie in the same directory.
+fn after_half(data: &Path) -> String {
+    let (aside, data) = (data.with_added_extension("half"), data.display());
+    format!(
+        "`mv '{data}' '{}'`, then `holdpoint import FILE --data '{data}'` with the whole file; keys and settings that \
+         lay in it are in the first",
+        aside.display()
+    )
 }
 
 /// So many of something, as one says it: `1 run`, `2 runs`.

@@ -230,10 +230,7 @@ pub async fn export(
     mut to: Box<dyn Write + Send>,
     progress: &(dyn Fn(u64) + Send + Sync),
 ) -> Result<Transferred, AppError> {
-    let journal = existing(config).await?;
-    if let Some(known) = Identity::of(&*journal).await? {
-        known.refuse_half()?;
-    }
+    let journal = whole(config).await?;
     let mut tell = |counts: Counts| progress(counts.runs);
     // Before the first byte: an export that is cut off was one, too.
     note(&*journal, Note::Exported).await;
@@ -254,6 +251,7 @@ pub async fn import(
     // Before there is a store: what a wrong file, or a death meanwhile, leaves behind is nothing.
     transfer::check(source)?;
     let journal = store::open(&StoreConfig::new(&config.data)).await?.journal();
+    refuse_half(config, &*journal).await?;
     let mut tell = |counts: Counts| progress(counts.runs);
     let another = Identity::renewed(SystemClock.fresh_secret());
     let outcome = transfer::import(&*journal, source, &another, &mut tell).await;
@@ -270,7 +268,7 @@ fn transferred(counts: Counts) -> Transferred {
 
 /// Forgets runs that were over this long ago; returns how many.
 pub async fn prune(config: &Config, older_than_ms: u64) -> Result<u64, AppError> {
-    let journal = existing(config).await?;
+    let journal = whole(config).await?;
     let before = Millis(SystemClock.now().0.saturating_sub(older_than_ms));
     let mut pruned = 0;
     let outcome = loop {
@@ -287,10 +285,7 @@ pub async fn prune(config: &Config, older_than_ms: u64) -> Result<u64, AppError>
 
 /// Says that the data directory was put back from a backup; returns how many runs are not over.
 pub async fn restored(config: &Config) -> Result<u64, AppError> {
-    let journal = existing(config).await?;
-    if let Some(known) = Identity::of(&*journal).await? {
-        known.refuse_half()?;
-    }
+    let journal = whole(config).await?;
     refuse_served(&*journal).await?;
     note(&*journal, Note::Restored).await;
     let outcome = match Identity::renewed(SystemClock.fresh_secret()).keep(&*journal).await {
@@ -363,12 +358,10 @@ pub async fn doctor(config: &Config) -> Result<Vec<Finding>, AppError> {
         }
         Err(error) => return Err(error),
         Ok(journal) => {
-            if let Some(known) = Identity::of(&*journal).await? {
-                findings.extend(known.refuse_half().err().map(|half| Finding {
-                    subject: "import".into(),
-                    is_ok: false,
-                    detail: half.to_string(),
-                }));
+            if Identity::of(&*journal).await?.is_some_and(|known| known.is_importing) {
+                let half = AppError::HalfImported(config.data.clone());
+                let detail = format!("{half}; {}", half.hint().unwrap_or_default());
+                findings.push(Finding { subject: "import".into(), is_ok: false, detail });
             }
             let against = verify::Against::default();
             let verified = verify::verify(&*journal, &against, &|_| {}).await;
@@ -440,6 +433,23 @@ fn store_finding(report: &StoreReport) -> Finding {
 /// Whether there is anything in the data directory yet.
 pub fn has_data(config: &Config) -> bool {
     config.store.is_some() || store::is_there(&config.data)
+}
+
+/// Refuses a store whose import was cut off, and closes it: half of what people were asked and said would stand for
+/// all of it.
+pub(super) async fn refuse_half(config: &Config, journal: &dyn Journal) -> Result<(), AppError> {
+    if Identity::of(journal).await?.is_some_and(|known| known.is_importing) {
+        journal.close().await;
+        return Err(AppError::HalfImported(config.data.clone()));
+    }
+    Ok(())
+}
+
+/// The same as [`existing`], where nothing of it is missing.
+pub(super) async fn whole(config: &Config) -> Result<Arc<dyn Journal>, AppError> {
+    let journal = existing(config).await?;
+    refuse_half(config, &*journal).await?;
+    Ok(journal)
 }
 
 /// The store of a data directory that must be there: looking at one must not make one.

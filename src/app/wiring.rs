@@ -15,7 +15,7 @@ use crate::app::folder::Folder;
 use crate::app::keys::Keys;
 use crate::app::notifier::Post;
 use crate::app::otlp::{self, Traces};
-use crate::app::{AppError, Config, brake, people, policy, private, signer};
+use crate::app::{AppError, Config, brake, offline, people, policy, private, signer};
 use crate::engine::{Engine, Library, Reach};
 use crate::ports::trace::Tracer;
 use crate::ports::{Agents, Clock, Tools};
@@ -62,6 +62,7 @@ impl Wiring {
         };
         let registry = Arc::new(registry);
         let journal = store.journal();
+        offline::refuse_half(config, &*journal).await?;
         let keys = Keys::for_server(config)?.filter(|keys| !keys.list().is_empty());
         let operator = people::operator(config, keys.as_ref());
         let library = Library::default();

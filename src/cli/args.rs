@@ -11,9 +11,9 @@ use crate::cli::exit::{Exit, Trouble};
 use crate::cli::term::{ColorChoice, Paint};
 use crate::cli::{
     Ctx, audit, cancel, check, checkpoint, claim, completions, delegate, dev, doctor, exit_codes,
-    export, fork, graph, halt, health, import, inbox, journal, keys, man, new, prune, release,
-    respond, restored, resume, revoke, run, runs, schema, serve, sessions, signal, store, verify,
-    watch, workflows,
+    export, fork, graph, halt, health, import, inbox, journal, keys, man, new, prune, receipt,
+    release, respond, restored, resume, revoke, run, runs, schema, serve, sessions, signal, store,
+    verify, watch, workflows,
 };
 #[cfg(feature = "bench")]
 use crate::cli::{bench, bench_echo};
@@ -77,6 +77,7 @@ pub(super) enum Command {
     Runs(runs::Args),
     Journal(journal::Args),
     Audit(audit::Args),
+    Receipt(receipt::Args),
     Checkpoint(checkpoint::Args),
     Claim(claim::Args),
     Delegate(delegate::Args),
@@ -139,6 +140,7 @@ impl Command {
             | Self::Runs(_)
             | Self::Journal(_)
             | Self::Audit(_)
+            | Self::Receipt(_)
             | Self::Checkpoint(_)
             | Self::Claim(_)
             | Self::Delegate(_)
@@ -204,6 +206,7 @@ impl Command {
             | Self::Runs(_)
             | Self::Journal(_)
             | Self::Audit(_)
+            | Self::Receipt(_)
             | Self::Checkpoint(_)
             | Self::Claim(_)
             | Self::Delegate(_)
@@ -232,6 +235,7 @@ impl Command {
             Self::Runs(args) => runs::perform(args, ctx).await,
             Self::Journal(args) => journal::perform(args, ctx).await,
             Self::Audit(args) => audit::perform(args, ctx).await,
+            Self::Receipt(args) => receipt::perform(args, ctx).await,
             Self::Checkpoint(args) => checkpoint::perform(args, ctx).await,
             Self::Claim(args) => claim::perform(args, ctx).await,
             Self::Delegate(args) => delegate::perform(args, ctx).await,

@@ -12,7 +12,8 @@ use crate::cli::term::Unseen;
 impl Talk<'_> {
     /// Asks for every field; nothing if the person leaves.
     pub(super) async fn fill(&mut self, form: Form) -> Result<Option<Value>, Trouble> {
-        let mut filling = Filling::new(form);
+        let filling = Filling::new(form);
+        let mut filling = if self.ctx.term.is_interactive { filling.in_sight() } else { filling };
         let mut is_told = false;
         loop {
             match filling.heading() {
@@ -34,7 +35,7 @@ impl Talk<'_> {
                 None => {}
             }
             let usage = format!("{}; {EXIT} leaves the run waiting", filling.usage());
-            let unseen = filling.asks().is_some_and(|field| field.is_secret).then(Unseen::new);
+            let unseen = filling.is_hidden("").then(Unseen::new);
             let typed = self.prompt(&usage).await?.filter(|typed| typed.trim() != EXIT);
             drop(unseen);
             let Some(typed) = typed else { return Ok(None) };

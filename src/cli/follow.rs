@@ -13,6 +13,7 @@ use crate::app::Client;
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::json;
+use crate::cli::receipt;
 use crate::cli::render::{Audience, Story, journal_line};
 use crate::wire::v1::workflow_event::Event;
 use crate::wire::v1::{
@@ -121,6 +122,8 @@ pub(super) struct Follow {
     pub until: Option<u64>,
     /// The last word that came.
     pub word: Option<Word>,
+    /// The hash of the leaf of what was said before the next event, which is told with that one's place.
+    pub receipt: Option<String>,
 }
 
 impl Follow {
@@ -134,6 +137,7 @@ impl Follow {
             through_pauses: false,
             until: None,
             word: None,
+            receipt: None,
         }
     }
 
@@ -209,7 +213,11 @@ impl Follow {
             Some(Event::VoteReceived(_)) => self.word = Some(Word::Vote),
             Some(_) | None => {}
         }
-        self.telling.tell(ctx, event)
+        self.telling.tell(ctx, event)?;
+        if let Some(hash) = self.receipt.take() {
+            receipt::tell(ctx, &event.run_id, event.sequence, &hash);
+        }
+        Ok(())
     }
 
     /// Takes the stream up again where it broke, if it broke on the way and not on purpose.
@@ -247,16 +255,28 @@ impl Follow {
     }
 }
 
+/// What came of an answer.
+#[derive(Debug)]
+pub(super) struct Sent {
+    /// The hash of the leaf that it can be proven by, where something was decided.
+    pub receipt: Option<String>,
+    /// What the run does from there on.
+    pub stream: Streaming<WorkflowEvent>,
+}
+
 /// Sends answers, again where the way broke before anybody said whether they came. The key that they carry sees
 /// to it that they are taken once.
 pub(super) async fn sent(
     client: &mut Client,
     message: SendResponsesRequest,
-) -> Result<Streaming<WorkflowEvent>, Trouble> {
+) -> Result<Sent, Trouble> {
     let mut failures = 0;
     loop {
         match client.send_responses(message.clone()).await {
-            Ok(stream) => return Ok(stream.into_inner()),
+            Ok(reply) => {
+                let receipt = receipt::hash_of(reply.metadata());
+                return Ok(Sent { receipt, stream: reply.into_inner() });
+            }
             Err(status) if is_lost(&status) && failures < RETRIES_MAX => {
                 tokio::time::sleep(RETRY_FIRST * 2_u32.pow(failures)).await;
                 failures += 1;

@@ -74,6 +74,11 @@ impl Form {
         (0..self.fields.len()).filter(is_asked).collect()
     }
 
+    /// Whether any field is not for everybody's eyes.
+    pub(super) fn has_secrets(&self) -> bool {
+        self.fields.iter().any(|field| field.is_secret)
+    }
+
     /// The answer as far as it is filled in.
     pub(super) fn value(&self) -> Value {
         let mut value = Value::Object(Map::new());

@@ -10,7 +10,7 @@ use crate::cli::args::Cli;
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Begin", &["new", "dev", "run", "chat", "serve"]),
     ("Decide", &["inbox", "respond", "resume", "claim", "delegate"]),
-    ("Look", &["runs", "sessions", "watch", "journal", "audit", "checkpoint"]),
+    ("Look", &["runs", "sessions", "watch", "journal", "audit", "receipt", "checkpoint"]),
     ("Steer", &["cancel", "fork", "signal", "revoke"]),
     ("Write workflows", &["workflows", "check", "graph", "schema"]),
     (
@@ -40,11 +40,63 @@ const SHORT: [&str; 10] =
 const TEMPLATE: &str =
     "{about-with-newline}\n{usage-heading} {usage}\n\n{before-help}{options}{after-help}";
 
+/// Settings that a server alone looks at, by the ids of their flags: they are told with the commands that serve, and
+/// with those named beside them.
+const SERVING: [(&str, &[&str]); 24] = [
+    ("listen", &[]),
+    ("a2a_root", &[]),
+    ("a2a_v03", &[]),
+    ("a2a_push", &[]),
+    ("a2a_no_resume", &[]),
+    ("a2a_card_key", &[]),
+    ("http_sticky", &[]),
+    ("on_cancel", &["chat"]),
+    ("public_url", &[]),
+    ("webhook_url", &[]),
+    ("webhook_secret", &[]),
+    ("push_allow", &[]),
+    ("keys", &["keys", "check", "doctor"]),
+    ("policy", &["check"]),
+    ("environment", &[]),
+    ("four_eyes", &["check"]),
+    ("assurance", &[]),
+    ("audit_key", &[]),
+    ("audit_key_before", &[]),
+    ("audit_signer", &[]),
+    ("audit_seconds", &[]),
+    ("drain_seconds", &[]),
+    ("silence_seconds", &[]),
+    ("connections_per_address", &[]),
+];
+/// The commands that serve.
+const SERVERS: [&str; 2] = ["serve", "dev"];
+
 /// The command line, with its help.
 pub(super) fn command() -> Command {
     let bare = Cli::command();
     let (short, long) = (listed(&bare, &SHORT), grouped(&bare));
-    bare.help_template(TEMPLATE).before_help(short).before_long_help(long)
+    let mut told = bare.help_template(TEMPLATE).before_help(short).before_long_help(long);
+    // From here on every command has the settings of all, and each says those that concern it.
+    told.build();
+    let told = brief(told, "");
+    told.mut_subcommands(|one| {
+        let name = one.get_name().to_owned();
+        if SERVERS.contains(&name.as_str()) { one } else { all_brief(one, &name) }
+    })
+}
+
+/// A command whose help leaves out what only a server looks at. It is understood all the same.
+fn brief(command: Command, name: &str) -> Command {
+    command.mut_args(|arg| {
+        let serving = SERVING.iter().find(|(setting, _)| arg.get_id() == setting);
+        let is_out = serving.is_some_and(|(_, others)| !others.contains(&name));
+        if is_out { arg.hide_long_help(true) } else { arg }
+    })
+}
+
+/// The same of a command and those below it.
+fn all_brief(command: Command, name: &str) -> Command {
+    brief(command, name).mut_subcommands(|one| all_brief(one, name))
 }
 
 fn grouped(command: &Command) -> StyledStr {
@@ -52,7 +104,8 @@ fn grouped(command: &Command) -> StyledStr {
         let heading = heading(command, &format!("{group}:"));
         format!("{heading}\n{}", rows(command, names))
     });
-    let last = heading(command, "Options and settings of every command:");
+    let last =
+        heading(command, "Options of every command (`holdpoint serve --help` has a server's):");
     let told: Vec<_> = told.chain([last]).collect();
     StyledStr::from(told.join("\n"))
 }
@@ -96,6 +149,31 @@ mod tests {
         for row in rows(&bare, &grouped).lines().map(without_colours) {
             assert!(row.chars().count() <= 80, "{row}");
         }
+    }
+
+    #[test]
+    fn what_a_server_alone_looks_at_is_told_where_one_serves() {
+        let bare = Cli::command();
+        for (setting, others) in SERVING {
+            assert!(bare.get_arguments().any(|arg| arg.get_id() == setting), "{setting}");
+            assert!(others.iter().all(|name| bare.find_subcommand(name).is_some()), "{setting}");
+        }
+        let mut told = command();
+        let long = |name: &str, told: &mut Command| {
+            told.find_subcommand_mut(name).unwrap().render_long_help().to_string()
+        };
+        for (name, setting, is_there) in [
+            ("respond", "--webhook-url", false),
+            ("respond", "--server", true),
+            ("serve", "--webhook-url", true),
+            ("check", "--policy", true),
+            ("check", "--listen", false),
+        ] {
+            let help = long(name, &mut told);
+            assert_eq!(help.contains(setting), is_there, "{name} {setting}: {help}");
+        }
+        let all = told.render_long_help().to_string();
+        assert!(!all.contains("--webhook-url") && all.contains("holdpoint serve --help"), "{all}");
     }
 
     /// A row without its colours.

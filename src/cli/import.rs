@@ -33,8 +33,8 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     tell(ctx, "imported", done, false)?;
     if !ctx.json && done.runs > 0 {
         ctx.term.note(
-            "the store is held: start `holdpoint serve` on it, look with `holdpoint inbox` and \
-             `holdpoint runs`, then let it go on with `holdpoint release`",
+            "the store is held: start `holdpoint serve` on it, which tells every run that is not over and listens \
+             then; look with `holdpoint inbox` and `holdpoint runs`, and let it go on with `holdpoint release`",
         );
     }
     Ok(Exit::Done)

@@ -51,6 +51,7 @@ mod keys;
 mod man;
 mod new;
 mod prune;
+mod receipt;
 mod release;
 mod respond;
 mod restored;

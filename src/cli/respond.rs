@@ -144,16 +144,17 @@ async fn answer(
         shown,
     };
     ctx.followed.set(id.run.as_str());
-    let stream = sent(client, request).await?;
+    let sent = sent(client, request).await?;
     if asked.knows_run {
         let quiet = Interaction { interactive: false, no_input: true };
-        return Talk::new(ctx, client, quiet).follow(stream).await;
+        return Talk::new(ctx, client, quiet).follow_sent(sent).await;
     }
     // The server has taken it. Whoever does not know the run is told of their own word alone, and waits
     // for no more of it, unless the run moves in this process.
     let mut follow = Follow::new(Telling::story(ctx, Audience::Talker));
     follow.until = (!stays).then_some(0);
-    match follow.read(ctx, client, stream).await {
+    follow.receipt = sent.receipt;
+    match follow.read(ctx, client, sent.stream).await {
         Err(trouble) if trouble.is_silent => return Err(trouble),
         Ok(_) | Err(_) => {}
     }

@@ -14,7 +14,7 @@ use crate::cli::answer::{self, Meaning};
 use crate::cli::editor::{self, Edited};
 use crate::cli::elsewhere;
 use crate::cli::exit::{Exit, Trouble};
-use crate::cli::follow::{Ending, Follow, Telling, sent};
+use crate::cli::follow::{Ending, Follow, Sent, Telling, sent};
 use crate::cli::people::Sight;
 use crate::cli::render::{self, Audience};
 use crate::cli::term::Input;
@@ -86,6 +86,12 @@ impl<'a> Talk<'a> {
     ) -> (Result<Exit, Trouble>, Option<Input>, String) {
         let ended = self.talk(stream).await;
         (ended, self.input, self.follow.session_id)
+    }
+
+    /// Follows what came of an answer that was just given, with its receipt, and talks on.
+    pub(super) async fn follow_sent(mut self, sent: Sent) -> Result<Exit, Trouble> {
+        self.follow.receipt = sent.receipt;
+        self.talk(sent.stream).await
     }
 
     /// Follows `stream`, and talks until the run is over or somebody leaves.
@@ -408,7 +414,7 @@ async fn send(
         digests,
         shown: Some(sight.shown()),
     };
-    sent(client, message).await
+    sent(client, message).await.map(|sent| sent.stream)
 }
 
 /// Puts the whole of a request in the place of what onlookers are shown of it, where somebody sits here who may see

@@ -1,5 +1,6 @@
 //! `holdpoint verify`: looks at a store or at a bundle without trust in the disk, and names what does not hold.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -113,16 +114,17 @@ fn bundle(file: &Path, against: &Against, ctx: &Ctx) -> Result<Exit, Trouble> {
         return receipt(looked, ctx);
     }
     let looked = evidence::verify_bundle(&text, against)?;
-    let Bundled { run, events, unchained, proven, unproven, left_out, signer, is_own_key, finding } =
-        looked;
+    let Bundled { run, events, unchained, proven, unproven, unproven_events, .. } = looked;
+    let Bundled { left_out, signer, is_own_key, finding, .. } = looked;
     // What is not proven yet is neither right nor wrong.
     let is_wrong = finding.is_some();
-    let is_open = !is_wrong && (unproven > 0 || proven == 0 || signer.is_none());
+    let is_open =
+        !is_wrong && (unproven > 0 || unproven_events > 0 || proven == 0 || signer.is_none());
     let is_ok = !is_wrong && !is_open;
     let shown = if ctx.json {
         json!({
             "ok": is_ok, "run": run, "events": events, "unchained": unchained, "proven": proven,
-            "unproven": unproven, "left_out": left_out, "signed_by": signer, "own_key": is_own_key, "finding": finding,
+            "unproven": unproven, "unproven_events": unproven_events, "left_out": left_out, "signed_by": signer, "own_key": is_own_key, "finding": finding,
         })
         .to_string()
     } else if let Some(finding) = finding {
@@ -146,6 +148,11 @@ fn bundle(file: &Path, against: &Against, ctx: &Ctx) -> Result<Exit, Trouble> {
             told.push_str(
                 "\n       NOT PROVEN: of the others no signed head says anything; export again after the next one",
             );
+        }
+        if unproven_events > 0 && proven > 0 {
+            let after = counted(unproven_events, "event");
+            write!(told, "\n       NOT PROVEN: {after} after the last leaf that is proven; anybody can have put them there")
+                .unwrap_or_default();
         }
         if left_out > 0 {
             let secrets = counted(u64::try_from(left_out).unwrap_or(u64::MAX), "secret");

@@ -74,20 +74,28 @@ impl Engine {
             let what = what.map(|(word, key)| format!("{word}: {}", named(key))).collect();
             self.note(Note::PolicyChanged { what }).await;
             let change = Handover::text(&origin, &known.key, &text);
+            let is_given = before.is_some();
             let signature = match before {
                 Some(before) => before.sign(&change).await.ok(),
                 None => None,
             };
             let signature = signature.as_deref();
             let change = Handover::new(&origin, (&known.key, &text), signature);
-            if change.signature.is_empty() {
+            if change.signature.is_empty() && is_given {
+                tracing::warn!(
+                    "`audit_key_before` or `audit_signer_before` is not the key that heads were signed with before: whoever has only that one \
+                     needs the new one; name the right file, and start again"
+                );
+            } else if change.signature.is_empty() {
                 tracing::warn!(
                     "heads are signed with another key than before, which that one has not signed: whoever has only \
-                     the one before needs the new one; `audit_key_before` names the one before, `audit_signer_before` \
-                     what signs with it"
+                     the one before needs the new one; `audit_key_before` names the one before, or \
+                     `audit_signer_before` what signs with it, at a later start, too"
                 );
             }
             LastHead::hand_on(&**journal, change).await?;
+        } else if let Some(before) = before {
+            self.hand_on_late(&origin, &text, &*before).await?;
         }
         let signed = last.and_then(|last| last.head().ok()).map_or(0, |signed| signed.head.size);
         let state = &self.inner.attesting;
@@ -95,6 +103,42 @@ impl Engine {
         state.size.store(signed, Ordering::Release);
         let (_, _, key) = state.signer.get_or_init(|| (signer, origin, key));
         Ok(key.clone())
+    }
+
+    /// Has the key before say which one came after it, where that was not said when the key was changed: its word is
+    /// as good later. Where there is nothing to say, that is said: a setting is never passed over in silence.
+    async fn hand_on_late(
+        &self,
+        origin: &str,
+        key: &str,
+        before: &dyn Signs,
+    ) -> Result<(), Fault> {
+        let journal = &*self.inner.journal;
+        let handed = LastHead::handed(journal).await?;
+        let Some(change) = handed.last().filter(|change| change.key == key) else {
+            tracing::warn!(
+                "`audit_key_before` is not used: heads of this log were never signed with another key"
+            );
+            return Ok(());
+        };
+        if !change.signature.is_empty() {
+            tracing::info!(
+                "`audit_key_before` is needed no more: the key before has signed which came after it"
+            );
+            return Ok(());
+        }
+        let said = before.sign(&Handover::text(origin, &change.before, key)).await.ok();
+        let late = Handover::new(origin, (&change.before, key), said.as_deref());
+        if late.signature.is_empty() {
+            tracing::warn!(
+                "`audit_key_before` is not used: it is not the key that heads were signed with before this one"
+            );
+            return Ok(());
+        }
+        tracing::info!(
+            "the key before has signed, late, which came after it: the chain of keys is whole"
+        );
+        LastHead::mend(journal, late).await
     }
 
     /// Gives leaves their places as they come, and has a head signed at least every `every_ms` where anything is

@@ -94,6 +94,8 @@ struct Tail {
     events: VecDeque<Arc<Published>>,
     bytes: usize,
     rest: Rest,
+    /// How much the run knew to be secret when the oldest of them was told.
+    hides: usize,
 }
 
 /// Whether more events can come without anybody doing anything.
@@ -117,7 +119,8 @@ pub(super) enum Glance {
 
 impl Cell {
     fn new(id: RunId) -> Self {
-        let tail = Tail { base: 0, events: VecDeque::new(), bytes: 0, rest: Rest::Moving };
+        let tail =
+            Tail { base: 0, events: VecDeque::new(), bytes: 0, rest: Rest::Moving, hides: 0 };
         Self {
             id,
             state: tokio::sync::Mutex::new(State::Cold),
@@ -133,11 +136,20 @@ impl Cell {
         tail.events.clear();
         tail.bytes = 0;
         tail.rest = rest_of(run);
+        tail.hides = run.veil.count();
     }
 
     /// Shows durable events to the watchers (E1).
     pub(super) fn publish(&self, run: &Run, batch: Vec<Arc<Published>>) {
         let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        let hides = run.veil.count();
+        if hides != tail.hides
+            && let Some(first) = batch.first()
+        {
+            // What was told before it was known to be secret is told otherwise from now on: from the journal.
+            tail.events.clear();
+            (tail.base, tail.bytes, tail.hides) = (first.sequence - 1, 0, hides);
+        }
         for published in batch {
             tail.bytes += weight(&published.event);
             tail.events.push_back(published);

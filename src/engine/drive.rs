@@ -96,7 +96,10 @@ impl Engine {
         command: &Command,
         mut extras: Extras,
     ) -> Result<Done, EngineError> {
-        self.heed_pulled().await?;
+        // How long something stood still is said by whoever changes the halts, whatever else stands.
+        if !matches!(command, Command::Stand { .. }) {
+            self.heed_pulled().await?;
+        }
         let deciding = self.deciding(cell, command).await?;
         let mut state = self.hot(cell).await?;
         self.heed_family_number(&mut state, deciding.as_ref()).await?;

@@ -166,10 +166,18 @@ impl Engine {
         }
     }
 
-    /// Everything is stopped by the brake.
+    /// Everything is stopped by the brake. Nobody waits here: whoever asks may hold a run, and whoever changes the
+    /// halts meanwhile may be waiting for that one. What they ask for is stopped all the same, and the brake is
+    /// looked at again.
     async fn pulled(&self, reason: &str) -> Result<(), EngineError> {
-        let _changing = self.inner.halting.changing.lock().await;
-        if self.halts().0.iter().any(|known| known.id == FILE_ID) {
+        let is_known = || self.halts().0.iter().any(|known| known.id == FILE_ID);
+        if is_known() {
+            return Ok(());
+        }
+        let Ok(_changing) = self.inner.halting.changing.try_lock() else {
+            return Err(halt::refused(&by_file(reason, self.inner.clock.now())).into());
+        };
+        if is_known() {
             return Ok(());
         }
         let key = if self.is_shared() { self.life() } else { String::new() };

@@ -12,7 +12,7 @@ use crate::engine::inbox::InboxChange;
 use crate::engine::{Engine, EngineError, OpenRequest};
 use crate::kernel::{
     Admission, Event, Millis, Origin, Principal, Question, Recorded, Refusal, RequestId, Run,
-    RunId, Veil, Version,
+    RunId, Veil, Version, veil,
 };
 
 /// Hints that something in the inbox has changed.
@@ -113,7 +113,11 @@ impl Engine {
             let asked = asked.map(|open| open.question.as_decided());
             let lost = asked.as_ref().and_then(|question| {
                 let Origin::LostOutcome(call) = &question.origin else { return None };
-                called(&journal, call)
+                let (place, mut event) = called(&journal, call)?;
+                if let Event::ToolCalled { call, .. } = &mut event {
+                    veil::hide_in_address(&run.workflow, call);
+                }
+                Some((place, event))
             });
             let veil = run.veil.clone();
             veil.over(&mut run);

@@ -16,6 +16,8 @@ use crate::ports::{Fault, Note, RunFilter};
 
 /// Runs listed at a time.
 const PAGE: usize = 256;
+/// How often it is said how far the telling is: every few seconds on a disk that is slow.
+const TOLD_EVERY: u64 = 1_000;
 
 /// Which store this is, as the engine goes by it.
 #[derive(Debug, Default)]
@@ -64,7 +66,12 @@ impl Engine {
         if !identity.is_renewing {
             return Ok(());
         }
+        tracing::warn!(
+            "this store was put back from a backup, or imported: every run that is not over is told so before anything \
+             is served; the server listens when that is done"
+        );
         let runs = self.renew_all().await?;
+        tracing::info!(runs, "every run was told that its store is another");
         identity.is_renewing = false;
         // Where nothing was open there is nothing that could be set going.
         identity.is_held &= runs > 0;
@@ -116,6 +123,9 @@ impl Engine {
                     tracing::error!(run.id = %head.run, %error, "run could not be told of the new epoch");
                 }
                 runs += 1;
+                if runs % TOLD_EVERY == 0 {
+                    tracing::info!(runs, "runs are told that their store is another");
+                }
             }
             cursor = page.next;
             if cursor.is_none() {

@@ -17,7 +17,7 @@ use crate::kernel::aside::Aside;
 use crate::kernel::event::{Event, Failure};
 use crate::kernel::evidence::Hash;
 use crate::kernel::graph::Frozen;
-use crate::kernel::message::Message;
+use crate::kernel::message::{Message, ToolCall};
 use crate::kernel::placeholder;
 use crate::kernel::question::{Origin, Question, Subject};
 use crate::kernel::run::{Run, Status};
@@ -26,6 +26,7 @@ use crate::kernel::secret;
 use crate::kernel::sieve::{Hiding, Masking, Revealing, Sieve};
 use crate::kernel::texts::{self, Visitor as _};
 use crate::kernel::verb::Verb;
+use crate::kernel::workflow::Workflow;
 
 /// Says what a hash is of.
 const SECRET: &[u8] = b"holdpoint secret 1\n";
@@ -76,6 +77,22 @@ impl Veil {
     /// Whether nothing is secret.
     pub fn is_nothing(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// How much is.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// A veil over what lies at these places of a call's arguments.
+    fn over_places(arguments: Option<&Value>, places: &[String]) -> Self {
+        let mut veil = Self::default();
+        for at in places {
+            if let Some(secret) = arguments.and_then(|arguments| arguments.pointer(at)) {
+                veil.learn(secret, &BTreeSet::new());
+            }
+        }
+        veil
     }
 
     /// As it is told to a run that goes on from this one.
@@ -245,13 +262,8 @@ impl Veil {
             }
         }
         // An address that is made of what nobody is to read would be read in its place.
-        let mut unread = Self::default();
         let arguments = call.or_else(|| question.context.get("arguments"));
-        for at in &question.secrets {
-            if let Some(secret) = arguments.and_then(|arguments| arguments.pointer(at)) {
-                unread.learn(secret, &BTreeSet::new());
-            }
-        }
+        let unread = Self::over_places(arguments, &question.secrets);
         unread.masking(|mask| texts::of_destinations(&mut shown, mask));
         shown.is_veiled = shown != *question;
         shown
@@ -406,6 +418,15 @@ fn called(question: &Question) -> Option<&Value> {
         (_, Some(Subject::Task(Frozen::Tool { arguments, .. }))) => Some(arguments),
         (Origin::Gate(call), None) => Some(&call.arguments),
         (_, _) => None,
+    }
+}
+
+/// Takes out of the address of a call what nobody is to read.
+pub fn hide_in_address(workflow: &Workflow, call: &mut ToolCall) {
+    let places = secret::of_call(workflow, &call.tool, &call.arguments);
+    let unread = Veil::over_places(Some(&call.arguments), &places);
+    if let Some(deed) = &mut call.deed {
+        unread.masking(|mask| mask.text(&mut deed.destination));
     }
 }
 

@@ -6,7 +6,6 @@ use super::*;
 use crate::kernel::choice::Choice;
 use crate::kernel::deed::Deed;
 use crate::kernel::grant::Grant;
-use crate::kernel::message::ToolCall;
 use crate::kernel::question::Kind;
 
 fn known(values: &[Value]) -> Veil {

@@ -49,9 +49,21 @@ impl LastHead {
             return Ok(());
         }
         handed.push(change);
-        let text = serde_json::to_string(&handed)
+        Self::keep_handed(journal, &handed).await
+    }
+
+    async fn keep_handed(journal: &dyn Journal, handed: &[Handover]) -> Result<(), Fault> {
+        let text = serde_json::to_string(handed)
             .map_err(|error| Fault::Permanent(format!("the keys that sign heads: {error}")))?;
         journal.remember(KEYS, &text).await
+    }
+
+    /// Has a store keep what the key before has said late, in the place of the last change, which it speaks of.
+    pub async fn mend(journal: &dyn Journal, late: Handover) -> Result<(), Fault> {
+        let mut handed = Self::handed(journal).await?;
+        handed.pop();
+        handed.push(late);
+        Self::keep_handed(journal, &handed).await
     }
 
     /// As it is read; what is wrong with it, if it is none.

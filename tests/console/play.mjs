@@ -323,7 +323,10 @@ const scenes = {
     const from = Date.now();
     await page.goto(`${server.url}/console/runs/${run}`);
     await page.getByRole("link", { name: "Answer it" }).waitFor();
-    assert.ok(Date.now() - from < 5_000, `it opens in ${Date.now() - from} ms`);
+    const took = Date.now() - from;
+    // The figure is docs/console.md's to tell; a machine that does much else is no reason to fail.
+    console.log(`a run of three hundred steps opens in ${took} ms`);
+    assert.ok(took < 5_000, `it opens in ${took} ms`);
     // The newest is in view, under a summary that stays; what is long past is folded.
     await page.waitForFunction(() => window.scrollY > 200, null, { polling: 50 });
     assert.ok(await page.getByRole("link", { name: "Answer it" }).isVisible());
@@ -333,14 +336,16 @@ const scenes = {
     assert.ok(await folded.count() >= 5, `${await folded.count()} stretches`);
     assert.match(await folded.first().locator("summary").first().innerText(), /^40 entries/);
     await shoot(page, "run-long");
-    await page.evaluate(() => window.scrollTo(0, 0));
+    // It scrolls as a page does, all the way up.
+    for (let turns = 0; turns < 200 && await page.evaluate(() => window.scrollY) > 0; turns += 1) await page.mouse.wheel(0, -800);
+    await page.waitForFunction(() => window.scrollY === 0, null, { polling: 50 });
     await page.getByRole("link", { name: "Jump to now" }).click();
     await page.waitForFunction(() => document.getElementById("now").getBoundingClientRect().bottom <= innerHeight + 2, null, { polling: 50 });
     // Which branch, item and round something belongs to is said beside it, and what failed has its own colour.
     await folded.first().locator("summary").first().click();
     const early = await folded.first().innerText();
     for (const part of ["check · line 2, Dinner", "both · north", "both · south"]) assert.ok(early.includes(part), `${part}: ${early}`);
-    assert.ok((await page.locator(".feed[data-long]").innerText()).includes("report · round 90"));
+    assert.ok((await page.locator(".feed[data-long]").innerText()).includes("report · round 100"));
     assert.equal(await page.locator("div.failed", { hasText: "ring failed" }).count(), 1);
     assert.ok(await page.locator(".graph .failed-there").count() >= 1);
     await accessible(page, "a long run");
@@ -445,6 +450,66 @@ const scenes = {
     await shoot(ada, "request-typed");
   },
 
+  async an_open_page_follows_an_escalation({ server, browser, keys }) {
+    const [ada, bob] = [await browser.person(server), await browser.person(server)];
+    await signIn(ada, server, keys.ada);
+    await signIn(bob, server, keys.bob);
+    await startRun(ada, server, "escalated", say("Pay the bill."));
+    await ada.getByRole("link", { name: "Answer it" }).click();
+    const outlook = ada.getByRole("region", { name: "What it is about" });
+    await outlook.getByText(/these are asked as well: bob/).waitFor();
+    await outlook.getByText("If you reject, none of it happens: the run ends as failed").waitFor();
+    await ada.evaluate(() => { window.stillHere = true; });
+    await ada.getByLabel("Note").fill("Is it not too dear?");
+    // Nobody reloads anything: the page says by itself who is asked by now, who was before, and what silence means.
+    await ada.getByText("before, of ada alone, who did not answer in time").waitFor();
+    await outlook.getByText("that is a no.").waitFor();
+    assert.equal(await ada.evaluate(() => window.stillHere), true);
+    assert.equal(await ada.getByLabel("Note").inputValue(), "Is it not too dear?", "what was half typed is there");
+    await accessible(ada, "a request that was escalated");
+    await shoot(ada, "request-escalated", { fullPage: true });
+    await bob.goto(`${server.url}/console/inbox`);
+    await bob.getByRole("link", { name: "Pay this bill?" }).click();
+    await bob.getByRole("button", { name: "Reject" }).click();
+    await bob.getByText("You answered this").waitFor();
+    await ada.getByText("bob answered this").waitFor();
+    await ada.getByRole("link", { name: "See the run" }).click();
+    await ada.getByText("Failed", { exact: true }).first().waitFor();
+    await ada.getByText("Nobody answered in time; now asked of ada, bob").first().waitFor();
+  },
+
+  async a_request_is_claimed_and_handed_over({ server, browser, keys }) {
+    const [ada, bob] = [await browser.person(server), await browser.person(server)];
+    await signIn(ada, server, keys.ada);
+    await signIn(bob, server, keys.bob);
+    await startRun(ada, server, "shared_approval", say("Tell Bob."));
+    await ada.getByRole("link", { name: "Answer it" }).click();
+    await bob.goto(`${server.url}/console/inbox`);
+    await bob.getByRole("link", { name: "Send this message?" }).click();
+    await ada.getByText("Not now, or not you?").click();
+    await accessible(ada, "claim and hand over");
+    await ada.getByRole("button", { name: "Claim it for ten minutes" }).click();
+    await ada.getByText("Claimed by ada until").waitFor();
+    // Whoever has it open hears of it, and could decide all the same.
+    await bob.getByText("Claimed by ada until").waitFor();
+    assert.equal(await bob.getByRole("button", { name: "Approve" }).count(), 1);
+    await ada.getByText("Not now, or not you?").click();
+    await ada.getByRole("button", { name: "Let it go" }).click();
+    await bob.getByText("Claimed by ada until").waitFor({ state: "hidden" });
+    // A place goes to somebody who is not asked already.
+    await ada.getByText("Not now, or not you?").click();
+    await ada.getByLabel("To whom").fill("eve");
+    await ada.getByRole("button", { name: "Hand my place over" }).click();
+    await ada.getByText("eve speaks in the place of ada until").waitFor();
+    await bob.getByText("eve speaks in the place of ada until").waitFor();
+    const eve = await browser.person(server);
+    await signIn(eve, server, keys.eve);
+    await eve.getByRole("link", { name: "Send this message?" }).click();
+    await eve.getByRole("button", { name: "Approve" }).click();
+    await eve.getByText("You answered this").waitFor();
+    await bob.getByText("eve answered this").waitFor();
+  },
+
   async a_desktop_is_told_of_a_new_request({ server, browser }) {
     const page = await browser.person(server);
     await page.addInitScript(() => {
@@ -536,6 +601,7 @@ const scenes = {
     // By the keyboard alone: whoever gets to the box has its end before them.
     await box.focus();
     await page.waitForFunction(() => document.querySelector("[data-read-end] input").checked);
+    await shoot(page, "request-long");
     await page.getByRole("button", { name: "Approve" }).press("Enter");
     await page.getByText("You answered this").waitFor();
 
@@ -843,7 +909,7 @@ async function startMany(server, count) {
 /* ---- the play ---- */
 
 /** Scenes in which people sign in. */
-const KEYED = ["the_other_form_closes_and_says_who_answered", "half_typed_words_outlive_anothers_answer", "a_page_comes_back_by_itself_after_the_server_was_killed", "signing_in_leaves_no_key_behind"];
+const KEYED = ["the_other_form_closes_and_says_who_answered", "an_open_page_follows_an_escalation", "a_request_is_claimed_and_handed_over", "half_typed_words_outlive_anothers_answer", "a_page_comes_back_by_itself_after_the_server_was_killed", "signing_in_leaves_no_key_behind"];
 
 const name = process.argv[2];
 const scene = scenes[name];

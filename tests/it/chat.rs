@@ -221,6 +221,10 @@ fn a_form_is_asked_field_by_field_in_the_order_of_the_file() {
     screen.types("pay");
     screen.sees(&[OVERLAY, "Which card?", "number: a text", "On the front", "needed"]);
     screen.types("42");
+    screen.sees(&["expiry: a text", "< goes back"]);
+    screen.types("<");
+    screen.sees(&["number: a text", "Enter keeps 42"]);
+    screen.presses("Enter");
     screen.sees(&["expiry: a text"]);
     screen.types("12/30");
     screen.sees(&["code: secret, not shown as you type"]);

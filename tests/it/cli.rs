@@ -93,6 +93,12 @@ fn help_shows_commands_settings_and_examples_and_touches_nothing() {
     for (word, is_brief) in [("respond", true), ("restored", false), ("HOLDPOINT_LISTEN", false)] {
         assert_eq!(brief.out.contains(word), is_brief, "{word}: {}", brief.out);
     }
+    // What only a server looks at is told where one serves.
+    assert!(ended.out.lines().count() <= 130, "{}", ended.out.lines().count());
+    let respond = holdpoint(here.path(), &["respond", "--help"], "");
+    assert!(respond.out.lines().count() <= 110, "{}", respond.out);
+    let serve = holdpoint(here.path(), &["help", "serve"], "");
+    assert!(serve.out.contains("HOLDPOINT_LISTEN"), "{}", serve.out);
     for group in ["Begin:", "Decide:", "Look:", "Steer:", "Write workflows:", "Operate:"] {
         assert!(ended.out.contains(group), "{group}: {}", ended.out);
     }

@@ -54,6 +54,8 @@ scenes! {
     a_long_run_opens_where_it_is_now
     many_requests_are_worked_through_one_after_the_other
     half_typed_words_outlive_anothers_answer
+    an_open_page_follows_an_escalation
+    a_request_is_claimed_and_handed_over
     a_desktop_is_told_of_a_new_request
     what_others_write_is_never_markup
     a_form_that_comes_too_late_changes_nothing

@@ -195,6 +195,31 @@ async fn the_file_halt_stops_everything_and_its_absence_lets_it_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_halt_is_taken_back_while_the_file_stands_and_nobody_waits_for_anybody() {
+    let timed =
+        gated().replace("{name: money, tools: [pay]}", "{name: money, tools: [pay], deadline: 1h}");
+    let stage = Stage::open(&timed).await;
+    let asked = question(&stage.start(LOCAL, "s", "Bill 7.").await);
+    let all = halt(&stage, LOCAL, Scope::All(true)).await.unwrap();
+    let file = stage.root.path().join("data/HALT");
+    fs::write(&file, "call the office\n").unwrap();
+    // Whoever has a clock is told how long it stood, though something else stops it still; and before the file was
+    // ever heeded, too.
+    let patience = std::time::Duration::from_mins(2);
+    let released = tokio::time::timeout(patience, release(&stage, LOCAL, &all)).await;
+    released.expect("it is taken back").unwrap();
+    until(&stage, "call the office", true).await;
+    let again = halt(&stage, LOCAL, Scope::Tool("pay".into()));
+    let again = tokio::time::timeout(patience, again).await.expect("another can be made").unwrap();
+    tokio::time::timeout(patience, release(&stage, LOCAL, &again)).await.unwrap().unwrap();
+    assert_eq!(refusal(stage.answer(LOCAL, &asked, json!("allow_once")).await), halted());
+    fs::remove_file(&file).unwrap();
+    until(&stage, "call the office", false).await;
+    stage.answer(LOCAL, &asked, json!("allow_once")).await.unwrap();
+    assert_eq!(stage.deeds(LOCAL, &asked.run_id).await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_wish_to_halt_stops_nothing_and_says_why() {
     let stage = Stage::open(&gated()).await;
     let wish = |scope: Option<Scope>, reason: &str| HaltRequest {

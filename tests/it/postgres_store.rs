@@ -353,7 +353,8 @@ async fn a_database_that_may_lose_what_it_acknowledged_is_refused() {
     assert!(told.contains("synchronous_commit = off"), "{told}");
     client.batch_execute(&format!("{set} = on")).await.unwrap();
     let told = refused(&format!("{}?durability=replicated", database.address())).await.to_string();
-    assert!(told.contains("synchronous_standby_names"), "{told}");
+    assert!(told.contains("synchronous_standby_names = ''"), "{told}");
+    assert!(told.contains("set it to those that must have") && !told.contains("`on`"), "{told}");
     database.open().await.journal().close().await;
 }
 

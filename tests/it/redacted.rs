@@ -430,6 +430,28 @@ async fn killed_while_a_secret_is_stored_a_server_tells_nobody_and_asks_or_goes_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_said_before_it_became_secret_is_hidden_from_then_on_by_the_same_server_too() {
+    let scene = Scene::set(None).await;
+    let mut ada = scene.client("ada").await;
+    let said = format!("My card is {NUMBER}, and {PIN} it is.");
+    let begun = run(&mut ada, start_of("refund", "", &said, "")).await;
+    let open = asked(&begun).unwrap();
+    shows("before anybody marked it", &format!("{begun:?}"));
+    let mut answer = answer_to(&open.request_id, "", "");
+    let card = json!({"number": NUMBER, "pin": PIN});
+    answer.responses = [(open.request_id.clone(), card.into())].into();
+    drained(ada.send_responses(answer).await.unwrap().into_inner()).await.unwrap();
+    for who in ["ada", "aud", "root"] {
+        let trail = scene.http(who, &format!("/v1/runs/{}/audit", open.run_id));
+        assert!(trail.contains("\"started\""), "{trail}");
+        hides(&format!("the trail, to {who}"), &trail);
+        let told = scene.command(who, &["journal", &open.run_id, "--json"]);
+        assert!(told.out.contains("\"started\""), "{}", told.out);
+        hides(&format!("the journal, to {who}"), &told.out);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_later_run_of_the_session_tells_nobody_what_was_secret_before() {
     let scene = Scene::set(None).await;
     let (_, open) = scene.asked().await;

@@ -41,16 +41,22 @@ async fn a_half_import_is_refused_by_whoever_would_serve_it_and_found_by_the_doc
             let told = holdpoint(root, &[words, &["--data", "new"]].concat(), "");
             assert_ne!(told.code, 0, "{words:?}: {told:?}");
             assert!(told.err.contains("did not come to its end"), "{words:?}: {told:?}");
+            let remedy = "`mv 'new' 'new.half'`, then `holdpoint import FILE --data 'new'`";
+            assert!(told.err.contains(remedy), "{words:?}: {told:?}");
         };
         refused(&["serve", "--listen", "127.0.0.1:0"]);
         refused(&["runs"]);
         refused(&["inbox"]);
         refused(&["export", "again.jsonl"]);
         refused(&["restored"]);
+        refused(&["verify"]);
+        refused(&["prune", "--older-than", "1d"]);
+        refused(&["import", "all.jsonl"]);
         let told = holdpoint(root, &["doctor", "--data", "new"], "");
         assert_ne!(told.code, 0, "{told:?}");
         assert!(told.out.contains("did not come to its end"), "{told:?}");
-        fs::remove_dir_all(root.join("new")).unwrap();
+        assert!(told.out.contains("`mv 'new' 'new.half'`"), "{told:?}");
+        fs::rename(root.join("new"), root.join(format!("new.half{after}"))).unwrap();
     }
     assert_eq!(holdpoint(root, &["import", "all.jsonl", "--data", "new"], "").code, 0);
     let told = holdpoint(root, &["runs", "--json", "--data", "new"], "").json();

@@ -274,7 +274,7 @@ impl Live {
 
     /// Says which run it is; who wants to see more of it watches it.
     async fn follow(&mut self, begun: Begun) -> Outcome<Value> {
-        let receipt = self.bridge.engine.receipt_now(&begun);
+        let receipt = self.bridge.engine.receipt_now(&begun).await;
         let mut told = self.followed(begun).await?;
         if let Some(receipt) = receipt {
             told["receipt"] = receipts::brief(&receipt);

@@ -138,7 +138,8 @@ fn menu(here: &str, open: usize) -> Markup {
 fn account(visit: &Visit) -> Markup {
     html! {
         div.account {
-            span.quiet { (visit.who.id) @if visit.who.sees_all() { " · " (visit.who.roles.words()) } }
+            // Where there are no keys, `local` may do everything, and a list of that says nothing.
+            span.quiet { (visit.who.id) @if visit.is_keyed() && visit.who.sees_all() { " · " (visit.who.roles.words().replace(',', ", ")) } }
             @if visit.is_keyed() {
                 form method="post" action="/console/sign-out" {
                     button.link type="submit" { "Sign out" }

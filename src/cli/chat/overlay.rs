@@ -13,7 +13,6 @@ use crate::cli::answer;
 use crate::cli::chat::draw::{input, wrapped};
 use crate::cli::chat::model::Model;
 use crate::cli::filling::Filling;
-use crate::cli::form::Field;
 use crate::cli::render::{self, subject};
 use crate::cli::term::plain;
 use crate::wire::v1::{Message, Request};
@@ -73,7 +72,7 @@ pub(super) fn overlay(frame: &mut Frame<'_>, model: &Model, request: &Request, b
     frame.render_widget(block, area);
     let shown: Vec<_> = lines.into_iter().skip(from).take(room).collect();
     frame.render_widget(Paragraph::new(shown), text);
-    let asks = model.form().map(|form| (form.heading(), form.asks().is_some_and(Field::is_hidden)));
+    let asks = model.form().map(|form| (form.heading(), form.is_hidden(&model.typed)));
     match asks {
         // Whichever part of the form is in view, what the line is for stands at it.
         Some((heading, is_hidden)) => {

@@ -77,6 +77,8 @@ pub struct Verdict {
     pub proven: usize,
     /// Leaves that came after the head, and are not proven yet.
     pub unproven: usize,
+    /// Events after the last that a proven leaf holds: anybody can have put them there.
+    pub unproven_events: Version,
     /// Secrets that are left out: their hashes are there.
     pub left_out: usize,
     /// The head, if there is one.
@@ -119,10 +121,21 @@ impl Bundle {
         self.check_definition(steps.first())?;
         self.check_leaves(&steps, walk.unchained())?;
         let proven = self.check_proofs(head.as_ref())?;
-        let unproven = self.leaves.len() - proven;
+        let unproven = self.leaves.len() - proven.len();
         let left_out = steps.iter().map(|step| step.left_out).sum();
         let (events, unchained) = (walk.version(), walk.unchained());
-        Ok(Verdict { events, unchained, proven, unproven, left_out, head, signer })
+        // A leaf holds the whole append that it speaks of, and by the chain all before it.
+        let ends = steps.iter().skip(1).map(|step| step.version - 1).chain([events]);
+        let held = steps.iter().zip(ends).filter(|(step, end)| {
+            let is_anchored =
+                |leaf: &Leaf| matches!(leaf, Leaf::Anchor { version, .. } if version == end);
+            proven.iter().any(|leaf| {
+                is_anchored(leaf) || leaf.place() == Place::Entry(self.run.clone(), step.version)
+            })
+        });
+        let held = held.map(|(_, end)| end).max().unwrap_or_default();
+        let (proven, unproven_events) = (proven.len(), events - held);
+        Ok(Verdict { events, unchained, proven, unproven, unproven_events, left_out, head, signer })
     }
 
     /// The same without its secrets: it proves what it proved.
@@ -180,10 +193,10 @@ impl Bundle {
         }
     }
 
-    /// How many leaves the head is proven to hold; the others came after it.
-    fn check_proofs(&self, head: Option<&SignedHead>) -> Result<usize, Finding> {
-        let Some(head) = head.map(|signed| signed.head) else { return Ok(0) };
-        let mut proven = 0;
+    /// The leaves that the head is proven to hold; the others came after it.
+    fn check_proofs(&self, head: Option<&SignedHead>) -> Result<Vec<Leaf>, Finding> {
+        let Some(head) = head.map(|signed| signed.head) else { return Ok(Vec::new()) };
+        let mut proven = Vec::new();
         for leaf in &self.leaves {
             let Some(index) = leaf.index.filter(|index| *index < head.size) else { continue };
             let hash = tree::leaf_hash(leaf.text.as_bytes());
@@ -191,7 +204,7 @@ impl Bundle {
                 let place = format!("leaf {index}");
                 return Err(Finding::new(place, "its proof does not lead to the signed head"));
             }
-            proven += 1;
+            proven.extend(Leaf::parse(&leaf.text));
         }
         Ok(proven)
     }

@@ -64,22 +64,26 @@ pub fn signer(
     handed: &[Handover],
 ) -> Result<VerifyKey, Finding> {
     let mut known = first.clone();
-    // What was handed on and back again is followed in the order in which it was.
-    let mut left = handed.iter();
+    // What was handed on and back again is followed in the order in which it was; what the key before did not sign at
+    // first it may have signed later.
+    let mut left = handed;
     loop {
         if head.is_signed_by(&known) {
             return Ok(known);
         }
         let text = known.text();
-        let Some(change) = left.find(|change| change.before == text) else { break };
-        let Some(next) = change.next(&head.origin) else {
-            let what = format!(
-                "the chain of keys is broken: `{}` did not sign that `{}` came after it",
-                change.before, change.key
-            );
-            return Err(Finding::new("the signed head", what));
-        };
-        known = next;
+        let mut changes = left.iter().enumerate().filter(|(_, change)| change.before == text);
+        let signed = |(at, change): (usize, &Handover)| Some((at, change.next(&head.origin)?));
+        if let Some((at, next)) = changes.clone().find_map(signed) {
+            (known, left) = (next, left.get(at + 1..).unwrap_or_default());
+            continue;
+        }
+        let Some((_, change)) = changes.next() else { break };
+        let what = format!(
+            "the chain of keys is broken: `{}` did not sign that `{}` came after it",
+            change.before, change.key
+        );
+        return Err(Finding::new("the signed head", what));
     }
     let what = format!("`{}` did not sign it", known.name);
     let more = if known == *first { "" } else { ", nor did any key that it has led to" };
@@ -127,6 +131,9 @@ mod tests {
         let told = signer(&head, &pair(1).1, &broken).unwrap_err();
         assert!(told.what.contains("the chain of keys is broken"), "{told}");
         assert_eq!(broken[1].signature, "");
+        // What the key before did not sign at first it may sign later.
+        let mended = [handed(1, 2, 1), handed(2, 3, 9), handed(2, 3, 2)];
+        assert_eq!(signer(&head, &pair(1).1, &mended), Ok(pair(3).1));
         let mut forged = chain.clone();
         forged[1].key = pair(9).1.text();
         assert!(signer(&head, &pair(1).1, &forged).is_err());

@@ -2,6 +2,7 @@
 //! proves that this leaf is in the log; what the leaf speaks of is seen in a bundle of its run.
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::kernel::evidence::handover::{self, Handover};
 use crate::kernel::evidence::leaf::Leaf;
@@ -33,9 +34,11 @@ pub struct Receipt {
 }
 
 impl Receipt {
-    /// Reads a file, if it is one.
+    /// Reads a file, if it is one. A bundle is none, whatever else it says: its journal would go unread.
     pub fn read(text: &str) -> Option<Self> {
-        serde_json::from_str(text).ok()
+        let receipt: Value = serde_json::from_str(text).ok()?;
+        let is_bundle = ["format", "entries", "leaves"].iter().any(|it| receipt.get(it).is_some());
+        serde_json::from_value(receipt).ok().filter(|_| !is_bundle)
     }
 
     /// What its leaf speaks of, in words.

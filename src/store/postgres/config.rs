@@ -137,6 +137,8 @@ fn split(address: &str) -> Result<(String, Ours), String> {
             ("sslrootcert", "system") => {}
             ("sslrootcert", path) => ours.roots = Some(PathBuf::from(path)),
             ("sslmode", "verify-full" | "verify-ca") => left.push("sslmode=require".to_owned()),
+            ("sslmode", "disable" | "prefer" | "require") => left.push(pair.to_owned()),
+            ("sslmode", other) => return Err(format!("sslmode: `{other}` is none of {SSL_MODES}")),
             ("durability", word) => {
                 let word = word.parse().map_err(|why| format!("durability: {why}"))?;
                 ours.durability = Some(word);
@@ -147,6 +149,18 @@ fn split(address: &str) -> Result<(String, Ours), String> {
     let left = left.join("&");
     let address = if left.is_empty() { front.to_owned() } else { format!("{front}?{left}") };
     Ok((address, ours))
+}
+
+/// What `sslmode` may be.
+const SSL_MODES: &str = "`disable`, `prefer`, `require` and `verify-full`";
+
+/// What to do about a connection that is not safe: with no TLS at the server there is nobody to trust.
+fn tls_remedy(why: &str) -> &'static str {
+    if why.contains("support TLS") {
+        "turn on `ssl` at the server, or say `sslmode=disable` in the address where the network is yours"
+    } else {
+        "`sslrootcert=FILE` in the address says whom to trust, in place of whom this machine trusts"
+    }
 }
 
 /// Why a store on PostgreSQL did not open. Nothing was changed, and no empty one was put in its place.
@@ -182,7 +196,7 @@ pub enum PostgresError {
     },
     /// Its certificate is not trusted, or there is none.
     #[error(
-        "no safe connection to the database at {place}: {why}; `sslrootcert=FILE` in the address says whom to trust"
+        "no safe connection to the database at {place}: {why}; {}", tls_remedy(.why)
     )]
     Untrusted {
         /// Where.
@@ -209,7 +223,7 @@ pub enum PostgresError {
     },
     /// It forgets what it has acknowledged.
     #[error(
-        "the database at {place} has `{setting} = {value}`: it could lose what it acknowledged; set it to `on`{remedy}"
+        "the database at {place} has `{setting} = {value}`: it could lose what it acknowledged; {remedy}"
     )]
     Unsafe {
         /// Where.
@@ -218,7 +232,7 @@ pub enum PostgresError {
         setting: &'static str,
         /// What it is.
         value: String,
-        /// What else may help.
+        /// What to do.
         remedy: &'static str,
     },
     /// Nobody made our tables there.
@@ -301,9 +315,17 @@ mod tests {
             "postgres://ann@one/db?x=1",
             "postgres://ann:p@ss@one/db",
             "postgres://ann@one/db?durability=some",
+            "postgres://ann@one/db?sslmode=allow",
         ] {
             let refused = PostgresConfig::new(bad).expect_err(bad).to_string();
             assert!(refused.contains("postgres://USER:PASSWORD@"), "{bad}: {refused}");
         }
+        let wrong = PostgresConfig::new("postgres://ann@one/db?sslmode=allow").expect_err("none");
+        assert!(wrong.to_string().contains("`allow` is none of `disable`"), "{wrong}");
+        let untrusted = |why: &str| {
+            PostgresError::Untrusted { place: "one/db".into(), why: why.into() }.to_string()
+        };
+        assert!(untrusted("server does not support TLS").contains("sslmode=disable"));
+        assert!(!untrusted("invalid peer certificate").contains("sslmode=disable"));
     }
 }

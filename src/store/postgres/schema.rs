@@ -88,7 +88,7 @@ async fn check_server(config: &PostgresConfig, client: &Client) -> Result<(), Po
         Err(PostgresError::Unsafe { place: place.clone(), setting, value, remedy })
     };
     if ["off", "local"].contains(&text(5).as_str()) {
-        return off("synchronous_commit", text(5), "");
+        return off("synchronous_commit", text(5), "set it to `on`");
     }
     let is_platform = config.durability == Durability::Platform;
     for (at, setting) in [(3, "fsync"), (4, "full_page_writes")] {
@@ -96,12 +96,13 @@ async fn check_server(config: &PostgresConfig, client: &Client) -> Result<(), Po
             return off(
                 setting,
                 text(at),
-                ", or say `durability=platform` where the platform keeps it otherwise",
+                "set it to `on`, or say `durability=platform` in the address where the platform keeps it otherwise",
             );
         }
     }
     if config.durability == Durability::Replicated && text(6).is_empty() {
-        let remedy = " with the names of standbys, or say `durability=single` where one server is all there is";
+        let remedy = "set it to those that must have what was acknowledged, such as `ANY 1 (one, two)`, or say \
+                      `durability=single` in the address where one server is all there is";
         return off("synchronous_standby_names", "''".into(), remedy);
     }
     Ok(())

@@ -218,12 +218,28 @@ async fn signed_heads(
     let since = against.since.clone().map(|head| Claim { what: "the head from outside", head });
     let handed = LastHead::handed(journal).await;
     let handed = or_finding(handed, "the chain of keys", verified)?.unwrap_or_default();
+    let earlier: Vec<_> = handed.iter().filter_map(|it| VerifyKey::parse(&it.before)).collect();
     for claim in own.into_iter().chain(since) {
         let Some(key) = &key else {
             verified.found(claim.what, "there is no key to check its signature with");
             continue;
         };
-        match handover::signer(&claim.head, key, &handed) {
+        let signer = handover::signer(&claim.head, key, &handed);
+        let before = earlier.iter().find(|before| claim.head.is_signed_by(before));
+        let signer = match (signer, before) {
+            // Without a key of one's own the store is believed, which names those before, too.
+            (Err(_), Some(before)) if against.key.is_none() => Ok(before.clone()),
+            (Err(finding), Some(before)) => Err(Finding {
+                what: format!(
+                    "{}; an earlier key of this store did: check with `{}`, or with the first that you have",
+                    finding.what,
+                    before.text()
+                ),
+                ..finding
+            }),
+            (signer, _) => signer,
+        };
+        match signer {
             Ok(signer) => {
                 let size = claim.head.head.size;
                 if verified.signed.is_none_or(|known| known <= size) {

@@ -171,7 +171,7 @@ impl Core {
                 let mut first = whole(&view, None, &onlooker);
                 first.status.state = TaskState::Working;
                 first.status.message = None;
-                if let Some(receipt) = self.engine.receipt_now(&begun) {
+                if let Some(receipt) = self.engine.receipt_now(&begun).await {
                     let receipt = receipts::json(&receipt);
                     first.metadata.get_or_insert_default().insert(RECEIPT.to_owned(), receipt);
                 }
