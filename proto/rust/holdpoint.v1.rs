@@ -440,7 +440,7 @@ pub struct AuditEntry {
     pub sequence: u64,
     /// `started`, `asked`, `voted`, `claimed`, `released`, `delegated`, `taken_back`, `answered`, `expired`, `passed`, `withdrawn`, `reminded`, `escalated`,
     /// `judged`, `signalled`, `called`, `returned`, `call_failed`, `cut_off`, `renewed`, `grant_revoked`, `completed`, `failed` or
-    /// `cancelled`. From the store's own log: `answer_refused`, `forked` and `consent_broken`, in a run's trail too;
+    /// `cancelled`. From the store's own log: `answer_refused`, `forked`, `rewound` and `consent_broken`, in a run's trail too;
     /// `key_refused`, `crowded`, `keys_changed`, `policy_changed`, `exported`, `imported`, `pruned`, `restored`, `renewed`, `released`,
     /// `server_started`, `server_stopped`, `lost`, `forgotten`, `unknown`.
     #[prost(string, tag = "6")]
@@ -515,6 +515,36 @@ pub struct KeyChange {
     /// The word of the key before on that, in base64; empty where it gave none: the chain is broken there.
     #[prost(string, tag = "3")]
     pub signature: ::prost::alloc::string::String,
+}
+/// A server that shares the store with others.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Replica {
+    /// Its life: another one after it was taken for dead.
+    #[prost(string, tag = "1")]
+    pub replica_id: ::prost::alloc::string::String,
+    /// The machine it runs on.
+    #[prost(string, tag = "2")]
+    pub name: ::prost::alloc::string::String,
+    /// Where it listens.
+    #[prost(string, tag = "3")]
+    pub address: ::prost::alloc::string::String,
+    /// Its build.
+    #[prost(string, tag = "4")]
+    pub version: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "5")]
+    pub start_time: ::core::option::Option<::prost_types::Timestamp>,
+    /// When it last showed that it lives, by the database's clock.
+    #[prost(message, optional, tag = "6")]
+    pub beat_time: ::core::option::Option<::prost_types::Timestamp>,
+    /// Runs that it drives.
+    #[prost(uint64, tag = "7")]
+    pub runs_driven: u64,
+    /// Whether it is about to leave.
+    #[prost(bool, tag = "8")]
+    pub draining: bool,
+    /// Whether it is the one that was asked.
+    #[prost(bool, tag = "9")]
+    pub is_self: bool,
 }
 /// Whether a run moves, waits or is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
@@ -1274,6 +1304,14 @@ pub struct ListHaltsResponse {
     /// Those that stand, oldest first.
     #[prost(message, repeated, tag = "1")]
     pub halts: ::prost::alloc::vec::Vec<Halt>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListReplicasRequest {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListReplicasResponse {
+    /// Those that live, the oldest first.
+    #[prost(message, repeated, tag = "1")]
+    pub replicas: ::prost::alloc::vec::Vec<Replica>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ReleaseStoreRequest {}
@@ -2078,6 +2116,31 @@ pub mod orchestrator_client {
                 .insert(GrpcMethod::new("holdpoint.v1.Orchestrator", "ListHalts"));
             self.inner.unary(req, path, codec).await
         }
+        /// The servers that share the store. Empty where one has it alone. For operators, auditors and admins.
+        pub async fn list_replicas(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListReplicasRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListReplicasResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/holdpoint.v1.Orchestrator/ListReplicas",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("holdpoint.v1.Orchestrator", "ListReplicas"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Takes a question back.
         pub async fn cancel_request(
             &mut self,
@@ -2476,6 +2539,14 @@ pub mod orchestrator_server {
             request: tonic::Request<super::ListHaltsRequest>,
         ) -> std::result::Result<
             tonic::Response<super::ListHaltsResponse>,
+            tonic::Status,
+        >;
+        /// The servers that share the store. Empty where one has it alone. For operators, auditors and admins.
+        async fn list_replicas(
+            &self,
+            request: tonic::Request<super::ListReplicasRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListReplicasResponse>,
             tonic::Status,
         >;
         /// Takes a question back.
@@ -3386,6 +3457,51 @@ pub mod orchestrator_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ListHaltsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/holdpoint.v1.Orchestrator/ListReplicas" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListReplicasSvc<T: Orchestrator>(pub Arc<T>);
+                    impl<
+                        T: Orchestrator,
+                    > tonic::server::UnaryService<super::ListReplicasRequest>
+                    for ListReplicasSvc<T> {
+                        type Response = super::ListReplicasResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListReplicasRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Orchestrator>::list_replicas(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListReplicasSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

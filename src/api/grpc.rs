@@ -9,7 +9,8 @@ use tonic::{Request, Response, Status};
 
 use crate::api::times::millis;
 use crate::api::{
-    Doorkeeper, Shown, audit, brought, convert, given, halts, people, receipts, resources, status,
+    Doorkeeper, Shown, audit, brought, convert, given, halts, people, receipts, replicas,
+    resources, status,
 };
 use crate::engine::{
     AnswerRequest, Begun, Engine, ForkRequest, InboxFilter, OpenRequest, StartRequest, Until, Watch,
@@ -177,11 +178,8 @@ impl Orchestrator for Service {
         request: Request<pb::GetSessionRequest>,
     ) -> Reply<pb::GetSessionResponse> {
         let who = self.who(&request)?;
-        let view = self
-            .engine
-            .session(&request.into_inner().session_id, &who)
-            .await
-            .map_err(status::of)?;
+        let id = request.into_inner().session_id;
+        let view = self.engine.session(&id, &who).await.map_err(status::of)?;
         Ok(Response::new(pb::GetSessionResponse {
             session: Some(resources::session(&view)),
             runs: view.runs.iter().map(resources::run).collect(),
@@ -376,6 +374,14 @@ impl Orchestrator for Service {
         Ok(Response::new(halts::list(&self.engine)))
     }
 
+    async fn list_replicas(
+        &self,
+        request: Request<pb::ListReplicasRequest>,
+    ) -> Reply<pb::ListReplicasResponse> {
+        let who = self.who(&request)?;
+        replicas::list(&self.engine, &who).await.map(Response::new)
+    }
+
     async fn cancel_request(
         &self,
         request: Request<pb::CancelRequestRequest>,
@@ -476,22 +482,16 @@ impl Orchestrator for Service {
         request: Request<pb::ListCheckpointsRequest>,
     ) -> Reply<pb::ListCheckpointsResponse> {
         let who = self.who(&request)?;
-        let views = self
-            .engine
-            .checkpoints(&request.into_inner().run_id, &who)
-            .await
-            .map_err(status::of)?;
+        let run = request.into_inner().run_id;
+        let views = self.engine.checkpoints(&run, &who).await.map_err(status::of)?;
         let checkpoints = views.iter().map(resources::checkpoint).collect();
         Ok(Response::new(pb::ListCheckpointsResponse { checkpoints }))
     }
 }
 
 fn kind_of(kind: i32) -> Result<Option<Kind>, Status> {
-    match pb::RequestKind::try_from(kind) {
-        Ok(pb::RequestKind::Unspecified) => Ok(None),
-        Ok(one) => Ok(Kind::ALL.into_iter().find(|known| convert::kind(*known) == one)),
-        Err(_) => Err(unknown_enum("kind")),
-    }
+    let one = pb::RequestKind::try_from(kind).map_err(|_| unknown_enum("kind"))?;
+    Ok(Kind::ALL.into_iter().find(|known| convert::kind(*known) == one))
 }
 
 fn unknown_enum(field: &str) -> Status {

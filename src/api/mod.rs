@@ -20,6 +20,7 @@ pub mod on_cancel;
 pub mod pages;
 mod people;
 mod receipts;
+mod replicas;
 mod resources;
 mod status;
 mod times;

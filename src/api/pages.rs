@@ -35,6 +35,12 @@ const POLICY_BROKEN: &str =
 
 const HELD: &str = "ready, but held: the store was put back or imported, and does nothing until `holdpoint release`\n";
 
+const REWOUND: (StatusCode, &str) = (
+    StatusCode::SERVICE_UNAVAILABLE,
+    "held: the store has gone back in time: it lacks what it had acknowledged, and nothing is done until `holdpoint release`; \
+     the log and the audit say what is missing\n",
+);
+
 const UNSIGNED: &str = "ready, but the log's heads are not being signed: proofs wait, decisions go on; the log says why\n";
 
 #[derive(Clone)]
@@ -83,6 +89,10 @@ async fn readyz(State(pages): State<Pages>) -> (StatusCode, String) {
         let (what, by, reason) = (halt.scope.words(), &halt.by, &halt.reason);
         told = format!("{told}halted: {what} (by {by}: {reason})\n");
     }
+    let sharing = pages.engine.replicas_known();
+    if sharing > 0 {
+        told = format!("{told}servers that share the store: {sharing}\n");
+    }
     let broken = pages.engine.library().broken();
     if status != StatusCode::OK || broken.is_empty() {
         return (status, told);
@@ -100,6 +110,8 @@ fn readiness(pages: &Pages) -> (StatusCode, &'static str) {
         FAILED
     } else if !pages.engine.has_room() {
         NO_ROOM
+    } else if pages.engine.is_rewound() {
+        REWOUND
     } else if pages.doorkeeper.trouble().is_some() {
         // Those whose keys are known are served.
         (StatusCode::OK, KEYS_BROKEN)
@@ -136,7 +148,10 @@ async fn metrics_page(State(pages): State<Pages>) -> String {
         metrics::gauge!("holdpoint_requests_overdue").set(open.overdue as f64);
     }
     let is_there = pages.engine.away().is_none();
-    let is_ready = pages.engine.is_healthy() && pages.engine.has_room() && is_there;
+    let is_well = pages.engine.is_healthy() && pages.engine.has_room();
+    let is_ready = is_well && is_there && !pages.engine.is_rewound();
+    #[expect(clippy::cast_precision_loss, reason = "a gauge of a few")]
+    metrics::gauge!("holdpoint_replicas").set(pages.engine.replicas_known() as f64);
     metrics::gauge!("holdpoint_ready").set(if is_ready { 1.0 } else { 0.0 });
     (pages.render)()
 }

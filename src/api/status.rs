@@ -22,6 +22,7 @@ pub(super) fn of_field(error: EngineError, field: &str) -> Status {
         error @ (EngineError::Moved | EngineError::Superseded) => {
             plain(Code::Unavailable, "server.busy", &error.to_string())
         }
+        error @ EngineError::Rewound => plain(Code::DataLoss, "store.rewound", &error.to_string()),
         EngineError::Draining => plain(
             Code::Unavailable,
             "server.draining",

@@ -24,7 +24,7 @@ use crate::api::bridge;
 use crate::api::on_cancel::OnCancel;
 use crate::app::auth::Embedded;
 use crate::app::dispatch::Front;
-use crate::app::run::agents;
+use crate::app::house::agents;
 use crate::app::server::{self, Connections};
 use crate::app::wiring::{Wiring, render};
 use crate::app::{AppError, Config};
@@ -146,7 +146,9 @@ impl Way {
                 return Ok((holding.line(), End::Here));
             }
             // One whose process was killed answers nobody, and the directory is free.
-            if let Ok(stream) = dial(&self.config.data).await {
+            if self.config.store.is_none()
+                && let Ok(stream) = dial(&self.config.data).await
+            {
                 return Ok((Line::Terminal(stream), End::Terminal));
             }
             let held = match Wiring::open(&self.config, self.reach).await {
@@ -216,7 +218,7 @@ impl Holding {
 
     fn line(&self) -> Line {
         let (near, far) = tokio::io::duplex(DUPLEX_BYTES);
-        tokio::spawn(self.connections.connection(far, self.front.clone()));
+        tokio::spawn(self.connections.connection(far, self.front.clone(), self.front.silence));
         Line::Here(near)
     }
 
@@ -261,7 +263,7 @@ fn share(
                 continue;
             }
             others.fetch_add(1, Ordering::AcqRel);
-            let connection = connections.connection(stream, front.clone());
+            let connection = connections.connection(stream, front.clone(), front.silence);
             let others = Arc::clone(&others);
             tokio::spawn(async move {
                 connection.await;

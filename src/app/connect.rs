@@ -66,12 +66,12 @@ pub async fn connect(
         let client = client::dial(server, bearer).await?;
         return Ok(Connection { client, embedded: false, place: server.clone(), way: None });
     }
-    store::refuse_shared(config)?;
+    store::refuse_shared(config, reach)?;
     let way = Arc::new(Way::new(config.clone(), reach, followed));
     // Found first, so that what stands in the way is told as what it is.
     let (line, end) = way.line().await?;
     let place = match &end {
-        End::Here | End::Terminal => config.data.display().to_string(),
+        End::Here | End::Terminal => store::place(config),
         End::Server(address) => format!("http://{address}"),
     };
     let mut first = Some(line);

@@ -18,6 +18,7 @@ const FOLDER: &str = "discovered";
 /// A workflow whose servers are asked when it is first started.
 #[derive(Debug)]
 struct Later {
+    journal: Arc<dyn Journal>,
     data: PathBuf,
     registry: Arc<Registry>,
     loaded: Loaded,
@@ -26,7 +27,7 @@ struct Later {
 #[async_trait]
 impl Prepare for Later {
     async fn prepare(&self) -> Result<Entry, String> {
-        let prepared = entry(&self.data, &self.registry, &self.loaded).await;
+        let prepared = entry((&*self.journal, &self.data), &self.registry, &self.loaded).await;
         prepared.map_err(|problem| problem.to_string())
     }
 }
@@ -34,17 +35,18 @@ impl Prepare for Later {
 /// Puts the workflow of a file into the library. No server is asked for that: those whose tools it does not
 /// describe itself are asked when it is first started.
 pub(super) async fn offer(
-    (library, journal): (&Library, &dyn Journal),
+    (library, journal): (&Library, &Arc<dyn Journal>),
     (data, registry): (&Path, &Arc<Registry>),
     loaded: &Loaded,
 ) -> Result<(), Offered> {
     let shown = known(data, loaded)?;
     if is_told(&loaded.workflow) {
-        library.add(journal, shown).await?;
+        library.add(&**journal, shown).await?;
         return Ok(());
     }
-    let (data, registry) = (data.to_path_buf(), Arc::clone(registry));
-    library.show_until(shown, Arc::new(Later { data, registry, loaded: loaded.clone() }));
+    let (data, registry, loaded) = (data.to_path_buf(), Arc::clone(registry), loaded.clone());
+    let journal = Arc::clone(journal);
+    library.show_until(shown, Arc::new(Later { journal, data, registry, loaded }));
     Ok(())
 }
 
@@ -61,7 +63,11 @@ pub(super) enum Offered {
 
 /// The workflow of a file, ready to be started; a problem where its servers cannot be asked and
 /// were never asked before.
-async fn entry(data: &Path, registry: &Registry, loaded: &Loaded) -> Result<Entry, Box<Problem>> {
+async fn entry(
+    (journal, data): (&dyn Journal, &Path),
+    registry: &Registry,
+    loaded: &Loaded,
+) -> Result<Entry, Box<Problem>> {
     let workflow = &loaded.workflow;
     if is_told(workflow) {
         return as_written(loaded);
@@ -69,10 +75,11 @@ async fn entry(data: &Path, registry: &Registry, loaded: &Loaded) -> Result<Entr
     let kept = kept(data, loaded);
     let found = match registry.discover(workflow).await {
         Ok(found) => {
+            let found = agreed(journal, loaded, found).await?;
             keep(&kept, &found);
             found
         }
-        Err((field, remedy)) => match read(&kept) {
+        Err((field, remedy)) => match read_any(journal, &kept, loaded).await {
             Some(found) => {
                 tracing::warn!(
                     workflow = workflow.name,
@@ -86,6 +93,50 @@ async fn entry(data: &Path, registry: &Registry, loaded: &Loaded) -> Result<Entr
         },
     };
     discovered(loaded, found)
+}
+
+/// What all servers that share a store go by: what the first of them was told of the tools of this file. Two that were
+/// told different things would start two different workflows by one name.
+async fn agreed(
+    journal: &dyn Journal,
+    loaded: &Loaded,
+    found: Workflow,
+) -> Result<Workflow, Box<Problem>> {
+    let Some(replicas) = journal.replicas() else { return Ok(found) };
+    let unkept = |why: String| Box::new(loaded.problem("/tools", "mcp.unreachable", why));
+    let text = serde_json::to_string(&found).map_err(|error| unkept(error.to_string()))?;
+    let first = replicas.remember_if(&name(loaded), None, &text).await;
+    if first.map_err(|fault| unkept(fault.to_string()))? {
+        return Ok(found);
+    }
+    let kept = shared(journal, loaded).await;
+    let kept = kept.ok_or_else(|| unkept("what was discovered before cannot be read".into()))?;
+    if kept != found {
+        let workflow = &loaded.workflow.name;
+        tracing::warn!(
+            workflow,
+            "the tools are those that the first server was told of: change the file to have others"
+        );
+    }
+    Ok(kept)
+}
+
+/// What was discovered before, by this server or by another.
+async fn read_any(journal: &dyn Journal, kept: &Path, loaded: &Loaded) -> Option<Workflow> {
+    match journal.replicas() {
+        Some(_) => shared(journal, loaded).await,
+        None => read(kept),
+    }
+}
+
+async fn shared(journal: &dyn Journal, loaded: &Loaded) -> Option<Workflow> {
+    let text = journal.remembered(&name(loaded)).await.ok().flatten()?;
+    serde_json::from_str(&text).ok()
+}
+
+/// Under which name a store that several servers share keeps what was discovered for a file.
+fn name(loaded: &Loaded) -> String {
+    format!("{FOLDER}.{}", loaded.digest)
 }
 
 /// The same for whoever only looks: no server is asked. What was never discovered is shown as it is

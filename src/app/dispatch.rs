@@ -52,6 +52,11 @@ impl Front {
         Self { doors: self.doors.merge(door), ..self }
     }
 
+    /// The same for one connection.
+    pub(super) fn at(&self, seat: &Arc<Seat>, peer: IpAddr) -> Self {
+        Self { seat: Some(Arc::clone(seat)), peer: Some(peer), ..self.clone() }
+    }
+
     fn answering(&self, call: Call) -> Answering {
         Answering { call, peer: self.peer, engine: self.engine.clone(), held: None }
     }

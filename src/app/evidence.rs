@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use crate::app::looked::Looked;
-use crate::app::offline::{note, whole};
+use crate::app::offline::{note, refuse_half, seen, whole};
 use crate::app::{AppError, Config};
 use crate::kernel::RunId;
 use crate::kernel::evidence::bundle::{Bundle, Verdict};
@@ -62,7 +62,8 @@ pub async fn verify(
         Some(looked) => looked,
         None => &verify::Forgetful,
     };
-    let journal = whole(config).await?;
+    let journal = seen(config).await?;
+    refuse_half(config, &*journal).await?;
     let verified = verify::go_on(&*journal, &against, looked, progress).await;
     journal.close().await;
     Ok(verified?)

@@ -80,7 +80,7 @@ impl Folder {
     pub(super) async fn take(
         &mut self,
         library: &Library,
-        journal: &dyn Journal,
+        journal: &Arc<dyn Journal>,
         operator: &Operator,
     ) -> Result<(), AppError> {
         self.stamp = stamp(&self.path);
@@ -119,7 +119,7 @@ impl Folder {
             let taken = match found {
                 Ok(found) => {
                     let operator = engine.operator();
-                    self.apply(found, (engine.library(), &*journal), &operator, false).await
+                    self.apply(found, (engine.library(), &journal), &operator, false).await
                 }
                 Err(problem) => Err(AppError::Workflows(vec![*problem])),
             };
@@ -133,7 +133,7 @@ impl Folder {
     async fn apply(
         &mut self,
         found: Found,
-        (library, journal): (&Library, &dyn Journal),
+        (library, journal): (&Library, &Arc<dyn Journal>),
         operator: &Operator,
         is_first: bool,
     ) -> Result<(), AppError> {
@@ -220,7 +220,7 @@ impl Folder {
     async fn offered(
         &self,
         loaded: &Loaded,
-        (library, journal): (&Library, &dyn Journal),
+        (library, journal): (&Library, &Arc<dyn Journal>),
         operator: &Operator,
     ) -> Result<(), Offered> {
         if let Err((field, remedy)) = self.registry.check(&loaded.workflow) {

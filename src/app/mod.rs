@@ -15,10 +15,14 @@ mod discovery;
 mod dispatch;
 pub mod evidence;
 mod folder;
+mod gate;
+mod house;
+pub mod keyring;
 pub mod keys;
 mod layers;
 mod leave;
 mod looked;
+pub mod moving;
 mod notifier;
 pub mod offline;
 mod otlp;
@@ -128,6 +132,21 @@ pub enum AppError {
     /// A store could not be moved.
     #[error(transparent)]
     Transfer(#[from] crate::store::transfer::TransferError),
+    /// A store could not be moved into a database.
+    #[cfg(feature = "postgres")]
+    #[error(transparent)]
+    Move(#[from] crate::store::moving::MoveError),
+    /// Somebody has asked for a move already.
+    #[error("`{}` is there: a move was asked for already", .0.display())]
+    MoveAsked(PathBuf),
+    /// The server did not move its store.
+    #[error("the store was not moved: {0}")]
+    MoveFailed(String),
+    /// The server ended meanwhile.
+    #[error(
+        "the server ended before the store had moved; the data directory is in charge, as before"
+    )]
+    MoveCut,
     /// The address cannot be listened on.
     #[error("cannot listen on {listen}")]
     Bind {
@@ -159,6 +178,12 @@ pub enum AppError {
         path: PathBuf,
         /// Why.
         why: String,
+    },
+    /// Another key signs the log of a store that several servers share.
+    #[error("audit_key: the log of this store is signed with another key: {theirs}")]
+    OtherAuditKey {
+        /// Which one.
+        theirs: String,
     },
     /// Signatures from outside could not be checked.
     #[error(
@@ -267,6 +292,11 @@ impl AppError {
             Self::AuditKey { .. } => {
                 Some("`openssl genpkey -algorithm ed25519 -out audit.pem` makes one; mind its permissions".into())
             }
+            Self::OtherAuditKey { .. } => Some(
+                "give this server the same key or signer as the others; to change it at all of them, name the one before \
+                 with `audit_key_before`"
+                    .into(),
+            ),
             Self::NoAuditKey => {
                 Some("name the file that has the signer's public key with `audit_key`".into())
             }
@@ -276,6 +306,14 @@ impl AppError {
             Self::Stuck { .. } | Self::Unsettled(_) => {
                 Some("`holdpoint doctor` looks at the whole store".into())
             }
+            Self::MoveAsked(_) => Some(
+                "wait for it; if no server runs on the directory, remove the file and run this again".into(),
+            ),
+            Self::MoveFailed(_) | Self::MoveCut => {
+                Some("see to the reason and run this again: it begins anew".into())
+            }
+            #[cfg(feature = "postgres")]
+            Self::Move(_) => None,
             Self::Keys(_)
             | Self::Store(_)
             | Self::Fault(_)
@@ -302,8 +340,8 @@ const OLDER: &str = "`holdpoint serve` takes it over when it starts: from then o
 fn after_half(data: &Path) -> String {
     let (aside, data) = (data.with_added_extension("half"), data.display());
     format!(
-        "`mv '{data}' '{}'`, then `holdpoint import FILE --data '{data}'` with the whole file; keys and settings that \
-         lay in it are in the first",
+        "`holdpoint import FILE --data '{data}'` with the same file goes on with it; with another: `mv '{data}' '{}'` first \
+         (keys and settings that lay in it are there then)",
         aside.display()
     )
 }

@@ -5,8 +5,10 @@
 use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::agents::Registry;
 use crate::app::clock::SystemClock;
@@ -22,6 +24,8 @@ use crate::store::{self, StoreConfig};
 
 /// Runs forgotten in one step, for each of which all that stay are looked through once.
 const PRUNE_RUNS: usize = 100_000;
+/// How often a command that takes long shows that it lives: a few times in what a life lasts.
+const BEAT: Duration = Duration::from_secs(2);
 /// Runs counted at a time.
 const LISTED_AT_ONCE: usize = 500;
 
@@ -239,19 +243,22 @@ pub async fn export(
     Ok(transferred(outcome?))
 }
 
-/// Reads a whole store from `from` into an empty one. The file is read twice: it is checked before
-/// anything is written.
+/// Reads a whole store from `from` into an empty one, or goes on with what was cut off. The file is read twice: it is
+/// checked before anything is written.
 pub async fn import(
     config: &Config,
     from: std::fs::File,
     progress: &(dyn Fn(u64) + Send + Sync),
 ) -> Result<Transferred, AppError> {
-    shared::refuse_shared(config)?;
     let source = &mut BufReader::new(from);
     // Before there is a store: what a wrong file, or a death meanwhile, leaves behind is nothing.
     transfer::check(source)?;
-    let journal = store::open(&StoreConfig::new(&config.data)).await?.journal();
-    refuse_half(config, &*journal).await?;
+    let journal = match shared::worked_on(config).await? {
+        Some(journal) => journal,
+        None => store::open(&StoreConfig::new(&config.data)).await?.journal(),
+    };
+    refuse_served(&*journal).await?;
+    let _alive = alive(&journal);
     let mut tell = |counts: Counts| progress(counts.runs);
     let another = Identity::renewed(SystemClock.fresh_secret());
     let outcome = transfer::import(&*journal, source, &another, &mut tell).await;
@@ -299,6 +306,8 @@ pub async fn restored(config: &Config) -> Result<u64, AppError> {
 /// Refuses while servers run over a store that several share: one of them may act before it hears of it.
 async fn refuse_served(journal: &dyn Journal) -> Result<(), AppError> {
     let Some(replicas) = journal.replicas() else { return Ok(()) };
+    // Where no server runs, nobody else has said yet who of them is dead.
+    replicas.bury().await?;
     let others = replicas.living().await?.into_iter().filter(|who| *who != journal.incarnation());
     match others.count() {
         0 => Ok(()),
@@ -307,6 +316,21 @@ async fn refuse_served(journal: &dyn Journal) -> Result<(), AppError> {
             Err(AppError::Served { servers })
         }
     }
+}
+
+/// Shows others who share the store that somebody is at it, until it is dropped.
+fn alive(journal: &Arc<dyn Journal>) -> Option<AbortOnDropHandle<()>> {
+    journal.replicas()?;
+    let journal = Arc::clone(journal);
+    let beating = async move {
+        let mut every = tokio::time::interval(BEAT);
+        while let Some(replicas) = journal.replicas() {
+            every.tick().await;
+            // Whoever is taken for dead all the same finds the store changed under its hands, and says so.
+            drop(replicas.beat().await);
+        }
+    };
+    Some(AbortOnDropHandle::new(tokio::spawn(beating)))
 }
 
 /// How many runs are not over.
@@ -348,7 +372,7 @@ pub async fn doctor(config: &Config) -> Result<Vec<Finding>, AppError> {
         findings.push(Finding { subject: "store".into(), is_ok: true, detail });
         return Ok(findings);
     }
-    let finding = match existing(config).await {
+    let finding = match seen(config).await {
         Err(AppError::Store(error)) => {
             Finding { subject: "store".into(), is_ok: false, detail: error.to_string() }
         }
@@ -438,11 +462,14 @@ pub fn has_data(config: &Config) -> bool {
 /// Refuses a store whose import was cut off, and closes it: half of what people were asked and said would stand for
 /// all of it.
 pub(super) async fn refuse_half(config: &Config, journal: &dyn Journal) -> Result<(), AppError> {
-    if Identity::of(journal).await?.is_some_and(|known| known.is_importing) {
-        journal.close().await;
-        return Err(AppError::HalfImported(config.data.clone()));
-    }
-    Ok(())
+    let Some(known) = Identity::of(journal).await? else { return Ok(()) };
+    let half = match (known.refuse_half(), &known.moving) {
+        (Ok(()), _) => return Ok(()),
+        (Err(fault), Some(_)) => fault.into(),
+        (Err(_), None) => AppError::HalfImported(config.data.clone()),
+    };
+    journal.close().await;
+    Err(half)
 }
 
 /// The same as [`existing`], where nothing of it is missing.
@@ -452,9 +479,17 @@ pub(super) async fn whole(config: &Config) -> Result<Arc<dyn Journal>, AppError>
     Ok(journal)
 }
 
+/// The store that is named, to look at it: of a database a role that may only read is enough.
+pub(super) async fn seen(config: &Config) -> Result<Arc<dyn Journal>, AppError> {
+    match shared::looked_at(config).await? {
+        Some(journal) => Ok(journal),
+        None => existing(config).await,
+    }
+}
+
 /// The store of a data directory that must be there: looking at one must not make one.
 pub(super) async fn existing(config: &Config) -> Result<Arc<dyn Journal>, AppError> {
-    if let Some(journal) = shared::looked_at(config).await? {
+    if let Some(journal) = shared::worked_on(config).await? {
         return Ok(journal);
     }
     if !store::is_there(&config.data) {

@@ -1,5 +1,6 @@
-//! Reload: looks at the keys file while the server runs, and has the door ask for what is there. What it
-//! cannot read changes nothing: the keys that were there stay in force, and it is said loudly.
+//! Reload: looks at the keys while the server runs, in their file or in the store that several servers share, and has the
+//! door ask for what is there. What it cannot read changes nothing: the keys that were there stay in force, and it is said
+//! loudly.
 
 use std::fs;
 use std::io;
@@ -10,8 +11,8 @@ use std::time::{Duration, SystemTime};
 
 use crate::app::SystemClock;
 use crate::app::auth::Keyed;
-use crate::app::keys::{Keys, KeysError};
-use crate::ports::Clock as _;
+use crate::app::keys::{Keys, KeysError, shared};
+use crate::ports::{Clock as _, Journal};
 
 /// How often it looks: a change counts within two seconds, with room for a machine that is busy.
 const EVERY: Duration = Duration::from_millis(500);
@@ -21,21 +22,35 @@ const FRESH: Duration = Duration::from_secs(2);
 /// What tells one state of a file from another.
 type Stamp = (u64, u64, i64, i64, u64);
 
-/// Looks at `path` for as long as the server runs; `heed` is told of the keys that are in force.
+/// Where keys are.
+#[derive(Debug, Clone)]
+pub(super) enum Source {
+    /// In a file.
+    File(PathBuf),
+    /// In a store that several servers share.
+    Store(Arc<dyn Journal>),
+}
+
+/// Looks there for as long as the server runs; `heed` is told of the keys that are in force.
 pub(super) async fn watch<Heeded: Future<Output = ()> + Send>(
     door: Arc<Keyed>,
-    path: PathBuf,
+    source: Source,
     heed: impl Fn(Option<&Keys>) -> Heeded + Send + 'static,
 ) {
-    let mut seen = None;
+    let (mut seen, mut written) = (None, None);
     let mut known = door.keys();
     let mut looked_at = SystemClock.now();
     let mut every = tokio::time::interval(EVERY);
     loop {
         every.tick().await;
-        let (beside, path) = (Arc::clone(&door), path.clone());
-        let looked = tokio::task::spawn_blocking(move || look(&beside, &path, seen)).await;
-        seen = looked.unwrap_or_default();
+        match &source {
+            Source::File(path) => {
+                let (beside, path) = (Arc::clone(&door), path.clone());
+                let looked = tokio::task::spawn_blocking(move || look(&beside, &path, seen)).await;
+                seen = looked.unwrap_or_default();
+            }
+            Source::Store(journal) => look_in(&door, &**journal, &mut written).await,
+        }
         let now = door.keys();
         let (before, at) = (looked_at, SystemClock.now());
         looked_at = at.max(before);
@@ -81,10 +96,23 @@ fn look(door: &Keyed, path: &Path, seen: Option<Stamp>) -> Option<Stamp> {
     (!is_fresh).then_some(stamp)
 }
 
+/// Looks once at what a store keeps. While it is out of reach nothing is decided either.
+async fn look_in(door: &Keyed, journal: &dyn Journal, written: &mut Option<String>) {
+    let Ok(Some(text)) = shared::written(journal).await else { return };
+    if written.as_ref() == Some(&text) {
+        return;
+    }
+    match shared::read(&text).and_then(|keys| door.check(keys)) {
+        Ok(keys) => take(door, keys),
+        Err(error) => complain(door, &error),
+    }
+    *written = Some(text);
+}
+
 fn take(door: &Keyed, keys: Keys) {
     use crate::api::Doorkeeper as _;
     if door.trouble().is_some() {
-        tracing::info!("the keys file can be read again");
+        tracing::info!("the keys can be read again");
         door.troubled(None);
     }
     let is_same = match door.keys() {
@@ -108,9 +136,6 @@ fn complain(door: &Keyed, error: &KeysError) {
     if door.trouble().as_ref() == Some(&why) {
         return;
     }
-    tracing::error!(
-        why,
-        "the keys file cannot be used: the keys of before are in force, and no others"
-    );
+    tracing::error!(why, "the keys cannot be used: the keys of before are in force, and no others");
     door.troubled(Some(why));
 }

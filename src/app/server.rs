@@ -3,9 +3,14 @@
 //! Knows bytes and connections, nothing of runs. Our own accept loop rather than a framework's,
 //! because keep-alive, stream limits and the drain must be ours to set.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::body::Body;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::service::Service;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
@@ -17,11 +22,12 @@ use tonic::service::Routes;
 use crate::api::a2a::{self, A2a, A2aService};
 use crate::api::bridge::{self, Bridge};
 use crate::api::envelope::EnvelopeLayer;
-use crate::api::grpc::{Draw, Service};
+use crate::api::grpc::{self, Draw};
 use crate::api::{Doorkeeper, MESSAGE_BYTES_MAX, host, pages};
 use crate::app::AppError;
 use crate::app::crowd::Crowd;
 use crate::app::dispatch::Front;
+use crate::app::gate::Gate;
 use crate::app::slow_reader::Patient;
 use crate::app::write_coalescing::Together;
 use crate::engine::Engine;
@@ -71,15 +77,15 @@ pub(super) async fn doors(
     let older = a2a.older_service();
     let older = older.map(|older| older.max_decoding_message_size(MESSAGE_BYTES_MAX));
     let pages_keeper = Arc::clone(&doorkeeper);
-    let service = Service::new(engine.clone(), doorkeeper, draw);
+    let service = grpc::Service::new(engine.clone(), doorkeeper, draw);
     let orchestrator = OrchestratorServer::new(service)
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
         .max_encoding_message_size(usize::MAX);
     let (health_reporter, health) = tonic_health::server::health_reporter();
-    health_reporter.set_serving::<OrchestratorServer<Service>>().await;
+    health_reporter.set_serving::<OrchestratorServer<grpc::Service>>().await;
     health_reporter.set_serving::<A2aServiceServer<A2aService>>().await;
     let mut served = vec![
-        OrchestratorServer::<Service>::NAME,
+        OrchestratorServer::<grpc::Service>::NAME,
         A2aServiceServer::<A2aService>::NAME,
         tonic_health::pb::health_server::SERVICE_NAME,
     ];
@@ -116,7 +122,7 @@ pub(super) async fn doors(
 /// Takes connections until `shutdown`, then lets those that are open finish.
 pub(super) async fn serve(
     listener: TcpListener,
-    front: Front,
+    gate: &Arc<Gate>,
     shutdown: impl Future<Output = ()> + Send,
     drain: impl Future<Output = ()> + Send,
     (patience, bounds): (Duration, Bounds),
@@ -143,9 +149,8 @@ pub(super) async fn serve(
             tracing::debug!(%error, "connection without TCP_NODELAY");
         }
         let stream = Patient::opened(stream, WRITE_PATIENCE, bounds.silence);
-        let front =
-            Front { seat: Some(Arc::clone(&place.seat)), peer: Some(from.ip()), ..front.clone() };
-        let connection = connections.connection(Together::new(stream), front);
+        let door = gate.door(Arc::clone(&place.seat), from.ip());
+        let connection = connections.connection(Together::new(stream), door, bounds.silence);
         tokio::spawn(async move {
             tokio::select! {
                 () = connection => {}
@@ -174,28 +179,32 @@ impl std::fmt::Debug for Connections {
 
 impl Connections {
     /// Serves one connection, whatever carries it.
-    pub(super) fn connection<S>(
+    pub(super) fn connection<S, D>(
         &self,
         stream: S,
-        front: Front,
-    ) -> impl Future<Output = ()> + Send + 'static
+        door: D,
+        silence: Duration,
+    ) -> impl Future<Output = ()> + Send + use<S, D>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        D: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible>,
+        D: Send + 'static,
+        D::Future: Send + 'static,
     {
         let mut builder = Builder::new(TokioExecutor::new());
-        builder.http1().timer(TokioTimer::new()).header_read_timeout(front.silence);
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(silence);
         builder
             .http2()
             .timer(TokioTimer::new())
             .max_concurrent_streams(STREAMS_MAX)
             // Half of it until a ping, half of it for the answer.
-            .keep_alive_interval(front.silence / 2)
-            .keep_alive_timeout(front.silence / 2)
+            .keep_alive_interval(silence / 2)
+            .keep_alive_timeout(silence / 2)
             .initial_stream_window_size(STREAM_WINDOW_BYTES)
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
         let watcher = self.graceful.watcher();
         async move {
-            let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), front);
+            let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), door);
             if let Err(error) = watcher.watch(connection.into_owned()).await {
                 tracing::debug!(error, "connection ended");
             }

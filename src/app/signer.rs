@@ -19,6 +19,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
 use crate::app::{AppError, Config};
+use crate::engine::Signing;
 use crate::kernel::evidence::note::VerifyKey;
 use crate::ports::Fault;
 use crate::ports::evidence::{Signer, Signs};
@@ -62,6 +63,25 @@ pub(super) fn before(config: &Config) -> Result<Option<Arc<dyn Signs>>, AppError
     }
     let ask = |command: &String| Ask { setting: "audit_signer_before", command: command.clone() };
     Ok(config.audit.signer_before.as_ref().map(|command| Arc::new(ask(command)) as Arc<dyn Signs>))
+}
+
+/// The key that heads can be checked with. Where another server's signs the log that is shared: a key that was named here
+/// could sign nothing that holds together with it, and is refused; one that was only made here stays unused.
+pub(super) fn agreed<'a>(config: &Config, signs: &'a Signing) -> Result<&'a VerifyKey, AppError> {
+    match signs {
+        Signing::Ours(key) => Ok(key),
+        Signing::Theirs(key) if config.audit.key.is_some() || config.audit.signer.is_some() => {
+            Err(AppError::OtherAuditKey { theirs: key.text() })
+        }
+        Signing::Theirs(key) => {
+            tracing::warn!(
+                key = key.text(),
+                "another server's key signs the log of this store, and this one signs nothing: give all of them the same \
+                 with --audit-key"
+            );
+            Ok(key)
+        }
+    }
 }
 
 /// The private key in a file that nobody else can read.

@@ -3,17 +3,20 @@
 
 use std::sync::Arc;
 
-use crate::app::{AppError, Config, auth};
+use crate::app::{AppError, Config, auth, signer};
 use crate::engine::Reach;
 use crate::kernel::evidence::Hash;
-use crate::ports::{Fault, Journal};
+use crate::ports::Journal;
+use crate::ports::evidence::ORIGIN;
 #[cfg(feature = "postgres")]
 use crate::store::OpenError;
+#[cfg(feature = "postgres")]
+use crate::store::moving::{MoveError, take_up};
 use crate::store::{self, Store, StoreConfig};
 #[cfg(feature = "postgres")]
 use crate::store::{Migrated, PostgresConfig};
 
-/// Under which name a database keeps what the console's passes are made with.
+/// Under which name a database kept what the console's passes are made with.
 const SECRET: &str = "console.key";
 
 /// Opens the store for an engine.
@@ -26,13 +29,36 @@ pub(super) async fn open(config: &Config, reach: Reach) -> Result<Store, AppErro
 
 #[cfg(feature = "postgres")]
 async fn shared(config: &Config, reach: Reach, address: &str) -> Result<Store, AppError> {
-    if reach != Reach::Everything {
-        return Err(AppError::SharedStore);
+    match reach {
+        Reach::Everything => {}
+        // Beside servers it would be one more engine.
+        Reach::Own => return Err(AppError::SharedStore),
+        Reach::Nothing => return Ok(store::look_at_postgres(&PostgresConfig::new(address)?).await?),
     }
     // What is this machine's own lies there still: the secrets of the console and of the log's heads.
     let (path, dir) = (config.data.clone(), &config.data);
     std::fs::create_dir_all(dir).map_err(|source| OpenError::Io { path, source })?;
-    crate::app::awaiting::open(&PostgresConfig::new(address)?, config.listen).await
+    let named = PostgresConfig::new(address)?;
+    let opened = crate::app::awaiting::open(&named, config.listen).await?;
+    // The first to open it: a mark that a move has left is no reason to refuse it.
+    taken_up(config, &named).await?;
+    Ok(opened)
+}
+
+/// Goes on with a move that came to its end in the data directory, and not in the database that is to be served.
+#[cfg(feature = "postgres")]
+pub(super) async fn taken_up(config: &Config, named: &PostgresConfig) -> Result<(), AppError> {
+    match take_up(&config.data, named).await {
+        Ok(false) => Ok(()),
+        Ok(true) => {
+            tracing::info!("the move into this database is over");
+            Ok(())
+        }
+        // A directory that went elsewhere once may lie beside any database.
+        Err(MoveError::Elsewhere { .. }) => Ok(()),
+        Err(MoveError::Postgres(error)) => Err(error.into()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 #[cfg(not(feature = "postgres"))]
@@ -41,38 +67,76 @@ async fn shared(_config: &Config, _reach: Reach, _address: &str) -> Result<Store
     Err(AppError::NoPostgres)
 }
 
-/// Has all servers over one database make the console's passes with one secret: that of the first of them. Each keeps
-/// it in its data directory, as one that is alone does.
+/// Has all servers over one database that sign with one key make the console's passes with one secret, which follows from
+/// that key: in the database, whoever may read it could make a pass for anybody. Each keeps it in its data directory, as one
+/// that is alone does.
 pub(super) async fn share_secret(config: &Config, journal: &dyn Journal) -> Result<(), AppError> {
-    let Some(replicas) = journal.replicas() else { return Ok(()) };
-    let data = config.data.clone();
-    let failed = |source| AppError::Passes { data: data.clone(), source };
-    let path = config.data.join(auth::FILE);
-    let own = Hash(auth::secret(&path).map_err(failed)?);
-    if replicas.remember_if(SECRET, None, &own.to_string()).await? {
+    if journal.replicas().is_none() {
         return Ok(());
     }
-    let kept = journal.remembered(SECRET).await?.as_deref().and_then(Hash::parse);
-    let kept = kept.ok_or_else(|| Fault::Corrupt("the console's secret cannot be read".into()))?;
-    if kept != own {
+    if journal.remembered(SECRET).await?.is_some_and(|kept| !kept.is_empty()) {
+        // An earlier build put it there.
+        journal.remember(SECRET, "").await?;
+    }
+    let origin = journal.remembered(ORIGIN).await?.unwrap_or_default();
+    // No head of a log begins like this.
+    let text = format!("what the console's passes are made with\n{origin}\n");
+    let signed = match signer::signer(config)?.sign(&text).await {
+        Ok(signed) => signed,
+        Err(fault) => {
+            tracing::warn!(%fault, "whoever signs in at the console here is not known at other servers");
+            return Ok(());
+        }
+    };
+    let shared = Hash::of(&[signed.as_slice()]);
+    let path = config.data.join(auth::FILE);
+    let kept = auth::secret(&path).and_then(|own| {
+        if own == shared.0 {
+            return Ok(());
+        }
         // In the place of what only this machine knew, and its owner's alone as that was.
         let part = path.with_extension("part");
-        std::fs::write(&part, kept.0).map_err(failed)?;
-        std::fs::rename(&part, &path).map_err(failed)?;
-    }
-    Ok(())
+        std::fs::write(&part, shared.0)?;
+        std::fs::rename(&part, &path)
+    });
+    kept.map_err(|source| AppError::Passes { data: config.data.clone(), source })
 }
 
-/// Refuses a command that would open a data directory where a database was named.
-pub(super) fn refuse_shared(config: &Config) -> Result<(), AppError> {
-    if config.store.is_some() { Err(AppError::SharedStore) } else { Ok(()) }
+/// Where the store is, as people are told.
+pub(super) fn place(config: &Config) -> String {
+    #[cfg(feature = "postgres")]
+    if let Some(named) =
+        config.store.as_deref().and_then(|address| PostgresConfig::new(address).ok())
+    {
+        return format!("the database at {}", named.place());
+    }
+    config.data.display().to_string()
+}
+
+/// Refuses a command that would work on runs where a database was named: servers do.
+pub(super) fn refuse_shared(config: &Config, reach: Reach) -> Result<(), AppError> {
+    let is_refused = config.store.is_some() && reach != Reach::Nothing;
+    if is_refused { Err(AppError::SharedStore) } else { Ok(()) }
+}
+
+/// The store, for a command that does something to all of it; none where a data directory is meant.
+#[cfg(feature = "postgres")]
+pub(super) async fn worked_on(config: &Config) -> Result<Option<Arc<dyn Journal>>, AppError> {
+    let Some(address) = &config.store else { return Ok(None) };
+    Ok(Some(store::open_postgres(&PostgresConfig::new(address)?).await?.journal()))
 }
 
 /// The store, for a command that looks at all of it; none where a data directory is meant.
 #[cfg(feature = "postgres")]
 pub(super) async fn looked_at(config: &Config) -> Result<Option<Arc<dyn Journal>>, AppError> {
     let Some(address) = &config.store else { return Ok(None) };
-    Ok(Some(store::open_postgres(&PostgresConfig::new(address)?).await?.journal()))
+    Ok(Some(store::look_at_postgres(&PostgresConfig::new(address)?).await?.journal()))
+}
+
+/// The store, for a command that does something to all of it; none where a data directory is meant.
+#[cfg(not(feature = "postgres"))]
+pub(super) async fn worked_on(config: &Config) -> Result<Option<Arc<dyn Journal>>, AppError> {
+    looked_at(config).await
 }
 
 /// The store, for a command that looks at all of it; none where a data directory is meant.

@@ -12,10 +12,9 @@ use crate::agents::Registry;
 use crate::api::pages::Render;
 use crate::app::clock::SystemClock;
 use crate::app::folder::Folder;
-use crate::app::keys::Keys;
 use crate::app::notifier::Post;
 use crate::app::otlp::{self, Traces};
-use crate::app::{AppError, Config, brake, offline, people, policy, private, signer};
+use crate::app::{AppError, Config, brake, keyring, offline, people, policy, private, signer};
 use crate::engine::{Engine, Library, Reach};
 use crate::ports::trace::Tracer;
 use crate::ports::{Agents, Clock, Tools};
@@ -35,12 +34,25 @@ pub(super) struct Wiring {
     traces: Option<Arc<Traces>>,
 }
 
+/// Who is told of what happens, as the settings say.
+struct Outward {
+    traces: Option<Arc<Traces>>,
+    notifier: Arc<Post>,
+}
+
+impl Outward {
+    fn of(config: &Config) -> Result<Self, AppError> {
+        let traces = otlp::from_environment()?.map(Arc::new);
+        Ok(Self { traces, notifier: Arc::new(Post::new(config)?) })
+    }
+}
+
 impl Wiring {
     /// Opens the data directory, loads the workflows, and sets as much of the engine going as `reach`
     /// says: where one only looks, nothing (E8).
     pub(super) async fn open(config: &Config, reach: Reach) -> Result<Self, AppError> {
-        let traces = otlp::from_environment()?.map(Arc::new);
-        let notifier = Arc::new(Post::new(config)?);
+        // What is wrong with the settings is told before anything is opened.
+        let outward = Outward::of(config)?;
         // Whoever looks makes no directory, and changes none: where there is none there is nothing to see.
         let is_named = config.store.is_some();
         let store = if reach == Reach::Nothing && !is_named && !store::is_there(&config.data) {
@@ -52,6 +64,20 @@ impl Wiring {
             }
             crate::app::store::open(config, reach).await?
         };
+        Self::wired(config, reach, (store, outward)).await
+    }
+
+    /// The same over a store that is open, for a server.
+    #[cfg(feature = "postgres")]
+    pub(super) async fn over(config: &Config, store: Store) -> Result<Self, AppError> {
+        Self::wired(config, Reach::Everything, (store, Outward::of(config)?)).await
+    }
+
+    async fn wired(
+        config: &Config,
+        reach: Reach,
+        (store, Outward { traces, notifier }): (Store, Outward),
+    ) -> Result<Self, AppError> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let registry = Registry::new(Arc::clone(&clock));
         let registry = match &config.record_inputs {
@@ -63,11 +89,14 @@ impl Wiring {
         let registry = Arc::new(registry);
         let journal = store.journal();
         offline::refuse_half(config, &*journal).await?;
-        let keys = Keys::for_server(config)?.filter(|keys| !keys.list().is_empty());
+        if reach == Reach::Everything {
+            keyring::bring(config, &*journal).await?;
+        }
+        let keys = keyring::in_force(config, &*journal).await?;
         let operator = people::operator(config, keys.as_ref());
         let library = Library::default();
         let mut folder = Folder::new(config, Arc::clone(&registry), reach);
-        folder.take(&library, &*journal, &operator).await?;
+        folder.take(&library, &journal, &operator).await?;
         let agents: Arc<dyn Agents> = Arc::clone(&registry) as Arc<dyn Agents>;
         let tools: Arc<dyn Tools> = registry;
         let engine = Engine::with_notifier(journal, clock, (agents, tools), library, notifier);
@@ -83,8 +112,9 @@ impl Wiring {
         engine.settle_in().await.map_err(AppError::Unsettled)?;
         engine.settle_halts().await.map_err(AppError::Unsettled)?;
         if reach != Reach::Nothing {
-            let key = engine.attest_with(signer::signer(config)?, signer::before(config)?).await?;
-            signer::hand_out(&config.data, &key);
+            let signs =
+                engine.attest_with(signer::signer(config)?, signer::before(config)?).await?;
+            signer::hand_out(&config.data, signer::agreed(config, &signs)?);
             let (attesting, every_ms) = (engine.clone(), config.audit.seconds * 1_000);
             tokio::spawn(async move { attesting.run_attesting(every_ms).await });
         }
@@ -112,9 +142,15 @@ impl Wiring {
         Some(AbortOnDropHandle::new(tokio::spawn(watching)))
     }
 
-    /// Lets what is under way finish for as long as `slow_reader`, and sends what was traced.
+    /// Lets what is under way finish for as long as there is patience, and sends what was traced.
     pub(super) async fn shut_down(&self, patience: Duration) {
-        self.engine.shut_down(patience).await;
+        self.retire(patience).await;
+        self.store.journal().close().await;
+    }
+
+    /// The same, and leaves the store open.
+    pub(super) async fn retire(&self, patience: Duration) {
+        self.engine.retire(patience).await;
         if let Some(traces) = self.traces.clone() {
             traces.close().await;
         }
@@ -186,6 +222,12 @@ fn describe() {
     metrics::describe_counter!("holdpoint_heads_unsigned_total", "Heads that no signer signed");
     metrics::describe_gauge!("holdpoint_leaves", "Leaves of the log of decisions");
     metrics::describe_gauge!("holdpoint_leaves_unsigned", "Leaves that no signed head holds yet");
+    metrics::describe_gauge!(
+        "holdpoint_replicas",
+        "Servers that share the store; 0 where one has it"
+    );
+    metrics::describe_counter!("holdpoint_replica_reborn_total", "Times it was taken for dead");
+    metrics::describe_counter!("holdpoint_store_rewound_total", "Times the store had gone back");
     metrics::describe_gauge!("holdpoint_runs_in_memory", "Runs held in memory");
     metrics::describe_gauge!("holdpoint_ready", "1 while the store takes writes, else 0");
 }

@@ -256,7 +256,7 @@ impl Command {
             Self::Man(args) => man::perform(&args, Cli::command(), ctx),
             Self::Doctor(args) => doctor::perform(args, ctx).await,
             Self::Verify(args) => verify::perform(args, ctx).await,
-            Self::Keys(args) => keys::perform(args, ctx),
+            Self::Keys(args) => keys::perform(args, ctx).await,
             Self::Store(args) => store::perform(args, ctx).await,
             #[cfg(feature = "bench")]
             Self::Bench(args) => bench::perform(args, ctx).await,

@@ -15,16 +15,17 @@ use crate::cli::exit::{Exit, Trouble};
 /// One line of progress for this many runs: often enough to see it move.
 pub(super) const PROGRESS_RUNS: u64 = 10_000;
 
-/// Write everything in the data directory to one file
+/// Write everything in the data directory, or in a database, to one file
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   holdpoint export backup.jsonl
   holdpoint export - | zstd > backup.jsonl.zst
   holdpoint export run.json --run run_01k9zq3v7m8n4p5r6s7t8v9w0x
+  holdpoint export backup.jsonl --store postgres://holdpoint@db.internal/holdpoint
 
 With --run the file holds that run alone, with all that proves it, for `holdpoint verify` on any machine.
 The file is JSON Lines with a checksum at its end; `holdpoint import` reads it into an empty data
-directory. A server on the same directory must be stopped first. The file holds conversations; all but
+directory or database. A server on the same directory must be stopped first; those over a database may run. The file holds conversations; all but
 a bundle without --with-secrets holds what is secret in them.")]
 pub(super) struct Args {
     /// The file to write; `-` for stdout. It must not exist yet

@@ -1,4 +1,4 @@
-//! `holdpoint import`: an exported file back into an empty store.
+//! `holdpoint import`: an exported file back into an empty store, in a directory or in a database.
 
 use std::{fs::File, io, path::PathBuf};
 
@@ -7,13 +7,15 @@ use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::export::{progress, tell};
 
-/// Read an exported file into an empty data directory
+/// Read an exported file into an empty data directory, or into a database
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   holdpoint import backup.jsonl --data ./restored
   zstd -dc backup.jsonl.zst | holdpoint import - --data ./restored
+  holdpoint import backup.jsonl --store postgres://holdpoint@db.internal/holdpoint
 
-Every run is replayed as it comes in; a file that is cut or damaged is refused.")]
+Every run is replayed as it comes in; a file that is cut or damaged is refused. An import that is cut off is
+refused by whoever would serve it; the same command again goes on where it broke off.")]
 pub(super) struct Args {
     /// The file to read; `-` for stdin
     pub file: PathBuf,

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::app::keyring;
 use crate::app::keys::{Key, KeyKind, Keys, NewKey};
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
@@ -16,7 +17,8 @@ use crate::kernel::{Role, Roles, duration_ms};
   holdpoint keys list
   holdpoint keys remove ada
 
-Only hashes are kept, in the file that --keys names, else in keys.toml in the data directory.
+Only hashes are kept: in the file that --keys names; else in the database, where --store names one, for all servers
+over it; else in keys.toml in the data directory.
 A key goes with each call as `authorization: Bearer <key>`; commands take it from HOLDPOINT_API_KEY.
 A running server takes changes within two seconds, for streams that are open, too.")]
 pub(super) struct Args {
@@ -80,8 +82,7 @@ pub(super) struct Add {
 }
 
 /// Does it.
-pub(super) fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
-    let path = ctx.config.keys_path();
+pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     let now = jiff::Timestamp::now().round(jiff::Unit::Second).unwrap_or_default();
     match args.action {
         Action::Add(wish) => {
@@ -97,15 +98,14 @@ pub(super) fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
                 again: wish.again,
             };
             let people = ctx.config.people.keys().cloned().collect();
-            let secret = Keys::make(&path, &key, &people, &now.to_string())?;
+            let secret = keyring::add(&ctx.config, &key, &people, &now.to_string()).await?;
             added(ctx, &key, &secret)?;
         }
         Action::List => {
-            let keys = if path.exists() { Keys::load(&path)? } else { Keys::default() };
-            list(ctx, &keys, now)?;
+            list(ctx, &keyring::list(&ctx.config).await?, now)?;
         }
         Action::Remove { name } => {
-            Keys::remove(&path, &name, &now.to_string())?;
+            keyring::remove(&ctx.config, &name, &now.to_string()).await?;
             let text = if ctx.json {
                 json!({"removed": name}).to_string()
             } else {

@@ -1,16 +1,20 @@
-//! `holdpoint store migrate`: makes the tables of a store in a database. It makes nothing else, and changes no run.
+//! `holdpoint store`: what is done to a store as a whole: its tables are made in a database, and a store in a directory is
+//! moved there. It changes no run.
 
 use serde_json::json;
 
-use crate::app;
+use crate::app::moving::{self, Stage};
+use crate::app::{self, counted};
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
+use crate::cli::export::PROGRESS_RUNS;
 
-/// Make the tables of a store on PostgreSQL
+/// Make the tables of a store on PostgreSQL, and move a store there
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   HOLDPOINT_STORE=postgres://holdpoint:PASSWORD@db.internal/holdpoint holdpoint store migrate
   holdpoint store migrate --store postgres://holdpoint@localhost/holdpoint
+  HOLDPOINT_MOVE_TO=postgres://holdpoint:PASSWORD@db.internal/holdpoint holdpoint store move
 
 `holdpoint serve --store URL` refuses a database that has no such tables, or those of another build: a server
 that makes an empty store by itself would hide that it was led to the wrong database. Run this once, and after
@@ -25,11 +29,67 @@ pub(super) struct Args {
 pub(super) enum Command {
     /// Make the tables where there are none
     Migrate,
+    /// Move the store in the data directory into a database, while it is served or not
+    #[command(after_help = "Examples:
+  HOLDPOINT_MOVE_TO=postgres://holdpoint:PASSWORD@db.internal/holdpoint holdpoint store move --data /var/lib/holdpoint
+  holdpoint store move --to postgres://holdpoint@localhost/holdpoint
+
+Run it where the data directory is, as its owner. A server on it goes on serving while its store is copied; then it
+takes nothing on for a moment, and goes on over the database. Every id stays: what waits for people is answered as
+before. The directory says from then on where its store is, and is served by nobody. Until the moment of the switch
+it is in charge, whatever happens; after it the database is. Cut off in between, the same command again goes on, or
+begins anew. Start servers with --store or HOLDPOINT_STORE afterwards.")]
+    Move {
+        /// The address of the database, which is empty, or left by a move that was cut off (`HOLDPOINT_MOVE_TO`)
+        #[arg(long, value_name = "URL")]
+        to: Option<String>,
+    },
+}
+
+/// Does it.
+pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
+    match args.command {
+        Command::Migrate => migrate(ctx).await,
+        Command::Move { to } => carry(to, ctx).await,
+    }
+}
+
+/// Moves the store.
+async fn carry(to: Option<String>, ctx: &Ctx) -> Result<Exit, Trouble> {
+    // What has a password in it is better not in a list of processes.
+    let Some(to) = to.or_else(|| std::env::var("HOLDPOINT_MOVE_TO").ok()) else {
+        let hint = "name it with --to or HOLDPOINT_MOVE_TO: postgres://USER:PASSWORD@HOST/DATABASE";
+        return Err(Trouble::new(Exit::Usage, "to: no database is named").hint(hint));
+    };
+    let term = ctx.term;
+    let progress = |stage: &Stage| match stage {
+        Stage::Copying { runs } if runs.is_multiple_of(PROGRESS_RUNS) && *runs > 0 => {
+            term.note(&term.paint_error.dim(&counted(*runs, "run")));
+        }
+        Stage::Switching => term.note(&term.paint_error.dim("switching")),
+        Stage::Asked | Stage::Copying { .. } | Stage::Done { .. } | Stage::Failed { .. } => {}
+    };
+    let done = moving::carry(&ctx.config, &to, &progress).await?;
+    let Stage::Done { place, runs, events, gap_ms } = &done else { return Ok(Exit::Failed) };
+    let text = if ctx.json {
+        json!({"store": place, "runs": runs, "events": events, "gap_ms": gap_ms}).to_string()
+    } else {
+        let gap = gap_ms.map(|ms| format!("; callers waited for {ms} ms")).unwrap_or_default();
+        format!(
+            "the store is in the database at {place}: {}, {}{gap}",
+            counted(*runs, "run"),
+            counted(*events, "event")
+        )
+    };
+    ctx.term.line(&text)?;
+    if !ctx.json {
+        ctx.term.note("start servers with --store or HOLDPOINT_STORE from now on");
+    }
+    Ok(Exit::Done)
 }
 
 /// Makes the tables.
-pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
-    let Command::Migrate = args.command;
+async fn migrate(ctx: &Ctx) -> Result<Exit, Trouble> {
     let (place, is_made) = app::store::migrate(&ctx.config).await?;
     let text = if ctx.json {
         json!({"store": place, "made": is_made}).to_string()

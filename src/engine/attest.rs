@@ -25,6 +25,18 @@ const LAST_MS: u64 = 3_000;
 /// Leaves after which a head is signed though its time has not come: a proof is never far behind.
 const LEAVES_MAX: u64 = 10_000;
 
+/// Under which name a store that several processes share keeps which key signs for all of them.
+const SIGNER: &str = "evidence.signer";
+
+/// Whose key signs the heads of a store's log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Signing {
+    /// This process's.
+    Ours(VerifyKey),
+    /// Another's, of those who share the store: this process signs nothing.
+    Theirs(VerifyKey),
+}
+
 /// What is known of the log and its heads.
 #[derive(Debug, Default)]
 pub(super) struct Attesting {
@@ -46,7 +58,7 @@ impl Engine {
         &self,
         signer: Arc<dyn Signer>,
         before: Option<Arc<dyn Signs>>,
-    ) -> Result<VerifyKey, Fault> {
+    ) -> Result<Signing, Fault> {
         let journal = &self.inner.journal;
         let origin = if let Some(origin) = journal.remembered(ORIGIN).await? {
             origin
@@ -67,6 +79,10 @@ impl Engine {
         let key = signer.key(&origin);
         let last = LastHead::of(&**journal).await?;
         let text = key.text();
+        let signs = self.signs(last.as_ref(), (&origin, &text), before.as_deref()).await?;
+        if let Some(theirs) = signs {
+            return Ok(Signing::Theirs(theirs));
+        }
         if let Some(known) = last.as_ref().filter(|last| last.key != text) {
             // It stands in the log, under the new key, what the old one was.
             let named = |key: &str| key.rsplitn(2, '+').last().unwrap_or_default().to_owned();
@@ -102,7 +118,49 @@ impl Engine {
         state.signed.store(signed, Ordering::Release);
         state.size.store(signed, Ordering::Release);
         let (_, _, key) = state.signer.get_or_init(|| (signer, origin, key));
-        Ok(key.clone())
+        Ok(Signing::Ours(key.clone()))
+    }
+
+    /// Whose key signs a log that several processes share, where it is not `ours`. It is that of the first of them, until
+    /// it hands over to another: heads signed now by one and now by another could be checked with neither.
+    async fn signs(
+        &self,
+        last: Option<&LastHead>,
+        (origin, ours): (&str, &str),
+        before: Option<&dyn Signs>,
+    ) -> Result<Option<VerifyKey>, Fault> {
+        let Some(replicas) = self.replicas() else { return Ok(None) };
+        let journal = &self.inner.journal;
+        let mut kept = journal.remembered(SIGNER).await?;
+        if kept.is_none() {
+            let first = last.map_or(ours, |last| last.key.as_str());
+            replicas.remember_if(SIGNER, None, first).await?;
+            kept = journal.remembered(SIGNER).await?;
+        }
+        let theirs = kept.unwrap_or_default();
+        let hands_over = match before {
+            Some(before) if theirs != ours => {
+                let said = before.sign(&Handover::text(origin, &theirs, ours)).await.ok();
+                !Handover::new(origin, (&theirs, ours), said.as_deref()).signature.is_empty()
+            }
+            Some(_) | None => false,
+        };
+        if theirs == ours
+            || (hands_over && replicas.remember_if(SIGNER, Some(&theirs), ours).await?)
+        {
+            return Ok(None);
+        }
+        let theirs = VerifyKey::parse(&theirs);
+        theirs.map(Some).ok_or_else(|| Fault::Corrupt("the key that signs the log is none".into()))
+    }
+
+    /// Whether the key that this process signs with is still the one.
+    async fn still_signs(&self, key: &VerifyKey) -> Result<bool, Fault> {
+        if !self.is_shared() {
+            return Ok(true);
+        }
+        let kept = self.inner.journal.remembered(SIGNER).await?;
+        Ok(kept.is_none_or(|kept| kept == key.text()))
     }
 
     /// Has the key before say which one came after it, where that was not said when the key was changed: its word is
@@ -156,32 +214,51 @@ impl Engine {
                 () = self.inner.stop.cancelled() => return,
                 () = self.inner.broken.cancelled() => return,
             }
-            if !self.is_ours_first("attest") {
-                // One of those who share a store does it for all of them.
+            let state = &self.inner.attesting;
+            let now = clock.now();
+            // A clock that went back must not put the next head off.
+            let is_due = now >= next || next.since(now) > every_ms;
+            // One of those who share a store gives leaves their places for all of them; whoever has the key signs.
+            let is_ours = self.is_ours_first("attest");
+            let signs = self.is_shared() && is_due && state.signer.get().is_some();
+            if !is_ours && !signs {
                 continue;
             }
-            let state = &self.inner.attesting;
             let _writing = state.writing.lock().await;
             let before = state.size.load(Ordering::Acquire);
-            let head = match self.sequence().await {
+            let evidence = self.inner.journal.evidence();
+            let placed = if is_ours { self.sequence().await } else { evidence.tree().await };
+            let head = match placed {
                 Ok(head) => head,
                 Err(fault) => {
                     tracing::warn!(%fault, "leaves could not be given their places; it is tried again");
                     continue;
                 }
             };
-            if head.size.saturating_sub(before) >= BUSY {
+            if is_ours && head.size.saturating_sub(before) >= BUSY {
                 pause_ms = PAUSE_BUSY_MS;
             }
-            let now = clock.now();
-            // A clock that went back must not put the next head off.
-            let is_due = now >= next || next.since(now) > every_ms;
+            if signs {
+                next = now.plus(every_ms);
+                if let Err(fault) = self.heed_signed().await {
+                    tracing::warn!(%fault, "what others have signed could not be read; it is tried again");
+                    continue;
+                }
+            }
             let unsigned = head.size.saturating_sub(state.signed.load(Ordering::Acquire));
             if unsigned > 0 && (is_due || unsigned >= LEAVES_MAX) {
                 self.sign(head).await;
                 next = clock.now().plus(every_ms);
             }
         }
+    }
+
+    /// Takes in what others who share the store have signed.
+    async fn heed_signed(&self) -> Result<(), Fault> {
+        let last = LastHead::of(&*self.inner.journal).await?;
+        let signed = last.and_then(|last| last.head().ok()).map_or(0, |signed| signed.head.size);
+        self.inner.attesting.signed.fetch_max(signed, Ordering::AcqRel);
+        Ok(())
     }
 
     /// Everything that waits gets its place, and the head is signed: before the store closes, or because
@@ -242,7 +319,14 @@ impl Engine {
         let state = &self.inner.attesting;
         let Some((signer, origin, key)) = state.signer.get() else { return };
         let body = note::body(origin, head);
-        let signed = signer.sign(&body).await.and_then(|signature| {
+        let given = match self.still_signs(key).await {
+            Ok(true) => signer.sign(&body).await,
+            Ok(false) => Err(Fault::Permanent(
+                "another key signs this log now; give this server that one".into(),
+            )),
+            Err(fault) => Err(fault),
+        };
+        let signed = given.and_then(|signature| {
             // Nothing is called signed before that was seen.
             if key.signed(&body, &signature) {
                 let note = note::signed(&body, key, &signature);

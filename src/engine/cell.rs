@@ -115,6 +115,8 @@ pub(super) enum Glance {
     UpToDate(Rest),
     /// The tail begins later: read the journal.
     Behind,
+    /// It ends before that: whoever asks knows more than there is. This is how the run stands.
+    Ahead(Rest),
 }
 
 impl Cell {
@@ -129,7 +131,8 @@ impl Cell {
         }
     }
 
-    /// Sets the tail to a run that was just loaded.
+    /// Sets the tail to a run that was just loaded. Whoever watched it before it was let go of may have missed
+    /// what others wrote since, and nothing more need come of the run: they look again.
     pub(super) fn loaded(&self, run: &Run) {
         let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
         tail.base = run.version;
@@ -137,6 +140,8 @@ impl Cell {
         tail.bytes = 0;
         tail.rest = rest_of(run);
         tail.hides = run.veil.count();
+        drop(tail);
+        self.changed.notify_waiters();
     }
 
     /// Shows durable events to the watchers (E1).
@@ -170,11 +175,28 @@ impl Cell {
         tail.events.back().map_or(tail.base, |last| last.sequence)
     }
 
+    /// What is remembered to have come after a version; of what is long ago, nothing is.
+    pub(super) fn after(&self, version: Version) -> Vec<Arc<Published>> {
+        let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        tail.events.iter().filter(|told| told.sequence > version).cloned().collect()
+    }
+
+    /// The run is not there any more: whoever watches it is told.
+    pub(super) fn lost(&self) {
+        let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        *tail = Tail { base: 0, events: VecDeque::new(), bytes: 0, rest: Rest::Moving, hides: 0 };
+        drop(tail);
+        self.changed.notify_waiters();
+    }
+
     /// What comes after `after`.
     pub(super) fn glance(&self, after: Version, most: usize) -> Glance {
         let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
         if after < tail.base {
             return Glance::Behind;
+        }
+        if after > tail.events.back().map_or(tail.base, |last| last.sequence) {
+            return Glance::Ahead(tail.rest);
         }
         let skipped = usize::try_from(after - tail.base).unwrap_or(usize::MAX);
         let events: Vec<_> = tail.events.iter().skip(skipped).take(most).cloned().collect();

@@ -200,7 +200,7 @@ impl Engine {
             tracing::warn!(%error, "what is stopped could not be asked: nothing is done");
             return true;
         }
-        self.operator().halts.stop(run.0, run.1, tool)
+        self.is_rewound() || self.operator().halts.stop(run.0, run.1, tool)
     }
 
     /// A deed was not done: it is owed as before, and its journal says so.

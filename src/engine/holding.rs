@@ -10,7 +10,7 @@ use crate::engine::trace::SpanBuilder;
 use crate::engine::work::stop;
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{Recorded, Status, evolve, replay};
-use crate::ports::{Fault, Standing};
+use crate::ports::Standing;
 
 impl Engine {
     /// How a run stands in a store that others write to; none where nobody else does, or the run is gone.
@@ -37,7 +37,7 @@ impl Engine {
         let Some(version) = version else { return Ok(false) };
         let known = if hot.is_unsure { cell.published() } else { hot.run.version };
         if version < known {
-            return Err(gone_back(cell).into());
+            return Err(self.gone_back(cell, (known, version)).into());
         }
         if let Some(standing) = standing.filter(|standing| standing.hooks != hot.hooks_number) {
             hot.hooks = self.inner.journal.hooks(&cell.id).await?;
@@ -131,13 +131,4 @@ impl Engine {
             }
         });
     }
-}
-
-/// A store that has less than it acknowledged (J10).
-fn gone_back(cell: &Cell) -> Fault {
-    metrics::counter!("holdpoint_store_rewound_total").increment(1);
-    tracing::error!(run.id = %cell.id, "the store has gone back: it lacks what it had acknowledged");
-    let what =
-        "the store has gone back in time: it lacks events of this run that it had acknowledged";
-    Fault::Corrupt(what.into())
 }

@@ -36,7 +36,9 @@ mod reach;
 mod receipt;
 mod recovery;
 mod renewal;
+mod replicas;
 mod rests;
+mod rewind;
 mod session_memory;
 mod sharing;
 mod timers;
@@ -61,6 +63,7 @@ use crate::kernel::{Corruption, Declined, Operator, Refusal};
 use crate::ports::trace::Tracer;
 use crate::ports::{Agents, Clock, Fault, Journal, NoNotifier, Notifier, Tools};
 
+pub use attest::Signing;
 pub use audit::{AuditEntry, AuditFilter};
 pub use commands::{AnswerRequest, Begun, ForkRequest, Speech, StartRequest, Taken, Words};
 pub use halting::HaltRequest;
@@ -102,6 +105,11 @@ pub enum EngineError {
     /// Another process drives the run now.
     #[error("another server drives this run; try again")]
     Superseded,
+    /// Whoever asks knows more than the store has: it has gone back in time (J10).
+    #[error(
+        "the store has gone back in time: it lacks what you have seen; watch from the beginning"
+    )]
+    Rewound,
     /// The server is going down; another one will take the call.
     #[error("the server is shutting down; try again in a moment")]
     Draining,
@@ -267,7 +275,7 @@ impl Engine {
 
     /// Why the store is out of reach now, where it is.
     pub fn away(&self) -> Option<String> {
-        self.inner.journal.away()
+        self.inner.journal.away().or_else(|| self.is_unheard())
     }
 
     /// How many deeds are being done: of agents, and of tools.
@@ -299,7 +307,14 @@ impl Engine {
     /// Takes on nothing new, lets attempts under way finish for as long as `patience`, then closes
     /// the store. What is cut off is taken up again at the next start.
     pub async fn shut_down(&self, patience: Duration) {
+        self.retire(patience).await;
+        self.inner.journal.close().await;
+    }
+
+    /// The same, and leaves the store open: for whoever takes it elsewhere.
+    pub async fn retire(&self, patience: Duration) {
         self.inner.draining.store(true, Ordering::Release);
+        self.say_draining().await;
         self.inner.tasks.close();
         let patience = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
         let until = self.inner.clock.now().plus(patience);
@@ -312,6 +327,5 @@ impl Engine {
         self.inner.tasks.wait().await;
         self.write_all().await;
         self.attest_last().await;
-        self.inner.journal.close().await;
     }
 }

@@ -136,7 +136,7 @@ impl Engine {
 
     /// Sets every due entry going that is not yet, and says when the next is due.
     async fn carry_due(&self) -> Result<Option<Millis>, EngineError> {
-        if self.is_draining() {
+        if self.is_draining() || self.is_rewound() {
             return Ok(None);
         }
         let now = self.inner.clock.now();

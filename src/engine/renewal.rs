@@ -74,7 +74,7 @@ impl Engine {
         tracing::info!(runs, "every run was told that its store is another");
         identity.is_renewing = false;
         // Where nothing was open there is nothing that could be set going.
-        identity.is_held &= runs > 0;
+        identity.is_held &= runs > 0 || identity.is_rewound;
         // First: better twice in the log than not at all.
         self.note(Note::Renewed { epoch: identity.epoch.clone(), runs }).await;
         failpoint::hit("engine.after_renewal");
@@ -97,20 +97,31 @@ impl Engine {
 
     /// Heeds that somebody else who shares the store has let it go on.
     pub(super) async fn heed_standing(&self) -> Result<(), EngineError> {
-        if let Some(known) = Identity::of(&*self.inner.journal).await?
-            && known != *self.inner.standing.get()
-        {
-            let is_held = known.is_held;
-            self.inner.standing.set(known);
-            if !is_held {
-                self.inner.standing.released.cancel();
-            }
+        if let Some(known) = Identity::of(&*self.inner.journal).await? {
+            self.stand(known);
         }
         Ok(())
     }
 
+    /// Goes by what the store says it is.
+    pub(super) fn stand(&self, known: Identity) {
+        if known == *self.inner.standing.get() {
+            return;
+        }
+        let is_held = known.is_held;
+        self.inner.standing.set(known);
+        if !is_held {
+            self.inner.standing.released.cancel();
+        }
+    }
+
+    /// Whether the store was found to lack what it had acknowledged, and nobody has looked yet.
+    pub fn is_rewound(&self) -> bool {
+        self.inner.standing.get().is_rewound
+    }
+
     /// Tells every run that is not over; how many there are.
-    async fn renew_all(&self) -> Result<u64, EngineError> {
+    pub(super) async fn renew_all(&self) -> Result<u64, EngineError> {
         let (mut runs, mut cursor) = (0, None);
         loop {
             let journal = &self.inner.journal;
@@ -196,6 +207,7 @@ impl Engine {
             return Ok(false);
         }
         identity.is_held = false;
+        identity.is_rewound = false;
         // Said before it is so: whoever lets it go on stands in the log.
         self.note(Note::Released { who: who.id.clone(), door: who.door.into() }).await;
         identity.keep(&*self.inner.journal).await?;

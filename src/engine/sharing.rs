@@ -5,14 +5,14 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
 use crate::engine::cell::{Cell, State};
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{Millis, Refusal, RunId};
-use crate::ports::{Hint, Incarnation, Journal, Replicas, Token};
+use crate::ports::{Hint, Incarnation, Journal, Replicas, Rewind, Token};
 
 /// How often a process shows that it lives: four times in what a life lasts.
 const BEAT_MS: u64 = 1_500;
@@ -39,6 +39,10 @@ pub(super) struct Sharing {
     until: AtomicU64,
     beaten: Notify,
     living: Mutex<Vec<Incarnation>>,
+    /// That the store lacks what it had acknowledged, until that is seen to.
+    rewind: Mutex<Option<Rewind>>,
+    /// Held by whoever sees to it.
+    pub(super) seeing: tokio::sync::Mutex<()>,
 }
 
 impl Sharing {
@@ -50,7 +54,29 @@ impl Sharing {
             until: AtomicU64::new(if is_shared { 0 } else { u64::MAX }),
             beaten: Notify::new(),
             living: Mutex::default(),
+            rewind: Mutex::default(),
+            seeing: tokio::sync::Mutex::default(),
         }
+    }
+
+    /// The store seems to have gone back: nothing is done in the world before that is seen to.
+    pub(super) fn suspect(&self, rewind: Rewind) {
+        self.lock_rewind().get_or_insert(rewind);
+    }
+
+    pub(super) fn suspected(&self) -> Option<Rewind> {
+        *self.lock_rewind()
+    }
+
+    pub(super) fn seen_to(&self, rewind: Rewind) {
+        let mut suspected = self.lock_rewind();
+        if *suspected == Some(rewind) {
+            *suspected = None;
+        }
+    }
+
+    fn lock_rewind(&self) -> MutexGuard<'_, Option<Rewind>> {
+        self.rewind.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -96,7 +122,22 @@ impl Engine {
     }
 
     fn is_in_time(&self) -> bool {
-        self.inner.clock.now().0 < self.inner.sharing.until.load(Ordering::Acquire)
+        let sharing = &self.inner.sharing;
+        sharing.suspected().is_none()
+            && self.inner.clock.now().0 < sharing.until.load(Ordering::Acquire)
+    }
+
+    /// That others may take this process for dead, once it has lived, where they may.
+    pub(super) fn is_unheard(&self) -> Option<String> {
+        let has_lived = self.inner.sharing.until.load(Ordering::Acquire) > 0;
+        (self.is_shared() && has_lived && !self.is_in_time()).then(|| {
+            "no sign of life came to the store in time: others may take this server for dead".into()
+        })
+    }
+
+    /// How many are known to share the store, this one among them; none where nobody does.
+    pub fn replicas_known(&self) -> usize {
+        self.inner.sharing.living.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
     /// Whether something that any of them could do is this one's to do first.
@@ -142,6 +183,7 @@ impl Engine {
     /// Shows that this process lives. One that was declared dead begins another life with nothing in hand.
     pub(super) async fn beat(&self) -> Result<(), EngineError> {
         let Some(replicas) = self.replicas() else { return Ok(()) };
+        self.look_back().await?;
         // From before it is asked: what takes long has taken it off.
         let asked = self.inner.clock.now();
         let lasts = if let Some(lasts) = replicas.beat().await? {
@@ -220,7 +262,8 @@ impl Engine {
         if self.is_draining() || self.is_held() {
             return Ok(0);
         }
-        let stranded = replicas.stranded(TAKE_AT_ONCE).await?;
+        // Those that are awaited, or cannot be taken, may be first in the store's list: it is read past them.
+        let stranded = replicas.stranded(TAKE_AT_ONCE + awaited.len()).await?;
         awaited.retain(|run, _| stranded.contains(run));
         let mut taken = 0;
         for run in stranded {
@@ -270,8 +313,10 @@ impl Engine {
         let cells = self.inner.cells.all();
         let known: Vec<_> = cells.iter().map(|cell| (cell.id.clone(), cell.published())).collect();
         for run in replicas.gone_on(&known).await? {
-            if let Some(cell) = self.inner.cells.peek(&run) {
-                self.followed(&cell).await?;
+            let Some(cell) = self.inner.cells.peek(&run) else { continue };
+            // One that cannot be read keeps nobody from hearing of the others.
+            if let Err(error) = self.followed(&cell).await {
+                tracing::warn!(run.id = %run, %error, "what others wrote to a run was not taken in; it is tried again");
             }
         }
         Ok(())

@@ -66,7 +66,7 @@ impl Engine {
     /// not stop the others.
     async fn wake_due(&self) -> Result<Option<Millis>, EngineError> {
         loop {
-            if self.is_draining() || self.halts().of_all().is_some() {
+            if self.is_draining() || self.is_rewound() || self.halts().of_all().is_some() {
                 return Ok(None);
             }
             let (held, ripe, again) = self.inner.aside.look(self.inner.clock.now());

@@ -71,6 +71,10 @@ impl Engine {
                 State::Hot(hot) if aim == Aim::Look || !self.is_owed_a_look(hot) => {
                     return Ok(state);
                 }
+                // What was done is a fact, whatever the store has become meanwhile (E9).
+                State::Hot(hot) if aim == Aim::Report && !hot.is_adrift && self.is_rewound() => {
+                    return Ok(state);
+                }
                 State::Hot(_) | State::Cold => drop(state),
             }
             // In a task of its own: a caller that leaves must not stop it between append and telling.

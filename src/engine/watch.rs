@@ -146,7 +146,9 @@ impl Watch {
                 self.ready.extend(events);
             }
             Glance::Behind => return self.catch_up().await,
-            Glance::UpToDate(rest) => {
+            // What was told is gone: whoever heard it must not wait for what will never follow (J10).
+            Glance::Ahead(_) if self.engine.is_shared() => return Err(EngineError::Rewound),
+            Glance::UpToDate(rest) | Glance::Ahead(rest) => {
                 let ends = match (rest, self.until) {
                     (Rest::Over, _) | (Rest::Waiting, Until::CurrentRest) => true,
                     (Rest::Waiting, Until::FirstRest | Until::Asked | Until::Over)

@@ -212,6 +212,7 @@ impl Engine {
                 | EngineError::Fault(_)
                 | EngineError::Refused(_)
                 | EngineError::Corrupt(_)
+                | EngineError::Rewound
                 | EngineError::Draining) => {
                     tracing::error!(run.id = %cell.id, %error, "outcome could not be recorded");
                     return;

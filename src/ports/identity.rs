@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use crate::ports::{Fault, Journal, Replicas};
 
 /// Under which name a store keeps it.
-const NAME: &str = "identity";
+pub const NAME: &str = "identity";
+/// How often a change is tried anew because another came first.
+const CHANGE_TRIES: usize = 8;
 
 /// Which store this is.
 #[expect(clippy::struct_excessive_bools, reason = "each is a word of its own in what is stored")]
@@ -24,11 +26,34 @@ pub struct Identity {
     /// Whether it is being made from an export, or was when that was cut off: what is there is not all there was.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_importing: bool,
+    /// Whether it is held because it was found to lack what it had acknowledged (J10).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_rewound: bool,
+    /// Which file it is being made from, by its checksum: with that one, and no other, it can be taken up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub importing: Option<String>,
+    /// The move that brings it here, until that is over: then `is_importing` says so to whoever knows nothing of moves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moving: Option<Moving>,
 }
 
+/// A move of a store on its way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Moving {
+    /// Which one: what it leaves where the store was has the same.
+    pub token: String,
+    /// Whether everything is there. Which of the two stores is in charge is then said where it was.
+    #[serde(default)]
+    pub is_whole: bool,
+}
+
+/// What is said of a store that a move has not come to its end in.
+pub const HALF_MOVED: &str = "a move into this store did not come to its end; run `holdpoint store move --to` with its address \
+     where the data directory is: it goes on, or begins anew. Until then the data directory is in charge";
+
 /// What is said of a store whose import was cut off.
-pub const HALF_IMPORTED: &str = "an import into this store did not come to its end, and part of it is missing; delete its directory and import the \
-     file again";
+pub const HALF_IMPORTED: &str = "an import into this store did not come to its end, and part of it is missing; run `holdpoint import` \
+     with the same file again, which goes on where it broke off, or delete what is there";
 
 impl Identity {
     /// That of a new store.
@@ -38,32 +63,88 @@ impl Identity {
 
     /// That of a store that was put back, or made from another.
     pub fn renewed(epoch: String) -> Self {
-        Self { epoch, is_renewed: true, is_renewing: true, is_held: true, is_importing: false }
+        let (is_renewed, is_renewing, is_held) = (true, true, true);
+        Self { epoch, is_renewed, is_renewing, is_held, ..Self::default() }
+    }
+
+    /// The same store after it was found to have gone back in time: another one, and held (J10).
+    #[must_use]
+    pub fn rewound(&self, epoch: String) -> Self {
+        let is_importing = self.is_importing;
+        Self { is_importing, is_rewound: true, ..Self::renewed(epoch) }
+    }
+
+    /// The same while a move brings it elsewhere.
+    #[must_use]
+    pub fn moving(&self, token: &str, is_whole: bool) -> Self {
+        let moving = Some(Moving { token: token.to_owned(), is_whole });
+        Self { is_importing: true, moving, ..self.clone() }
+    }
+
+    /// The same once that is over.
+    #[must_use]
+    pub fn moved(&self) -> Self {
+        Self { is_importing: false, moving: None, ..self.clone() }
+    }
+
+    /// From what a store keeps of it.
+    pub fn read(text: &str) -> Result<Self, Fault> {
+        serde_json::from_str(text)
+            .map_err(|error| Fault::Corrupt(format!("the store's identity: {error}")))
+    }
+
+    /// What a store keeps of it.
+    pub fn text(&self) -> Result<String, Fault> {
+        serde_json::to_string(self)
+            .map_err(|error| Fault::Permanent(format!("the store's identity: {error}")))
     }
 
     /// Refuses a store whose import was cut off: half of what people were asked and said would stand for all of it.
     pub fn refuse_half(&self) -> Result<(), Fault> {
-        if self.is_importing { Err(Fault::Permanent(HALF_IMPORTED.into())) } else { Ok(()) }
+        match (&self.moving, self.is_importing) {
+            (Some(_), _) => Err(Fault::Permanent(HALF_MOVED.into())),
+            (None, true) => Err(Fault::Permanent(HALF_IMPORTED.into())),
+            (None, false) => Ok(()),
+        }
     }
 
     /// What a store says it is.
     pub async fn of(journal: &dyn Journal) -> Result<Option<Self>, Fault> {
         let Some(text) = journal.remembered(NAME).await? else { return Ok(None) };
-        let kept = serde_json::from_str(&text);
-        kept.map(Some).map_err(|error| Fault::Corrupt(format!("the store's identity: {error}")))
+        Self::read(&text).map(Some)
     }
 
     /// Has a store that several write to keep it, if none was kept yet; whether it did.
     pub async fn keep_first(&self, replicas: &dyn Replicas) -> Result<bool, Fault> {
-        let text = serde_json::to_string(self)
-            .map_err(|error| Fault::Permanent(format!("the store's identity: {error}")))?;
-        replicas.remember_if(NAME, None, &text).await
+        replicas.remember_if(NAME, None, &self.text()?).await
+    }
+
+    /// Changes what a store that several write to says it is: `change` of what it says now, which is none where
+    /// nothing is to be changed. What it says then.
+    pub async fn change(
+        (journal, replicas): (&dyn Journal, &dyn Replicas),
+        change: impl Fn(&Self) -> Option<Self> + Send + Sync,
+    ) -> Result<Self, Fault> {
+        let bad = |error| Fault::Corrupt(format!("the store's identity: {error}"));
+        for _ in 0..CHANGE_TRIES {
+            let text = journal.remembered(NAME).await?;
+            let known: Self = text
+                .as_deref()
+                .map(serde_json::from_str)
+                .transpose()
+                .map_err(bad)?
+                .unwrap_or_default();
+            let Some(next) = change(&known) else { return Ok(known) };
+            let said = serde_json::to_string(&next).map_err(bad)?;
+            if replicas.remember_if(NAME, text.as_deref(), &said).await? {
+                return Ok(next);
+            }
+        }
+        Err(Fault::Retriable("others change what the store says it is; try again".into()))
     }
 
     /// Has a store keep it, durable when this returns.
     pub async fn keep(&self, journal: &dyn Journal) -> Result<(), Fault> {
-        let text = serde_json::to_string(self)
-            .map_err(|error| Fault::Permanent(format!("the store's identity: {error}")))?;
-        journal.remember(NAME, &text).await
+        journal.remember(NAME, &self.text()?).await
     }
 }

@@ -31,11 +31,64 @@ pub enum Hint {
     Lost,
 }
 
+/// That a store lacks what it had acknowledged (J10): how far it is known to have been, and how far it is; the same where
+/// it has been written to since, and tells another history up to there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rewind {
+    /// What was acknowledged, by number.
+    pub had: u64,
+    /// What is there.
+    pub has: u64,
+}
+
+/// What a process says of itself to those it shares a store with.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Introduction {
+    /// The machine it runs on.
+    pub name: String,
+    /// Where it is reached.
+    pub address: String,
+    /// Which build it is.
+    pub program: String,
+}
+
+/// A process that lives, as those it shares a store with see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replica {
+    /// The life that it is in.
+    pub incarnation: Incarnation,
+    /// What it says of itself.
+    pub who: Introduction,
+    /// When this life began, by the store's clock.
+    pub since: Millis,
+    /// When it last showed that it lives.
+    pub beaten: Millis,
+    /// Runs that it drives.
+    pub drives: u64,
+    /// Whether it is about to leave.
+    pub is_draining: bool,
+}
+
 /// A store that several processes write to.
 #[async_trait]
 pub trait Replicas: Send + Sync + std::fmt::Debug {
     /// Shows that this process lives, for as long as is returned, in milliseconds; none if it was declared dead.
     async fn beat(&self) -> Result<Option<u64>, Fault>;
+
+    /// Whether the store lacks what it had acknowledged to this process; each loss is told once (J10).
+    async fn look_back(&self) -> Result<Option<Rewind>, Fault>;
+
+    /// Forgets what was remembered of a run, or of all of them: the store has gone back, and they are read anew.
+    fn unlearn(&self, run: Option<&RunId>);
+
+    /// Says who this process is, from now on and in every life that it begins.
+    async fn introduce(&self, who: Introduction) -> Result<(), Fault>;
+
+    /// Says that this process is about to leave.
+    async fn drain(&self) -> Result<(), Fault>;
+
+    /// Those who live and have said who they are, the oldest first.
+    async fn listed(&self) -> Result<Vec<Replica>, Fault>;
 
     /// Begins another life: everything that was held in the last one is lost.
     async fn reborn(&self) -> Result<(), Fault>;

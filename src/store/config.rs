@@ -58,6 +58,17 @@ pub enum OpenError {
         /// What we read.
         expected: String,
     },
+    /// It is elsewhere now.
+    #[error(
+        "the store of `{}` was moved to the database at {place}: serve it from there, with that address in `--store` \
+         or HOLDPOINT_STORE; what is left here is as it was when it moved", .dir.display()
+    )]
+    Moved {
+        /// The data directory.
+        dir: PathBuf,
+        /// Where it is, without a password.
+        place: String,
+    },
     /// It is not ours.
     #[error(
         "`{}` holds files but no Holdpoint store; give an empty directory or one that does not exist",

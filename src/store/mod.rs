@@ -3,12 +3,16 @@
 mod audit;
 pub mod codec;
 mod config;
+#[cfg(feature = "postgres")]
+mod copies;
 mod embedded;
 mod index_entries;
 pub mod keys;
 mod leases;
 mod log;
 mod memory;
+#[cfg(feature = "postgres")]
+pub mod moving;
 mod outbox_entries;
 mod pagination;
 #[cfg(feature = "postgres")]
@@ -60,6 +64,12 @@ pub fn is_there(dir: &std::path::Path) -> bool {
     embedded::is_there(dir)
 }
 
+/// Whether some process has the store of a directory open.
+#[cfg(feature = "postgres")]
+pub fn is_held(dir: &std::path::Path) -> bool {
+    embedded::is_held(dir)
+}
+
 /// Whether the store in a directory is of the format before, without a chain: whoever opens it takes it over.
 pub fn is_older(dir: &std::path::Path) -> bool {
     embedded::is_older(dir)
@@ -84,6 +94,13 @@ pub async fn open(config: &StoreConfig) -> Result<Store, OpenError> {
 #[cfg(feature = "postgres")]
 pub async fn open_postgres(config: &PostgresConfig) -> Result<Store, PostgresError> {
     let journal = Arc::new(postgres::PostgresJournal::open(config).await?);
+    Ok(Store { journal, embedded: None })
+}
+
+/// Opens the store in a database to look at it: nothing is written, and a role that may only read is enough.
+#[cfg(feature = "postgres")]
+pub async fn look_at_postgres(config: &PostgresConfig) -> Result<Store, PostgresError> {
+    let journal = Arc::new(postgres::PostgresJournal::look(config).await?);
     Ok(Store { journal, embedded: None })
 }
 

@@ -140,7 +140,7 @@ fn python_asks_reflection_and_health() {
     let python = Python::new();
     let server = Server::start(root.path());
     let seen = python.client(&server, &["reflect"]);
-    assert_eq!(seen["methods"], 26, "the whole service is described: {seen}");
+    assert_eq!(seen["methods"], 27, "the whole service is described: {seen}");
     let health = python.client(&server, &["health"]);
     assert_eq!(health, json!({"": "SERVING", SERVICE: "SERVING"}));
 }

@@ -438,6 +438,15 @@ pub(crate) const CODES: &[Row] = &[
         ),
     ),
     shown_in(
+        "replicas_served.rs",
+        row(
+            "store.rewound",
+            Code::DataLoss,
+            "The database has gone back in time and lacks what the caller has seen: a standby without everything was promoted, or a backup was put back.",
+            "Watch the run from the beginning. An operator looks at the audit, and lets the store go on with `holdpoint release`; what was open is asked anew.",
+        ),
+    ),
+    shown_in(
         "damage.rs",
         row(
             "store.failed",

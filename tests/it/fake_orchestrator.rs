@@ -264,6 +264,13 @@ impl Orchestrator for Fake {
         nothing()
     }
 
+    async fn list_replicas(
+        &self,
+        _: tonic::Request<ListReplicasRequest>,
+    ) -> Result<Response<ListReplicasResponse>, Status> {
+        nothing()
+    }
+
     async fn release_store(
         &self,
         _: tonic::Request<ReleaseStoreRequest>,

@@ -33,14 +33,13 @@ async fn follows(flow: &str, said: &str, answer: Option<&str>) -> (RunStatus, us
     let plain: String =
         page.split('<').map(|one| one.split_once('>').map_or(one, |it| it.1)).collect();
     assert!(plain.contains(said), "{said}: {plain}");
-    match answer {
-        Some(word) => drop(stage.answer(LOCAL, &asked, json!(word)).await.unwrap()),
-        None => {
-            let run_id = asked.run_id.clone();
-            let watch = WatchRunRequest { run_id, through_pauses: true, after_sequence: 0 };
-            let mut told = stage.client(LOCAL).await.watch_run(watch).await.unwrap().into_inner();
-            while told.message().await.unwrap().is_some() {}
-        }
+    if let Some(word) = answer {
+        stage.answer(LOCAL, &asked, json!(word)).await.unwrap();
+    } else {
+        let run_id = asked.run_id.clone();
+        let watch = WatchRunRequest { run_id, through_pauses: true, after_sequence: 0 };
+        let mut told = stage.client(LOCAL).await.watch_run(watch).await.unwrap().into_inner();
+        while told.message().await.unwrap().is_some() {}
     }
     let paid = stage.deeds(LOCAL, &asked.run_id).await.len();
     let run = stage.runs(LOCAL).await.remove(0);

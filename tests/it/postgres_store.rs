@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use holdpoint::kernel::Millis;
 use holdpoint::ports::{
-    Append, AppendError, Guard, Hint, Hold, Hook, HookRow, Journal, Settlement, Token,
+    Append, AppendError, Fault, Guard, Hint, Hold, Hook, HookRow, Journal, Rewind, Settlement,
+    Token,
 };
 use holdpoint::store::{Migrated, PostgresConfig, PostgresError};
 
@@ -262,6 +263,47 @@ async fn j6_a_row_that_somebody_changed_is_not_believed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn j10_a_database_that_lacks_what_it_acknowledged_is_found_out_once() {
+    let (database, [one, other]) = pair().await;
+    let (_, begin) = Play::begin(1, "s", "ann", 10);
+    one.append(begin).await.unwrap();
+    let (replicas, others) = (one.replicas().unwrap(), other.replicas().unwrap());
+    assert_eq!(replicas.look_back().await.unwrap(), None);
+    let client = database.client().await;
+    client.batch_execute("update holdpoint.marks set mark = 0").await.unwrap();
+    assert_eq!(replicas.look_back().await.unwrap(), Some(Rewind { had: 1, has: 0 }));
+    assert_eq!(replicas.look_back().await.unwrap(), None, "it is told once");
+    assert_eq!(others.look_back().await.unwrap(), None, "nothing was acknowledged to it");
+    others.beat().await.unwrap();
+    // Further back than a life began.
+    client.batch_execute("delete from holdpoint.marks").await.unwrap();
+    assert!(others.look_back().await.unwrap().is_some());
+    one.append(Play::begin(2, "s", "ann", 20).1).await.unwrap();
+    assert_eq!(replicas.look_back().await.unwrap(), Some(Rewind { had: 2, has: 0 }));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn j10_whoever_goes_on_from_another_history_writes_nothing() {
+    let (database, [one, _]) = pair().await;
+    let (mut play, begin) = Play::begin(1, "s", "ann", 10);
+    let (run, version) = (play.run.id.clone(), begin.head.version);
+    one.append(begin).await.unwrap();
+    // As after it went back, and somebody else wrote as much again.
+    let another = "update holdpoint.runs set link = sha256('another')";
+    database.client().await.batch_execute(another).await.unwrap();
+    let refused = one.append(play.speak(WORDS, 20)).await;
+    let Err(AppendError::Fault(Fault::Retriable(why))) = refused else { panic!("{refused:?}") };
+    assert!(why.contains("gone back in time"), "{why}");
+    let replicas = one.replicas().unwrap();
+    assert!(replicas.standing(&run).await.is_err(), "it is not believed");
+    let rewind = Rewind { had: version, has: version };
+    assert_eq!(replicas.look_back().await.unwrap(), Some(rewind));
+    replicas.unlearn(None);
+    assert_eq!(replicas.standing(&run).await.unwrap().unwrap().version, version);
+    assert_eq!(replicas.look_back().await.unwrap(), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn no_store_is_made_unless_somebody_says_so() {
     let database = Database::empty().await;
     let missing = refused(&database.address()).await;
@@ -277,7 +319,7 @@ async fn no_store_is_made_unless_somebody_says_so() {
 async fn another_schema_and_altered_tables_are_refused_with_the_remedy() {
     let database = Database::made().await;
     let client = database.client().await;
-    for (schema, word) in [(0, "migrate"), (2, "later build")] {
+    for (schema, word) in [(1, "migrate"), (3, "later build")] {
         client
             .batch_execute(&format!("update holdpoint.meta set schema = {schema}"))
             .await
@@ -285,7 +327,7 @@ async fn another_schema_and_altered_tables_are_refused_with_the_remedy() {
         let told = refused(&database.address()).await.to_string();
         assert!(told.contains(word), "{told}");
     }
-    client.batch_execute("update holdpoint.meta set schema = 1").await.unwrap();
+    client.batch_execute("update holdpoint.meta set schema = 2").await.unwrap();
     for (change, back, word) in [
         ("drop column hooks", "add column hooks bigint not null default 0", "runs.hooks"),
         ("alter column holder type integer", "alter column holder type bigint", "runs.holder"),

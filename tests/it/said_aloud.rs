@@ -181,8 +181,8 @@ fn the_script_that_checks_says_in_one_line_what_is_wrong_with_what_it_is_given()
         told
     };
     let deep = "[".repeat(100_000);
-    let odd_leaf = r#"{"leaf": 3, "leaf_hash": ""}"#;
-    for wrong in ["", "[]", "7", "{}", odd_leaf, r#"{"run": null, "entries": [{}]}"#, &deep] {
+    let (odd_leaf, half) = (r#"{"leaf": 3, "leaf_hash": ""}"#, r#"{"run": "run_1", "entries": ["#);
+    for wrong in ["", "[]", "7", "{}", odd_leaf, half, r#"{"run": null, "entries": [{}]}"#, &deep] {
         let told = says(wrong, &key);
         assert!(told.starts_with("wrong: run.json is no bundle and no receipt"), "{told}");
     }

@@ -91,6 +91,13 @@ impl ToolServer {
         self.inner.asked.acquire().await.unwrap().forget();
     }
 
+    /// Returns when it has been asked there.
+    pub(crate) async fn asked_at(&self, path: &str) {
+        while self.seen().iter().all(|seen| seen.path != path) {
+            self.asked().await;
+        }
+    }
+
     /// Lets gated answers go, from now on. Not just one: a handler whose caller was killed may not
     /// have noticed yet, and would take the one permit with it.
     pub(crate) fn open_gate(&self) {

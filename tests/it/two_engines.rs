@@ -403,3 +403,65 @@ async fn what_one_gives_back_when_it_leaves_another_takes_at_once() {
     let watch = pair.b.engine.watch(&run, 0, Until::Over, &someone()).await.unwrap();
     assert_eq!(names(&all(watch).await).last(), Some(&"completed"));
 }
+
+#[tokio::test]
+async fn e1_whoever_watches_at_one_that_was_taken_for_dead_hears_what_was_written_meanwhile() {
+    let (pair, run, request) = asked(Patience::default(), writers).await;
+    let watch = pair.a.engine.watch(&run, 0, Until::Over, &someone()).await.unwrap();
+    let heard = tokio::spawn(all(watch));
+    pair.settle().await;
+    pair.cluster.mute(true);
+    pair.a.replica.freeze();
+    pair.b.engine.answer(answer(&request, json!("approve")), &someone()).await.unwrap();
+    pair.pass(11_000).await;
+    assert!(matches!(status(&pair.b.engine, &run).await, HeadStatus::Completed));
+    pair.a.replica.thaw();
+    pair.pass(5_000).await;
+    assert!(heard.is_finished(), "nothing more will ever come of the run");
+    assert_eq!(names(&heard.await.unwrap()), whole(&pair.b.engine, &run).await);
+}
+
+#[tokio::test]
+async fn j10_a_store_that_went_back_is_held_and_whoever_saw_more_is_told() {
+    let (pair, run, request) = asked(Patience::default(), writers).await;
+    let picture = pair.cluster.picture();
+    let begun = pair.a.engine.answer(answer(&request, json!("approve")), &someone()).await.unwrap();
+    let last = all(begun.watch).await.last().unwrap().sequence;
+    let (a, b) = (&pair.a.engine, &pair.b.engine);
+    pair.cluster.go_back(&picture);
+    pair.pass(5_000).await;
+    assert!(a.is_rewound() && a.is_held() && b.is_rewound(), "whoever shares the store knows");
+    let mut watch = a.watch(&run, last, Until::Over, &someone()).await.unwrap();
+    assert!(matches!(watch.next().await, Err(EngineError::Rewound)));
+    let held = b.answer(answer(&request, json!("approve")), &someone()).await.map(drop);
+    assert!(matches!(held, Err(EngineError::Refused(_))), "{held:?}");
+    a.release_store(&someone()).await.unwrap();
+    pair.pass(3_000).await;
+    assert!(!a.is_rewound() && !b.is_rewound());
+    let head = b.head(&run, &someone()).await.unwrap();
+    let anew = head.questions[0].id(&head.run).to_string();
+    assert_ne!(anew, request, "it is asked anew");
+    let begun = b.answer(answer(&anew, json!("approve")), &someone()).await.unwrap();
+    assert_eq!(names(&all(begun.watch).await).last(), Some(&"completed"));
+}
+
+#[tokio::test]
+async fn j10_whoever_knows_another_history_writes_nothing_on_top_of_this_one() {
+    let (pair, run) = sending().await;
+    let picture = pair.cluster.picture();
+    let (a, b) = (&pair.a.engine, &pair.b.engine);
+    // What A knows is lost, and before it looks B has written as much again.
+    a.cancel(&run, "enough", "", &someone()).await.unwrap();
+    let had = a.head(&run, &someone()).await.unwrap().version;
+    pair.cluster.go_back(&picture);
+    b.cancel(&run, "too much", "", &someone()).await.unwrap();
+    assert_eq!(b.head(&run, &someone()).await.unwrap().version, had);
+    assert!(a.head(&run, &someone()).await.is_err(), "it is not believed");
+    pair.pass(5_000).await;
+    assert!(a.is_rewound() && b.is_rewound());
+    assert_eq!(whole(a, &run).await, whole(b, &run).await);
+    let told = a.journal(&run, 100, &someone()).await.unwrap();
+    let is_theirs =
+        |event: &Event| matches!(event, Event::Cancelled { reason, .. } if reason == "too much");
+    assert!(told.iter().any(|recorded| is_theirs(&recorded.event)), "{told:?}");
+}

@@ -3,16 +3,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use holdpoint::kernel::{Event, Origin, Recorded, RunId};
 use holdpoint::ports::{Fence, Hold, Incarnation};
 use serde_json::Value;
 
-use crate::cast::is_carried;
-use crate::play::Play;
+use crate::cast::{Cast, is_carried};
+use crate::play::{Play, Store};
 
-/// What a watcher was told: of which run, and the versions in order.
-pub(crate) type Heard = (String, Vec<u64>);
+/// What a watcher was told: of which run, at which process, and the versions in order.
+#[derive(Debug)]
+pub(crate) struct Heard {
+    pub(crate) run: RunId,
+    pub(crate) at: Arc<Cast>,
+    pub(crate) sequences: Vec<u64>,
+}
 
 /// What came of a seed.
 #[derive(Debug, Default)]
@@ -35,6 +41,8 @@ pub(crate) struct Seen {
     pub(crate) altered: u64,
     pub(crate) told: u64,
     pub(crate) recovered: u64,
+    pub(crate) watched: u64,
+    pub(crate) rewound: u64,
 }
 
 impl Seen {
@@ -47,6 +55,8 @@ impl Seen {
             altered: self.altered + other.altered,
             told: self.told + other.told,
             recovered: self.recovered + other.recovered,
+            watched: self.watched + other.watched,
+            rewound: self.rewound + other.rewound,
         }
     }
 }
@@ -72,12 +82,20 @@ pub(crate) async fn checked(play: &Play) -> Outcome {
     let mut seen = answers(play, &journals, &mut wrong);
     deeds(play, &journals, &mut wrong, &mut seen);
     listeners(play, &journals, &mut wrong);
-    fences(play, &mut wrong);
-    for (run, sequences) in play.heard.lock().unwrap().iter() {
+    // What the store had forgotten is given out again.
+    if play.store != Store::Forgetful {
+        fences(play, &mut wrong);
+    }
+    let heard = play.heard.lock().unwrap();
+    for Heard { run, sequences, .. } in heard.iter().filter(|heard| !is_lost(play, &heard.run)) {
         if sequences.iter().zip(1..).any(|(heard, place)| *heard != place) {
             wrong.push(format!("E1: a watcher of {run} heard {sequences:?}"));
         }
     }
+    let late = play.late.lock().unwrap();
+    wrong.extend(late.iter().map(|what| format!("E1: {what}, long after it was written")));
+    seen.watched = heard.len() as u64;
+    seen.rewound = u64::from(play.noticed);
     seen.runs = journals.len() as u64;
     seen.told = play.world.told.lock().unwrap().len() as u64;
     seen.altered = *play.world.altered.lock().unwrap();
@@ -137,6 +155,7 @@ fn answers(play: &Play, journals: &Journals, wrong: &mut Vec<String>) -> Seen {
         }
         let is_there = places.is_some();
         match &given.outcome {
+            Some(Ok(())) if !is_there && is_lost(play, &run_of(&given.request)) => {}
             Some(Ok(())) if !is_there => wrong.push(format!("lost: {given:?}")),
             Some(Ok(())) => seen.answers += 1,
             Some(Err(why)) if why.starts_with("refused") => {
@@ -149,6 +168,17 @@ fn answers(play: &Play, journals: &Journals, wrong: &mut Vec<String>) -> Seen {
         }
     }
     seen
+}
+
+/// Whether the store has lost something of a run.
+fn is_lost(play: &Play, run: &RunId) -> bool {
+    play.rewound.contains(run)
+}
+
+/// The run of a request.
+fn run_of(request: &str) -> RunId {
+    let run = request.trim_start_matches("req_").split('-').next().unwrap_or_default();
+    RunId::parse(&format!("run_{run}")).unwrap()
 }
 
 /// Where the word to a request belongs.
@@ -166,10 +196,13 @@ fn deeds(play: &Play, journals: &Journals, wrong: &mut Vec<String>, seen: &mut S
         done.entry((tool.clone(), key.clone())).or_default().push(arguments.clone());
     }
     for ((tool, key), all) in done {
-        if all.len() > 1 && tool == "pay" {
+        let run = RunId::parse(key.split('/').next().unwrap_or_default()).unwrap();
+        if all.len() > 1 && tool == "pay" && !is_lost(play, &run) {
             wrong.push(format!("E2: {key} was done {} times", all.len()));
         }
-        let run = RunId::parse(key.split('/').next().unwrap_or_default()).unwrap();
+        if is_lost(play, &run) {
+            continue;
+        }
         let events = journals.get(&run).map_or(&[][..], Vec::as_slice);
         for arguments in all {
             if !is_allowed(events, &arguments) {
@@ -213,7 +246,7 @@ fn is_allowed(events: &[Recorded], arguments: &Value) -> bool {
 /// Whoever was told that they would be told was told.
 fn listeners(play: &Play, journals: &Journals, wrong: &mut Vec<String>) {
     let told = play.world.told.lock().unwrap();
-    for listens in play.listens.lock().unwrap().iter() {
+    for listens in play.listens.lock().unwrap().iter().filter(|one| !is_lost(play, &one.run)) {
         let events = journals.get(&listens.run).map_or(&[][..], Vec::as_slice);
         let later = events.iter().filter(|recorded| recorded.version > listens.from);
         for recorded in later.filter(|recorded| is_carried(&recorded.event)) {

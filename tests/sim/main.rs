@@ -45,10 +45,11 @@ const PIECE: u64 = 1_000;
 type Test = fn() -> Result<(), String>;
 
 /// What is played as a test, by its name.
-const TESTS: [(&str, Test); 4] = [
+const TESTS: [(&str, Test); 5] = [
     ("every_answer_counts_once_whatever_happens_to_whom", || rounds(&Wish::default())),
     ("a_seed_is_one_run_to_the_byte", one_run_to_the_byte),
     ("j10_a_store_that_acknowledges_what_it_does_not_have_is_found_out", liar),
+    ("j10_a_store_that_goes_back_is_noticed_and_nothing_else_is_lost", forgetful),
     ("faults_that_it_was_shown_to_find_can_be_planted_again", planted),
 ];
 
@@ -137,7 +138,7 @@ fn rounds(wish: &Wish) -> Result<(), String> {
     if wish.told {
         println!("{}", played(wish.from, wish.steps).written);
     }
-    let is_worth = [seen.answers, seen.done, seen.altered, seen.told, seen.recovered];
+    let is_worth = [seen.answers, seen.done, seen.altered, seen.told, seen.recovered, seen.watched];
     if wish.seeds >= SEEDS && first == wish.from && is_worth.contains(&0) {
         return Err(format!("hardly anything happened: {seen:?}"));
     }
@@ -183,6 +184,21 @@ fn liar() -> Result<(), String> {
         outcome.wrong.iter().any(|wrong| wrong.starts_with("lost: "))
     };
     if (1..20).any(is_found) { Ok(()) } else { Err("whoever checks sees nothing".into()) }
+}
+
+/// Seeds in which the store goes back in time.
+const FORGETFUL: u64 = 200;
+
+fn forgetful() -> Result<(), String> {
+    let mut seen = Seen::default();
+    for seed in 1..=FORGETFUL {
+        let outcome = played_on(seed, STEPS, Store::Forgetful);
+        if !outcome.wrong.is_empty() {
+            return Err(format!("seed {seed}: {}\n{}", outcome.wrong.join("\n"), outcome.written));
+        }
+        seen = seen.and(outcome.seen);
+    }
+    if seen.rewound == 0 { Err(format!("it never went back: {seen:?}")) } else { Ok(()) }
 }
 
 /// The faults of `tests/sim/planted`, which `tests/sim/planted/run` plants in the code by hand.

@@ -2,6 +2,7 @@
 //! freeze, die and come back; people begin, answer, cancel, fork, halt and listen at whichever they like. What must hold of
 //! it is the checker's.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use holdpoint::engine::{
@@ -9,7 +10,7 @@ use holdpoint::engine::{
 };
 use holdpoint::kernel::{Kind, Millis, Principal, Role, RunId, Scope};
 use holdpoint::ports::{Clock as _, HeadStatus, Hook, RunFilter};
-use holdpoint::store::{MemoryCluster, MemoryReplica, Mishap};
+use holdpoint::store::{MemoryCluster, MemoryReplica, Mishap, Picture};
 use serde_json::json;
 use tokio::task::AbortHandle;
 
@@ -33,7 +34,12 @@ pub(crate) enum Store {
     /// One that says of some appends that they are written, and does not have them: by it is seen whether whoever
     /// checks sees anything.
     Lying,
+    /// One that goes back in time once, as a database does that fails over to a standby without everything.
+    Forgetful,
 }
+
+/// The step before which such a store is as it will be again.
+const PICTURED: usize = 12;
 
 /// A process.
 struct Node {
@@ -77,7 +83,14 @@ pub(crate) struct Play {
     pub(crate) given: Arc<Mutex<Vec<Given>>>,
     pub(crate) heard: Arc<Mutex<Vec<Heard>>>,
     pub(crate) listens: Arc<Mutex<Vec<Listens>>>,
-    store: Store,
+    /// Watchers who were not told in time.
+    pub(crate) late: Mutex<Vec<String>>,
+    pub(crate) store: Store,
+    /// What the store goes back to, how many had died by then, and how many listened.
+    picture: Option<(Picture, usize, usize)>,
+    /// Runs that it had more of, and whether anybody noticed.
+    pub(crate) rewound: BTreeSet<RunId>,
+    pub(crate) noticed: bool,
 }
 
 /// Whoever begins everything.
@@ -97,7 +110,11 @@ impl Play {
             given: Arc::default(),
             heard: Arc::default(),
             listens: Arc::default(),
+            late: Mutex::default(),
             store,
+            picture: None,
+            rewound: BTreeSet::new(),
+            noticed: false,
         };
         for _ in 0..3 {
             play.join().await;
@@ -151,8 +168,37 @@ impl Play {
     }
 
     fn engine(&self) -> Option<Engine> {
+        self.node().map(|(engine, _)| engine)
+    }
+
+    /// A process that is not dead, and how it fares.
+    fn node(&self) -> Option<(Engine, Arc<Cast>)> {
         let living: Vec<_> = self.nodes.iter().filter(|node| node.fares() != Fares::Dead).collect();
-        self.dice.pick(&living).map(|node| node.engine.clone())
+        self.dice.pick(&living).map(|node| (node.engine.clone(), node.cast.clone()))
+    }
+
+    /// How far every journal is.
+    async fn versions(&self) -> BTreeMap<RunId, u64> {
+        let journal = self.cluster.join().journal();
+        let heads = journal.heads(&RunFilter::default(), None, 1_000).await.unwrap().rows;
+        journal.close().await;
+        heads.into_iter().map(|head| (head.run, head.version)).collect()
+    }
+
+    /// Lets ten seconds pass in which nothing goes wrong: whoever watches anywhere has heard by then of all that was
+    /// written before.
+    async fn pass_heard(&self) {
+        let written = self.versions().await;
+        self.pass(10_000, 1_000).await;
+        for heard in self.heard.lock().unwrap().iter() {
+            let is_dead = *heard.at.fares.lock().unwrap() == Fares::Dead;
+            let (has, is) = (heard.sequences.last().copied().unwrap_or(0), written.get(&heard.run));
+            let is_lost = self.rewound.contains(&heard.run);
+            if !is_dead && !is_lost && is.is_some_and(|is| has < *is) {
+                let what = format!("a watcher of {} heard {has} of {is:?}", heard.run);
+                self.late.lock().unwrap().push(what);
+            }
+        }
     }
 
     /// What is open, as the store has it.
@@ -178,6 +224,9 @@ impl Play {
 
     /// One thing happens.
     pub(crate) async fn step(&mut self, number: usize) {
+        if self.store == Store::Forgetful {
+            self.forget(number).await;
+        }
         match self.dice.roll(26) {
             0..5 => self.start(number),
             5..13 => self.answer(number).await,
@@ -232,7 +281,7 @@ impl Play {
     }
 
     fn start(&self, number: usize) {
-        let (Some(engine), Some(watcher)) = (self.engine(), self.engine()) else { return };
+        let (Some(engine), Some((watcher, cast))) = (self.engine(), self.node()) else { return };
         let workflow = *self.dice.pick(&flows::NAMES).unwrap();
         let request = StartRequest {
             workflow: workflow.into(),
@@ -240,20 +289,27 @@ impl Play {
             key: format!("start {number}"),
             ..StartRequest::default()
         };
-        let heard = self.heard.clone();
+        let (heard, clock) = (self.heard.clone(), self.clock.clone());
         tokio::spawn(async move {
             let Ok(begun) = engine.start(request, &owner()).await else { return };
-            let run = begun.run.to_string();
-            let Ok(mut watch) = watcher.watch(&run, 0, Until::Over, &owner()).await else {
-                return;
-            };
+            let run = begun.run;
             let place = {
                 let mut heard = heard.lock().unwrap();
-                heard.push((run, Vec::new()));
+                let at = cast.clone();
+                heard.push(Heard { run: run.clone(), at, sequences: Vec::new() });
                 heard.len() - 1
             };
-            while let Ok(Some(published)) = watch.next().await {
-                heard.lock().unwrap()[place].1.push(published.sequence);
+            // As whoever watches does: a stream that breaks off is taken up where it did.
+            while *cast.fares.lock().unwrap() != Fares::Dead {
+                let after = heard.lock().unwrap()[place].sequences.last().copied().unwrap_or(0);
+                let watch = watcher.watch(&run.to_string(), after, Until::Over, &owner()).await;
+                if let Ok(mut watch) = watch {
+                    while let Ok(told) = watch.next().await {
+                        let Some(published) = told else { return };
+                        heard.lock().unwrap()[place].sequences.push(published.sequence);
+                    }
+                }
+                clock.sleep_until(clock.now().plus(1_000)).await;
             }
         });
     }
@@ -322,6 +378,39 @@ impl Play {
         });
     }
 
+    /// The store goes back to how it was some steps before; within seconds somebody must have noticed.
+    async fn forget(&mut self, number: usize) {
+        if number == PICTURED {
+            let (dead, listens) = (self.of(Fares::Dead).len(), self.listens.lock().unwrap().len());
+            self.picture = Some((self.cluster.picture(), dead, listens));
+        }
+        if number <= PICTURED || self.dice.roll(4) > 0 {
+            return;
+        }
+        let Some((picture, dead, listens)) = self.picture.take() else { return };
+        let had = self.versions().await;
+        self.cluster.go_back(&picture);
+        let has = self.versions().await;
+        let lost = had.into_iter().filter(|(run, version)| has.get(run) != Some(version));
+        self.rewound = lost.map(|(run, _)| run).collect();
+        self.listens.lock().unwrap().truncate(listens);
+        self.thaw();
+        self.pass(20_000, 500).await;
+        let journal = self.cluster.join().journal();
+        let said = journal.remembered("identity").await.unwrap().unwrap_or_default();
+        journal.close().await;
+        self.noticed = said.contains("is_rewound");
+        // Whoever knew of it may be dead: then nobody can notice.
+        if !self.rewound.is_empty() && !self.noticed && self.of(Fares::Dead).len() == dead {
+            let what = format!("nobody noticed that {:?} went back", self.rewound);
+            self.late.lock().unwrap().push(what);
+        }
+        // Somebody has looked, and lets everything go on.
+        for node in self.nodes.iter().filter(|node| node.fares() == Fares::Well) {
+            drop(node.engine.release_store(&owner()).await);
+        }
+    }
+
     /// Everybody is let finish: nothing goes wrong any more.
     pub(crate) async fn finish(&mut self) {
         self.thaw();
@@ -334,7 +423,11 @@ impl Play {
         last.replica.leave_to(Box::new(|_| None));
         let engine = last.engine.clone();
         self.pass(10_000, 1_000).await;
+        self.pass_heard().await;
         for round in 0..LAST_ROUNDS {
+            if engine.is_held() {
+                drop(engine.release_store(&owner()).await);
+            }
             for halt in engine.halts_listed().0 {
                 drop(engine.release_halt(&halt.id, &owner()).await);
             }
@@ -346,11 +439,12 @@ impl Play {
                     self.given.lock().unwrap().push(Given { request, who, key, outcome });
                 }
             }
-            self.pass(10_000, 1_000).await;
+            self.pass_heard().await;
             if self.runs().await.iter().all(|(_, goes_on)| !goes_on) {
                 break;
             }
         }
+        self.pass_heard().await;
         // Whoever listens is told the last of it; what somebody died with is taken for lost after a minute.
         for _ in 0..LAST_ROUNDS {
             self.pass(5_000, 1_000).await;

@@ -148,6 +148,7 @@ impl From<EngineError> for Problem {
             | EngineError::Corrupt(_)
             | EngineError::Moved
             | EngineError::Superseded
+            | EngineError::Rewound
             | EngineError::Draining) => {
                 let told = status::of(other);
                 let is_passing = told.code() == tonic::Code::Unavailable;

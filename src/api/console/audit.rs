@@ -38,7 +38,7 @@ pub(super) async fn page(visit: &Visit) -> Result<Response<Body>, Trouble> {
     let body = html! {
         div.head { h1 { "Audit" } p.quiet {
             "Who decided what. Read from the journals, the newest runs first."
-            @if visit.who.sees_store() { " " a href="/console/audit/store" { "The store's own log" } " · " a href="/console/oversight" { "Oversight" } }
+            @if visit.who.sees_store() { " " a href="/console/audit/store" { "The store's own log" } " · " a href="/console/oversight" { "Oversight" } " · " a href="/console/replicas" { "Replicas" } }
         } }
         (filters(visit))
         div #audit data-swap {

@@ -23,6 +23,7 @@ mod markdown;
 mod memory;
 mod oversight;
 mod page;
+mod replicas;
 mod request;
 mod request_context;
 mod run;
@@ -127,6 +128,7 @@ async fn answer(visit: &Visit) -> Result<Response<Body>, Trouble> {
         ["audit"] => audit::page(visit).await,
         ["audit", "store"] => log::page(visit).await,
         ["oversight"] => oversight::page(visit).await,
+        ["replicas"] => replicas::page(visit).await,
         ["live"] => Ok(live::inbox(visit)),
         ["live", "workflows"] => Ok(live::workflows(visit)),
         _ => Err(Trouble::Nothing),

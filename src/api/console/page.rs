@@ -278,6 +278,10 @@ pub(super) fn told(trouble: &Trouble) -> (StatusCode, &'static str, String) {
             let words = "The server is busy. Nothing was changed; try again in a moment.";
             (StatusCode::SERVICE_UNAVAILABLE, "One moment", words.into())
         }
+        Trouble::Engine(EngineError::Rewound) => {
+            let words = "The store has gone back in time: it lacks what was seen here. Load the page again; an operator must look.";
+            (StatusCode::SERVICE_UNAVAILABLE, "The store has gone back", words.into())
+        }
         Trouble::Engine(EngineError::Fault(Fault::Permanent(why) | Fault::Corrupt(why))) => {
             tracing::error!(why, "a page could not be shown");
             let words = "The store does not answer as it should. An operator must look at the log.";

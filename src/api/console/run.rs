@@ -23,13 +23,14 @@ pub(super) async fn page(visit: &Visit, id: &str) -> Result<Response<Body>, Trou
     let (run, head) = (&view.run, &view.head);
     let journal = visit.engine().journal(id, JOURNAL_MAX, &visit.who).await?;
     let checkpoints = visit.engine().checkpoints(id, &visit.who).await?;
+    let driver = visit.engine().driver(id, &visit.who).await?;
     let is_cut = u64::from(JOURNAL_MAX) < run.version;
     let body = html! {
         nav.trail aria-label="Trail" { a href="/console/runs" { "Runs" } " / " span.mono { (run.id) } }
         div #run data-swap {
             div.summary {
                 div.head { h1 { (run.workflow.name) " " (listing::status(&head.status)) } a.button.jump href="#now" { "Jump to now" } }
-                p.why { (why(run, visit.now)) }
+                p.why { (why(run, visit.now)) @if let Some(driver) = &driver { " Driven by " strong { (text::shown(driver)) } "." } }
             }
             @if is_cut { p.notice { "Only the last " (JOURNAL_MAX) " events are shown." } }
             div.split.wide {

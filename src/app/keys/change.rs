@@ -50,6 +50,12 @@ impl NewKey {
         self.person.as_deref().unwrap_or(&self.name)
     }
 
+    /// Draws its secret, if it can be a key at all.
+    pub(in crate::app) fn draw(&self) -> Result<String, KeysError> {
+        self.check()?;
+        draw()
+    }
+
     /// Refuses what no key can be, whatever others there are.
     fn check(&self) -> Result<(), KeysError> {
         for (field, name) in [("name", self.name.as_str()), ("person", self.identity())] {
@@ -120,56 +126,68 @@ impl Keys {
         settings: &BTreeSet<String>,
         created: &str,
     ) -> Result<String, KeysError> {
-        new.check()?;
-        let secret = draw()?;
-        change(path, |Keys { keys, retired }| {
-            if keys.iter().any(|key| key.name == new.name) {
-                return Err(KeysError::Taken(new.name.clone()));
-            }
-            new.refuse_confusion(keys, settings)?;
-            if keys.len() >= KEYS_MAX {
-                return Err(KeysError::Full);
-            }
-            let identity = new.identity();
-            let was_theirs = |known: &&Retired| known.person.eq_ignore_ascii_case(identity);
-            let is_here = keys.iter().any(|key| key.identity() == identity);
-            if let Some(known) = retired.iter().rev().find(was_theirs)
-                && !is_here
-                && !(new.again && known.person == identity)
-            {
-                let (person, removed) = (known.person.clone(), known.removed.clone());
-                return Err(KeysError::Retired { person, removed });
-            }
-            retired.retain(|known| known.person != identity);
-            keys.push(Key {
-                name: new.name.clone(),
-                person: new.person.clone().filter(|person| *person != new.name),
-                kind: new.kind,
-                roles: new.roles,
-                workflows: new.workflows.clone(),
-                expires: new.expires.clone(),
-                sha256: hash(&secret),
-                created: created.into(),
-            });
-            Ok(())
-        })?;
+        let secret = new.draw()?;
+        change(path, |keys| keys.put(new, settings, (&secret, created)))?;
         Ok(secret)
     }
 
     /// Removes the key of that name; whose it was is remembered.
     pub fn remove(path: &Path, name: &str, removed: &str) -> Result<(), KeysError> {
-        change(path, |Keys { keys, retired }| {
-            let Some(index) = keys.iter().position(|key| key.name == name) else {
-                return Err(KeysError::Unknown(name.into()));
-            };
-            let person = keys.remove(index).identity().to_owned();
-            retired.retain(|known| known.name != name || known.person != person);
-            if retired.len() >= RETIRED_MAX {
-                retired.remove(0);
-            }
-            retired.push(Retired { name: name.into(), person, removed: removed.into() });
-            Ok(())
-        })
+        change(path, |keys| keys.take_out(name, removed))
+    }
+
+    /// Puts a key that was drawn among the others.
+    pub(in crate::app) fn put(
+        &mut self,
+        new: &NewKey,
+        settings: &BTreeSet<String>,
+        (secret, created): (&str, &str),
+    ) -> Result<(), KeysError> {
+        let Keys { keys, retired } = self;
+        if keys.iter().any(|key| key.name == new.name) {
+            return Err(KeysError::Taken(new.name.clone()));
+        }
+        new.refuse_confusion(keys, settings)?;
+        if keys.len() >= KEYS_MAX {
+            return Err(KeysError::Full);
+        }
+        let identity = new.identity();
+        let was_theirs = |known: &&Retired| known.person.eq_ignore_ascii_case(identity);
+        let is_here = keys.iter().any(|key| key.identity() == identity);
+        if let Some(known) = retired.iter().rev().find(was_theirs)
+            && !is_here
+            && !(new.again && known.person == identity)
+        {
+            let (person, removed) = (known.person.clone(), known.removed.clone());
+            return Err(KeysError::Retired { person, removed });
+        }
+        retired.retain(|known| known.person != identity);
+        keys.push(Key {
+            name: new.name.clone(),
+            person: new.person.clone().filter(|person| *person != new.name),
+            kind: new.kind,
+            roles: new.roles,
+            workflows: new.workflows.clone(),
+            expires: new.expires.clone(),
+            sha256: hash(secret),
+            created: created.into(),
+        });
+        Ok(())
+    }
+
+    /// Takes the key of that name out; whose it was is remembered.
+    pub(in crate::app) fn take_out(&mut self, name: &str, removed: &str) -> Result<(), KeysError> {
+        let Keys { keys, retired } = self;
+        let Some(index) = keys.iter().position(|key| key.name == name) else {
+            return Err(KeysError::Unknown(name.into()));
+        };
+        let person = keys.remove(index).identity().to_owned();
+        retired.retain(|known| known.name != name || known.person != person);
+        if retired.len() >= RETIRED_MAX {
+            retired.remove(0);
+        }
+        retired.push(Retired { name: name.into(), person, removed: removed.into() });
+        Ok(())
     }
 }
 
@@ -212,7 +230,7 @@ fn change(
     lock.lock().map_err(failed)?;
     let mut keys = if path.exists() { Keys::load(path)? } else { Keys::default() };
     edit(&mut keys)?;
-    let text = toml::to_string(&keys).map_err(|error| failed(io::Error::other(error)))?;
+    let text = keys.text(path)?;
     let fresh = beside(path, "new");
     replace(path, &fresh, folder, &text).map_err(failed)
 }

@@ -29,6 +29,7 @@
 
 mod change;
 mod key;
+pub(super) mod shared;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -182,13 +183,23 @@ impl Keys {
             let why = format!("it has more than {FILE_BYTES_MAX} bytes");
             return Err(KeysError::Unusable { path: path.into(), why });
         }
-        let text = fs::read_to_string(path).map_err(failed)?;
-        let keys: Self = toml::from_str(&text)
+        Self::read(&fs::read_to_string(path).map_err(failed)?, path)
+    }
+
+    /// Reads the keys that are written so at `path`.
+    fn read(text: &str, path: &Path) -> Result<Self, KeysError> {
+        let keys: Self = toml::from_str(text)
             .map_err(|source| KeysError::NotKeys { path: path.into(), source: Box::new(source) })?;
         match keys.complaint() {
             None => Ok(keys),
             Some(why) => Err(KeysError::Unusable { path: path.into(), why }),
         }
+    }
+
+    /// As they are written at `path`.
+    fn text(&self, path: &Path) -> Result<String, KeysError> {
+        let failed = |source| KeysError::Io { deed: "write", path: path.into(), source };
+        toml::to_string(self).map_err(|error| failed(io::Error::other(error)))
     }
 
     /// The keys a server is to ask for: none, if none were set up.
@@ -210,7 +221,9 @@ impl Keys {
         now: jiff::Timestamp,
     ) -> Result<Option<(NewKey, String)>, KeysError> {
         let path = config.keys_path();
-        let is_used = has_data || path.exists() || config.keys.is_some();
+        // Servers that share a store share its keys, too: none of them is the first.
+        let is_shared = config.store.is_some();
+        let is_used = has_data || path.exists() || config.keys.is_some() || is_shared;
         if is_used || config.listen.ip().is_loopback() {
             return Ok(None);
         }

@@ -7,8 +7,11 @@
 //! Its laws are L1–L3 of `docs/laws.md`. In short: durable and numbered (L1), bounded and saying so (L2), never
 //! rewritten (L3).
 
+mod entry;
+
 use serde::{Deserialize, Serialize};
 
+pub use self::entry::{Logged, Noting, read_cursor};
 use crate::kernel::{Known, Millis, RunId, Version};
 
 /// Entries kept of what was refused: some weeks of mistakes, or the last hours of an attack.
@@ -116,6 +119,19 @@ pub enum Note {
         epoch: String,
         /// Runs that were not over.
         runs: u64,
+    },
+    /// The store was found to lack what it had acknowledged (J10): as a whole, or of one run.
+    Rewound {
+        /// The run; none for the store as a whole.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        run: Option<RunId>,
+        /// How far it is known to have been.
+        had: u64,
+        /// How far it is.
+        has: u64,
+        /// Deeds that were begun in what is missing, as far as they are known.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        deeds: Vec<String>,
     },
     /// Somebody let the store go on after that. Earlier builds kept it under the word for a claim that is
     /// given back.
@@ -247,6 +263,7 @@ impl Note {
                     *text = cut(text);
                 }
             }
+            Self::Rewound { deeds, .. } => few(deeds),
             Self::ConsentBroken { request, what, why, .. } => {
                 for text in [request, what, why] {
                     *text = cut(text);
@@ -284,6 +301,7 @@ impl Note {
             | Self::Pruned { .. }
             | Self::ConsentBroken { .. }
             | Self::Renewed { .. }
+            | Self::Rewound { .. }
             | Self::Released { .. }
             | Self::Halted { .. }
             | Self::HaltReleased { .. }
@@ -310,6 +328,7 @@ impl Note {
             Self::Pruned { .. } => "pruned",
             Self::ConsentBroken { .. } => "consent_broken",
             Self::Renewed { .. } => "renewed",
+            Self::Rewound { .. } => "rewound",
             Self::Released { .. } => "store_released",
             Self::Halted { .. } => "halted",
             Self::HaltReleased { .. } => "halt_released",
@@ -339,6 +358,7 @@ impl Note {
             | Self::Pruned { .. }
             | Self::ConsentBroken { .. }
             | Self::Renewed { .. }
+            | Self::Rewound { .. }
             | Self::Restored
             | Self::ServerStarted { .. }
             | Self::ServerStopped
@@ -351,7 +371,7 @@ impl Note {
     /// The runs that it is about: their trails tell of it, too.
     pub fn runs(&self) -> impl Iterator<Item = &RunId> {
         let (one, other) = match self {
-            Self::AnswerRefused { run, .. } => (run.as_ref(), None),
+            Self::AnswerRefused { run, .. } | Self::Rewound { run, .. } => (run.as_ref(), None),
             Self::Forked { from, run, .. } => (Some(from), Some(run)),
             Self::ConsentBroken { run, .. } => (Some(run), None),
             Self::KeyRefused { .. }
@@ -410,6 +430,18 @@ impl Note {
             Self::Halted { halt, what, reason, .. } => format!("{halt}: {what}: {reason}"),
             Self::HaltReleased { halt, what, .. } => format!("{halt}: {what}"),
             Self::Renewed { epoch, runs } => format!("{runs} runs, epoch {epoch}"),
+            Self::Rewound { run, had, has, deeds } => {
+                let of = run.as_ref().map_or_else(|| "the store".to_owned(), ToString::to_string);
+                let mut told = if had == has {
+                    format!("{of} tells another history up to {had} than it did")
+                } else {
+                    format!("{of} was known up to {had}, and ends at {has}")
+                };
+                if !deeds.is_empty() {
+                    told = format!("{told}; begun in what is missing: {}", deeds.join(", "));
+                }
+                told
+            }
             Self::Exported | Self::Released { .. } | Self::Restored | Self::ServerStopped => {
                 String::new()
             }
@@ -433,50 +465,6 @@ fn few(names: &mut Vec<String>) {
     if more > 0 {
         names.push(format!("and {more} more"));
     }
-}
-
-/// An entry on its way into the log.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Noting {
-    /// The place of the entry that this is more of (L3); none for a new one. Where that is forgotten,
-    /// this is a new one.
-    pub place: Option<u64>,
-    /// When it first happened.
-    pub first: Millis,
-    /// When it last did.
-    pub last: Millis,
-    /// How often.
-    pub count: u64,
-    /// What.
-    pub note: Note,
-}
-
-impl Noting {
-    /// Something that happened once.
-    pub fn once(at: Millis, note: Note) -> Self {
-        Self { place: None, first: at, last: at, count: 1, note: note.bounded() }
-    }
-}
-
-/// An entry of the log.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Logged {
-    /// Its number; none has it twice.
-    pub sequence: u64,
-    /// When it first happened.
-    pub first: Millis,
-    /// When it last did.
-    pub last: Millis,
-    /// How often.
-    pub count: u64,
-    /// What.
-    pub note: Note,
-}
-
-/// Where a listing of the log goes on, lane by lane; none if the text is no cursor of one.
-pub fn read_cursor(text: &str) -> Option<[u64; 2]> {
-    let (refusals, deeds) = text.split_once('.')?;
-    Some([refusals.parse().ok()?, deeds.parse().ok()?])
 }
 
 #[cfg(test)]

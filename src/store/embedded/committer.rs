@@ -51,7 +51,17 @@ type Reply = oneshot::Sender<Result<Version, AppendError>>;
 #[derive(Debug)]
 pub(super) enum Job {
     Write(Work, Reply),
-    Prune { before: Millis, limit: usize, reply: oneshot::Sender<Result<usize, Fault>> },
+    Prune {
+        before: Millis,
+        limit: usize,
+        reply: oneshot::Sender<Result<usize, Fault>>,
+    },
+    /// Says when everything before it is done.
+    #[cfg_attr(
+        not(feature = "postgres"),
+        expect(dead_code, reason = "a store moves into a database alone")
+    )]
+    Barrier(oneshot::Sender<()>),
     Close(oneshot::Sender<()>),
 }
 
@@ -106,6 +116,7 @@ impl Committer {
                     self.commit_jobs(&mut jobs);
                 }
                 Job::Prune { before, limit, reply } => tell(reply, self.prune(before, limit)),
+                Job::Barrier(reply) => tell(reply, ()),
                 Job::Close(reply) => {
                     self.close();
                     tell(reply, ());
@@ -265,7 +276,7 @@ fn gather(queue: &mut mpsc::Receiver<Job>, jobs: &mut Vec<(Work, Reply)>) -> Opt
                 bytes += work.bytes();
                 jobs.push((work, reply));
             }
-            alone @ (Job::Prune { .. } | Job::Close(_)) => return Some(alone),
+            alone @ (Job::Prune { .. } | Job::Barrier(_) | Job::Close(_)) => return Some(alone),
         }
     }
     None

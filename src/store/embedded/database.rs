@@ -10,6 +10,8 @@ use crate::failpoint;
 use crate::ports::Fault;
 use crate::store::codec;
 use crate::store::config::{OpenError, StoreConfig};
+#[cfg(feature = "postgres")]
+use crate::store::embedded::changed::Changed;
 use crate::store::embedded::directory::{Directory, free_bytes};
 use crate::store::embedded::invariants;
 use crate::store::embedded::memtable::{self, Memtable};
@@ -32,6 +34,9 @@ pub(super) struct Database {
     config: StoreConfig,
     /// Whether the disk was nearly full when it was last looked at: the change is logged, not the state.
     is_full: AtomicBool,
+    /// What was written while the store moves.
+    #[cfg(feature = "postgres")]
+    pub(super) changed: Changed,
     /// Last, so that the lock is the last thing to go.
     pub(super) directory: Directory,
 }
@@ -48,7 +53,14 @@ impl Database {
     pub(super) fn open(config: &StoreConfig, directory: Directory) -> Result<Self, OpenError> {
         let tree = Tree::open(&directory, config.cache_bytes)?;
         let open = RwLock::new(Some(Open { tree, memtable: Memtable::default() }));
-        Ok(Self { open, config: config.clone(), is_full: AtomicBool::new(false), directory })
+        Ok(Self {
+            open,
+            config: config.clone(),
+            is_full: AtomicBool::new(false),
+            #[cfg(feature = "postgres")]
+            changed: Changed::default(),
+            directory,
+        })
     }
 
     /// Asks the store something.
@@ -65,7 +77,13 @@ impl Database {
 
     /// Shows a group to whoever asks from now on: all of it or nothing of it (J1).
     pub(super) fn write(&self, writes: Vec<Write>) -> Result<(), Fault> {
-        self.change(|memtable| writes.into_iter().for_each(|write| memtable.insert(write)))
+        #[cfg(feature = "postgres")]
+        let changed = self.changed.of(&writes);
+        self.change(|memtable| writes.into_iter().for_each(|write| memtable.insert(write)))?;
+        // After it can be seen: whoever copies it earlier is told of it again.
+        #[cfg(feature = "postgres")]
+        self.changed.add(changed);
+        Ok(())
     }
 
     /// Puts aside what the next checkpoint flushes; what is written from now on comes after it.

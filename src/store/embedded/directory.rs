@@ -5,7 +5,7 @@
 //! lock          held by the one process that has the store open; its pid inside
 //! server.json   the address that process serves, for others to talk to
 //! terminal.sock where it listens for other terminals, if it is a command and no server
-//! format        `holdpoint store 2`, written last: without it there is no store yet
+//! format        `holdpoint store 2`, written last: without it there is no store yet; or where the store was moved to
 //! audit.key     the key that heads of the log of leaves are signed with, unless it is kept elsewhere;
 //! audit.pub     its public half, to be handed out
 //! wal, wal2     the write-ahead log, in two files by turns: what is durable and not yet in the tree
@@ -31,6 +31,9 @@ const OLDER: &str = "holdpoint store 1";
 /// The same, while the first opening is under way: whatever is in `store/` then is nobody's yet.
 const UNFINISHED: &str = "holdpoint store 2 unfinished";
 const OLDER_UNFINISHED: &str = "holdpoint store 1 unfinished";
+/// What is written in its place once the store is elsewhere; where, and by which move, stand below it. A build that
+/// knows of no moves does not open it either.
+const MOVED: &str = "holdpoint store moved";
 
 /// Files of ours that may be there before a store is: a server that others can reach wants its keys
 /// before its first start.
@@ -136,6 +139,12 @@ impl Directory {
         replace(&self.path, "server.json", &serde_json::to_vec(&holder)?)
     }
 
+    /// From now on the store is there and not here: the one point at which that changes.
+    #[cfg(feature = "postgres")]
+    pub(super) fn moved(&self, place: &str, token: &str) -> io::Result<()> {
+        replace(&self.path, "format", format!("{MOVED}\n{place}\n{token}").as_bytes())
+    }
+
     /// Gives the directory back; a second time does nothing.
     pub(super) fn release(&self) {
         let Some(lock) = self.lock.lock().unwrap_or_else(PoisonError::into_inner).take() else {
@@ -181,10 +190,30 @@ pub(in crate::store) fn is_there(path: &Path) -> bool {
     }
 }
 
+/// Whether some process holds a directory.
+#[cfg(feature = "postgres")]
+pub(in crate::store) fn is_held(path: &Path) -> bool {
+    File::open(path.join("lock"))
+        .is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
+}
+
 /// Whether the store in a directory is of the format before: whoever opens it takes it over.
 pub(in crate::store) fn is_older(path: &Path) -> bool {
     let format = fs::read_to_string(path.join("format")).unwrap_or_default();
     [OLDER, OLDER_UNFINISHED].contains(&format.trim())
+}
+
+/// Where the store of a directory was moved to, and by which move.
+#[cfg(feature = "postgres")]
+pub(in crate::store) fn moved_to(path: &Path) -> Option<(String, String)> {
+    moved(&fs::read_to_string(path.join("format")).ok()?)
+}
+
+fn moved(format: &str) -> Option<(String, String)> {
+    let mut lines = format.lines();
+    let is_moved = lines.next()? == MOVED;
+    let (place, token) = (lines.next()?.to_owned(), lines.next()?.to_owned());
+    is_moved.then_some((place, token))
 }
 
 /// What is left on the file system of `path` for this user.
@@ -244,6 +273,9 @@ fn check_format(path: &Path) -> Result<Found, OpenError> {
         }
         Err(source) => return Err(OpenError::of(&name, source)),
     };
+    if let Some((place, _)) = moved(&found) {
+        return Err(OpenError::Moved { dir: path.to_path_buf(), place });
+    }
     match found.as_str() {
         UNFINISHED | OLDER_UNFINISHED => Ok(Found::Nothing),
         FORMAT if path.join("store").join("db").exists() => Ok(Found::Whole),

@@ -11,6 +11,8 @@ use crate::ports::Fault;
 pub(super) struct Health {
     failure: OnceLock<String>,
     is_closed: AtomicBool,
+    /// Whether writes are refused for the moment that a move takes.
+    is_sealed: AtomicBool,
 }
 
 impl Health {
@@ -19,6 +21,9 @@ impl Health {
         self.check_failure()?;
         if self.is_closed.load(Ordering::Acquire) {
             return Err(Fault::Retriable("the store is closed".into()));
+        }
+        if self.is_sealed.load(Ordering::Acquire) {
+            return Err(Fault::Retriable("the store is being moved; try again".into()));
         }
         Ok(())
     }
@@ -34,6 +39,15 @@ impl Health {
     /// No more writes are taken.
     pub(super) fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
+    }
+
+    /// No writes are taken for now, or they are again.
+    #[cfg_attr(
+        not(feature = "postgres"),
+        expect(dead_code, reason = "a store moves into a database alone")
+    )]
+    pub(super) fn seal(&self, is_sealed: bool) {
+        self.is_sealed.store(is_sealed, Ordering::Release);
     }
 
     /// No more writes are taken, for this reason; the first one counts.

@@ -9,6 +9,8 @@
 //! `tree` is the only file that names sled, and has the rules by which it is used safely.
 
 mod audit;
+#[cfg(feature = "postgres")]
+mod changed;
 mod checkpointer;
 mod chunks;
 mod committer;
@@ -23,6 +25,8 @@ mod high_water_mark;
 mod invariants;
 mod leaves;
 mod memtable;
+#[cfg(feature = "postgres")]
+mod moving;
 mod outbox_changes;
 mod overflow_questions;
 mod panic_hook;
@@ -57,10 +61,14 @@ use crate::store::embedded::committer::{Committer, Job, QUEUE_MAX, Work};
 use crate::store::embedded::counts::Counts;
 use crate::store::embedded::database::Database;
 use crate::store::embedded::directory::Directory;
+#[cfg(feature = "postgres")]
+pub(super) use crate::store::embedded::directory::{is_held, moved_to};
 pub(super) use crate::store::embedded::directory::{is_older, is_there};
 use crate::store::embedded::head_cache::HeadCache;
 use crate::store::embedded::health::Health;
 use crate::store::embedded::high_water_mark::HighWaterMark;
+#[cfg(feature = "postgres")]
+pub(super) use crate::store::embedded::moving::run_of;
 use crate::store::embedded::prepared::{Change, OutboxChange, Prepared, SessionChange};
 use crate::store::embedded::view::View;
 use crate::store::embedded::wal::Wal;

@@ -2,23 +2,25 @@
 //! It is the reference for stores that several processes share, and what they are tried on before there is any; tests
 //! can have a handle freeze, die, and lose what it says or is told. Nothing here outlives the process.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use tokio::sync::{Notify, broadcast};
 
+use crate::kernel::evidence::Hash;
 use crate::kernel::{Millis, RunId, Version};
 use crate::ports::{
-    Append, Clock, Fault, Fence, Guard, HeadStatus, Hint, Hold, Incarnation, Journal, OutboxEntry,
-    Replicas, Standing,
+    Append, Clock, Fault, Fence, Guard, HeadStatus, Hint, Hold, Incarnation, Introduction, Journal,
+    OutboxEntry, Replica, Replicas, Rewind, Standing,
 };
 use crate::store::Store;
 use crate::store::memory::MemoryJournal;
 use crate::store::memory::lives::TTL_MS;
 use crate::store::memory::mishaps::Mishaps;
 pub use crate::store::memory::mishaps::{Fate, Mishap};
-use crate::store::memory::state::State;
+use crate::store::memory::state::{Seen, State};
 
 /// Hints that are kept for a slow process; past it, it looks everywhere.
 const HINTS_KEPT: usize = 1_024;
@@ -88,6 +90,11 @@ pub(super) struct Seat {
     ears: tokio::sync::Mutex<broadcast::Receiver<Hint>>,
     /// How often others go first before its next beat comes to the store.
     late: AtomicU64,
+    /// The last append that was acknowledged in each of its lives, by number.
+    acknowledged: Mutex<BTreeMap<Incarnation, u64>>,
+    who: Mutex<Introduction>,
+    /// What it goes on from, run by run, as it last saw it; and where that was another than before.
+    links: Mutex<Seen>,
 }
 
 impl MemoryCluster {
@@ -108,6 +115,9 @@ impl MemoryCluster {
             mishaps: Mutex::default(),
             ears: tokio::sync::Mutex::new(self.shared.hints.subscribe()),
             late: AtomicU64::new(0),
+            acknowledged: Mutex::default(),
+            who: Mutex::default(),
+            links: Mutex::default(),
         };
         let me = AtomicU64::new(self.shared.born().0);
         let state = Arc::clone(&self.shared.state);
@@ -270,6 +280,25 @@ impl Seat {
         self.shared.written.lock().unwrap_or_else(PoisonError::into_inner).push(written);
     }
 
+    /// Sees what link a run has at a version; errs if it had another one there: the state has gone back, and has been
+    /// written to since.
+    pub(super) fn see(&self, run: &RunId, version: Version, link: Hash) -> Result<(), Fault> {
+        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = links.0.get(run);
+        if known.is_none_or(|(at, known)| *at != version || *known == link) {
+            links.0.insert(run.clone(), (version, link));
+            return Ok(());
+        }
+        links.1.get_or_insert(version);
+        Err(Fault::Retriable("the store tells another history of this run than it did".into()))
+    }
+
+    /// An append was acknowledged.
+    pub(super) fn acknowledge(&self, who: Incarnation, mark: u64) {
+        let mut known = self.acknowledged.lock().unwrap_or_else(PoisonError::into_inner);
+        known.entry(who).and_modify(|had| *had = mark.max(*had)).or_insert(mark);
+    }
+
     /// Tells the others that something was written.
     pub(super) fn cry(&self, run: RunId, after: Version) {
         if !self.shared.is_mute.load(Ordering::SeqCst) {
@@ -313,8 +342,61 @@ impl Replicas for MemoryJournal {
         self.enter().await?;
         if let Some(seat) = &self.seat {
             self.me.store(seat.shared.born().0, Ordering::SeqCst);
+            let who = seat.who.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            self.lock().introduced.insert(self.me(), (who, false));
         }
         Ok(())
+    }
+
+    async fn look_back(&self) -> Result<Option<Rewind>, Fault> {
+        let Some(seat) = &self.seat else { return Ok(None) };
+        let diverged = seat.links.lock().unwrap_or_else(PoisonError::into_inner).1.take();
+        if let Some(version) = diverged {
+            return Ok(Some(Rewind { had: version, has: version }));
+        }
+        let state = self.entered().await?;
+        let mut known = seat.acknowledged.lock().unwrap_or_else(PoisonError::into_inner);
+        let has = |who: &Incarnation| state.marks.get(who).copied().unwrap_or(0);
+        let lacks = known.iter().find(|(who, had)| has(who) < **had);
+        let lacks = lacks.map(|(who, had)| Rewind { had: *had, has: has(who) });
+        for (who, had) in known.iter_mut() {
+            *had = has(who).min(*had);
+        }
+        Ok(lacks)
+    }
+
+    fn unlearn(&self, run: Option<&RunId>) {
+        let Some(seat) = &self.seat else { return };
+        let mut links = seat.links.lock().unwrap_or_else(PoisonError::into_inner);
+        match run {
+            Some(run) => drop(links.0.remove(run)),
+            None => *links = (BTreeMap::new(), None),
+        }
+    }
+
+    async fn introduce(&self, who: Introduction) -> Result<(), Fault> {
+        let Some(seat) = &self.seat else { return Ok(()) };
+        seat.who.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&who);
+        self.entered().await?.introduced.insert(self.me(), (who, false));
+        Ok(())
+    }
+
+    async fn drain(&self) -> Result<(), Fault> {
+        let mut state = self.entered().await?;
+        state.introduced.entry(self.me()).or_default().1 = true;
+        Ok(())
+    }
+
+    async fn listed(&self) -> Result<Vec<Replica>, Fault> {
+        let state = self.entered().await?;
+        let living = state.lives.all().into_iter().filter_map(|incarnation| {
+            let (who, is_draining) = state.introduced.get(&incarnation)?.clone();
+            let (since, beaten) = state.lives.times(incarnation);
+            let held = state.runs.values().filter(|kept| kept.holder == Some(incarnation));
+            let drives = held.count() as u64;
+            Some(Replica { incarnation, who, since, beaten, drives, is_draining })
+        });
+        Ok(living.filter(|replica| !replica.who.name.is_empty()).collect())
     }
 
     async fn bury(&self) -> Result<usize, Fault> {
@@ -329,6 +411,9 @@ impl Replicas for MemoryJournal {
     async fn standing(&self, run: &RunId) -> Result<Option<Standing>, Fault> {
         let state = self.entered().await?;
         let Some(kept) = state.runs.get(run) else { return Ok(None) };
+        if let Some(seat) = &self.seat {
+            seat.see(run, kept.head.version, kept.link)?;
+        }
         let hooks = state.guards.get(&Guard::hooks(run)).copied().unwrap_or(0);
         let holder = kept.holder.map(|who| (who, state.lives.is_living(who)));
         Ok(Some(Standing { version: kept.head.version, holder, fence: kept.fence, hooks }))

@@ -15,12 +15,21 @@ const GRACE_MS: u64 = 500;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Lives {
     until: BTreeMap<Incarnation, Millis>,
+    since: BTreeMap<Incarnation, Millis>,
 }
 
 impl Lives {
     /// A life begins.
     pub(super) fn begin(&mut self, who: Incarnation, now: Millis) {
         self.until.insert(who, now.plus(TTL_MS));
+        self.since.insert(who, now);
+    }
+
+    /// When a life began, and when it last showed itself.
+    pub(super) fn times(&self, who: Incarnation) -> (Millis, Millis) {
+        let until = self.until.get(&who).copied().unwrap_or_default();
+        let since = self.since.get(&who).copied().unwrap_or_default();
+        (since, Millis(until.0.saturating_sub(TTL_MS)))
     }
 
     /// Shows that somebody lives; whether that is so.

@@ -88,17 +88,31 @@ impl Journal for MemoryJournal {
         }
         let (fence, hold) = (append.fence, append.hold);
         let mut state = self.lock();
-        let is_new = state.runs.get(&run).map_or(0, |kept| kept.head.version) == after;
+        let kept = state.runs.get(&run).map(|kept| (kept.head.version, kept.link));
+        let is_new = kept.map_or(0, |(version, _)| version) == after;
+        if let Some((version, link)) = kept.filter(|_| is_new) {
+            seat.see(&run, version, link)?;
+        }
         let appended = state.append(append, self.me())?;
+        if let Some(kept) =
+            state.runs.get(&run).filter(|kept| kept.head.version == appended.version)
+        {
+            seat.see(&run, appended.version, kept.link)?;
+        }
+        let me = self.me();
+        let mark = state.marks.entry(me).or_default();
+        *mark += 1;
+        let mark = *mark;
         drop(state);
         if is_new {
             seat.witness(&run, (self.me(), fence), (hold, appended.fence));
         }
         seat.cry(run, after);
-        match mishap.and_then(Mishap::after) {
-            Some(error) => Err(error),
-            None => Ok(appended),
+        if let Some(error) = mishap.and_then(Mishap::after) {
+            return Err(error);
         }
+        seat.acknowledge(me, mark);
+        Ok(appended)
     }
 
     async fn read(

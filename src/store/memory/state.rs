@@ -8,8 +8,8 @@ use crate::kernel::evidence::leaf::{Kinds, Leaf};
 use crate::kernel::evidence::{Hash, chain};
 use crate::kernel::{Hidden, Millis, Recorded, RunId, SessionId, Version};
 use crate::ports::{
-    Append, AppendError, Appended, Fault, Fence, Guard, Head, Hold, HookRow, Incarnation, KeyRow,
-    OutboxEntry, SessionRow, Token,
+    Append, AppendError, Appended, Fault, Fence, Guard, Head, Hold, HookRow, Incarnation,
+    Introduction, KeyRow, OutboxEntry, SessionRow, Token,
 };
 use crate::store::audit;
 use crate::store::codec;
@@ -45,7 +45,14 @@ pub(super) struct State {
     pub(super) carried: BTreeMap<(RunId, String), (Incarnation, Millis)>,
     /// Who lives.
     pub(super) lives: Lives,
+    /// What they say of themselves, and whether they are about to leave.
+    pub(super) introduced: BTreeMap<Incarnation, (Introduction, bool)>,
+    /// How many appends each has had acknowledged: by that is seen whether the state has gone back.
+    pub(super) marks: BTreeMap<Incarnation, u64>,
 }
+
+/// What a process last saw of runs: version and link of each, and a version at which one had another link than before.
+pub(super) type Seen = (BTreeMap<RunId, (Version, Hash)>, Option<Version>);
 
 /// A run.
 #[derive(Debug, Clone)]

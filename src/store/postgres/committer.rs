@@ -16,6 +16,7 @@ use crate::store::postgres::connections::{Connections, Line, PATIENCE, away};
 use crate::store::postgres::faults::{fault, is_unknown};
 use crate::store::postgres::group::{Outcome, Refused, submit};
 use crate::store::postgres::links::Links;
+use crate::store::postgres::marks::{Lane, Marks};
 use crate::store::postgres::prepared::Prepared;
 
 /// Appends of one group.
@@ -59,6 +60,7 @@ impl Waiting {
 pub(super) struct Committer {
     pub(super) connections: Arc<Connections>,
     pub(super) links: Arc<Links>,
+    pub(super) marks: Arc<Marks>,
     pub(super) me: Arc<AtomicU64>,
     /// Hears of what was written.
     pub(super) cry: mpsc::Sender<(RunId, Version)>,
@@ -110,11 +112,20 @@ impl Committer {
         let Some(open) = line.as_ref() else { return group };
         let appends: Vec<_> = group.iter().map(|one| &one.append).collect();
         let me = Incarnation(self.me.load(Ordering::SeqCst));
-        let sent = submit(&open.client, me, &appends, &self.links);
+        let mark = self.marks.draw(Lane::Appends);
+        let sent = submit(&open.client, (me, mark), &appends, &self.links);
         let outcomes = tokio::time::timeout(PATIENCE, sent).await;
         let is_doubtful = open.took_doubt();
         match outcomes {
-            Ok(Ok(outcomes)) if !is_doubtful => self.told(group, outcomes),
+            Ok(Ok(outcomes)) if !is_doubtful => {
+                // Of another life the row is another.
+                if outcomes.iter().any(Outcome::is_written)
+                    && me == Incarnation(self.me.load(Ordering::SeqCst))
+                {
+                    self.marks.acknowledge(Lane::Appends, mark);
+                }
+                self.told(group, outcomes)
+            }
             Ok(Ok(_)) => {
                 *line = None;
                 unknown(group, "the database committed it, but not on its standby")

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use tokio_postgres::config::{Host, TargetSessionAttrs};
 
+use crate::store::codec::APART;
+
 /// How long a server may take to be reached.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// After how long of silence is asked whether the other end is still there.
@@ -45,6 +47,8 @@ pub struct PostgresConfig {
     pub(super) durability: Durability,
     /// Whom to trust, where that is not whom the machine trusts.
     pub(super) roots: Option<PathBuf>,
+    /// Nothing is ever written: a role that may read is enough.
+    pub(super) only_looks: bool,
 }
 
 impl std::fmt::Debug for PostgresConfig {
@@ -96,7 +100,16 @@ impl PostgresConfig {
         if server.get_application_name().is_none() {
             server.application_name("holdpoint");
         }
-        Ok(Self { server, durability, roots: ours.roots })
+        Ok(Self { server, durability, roots: ours.roots, only_looks: false })
+    }
+
+    /// The same for whoever only looks: a role that may write nothing is as good.
+    #[must_use]
+    pub(super) fn looking(&self) -> Self {
+        let mut looking = self.clone();
+        looking.server.target_session_attrs(TargetSessionAttrs::Any);
+        looking.only_looks = true;
+        looking
     }
 
     /// Where it is, without the password.
@@ -265,6 +278,34 @@ pub enum PostgresError {
         /// Its schema.
         found: i32,
     },
+    /// What is stored there is of a form that only a later build reads.
+    #[error(
+        "the store in the database at {place} has records of form {found}, this program reads up to {reads}: a later build \
+         wrote there; use that one"
+    )]
+    NewerForm {
+        /// Where.
+        place: String,
+        /// The form of what is stored.
+        found: i32,
+        /// What this program reads.
+        reads: i32,
+    },
+    /// Somebody who lives does not read what this program writes.
+    #[error(
+        "{who} serves from the database at {place} and reads records up to form {reads}; this program writes form {writes}: \
+         it waits until that server is upgraded or stopped"
+    )]
+    OlderReplica {
+        /// Where.
+        place: String,
+        /// Who, in words.
+        who: String,
+        /// What they read.
+        reads: i32,
+        /// What this program writes.
+        writes: i32,
+    },
     /// Somebody changed our tables.
     #[error(
         "the tables of the store in the database at {place} are not as they were made: {what}; put that back, or restore \
@@ -279,12 +320,15 @@ pub enum PostgresError {
 }
 
 /// The schema that this program reads and writes.
-pub(super) const SCHEMA: i32 = 1;
+pub(super) const SCHEMA: i32 = 2;
+/// The newest form of records that this program reads, and the one that it writes (`store/codec`).
+pub(super) const READS: i32 = APART as i32;
+pub(super) const WRITES: i32 = APART as i32;
 
 impl PostgresError {
     /// Whether waiting may help: the database is out of reach, or is not the primary yet.
     pub fn may_pass(&self) -> bool {
-        matches!(self, Self::Away { .. } | Self::Standby { .. })
+        matches!(self, Self::Away { .. } | Self::Standby { .. } | Self::OlderReplica { .. })
     }
 }
 

@@ -56,6 +56,8 @@ pub(super) struct Connections {
     permits: Semaphore,
     /// Why the last attempt to reach it failed, if it did.
     away: Mutex<Option<String>>,
+    /// What is wrong with what it leads to, if anything was when that was last looked at.
+    unfit: Mutex<Option<String>>,
     closed: CancellationToken,
 }
 
@@ -74,13 +76,62 @@ impl Connections {
             idle: Mutex::default(),
             permits: Semaphore::new(AT_ONCE),
             away: Mutex::default(),
+            unfit: Mutex::default(),
             closed: CancellationToken::new(),
         }
     }
 
-    /// Why the database cannot be reached, if it could not last time.
+    /// Why the database cannot be reached, or not be trusted with anything, if that was so last time.
     pub(super) fn away(&self) -> Option<String> {
-        self.away.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let away = self.away.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        away.or_else(|| self.unfit())
+    }
+
+    /// What is wrong with the database, if anything was when it was last looked at.
+    pub(super) fn unfit(&self) -> Option<String> {
+        self.unfit.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether it was reached, as somebody has just found out.
+    pub(super) fn found(&self, away: Option<String>) {
+        *self.away.lock().unwrap_or_else(PoisonError::into_inner) = away;
+    }
+
+    /// Looks, over a connection that is open already, at what every new one is looked at for: settings are changed,
+    /// rights taken away and tables altered while somebody is connected, too.
+    pub(super) async fn look(&self) -> Result<(), Fault> {
+        let mut lent = self.lend().await?;
+        let checked = tokio::time::timeout(PATIENCE, schema::check(&self.config, lent.client()?));
+        let error = match checked.await {
+            Ok(Ok(())) => None,
+            Ok(Err(error @ PostgresError::Away { .. })) => {
+                return Err(Fault::Retriable(error.to_string()));
+            }
+            Ok(Err(error)) => {
+                if matches!(error, PostgresError::Standby { .. }) {
+                    // Another one takes writes now: whoever connects anew is led there.
+                    lent.line = None;
+                }
+                Some(error.to_string())
+            }
+            Err(_) => {
+                // Its answer may come when nobody waits for it.
+                lent.line = None;
+                return Err(Lost::Late.into());
+            }
+        };
+        let before = {
+            let mut unfit = self.unfit.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *unfit, error.clone())
+        };
+        match (before, error) {
+            (None, Some(error)) => {
+                tracing::error!(%error, "the database is not to be trusted with anything any more");
+            }
+            (Some(_), None) => tracing::info!("the database is as it should be again"),
+            (Some(_), Some(_)) | (None, None) => {}
+        }
+        Ok(())
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -101,11 +152,18 @@ impl Connections {
     /// Opens a connection, and looks at what it leads to.
     pub(super) async fn connect(&self, heard: Option<Heard>) -> Result<Line, PostgresError> {
         let opened = match self.reach(heard).await {
-            Ok(line) => schema::check(&self.config, &line.client).await.map(|()| line),
+            Ok(line) => {
+                let checked = schema::check(&self.config, &line.client);
+                let late = || PostgresError::Away {
+                    place: self.config.place(),
+                    why: "it takes too long to answer".into(),
+                };
+                let checked = tokio::time::timeout(PATIENCE, checked).await;
+                checked.unwrap_or_else(|_| Err(late())).map(|()| line)
+            }
             Err(error) => Err(error),
         };
-        let mut away = self.away.lock().unwrap_or_else(PoisonError::into_inner);
-        *away = opened.as_ref().err().map(ToString::to_string);
+        self.found(opened.as_ref().err().map(ToString::to_string));
         opened
     }
 

@@ -29,6 +29,10 @@ pub(super) fn fault(error: &Error) -> Fault {
     if *code == SqlState::DATA_CORRUPTED || *code == SqlState::INDEX_CORRUPTED {
         return Fault::Corrupt(why);
     }
+    // A right that was taken away is given back as a password is.
+    if *code == SqlState::INSUFFICIENT_PRIVILEGE {
+        return Fault::Retriable(why);
+    }
     let class = code.code().get(..2).unwrap_or_default();
     match class {
         // Connections, resources, an operator, transactions that met, locks, a password that is changed: it passes.

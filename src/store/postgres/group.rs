@@ -10,9 +10,12 @@ use crate::store::codec;
 use crate::store::postgres::connections::Param;
 use crate::store::postgres::faults::unread;
 use crate::store::postgres::links::Links;
+use crate::store::postgres::marks::gone_back;
 use crate::store::postgres::prepared::{Linked, Prepared, int, time, uint};
 
-const APPEND: &str = "select * from holdpoint.append($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18,\
+/// What is written leaves a mark (`marks`) with it.
+const APPEND: &str = "with m as (update holdpoint.marks set mark = greatest(mark, $40) where incarnation = $1 and lane = 0) \
+    select * from holdpoint.append($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18,\
     $19,$20,$21,$22,$23,$24,$25,$26,$27,$28,$29,$30,$31,$32,$33,$34,$35,$36,$37,$38,$39)";
 
 /// What became of one append.
@@ -22,6 +25,13 @@ pub(super) enum Outcome {
     Done(Result<Appended, AppendError>),
     /// Something was otherwise than remembered: it is to be submitted again.
     Again,
+}
+
+impl Outcome {
+    /// Whether it stands in the database.
+    pub(super) fn is_written(&self) -> bool {
+        matches!(self, Self::Done(Ok(_)))
+    }
 }
 
 /// The columns of a group.
@@ -117,7 +127,7 @@ impl Columns {
         }
     }
 
-    fn params<'a>(&'a self, me: &'a i64) -> Vec<Param<'a>> {
+    fn params<'a>(&'a self, me: &'a i64, mark: &'a i64) -> Vec<Param<'a>> {
         const BYTES: Type = Type::BYTEA_ARRAY;
         const LONGS: Type = Type::INT8_ARRAY;
         vec![
@@ -160,6 +170,7 @@ impl Columns {
             (&self.listeners.0, Type::INT4_ARRAY),
             (&self.listeners.1, BYTES),
             (&self.listeners.2, BYTES),
+            (mark, Type::INT8),
         ]
     }
 }
@@ -190,10 +201,13 @@ async fn recall(
 /// Submits a group; what became of each of them, in their order.
 pub(super) async fn submit(
     client: &Client,
-    me: Incarnation,
+    (me, mark): (Incarnation, i64),
     group: &[&Prepared],
     links: &Links,
 ) -> Result<Vec<Outcome>, Refused> {
+    let is_known =
+        |one: &&Prepared| one.expected > 0 && links.at(&one.packed, one.expected).is_some();
+    let known: Vec<_> = group.iter().map(is_known).collect();
     recall(client, group, links).await?;
     let mut columns = Columns::default();
     let mut linked = Vec::with_capacity(group.len());
@@ -207,13 +221,19 @@ pub(super) async fn submit(
         columns.push(item, one, prev, &rows);
         linked.push(rows);
     }
-    let rows = client.query_typed(APPEND, &columns.params(&int(me.0))).await?;
+    let rows = client.query_typed(APPEND, &columns.params(&int(me.0), &mark)).await?;
     let mut outcomes: Vec<_> = group.iter().map(|_| Outcome::Again).collect();
     for row in rows {
         let item = row.try_get::<_, i32>(0).map_err(|error| Refused::Fault(unread(&error)))?;
         let Some(at) = usize::try_from(item - 1).ok() else { continue };
         let (Some(one), Some(rows)) = (group.get(at), linked.get_mut(at)) else { continue };
         let outcome = read(&row, one).map_err(|error| Refused::Fault(unread(&error)))?;
+        if known[at] && matches!(outcome, Outcome::Again) {
+            // It goes on from what the database had at that version, and has no more.
+            links.diverge(one.expected);
+            outcomes[at] = Outcome::Done(Err(gone_back().into()));
+            continue;
+        }
         match &outcome {
             Outcome::Done(Ok(appended)) if appended.version == one.version => {
                 links.put(one.packed, one.version, rows.link);

@@ -24,6 +24,8 @@ pub(super) struct Links {
 struct Inner {
     runs: HashMap<Packed, (Version, Hash)>,
     leaves: VecDeque<(Vec<u8>, Leaf)>,
+    /// A version at which the database had another link than it had before, until somebody has been told.
+    diverged: Option<Version>,
 }
 
 impl Links {
@@ -42,9 +44,39 @@ impl Links {
         inner.runs.insert(run, (version, link));
     }
 
+    /// Remembers the link that the database has at a version; whether it is the one that it had there before. What is
+    /// written is never changed: another one means that the database went back, and has been written to since.
+    pub(super) fn see(&self, run: Packed, version: Version, link: Hash) -> bool {
+        let agrees = self.at(&run, version).is_none_or(|known| known == link);
+        if agrees {
+            self.put(run, version, link);
+        } else {
+            self.diverge(version);
+        }
+        agrees
+    }
+
+    /// The database tells another history up to that version than it did.
+    pub(super) fn diverge(&self, version: Version) {
+        self.lock().diverged.get_or_insert(version);
+    }
+
+    /// Where it did, since this was last asked.
+    pub(super) fn took_divergence(&self) -> Option<Version> {
+        self.lock().diverged.take()
+    }
+
     /// Forgets a run.
     pub(super) fn forget(&self, run: &Packed) {
         self.lock().runs.remove(run);
+    }
+
+    /// Forgets everything.
+    pub(super) fn forget_all(&self) {
+        let mut inner = self.lock();
+        inner.runs.clear();
+        inner.leaves.clear();
+        inner.diverged = None;
     }
 
     /// Remembers a leaf, by its place.

@@ -4,15 +4,18 @@
 //! There is no lock but a row's and no clock but the database's. An append is one round trip (`group`); nobody waits in
 //! a transaction for anything outside the database.
 
+mod adopt;
 mod audit;
 mod committer;
 mod config;
 mod connections;
 mod evidence;
 mod faults;
+mod gate;
 mod group;
 mod hints;
 mod links;
+mod marks;
 mod notes;
 mod prepared;
 mod prune;
@@ -21,20 +24,22 @@ mod replicas;
 mod schema;
 mod tls;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio_postgres::types::Type;
 
+pub(super) use self::adopt::Adopter;
 pub use self::config::{Durability, PostgresConfig, PostgresError, is_postgres};
 pub use self::schema::Migrated;
 use crate::kernel::{Millis, Recorded, RunId, SessionId, Version};
 use crate::ports::evidence::Evidence;
 use crate::ports::{
-    Append, AppendError, Appended, Fault, Fence, Head, Hint, HookRow, Incarnation, Journal, KeyRow,
-    Logged, Noting, OutboxEntry, Page, Replicas, RunFilter, SessionRow, Settlement, StoreReport,
+    Append, AppendError, Appended, Fault, Fence, Head, Hint, HookRow, Incarnation, Introduction,
+    Journal, KeyRow, Logged, Noting, OutboxEntry, Page, Replicas, RunFilter, SessionRow,
+    Settlement, StoreReport,
 };
 use crate::store::codec;
 use crate::store::keys;
@@ -42,6 +47,7 @@ use crate::store::outbox_entries;
 use crate::store::postgres::committer::{Committer, Waiting};
 use crate::store::postgres::connections::{Connections, Lost};
 use crate::store::postgres::links::Links;
+use crate::store::postgres::marks::{Lane, Marks};
 use crate::store::postgres::prepared::{Prepared, int, packed, time, uint};
 use crate::store::postgres::reader::{OUTBOX_ENTRY, get, most, number, run as run_of};
 use crate::store::postgres::replicas::keepsake;
@@ -58,7 +64,11 @@ const HINTS_MAX: usize = 1_024;
 pub(super) struct PostgresJournal {
     connections: Arc<Connections>,
     links: Arc<Links>,
+    marks: Arc<Marks>,
     me: Arc<AtomicU64>,
+    who: Mutex<Introduction>,
+    is_draining: AtomicBool,
+    beats: AtomicU64,
     queue: mpsc::Sender<Waiting>,
     hints: tokio::sync::Mutex<broadcast::Receiver<Hint>>,
     is_closed: AtomicBool,
@@ -77,30 +87,50 @@ impl PostgresJournal {
         // What is wrong is told as it is, not as a fault.
         drop(connections.connect(None).await?);
         let (links, me) = (Arc::<Links>::default(), Arc::<AtomicU64>::default());
+        let marks = Arc::<Marks>::default();
         let (queue, waiting) = mpsc::channel(WAITING_MAX);
         let (cry, written) = mpsc::channel(CRIES_MAX);
         let (told, hints) = broadcast::channel(HINTS_MAX);
         let opened = Self {
             connections: Arc::clone(&connections),
             links: Arc::clone(&links),
+            marks: Arc::clone(&marks),
             me: Arc::clone(&me),
+            who: Mutex::default(),
+            is_draining: AtomicBool::new(false),
+            beats: AtomicU64::new(0),
             queue,
             hints: tokio::sync::Mutex::new(hints),
             is_closed: AtomicBool::new(false),
         };
-        let born = opened.born().await.map_err(|fault| match fault {
-            Fault::Retriable(why) => PostgresError::Away { place: config.place(), why },
-            Fault::Permanent(why) | Fault::Corrupt(why) => {
-                PostgresError::Denied { place: config.place(), why }
-            }
-        })?;
+        let born = opened.born().await?;
         me.store(born.0, Ordering::SeqCst);
-        let committer =
-            Committer { connections: Arc::clone(&connections), links, me, cry, queue: waiting };
+        let over = Arc::clone(&connections);
+        let committer = Committer { connections: over, links, marks, me, cry, queue: waiting };
         tokio::spawn(committer.run());
         tokio::spawn(hints::cry(Arc::clone(&connections), written));
         tokio::spawn(hints::listen(connections, told));
         Ok(opened)
+    }
+
+    /// Opens a store to look at it: no life begins in it, nothing is ever written, and a role that may read is enough.
+    pub(super) async fn look(config: &PostgresConfig) -> Result<Self, PostgresError> {
+        let connections = Arc::new(Connections::new(config.looking()));
+        drop(connections.connect(None).await?);
+        // Nobody is at the other end of either.
+        let ((queue, _), (_, hints)) = (mpsc::channel(1), broadcast::channel(1));
+        Ok(Self {
+            connections,
+            links: Arc::default(),
+            marks: Arc::default(),
+            me: Arc::default(),
+            who: Mutex::default(),
+            is_draining: AtomicBool::new(false),
+            beats: AtomicU64::new(0),
+            queue,
+            hints: tokio::sync::Mutex::new(hints),
+            is_closed: AtomicBool::new(false),
+        })
     }
 
     /// The life in which it writes.
@@ -108,11 +138,20 @@ impl PostgresJournal {
         Incarnation(self.me.load(Ordering::SeqCst))
     }
 
+    /// Whether it was opened to be looked at: no life of this process has begun in it.
+    fn only_looks(&self) -> bool {
+        self.me().0 == 0
+    }
+
     fn check_open(&self) -> Result<(), Fault> {
         if self.is_closed.load(Ordering::SeqCst) {
             return Err(closed());
         }
-        Ok(())
+        // What it acknowledged now could be lost, or could not be read by others (J2).
+        match self.connections.unfit() {
+            Some(why) => Err(Fault::Retriable(why)),
+            None => Ok(()),
+        }
     }
 }
 
@@ -366,6 +405,10 @@ impl Journal for PostgresJournal {
     }
 
     async fn hooks(&self, run: &RunId) -> Result<Vec<HookRow>, Fault> {
+        if self.only_looks() {
+            // Whoever drives nothing tells nobody, and the credentials of listeners are not theirs to read.
+            return Ok(Vec::new());
+        }
         self.read_hooks(run).await
     }
 
@@ -399,10 +442,19 @@ impl Journal for PostgresJournal {
 
     async fn remember(&self, name: &str, text: &str) -> Result<(), Fault> {
         let body = codec::seal(&keys::keepsake(name), text.as_bytes());
-        let sql = "insert into holdpoint.kept (name, body) values ($1, $2)
+        let sql = "with m as (update holdpoint.marks set mark = greatest(mark, $4) where incarnation = $3 and lane = 1)
+            insert into holdpoint.kept (name, body) values ($1, $2)
             on conflict (name) do update set body = excluded.body";
-        let params = [(&keepsake(name) as _, Type::TEXT), (&body as _, Type::BYTEA)];
-        self.connections.ask(sql, &params).await.map(drop)
+        let (me, mark) = (self.me(), self.marks.draw(Lane::Beats));
+        let params = [
+            (&keepsake(name) as _, Type::TEXT),
+            (&body as _, Type::BYTEA),
+            (&int(me.0) as _, Type::INT8),
+            (&mark as _, Type::INT8),
+        ];
+        self.connections.ask(sql, &params).await?;
+        self.left(me, mark);
+        Ok(())
     }
 
     async fn remembered(&self, name: &str) -> Result<Option<String>, Fault> {
@@ -436,8 +488,10 @@ impl Journal for PostgresJournal {
         if self.is_closed.swap(true, Ordering::SeqCst) {
             return;
         }
-        // Where it cannot be told, others find out in their time.
-        if let Err(error) = self.let_go().await {
+        // Whoever only looked has held nothing. Where it cannot be told, others find out in their time.
+        if !self.only_looks()
+            && let Err(error) = self.let_go().await
+        {
             tracing::warn!(%error, "what this process held was not given back; others take it in seconds");
         }
         self.connections.close();

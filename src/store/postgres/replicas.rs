@@ -1,6 +1,7 @@
 //! Replicas: who lives of those who write to the same database, by its own clock, and what each may do. What is asked
 //! here is asked every second by everybody: each is one statement that reads an index.
 
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
@@ -9,40 +10,41 @@ use tokio_postgres::types::Type;
 
 use crate::kernel::evidence::Hash;
 use crate::kernel::{Millis, RunId, Version};
-use crate::ports::{Fault, Hint, Incarnation, OutboxEntry, Replicas, Standing};
+use crate::ports::{
+    Fault, Hint, Incarnation, Introduction, OutboxEntry, Replica, Replicas, Rewind, Standing,
+};
 use crate::store::codec;
 use crate::store::keys::{self, Packed};
 use crate::store::postgres::PostgresJournal;
+use crate::store::postgres::connections::away;
+use crate::store::postgres::marks::{Lane, gone_back};
 use crate::store::postgres::prepared::{int, time, uint};
 use crate::store::postgres::reader::{OUTBOX_ENTRY, get, most, number, outbox_entries, run};
 
 /// How long a life lasts after a beat: a few beats may be lost, and a dead one holds nobody up for long.
-const TTL_MS: u64 = 6_000;
+pub(super) const TTL_MS: u64 = 6_000;
+/// Beats after which the database is looked at as over a new connection: some seconds.
+const BEATS_A_LOOK: u64 = 3;
 
 impl PostgresJournal {
-    /// A life that nobody has had: the time by the database's clock, and chance. A server that has gone back in
-    /// time gives none out again.
-    pub(super) async fn born(&self) -> Result<Incarnation, Fault> {
-        let mut chance = [0; 4];
-        getrandom::fill(&mut chance)
-            .map_err(|error| Fault::Retriable(format!("no chance to be had: {error}")))?;
-        let chance = i64::from(u32::from_be_bytes(chance) >> 11);
-        let sql = "insert into holdpoint.replicas (incarnation, until)
-            values (((extract(epoch from clock_timestamp()) * 1000)::bigint << 21) | $1,
-                    clock_timestamp() + $2 * interval '1 millisecond')
-            returning incarnation";
-        let lasts = f64::from(u32::try_from(TTL_MS).unwrap_or(u32::MAX));
-        let params = [(&chance as _, Type::INT8), (&lasts as _, Type::FLOAT8)];
-        let mut lent = self.connections.lend().await?;
-        let rows = lent.query(sql, &params).await?;
-        let row = rows.first().ok_or_else(|| Fault::Retriable("no life was begun".into()))?;
-        Ok(Incarnation(number(row, 0)?))
+    /// What this process says of itself.
+    pub(super) fn who(&self) -> Introduction {
+        self.who.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What was written with that mark is acknowledged.
+    pub(super) fn left(&self, me: Incarnation, mark: i64) {
+        // Of another life the row is another.
+        if me == self.me() {
+            self.marks.acknowledge(Lane::Beats, mark);
+        }
     }
 
     /// Whoever held something in this life does so no more.
     pub(super) async fn let_go(&self) -> Result<(), Fault> {
         let me = int(self.me().0);
         let sql = "with dead as (delete from holdpoint.replicas where incarnation = $1),
+            marks as (delete from holdpoint.marks where incarnation = $1),
             carried as (update holdpoint.outbox set held_by = null, held_until = null where held_by = $1)
             update holdpoint.runs set holder = null where holder = $1";
         self.connections.tell(sql, &[(&me, Type::INT8)]).await.map(drop)
@@ -60,16 +62,87 @@ impl PostgresJournal {
 #[async_trait]
 impl Replicas for PostgresJournal {
     async fn beat(&self) -> Result<Option<u64>, Fault> {
-        let me = int(self.me().0);
-        let lasts = f64::from(u32::try_from(TTL_MS).unwrap_or(u32::MAX));
-        let sql = "update holdpoint.replicas set until = clock_timestamp() + $2 * interval '1 millisecond'
+        // Now and then it is looked at as a new connection is.
+        if self.beats.fetch_add(1, Ordering::Relaxed) % BEATS_A_LOOK == BEATS_A_LOOK - 1
+            && let Err(fault) = self.connections.look().await
+        {
+            self.connections.found(Some(fault.to_string()));
+            return Err(fault);
+        }
+        let (me, mark) = (self.me(), self.marks.draw(Lane::Beats));
+        let (lasts, who) = (f64::from(u32::try_from(TTL_MS).unwrap_or(u32::MAX)), self.who());
+        let sql = "with m as (update holdpoint.marks set mark = greatest(mark, $6), at = clock_timestamp()
+              where incarnation = $1 and lane = 1)
+            update holdpoint.replicas set until = clock_timestamp() + $2 * interval '1 millisecond',
+              name = $3, address = $4, program = $5, draining = $7
             where incarnation = $1 returning 1";
-        let params = [(&me as _, Type::INT8), (&lasts as _, Type::FLOAT8)];
-        Ok(self.connections.ask_one(sql, &params).await?.map(|_| TTL_MS))
+        let params = [
+            (&int(me.0) as _, Type::INT8),
+            (&lasts as _, Type::FLOAT8),
+            (&who.name as _, Type::TEXT),
+            (&who.address as _, Type::TEXT),
+            (&who.program as _, Type::TEXT),
+            (&mark as _, Type::INT8),
+            (&self.is_draining.load(Ordering::SeqCst) as _, Type::BOOL),
+        ];
+        let beaten = self.connections.ask_one(sql, &params).await;
+        self.connections.found(beaten.as_ref().err().map(ToString::to_string));
+        let beaten = beaten?;
+        if beaten.is_some() {
+            self.left(me, mark);
+        }
+        Ok(beaten.map(|_| TTL_MS))
+    }
+
+    async fn look_back(&self) -> Result<Option<Rewind>, Fault> {
+        self.read_marks().await
+    }
+
+    fn unlearn(&self, run: Option<&RunId>) {
+        match run {
+            None => self.links.forget_all(),
+            Some(run) => {
+                if let Some(packed) = keys::pack(run) {
+                    self.links.forget(&packed);
+                }
+            }
+        }
+    }
+
+    async fn introduce(&self, who: Introduction) -> Result<(), Fault> {
+        *self.who.lock().unwrap_or_else(PoisonError::into_inner) = who;
+        self.beat().await.map(drop)
+    }
+
+    async fn drain(&self) -> Result<(), Fault> {
+        self.is_draining.store(true, Ordering::SeqCst);
+        self.beat().await.map(drop)
+    }
+
+    async fn listed(&self) -> Result<Vec<Replica>, Fault> {
+        let sql = "select incarnation, name, address, program, draining,
+              (extract(epoch from since) * 1000)::bigint,
+              (extract(epoch from until) * 1000)::bigint - $1,
+              (select count(*) from holdpoint.runs r where r.holder = l.incarnation)
+            from holdpoint.replicas l where name <> '' order by since, incarnation";
+        let rows = self.connections.ask(sql, &[(&int(TTL_MS), Type::INT8)]).await?;
+        let listed = rows.iter().map(|row| {
+            let who =
+                Introduction { name: get(row, 1)?, address: get(row, 2)?, program: get(row, 3)? };
+            Ok(Replica {
+                incarnation: Incarnation(number(row, 0)?),
+                who,
+                since: Millis(number(row, 5)?),
+                beaten: Millis(number(row, 6)?),
+                drives: number(row, 7)?,
+                is_draining: get(row, 4)?,
+            })
+        });
+        listed.collect()
     }
 
     async fn reborn(&self) -> Result<(), Fault> {
-        let who = self.born().await?;
+        let who = self.born().await.map_err(|error| away(&error))?;
         self.me.store(who.0, Ordering::SeqCst);
         Ok(())
     }
@@ -80,6 +153,14 @@ impl Replicas for PostgresJournal {
         let sql = "delete from holdpoint.replicas
             where incarnation <> $1 and until <= clock_timestamp() - interval '500 milliseconds'";
         let dead = self.connections.tell(sql, &[(&me, Type::INT8)]).await?;
+        if dead > 0 {
+            // Marks are kept for whoever wakes late; not for ever.
+            let sql = "delete from holdpoint.marks m
+                where not exists (select 1 from holdpoint.replicas l where l.incarnation = m.incarnation)
+                  and not exists (select 1 from holdpoint.marks b where b.incarnation = m.incarnation
+                    and b.at > clock_timestamp() - interval '30 days')";
+            self.connections.tell(sql, &[]).await?;
+        }
         Ok(usize::try_from(dead).unwrap_or(usize::MAX))
     }
 
@@ -100,9 +181,11 @@ impl Replicas for PostgresJournal {
         };
         let version = number(&row, 0)?;
         let (holder, is_living): (Option<i64>, bool) = (get(&row, 1)?, get(&row, 5)?);
-        if let Some(link) = Hash::read(get(&row, 4)?) {
-            // Whoever asks is about to append.
-            self.links.put(packed, version, link);
+        // Whoever asks is about to append.
+        if let Some(link) = Hash::read(get(&row, 4)?)
+            && !self.links.see(packed, version, link)
+        {
+            return Err(gone_back());
         }
         let holder = holder.map(|who| (Incarnation(uint(who)), is_living));
         let (fence, hooks) = (number(&row, 2)?, number(&row, 3)?);
@@ -185,26 +268,31 @@ impl Replicas for PostgresJournal {
     }
 
     async fn remember_if(&self, name: &str, knew: Option<&str>, text: &str) -> Result<bool, Fault> {
-        let at = keys::keepsake(name);
-        let place = keepsake(name);
+        self.check_open()?;
+        let (at, place) = (keys::keepsake(name), keepsake(name));
         let body = codec::seal(&at, text.as_bytes());
-        let changed = match knew {
-            None => {
-                let sql = "insert into holdpoint.kept (name, body) values ($1, $2) on conflict do nothing";
-                let params = [(&place as _, Type::TEXT), (&body as _, Type::BYTEA)];
-                self.connections.tell(sql, &params).await?
-            }
-            Some(knew) => {
-                let knew = codec::seal(&at, knew.as_bytes());
-                let sql = "update holdpoint.kept set body = $2 where name = $1 and body = $3";
-                let params = [
-                    (&place as _, Type::TEXT),
-                    (&body as _, Type::BYTEA),
-                    (&knew as _, Type::BYTEA),
-                ];
-                self.connections.tell(sql, &params).await?
-            }
+        let knew = knew.map(|knew| codec::seal(&at, knew.as_bytes()));
+        let (me, mark) = (self.me(), self.marks.draw(Lane::Beats));
+        let life = int(me.0);
+        let change = if knew.is_some() {
+            "update holdpoint.kept set body = $2 where name = $1 and body = $5"
+        } else {
+            "insert into holdpoint.kept (name, body) values ($1, $2) on conflict do nothing"
         };
+        let sql = format!(
+            "with m as (update holdpoint.marks set mark = greatest(mark, $4) where incarnation = $3 and lane = 1) {change}"
+        );
+        let mut params = vec![
+            (&place as _, Type::TEXT),
+            (&body as _, Type::BYTEA),
+            (&life as _, Type::INT8),
+            (&mark as _, Type::INT8),
+        ];
+        if let Some(knew) = &knew {
+            params.push((knew as _, Type::BYTEA));
+        }
+        let changed = self.connections.tell(&sql, &params).await?;
+        self.left(me, mark);
         Ok(changed > 0)
     }
 }

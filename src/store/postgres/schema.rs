@@ -4,15 +4,17 @@
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
-use crate::store::postgres::config::{Durability, PostgresConfig, PostgresError, SCHEMA};
+use crate::store::postgres::config::{Durability, PostgresConfig, PostgresError, READS, SCHEMA};
 use crate::store::postgres::faults::refused;
 
 /// The first version that was tried.
 const OLDEST: i32 = 140_000;
 /// One at a time makes or changes the tables.
 const MIGRATING: i64 = 0x686f_6c64;
-/// The tables and functions, as schema 1 has them.
+/// The tables and functions, as schema 1 has them, which every store was made with or raised from.
 const MAKE: &str = include_str!("schema.sql");
+/// What takes them from one schema to the next: each only adds, so that what is stored stays as it is.
+const RAISE: [(i32, &str); 1] = [(2, include_str!("schema_2.sql"))];
 
 /// What the tables, their columns and constraints, whatever hangs on them, and the functions are, one line each: a
 /// table that is not logged, or a trigger that drops rows, loses what was acknowledged.
@@ -50,6 +52,22 @@ select coalesce(string_agg(line, E'\\n' order by line collate \"C\"), '') from (
     where n.nspname = 'holdpoint'
 ) lines";
 
+/// A right that is missing, in words: everything that is ours is read and written, and the tables that say what they are
+/// only read and locked.
+const RIGHTS: &str = "
+select what from (
+  select wanted.word || ' in holdpoint.' || c.relname as what
+    from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+    cross join unnest(array['select', 'update', 'insert', 'delete']) as wanted (word)
+    where n.nspname = 'holdpoint' and c.relkind = 'r'
+      and (c.relname <> 'meta' or wanted.word in ('select', 'update'))
+      and not pg_catalog.has_table_privilege(c.oid, wanted.word)
+  union all
+  select 'execute holdpoint.' || p.proname
+    from pg_catalog.pg_proc p join pg_catalog.pg_namespace n on n.oid = p.pronamespace
+    where n.nspname = 'holdpoint' and not pg_catalog.has_function_privilege(p.oid, 'execute')
+) missing order by what limit 1";
+
 /// Looks at what a connection leads to: whether it may be trusted with anything, and whether our tables are there.
 pub(super) async fn check(config: &PostgresConfig, client: &Client) -> Result<(), PostgresError> {
     check_server(config, client).await?;
@@ -61,12 +79,32 @@ pub(super) async fn check(config: &PostgresConfig, client: &Client) -> Result<()
         Some((found, _)) if found > SCHEMA => Err(PostgresError::Newer { place, found }),
         Some((_, made)) => {
             let is = shape(client).await.map_err(failed)?;
-            if is == made {
+            if is != made {
+                return Err(PostgresError::Altered { place, what: difference(&made, &is) });
+            }
+            let row = client.query_typed_one("select form from holdpoint.meta", &[]).await;
+            let found: i32 = row.and_then(|row| row.try_get(0)).map_err(failed)?;
+            if found > READS {
+                return Err(PostgresError::NewerForm { place, found, reads: READS });
+            }
+            if config.only_looks {
                 return Ok(());
             }
-            Err(PostgresError::Altered { place, what: difference(&made, &is) })
+            match lacking(client).await.map_err(failed)? {
+                None => Ok(()),
+                Some(what) => Err(PostgresError::Denied {
+                    place,
+                    why: format!("permission denied to {what}"),
+                }),
+            }
         }
     }
+}
+
+/// The first right that whoever is connected does not have.
+async fn lacking(client: &Client) -> Result<Option<String>, tokio_postgres::Error> {
+    let row = client.query_typed_opt(RIGHTS, &[]).await?;
+    row.map(|row| row.try_get(0)).transpose()
 }
 
 /// Whether a server keeps what it acknowledges.
@@ -143,11 +181,14 @@ fn difference(made: &str, is: &str) -> String {
 pub enum Migrated {
     /// The store was made.
     Made,
+    /// It was of an earlier build, and is as it should be now.
+    Raised,
     /// It is as it should be.
     Current,
 }
 
-/// Makes the tables where there are none, in one transaction: there are all of them, or none.
+/// Makes the tables where there are none, or takes those of an earlier build on, in one transaction: all of it is done,
+/// or nothing.
 pub(super) async fn migrate(
     config: &PostgresConfig,
     client: &mut Client,
@@ -160,14 +201,25 @@ pub(super) async fn migrate(
     transaction.batch_execute(&lock).await.map_err(failed)?;
     let is_there = "select pg_catalog.to_regclass('holdpoint.meta') is not null";
     let row = transaction.query_typed_one(is_there, &[]).await.map_err(failed)?;
-    let outcome = if row.try_get(0).map_err(failed)? {
-        Migrated::Current
-    } else {
+    let is_there: bool = row.try_get(0).map_err(failed)?;
+    if !is_there {
         transaction.batch_execute(MAKE).await.map_err(|error| denied(&place, &error))?;
-        let made =
-            format!("insert into holdpoint.meta (schema, shape) values ({SCHEMA}, ({SHAPE}))");
-        transaction.batch_execute(&made).await.map_err(failed)?;
-        Migrated::Made
+        let made = "insert into holdpoint.meta (schema) values (1)";
+        transaction.batch_execute(made).await.map_err(failed)?;
+    }
+    let row = transaction.query_typed_one("select schema from holdpoint.meta for update", &[]);
+    let found: i32 = row.await.and_then(|row| row.try_get(0)).map_err(failed)?;
+    for (_, raise) in RAISE.iter().filter(|(schema, _)| *schema > found) {
+        transaction.batch_execute(raise).await.map_err(|error| denied(&place, &error))?;
+    }
+    if found < SCHEMA {
+        let raised = format!("update holdpoint.meta set schema = {SCHEMA}, shape = ({SHAPE})");
+        transaction.batch_execute(&raised).await.map_err(failed)?;
+    }
+    let outcome = match (is_there, found) {
+        (false, _) => Migrated::Made,
+        (true, found) if found < SCHEMA => Migrated::Raised,
+        (true, _) => Migrated::Current,
     };
     transaction.commit().await.map_err(failed)?;
     // As whoever serves would: an older or a newer one, or one that was altered, is told.

@@ -1,5 +1,6 @@
 //! Import: reads a file more than once. First all of it is checked: its checksum, its counts, and every run
-//! by folding it; then, if nothing is wrong, it is written. Only into an empty store.
+//! by folding it; then, if nothing is wrong, it is written. Only into an empty store, or into what is left of an import
+//! of the same file that was cut off: what is there already is not written again.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, Read as _, Seek, SeekFrom};
@@ -15,7 +16,9 @@ use crate::kernel::{
     Corruption, Event, Millis, Recorded, Run, RunId, SessionId, Workflow, begin, evolve, replay,
 };
 use crate::ports::identity::Identity;
-use crate::ports::{Append, Head, Hold, HookRow, Journal, KeyRow, RunFilter, Settlement};
+use crate::ports::{
+    Append, Head, Hold, HookRow, Journal, KeyRow, RunFilter, SessionRow, Settlement,
+};
 use crate::store::audit::count;
 use crate::store::transfer::{
     Counts, End, FORMAT, Line, OLDEST, RunLine, TransferError, VERSION, hex,
@@ -35,18 +38,37 @@ pub async fn import(
     another: &Identity,
     progress: &mut (dyn FnMut(Counts) + Send),
 ) -> Result<Counts, TransferError> {
-    let runs = journal.heads(&RunFilter::default(), None, 1).await?;
-    if !runs.rows.is_empty() || runs.next.is_some() {
-        return Err(TransferError::NotEmpty);
-    }
-    let checked = check(source)?;
+    let Checked { counts, sum } = check(source)?;
+    let another = match Identity::of(journal).await?.filter(|known| known.is_importing) {
+        Some(half) if half.importing.as_ref() == Some(&sum) => half,
+        Some(_) => return Err(TransferError::OtherHalf),
+        None => {
+            let runs = journal.heads(&RunFilter::default(), None, 1).await?;
+            if !runs.rows.is_empty() || runs.next.is_some() {
+                return Err(TransferError::NotEmpty);
+            }
+            // Whoever opens what is left of a cut import knows it for that.
+            let unfinished =
+                Identity { is_importing: true, importing: Some(sum), ..another.clone() };
+            unfinished.keep(journal).await?;
+            unfinished
+        }
+    };
     source.seek(SeekFrom::Start(0))?;
-    // Whoever opens what is left of a cut import knows it for that.
-    let unfinished = Identity { is_importing: true, ..another.clone() };
-    unfinished.keep(journal).await?;
     write(journal, source, progress).await?;
-    another.keep(journal).await?;
-    Ok(checked)
+    failpoint::hit("store.before_import_end");
+    let whole = Identity { is_importing: false, importing: None, ..another };
+    whole.keep(journal).await?;
+    Ok(counts)
+}
+
+/// What was found of a file in which nothing is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checked {
+    /// How much there is.
+    pub counts: Counts,
+    /// The checksum that it ends with.
+    pub sum: String,
 }
 
 /// A file's definitions, by digest.
@@ -99,7 +121,7 @@ impl Told {
 }
 
 /// Reads all of a file and finds nothing wrong with it; from its beginning, wherever it was left.
-pub fn check(source: &mut (impl BufRead + Seek)) -> Result<Counts, TransferError> {
+pub fn check(source: &mut (impl BufRead + Seek)) -> Result<Checked, TransferError> {
     source.seek(SeekFrom::Start(0))?;
     let mut lines = Lines::new(source);
     lines.header()?;
@@ -170,7 +192,7 @@ async fn write(
                 None
             }
             Line::Session(row) => {
-                journal.put_session(None, row).await?;
+                put_session(journal, row).await?;
                 None
             }
             Line::Run(line) => told.replace(Told { line, journal: Vec::new() }),
@@ -198,7 +220,15 @@ async fn write(
     Ok(())
 }
 
-/// Appends one run, time by time, as it once happened.
+/// Keeps a session without runs, unless it is there already.
+async fn put_session(journal: &dyn Journal, row: SessionRow) -> Result<(), TransferError> {
+    if journal.session(&row.session).await?.as_ref() == Some(&row) {
+        return Ok(());
+    }
+    Ok(journal.put_session(None, row).await?)
+}
+
+/// Appends one run, time by time, as it once happened, from where it is on.
 async fn store(
     journal: &dyn Journal,
     told: Told,
@@ -208,6 +238,7 @@ async fn store(
     let mut session = Some(line.session);
     let mut key = line.key.map(|(key, request)| (key, KeyRow { request, run: line.run.clone() }));
     let mut run: Option<Run> = None;
+    let there = journal.head(&line.run).await?.map_or(0, |head| head.version);
     for group in recorded.chunk_by(|left, right| left.at == right.at) {
         let expected = run.as_ref().map_or(0, |run| run.version);
         let at = group.first().map_or(Millis(0), |first| first.at);
@@ -223,6 +254,11 @@ async fn store(
             }
         }
         let Some(run) = &run else { continue };
+        if run.version <= there {
+            // With the first of them came session and key.
+            (session, key) = (None, None);
+            continue;
+        }
         let events: Vec<_> =
             group.iter().map(|recorded| Arc::new(recorded.event.clone())).collect();
         // Whoever had not been told of all of it is owed the rest.
@@ -318,13 +354,13 @@ impl<'a, R: BufRead> Lines<'a, R> {
     }
 
     /// The last line must say of the file what we found in it, and be the last.
-    fn end(mut self, end: &End, counts: Counts) -> Result<Counts, TransferError> {
+    fn end(mut self, end: &End, counts: Counts) -> Result<Checked, TransferError> {
         let sum = hex(&self.sum.clone().finalize());
         if end.counts != counts || end.sha256 != sum {
             return Err(self.damaged("counts or checksum do not fit the lines before".into()));
         }
         match self.next()? {
-            None => Ok(counts),
+            None => Ok(Checked { counts, sum }),
             Some(_) => Err(self.damaged("there is more after the last line".into())),
         }
     }

@@ -24,7 +24,7 @@ use crate::kernel::{Event, Millis, RunId, Version};
 use crate::ports::{AppendError, Fault, Hook, SessionRow};
 
 pub use export::export;
-pub use import::{check, import};
+pub use import::{Checked, check, import};
 
 const FORMAT: &str = "holdpoint-export";
 const VERSION: u32 = 2;
@@ -52,8 +52,15 @@ pub struct Counts {
 #[derive(Debug, thiserror::Error)]
 pub enum TransferError {
     /// There is something in the target.
-    #[error("the store is not empty; import into a new data directory")]
+    #[error(
+        "the store is not empty; import into a new data directory, or into a database of its own"
+    )]
     NotEmpty,
+    /// What is in the target is part of another file.
+    #[error(
+        "part of an import of another file is there; import that file again, or into an empty store"
+    )]
+    OtherHalf,
     /// The file is something else.
     #[error("line 1: this is not a Holdpoint export; `holdpoint export` writes one")]
     Foreign,
@@ -83,10 +90,10 @@ pub enum TransferError {
     #[error("the file cannot be read or written")]
     Io(#[from] std::io::Error),
     /// The store said no.
-    #[error("the store failed; if this was an import, delete the target and begin again")]
+    #[error("the store failed; if this was an import, the same command again goes on with it")]
     Store(#[from] Fault),
     /// The store said no to an append.
-    #[error("the store took no more; delete the target and begin again")]
+    #[error("the store took no more; the same command again goes on with it")]
     Append(#[from] AppendError),
 }
 

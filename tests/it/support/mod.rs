@@ -6,6 +6,7 @@ pub(crate) mod held;
 pub(crate) mod pair;
 pub(crate) mod plays;
 pub(crate) mod postgres;
+pub(crate) mod proxy;
 pub(crate) mod workflows;
 
 use std::sync::Arc;

@@ -18,6 +18,9 @@ use tokio_postgres::{Client, NoTls};
 /// The database that others are made as copies of.
 const MADE: &str = "made";
 const PORT: u16 = 5432;
+/// How a server with a standby is set up.
+pub(crate) const REPLICATED: &[&str] =
+    &["wal_level=replica", "max_wal_senders=4", "synchronous_standby_names=standby"];
 
 /// Stops the server when nobody has a share in it any more.
 const WATCH: &str = r#"
@@ -214,6 +217,44 @@ impl Private {
 
     pub(crate) fn address(&self, database: &str) -> String {
         address_in(self.dir.path(), database)
+    }
+
+    /// A server, and a standby of it that has everything before the server answers. The standby begins as a copy: not
+    /// every PostgreSQL brings a program that makes one.
+    pub(crate) fn with_standby() -> (Self, Self) {
+        let primary = Self::start(&["wal_level=replica"]);
+        primary.stop();
+        let dir = tempfile::Builder::new().prefix("holdpoint-pg").tempdir_in(place()).unwrap();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        let standby = Self { dir };
+        primary.copy_to(standby.dir.path());
+        fs::write(standby.dir.path().join("data/standby.signal"), "").unwrap();
+        let source = primary.dir.path().display();
+        let told = format!(
+            "primary_conninfo = 'host={source} port={PORT} user=holdpoint application_name=standby'\n"
+        );
+        let settings = standby.dir.path().join("data/postgresql.auto.conf");
+        let mut file = OpenOptions::new().append(true).open(settings).unwrap();
+        std::io::Write::write_all(&mut file, told.as_bytes()).unwrap();
+        launch(primary.dir.path(), REPLICATED);
+        launch(standby.dir.path(), &["wal_level=replica", "max_wal_senders=4"]);
+        (primary, standby)
+    }
+
+    /// Copies everything that is stored, while nobody serves from it.
+    pub(crate) fn copy_to(&self, dir: &Path) {
+        let mut copy = Command::new("cp");
+        ran(copy.arg("-a").arg(self.dir.path().join("data")).arg(dir.join("data")));
+    }
+
+    /// Where it listens.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.dir.path().join(format!(".s.PGSQL.{PORT}"))
+    }
+
+    /// To look at what is stored, and into it.
+    pub(crate) async fn client(&self) -> Client {
+        client(self.dir.path(), "postgres").await
     }
 
     /// As after the power has gone.

@@ -198,6 +198,7 @@ async fn refused(
         | EngineError::Fault(_)
         | EngineError::Moved
         | EngineError::Superseded
+        | EngineError::Rewound
         | EngineError::Draining => {
             let (told, _, words) = page::told(&Trouble::Engine(error.clone()));
             (status, draft.notice, draft.value) = (told, Some(words), Some(value));

@@ -1,0 +1,174 @@
+//! House: everything that serves one store: an engine, its doors, and what keeps watch beside them. A server has one at a
+//! time; where its store moves, another takes its place behind the same address. When it does is said elsewhere.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::api::a2a::Signer;
+use crate::api::console::Console;
+use crate::api::on_cancel::OnCancel;
+use crate::api::{Doorkeeper, a2a, bridge};
+use crate::app::auth::Keyed;
+use crate::app::dispatch::Front;
+use crate::app::keys::Keys;
+use crate::app::posture::Posture;
+use crate::app::reload::Source;
+use crate::app::server;
+use crate::app::supervisor::Supervisor;
+use crate::app::watchman::Watchman;
+use crate::app::wiring::{Wiring, render};
+use crate::app::{AppError, Config, SystemClock, keyring, people, policy, reload};
+use crate::definition::draw;
+use crate::engine::Engine;
+use crate::ports::{Clock as _, Introduction, Note};
+
+/// What serves one store.
+#[derive(Debug)]
+pub(super) struct House {
+    pub(super) world: Wiring,
+    pub(super) front: Front,
+    pub(super) supervisor: Arc<Supervisor>,
+    /// Ends with the house.
+    _beside: Vec<AbortOnDropHandle<()>>,
+}
+
+impl House {
+    /// Puts everything around a world that stands. `keys` are those that are in force.
+    pub(super) async fn furnish(
+        config: &Config,
+        mut world: Wiring,
+        keys: Option<Keys>,
+        address: SocketAddr,
+    ) -> Result<Self, AppError> {
+        let named = config.people.keys().cloned().collect();
+        let posture = Posture::of(config, &world.engine.operator(), keys.as_ref());
+        let summary = posture.summary();
+        // Before anybody looks at the keys again: what is in force now is kept first.
+        keep(posture, &world.engine).await;
+        let keyed = Keyed::open(keys, named, &config.data)
+            .map(Arc::new)
+            .map_err(|source| AppError::Passes { data: config.data.clone(), source })?;
+        let (engine, settings) = (world.engine.clone(), config.clone());
+        // Who there is follows the keys: somebody whose key is gone is nobody (K8).
+        let heed = move |keys: Option<&Keys>| {
+            people::warn(&settings, keys);
+            let operator = people::operator(&settings, keys);
+            let posture = Posture::of(&settings, &operator, keys);
+            engine.operate(operator);
+            let engine = engine.clone();
+            async move { keep(posture, &engine).await }
+        };
+        let source = if keyring::is_shared(config) {
+            Source::Store(world.store.journal())
+        } else {
+            Source::File(config.keys_path())
+        };
+        let watching = reload::watch(Arc::clone(&keyed), source, heed);
+        let mut beside = vec![AbortOnDropHandle::new(tokio::spawn(watching))];
+        if let Some(path) = config.policy.clone() {
+            let ruling = policy::watch(world.engine.clone(), path);
+            beside.push(AbortOnDropHandle::new(tokio::spawn(ruling)));
+        }
+        let doorkeeper: Arc<dyn Doorkeeper> =
+            Arc::new(Watchman::beside(keyed, world.engine.clone()));
+        world
+            .store
+            .announce(&address.to_string())
+            .map_err(|source| AppError::Bind { listen: address, source })?;
+        let a2a = agents(config, &world, Some(address))?;
+        beside.extend(world.watch_folder());
+        let console = Console::new(world.engine.clone(), Arc::clone(&doorkeeper));
+        let doors = (a2a, bridged(config, Duration::from_secs(config.silence_seconds)));
+        let front =
+            server::doors(&world.engine, doorkeeper, draw::mermaid, render(), doors).await?;
+        let front = front.and(console.router());
+        world.engine.introduce(introduction(address)).await;
+        begins(&world.engine, address, summary).await;
+        let (supervisor, reassuring) = Supervisor::beside(&world.engine);
+        beside.push(reassuring);
+        Ok(Self { world, front, supervisor, _beside: beside })
+    }
+
+    /// Lets what is under way finish for as long as there is patience, and closes the store.
+    pub(super) async fn close(&self, patience: Duration) {
+        tracing::info!("draining");
+        self.supervisor.stopping();
+        self.world.engine.note(Note::ServerStopped).await;
+        self.world.shut_down(patience).await;
+    }
+}
+
+/// How the HTTP door is set up.
+fn bridged(config: &Config, silence: Duration) -> bridge::Settings {
+    let on_cancel = config.on_cancel.unwrap_or(OnCancel::Run);
+    bridge::Settings { sticky: config.http_sticky, silence, on_cancel }
+}
+
+/// What a server says of itself to those it shares a store with.
+fn introduction(address: SocketAddr) -> Introduction {
+    let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let machine = machine.or_else(|| std::env::var("HOSTNAME").ok()).unwrap_or_default();
+    let name = if machine.trim().is_empty() { "a server" } else { machine.trim() };
+    let (name, program) = (name.to_owned(), env!("CARGO_PKG_VERSION").to_owned());
+    Introduction { name, address: address.to_string(), program }
+}
+
+/// Notes that a server begins to serve, and says so if its store waits for somebody.
+async fn begins(
+    engine: &Engine,
+    address: SocketAddr,
+    (keys, environment, four_eyes): (u64, Option<String>, bool),
+) {
+    let (address, version) = (address.to_string(), env!("CARGO_PKG_VERSION").to_owned());
+    engine.note(Note::ServerStarted { address, version, environment, four_eyes, keys }).await;
+    if engine.is_held() {
+        tracing::warn!(
+            "the store was put back from a backup, or imported: nothing is done until `holdpoint release`"
+        );
+    }
+}
+
+/// Notes what the operator has changed. A store that cannot keep it has said so elsewhere.
+async fn keep(posture: Posture, engine: &Engine) {
+    if let Err(error) = posture.keep(engine).await {
+        tracing::warn!(%error, "what the operator changed could not be noted");
+    }
+}
+
+/// How the A2A door is set up; the agent that was chosen for its root must be there.
+pub(super) fn agents(
+    config: &Config,
+    world: &Wiring,
+    listen: Option<SocketAddr>,
+) -> Result<a2a::Settings, AppError> {
+    if let Some(root) = &config.a2a_root
+        && world.engine.library().get(root).is_none()
+    {
+        return Err(AppError::UnknownWorkflow(root.clone()));
+    }
+    Ok(a2a::Settings {
+        root: config.a2a_root.clone(),
+        public_url: config.public_url.clone(),
+        listen,
+        v03: config.a2a_v03,
+        push: config.a2a_push,
+        no_resume: config.a2a_no_resume.clone(),
+        signer: config.a2a_card_key.as_deref().map(signer).transpose()?,
+        changed: SystemClock.now(),
+    })
+}
+
+/// Who signs agent cards.
+fn signer(path: &Path) -> Result<Arc<Signer>, AppError> {
+    let wrong = |source: Box<dyn std::error::Error + Send + Sync>| AppError::CardKey {
+        path: path.to_path_buf(),
+        source,
+    };
+    let pem = std::fs::read(path).map_err(|error| wrong(error.into()))?;
+    let signer = Signer::read(&pem).map_err(|error| wrong(error.into()))?;
+    Ok(Arc::new(signer))
+}

@@ -1,0 +1,65 @@
+//! Replicas: who shares the store, as whoever operates it looks at them, and who of them drives a run. It changes nothing.
+
+use crate::engine::{Engine, EngineError};
+use crate::kernel::{Principal, Refusal};
+use crate::ports::{Introduction, Replica};
+
+/// How long a store that is away may hold up whoever leaves.
+const DRAIN_MS: u64 = 1_000;
+
+impl Engine {
+    /// Says to the others who this process is. Where nobody shares the store nobody is told.
+    pub async fn introduce(&self, who: Introduction) {
+        let Some(replicas) = self.replicas() else { return };
+        // It is told again with every life; what lacks it till then is a listing.
+        if let Err(error) = replicas.introduce(who).await {
+            tracing::warn!(%error, "the others could not be told who this is");
+        }
+    }
+
+    /// Says to the others that this process is about to leave.
+    pub(super) async fn say_draining(&self) {
+        let Some(replicas) = self.replicas() else { return };
+        let until = self.inner.clock.now().plus(DRAIN_MS);
+        tokio::select! {
+            biased;
+            told = replicas.drain() => if let Err(error) = told {
+                tracing::debug!(%error, "the others could not be told that this process leaves");
+            },
+            () = self.inner.clock.sleep_until(until) => {}
+        }
+    }
+
+    /// Those who share the store, the oldest first; none where one process has it alone. For whoever is shown what
+    /// belongs to no run.
+    pub async fn replicas_listed(&self, who: &Principal) -> Result<Vec<Replica>, EngineError> {
+        if !who.sees_store() {
+            let why = "who shares the store is shown to whoever sees all of it: use a key with the role `operator`, \
+                       `auditor` or `admin`";
+            return Err(Refusal::Forbidden(why).into());
+        }
+        match self.replicas() {
+            Some(replicas) => Ok(replicas.listed().await?),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Which life this process is in, where others share the store.
+    pub fn replica_id(&self) -> Option<String> {
+        self.is_shared().then(|| self.life())
+    }
+
+    /// Who drives a run now, by the name they gave; none where nobody does, nobody is known to, or one process has
+    /// the store alone. For whoever sees the run.
+    pub async fn driver(&self, run: &str, who: &Principal) -> Result<Option<String>, EngineError> {
+        let Some(replicas) = self.replicas() else { return Ok(None) };
+        let (run, _) = self.seen_run(run, who).await?;
+        let standing = replicas.standing(&run).await?;
+        let Some((holder, true)) = standing.and_then(|standing| standing.holder) else {
+            return Ok(None);
+        };
+        let listed = replicas.listed().await?;
+        let driver = listed.into_iter().find(|replica| replica.incarnation == holder);
+        Ok(driver.map(|replica| replica.who.name))
+    }
+}

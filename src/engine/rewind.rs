@@ -1,0 +1,156 @@
+//! Rewind: what an engine does about a store that lacks what it had acknowledged (J10), as a database does after a
+//! failover to a standby that had not got everything. What it remembers beyond the store is dropped and decided again;
+//! nothing more is done in the world until an operator has looked, and people are asked anew what they were asked.
+//!
+//! It restores nothing: what the store lost is lost, and only said.
+
+use std::sync::Arc;
+
+use crate::engine::cell::{Cell, State};
+use crate::engine::holder::Holder;
+use crate::engine::narrate::Narrator;
+use crate::engine::trace::SpanBuilder;
+use crate::engine::{Engine, EngineError};
+use crate::kernel::{Event, Status, Version, replay};
+use crate::ports::identity::Identity;
+use crate::ports::{Fault, Note, Rewind};
+
+impl Engine {
+    /// Looks whether the store still has what it acknowledged, and sees to it where it has not.
+    pub(super) async fn look_back(&self) -> Result<(), EngineError> {
+        let Some(replicas) = self.replicas() else { return Ok(()) };
+        if let Some(rewind) = replicas.look_back().await? {
+            self.inner.sharing.suspect(rewind);
+        }
+        // One at a time: whoever comes second finds it seen to.
+        let _seeing = self.inner.sharing.seeing.lock().await;
+        let Some(rewind) = self.inner.sharing.suspected() else { return Ok(()) };
+        self.went_back(rewind).await?;
+        self.inner.sharing.seen_to(rewind);
+        Ok(())
+    }
+
+    /// A run is known further than the store has it: that is looked into at once, and the run is not believed.
+    pub(super) fn gone_back(&self, cell: &Cell, (had, has): (Version, Version)) -> Fault {
+        if self.is_shared() {
+            self.inner.sharing.suspect(Rewind { had, has });
+            let engine = self.clone();
+            self.inner.tasks.spawn(async move {
+                if let Err(error) = engine.look_back().await {
+                    tracing::warn!(%error, "a store that has gone back could not be seen to; it is tried again");
+                }
+            });
+        }
+        tracing::error!(run.id = %cell.id, had, has, "the store has gone back: it lacks what it had acknowledged");
+        let what =
+            "the store has gone back in time: it lacks events of this run that it had acknowledged";
+        Fault::Corrupt(what.into())
+    }
+
+    async fn went_back(&self, rewind: Rewind) -> Result<(), EngineError> {
+        let Rewind { had, has } = rewind;
+        // First: whoever shares the store does nothing more before somebody has looked.
+        let is_first = self.hold_rewound().await?;
+        metrics::counter!("holdpoint_store_rewound_total").increment(1);
+        tracing::error!(
+            had,
+            has,
+            "the store has gone back in time: it lacks what it had acknowledged; nothing is done until `holdpoint release`"
+        );
+        self.note(Note::Rewound { run: None, had, has, deeds: Vec::new() }).await;
+        for cell in self.inner.cells.all() {
+            if let Err(error) = self.fall_back(&cell).await {
+                tracing::error!(run.id = %cell.id, %error, "what is left of a run could not be read; it is read anew");
+                *cell.state.lock().await = State::Cold;
+            }
+        }
+        if let Some(replicas) = self.replicas() {
+            replicas.unlearn(None);
+        }
+        if is_first {
+            let engine = self.clone();
+            self.inner.tasks.spawn(async move {
+                if let Err(error) = engine.renew_rewound().await {
+                    tracing::error!(%error, "not every run was told that the store went back; each is when it is next used");
+                }
+            });
+        }
+        Ok(())
+    }
+
+    /// Has the store be another one, in which nothing is done before an operator says so; whether nobody had said
+    /// that before.
+    async fn hold_rewound(&self) -> Result<bool, EngineError> {
+        let Some(replicas) = self.replicas() else { return Ok(false) };
+        let epoch = self.inner.clock.fresh_secret();
+        let both = (&*self.inner.journal, replicas);
+        let identity = Identity::change(both, |known| {
+            (!known.is_held || !known.is_rewound).then(|| known.rewound(epoch.clone()))
+        });
+        let identity = identity.await?;
+        let is_first = identity.epoch == epoch;
+        self.stand(identity);
+        Ok(is_first)
+    }
+
+    /// Tells every run that is not over that it is in another store now.
+    async fn renew_rewound(&self) -> Result<(), EngineError> {
+        let runs = self.renew_all().await?;
+        self.note(Note::Renewed { epoch: self.epoch(), runs }).await;
+        let Some(replicas) = self.replicas() else { return Ok(()) };
+        let both = (&*self.inner.journal, replicas);
+        let told = Identity::change(both, |known| {
+            known.is_renewing.then(|| Identity { is_renewing: false, ..known.clone() })
+        });
+        self.stand(told.await?);
+        Ok(())
+    }
+
+    /// What is known of a run is read anew: the store may lack some of it, or have been written to since. What is under
+    /// way for it comes home if the store still knows that it was begun (E9); of everything else begun in what is
+    /// missing the store's own log tells.
+    async fn fall_back(&self, cell: &Arc<Cell>) -> Result<(), EngineError> {
+        let mut state = cell.state.lock().await;
+        let State::Hot(hot) = &mut *state else { return Ok(()) };
+        // Whatever was known of it before.
+        if let Some(replicas) = self.replicas() {
+            replicas.unlearn(Some(&cell.id));
+        }
+        let standing = self.standing(cell).await?;
+        let (had, has) = (cell.published(), standing.map_or(0, |standing| standing.version));
+        let deeds = cell.after(has).iter().filter_map(|told| deed(&told.event)).collect();
+        if standing.is_none() {
+            hot.stop_all();
+            *state = State::Cold;
+            self.inner.cells.forget(&cell.id);
+            cell.lost();
+        } else {
+            let events = self.read_all(&cell.id, has).await?;
+            let run = replay(&cell.id, Arc::clone(&hot.run.workflow), &events)?;
+            let run = self.recalling(run).await?;
+            hot.narrator = Narrator::at(&run);
+            hot.scribe = self.inner.tracer.get().map(|_| Box::new(SpanBuilder::takes_up(&run)));
+            *hot.run = run;
+            hot.is_unsure = false;
+            hot.holder = Holder::of(standing, self.inner.journal.incarnation());
+            if !matches!(hot.holder, Holder::Mine(_)) {
+                // What is on its way is not called back: it could not be undone.
+                hot.work.clear();
+                hot.is_adrift = hot.run.status == Status::Running;
+            }
+            cell.loaded(&hot.run);
+        }
+        drop(state);
+        if has >= had {
+            return Ok(());
+        }
+        self.note(Note::Rewound { run: Some(cell.id.clone()), had, has, deeds }).await;
+        Ok(())
+    }
+}
+
+/// What was begun in the world with an event, in words.
+fn deed(event: &Event) -> Option<String> {
+    let Event::ToolCalled { call, .. } = event else { return None };
+    Some(format!("{} ({})", call.tool, call.id))
+}

@@ -1,0 +1,183 @@
+//! Marks: how far this process knows the database to have come. Whatever it writes leaves a number that grows, in the
+//! same transaction; a database that has a lower one than it acknowledged has gone back in time (J10), whatever made it
+//! do so: a standby that was promoted and had not got everything, or a backup that was put in its place.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_postgres::types::Type;
+
+use crate::ports::{Fault, Incarnation, Rewind};
+use crate::store::postgres::PostgresJournal;
+use crate::store::postgres::prepared::int;
+use crate::store::postgres::reader::{get, number};
+
+/// Where a number is left: each has a row of its own, so that none waits for another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lane {
+    /// By whatever is appended.
+    Appends,
+    /// By every sign of life, and by what the store keeps under names.
+    Beats,
+}
+
+impl Lane {
+    pub(super) const ALL: [Self; 2] = [Self::Appends, Self::Beats];
+
+    pub(super) fn number(self) -> i16 {
+        match self {
+            Self::Appends => 0,
+            Self::Beats => 1,
+        }
+    }
+}
+
+/// The numbers of one process.
+#[derive(Debug, Default)]
+pub(super) struct Marks {
+    appends: Mark,
+    beats: Mark,
+    /// What was acknowledged in the last lives before this one.
+    past: Mutex<Vec<Past>>,
+}
+
+/// A life that is over.
+#[derive(Debug, Clone, Copy)]
+struct Past {
+    who: Incarnation,
+    acknowledged: [u64; 2],
+    since: Instant,
+}
+
+/// Lives that are remembered: who is taken for dead more often within a day has other troubles.
+const LIVES_MAX: usize = 16;
+/// For how long: their rows are kept for longer.
+const REMEMBERED: Duration = Duration::from_hours(24);
+
+/// The numbers of one lane.
+#[derive(Debug, Default)]
+struct Mark {
+    drawn: AtomicU64,
+    acknowledged: AtomicU64,
+}
+
+impl Marks {
+    fn of(&self, lane: Lane) -> &Mark {
+        match lane {
+            Lane::Appends => &self.appends,
+            Lane::Beats => &self.beats,
+        }
+    }
+
+    /// A number for what is about to be written.
+    pub(super) fn draw(&self, lane: Lane) -> i64 {
+        int(self.of(lane).drawn.fetch_add(1, Ordering::SeqCst) + 1)
+    }
+
+    /// What was written with that number is acknowledged.
+    pub(super) fn acknowledge(&self, lane: Lane, mark: i64) {
+        let mark = u64::try_from(mark).unwrap_or(0);
+        self.of(lane).acknowledged.fetch_max(mark, Ordering::SeqCst);
+    }
+
+    /// Another life begins, of which nothing is written yet; what was acknowledged in the one before still counts.
+    pub(super) fn begin(&self, before: Incarnation) {
+        let acknowledged =
+            Lane::ALL.map(|lane| self.of(lane).acknowledged.swap(0, Ordering::SeqCst));
+        let mut past = self.lock();
+        if acknowledged != [0; 2] {
+            past.push(Past { who: before, acknowledged, since: Instant::now() });
+        }
+        let more = past.len().saturating_sub(LIVES_MAX);
+        past.drain(..more);
+    }
+
+    /// What was acknowledged, life by life.
+    fn acknowledged(&self, me: Incarnation) -> Vec<(Incarnation, [u64; 2])> {
+        let mut past = self.lock();
+        past.retain(|life| life.since.elapsed() < REMEMBERED);
+        let own = Lane::ALL.map(|lane| self.of(lane).acknowledged.load(Ordering::SeqCst));
+        past.iter().map(|life| (life.who, life.acknowledged)).chain([(me, own)]).collect()
+    }
+
+    /// From here on it counts from what is there.
+    fn rest(&self, has: [u64; 2]) {
+        self.lock().clear();
+        for (lane, has) in Lane::ALL.into_iter().zip(has) {
+            self.of(lane).acknowledged.store(has, Ordering::SeqCst);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Past>> {
+        self.past.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What is said of a database that tells another history than it did.
+pub(super) fn gone_back() -> Fault {
+    let what =
+        "the database has gone back in time, and tells another history of this run than it did";
+    Fault::Retriable(what.into())
+}
+
+impl PostgresJournal {
+    /// Whether the database lacks what it acknowledged to this process.
+    pub(super) async fn read_marks(&self) -> Result<Option<Rewind>, Fault> {
+        if let Some(version) = self.links.took_divergence() {
+            return Ok(Some(Rewind { had: version, has: version }));
+        }
+        let me = self.me();
+        let known = self.marks.acknowledged(me);
+        let lives: Vec<_> = known.iter().map(|(who, _)| int(who.0)).collect();
+        let sql = "select incarnation, lane, mark from holdpoint.marks where incarnation = any($1)";
+        let rows = self.connections.ask(sql, &[(&lives, Type::INT8_ARRAY)]).await?;
+        let mut has: HashMap<_, [u64; 2]> = HashMap::new();
+        for row in &rows {
+            let lane: i16 = get(row, 1)?;
+            if let Some(at) = Lane::ALL.iter().position(|known| known.number() == lane) {
+                has.entry(Incarnation(number(row, 0)?)).or_default()[at] = number(row, 2)?;
+            }
+        }
+        let of = |who: &Incarnation| has.get(who).copied().unwrap_or_default();
+        let lanes = known.iter().flat_map(|(who, had)| had.iter().copied().zip(of(who)));
+        let lacks = lanes.into_iter().find(|(had, has)| has < had);
+        // A life that began meanwhile has written nothing yet.
+        let Some((had, lacks)) = lacks.filter(|_| me == self.me()) else { return Ok(None) };
+        self.lay_marks(me).await?;
+        // Told once.
+        self.marks.rest(of(&me));
+        Ok(Some(Rewind { had, has: lacks }))
+    }
+
+    /// Makes the rows that numbers are left in, where there are none.
+    async fn lay_marks(&self, me: Incarnation) -> Result<(), Fault> {
+        let sql =
+            "insert into holdpoint.marks (incarnation, lane, mark) values ($1, 0, 0), ($1, 1, 0)
+            on conflict do nothing";
+        self.connections.ask(sql, &[(&int(me.0), Type::INT8)]).await.map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_grow_in_each_lane_alone_and_what_is_acknowledged_never_falls() {
+        let marks = Marks::default();
+        let (one, two) = (marks.draw(Lane::Appends), marks.draw(Lane::Appends));
+        assert_eq!((one, two, marks.draw(Lane::Beats)), (1, 2, 1));
+        marks.acknowledge(Lane::Appends, two);
+        marks.acknowledge(Lane::Appends, one);
+        assert_eq!(marks.appends.acknowledged.load(Ordering::SeqCst), 2);
+        assert_eq!(marks.beats.acknowledged.load(Ordering::SeqCst), 0);
+        marks.begin(Incarnation(7));
+        assert_eq!(marks.appends.acknowledged.load(Ordering::SeqCst), 0);
+        let known = marks.acknowledged(Incarnation(8));
+        assert_eq!(known, [(Incarnation(7), [2, 0]), (Incarnation(8), [0, 0])], "it still counts");
+        assert_eq!(marks.draw(Lane::Appends), 3, "no number is drawn twice");
+    }
+}
