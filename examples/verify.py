@@ -43,6 +43,16 @@ def check(key, signature, text):
         sys.exit(f"wrong: {key.split('+')[0]} did not sign this")
 
 
+def is_signed(change, origin):
+    """Whether the key before has signed which comes after it."""
+    said = f"holdpoint key change 1\n{origin}\n{change['before']}\n{change['key']}\n"
+    try:
+        public(change["before"]).verify(base64.b64decode(change["signature"]), said.encode())
+    except InvalidSignature:
+        return False
+    return True
+
+
 def signs(key, text, signatures):
     name, id, _ = key.split("+", 2)
     for line in signatures.splitlines():
@@ -61,11 +71,9 @@ def signed(bundle, trusted, note):
     known, changes = trusted, iter(bundle.get("keys", []))
     while not signs(known, text, signatures):
         # Another key signs by now: the one before it has signed which.
-        change = next((change for change in changes if change["before"] == known), None)
+        change = next((change for change in changes if change["before"] == known and is_signed(change, origin)), None)
         if change is None:
-            sys.exit(f"wrong: {known} did not sign the head")
-        said = f"holdpoint key change 1\n{origin}\n{change['before']}\n{change['key']}\n"
-        check(known, base64.b64decode(change["signature"]), said)
+            sys.exit(f"wrong: {known} did not sign the head, nor which key came after it")
         known = change["key"]
     return int(size), base64.b64decode(root)
 
@@ -110,7 +118,8 @@ def kinds(events):
 
 def whole_run(bundle, trusted):
     """A run: its chain, its definition, and the leaves that speak of it."""
-    run, link, links, ends, wanted, version = bundle["run"], bytes(32), {}, {}, {}, 1
+    hold(bundle["format"] == "holdpoint-bundle" and bundle["version"] == 1, "it is another form than this script reads")
+    run, link, links, ends, last, wanted, version = bundle["run"], bytes(32), {}, {}, {}, {}, 1
 
     # The chain: each append holds on to the one before it.
     for entry in bundle["entries"]:
@@ -124,18 +133,20 @@ def whole_run(bundle, trusted):
         links[version], events = link.hex(), told["events"]
         wanted[version] = set(kinds(events))
         version += len(events)
-        ends[version - 1] = link.hex()
+        ends[version - 1], last[version - 1] = link.hex(), entry["version"]
 
     # The definition: what the first event names, whole or, by an earlier build, its first half.
     begun = json.loads(bundle["entries"][0]["payload"])["events"][0]["started"]
     canonical = json.dumps(json.loads(bundle["definition"]["json"]), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     whole = sha(canonical.encode()).hex()
     hold(begun["definition"] in (whole, whole[:32]), f"{run}: another definition than the run began with")
+    hold(bundle["definition"]["digest"] == begun["definition"], f"{run}: the definition is given another digest")
 
     # The leaves: each says what the chain says, and is in the tree that was signed.
     if not bundle.get("head"):
         sys.exit("open: no head is signed yet; export again after the first one")
     size, root = signed(bundle, trusted, bundle["head"])
+    held = set()
     for leaf in bundle["leaves"]:
         said, index = json.loads(leaf["text"]), leaf["index"]
         at = said["version"]
@@ -146,8 +157,11 @@ def whole_run(bundle, trusted):
             wanted = {version: kinds for version, kinds in wanted.items() if version > at}
         hold(index is not None and index < size, "this leaf came after the head: export again")
         hold(is_in(leaf["text"], index, leaf["proof"], size, root), f"{run} at version {at}: not in the log")
+        held.add(at if said["leaf"] == "entry" else last[at])
 
     hold(not any(wanted.values()), f"{run}: no leaf says what was decided at version {next((v for v in wanted if wanted[v]), 0)}")
+    if bundle["entries"][-1]["version"] not in held:
+        sys.exit(f"open: no signed head holds the last events of {run}: anybody can have put them there")
     print(f"ok: {run}, {version - 1} events, {len(bundle['leaves'])} leaves in the log that {trusted.split('+')[0]} signed")
 
 
@@ -161,7 +175,7 @@ def main():
         sys.exit(f"{sys.argv[2]} is no public key: expected `name+id+key`, as audit.pub has it")
     try:
         bundle = json.loads(text)
-        (receipt if "leaf" in bundle else whole_run)(bundle, trusted)
+        (receipt if "leaf" in bundle and "entries" not in bundle else whole_run)(bundle, trusted)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError) as error:
         sys.exit(f"wrong: {sys.argv[1]} is no bundle and no receipt of ours ({type(error).__name__}: {error})")
 

@@ -75,6 +75,10 @@ pub(super) struct Door {
 }
 
 /// A response that is under way, or waits for doors.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all are under way: a box for each would cost more"
+)]
 pub(super) enum Passing {
     /// Under way.
     Now(Answering),

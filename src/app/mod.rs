@@ -243,6 +243,7 @@ pub enum AppError {
 
 impl AppError {
     /// What to do about it, if it is known.
+    #[expect(clippy::too_many_lines, reason = "a table: a row for each")]
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Unreachable { .. } | Self::Gone { .. } => {

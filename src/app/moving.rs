@@ -135,7 +135,9 @@ mod here {
     use std::fs;
     use std::io;
     use std::path::{Path, PathBuf};
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
+
+    use tokio::time::Instant;
 
     use super::{AppError, Config, Deserialize, House, Mover, Serialize, Stage};
     use crate::app::clock::SystemClock;

@@ -49,13 +49,12 @@ async fn shared(config: &Config, reach: Reach, address: &str) -> Result<Store, A
 #[cfg(feature = "postgres")]
 pub(super) async fn taken_up(config: &Config, named: &PostgresConfig) -> Result<(), AppError> {
     match take_up(&config.data, named).await {
-        Ok(false) => Ok(()),
+        // A directory that went elsewhere once may lie beside any database.
+        Ok(false) | Err(MoveError::Elsewhere { .. }) => Ok(()),
         Ok(true) => {
             tracing::info!("the move into this database is over");
             Ok(())
         }
-        // A directory that went elsewhere once may lie beside any database.
-        Err(MoveError::Elsewhere { .. }) => Ok(()),
         Err(MoveError::Postgres(error)) => Err(error.into()),
         Err(error) => Err(error.into()),
     }

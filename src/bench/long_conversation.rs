@@ -7,7 +7,7 @@ use crate::bench::clients;
 use crate::bench::clock::Stopwatch;
 use crate::bench::figures::{Samples, median};
 use crate::bench::options::Options;
-use crate::bench::process::{Scratch, Server, bytes_below};
+use crate::bench::process::{Scratch, Server};
 use crate::bench::workflows::TALK;
 use crate::bench::{BenchError, Progress};
 
@@ -48,8 +48,8 @@ pub(super) async fn measure(
 }
 
 async fn one_pass(scratch: &Scratch, turns: u32) -> Result<W2, BenchError> {
-    let data = scratch.fresh_data("w2")?;
-    let server = Server::orchestrator(scratch, &data).await?;
+    let place = scratch.fresh_place("w2").await?;
+    let server = Server::at(scratch, &place, 0).await?;
     let mut callers = clients::dial(&server.address, 1).await?;
     let client = &mut callers[0];
     let mut samples = Samples::default();
@@ -61,7 +61,7 @@ async fn one_pass(scratch: &Scratch, turns: u32) -> Result<W2, BenchError> {
         samples.add(one.elapsed());
     }
     let seconds = whole.seconds();
-    let bytes = bytes_below(&data).map_err(BenchError::io("weigh the data directory"))?;
+    let bytes = place.bytes().await?;
     let count = samples.count();
     Ok(W2 {
         turns,

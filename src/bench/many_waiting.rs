@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 use crate::bench::clients::{self, Remaining};
 use crate::bench::clock::Stopwatch;
 use crate::bench::options::Options;
-use crate::bench::process::{Scratch, Server, bytes_below};
+use crate::bench::process::{Scratch, Server};
 use crate::bench::workflows::CYCLE;
 use crate::bench::yardstick::panicked;
 use crate::bench::{BenchError, Progress};
@@ -51,16 +51,16 @@ pub(super) async fn measure(
 }
 
 async fn one(scratch: &Scratch, sessions: u32, progress: Progress<'_>) -> Result<W3, BenchError> {
-    let data = scratch.fresh_data("w3")?;
-    let server = Server::orchestrator(scratch, &data).await?;
+    let place = scratch.fresh_place("w3").await?;
+    let server = Server::at(scratch, &place, 0).await?;
     let whole = Stopwatch::start();
     let request = create(&server, sessions, progress).await?;
     let create_seconds = whole.seconds();
     let resident_bytes = server.resident_bytes();
-    let bytes = bytes_below(&data).map_err(BenchError::io("weigh the data directory"))?;
+    let bytes = place.bytes().await?;
     progress(&format!("w3: {sessions} made in {create_seconds:.1} s; kill -9, and start again"));
     drop(server);
-    let server = Server::orchestrator(scratch, &data).await?;
+    let server = Server::at(scratch, &place, 0).await?;
     let restart_seconds = server.since_exec.seconds();
     let mut callers = clients::dial(&server.address, 1).await?;
     clients::approve(&mut callers[0], request).await?;

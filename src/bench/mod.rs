@@ -6,6 +6,7 @@
 
 mod clients;
 mod clock;
+mod database;
 mod echo;
 mod figures;
 mod full_inbox;
@@ -49,6 +50,9 @@ pub enum BenchError {
     /// A server of ours did not come up.
     #[error("the {0} ended before it was ready; its last words:\n{1}")]
     NotReady(&'static str, String),
+    /// The PostgreSQL that was named does not do what it should.
+    #[error("store: the database cannot be used: {0}")]
+    Database(String),
     /// It came up, but cannot be reached.
     #[error("cannot reach the server under test")]
     Unreachable(#[from] tonic::transport::Error),
@@ -74,26 +78,38 @@ impl From<tonic::Status> for BenchError {
 }
 
 /// Measures what `options` name. Everything that is written goes to a directory of its own in
-/// `place`, which is gone afterwards, also where the future is dropped half-way.
+/// `place`, which is gone afterwards, also where the future is dropped half-way. With a `store`, w1 to w3 are measured over
+/// databases of their own in that PostgreSQL.
 pub async fn run(
     options: &Options,
     place: &Path,
+    store: Option<&str>,
     progress: Progress<'_>,
 ) -> Result<Report, BenchError> {
-    let scratch = Scratch::make(place)?;
+    let scratch = Scratch::make(place, store)?;
+    let report = measured(&scratch, options, progress).await;
+    scratch.leave().await;
+    report
+}
+
+async fn measured(
+    scratch: &Scratch,
+    options: &Options,
+    progress: Progress<'_>,
+) -> Result<Report, BenchError> {
     let mut report = Report::new(scratch.is_in_memory());
-    report.yardsticks = yardstick::measure(&scratch, options, progress).await?;
+    report.yardsticks = yardstick::measure(scratch, options, progress).await?;
     for workload in options.workloads() {
         match workload {
-            Workload::W1 => report.w1 = pause_resume::measure(&scratch, options, progress).await?,
+            Workload::W1 => report.w1 = pause_resume::measure(scratch, options, progress).await?,
             Workload::W2 => {
-                report.w2 = long_conversation::measure(&scratch, options, progress).await?;
+                report.w2 = long_conversation::measure(scratch, options, progress).await?;
             }
-            Workload::W3 => report.w3 = many_waiting::measure(&scratch, options, progress).await?,
-            Workload::W4 => report.w4 = full_inbox::measure(&scratch, options, progress).await?,
-            Workload::W5 => report.w5 = slow_model::measure(&scratch, options, progress).await?,
+            Workload::W3 => report.w3 = many_waiting::measure(scratch, options, progress).await?,
+            Workload::W4 => report.w4 = full_inbox::measure(scratch, options, progress).await?,
+            Workload::W5 => report.w5 = slow_model::measure(scratch, options, progress).await?,
             Workload::W6 => {
-                report.w6 = many_questions::measure(&scratch, options, progress).await?;
+                report.w6 = many_questions::measure(scratch, options, progress).await?;
             }
         }
     }

@@ -49,6 +49,9 @@ pub struct Options {
     /// How many people one run asks at once in w6
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [125, 1_000], value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(super) branches: Vec<u32>,
+    /// How many servers share the database that `--store` names, for w1
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=16))]
+    pub(super) replicas: u16,
     /// How often w1, w2 and w6 are measured; the median is told
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=99))]
     pub(super) passes: u32,
@@ -67,6 +70,19 @@ impl Options {
     /// How many connections so many clients of w1 share.
     pub(super) fn connections(&self, clients: u16) -> u16 {
         self.connections.unwrap_or(clients)
+    }
+
+    /// What makes no sense of what was asked for, if anything.
+    pub fn misplaced(&self, is_shared: bool) -> Option<&'static str> {
+        use Workload::{W4, W5, W6};
+        if self.replicas > 1 && !is_shared {
+            return Some("replicas: several servers share a database; name one with --store");
+        }
+        let is_embedded = self.workloads.iter().any(|workload| [W4, W5, W6].contains(workload));
+        if is_shared && is_embedded {
+            return Some("store: only w1, w2 and w3 are measured over a database; name those");
+        }
+        None
     }
 
     /// The workloads, each once, in their own order.

@@ -63,7 +63,8 @@ pub(super) async fn measure(
             let over = options.connections(clients);
             let bare = clients::dial_over(&echo.address, clients, over).await?;
             let before = bare_turns(bare.clone(), beside).await?.per_second;
-            let mut one = one_pass(scratch, (clients, over), options.length()).await?;
+            let servers = options.replicas;
+            let mut one = one_pass(scratch, (clients, over, servers), options.length()).await?;
             let after = bare_turns(bare, beside).await?.per_second;
             one.bare_turns_per_second = f64::midpoint(before, after);
             let (cycles, share) = (one.cycles_per_second, one.of_bare_grpc() * 100.0);
@@ -82,14 +83,24 @@ pub(super) async fn measure(
 
 async fn one_pass(
     scratch: &Scratch,
-    (clients, connections): (u16, u16),
+    (clients, connections, count): (u16, u16, u16),
     length: Duration,
 ) -> Result<W1, BenchError> {
     let warm_up = WARM_UP_MAX.min(length);
-    let data = scratch.fresh_data("w1")?;
-    let server = Server::orchestrator(scratch, &data).await?;
-    let callers = clients::dial_over(&server.address, clients, connections).await?;
-    let (server_cpu, client_cpu) = (server.cpu(), own_cpu());
+    let place = scratch.fresh_place("w1").await?;
+    let mut servers = Vec::new();
+    for number in 0..count {
+        servers.push(Server::at(scratch, &place, number).await?);
+    }
+    // In turns: each server has as many of them as any other.
+    let mut callers = Vec::new();
+    for (server, number) in servers.iter().zip(0..) {
+        let share = |all: u16| all / count + u16::from(number < all % count);
+        let own = clients::dial_over(&server.address, share(clients), share(connections).max(1));
+        callers.extend(own.await?);
+    }
+    let cpu = || servers.iter().map(Server::cpu).sum::<Duration>();
+    let (server_cpu, client_cpu) = (cpu(), own_cpu());
     let whole = Stopwatch::start();
     let mut tasks = JoinSet::new();
     for mut client in callers {
@@ -128,7 +139,7 @@ async fn one_pass(
         cycles_per_second,
         start: starts.spread(),
         respond: responds.spread(),
-        server_cpu_us: each(server.cpu().saturating_sub(server_cpu)),
+        server_cpu_us: each(cpu().saturating_sub(server_cpu)),
         client_cpu_us: each(own_cpu().saturating_sub(client_cpu)),
         bare_turns_per_second: 0.0,
     })

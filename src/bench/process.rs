@@ -10,6 +10,7 @@ use std::{env, io};
 
 use serde_json::Value;
 
+use crate::bench::database::Databases;
 use crate::bench::{BenchError, clock::Stopwatch, workflows};
 
 /// The last words of a server that did not come up; more than that nobody reads.
@@ -23,16 +24,26 @@ const TMPFS: i128 = 0x0102_1994;
 #[derive(Debug)]
 pub(super) struct Scratch {
     path: PathBuf,
+    /// The PostgreSQL that w1 to w3 are measured over, if one was named.
+    databases: Option<Databases>,
+}
+
+/// Where a server under test keeps what it is told.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    data: PathBuf,
+    /// The database in its place.
+    store: Option<String>,
 }
 
 impl Scratch {
     /// Makes one in `place`.
-    pub(super) fn make(place: &Path) -> Result<Self, BenchError> {
+    pub(super) fn make(place: &Path, store: Option<&str>) -> Result<Self, BenchError> {
         let path = place.join(format!("holdpoint-bench-{}", std::process::id()));
         let fail = || BenchError::io(format!("make the scratch directory `{}`", path.display()));
         fs::create_dir(&path).map_err(fail())?;
         let path = path.canonicalize().map_err(fail())?;
-        let scratch = Self { path };
+        let scratch = Self { path, databases: store.map(Databases::of) };
         workflows::write(&scratch.join("workflows"))
             .map_err(BenchError::io("write the workflows"))?;
         Ok(scratch)
@@ -46,6 +57,27 @@ impl Scratch {
     /// Whether it is in memory, where syncing costs nothing and proves nothing.
     pub(super) fn is_in_memory(&self) -> bool {
         rustix::fs::statfs(&self.path).is_ok_and(|system| i128::from(system.f_type) == TMPFS)
+    }
+
+    /// A store that was not there before: in the PostgreSQL that was named, or else in a directory.
+    pub(super) async fn fresh_place(&self, name: &str) -> Result<Place, BenchError> {
+        let data = self.fresh_data(name)?;
+        let store = match &self.databases {
+            Some(databases) => {
+                let address = databases.fresh().await?;
+                make_tables(&address)?;
+                Some(address)
+            }
+            None => None,
+        };
+        Ok(Place { data, store })
+    }
+
+    /// Takes away what is not in the directory.
+    pub(super) async fn leave(&self) {
+        if let Some(databases) = &self.databases {
+            databases.leave().await;
+        }
     }
 
     /// A data directory that was not there before.
@@ -85,6 +117,23 @@ impl Server {
         let mut command = ourselves()?;
         command.args(["serve", "--json", "--listen", "127.0.0.1:0", "--data"]).arg(data);
         command.arg("--workflows").arg(scratch.join("workflows"));
+        Self::start(command, scratch, "server under test").await
+    }
+
+    /// Starts the orchestrator over a store, one of several where that is in a database, and waits until it serves.
+    pub(super) async fn at(
+        scratch: &Scratch,
+        place: &Place,
+        number: u16,
+    ) -> Result<Self, BenchError> {
+        let Some(store) = &place.store else {
+            return Self::orchestrator(scratch, &place.data).await;
+        };
+        let mut command = ourselves()?;
+        command.args(["serve", "--json", "--listen", "127.0.0.1:0", "--data"]);
+        command.arg(place.data.join(number.to_string()));
+        command.arg("--workflows").arg(scratch.join("workflows")).env("HOLDPOINT_STORE", store);
+        fs::create_dir_all(&place.data).map_err(BenchError::io("make a data directory"))?;
         Self::start(command, scratch, "server under test").await
     }
 
@@ -162,8 +211,18 @@ fn cpu_of(process: &str) -> Duration {
     Duration::from_millis(ticks * TICK_MS)
 }
 
+impl Place {
+    /// What the store weighs.
+    pub(super) async fn bytes(&self) -> Result<u64, BenchError> {
+        match &self.store {
+            Some(store) => Databases::bytes(store).await,
+            None => bytes_below(&self.data).map_err(BenchError::io("weigh the data directory")),
+        }
+    }
+}
+
 /// The bytes of all files below `path`.
-pub(super) fn bytes_below(path: &Path) -> io::Result<u64> {
+fn bytes_below(path: &Path) -> io::Result<u64> {
     let mut sum = 0;
     for entry in fs::read_dir(path)? {
         let entry = entry?;
@@ -183,6 +242,17 @@ fn ourselves() -> Result<Command, BenchError> {
         }
     }
     Ok(command)
+}
+
+/// Makes our tables in a database.
+fn make_tables(address: &str) -> Result<(), BenchError> {
+    let mut command = ourselves()?;
+    command.args(["store", "migrate"]).env("HOLDPOINT_STORE", address);
+    let made = command.output().map_err(BenchError::io("make the tables"))?;
+    if made.status.success() {
+        return Ok(());
+    }
+    Err(BenchError::Database(String::from_utf8_lossy(&made.stderr).into_owned()))
 }
 
 /// Makes an API key of a user's in a data directory that no server has open; returns its secret.

@@ -146,8 +146,12 @@ impl Move {
                 let records = self.from.records_after(prefix, after, AT_ONCE).await?;
                 let Some((last, _)) = records.last() else { break };
                 after = Some(last.clone());
+                let is_last = records.len() < AT_ONCE;
                 let records = records.into_iter().map(|(place, record)| (place, Some(record)));
                 self.put_records(records.collect()).await?;
+                if is_last {
+                    break;
+                }
             }
         }
         let mut after = None;
@@ -155,9 +159,15 @@ impl Move {
             let runs = self.from.runs_after(after, AT_ONCE).await?;
             let Some(last) = runs.last() else { break };
             after = Some(*last);
+            let is_last = runs.len() < AT_ONCE;
             self.put_runs(runs).await?;
             progress(crate::store::audit::count(self.copied.len()));
             failpoint::hit("move.copying");
+            // What comes from now on is told as changed; whoever waited for the last one would wait for as long as
+            // somebody starts another.
+            if is_last {
+                break;
+            }
         }
         Ok(self.put_leaves().await?)
     }
@@ -245,6 +255,9 @@ impl Move {
                 break;
             }
             self.to.put_leaves(&texts, &mut self.edge).await?;
+            if texts.len() < AT_ONCE {
+                break;
+            }
         }
         let waiting = self.from.waiting_texts().await?;
         self.to.put_waiting(&waiting).await?;

@@ -11,6 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::tempdir;
 
 use crate::cli::holdpoint;
+use crate::support::postgres::Database;
 
 #[test]
 fn a_short_round_of_everything_has_every_figure() {
@@ -85,4 +86,45 @@ fn whoever_stops_it_stops_its_servers_and_keeps_the_disk_clean() {
 
 fn is_empty(folder: &Path) -> bool {
     fs::read_dir(folder).unwrap().next().is_none()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn several_servers_over_one_database_are_measured_and_nothing_of_them_is_left() {
+    let (folder, database) = (tempdir().unwrap(), Database::empty().await);
+    let address = database.address();
+    let words = [
+        "bench",
+        "w1",
+        "w2",
+        "w3",
+        "--json",
+        "--clients",
+        "3",
+        "--seconds",
+        "1",
+        "--passes",
+        "1",
+        "--turns",
+        "40",
+        "--sessions",
+        "20",
+        "--replicas",
+        "2",
+        "--store",
+        &address,
+    ];
+    let ended = holdpoint(folder.path(), &words, "");
+    assert_eq!(ended.code, 0, "{}", ended.err);
+    let report = ended.json();
+    for figure in ["/w1/0/cycles_per_second", "/w2/0/bytes", "/w3/0/first_answer_seconds"] {
+        let measured = report.pointer(figure).and_then(serde_json::Value::as_f64);
+        assert!(measured.is_some_and(|measured| measured > 0.0), "{figure}: {report}");
+    }
+    let left = "select count(*) from pg_database where datname like 'holdpoint_bench_%'";
+    let left: i64 = database.client().await.query_one(left, &[]).await.unwrap().get(0);
+    assert_eq!(left, 0);
+    for words in [&["bench", "w1", "--replicas", "2"][..], &["bench", "w4", "--store", &address]] {
+        let ended = holdpoint(folder.path(), words, "");
+        assert_eq!(ended.code, 2, "{ended:?}");
+    }
 }
