@@ -165,12 +165,7 @@ impl Engine {
 
     /// Has the key before say which one came after it, where that was not said when the key was changed: its word is
     /// as good later. Where there is nothing to say, that is said: a setting is never passed over in silence.
-    async fn hand_on_late(
-        &self,
-        origin: &str,
-        key: &str,
-        before: &dyn Signs,
-    ) -> Result<(), Fault> {
+    async fn hand_on_late(&self, origin: &str, key: &str, before: &dyn Signs) -> Result<(), Fault> {
         let journal = &*self.inner.journal;
         let handed = LastHead::handed(journal).await?;
         let Some(change) = handed.last().filter(|change| change.key == key) else {

@@ -126,9 +126,8 @@ impl Move {
         match to.identity().await? {
             // What is left of a move that was cut off is nobody's.
             Some(known) if known.moving.is_some() => {}
-            Some(_) => return Err(MoveError::Taken { place }),
             None if to.is_empty().await? => {}
-            None => return Err(MoveError::Taken { place }),
+            Some(_) | None => return Err(MoveError::Taken { place }),
         }
         let mark = identity.moving(&token, false);
         to.begin(&mark).await?;

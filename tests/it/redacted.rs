@@ -246,8 +246,9 @@ fn hides(what: &str, told: &str) {
         // Five digits may be part of a moment, to the microsecond.
         let is_digit = |char: Option<char>| char.is_some_and(|char| char.is_ascii_digit());
         let found = told.match_indices(secret).find(|(at, _)| {
-            let (before, after) = (&told[..*at], &told[at + secret.len()..]);
-            !is_digit(before.chars().next_back()) && !is_digit(after.chars().next())
+            let (before, rest) = told.split_at(*at);
+            let after = rest.strip_prefix(secret).and_then(|after| after.chars().next());
+            !is_digit(before.chars().next_back()) && !is_digit(after)
         });
         if let Some((at, _)) = found {
             let from = told.floor_char_boundary(at.saturating_sub(300));

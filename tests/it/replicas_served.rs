@@ -11,10 +11,10 @@ use holdpoint::wire::v1::{
 };
 use serde_json::json;
 use tempfile::TempDir;
-use tonic::Code;
+use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
-use crate::server::{Server, answer_to, asked, drained, journal, names, send};
+use crate::server::{Client, Server, answer_to, asked, drained, journal, names, send};
 use crate::shared_served::{House, page_of, setup};
 use crate::support::postgres::{Database, Private, launch};
 use crate::tool_server::Answer;
@@ -168,6 +168,36 @@ async fn a_store_of_the_build_before_is_raised_and_keeps_what_it_has() {
     assert_eq!(kept.unwrap().get::<_, i64>(0), 1);
 }
 
+/// What a watcher is told in the end who saw more of the run than there is now.
+async fn refused_watcher(client: &mut Client, run: &str, last: u64) -> Status {
+    loop {
+        let request =
+            WatchRunRequest { run_id: run.to_owned(), after_sequence: last, ..Default::default() };
+        let told = match client.watch_run(request).await {
+            Ok(stream) => drained(stream.into_inner()).await,
+            Err(status) => Err(status),
+        };
+        if let Err(status) = told
+            && status.code() != Code::Unavailable
+        {
+            return status;
+        }
+    }
+}
+
+/// Until the store's log says that the payment was begun in what is missing.
+async fn lost_deed_noted(client: &mut Client) {
+    let request = ListAuditRequest { store: true, ..Default::default() };
+    loop {
+        let log = client.list_audit(request.clone()).await.unwrap().into_inner().entries;
+        let is_it = |note: &str| note.contains("begun in what is missing: pay");
+        if log.iter().any(|entry| entry.action == "rewound" && is_it(&entry.note)) {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn j10_a_database_that_went_back_is_said_so_and_waits_for_an_operator() {
     let (database, address) = private(&[]).await;
@@ -219,21 +249,7 @@ async fn j10_a_database_that_went_back_is_said_so_and_waits_for_an_operator() {
     assert!(house.servers.iter().any(figure), "it is counted");
     assert!(house.servers.iter().any(|server| server.told().contains("gone back in time")));
     // Nobody is held up by silence: whoever saw more than there is now is told so.
-    let watched = async {
-        loop {
-            let request =
-                WatchRunRequest { run_id: run.clone(), after_sequence: last, ..Default::default() };
-            let told = match client.watch_run(request).await {
-                Ok(stream) => drained(stream.into_inner()).await,
-                Err(status) => Err(status),
-            };
-            if let Err(status) = told
-                && status.code() != Code::Unavailable
-            {
-                return status;
-            }
-        }
-    };
+    let watched = refused_watcher(&mut client, &run, last);
     let refused = tokio::time::timeout(PATIENCE, watched).await.unwrap();
     let reason = refused.get_details_error_info().unwrap().reason;
     assert_eq!((refused.code(), reason.as_str()), (Code::DataLoss, "store.rewound"));
@@ -241,17 +257,7 @@ async fn j10_a_database_that_went_back_is_said_so_and_waits_for_an_operator() {
     let held = client.send_responses(answer_to(&request, "approve", "again")).await.unwrap_err();
     let reason = held.get_details_error_info().unwrap().reason;
     assert!(["store.held", "request.asked_anew"].contains(&reason.as_str()), "{held}");
-    let request_log = ListAuditRequest { store: true, ..Default::default() };
-    let noted = async {
-        loop {
-            let log = client.list_audit(request_log.clone()).await.unwrap().into_inner().entries;
-            let is_it = |note: &str| note.contains("begun in what is missing: pay");
-            if log.iter().any(|entry| entry.action == "rewound" && is_it(&entry.note)) {
-                return;
-            }
-            tokio::task::yield_now().await;
-        }
-    };
+    let noted = lost_deed_noted(&mut client);
     tokio::time::timeout(PATIENCE, noted).await.expect("the deed that is lost stands in the log");
     client.release_store(ReleaseStoreRequest {}).await.unwrap();
     for server in &house.servers {

@@ -103,6 +103,13 @@ async fn waits(client: &mut Client, key: &str) -> (String, String) {
     (told[0].run_id.clone(), asked(&told).unwrap().request_id)
 }
 
+/// What the callers have in common.
+struct Shared {
+    waiting: Vec<(String, String)>,
+    next: AtomicUsize,
+    is_over: AtomicBool,
+}
+
 /// A caller that goes on when it is told to come again, as callers do.
 struct Caller {
     server: String,
@@ -143,6 +150,31 @@ impl Caller {
         }
     }
 
+    /// Starts and approves its own, now and then one that waits; some more once the database is
+    /// in charge, and then everything that still waits. What it began.
+    async fn goes_on(mut self, number: usize, shared: Arc<Shared>) -> Vec<String> {
+        let mut begun = Vec::new();
+        loop {
+            let was_over = shared.is_over.load(Ordering::SeqCst);
+            let key = format!("{number} {}", begun.len());
+            let told = self.start(&start_of("payment", "", "Pay.", &key)).await;
+            let request = asked(&told).unwrap().request_id;
+            begun.push(told[0].run_id.clone());
+            self.answer(&answer_to(&request, "approve", &format!("yes {key}"))).await;
+            if !was_over && !begun.len().is_multiple_of(4) {
+                continue;
+            }
+            let at = shared.next.fetch_add(1, Ordering::SeqCst);
+            let Some((_, request)) = shared.waiting.get(at) else {
+                if was_over {
+                    return begun;
+                }
+                continue;
+            };
+            self.answer(&answer_to(request, "approve", &format!("old {at}"))).await;
+        }
+    }
+
     async fn answer(&mut self, request: &SendResponsesRequest) {
         loop {
             let called = self.client().await.send_responses(request.clone()).await;
@@ -180,44 +212,20 @@ async fn a_store_moves_while_it_is_served_and_nothing_is_lost_or_done_twice() {
     for asked in asking {
         waiting.extend(asked.await.unwrap());
     }
-    let (waiting, next) = (Arc::new(waiting), Arc::new(AtomicUsize::new(0)));
-    let is_over = Arc::new(AtomicBool::new(false));
+    let (next, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let shared = Arc::new(Shared { waiting, next, is_over });
     let callers: Vec<_> = (0..clients)
         .map(|number| {
-            let mut caller = Caller { server: server.address().to_owned(), client: None };
-            let (waiting, next) = (Arc::clone(&waiting), Arc::clone(&next));
-            let is_over = Arc::clone(&is_over);
-            tokio::spawn(async move {
-                let mut begun = Vec::new();
-                loop {
-                    // Some more once the database is in charge; then everything that still waits.
-                    let was_over = is_over.load(Ordering::SeqCst);
-                    let key = format!("{number} {}", begun.len());
-                    let told = caller.start(&start_of("payment", "", "Pay.", &key)).await;
-                    let request = asked(&told).unwrap().request_id;
-                    begun.push(told[0].run_id.clone());
-                    caller.answer(&answer_to(&request, "approve", &format!("yes {key}"))).await;
-                    if !was_over && !begun.len().is_multiple_of(4) {
-                        continue;
-                    }
-                    let at = next.fetch_add(1, Ordering::SeqCst);
-                    let Some((_, request)) = waiting.get(at) else {
-                        if was_over {
-                            return begun;
-                        }
-                        continue;
-                    };
-                    caller.answer(&answer_to(request, "approve", &format!("old {at}"))).await;
-                }
-            })
+            let caller = Caller { server: server.address().to_owned(), client: None };
+            tokio::spawn(caller.goes_on(number, Arc::clone(&shared)))
         })
         .collect();
     let (folder, address) = (root.path().to_owned(), with_word(&database));
     let ended = tokio::task::spawn_blocking(move || moved(&folder, &address)).await.unwrap();
     assert_eq!(ended.code, 0, "{ended:?} {}", server.told());
     println!("moved: {}", ended.out);
-    is_over.store(true, Ordering::SeqCst);
-    let mut runs: Vec<_> = waiting.iter().map(|(run, _)| run.clone()).collect();
+    shared.is_over.store(true, Ordering::SeqCst);
+    let mut runs: Vec<_> = shared.waiting.iter().map(|(run, _)| run.clone()).collect();
     for caller in callers {
         runs.extend(tokio::time::timeout(PATIENCE, caller).await.unwrap().unwrap());
     }

@@ -187,7 +187,9 @@ mod tests {
 
     /// Words that do not repeat.
     fn text(words: u32) -> String {
-        (0..words).map(|word| format!("{:x} ", word.wrapping_mul(2_654_435_761))).collect()
+        let words: Vec<_> =
+            (0..words).map(|word| format!("{:x}", word.wrapping_mul(2_654_435_761))).collect();
+        words.join(" ")
     }
 
     #[test]

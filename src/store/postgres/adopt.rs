@@ -62,16 +62,19 @@ struct Rows {
     family: Vec<Option<Vec<u8>>>,
     head: Vec<Vec<u8>>,
     /// Of journals: run, last, first, record.
-    entries: (Vec<Vec<u8>>, Vec<i64>, Vec<i64>, Vec<Vec<u8>>),
+    entries: (Blobs, Vec<i64>, Vec<i64>, Blobs),
     /// Of idempotency keys: place, run, what was said, record.
-    keys: (Vec<Vec<u8>>, Vec<Vec<u8>>, Vec<Vec<u8>>, Vec<Vec<u8>>),
+    keys: (Blobs, Blobs, Blobs, Blobs),
     /// Of listeners: run, id, record.
-    hooks: (Vec<Vec<u8>>, Vec<Vec<u8>>, Vec<Vec<u8>>),
+    hooks: (Blobs, Blobs, Blobs),
     outbox: Owed,
 }
 
 /// What listeners are owed: run, lane, after, tip, due, tries, problem.
-type Owed = (Vec<Vec<u8>>, Vec<Vec<u8>>, Vec<i64>, Vec<i64>, Vec<i64>, Vec<i64>, Vec<Vec<u8>>);
+type Owed = (Blobs, Blobs, Vec<i64>, Vec<i64>, Vec<i64>, Vec<i64>, Blobs);
+
+/// One column of `bytea`.
+type Blobs = Vec<Vec<u8>>;
 
 impl Rows {
     fn of(copies: &[RunCopy]) -> Result<Self, Fault> {
@@ -347,18 +350,14 @@ impl Adopter {
                 });
                 let (lane, index) = read.ok_or_else(|| unplaced("the log"))?;
                 let at = [(&lane as _, Type::INT2), (&int(index) as _, Type::INT8)];
-                match record {
-                    Some(record) => {
-                        let sql =
-                            "insert into holdpoint.log (lane, index, body) values ($1, $2, $3)
+                if let Some(record) = record {
+                    let sql = "insert into holdpoint.log (lane, index, body) values ($1, $2, $3)
                             on conflict (lane, index) do update set body = excluded.body";
-                        let [lane, index] = at;
-                        self.tell(sql, &[lane, index, (record as _, Type::BYTEA)]).await?;
-                    }
-                    None => {
-                        let sql = "delete from holdpoint.log where lane = $1 and index = $2";
-                        self.tell(sql, &at).await?;
-                    }
+                    let [lane, index] = at;
+                    self.tell(sql, &[lane, index, (record as _, Type::BYTEA)]).await?;
+                } else {
+                    let sql = "delete from holdpoint.log where lane = $1 and index = $2";
+                    self.tell(sql, &at).await?;
                 }
             }
             (b'm', Some(record)) => {
