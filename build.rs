@@ -1,6 +1,6 @@
 //! Says which commit this is built from, and by which profile, for `holdpoint --version`. It generates nothing:
 //! what comes of `proto/` is checked in, so that nobody has to build a compiler of protobuf to build the program.
-//! With the feature `generate`, which tests have, it is generated beside that, for `tests/it/generated.rs` to compare.
+//! With the feature `generate`, which tests have, it is generated beside that, for `tests/it/house/generated.rs` to compare.
 
 use std::{env, path::Path, process::Command};
 

@@ -1,7 +1,7 @@
 //! Wire: shapes without behaviour. What is generated from `proto/`, and A2A's JSON.
 //!
 //! The generated code is checked in beside the files that it comes from, so that nobody who builds the program
-//! has to build a compiler of protobuf first; `tests/it/generated.rs` fails when it is stale and writes it anew.
+//! has to build a compiler of protobuf first; `tests/it/house/generated.rs` fails when it is stale and writes it anew.
 
 pub mod a2a;
 pub mod json;

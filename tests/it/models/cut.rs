@@ -9,11 +9,11 @@ use holdpoint::wire::v1::GetRunRequest;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::bridge_calls::Caller;
+use crate::bridge::calls::Caller;
 use crate::models::desk::{Desk, Hasty, data, hello, named};
 use crate::models::fixture::{Answer, Fixture};
 use crate::models::{anthropic, chat};
-use crate::server::{Setup, names, run, start_of};
+use crate::support::server::{Setup, names, run, start_of};
 
 /// A text that ends at the most tokens it may have, and what it cost.
 fn cut(text: &str) -> String {

@@ -1,5 +1,15 @@
 //! Support: a clock that tests move, agents that tests steer, an engine over any store.
 
+pub(crate) mod caller;
+pub(crate) mod collector;
+pub(crate) mod fake_orchestrator;
+pub(crate) mod kit;
+pub(crate) mod listener;
+pub(crate) mod raw;
+pub(crate) mod screen;
+pub(crate) mod server;
+pub(crate) mod tool_server;
+
 pub(crate) mod actors;
 pub(crate) mod clock;
 pub(crate) mod held;

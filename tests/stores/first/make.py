@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the store that `tests/it/taken_over.rs` opens, with a binary of the build that wrote it.
+"""Makes the store that `tests/it/store/taken_over.rs` opens, with a binary of the build that wrote it.
 
     make.py BINARY
 

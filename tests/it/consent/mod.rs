@@ -1,0 +1,30 @@
+//! Consent: the right person, the right question, once; through every door.
+
+pub(crate) mod attacks;
+pub(crate) mod crowd;
+pub(crate) mod crowd_races;
+pub(crate) mod desk;
+pub(crate) mod digest;
+pub(crate) mod drawn;
+pub(crate) mod family;
+pub(crate) mod forks;
+pub(crate) mod forms;
+pub(crate) mod gates;
+pub(crate) mod keys;
+pub(crate) mod lapsed;
+pub(crate) mod late;
+pub(crate) mod log;
+pub(crate) mod mixed;
+pub(crate) mod people;
+pub(crate) mod properties;
+pub(crate) mod refused;
+pub(crate) mod repeat;
+pub(crate) mod responses;
+pub(crate) mod restored;
+pub(crate) mod returned;
+pub(crate) mod scope;
+pub(crate) mod shown;
+pub(crate) mod stage;
+pub(crate) mod trail;
+pub(crate) mod votes;
+pub(crate) mod yours;

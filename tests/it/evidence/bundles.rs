@@ -1,0 +1,76 @@
+//! Bundles that somebody has added to: what no signed head holds is never called proven, whatever the file says it is.
+
+use std::fs;
+use std::path::Path;
+
+use holdpoint::kernel::evidence::bundle::Bundle;
+use holdpoint::kernel::evidence::walk::{Entry, Walk};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::evidence::served::{command, stopped, text};
+use crate::support::server::Setup;
+use crate::terminal::cli::{Ended, holdpoint};
+
+/// A bundle of a run that is over, and the public key beside it.
+async fn exported(root: &Path) -> Bundle {
+    let run = stopped(Setup::new(root)).await;
+    let file = root.join("run.json");
+    let words = ["export", file.to_str().unwrap(), "--run", &run];
+    assert_eq!(command(root, &words).code, 0);
+    Bundle::read(&text(&file)).unwrap()
+}
+
+fn looked(root: &Path, file: &Value) -> Ended {
+    fs::write(root.join("forged.json"), file.to_string()).unwrap();
+    let key = root.join("data/audit.pub");
+    holdpoint(root, &["verify", "forged.json", "--json", "--key", key.to_str().unwrap()], "")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn j13_what_is_put_after_the_last_leaf_is_told_to_be_unproven() {
+    let root = TempDir::new().unwrap();
+    let bundle = exported(root.path()).await;
+    let told = looked(root.path(), &serde_json::to_value(&bundle).unwrap());
+    assert_eq!((told.code, &told.json()["unproven_events"]), (0, &json!(0)), "{}", told.out);
+    // Chained as it should be, by somebody who has no key; after the end, and in the place of the end.
+    for kept in [bundle.entries.len(), bundle.entries.len() - 1] {
+        let mut forged = bundle.clone();
+        let gone = forged.entries.split_off(kept);
+        let texts = gone.iter().map(|entry| format!("\"version\":{},", entry.version));
+        for named in texts {
+            forged.leaves.retain(|leaf| !leaf.text.contains(&named));
+        }
+        let mut walk = Walk::new(&forged.run);
+        for entry in &forged.entries {
+            walk.take(entry).unwrap();
+        }
+        forged.entries.push(Entry {
+            version: walk.version() + 1,
+            prev: Some(walk.link()),
+            payload: r#"{"at":1,"events":["checkpoint_saved"]}"#.into(),
+            secrets: Vec::new(),
+        });
+        let told = looked(root.path(), &serde_json::to_value(&forged).unwrap());
+        assert_eq!((told.code, &told.json()["ok"]), (4, &json!(false)), "{}", told.out);
+        assert!(told.json()["unproven_events"].as_u64() > Some(0), "{}", told.out);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn j13_a_bundle_is_looked_at_as_one_whatever_receipt_it_carries() {
+    let root = TempDir::new().unwrap();
+    let bundle = exported(root.path()).await;
+    let leaf = &bundle.leaves[0];
+    let hash = holdpoint::kernel::evidence::tree::leaf_hash(leaf.text.as_bytes());
+    let mut forged = serde_json::to_value(&bundle).unwrap();
+    let decided = bundle.entries.iter().position(|it| it.payload.contains("approve")).unwrap();
+    let other = bundle.entries[decided].payload.replace("approve", "reject");
+    forged["entries"][decided]["payload"] = other.into();
+    forged["leaf"] = leaf.text.clone().into();
+    forged["leaf_hash"] = hash.to_string().into();
+    forged["index"] = leaf.index.into();
+    forged["proof"] = json!(leaf.proof);
+    let told = looked(root.path(), &forged);
+    assert_eq!((told.code, &told.json()["ok"]), (1, &json!(false)), "{}", told.out);
+}

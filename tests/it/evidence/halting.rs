@@ -1,0 +1,391 @@
+//! A hand on the brake: what is halted is neither done nor decided, by nobody and through no door, until it is
+//! taken back; and then all of it goes on, once. Whatever kills the server meanwhile.
+
+use std::collections::BTreeMap;
+use std::{fs, slice};
+
+use holdpoint::wire::v1::halt_request::Scope;
+use holdpoint::wire::v1::{
+    Halt, HaltRequest, ListAuditRequest, ListHaltsRequest, ReleaseHaltRequest, RunStatus,
+};
+use serde_json::json;
+use tonic::{Code, Status};
+
+use crate::consent::stage::{LOCAL, Stage, TOOL, bills, question, refusal};
+use crate::support::server::{drained, journal, names, start_of};
+
+/// A payment that a gate asks about.
+fn gated() -> String {
+    bills("{id: act, tool: pay}")
+        .replace("agents:", "gates: [{name: money, tools: [pay]}]\nagents:")
+}
+
+async fn halt(stage: &Stage, who: &str, scope: Scope) -> Result<Halt, Status> {
+    let request =
+        HaltRequest { scope: Some(scope), reason: "it looks wrong".into(), ..Default::default() };
+    let told = stage.client(who).await.halt(request).await?;
+    Ok(told.into_inner().halt.unwrap())
+}
+
+async fn release(stage: &Stage, who: &str, halt: &Halt) -> Result<Halt, Status> {
+    let request = ReleaseHaltRequest { halt_id: halt.halt_id.clone() };
+    Ok(stage.client(who).await.release_halt(request).await?.into_inner().halt.unwrap())
+}
+
+async fn halts(stage: &Stage) -> Vec<Halt> {
+    stage.client(LOCAL).await.list_halts(ListHaltsRequest {}).await.unwrap().into_inner().halts
+}
+
+async fn log(stage: &Stage, action: &str) -> usize {
+    let request = ListAuditRequest { store: true, ..Default::default() };
+    let told = stage.client(LOCAL).await.list_audit(request).await.unwrap().into_inner();
+    told.entries.iter().filter(|entry| entry.action == action).count()
+}
+
+fn halted() -> (Code, String) {
+    (Code::FailedPrecondition, "halted".into())
+}
+
+/// Returns when a page says so, or not any more.
+async fn until(stage: &Stage, words: &str, says: bool) {
+    while stage.server.page("/readyz").1.contains(words) != says {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// How many deeds are under way.
+fn under_way(stage: &Stage) -> usize {
+    let page = stage.server.page("/metrics").1;
+    let line = page.lines().find_map(|line| line.strip_prefix("holdpoint_deeds_under_way "));
+    line.unwrap().parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_halted_is_neither_begun_nor_decided_through_any_door_until_it_is_released() {
+    let mut stage = Stage::open(&gated()).await;
+    let asked = question(&stage.start(LOCAL, "s", "Bill 7.").await);
+    let all = halt(&stage, LOCAL, Scope::All(true)).await.unwrap();
+    stage.server.restart();
+    assert_eq!(halts(&stage).await, slice::from_ref(&all), "a restart releases nothing");
+    let answered = stage.answer(LOCAL, &asked, json!("allow_once")).await;
+    let told = answered.as_ref().unwrap_err().message().to_owned();
+    assert_eq!(refusal(answered), halted());
+    assert!(told.contains("it looks wrong") && told.contains("local"), "{told}");
+    assert_eq!(refusal(stage.say(LOCAL, "other", "Bill 8.").await), halted(), "nothing is begun");
+    // HTTP, A2A, the console, the terminal.
+    let said = json!({"model": "bills", "input": format!("allow_once {}", asked.code), "conversation": "s"});
+    let told = stage.http(LOCAL).post("/v1/responses", &said);
+    assert!(told.body.contains("halted"), "{told:?}");
+    let form = stage.form(LOCAL, &asked, &[("decision", "allow_once")]);
+    assert!(form.body.contains("halted"), "{form:?}");
+    let told = stage.command(LOCAL, &["respond", &asked.request_id, "allow_once"]);
+    assert_eq!(told.code, 6, "{told:?}");
+    stage.assert_untouched(LOCAL, &asked, "halted").await;
+    // It is said wherever somebody looks.
+    assert!(stage.server.page("/readyz").1.contains("halted: everything"));
+    let page = stage.console(LOCAL).raw("GET", "/console/inbox", "");
+    assert!(page.body.contains("it looks wrong"), "{}", page.body);
+    let listed = stage.command(LOCAL, &["halt"]);
+    assert!(listed.out.contains(&all.halt_id), "{listed:?}");
+    // And then it goes on.
+    let told = stage.command(LOCAL, &["halt", "--release", &all.halt_id]);
+    assert_eq!(told.code, 0, "{told:?}");
+    stage.answer(LOCAL, &asked, json!("allow_once")).await.unwrap();
+    assert_eq!(stage.deeds(LOCAL, &asked.run_id).await.len(), 1);
+    assert_eq!((log(&stage, "halted").await, log(&stage, "halt_released").await), (1, 1));
+    assert_eq!(stage.server.page("/readyz").1, "ready\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operators_halt_and_admins_release_and_under_four_eyes_not_their_own() {
+    let people = [("ann", "starter"), ("op", "operator"), ("root", "admin"), ("boss", "admin")];
+    let stage = Stage::set(&gated(), &people, &["--four-eyes=true"]).await;
+    assert_eq!(refusal(halt(&stage, "ann", Scope::All(true)).await).0, Code::PermissionDenied);
+    let first = halt(&stage, "op", Scope::All(true)).await.unwrap();
+    assert_eq!(refusal(release(&stage, "op", &first).await).0, Code::PermissionDenied);
+    let second = halt(&stage, "root", Scope::WorkflowId("bills".into())).await.unwrap();
+    assert_eq!(refusal(release(&stage, "root", &second).await).0, Code::PermissionDenied);
+    release(&stage, "root", &first).await.unwrap();
+    assert_eq!(refusal(stage.say("ann", "s", "Bill.").await), halted(), "one still stands");
+    release(&stage, "boss", &second).await.unwrap();
+    stage.say("ann", "s", "Bill.").await.unwrap();
+    let again = refusal(release(&stage, "boss", &second).await);
+    assert_eq!(again.0, Code::InvalidArgument, "{again:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_halted_tool_is_not_called_and_everything_else_goes_on() {
+    let flow = format!(
+        "{}\n=== talks
+name: talks
+models:
+  default: {{provider: scripted, script: [{{say: Done.}}]}}
+agents:
+  idle: {{human_input: false}}
+pattern: graph
+graph:
+  steps: [{{id: ask, human: {{kind: approval, prompt: Go on?}}}}, {{id: end, agent: idle}}]
+",
+        gated()
+    );
+    let stage = Stage::open(&flow).await;
+    let asked = question(&stage.start(LOCAL, "s", "Bill 7.").await);
+    let pay = halt(&stage, LOCAL, Scope::Tool("pay".into())).await.unwrap();
+    assert_eq!(refusal(stage.answer(LOCAL, &asked, json!("allow_once")).await), halted());
+    // Another workflow, and a start of the same, are not touched.
+    let mut client = stage.client(LOCAL).await;
+    let begun = client.run_workflow(start_of("talks", "t", "Hello.", "")).await.unwrap();
+    let other = question(&drained(begun.into_inner()).await.unwrap());
+    stage.answer(LOCAL, &other, json!("approve")).await.unwrap();
+    question(&stage.start(LOCAL, "s2", "Bill 8.").await);
+    assert_eq!(stage.paid(), 0);
+    release(&stage, LOCAL, &pay).await.unwrap();
+    stage.answer(LOCAL, &asked, json!("allow_once")).await.unwrap();
+    assert_eq!(stage.deeds(LOCAL, &asked.run_id).await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e2_a_call_that_a_halt_stopped_is_not_asked_about_after_a_kill_and_is_made_once_after_it() {
+    let mut stage = Stage::open(&bills("{id: act, tool: pay}")).await;
+    let stopped = halt(&stage, LOCAL, Scope::Tool("pay".into())).await.unwrap();
+    let mut client = stage.client(LOCAL).await;
+    let mut told = client.run_workflow(start_of("bills", "", "go", "")).await.unwrap().into_inner();
+    // The intent is durable, and so is that nothing was done.
+    let run = loop {
+        let event = told.message().await.unwrap().expect("the run waits for the halt");
+        if format!("{event:?}").contains("call.held") {
+            break event.run_id;
+        }
+    };
+    for _ in 0..2 {
+        stage.server.kill();
+        stage.server.restart();
+        let open = stage.inbox(LOCAL).await;
+        assert!(open.is_empty(), "nobody needs to be asked whether it happened: {open:?}");
+        assert_eq!(stage.paid(), 0);
+    }
+    release(&stage, LOCAL, &stopped).await.unwrap();
+    let told = journal(&mut stage.client(LOCAL).await, &run).await;
+    assert_eq!(names(&told).last(), Some(&"completed"), "{told:?}");
+    assert_eq!(stage.paid(), 1, "it is made, once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_file_halt_stops_everything_and_its_absence_lets_it_go_on() {
+    let mut stage = Stage::open(&gated()).await;
+    let asked = question(&stage.start(LOCAL, "s", "Bill 7.").await);
+    let file = stage.root.path().join("data/HALT");
+    fs::write(&file, "call the office\n").unwrap();
+    until(&stage, "call the office", true).await;
+    let answered = stage.answer(LOCAL, &asked, json!("allow_once")).await;
+    assert_eq!(refusal(answered), halted());
+    let standing = halts(&stage).await;
+    assert_eq!(standing[0].principal, "file");
+    let refused = refusal(release(&stage, LOCAL, &standing[0]).await);
+    assert_eq!(refused.0, Code::InvalidArgument, "whoever made the file removes it");
+    stage.server.restart();
+    assert!(stage.server.page("/readyz").1.contains("call the office"));
+    // Removed while nobody serves, it is over as well.
+    stage.server.kill();
+    fs::remove_file(&file).unwrap();
+    stage.server.restart();
+    assert_eq!(stage.server.page("/readyz").1, "ready\n");
+    stage.answer(LOCAL, &asked, json!("allow_once")).await.unwrap();
+    assert_eq!(stage.deeds(LOCAL, &asked.run_id).await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_halt_is_taken_back_while_the_file_stands_and_nobody_waits_for_anybody() {
+    let timed =
+        gated().replace("{name: money, tools: [pay]}", "{name: money, tools: [pay], deadline: 1h}");
+    let stage = Stage::open(&timed).await;
+    let asked = question(&stage.start(LOCAL, "s", "Bill 7.").await);
+    let all = halt(&stage, LOCAL, Scope::All(true)).await.unwrap();
+    let file = stage.root.path().join("data/HALT");
+    fs::write(&file, "call the office\n").unwrap();
+    // Whoever has a clock is told how long it stood, though something else stops it still; and before the file was
+    // ever heeded, too.
+    let patience = std::time::Duration::from_mins(2);
+    let released = tokio::time::timeout(patience, release(&stage, LOCAL, &all)).await;
+    released.expect("it is taken back").unwrap();
+    until(&stage, "call the office", true).await;
+    let again = halt(&stage, LOCAL, Scope::Tool("pay".into()));
+    let again = tokio::time::timeout(patience, again).await.expect("another can be made").unwrap();
+    tokio::time::timeout(patience, release(&stage, LOCAL, &again)).await.unwrap().unwrap();
+    assert_eq!(refusal(stage.answer(LOCAL, &asked, json!("allow_once")).await), halted());
+    fs::remove_file(&file).unwrap();
+    until(&stage, "call the office", false).await;
+    stage.answer(LOCAL, &asked, json!("allow_once")).await.unwrap();
+    assert_eq!(stage.deeds(LOCAL, &asked.run_id).await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_wish_to_halt_stops_nothing_and_says_why() {
+    let stage = Stage::open(&gated()).await;
+    let wish = |scope: Option<Scope>, reason: &str| HaltRequest {
+        scope,
+        reason: reason.into(),
+        ..Default::default()
+    };
+    let long = "x".repeat(501);
+    let wrong = [
+        (wish(None, "why"), "scope"),
+        (wish(Some(Scope::All(false)), "why"), "scope"),
+        (wish(Some(Scope::All(true)), "  "), "reason"),
+        (wish(Some(Scope::All(true)), &long), "reason"),
+        (wish(Some(Scope::WorkflowId("bill".into())), "why"), "workflow_id"),
+        (wish(Some(Scope::Tool("play".into())), "why"), "tool"),
+        (wish(Some(Scope::Agent("nobody".into())), "why"), "agent"),
+    ];
+    for (request, field) in wrong {
+        let refused = stage.client(LOCAL).await.halt(request).await.unwrap_err();
+        assert_eq!(refused.code(), Code::InvalidArgument, "{refused:?}");
+        assert!(format!("{refused:?}").contains(field), "{field}: {refused:?}");
+    }
+    assert_eq!(halts(&stage).await, []);
+    // The same wish twice is one halt; the same key for another is none.
+    let keyed = |scope| HaltRequest { idempotency_key: "k".into(), ..wish(Some(scope), "why") };
+    let mut client = stage.client(LOCAL).await;
+    for _ in 0..2 {
+        client.halt(keyed(Scope::Tool("pay".into()))).await.unwrap();
+    }
+    let other = refusal(client.halt(keyed(Scope::All(true))).await);
+    assert_eq!(other, (Code::AlreadyExists, "idempotency_key.reused".into()));
+    assert_eq!(halts(&stage).await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_while_it_is_halted_and_released_a_server_finishes_what_was_begun() {
+    for point in ["engine.halt_kept", "engine.halt_ending", "engine.halt_told", "engine.halt_ended"]
+    {
+        let mut stage = Stage::open(&gated()).await;
+        let asked = question(&stage.start(LOCAL, "s", "Bill 7.").await);
+        stage.server.restart_at(point);
+        match halt(&stage, LOCAL, Scope::All(true)).await {
+            // It died after it was durable: halted it is.
+            Err(_) => {
+                stage.server.restart();
+                assert_eq!(halts(&stage).await.len(), 1, "{point}");
+                let all = halts(&stage).await.remove(0);
+                release(&stage, LOCAL, &all).await.unwrap();
+            }
+            Ok(all) => {
+                let cut = release(&stage, LOCAL, &all).await;
+                assert!(cut.is_err(), "{point}: {cut:?}");
+                stage.server.restart();
+                assert_eq!(halts(&stage).await, [], "{point}: what was begun is finished");
+            }
+        }
+        stage.answer(LOCAL, &asked, json!("allow_once")).await.unwrap();
+        assert_eq!(stage.deeds(LOCAL, &asked.run_id).await.len(), 1, "{point}");
+    }
+}
+
+#[expect(clippy::too_many_lines, reason = "one play, in the order in which it happens")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_runs_that_move_stop_at_a_halt_and_go_on_after_it_each_once() {
+    const RUNS: usize = 1_000;
+    const WRITERS: usize = 16;
+    let flow = format!(
+        "
+name: bills
+models:
+  default: {{provider: scripted, script: [{{say: Done.}}]}}
+tools:{TOOL}
+agents:
+  idle: {{human_input: false}}
+pattern: graph
+graph:
+  steps: [{{id: first, tool: pay}}, {{id: second, tool: pay}}, {{id: end, agent: idle}}]
+"
+    );
+    let stage = Stage::open(&flow).await;
+    let (goes_on, _) = tokio::sync::watch::channel(0);
+    let mut writers = Vec::new();
+    for writer in 0..WRITERS {
+        let mut client = stage.client(LOCAL).await;
+        let mut released = goes_on.subscribe();
+        writers.push(tokio::spawn(async move {
+            for number in (writer..RUNS).step_by(WRITERS) {
+                let start = start_of("bills", &format!("s{number}"), "Bill.", "");
+                loop {
+                    released.borrow_and_update();
+                    match client.run_workflow(start.clone()).await {
+                        Ok(begun) => {
+                            drained(begun.into_inner()).await.unwrap();
+                            break;
+                        }
+                        // Nothing was begun: it is tried again once that is possible.
+                        Err(no) if no.message().contains("halted") => {
+                            released.changed().await.unwrap();
+                        }
+                        Err(no) => panic!("{no:?}"),
+                    }
+                }
+            }
+        }));
+    }
+    for round in 1..=3 {
+        while stage.paid() < round * RUNS / 2 {
+            tokio::task::yield_now().await;
+        }
+        let all = halt(&stage, LOCAL, Scope::All(true)).await.unwrap();
+        // What is under way comes home, and from then on nothing arrives.
+        while under_way(&stage) > 0 {
+            tokio::task::yield_now().await;
+        }
+        let arrived = stage.paid();
+        for _ in 0..100 {
+            assert_eq!(halts(&stage).await.len(), 1);
+        }
+        assert_eq!((stage.paid(), under_way(&stage)), (arrived, 0));
+        release(&stage, LOCAL, &all).await.unwrap();
+        goes_on.send_replace(round);
+    }
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    assert_eq!(stage.paid(), 2 * RUNS);
+    let mut by: BTreeMap<_, usize> = BTreeMap::new();
+    let mut token = String::new();
+    loop {
+        let request =
+            holdpoint::wire::v1::ListRunsRequest { page_token: token, ..Default::default() };
+        let page = stage.client(LOCAL).await.list_runs(request).await.unwrap().into_inner();
+        for run in page.runs {
+            *by.entry(run.status().as_str_name()).or_default() += 1;
+        }
+        token = page.next_page_token;
+        if token.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(by, BTreeMap::from([(RunStatus::Completed.as_str_name(), RUNS)]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_halt_reaches_into_a_workflow_that_is_a_step_of_another() {
+    let flow = format!(
+        "name: outer
+pattern: graph
+graph:
+  steps: [{{id: inner, workflow: {{file: bills.yaml}}}}]
+\n=== bills{}",
+        bills("{id: act, tool: pay}")
+    );
+    let stage = Stage::open(&flow).await;
+    for scope in [Scope::Tool("pay".into()), Scope::WorkflowId("bills".into())] {
+        let before = stage.paid();
+        let stopped = halt(&stage, LOCAL, scope).await.unwrap();
+        let mut client = stage.client(LOCAL).await;
+        let begun = client.run_workflow(start_of("outer", "", "Bill.", "")).await.unwrap();
+        let follows = tokio::spawn(async move { drained(begun.into_inner()).await });
+        for _ in 0..50 {
+            assert_eq!(halts(&stage).await.len(), 1);
+        }
+        assert_eq!(stage.paid(), before, "it is not called");
+        release(&stage, LOCAL, &stopped).await.unwrap();
+        follows.await.unwrap().unwrap();
+        assert_eq!(stage.paid(), before + 1, "and then it is, once");
+    }
+}

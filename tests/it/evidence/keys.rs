@@ -1,0 +1,157 @@
+//! Evidence, its keys: who signs the heads of the log, and how one key comes after another without a break in what
+//! can be proven. What they sign is `evidence_served`'s business.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use holdpoint::wire::v1::GetReceiptRequest;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::evidence::served::{command, scripted, stopped, text};
+use crate::support::server::Setup;
+use crate::terminal::cli::holdpoint;
+
+#[test]
+fn a_key_that_others_can_read_or_that_is_none_is_refused_with_the_remedy() {
+    let root = TempDir::new().unwrap();
+    let key = root.path().join("audit.pem");
+    fs::write(&key, "-----BEGIN PRIVATE KEY-----\n").unwrap();
+    let data = root.path().join("data");
+    let serve = |more: &[&str]| {
+        let words = ["serve", "--listen", "127.0.0.1:0", "--data", data.to_str().unwrap()];
+        holdpoint(root.path(), &[&words[..], more].concat(), "")
+    };
+    let named = format!("--audit-key={}", key.display());
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
+    let open = serve(&[&named]);
+    assert!(open.code == 1 && open.err.contains("others can read it"), "{}", open.err);
+    assert!(open.err.contains("audit_key") && open.err.contains("chmod 600"), "{}", open.err);
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+    let none = serve(&[&named]);
+    assert!(none.code == 1 && none.err.contains("expected an Ed25519 key"), "{}", none.err);
+    let alone = serve(&["--audit-signer=true"]);
+    assert!(alone.code == 1 && alone.err.contains("public key"), "{}", alone.err);
+    let private = serve(&["--audit-signer=true", &named]);
+    assert!(private.code == 1 && private.err.contains("name+id+key"), "{}", private.err);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn j13_whoever_has_the_first_key_checks_what_the_third_has_signed_and_a_break_is_named() {
+    let root = TempDir::new().unwrap();
+    let data = root.path().join("data");
+    let setup = Setup::new(root.path());
+    let first_run = stopped(setup.clone()).await;
+    let first = root.path().join("first.pub");
+    fs::copy(data.join("audit.pub"), &first).unwrap();
+    // Each key is put aside, and signs which comes after it.
+    let mut run = first_run;
+    for key in ["one.pem", "two.pem"] {
+        let before = root.path().join(key);
+        fs::rename(data.join("audit.key"), &before).unwrap();
+        run = stopped(setup.clone().arg(&format!("--audit-key-before={}", before.display()))).await;
+    }
+    assert_ne!(text(&first), text(&data.join("audit.pub")));
+    let with = |words: &[&str], key: &Path| {
+        command(root.path(), &[words, &["--key", key.to_str().unwrap(), "--json"]].concat())
+    };
+    let looked = with(&["verify"], &first);
+    assert_eq!(looked.code, 0, "{}{}", looked.out, looked.err);
+    let now = text(&data.join("audit.pub"));
+    assert_eq!(looked.json()["key"], now.trim(), "it says which key signs now");
+    let file = root.path().join("run.json");
+    let words = ["export", file.to_str().unwrap(), "--run", &run];
+    assert_eq!(command(root.path(), &words).code, 0);
+    let check = |name: &str| {
+        let key = first.to_str().unwrap();
+        holdpoint(root.path(), &["verify", name, "--key", key, "--json"], "")
+    };
+    assert_eq!(check("run.json").code, 0, "{}", check("run.json").out);
+    fs::copy(&first, data.join("audit.pub")).unwrap();
+    assert_eq!(
+        scripted(root.path(), "run.json").0,
+        Some(0),
+        "{}",
+        scripted(root.path(), "run.json").1
+    );
+    // A word that is not the key's own, or none at all, breaks the chain there.
+    let mut bundle: Value = serde_json::from_str(&text(&file)).unwrap();
+    let own = bundle["keys"][1]["signature"].take();
+    for signature in [json!(""), bundle["keys"][0]["signature"].clone()] {
+        bundle["keys"][1]["signature"] = signature;
+        fs::write(root.path().join("forged.json"), bundle.to_string()).unwrap();
+        let told = check("forged.json");
+        let finding = told.json()["finding"].as_str().unwrap_or_default().to_owned();
+        assert!(told.code == 1 && finding.contains("the chain of keys is broken"), "{finding}");
+        assert_ne!(scripted(root.path(), "forged.json").0, Some(0));
+    }
+    assert!(own.as_str().is_some_and(|own| !own.is_empty()));
+    // A key that was put in its place without a word of the one before.
+    fs::remove_file(data.join("audit.key")).unwrap();
+    stopped(setup).await;
+    let broken = with(&["verify"], &first);
+    assert_eq!(broken.code, 1);
+    assert!(broken.out.contains("the chain of keys is broken"), "{}", broken.out);
+    let own = command(root.path(), &["verify", "--json"]);
+    assert_eq!(own.code, 0, "by itself it holds: {}", own.out);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn j13_a_key_that_only_a_command_can_reach_signs_heads_and_which_key_comes_after_it() {
+    let root = TempDir::new().unwrap();
+    let data = root.path().join("data");
+    let setup = Setup::new(root.path());
+    let (first, away) = (root.path().join("first.pub"), root.path().join("away.pem"));
+    // No code of ours: another program makes the key, and signs what it is given.
+    let script = "const c = require('crypto'), f = require('fs'); \
+                  const form = { privateKeyEncoding: { type: 'pkcs8', format: 'pem' }, publicKeyEncoding: { type: 'spki', format: 'pem' } }; \
+                  f.writeFileSync(process.argv[1], c.generateKeyPairSync('ed25519', form).privateKey, { mode: 0o600 })";
+    let made = Command::new("node").args(["-e", script]).arg(&away).status().unwrap();
+    assert!(made.success());
+    stopped(setup.clone().arg(&format!("--audit-key={}", away.display()))).await;
+    fs::copy(data.join("audit.pub"), &first).unwrap();
+    let script = "const c = require('crypto'), f = require('fs'); \
+                  console.log(c.sign(null, f.readFileSync(0), f.readFileSync(process.argv[1])).toString('base64'))";
+    let command_line = format!("node -e \"{script}\" {}", away.display());
+    let behind = setup.clone().arg(&format!("--audit-key={}", first.display()));
+    stopped(behind.arg(&format!("--audit-signer={command_line}"))).await;
+    let held = || {
+        let key = first.to_str().unwrap();
+        command(root.path(), &["verify", "--key", key, "--json"])
+    };
+    let outside = held();
+    assert_eq!((outside.code, &outside.json()["key"]), (0, &text(&first).trim().into()));
+    assert_eq!(outside.json()["signed"], outside.json()["leaves"], "{}", outside.out);
+    // A key of our own comes after it, and the command signs that.
+    let changed = setup.clone().arg(&format!("--audit-signer-before={command_line}"));
+    let run_id = stopped(changed.clone()).await;
+    // Over gRPC a receipt brings what leads from the key before to the one that signs.
+    let server = changed.start();
+    let mut client = server.client().await;
+    let mut found = None;
+    for sequence in 1..40 {
+        let wish = GetReceiptRequest { run_id: run_id.clone(), sequence, ..Default::default() };
+        found =
+            found.or(client.get_receipt(wish).await.ok().and_then(|it| it.into_inner().receipt));
+    }
+    let receipt = found.unwrap();
+    let [change] = &receipt.keys[..] else { panic!("{receipt:?}") };
+    assert_eq!((change.before.as_str(), &change.key), (text(&first).trim(), &receipt.key));
+    assert!(!change.signature.is_empty(), "{change:?}");
+    drop(server);
+    let own = held();
+    assert_eq!(own.code, 0, "{}{}", own.out, own.err);
+    assert_eq!(own.json()["key"], text(&data.join("audit.pub")).trim());
+    assert_ne!(text(&first), text(&data.join("audit.pub")));
+    // One that cannot sign with the key before breaks the chain, and is never believed.
+    fs::remove_file(data.join("audit.key")).unwrap();
+    stopped(setup.arg(&format!("--audit-signer-before={command_line}"))).await;
+    let broken = held();
+    assert!(
+        broken.code == 1 && broken.out.contains("the chain of keys is broken"),
+        "{}",
+        broken.out
+    );
+}

@@ -1,0 +1,13 @@
+//! What can be shown afterwards to somebody who trusts nobody, the brake, and what is hidden.
+
+pub(crate) mod aisvs;
+pub(crate) mod audit;
+pub(crate) mod bundles;
+pub(crate) mod forged;
+pub(crate) mod golden;
+pub(crate) mod halting;
+pub(crate) mod keys;
+pub(crate) mod redacted;
+pub(crate) mod redacted_doors;
+pub(crate) mod served;
+pub(crate) mod taken_over;

@@ -1,0 +1,156 @@
+//! What servers over one database share beside the runs: keys, and the key that the log is signed with. What is taken away
+//! at one place is gone at all of them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use holdpoint::wire::v1::ListRunsRequest;
+use tempfile::TempDir;
+use tonic::Code;
+
+use crate::support::postgres::Database;
+use crate::support::server::{Server, Setup, flows};
+use crate::terminal::cli::holdpoint;
+
+/// A bound on everything that is waited for here.
+const PATIENCE: Duration = Duration::from_mins(3);
+
+/// A server over the database, with a directory of its own.
+fn setup(root: &Path, name: &str, address: &str) -> Setup {
+    let own = root.join(name);
+    fs::create_dir_all(&own).unwrap();
+    Setup::new(&own).env("HOLDPOINT_STORE", address).flows(&flows())
+}
+
+fn keys(root: &Path, address: &str, words: &[&str]) -> crate::terminal::cli::Ended {
+    let words = [&["keys"], words, &["--json", "--store", address, "--data", "none"]].concat();
+    let told = holdpoint(root, &words, "");
+    assert_eq!(told.code, 0, "{words:?}: {told:?}");
+    told
+}
+
+fn added(root: &Path, address: &str, name: &str) -> String {
+    keys(root, address, &["add", name]).json()["secret"].as_str().unwrap().to_owned()
+}
+
+/// What a server says to whoever shows that key.
+async fn says(server: &Server, key: &str) -> Option<Code> {
+    let mut client = server.client_with(key).await;
+    client.list_runs(ListRunsRequest::default()).await.err().map(|status| status.code())
+}
+
+/// Waits until it says that.
+async fn until(server: &Server, key: &str, wanted: Option<Code>) {
+    let waited = tokio::time::timeout(PATIENCE, async {
+        let mut every = tokio::time::interval(Duration::from_millis(100));
+        while says(server, key).await != wanted {
+            every.tick().await;
+        }
+    });
+    assert!(waited.await.is_ok(), "{wanted:?}: {}", server.told());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_is_made_or_removed_anywhere_counts_at_every_server() {
+    let (root, database) = (TempDir::new().unwrap(), Database::made().await);
+    let (root, address) = (root.path(), database.address());
+    let (ada, bob) = (added(root, &address, "ada"), added(root, &address, "bob"));
+    let servers = ["one", "two"].map(|name| setup(root, name, &address).start());
+    for server in &servers {
+        assert_eq!(says(server, &ada).await, None);
+        assert_eq!(says(server, "hp_none").await, Some(Code::Unauthenticated));
+    }
+    keys(root, &address, &["remove", "ada"]);
+    for server in &servers {
+        until(server, &ada, Some(Code::Unauthenticated)).await;
+        assert_eq!(says(server, &bob).await, None, "nobody else's is gone");
+    }
+    let eve = added(root, &address, "eve");
+    until(&servers[1], &eve, None).await;
+    // One that was removed and comes again is asked for by all, too; and the last one leaves no door open.
+    for name in ["bob", "eve"] {
+        keys(root, &address, &["remove", name]);
+    }
+    for server in &servers {
+        until(server, &eve, Some(Code::Unauthenticated)).await;
+    }
+    let kept = "select string_agg(encode(body, 'escape'), '') from holdpoint.kept";
+    let kept: String = database.client().await.query_one(kept, &[]).await.unwrap().get(0);
+    assert!(!kept.contains(&ada) && !kept.contains("hp_"), "only hashes are there");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_keys_of_the_first_server_are_taken_along_and_a_named_file_stays_the_files() {
+    let (root, database) = (TempDir::new().unwrap(), Database::made().await);
+    let (root, address) = (root.path(), database.address());
+    fs::create_dir_all(root.join("one/data")).unwrap();
+    let told = holdpoint(root, &["keys", "add", "ada", "--json", "--data", "one/data"], "").json();
+    let ada = told["secret"].as_str().unwrap().to_owned();
+    let one = setup(root, "one", &address).start();
+    let two = setup(root, "two", &address).start();
+    assert_eq!(says(&one, &ada).await, None);
+    assert_eq!(says(&two, &ada).await, None, "it is known where there is no file");
+    assert_eq!(says(&two, "hp_none").await, Some(Code::Unauthenticated), "and asked for");
+    // A server that keeps to a file of its own does so.
+    let words = ["keys", "add", "bob", "--json", "--keys", "file.toml"];
+    let told = holdpoint(root, &words, "").json();
+    let bob = told["secret"].as_str().unwrap().to_owned();
+    let path = root.join("file.toml");
+    let three = setup(root, "three", &address).arg("--keys").arg(path.to_str().unwrap()).start();
+    assert_eq!(says(&three, &bob).await, None);
+    assert_eq!(says(&three, &ada).await, Some(Code::Unauthenticated));
+    assert_eq!(says(&two, &bob).await, Some(Code::Unauthenticated));
+}
+
+fn audit_key(root: &Path, name: &str) -> PathBuf {
+    let path = root.join(name);
+    let made = Command::new("openssl")
+        .args(["genpkey", "-algorithm", "ed25519", "-out"])
+        .arg(&path)
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{made:?}");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    fs::set_permissions(&path, mode).unwrap();
+    path
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_key_signs_the_log_and_whoever_was_given_another_is_refused() {
+    let (root, database) = (TempDir::new().unwrap(), Database::made().await);
+    let (root, address) = (root.path(), database.address());
+    let with = |name: &str, key: &Path| {
+        setup(root, name, &address).arg("--audit-key").arg(key.to_str().unwrap())
+    };
+    let (key, other) = (audit_key(root, "audit.pem"), audit_key(root, "other.pem"));
+    let one = with("one", &key).start();
+    let two = with("two", &key).start();
+    let public = |name: &str| fs::read_to_string(root.join(name).join("data/audit.pub")).unwrap();
+    assert_eq!(public("one"), public("two"));
+    let refused = with("three", &other);
+    assert!(refused.try_start().is_err());
+    let told = refused.told();
+    assert!(
+        told.contains("signed with another key") && told.contains(public("one").trim()),
+        "{told}"
+    );
+    // One that was given none serves, signs nothing, and says so.
+    let four = setup(root, "four", &address).start();
+    assert!(four.told().contains("this one signs nothing"), "{}", four.told());
+    assert_eq!(public("one"), public("four"), "heads are checked with the key that signs");
+    // What the console's passes are made with is alike where the key is, and in no table.
+    let pass = |name: &str| fs::read(root.join(name).join("data/console.key")).unwrap();
+    assert_eq!(pass("one"), pass("two"));
+    assert_ne!(pass("one"), pass("four"));
+    drop((one, two, four));
+    // Handed over by the one before, all take the new one, and the old one signs no more.
+    let before = key.to_str().unwrap();
+    let next = with("five", &other).arg("--audit-key-before").arg(before).start();
+    assert_ne!(public("five"), public("one"));
+    assert!(with("six", &key).try_start().is_err());
+    drop(next);
+    let told = holdpoint(root, &["verify", "--store", &address, "--data", "none"], "");
+    assert_eq!(told.code, 0, "{told:?}");
+}

@@ -1,0 +1,11 @@
+//! Many servers over one PostgreSQL, and the way there.
+
+pub(crate) mod auditor;
+pub(crate) mod chaos;
+pub(crate) mod keys;
+pub(crate) mod moved;
+pub(crate) mod replicas;
+pub(crate) mod served;
+pub(crate) mod store;
+pub(crate) mod transfer;
+pub(crate) mod two_engines;

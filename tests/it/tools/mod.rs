@@ -1,0 +1,4 @@
+//! Tools over HTTP and MCP.
+
+pub(crate) mod http;
+pub(crate) mod mcp;
