@@ -252,6 +252,9 @@ fn hint_for(code: Code, reason: Option<&str>) -> Option<&'static str> {
 
 impl From<AppError> for Trouble {
     fn from(error: AppError) -> Self {
+        if let AppError::Keys(error) = error {
+            return error.into();
+        }
         let exit = if error.is_unreachable() { Exit::Unreachable } else { Exit::Failed };
         Self { hint: error.hint(), ..Self::new(exit, chain(&error)) }
     }

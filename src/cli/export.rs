@@ -15,7 +15,7 @@ use crate::cli::exit::{Exit, Trouble};
 /// One line of progress for this many runs: often enough to see it move.
 pub(super) const PROGRESS_RUNS: u64 = 10_000;
 
-/// Write everything in the data directory, or in a database, to one file
+/// Write everything in a data directory, or a database, to one file
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   holdpoint export backup.jsonl

@@ -19,6 +19,7 @@ use crate::cli::people::Sight;
 use crate::cli::render::{self, Audience};
 use crate::cli::term::Input;
 use crate::ports::Clock as _;
+#[cfg(feature = "chat")]
 use crate::wire::v1::workflow_event::Event;
 use crate::wire::v1::{
     GetRequestRequest, ListRequestsRequest, Request, SendResponsesRequest, WorkflowEvent,
@@ -73,6 +74,7 @@ impl<'a> Talk<'a> {
     }
 
     /// A conversation whose lines somebody else has begun to read.
+    #[cfg(feature = "chat")]
     pub(super) fn with(ctx: &'a Ctx, client: &'a mut Client, input: Input) -> Self {
         let telling = Telling::story(ctx, Audience::Talker);
         let input = (!ctx.json).then_some(input);
@@ -80,6 +82,7 @@ impl<'a> Talk<'a> {
     }
 
     /// Follows `stream`; gives the lines back, and the session that was talked in.
+    #[cfg(feature = "chat")]
     pub(super) async fn followed(
         mut self,
         stream: Streaming<WorkflowEvent>,
@@ -457,6 +460,7 @@ pub(super) async fn unveil_whole(request: &mut Request, client: &mut Client) {
 }
 
 /// The same of what an event asks.
+#[cfg(feature = "chat")]
 pub(super) async fn unveil_event(event: &mut WorkflowEvent, client: &mut Client) {
     match &mut event.event {
         Some(Event::RequestInfo(request)) => unveil_whole(request, client).await,

@@ -118,16 +118,17 @@ impl Committer {
         let is_doubtful = open.took_doubt();
         match outcomes {
             Ok(Ok(outcomes)) if !is_doubtful => {
-                // Of another life the row is another.
-                if outcomes.iter().any(Outcome::is_written)
-                    && me == Incarnation(self.me.load(Ordering::SeqCst))
-                {
-                    self.marks.acknowledge(Lane::Appends, mark);
+                if outcomes.iter().any(Outcome::is_written) {
+                    self.marks.acknowledge(me, Lane::Appends, mark);
                 }
                 self.told(group, outcomes)
             }
             Ok(Ok(_)) => {
                 *line = None;
+                // What a standby may lack is not remembered as what the database has.
+                for one in &group {
+                    self.links.forget(&one.append.packed);
+                }
                 unknown(group, "the database committed it, but not on its standby")
             }
             Ok(Err(Refused::Error(error))) if is_unknown(&error) => {

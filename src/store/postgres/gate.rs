@@ -80,7 +80,6 @@ impl PostgresJournal {
         ];
         let row = transaction.query_typed_one(BORN, &params).await.map_err(failed)?;
         transaction.commit().await.map_err(|error| told(Lost::Error(error).into()))?;
-        self.marks.begin(self.me());
         Ok(Incarnation(number(&row, 0).map_err(told)?))
     }
 }

@@ -214,19 +214,22 @@ pub(super) async fn submit(
     for (one, item) in group.iter().zip(1..) {
         // Of one that is elsewhere the version is told before anybody looks at the link.
         let prev = match one.expected {
-            0 => chain::GENESIS,
-            expected => links.at(&one.packed, expected).unwrap_or(chain::GENESIS),
+            0 => Some(chain::GENESIS),
+            expected => links.at(&one.packed, expected),
         };
-        let rows = one.linked(prev).map_err(Refused::Fault)?;
-        columns.push(item, one, prev, &rows);
-        linked.push(rows);
+        let from = prev.unwrap_or(chain::GENESIS);
+        let rows = one.linked(from).map_err(Refused::Fault)?;
+        columns.push(item, one, from, &rows);
+        linked.push((rows, prev.is_some()));
     }
     let rows = client.query_typed(APPEND, &columns.params(&int(me.0), &mark)).await?;
     let mut outcomes: Vec<_> = group.iter().map(|_| Outcome::Again).collect();
     for row in rows {
         let item = row.try_get::<_, i32>(0).map_err(|error| Refused::Fault(unread(&error)))?;
         let Some(at) = usize::try_from(item - 1).ok() else { continue };
-        let (Some(one), Some(rows)) = (group.get(at), linked.get_mut(at)) else { continue };
+        let (Some(one), Some((rows, is_linked))) = (group.get(at), linked.get_mut(at)) else {
+            continue;
+        };
         let outcome = read(&row, one).map_err(|error| Refused::Fault(unread(&error)))?;
         if known[at] && matches!(outcome, Outcome::Again) {
             // It goes on from what the database had at that version, and has no more.
@@ -235,7 +238,8 @@ pub(super) async fn submit(
             continue;
         }
         match &outcome {
-            Outcome::Done(Ok(appended)) if appended.version == one.version => {
+            // One that was there already, by its token, may have been linked here to nothing.
+            Outcome::Done(Ok(appended)) if appended.version == one.version && *is_linked => {
                 links.put(one.packed, one.version, rows.link);
                 if let Some((place, _, leaf)) = rows.leaf.take() {
                     links.put_leaf(place, leaf);

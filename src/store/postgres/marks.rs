@@ -27,6 +27,13 @@ pub(super) enum Lane {
 impl Lane {
     pub(super) const ALL: [Self; 2] = [Self::Appends, Self::Beats];
 
+    fn at(self) -> usize {
+        match self {
+            Self::Appends => 0,
+            Self::Beats => 1,
+        }
+    }
+
     pub(super) fn number(self) -> i16 {
         match self {
             Self::Appends => 0,
@@ -38,15 +45,15 @@ impl Lane {
 /// The numbers of one process.
 #[derive(Debug, Default)]
 pub(super) struct Marks {
-    appends: Mark,
-    beats: Mark,
-    /// What was acknowledged in the last lives before this one.
-    past: Mutex<Vec<Past>>,
+    drawn: [AtomicU64; 2],
+    /// What was acknowledged, in this life and in the last ones before it: whoever asks with one life and is answered in
+    /// the next has the row of the first.
+    lives: Mutex<Vec<Life>>,
 }
 
-/// A life that is over.
+/// A life, and what was acknowledged in it.
 #[derive(Debug, Clone, Copy)]
-struct Past {
+struct Life {
     who: Incarnation,
     acknowledged: [u64; 2],
     since: Instant,
@@ -57,62 +64,41 @@ const LIVES_MAX: usize = 16;
 /// For how long: their rows are kept for longer.
 const REMEMBERED: Duration = Duration::from_hours(24);
 
-/// The numbers of one lane.
-#[derive(Debug, Default)]
-struct Mark {
-    drawn: AtomicU64,
-    acknowledged: AtomicU64,
-}
-
 impl Marks {
-    fn of(&self, lane: Lane) -> &Mark {
-        match lane {
-            Lane::Appends => &self.appends,
-            Lane::Beats => &self.beats,
-        }
-    }
-
     /// A number for what is about to be written.
     pub(super) fn draw(&self, lane: Lane) -> i64 {
-        int(self.of(lane).drawn.fetch_add(1, Ordering::SeqCst) + 1)
+        int(self.drawn[lane.at()].fetch_add(1, Ordering::SeqCst) + 1)
     }
 
-    /// What was written with that number is acknowledged.
-    pub(super) fn acknowledge(&self, lane: Lane, mark: i64) {
+    /// What was written with that number, in that life, is acknowledged.
+    pub(super) fn acknowledge(&self, who: Incarnation, lane: Lane, mark: i64) {
         let mark = u64::try_from(mark).unwrap_or(0);
-        self.of(lane).acknowledged.fetch_max(mark, Ordering::SeqCst);
-    }
-
-    /// Another life begins, of which nothing is written yet; what was acknowledged in the one before still counts.
-    pub(super) fn begin(&self, before: Incarnation) {
-        let acknowledged =
-            Lane::ALL.map(|lane| self.of(lane).acknowledged.swap(0, Ordering::SeqCst));
-        let mut past = self.lock();
-        if acknowledged != [0; 2] {
-            past.push(Past { who: before, acknowledged, since: Instant::now() });
-        }
-        let more = past.len().saturating_sub(LIVES_MAX);
-        past.drain(..more);
+        let mut lives = self.lock();
+        let place = lives.iter().position(|life| life.who == who);
+        let place = place.unwrap_or_else(|| {
+            lives.push(Life { who, acknowledged: [0; 2], since: Instant::now() });
+            let more = lives.len().saturating_sub(LIVES_MAX);
+            lives.drain(..more);
+            lives.len() - 1
+        });
+        let known = &mut lives[place].acknowledged[lane.at()];
+        *known = mark.max(*known);
     }
 
     /// What was acknowledged, life by life.
     fn acknowledged(&self, me: Incarnation) -> Vec<(Incarnation, [u64; 2])> {
-        let mut past = self.lock();
-        past.retain(|life| life.since.elapsed() < REMEMBERED);
-        let own = Lane::ALL.map(|lane| self.of(lane).acknowledged.load(Ordering::SeqCst));
-        past.iter().map(|life| (life.who, life.acknowledged)).chain([(me, own)]).collect()
+        let mut lives = self.lock();
+        lives.retain(|life| life.who == me || life.since.elapsed() < REMEMBERED);
+        lives.iter().map(|life| (life.who, life.acknowledged)).collect()
     }
 
     /// From here on it counts from what is there.
-    fn rest(&self, has: [u64; 2]) {
+    fn rest(&self) {
         self.lock().clear();
-        for (lane, has) in Lane::ALL.into_iter().zip(has) {
-            self.of(lane).acknowledged.store(has, Ordering::SeqCst);
-        }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Past>> {
-        self.past.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Vec<Life>> {
+        self.lives.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -148,7 +134,7 @@ impl PostgresJournal {
         let Some((had, lacks)) = lacks.filter(|_| me == self.me()) else { return Ok(None) };
         self.lay_marks(me).await?;
         // Told once.
-        self.marks.rest(of(&me));
+        self.marks.rest();
         Ok(Some(Rewind { had, has: lacks }))
     }
 
@@ -167,17 +153,17 @@ mod tests {
 
     #[test]
     fn numbers_grow_in_each_lane_alone_and_what_is_acknowledged_never_falls() {
-        let marks = Marks::default();
+        let (marks, [seven, eight]) = (Marks::default(), [Incarnation(7), Incarnation(8)]);
         let (one, two) = (marks.draw(Lane::Appends), marks.draw(Lane::Appends));
         assert_eq!((one, two, marks.draw(Lane::Beats)), (1, 2, 1));
-        marks.acknowledge(Lane::Appends, two);
-        marks.acknowledge(Lane::Appends, one);
-        assert_eq!(marks.appends.acknowledged.load(Ordering::SeqCst), 2);
-        assert_eq!(marks.beats.acknowledged.load(Ordering::SeqCst), 0);
-        marks.begin(Incarnation(7));
-        assert_eq!(marks.appends.acknowledged.load(Ordering::SeqCst), 0);
-        let known = marks.acknowledged(Incarnation(8));
-        assert_eq!(known, [(Incarnation(7), [2, 0]), (Incarnation(8), [0, 0])], "it still counts");
-        assert_eq!(marks.draw(Lane::Appends), 3, "no number is drawn twice");
+        marks.acknowledge(seven, Lane::Appends, two);
+        marks.acknowledge(seven, Lane::Appends, one);
+        assert_eq!(marks.acknowledged(seven), [(seven, [2, 0])]);
+        let (three, beat) = (marks.draw(Lane::Appends), marks.draw(Lane::Beats));
+        assert_eq!((three, beat), (3, 2), "no number is drawn twice");
+        marks.acknowledge(eight, Lane::Beats, beat);
+        // It was sent in the life before, and left its mark there.
+        marks.acknowledge(seven, Lane::Appends, three);
+        assert_eq!(marks.acknowledged(eight), [(seven, [3, 0]), (eight, [0, 2])]);
     }
 }

@@ -34,10 +34,7 @@ impl PostgresJournal {
 
     /// What was written with that mark is acknowledged.
     pub(super) fn left(&self, me: Incarnation, mark: i64) {
-        // Of another life the row is another.
-        if me == self.me() {
-            self.marks.acknowledge(Lane::Beats, mark);
-        }
+        self.marks.acknowledge(me, Lane::Beats, mark);
     }
 
     /// Whoever held something in this life does so no more.

@@ -74,6 +74,8 @@ async fn j9_an_append_submitted_again_with_its_token_is_recorded_once(bed: Bed) 
     let spoken = Append { token: token(2), fence, hold, ..spoken };
     let second = journal.append(spoken.clone()).await.unwrap();
     assert_eq!(journal.append(spoken).await.unwrap(), second, "though it was left with it");
+    let next = Append { hold: TAKE, ..play.approve(30) };
+    journal.append(next).await.expect("whatever comes after it goes on from it");
     let read = journal.read(&play.run.id, 0, 1_000).await.unwrap();
     assert_eq!(read.len() as u64, play.run.version);
     assert_eq!(journal.outbox_entries(Millis(1_000), 10).await.unwrap().len(), 1);
