@@ -23,6 +23,12 @@ def hold(is_so, what):
         sys.exit(f"wrong: {what}")
 
 
+def still_open(what):
+    """Nothing is wrong, and nothing is proven yet."""
+    print(f"open: {what}", file=sys.stderr)
+    sys.exit(4)
+
+
 def read(path):
     try:
         return open(path, encoding="utf-8").read()
@@ -96,7 +102,7 @@ def receipt(bundle, trusted):
     """One leaf, and its way to a head."""
     hold(bundle["leaf_hash"] == sha(b"\0", bundle["leaf"].encode()).hex(), "the leaf: its hash is another")
     if not bundle.get("head") or bundle.get("index") is None:
-        sys.exit("open: no signed head holds it yet; fetch it again after the next one")
+        still_open("no signed head holds it yet; fetch it again after the next one")
     head = signed(bundle, trusted, bundle["head"])
     hold(is_in(bundle["leaf"], bundle["index"], bundle["proof"], *head), "the leaf is not in the log")
     print(f"ok: {bundle['leaf']} is in the log that {trusted.split('+')[0]} signed")
@@ -144,7 +150,7 @@ def whole_run(bundle, trusted):
 
     # The leaves: each says what the chain says, and is in the tree that was signed.
     if not bundle.get("head"):
-        sys.exit("open: no head is signed yet; export again after the first one")
+        still_open("no head is signed yet; export again after the first one")
     size, root = signed(bundle, trusted, bundle["head"])
     held = set()
     for leaf in bundle["leaves"]:
@@ -155,13 +161,14 @@ def whole_run(bundle, trusted):
             hold(set(said["kinds"]) == wanted.pop(at), f"{run} at version {at}: the leaf says something else")
         else:  # all of it up to there was taken over from an earlier build
             wanted = {version: kinds for version, kinds in wanted.items() if version > at}
-        hold(index is not None and index < size, "this leaf came after the head: export again")
+        if index is None or index >= size:
+            still_open(f"{run} at version {at}: its leaf came after the head; export again after the next one")
         hold(is_in(leaf["text"], index, leaf["proof"], size, root), f"{run} at version {at}: not in the log")
         held.add(at if said["leaf"] == "entry" else last[at])
 
     hold(not any(wanted.values()), f"{run}: no leaf says what was decided at version {next((v for v in wanted if wanted[v]), 0)}")
     if bundle["entries"][-1]["version"] not in held:
-        sys.exit(f"open: no signed head holds the last events of {run}: anybody can have put them there")
+        still_open(f"no signed head holds the last events of {run}: anybody can have put them there")
     print(f"ok: {run}, {version - 1} events, {len(bundle['leaves'])} leaves in the log that {trusted.split('+')[0]} signed")
 
 

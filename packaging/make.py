@@ -55,7 +55,8 @@ def main():
         options.out.mkdir(parents=True, exist_ok=True)
         makers = {"wheel": wheel, "npm": npm, "deb": deb, "tarball": tarball, "image": image}
         made = [file for kind in options.only for file in makers[kind](binary, options)]
-        sums = "".join(f"{digest((options.out / name).read_bytes())}  {name}\n" for name in sorted(made))
+        lines = {name: f"{digest((options.out / name).read_bytes())}  {name}\n" for name in made}
+        sums = "".join(line for _, line in sorted({**kept(options), **lines}.items()))
         put(options, "SHA256SUMS", sums.encode())
     except (Wrong, NotOurs) as wrong:
         sys.exit(f"packaging/make.py: {wrong}")
@@ -66,6 +67,14 @@ def main():
     except KeyboardInterrupt:
         sys.exit("packaging/make.py: stopped; what is in the folder is whole")
     print(sums, end="")
+
+
+def kept(options):
+    """The lines of what was made there before and is still there."""
+    sums = options.out / "SHA256SUMS"
+    lines = sums.read_text().splitlines(keepends=True) if sums.exists() else []
+    named = {line.split(maxsplit=1)[1].strip(): line for line in lines if len(line.split()) == 2}
+    return {name: line for name, line in named.items() if (options.out / name).is_file()}
 
 
 def checkout():

@@ -131,7 +131,7 @@ async fn metrics_page(State(pages): State<Pages>) -> String {
     metrics::gauge!("holdpoint_runs_in_memory").set(pages.engine.runs_in_memory() as f64);
     #[expect(clippy::cast_precision_loss, reason = "a gauge of a few thousand")]
     metrics::gauge!("holdpoint_deeds_under_way").set(pages.engine.under_way() as f64);
-    let (leaves, signed) = pages.engine.attested();
+    let (leaves, signed) = pages.engine.attested().await;
     #[expect(clippy::cast_precision_loss, reason = "a gauge that is looked at, not counted with")]
     for (name, count) in
         [("holdpoint_leaves", leaves), ("holdpoint_leaves_unsigned", leaves.saturating_sub(signed))]

@@ -55,6 +55,11 @@ pub(super) fn read(request: &Request, typed: &str) -> Meaning {
     if let Some(id) = option_by_number(request, text) {
         return Meaning::Value(Value::String(id));
     }
+    let is_number = !text.is_empty() && text.chars().all(|char| char.is_ascii_digit());
+    if is_number && schema["enum"].is_array() && !says(&schema, text) {
+        let count = request.options.len();
+        return Meaning::Unclear(format!("there is no {text}: choose from 1 to {count}"));
+    }
     if matches!(schema.get("type").and_then(Value::as_str), Some("object" | "array")) {
         return match strict::read(text.as_bytes()) {
             Ok(value) => Meaning::Value(value),

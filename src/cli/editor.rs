@@ -4,7 +4,7 @@
 //! What is shown of the changes, and whether they are sent, is asked by whoever called.
 
 use std::fs::OpenOptions;
-use std::io::Write as _;
+use std::io::{self, IsTerminal as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -88,7 +88,11 @@ pub(super) async fn edit(subject: &Value, draft: &mut Option<String>) -> Edited 
         Ok(file) => file,
         Err(error) => return nothing(format!("the text could not be given to an editor: {error}")),
     };
-    let editor = named();
+    let Some(editor) = named() else {
+        return nothing(
+            "no editor is named, and nobody sits at a terminal: set VISUAL or EDITOR".into(),
+        );
+    };
     // As other programs do: what is named may have arguments of its own.
     let mut command = tokio::process::Command::new("sh");
     command.arg("-c").arg(format!("{editor} \"$1\"")).arg("sh").arg(&file.path);
@@ -115,10 +119,13 @@ pub(super) async fn edit(subject: &Value, draft: &mut Option<String>) -> Edited 
     }
 }
 
-/// Which editor a person has.
-fn named() -> String {
+/// Which editor a person has; the usual one for whoever sits at a terminal and named none.
+fn named() -> Option<String> {
     let set = ["VISUAL", "EDITOR"].into_iter().filter_map(|name| env::var(name).ok());
-    set.into_iter().find(|name| !name.trim().is_empty()).unwrap_or_else(|| DEFAULT.into())
+    let is_terminal = || io::stdin().is_terminal() && io::stdout().is_terminal();
+    set.into_iter()
+        .find(|name| !name.trim().is_empty())
+        .or_else(|| is_terminal().then(|| DEFAULT.into()))
 }
 
 /// What an editor brought back.
@@ -168,7 +175,7 @@ struct Draft {
 }
 
 impl Draft {
-    fn new(text: &str, is_text: bool) -> std::io::Result<Self> {
+    fn new(text: &str, is_text: bool) -> io::Result<Self> {
         use std::os::unix::fs::DirBuilderExt as _;
         let name = SystemClock.fresh_stem();
         let folder = env::temp_dir().join(format!("holdpoint-edit-{name}"));

@@ -7,7 +7,7 @@ use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::export::{progress, tell};
 
-/// Read an exported file into an empty data directory, or into a database
+/// Read an exported file into an empty directory or database
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   holdpoint import backup.jsonl --data ./restored

@@ -8,7 +8,7 @@ use crate::cli::exit::{Exit, Trouble};
 use crate::cli::handles;
 use crate::cli::json;
 use crate::cli::people;
-use crate::cli::render::{moment as moment_of, question};
+use crate::cli::render::{self, moment as moment_of, question};
 use crate::cli::respond;
 use crate::cli::suggest;
 use crate::cli::talk::{self, Interaction, Talk};
@@ -223,7 +223,9 @@ fn row((number, request): (usize, &Request)) -> Vec<String> {
         Some(title) => format!("{title}: {}", request.prompt),
         None => request.prompt.clone(),
     };
-    let asked = people::others(request).into_iter().chain([prompt]);
+    // Enough to tell it from its neighbours, never enough to decide on.
+    let excerpt = render::subject(request).map(|subject| format!("\"{}\"", line(&subject, 60)));
+    let asked = people::others(request).into_iter().chain([prompt]).chain(excerpt);
     let asked = asked.chain(people::escalated(request)).chain(standing).collect::<Vec<_>>();
     vec![
         number.to_string(),

@@ -75,11 +75,12 @@ async fn carry(to: Option<String>, ctx: &Ctx) -> Result<Exit, Trouble> {
         json!({"store": place, "runs": runs, "events": events, "gap_ms": gap_ms}).to_string()
     } else {
         let gap = gap_ms.map(|ms| format!("; callers waited for {ms} ms")).unwrap_or_default();
-        format!(
-            "the store is in the database at {place}: {}, {}{gap}",
-            counted(*runs, "run"),
-            counted(*events, "event")
-        )
+        // One that was there before is not counted again.
+        let brought = match (runs, events) {
+            (0, 0) => String::new(),
+            (runs, events) => format!(": {}, {}", counted(*runs, "run"), counted(*events, "event")),
+        };
+        format!("the store is in the database at {place}{brought}{gap}")
     };
     ctx.term.line(&text)?;
     if !ctx.json {

@@ -293,8 +293,15 @@ impl Engine {
     }
 
     /// How many leaves the log has, and how many of them are signed.
-    pub fn attested(&self) -> (u64, u64) {
+    pub async fn attested(&self) -> (u64, u64) {
         let state = &self.inner.attesting;
+        // Others give places and sign, too. Where they cannot be asked, what was last known stands.
+        if self.is_shared()
+            && self.heed_signed().await.is_ok()
+            && let Ok(head) = self.inner.journal.evidence().tree().await
+        {
+            state.size.fetch_max(head.size, Ordering::AcqRel);
+        }
         (state.size.load(Ordering::Acquire), state.signed.load(Ordering::Acquire))
     }
 

@@ -17,7 +17,8 @@ use crate::engine::trace::at_once;
 use crate::engine::{Engine, EngineError, Published};
 use crate::failpoint;
 use crate::kernel::{
-    Command, Decision, Event, Millis, Refusal, Run, Status, Version, apply, first_reply, halt,
+    Closed, Command, Decision, Event, Millis, Refusal, Run, Status, Version, apply, first_reply,
+    halt,
 };
 use crate::ports::{
     Append, AppendError, Appended, Fault, Guard, Head, HookRow, KeyRow, SessionRow, trace,
@@ -74,10 +75,18 @@ impl Engine {
         self.refuse_if_held(Some(&command))?;
         let (engine, cell) = (self.clone(), Arc::clone(cell));
         let work = async move {
-            let mut tries = 1;
+            let (mut tries, mut was_due) = (1, false);
             loop {
                 let outcome = engine.decided(&cell, &command, extras.clone()).await;
                 match outcome {
+                    // Its time is up, and nobody has said so yet: others may be asked now, and it may still be open.
+                    Err(EngineError::Refused(Refusal::RequestClosed {
+                        how: Closed::Expired,
+                        ..
+                    })) if !was_due && engine.is_time_heeded() => {
+                        was_due = true;
+                        engine.decided(&cell, &Command::Tick, Extras::default()).await?;
+                    }
                     // On what is now true, the same is decided again.
                     Err(EngineError::Moved | EngineError::Superseded) if tries < DECIDE_TRIES => {
                         tries += 1;

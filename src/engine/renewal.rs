@@ -25,6 +25,9 @@ pub(super) struct Standing {
     /// Looked at with every command, and replaced next to never.
     identity: RwLock<Arc<Identity>>,
     released: CancellationToken,
+    /// Held from the reading of what the store says until it is gone by: what was read before somebody changed it must
+    /// not come after.
+    pub(super) changing: tokio::sync::Mutex<()>,
 }
 
 impl Standing {
@@ -97,6 +100,7 @@ impl Engine {
 
     /// Heeds that somebody else who shares the store has let it go on.
     pub(super) async fn heed_standing(&self) -> Result<(), EngineError> {
+        let _changing = self.inner.standing.changing.lock().await;
         if let Some(known) = Identity::of(&*self.inner.journal).await? {
             self.stand(known);
         }
@@ -202,17 +206,31 @@ impl Engine {
         }
         self.refuse_if_draining()?;
         self.refuse_if_looking()?;
-        let mut identity = Identity::clone(&self.inner.standing.get());
-        if !identity.is_held {
+        let _changing = self.inner.standing.changing.lock().await;
+        let seen = self.inner.standing.get();
+        if !seen.is_held {
             return Ok(false);
         }
-        identity.is_held = false;
-        identity.is_rewound = false;
         // Said before it is so: whoever lets it go on stands in the log.
         self.note(Note::Released { who: who.id.clone(), door: who.door.into() }).await;
-        identity.keep(&*self.inner.journal).await?;
-        self.inner.standing.set(identity);
-        self.inner.standing.released.cancel();
+        let let_go =
+            |known: &Identity| Identity { is_held: false, is_rewound: false, ..known.clone() };
+        let identity = if let Some(replicas) = self.replicas() {
+            // What was found out since is for somebody to look at, too.
+            let change = |known: &Identity| {
+                (known.is_held && known.epoch == seen.epoch).then(|| let_go(known))
+            };
+            Identity::change((&*self.inner.journal, replicas), change).await?
+        } else {
+            let identity = let_go(&seen);
+            identity.keep(&*self.inner.journal).await?;
+            identity
+        };
+        let is_held = identity.is_held;
+        self.stand(identity);
+        if is_held {
+            return Err(Refusal::Held.into());
+        }
         Ok(true)
     }
 }

@@ -19,12 +19,17 @@ impl Engine {
     /// Looks whether the store still has what it acknowledged, and sees to it where it has not.
     pub(super) async fn look_back(&self) -> Result<(), EngineError> {
         let Some(replicas) = self.replicas() else { return Ok(()) };
+        // From before it is asked.
+        let epoch = self.epoch();
         if let Some(rewind) = replicas.look_back().await? {
             self.inner.sharing.suspect(rewind);
         }
         // One at a time: whoever comes second finds it seen to.
         let _seeing = self.inner.sharing.seeing.lock().await;
-        let Some(rewind) = self.inner.sharing.suspected() else { return Ok(()) };
+        let Some(rewind) = self.inner.sharing.suspected() else {
+            self.inner.sharing.found_whole(epoch);
+            return Ok(());
+        };
         self.went_back(rewind).await?;
         self.inner.sharing.seen_to(rewind);
         Ok(())
@@ -84,9 +89,15 @@ impl Engine {
         let Some(replicas) = self.replicas() else { return Ok(false) };
         let epoch = self.inner.clock.fresh_secret();
         let both = (&*self.inner.journal, replicas);
+        // Whoever finds it late finds what others have found since, and somebody may have looked at: that is not held
+        // a second time.
+        let whole_in = self.inner.sharing.whole_in();
         let identity = Identity::change(both, |known| {
-            (!known.is_held || !known.is_rewound).then(|| known.rewound(epoch.clone()))
+            let is_found = !whole_in.is_empty() && known.is_renewed && known.epoch != whole_in;
+            let is_so = (known.is_held && known.is_rewound) || is_found;
+            (!is_so).then(|| known.rewound(epoch.clone()))
         });
+        let _changing = self.inner.standing.changing.lock().await;
         let identity = identity.await?;
         let is_first = identity.epoch == epoch;
         self.stand(identity);
@@ -102,6 +113,7 @@ impl Engine {
         let told = Identity::change(both, |known| {
             known.is_renewing.then(|| Identity { is_renewing: false, ..known.clone() })
         });
+        let _changing = self.inner.standing.changing.lock().await;
         self.stand(told.await?);
         Ok(())
     }

@@ -41,6 +41,8 @@ pub(super) struct Sharing {
     living: Mutex<Vec<Incarnation>>,
     /// That the store lacks what it had acknowledged, until that is seen to.
     rewind: Mutex<Option<Rewind>>,
+    /// The store's epoch when it was last found to have everything that it acknowledged; empty before.
+    whole_in: Mutex<String>,
     /// Held by whoever sees to it.
     pub(super) seeing: tokio::sync::Mutex<()>,
 }
@@ -55,6 +57,7 @@ impl Sharing {
             beaten: Notify::new(),
             living: Mutex::default(),
             rewind: Mutex::default(),
+            whole_in: Mutex::default(),
             seeing: tokio::sync::Mutex::default(),
         }
     }
@@ -73,6 +76,15 @@ impl Sharing {
         if *suspected == Some(rewind) {
             *suspected = None;
         }
+    }
+
+    /// The store has everything that it acknowledged, in this epoch.
+    pub(super) fn found_whole(&self, epoch: String) {
+        *self.whole_in.lock().unwrap_or_else(PoisonError::into_inner) = epoch;
+    }
+
+    pub(super) fn whole_in(&self) -> String {
+        self.whole_in.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn lock_rewind(&self) -> MutexGuard<'_, Option<Rewind>> {

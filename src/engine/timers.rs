@@ -62,11 +62,16 @@ impl Engine {
         }
     }
 
+    /// Whether clocks are heeded: they stand still while everything is halted, and what may be another's past waits.
+    pub(super) fn is_time_heeded(&self) -> bool {
+        !self.is_draining() && !self.is_rewound() && self.halts().of_all().is_none()
+    }
+
     /// Wakes everything that is due, and says when the next is. A run that fails is set aside: it must
     /// not stop the others.
     async fn wake_due(&self) -> Result<Option<Millis>, EngineError> {
         loop {
-            if self.is_draining() || self.is_rewound() || self.halts().of_all().is_some() {
+            if !self.is_time_heeded() {
                 return Ok(None);
             }
             let (held, ripe, again) = self.inner.aside.look(self.inner.clock.now());

@@ -53,7 +53,7 @@ pub enum MoveError {
     Nothing,
     /// Somebody else's is there.
     #[error(
-        "to: the database at {place} has a store of its own; name an empty database, or drop its schema `holdpoint`"
+        "to: the database at {place} has a store of its own; name an empty database (or, where no server uses that store any more, drop the schema `holdpoint`)"
     )]
     Taken {
         /// Where.

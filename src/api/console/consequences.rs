@@ -1,6 +1,7 @@
 //! Consequences: what exactly will happen on an answer, drawn from the stored action and never from what
 //! an agent says about it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use maud::{Markup, html};
@@ -45,16 +46,34 @@ pub(super) fn panel(case: &Case, is_editing: bool, end: &Markup) -> Markup {
 fn call_panel(case: &Case, call: &ToolCall, is_editing: bool) -> Markup {
     let reasons = case.question.context.get("reasons").and_then(Value::as_array);
     html! {
-        h2 { @if is_editing { "What the agent asked for" } @else { "If you allow it, exactly this is done" } }
+        h2 { @if is_editing { "What was asked for" } @else { "If you allow it, exactly this is done" } }
         (deed(case, call))
         @if case.question.is_starts_own() { (starts_own()) }
-        @else if !is_editing { p { "If you deny it, nothing is done, and the agent is told so." } }
+        @else if !is_editing { p { "If you deny it, nothing is done" (denied(case)) } }
         @if !is_editing && case.question.verbs().contains(&Verb::Return) {
             p { "If you return it, nothing is done: the agent is given your note, and may try again." }
         }
         @if let Some(reasons) = reasons {
             h3 { "Why a person is asked" }
             ul.plain { @for reason in reasons { li { (text::ticked(reason.as_str().unwrap_or_default())) } } }
+        }
+    }
+}
+
+/// What follows a no to a call, after "nothing is done": an agent is told, a step of its own fails.
+fn denied(case: &Case) -> &'static str {
+    let question = &case.question;
+    let (Pattern::Graph(program), None) = (&case.run.workflow.pattern, &question.agent) else {
+        return ", and the agent is told so.";
+    };
+    match in_graph(&program.steps, &question.step) {
+        Some((_, true)) => ": the run ends as failed and says who denied it.",
+        Some((_, false)) => {
+            ": this step ends as failed and says who denied it; the file lets the others go on."
+        }
+        None => {
+            ": this step ends as failed, and what it is part of stops with everything else that is open in it; \
+             where the file lets that fail, what stands after it is done all the same."
         }
     }
 }
@@ -202,13 +221,32 @@ fn planned(step: &GraphStep) -> Markup {
             Task::Agent { agent, .. } => { ", done by the agent " (agent) }
             Task::Tool { tool, .. } => { ", where the tool " code.name { (text::shown(tool)) } " is called" }
             Task::Human(_) => { ", where a person is asked" }
-            Task::If { .. } | Task::Switch { .. } => { ", one way or another" }
-            Task::Parallel { .. } | Task::ForEach { .. } | Task::Loop { .. } | Task::Group { .. } => { ", several steps" }
+            Task::If { .. } | Task::Switch { .. } => { ", one way or another" (tools_within(step)) }
+            Task::Parallel { .. } | Task::ForEach { .. } | Task::Loop { .. } | Task::Group { .. } => { ", several steps" (tools_within(step)) }
             Task::Wait { .. } => { ", a wait" }
             Task::Extract { .. } => { ", which only keeps values" }
-            Task::Sub { workflow, .. } => { ", the workflow " (text::shown(workflow)) }
+            Task::Sub { workflow, .. } => { ", the workflow " (text::shown(workflow)) (tools_within(step)) }
         }
         @if step.gate.is_some() { " (a person looks at it)" }
+    }
+}
+
+/// The tools that steps within a step call, wherever they stand.
+fn tools_within(step: &GraphStep) -> Markup {
+    fn gather<'a>(step: &'a GraphStep, tools: &mut BTreeSet<&'a str>) {
+        if let Task::Tool { tool, .. } = &step.task {
+            tools.insert(tool);
+        }
+        for inner in step.task.blocks().into_iter().flat_map(|block| block.iter()) {
+            gather(inner, tools);
+        }
+    }
+    let mut tools = BTreeSet::new();
+    gather(step, &mut tools);
+    html! {
+        @for (place, tool) in tools.iter().enumerate() {
+            @if place == 0 { ", which call " } @else { ", " } code.name { (text::shown(tool)) }
+        }
     }
 }
 

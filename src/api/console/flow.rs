@@ -59,6 +59,8 @@ pub(super) fn speaks_of(row: &OpenRequest, wanted: &str) -> bool {
         || row.session.as_str().contains(wanted)
         || row.id().to_string().contains(wanted)
         || question.context.to_string().to_lowercase().contains(wanted)
+        // Of what is decided, what is shown to whoever looks.
+        || question.shown().to_string().to_lowercase().contains(wanted)
 }
 
 /// Where a request stands in the list that somebody came from.

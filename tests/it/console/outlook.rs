@@ -80,6 +80,28 @@ async fn at_a_gate_each_word_does_what_stands_beside_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_no_to_a_call_of_a_step_fails_it_and_no_agent_is_spoken_of() {
+    let gated = |steps: &str| format!("{}gates: [{{name: money, tools: [pay]}}]\n", bills(steps));
+    let fails = "If you deny it, nothing is done: the run ends as failed and says who denied it.";
+    let alone = gated("{id: act, tool: pay}");
+    assert_eq!(follows(&alone, fails, Some("deny")).await, (RunStatus::Failed, 0));
+    let goes_on = "this step ends as failed and says who denied it; the file lets the others go on";
+    let lenient = gated("{id: act, tool: pay, critical: false}");
+    assert_eq!(follows(&lenient, goes_on, Some("deny")).await, (RunStatus::Completed, 0));
+    let stops = "this step ends as failed, and what it is part of stops";
+    let branch = gated(
+        "{id: both, parallel: {one: [{id: act, tool: pay}], two: [{id: wait, agent: idle}]}}",
+    );
+    assert_eq!(follows(&branch, stops, Some("deny")).await, (RunStatus::Failed, 0));
+    // What stands in a block is told before it is decided on.
+    let ahead = bills(&format!(
+        "{{id: ask, {ASKED}}}, {{id: all, parallel: {{one: [{{id: act, tool: pay}}]}}}}"
+    ));
+    let told = "all, several steps, which call pay";
+    assert_eq!(follows(&ahead, told, Some("reject")).await, (RunStatus::Failed, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn silence_does_what_the_page_says_it_does() {
     let asked = |patience: &str| {
         let human = format!("human: {{kind: approval, prompt: Pay it?, {patience}}}");

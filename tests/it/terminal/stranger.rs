@@ -85,3 +85,70 @@ fn check_reads_the_operators_policy_against_the_workflows() {
     let gone = holdpoint(here, &["check", "--policy", "gone.yaml"], "");
     assert!(gone.code == 1 && gone.out.contains("cannot be read"), "{gone:?}");
 }
+
+#[test]
+fn what_nobody_has_said_is_late_is_asked_of_the_next_before_a_word_about_it_is_taken() {
+    let root = tempdir().unwrap();
+    let here = root.path();
+    fs::create_dir(here.join("workflows")).unwrap();
+    let flow = "
+name: letters
+models: {default: {provider: scripted, script: [{say: Sent.}]}}
+agents: {sender: {human_input: false}}
+pattern: sequential
+steps:
+  - id: ok
+    human: {kind: approval, prompt: Send it?, deadline: 1s, on_timeout: {escalate_to: {to: [bob], within: 1h}}}
+  - {id: send, agent: sender}
+";
+    fs::write(here.join("workflows/letters.yaml"), flow).unwrap();
+    let begun = holdpoint(here, &["run", "letters", "A letter.", "--json"], "");
+    assert_eq!(begun.code, 4, "{begun:?}");
+    let asked = holdpoint(here, &["inbox", "--json"], "").lines().remove(0);
+    let asked = &asked["requests"][0];
+    let until = asked["deadline"].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+    while jiff::Timestamp::now() <= until {
+        std::thread::yield_now();
+    }
+    // No server was there to see its time go by.
+    let id = asked["request_id"].as_str().unwrap();
+    let ended = holdpoint(here, &["respond", id, "approve"], "");
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert!(ended.out.contains("Sent."), "{ended:?}");
+}
+
+#[test]
+fn requests_of_one_workflow_are_told_apart_by_what_is_decided() {
+    let root = tempdir().unwrap();
+    let here = root.path();
+    for text in ["Dear Ada", "Dear Bob"] {
+        let begun = holdpoint(here, &["run", "approve_and_send", text, "--json"], "");
+        assert_eq!(begun.code, 4, "{begun:?}");
+    }
+    let listed = holdpoint(here, &["inbox"], "");
+    assert!(listed.out.contains("Send this message? · \"Dear Ada\""), "{listed:?}");
+    assert!(listed.out.contains("Send this message? · \"Dear Bob\""), "{listed:?}");
+}
+
+#[test]
+fn where_nobody_sits_and_no_editor_is_named_none_is_started() {
+    let root = tempdir().unwrap();
+    let here = root.path();
+    fs::create_dir(here.join("workflows")).unwrap();
+    let flow = "
+name: letters
+models: {default: {provider: scripted, script: [{say: Dear Ada}]}}
+agents: {writer: {human_input: false}}
+pattern: sequential
+steps:
+  - {agent: writer}
+  - {id: ok, human: {kind: approval, prompt: Send it?, editable: true}}
+";
+    fs::write(here.join("workflows/letters.yaml"), flow).unwrap();
+    let begun = holdpoint(here, &["run", "letters", "A letter.", "--json"], "");
+    assert_eq!(begun.code, 4, "{begun:?}");
+    holdpoint(here, &["inbox"], "");
+    let ended = holdpoint(here, &["respond", "1", "edit"], "");
+    assert!(ended.err.contains("set VISUAL or EDITOR"), "{ended:?}");
+    assert!(holdpoint(here, &["inbox"], "").out.contains("Dear Ada"), "it still waits");
+}
