@@ -41,6 +41,11 @@ impl Brake for HaltFile {
         let words: Vec<_> = text.split_whitespace().collect();
         Some(if words.is_empty() { "the file HALT is there".into() } else { words.join(" ") })
     }
+
+    fn place(&self) -> String {
+        let path = std::path::absolute(&self.0).unwrap_or_else(|_| self.0.clone());
+        format!("{}:{}", machine(), path.display())
+    }
 }
 
 /// Does as the file says, for as long as the engine runs.
@@ -55,4 +60,11 @@ pub(super) async fn heed(engine: Engine) {
             tracing::error!(%error, "the file HALT could not be heeded");
         }
     }
+}
+
+/// What this machine is called; empty where it says nothing.
+pub(super) fn machine() -> String {
+    let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let machine = machine.or_else(|| std::env::var("HOSTNAME").ok()).unwrap_or_default();
+    machine.trim().to_owned()
 }

@@ -129,3 +129,16 @@ fn the_dump_has_the_people_of_the_settings_file() {
     assert_eq!(again.people, config.people);
     assert_eq!(again.people["ada l"].groups, ["finance"]);
 }
+
+#[test]
+fn no_form_of_an_address_tells_its_password() {
+    for address in [
+        "postgres://u:SECRET@db.internal/h?durability=single",
+        "postgres://db.internal/h?user=u&password=SECRET",
+        "postgres://db.internal/h?sslpassword=SECRET&user=u",
+        "host=db.internal user=u password=SECRET",
+    ] {
+        assert!(!masked(address).contains("SECRET"), "{}", masked(address));
+    }
+    assert_eq!(masked("postgres://db/h?durability=single"), "postgres://db/h?durability=single");
+}

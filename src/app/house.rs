@@ -13,6 +13,7 @@ use crate::api::console::Console;
 use crate::api::on_cancel::OnCancel;
 use crate::api::{Doorkeeper, a2a, bridge};
 use crate::app::auth::Keyed;
+use crate::app::brake::machine;
 use crate::app::dispatch::Front;
 use crate::app::keys::Keys;
 use crate::app::posture::Posture;
@@ -110,10 +111,9 @@ fn bridged(config: &Config, silence: Duration) -> bridge::Settings {
 
 /// What a server says of itself to those it shares a store with.
 fn introduction(address: SocketAddr) -> Introduction {
-    let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
-    let machine = machine.or_else(|| std::env::var("HOSTNAME").ok()).unwrap_or_default();
-    let name = if machine.trim().is_empty() { "a server" } else { machine.trim() };
-    let (name, program) = (name.to_owned(), env!("CARGO_PKG_VERSION").to_owned());
+    let machine = machine();
+    let name = if machine.is_empty() { "a server".into() } else { machine };
+    let program = env!("CARGO_PKG_VERSION").to_owned();
     Introduction { name, address: address.to_string(), program }
 }
 

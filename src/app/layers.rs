@@ -181,10 +181,25 @@ pub(super) fn names(text: &str) -> Vec<String> {
 
 /// An address with nobody's password in it.
 pub(super) fn masked(address: &str) -> String {
-    match (address.split_once("://"), address.rsplit_once('@')) {
-        (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://********@{rest}"),
-        _ => address.to_owned(),
-    }
+    let Some((scheme, rest)) = address.split_once("://") else {
+        // The form with spaces has its password anywhere.
+        return if address.contains("password") { "********".into() } else { address.to_owned() };
+    };
+    let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let place = match place.rsplit_once('@') {
+        Some((_, host)) => format!("********@{host}"),
+        None => place.to_owned(),
+    };
+    let query =
+        query.split('&').filter(|one| !one.is_empty()).map(|one| match one.split_once('=') {
+            Some((name, _)) if name.to_ascii_lowercase().contains("pass") => {
+                format!("{name}=********")
+            }
+            Some(_) | None => one.to_owned(),
+        });
+    let query: Vec<_> = query.collect();
+    let mark = if query.is_empty() { "" } else { "?" };
+    format!("{scheme}://{place}{mark}{}", query.join("&"))
 }
 
 /// An address alone is meant as plain HTTP; whatever else is wrong shows when it is dialled.

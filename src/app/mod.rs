@@ -13,6 +13,7 @@ mod connect;
 mod crowd;
 mod discovery;
 mod dispatch;
+pub mod doctor;
 pub mod evidence;
 mod folder;
 mod gate;

@@ -142,6 +142,7 @@ mod here {
     use super::{AppError, Config, Deserialize, House, Mover, Serialize, Stage};
     use crate::app::clock::SystemClock;
     use crate::app::keyring;
+    use crate::app::keys::{Keys, shared as keys_shared};
     use crate::app::offline::note;
     use crate::app::store as shared;
     use crate::app::wiring::Wiring;
@@ -184,7 +185,7 @@ mod here {
         }
         match store::open(&StoreConfig::new(dir)).await {
             Ok(open) => {
-                let moved = alone(&open, &named, progress).await;
+                let moved = alone(config, &open, &named, progress).await;
                 open.journal().close().await;
                 let Moved { place, runs, events } = moved?;
                 Ok(Stage::Done { place, runs, events, gap_ms: None })
@@ -199,18 +200,33 @@ mod here {
 
     /// Moves a store that nobody serves.
     async fn alone(
+        config: &Config,
         open: &Store,
         to: &PostgresConfig,
         progress: &(dyn Fn(&Stage) + Send + Sync),
     ) -> Result<Moved, AppError> {
         let mut moving = Move::begin(open, to, SystemClock.fresh_secret()).await?;
         told(open, to).await;
-        let copied = moving.copy(&|runs| progress(&Stage::Copying { runs })).await;
-        if let Err(error) = copied {
+        let copied = async {
+            moving.copy(&|runs| progress(&Stage::Copying { runs })).await?;
+            with_keys(config, &moving).await
+        };
+        if let Err(error) = copied.await {
             moving.give_up();
-            return Err(error.into());
+            return Err(error);
         }
         Ok(moving.finish().await?)
+    }
+
+    /// The keys of the data directory go along before the store is in charge there: whoever was asked for one is never
+    /// let in without (K7).
+    async fn with_keys(config: &Config, moving: &Move) -> Result<(), AppError> {
+        let path = config.keys_path();
+        if config.keys.is_some() || !path.exists() {
+            return Ok(());
+        }
+        let (name, text) = keys_shared::record(&Keys::load(&path)?)?;
+        Ok(moving.keep(name, &text).await?)
     }
 
     /// The store's own log says where it goes, and takes that along.
@@ -350,7 +366,13 @@ mod here {
             let drain = Duration::from_secs(self.config.drain_seconds);
             house.world.retire(drain.min(ATTEMPTS)).await;
             crate::failpoint::hit("move.retired");
-            let finished = moving.finish().await;
+            let finished = match with_keys(&self.config, &moving).await {
+                Ok(()) => moving.finish().await.map_err(AppError::from),
+                Err(error) => {
+                    moving.give_up();
+                    Err(error)
+                }
+            };
             let (config, next) = match &finished {
                 Ok(_) => {
                     open.journal().close().await;

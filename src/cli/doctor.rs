@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::app::offline;
+use crate::app::doctor;
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::term::{line, plain};
@@ -21,7 +21,7 @@ pub(super) struct Args {}
 /// Looks.
 pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     let Args {} = args;
-    let findings = offline::doctor(&ctx.config).await?;
+    let findings = doctor::look(&ctx.config).await?;
     let is_ok = findings.iter().all(|finding| finding.is_ok);
     if ctx.json {
         let all = findings.iter().map(|finding| {

@@ -124,7 +124,8 @@ impl Engine {
                 format!("there is no halt `{}`; ListHalts names those that stand", shortened(id));
             return Err(Refusal::invalid("halt_id", remedy).into());
         };
-        if known.id == FILE_ID {
+        // One that lies on another machine may be out of reach; where it is not, it is heeded again at once.
+        if known.id == FILE_ID && (!self.is_shared() || known.key == self.brake_place()) {
             let remedy =
                 "everything is stopped by the file HALT in the data directory: remove the file";
             return Err(Refusal::invalid("halt_id", remedy).into());
@@ -152,9 +153,14 @@ impl Engine {
         }
     }
 
-    /// Whether a brake's halt is this process's to end: the file lies on the machine of whoever pulled it.
+    /// Whether a brake's halt is this process's to end: the file lies on the machine of whoever pulled it, and says so
+    /// for as long as it lies there, whoever has died since (K7).
     fn is_ours_to_end(&self, known: &Halt) -> bool {
-        !self.is_shared() || known.key == self.life() || !self.lives(&known.key)
+        !self.is_shared() || known.key == self.brake_place()
+    }
+
+    fn brake_place(&self) -> String {
+        self.inner.halting.brake.get().map(|brake| brake.place()).unwrap_or_default()
     }
 
     /// Looks whether the brake was pulled, before something is decided or begun: it counts from that moment.
@@ -180,7 +186,7 @@ impl Engine {
         if is_known() {
             return Ok(());
         }
-        let key = if self.is_shared() { self.life() } else { String::new() };
+        let key = if self.is_shared() { self.brake_place() } else { String::new() };
         self.add(Halt { key, ..by_file(reason, self.inner.clock.now()) }).await
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use serde::{Deserialize, Serialize};
 
 use crate::engine::drive::DECIDE_TRIES;
-use crate::engine::{Engine, EngineError};
+use crate::engine::{Engine, EngineError, Reach};
 use crate::kernel::{Halt, Halts, Operator};
 use crate::ports::Fault;
 
@@ -40,6 +40,12 @@ impl Engine {
             return Ok(());
         }
         let before = self.halts();
+        if text.is_none() && !before.0.is_empty() && self.reach() != Reach::Nothing {
+            // None where there were some: the store has gone back, and whatever was stopped stays so (K7).
+            *self.inner.halting.read.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            self.keep_halts(&before).await?;
+            return Ok(());
+        }
         self.read_halts().await?;
         let now = self.halts();
         let stands = |known: &Halt| now.0.iter().any(|other| other.id == known.id);

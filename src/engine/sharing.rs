@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 use crate::engine::cell::{Cell, State};
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{Millis, Refusal, RunId};
+use crate::ports::leave::Leave;
 use crate::ports::{Hint, Incarnation, Journal, Replicas, Rewind, Token};
 
 /// How often a process shows that it lives: four times in what a life lasts.
@@ -108,12 +109,6 @@ impl Engine {
         self.inner.journal.incarnation().0.to_string()
     }
 
-    /// Whether somebody is known to live in that life.
-    pub(super) fn lives(&self, life: &str) -> bool {
-        let living = self.inner.sharing.living.lock().unwrap_or_else(PoisonError::into_inner);
-        living.iter().any(|who| who.0.to_string() == life)
-    }
-
     /// A token that no other append has.
     pub(super) fn token(&self) -> Token {
         let number = self.inner.sharing.drawn.fetch_add(1, Ordering::Relaxed);
@@ -131,6 +126,12 @@ impl Engine {
             }
             beaten.await;
         }
+    }
+
+    /// What whoever does something for this process asks at the last moment; nothing where one has the store alone.
+    pub(super) fn leave(&self) -> Option<Leave> {
+        let engine = self.clone();
+        self.is_shared().then(|| Leave::new(move || engine.is_in_time()))
     }
 
     fn is_in_time(&self) -> bool {

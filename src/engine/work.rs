@@ -20,7 +20,7 @@ use crate::kernel::{
     AgentInput, AttemptFault, Command, Effect, Failure, Refusal, Run, RunId, Status, ToolCall,
     ToolFault, Trace, Workflow, deed, halt, plan,
 };
-use crate::ports::{AppendError, DeltaSink, Fault, Note, trace};
+use crate::ports::{AppendError, DeltaSink, Fault, Note, leave, trace};
 
 /// The pause before an outcome is brought home again that the store did not take; doubles with every further one.
 const BACKOFF_MS: u64 = 500;
@@ -95,7 +95,9 @@ impl Engine {
                     engine.not_done(&cell, &key).await;
                     return;
                 }
-                engine.perform(&cell, &workflow, effect, around).await;
+                // Asked once more as late as can be: whoever was frozen meanwhile does not know.
+                let leave = engine.leave();
+                leave::within(leave, engine.perform(&cell, &workflow, effect, around)).await;
             };
             tokio::select! {
                 biased;

@@ -8,6 +8,7 @@ mod holding;
 pub mod identity;
 mod journal;
 mod last_head;
+pub mod leave;
 pub mod log;
 mod notifier;
 mod outbox;

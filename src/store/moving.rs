@@ -122,14 +122,15 @@ impl Move {
         let place = config.place();
         let identity = Identity::of(&*store.journal()).await?.ok_or(MoveError::Nothing)?;
         identity.refuse_half()?;
-        let to = Adopter::reach(config).await?;
+        let mark = identity.moving(&token, false);
+        let to = Adopter::reach(config, Some(&mark)).await?;
+        failpoint::hit("move.reached");
         match to.identity().await? {
             // What is left of a move that was cut off is nobody's.
             Some(known) if known.moving.is_some() => {}
             None if to.is_empty().await? => {}
             Some(_) | None => return Err(MoveError::Taken { place }),
         }
-        let mark = identity.moving(&token, false);
         to.begin(&mark).await?;
         from.track(true);
         let (copied, edge) = (BTreeMap::new(), Frontier::default());
@@ -266,6 +267,11 @@ impl Move {
         self.to.put_records(&edges).await
     }
 
+    /// Has the store there keep something that stood beside this one.
+    pub async fn keep(&self, name: &str, text: &str) -> Result<(), MoveError> {
+        Ok(self.to.keep(name, text).await?)
+    }
+
     /// Takes the rest, compares, and has the database be in charge. To be called when nobody works on the store any
     /// more: it takes no more writes from now on, and never again unless this fails.
     pub async fn finish(mut self) -> Result<Moved, MoveError> {
@@ -347,7 +353,7 @@ pub fn is_moved(dir: &Path) -> Option<String> {
 /// Takes away the mark of a move that came to its end in the directory and not in the database; whether there was one.
 pub async fn take_up(dir: &Path, config: &PostgresConfig) -> Result<bool, MoveError> {
     let Some((place, token)) = moved_to(dir) else { return Ok(false) };
-    let to = Adopter::reach(config).await?;
+    let to = Adopter::reach(config, None).await?;
     let Some(known) = to.identity().await? else { return Err(MoveError::Elsewhere { place }) };
     match &known.moving {
         Some(moving) if moving.token == token && moving.is_whole => {

@@ -5,6 +5,7 @@
 
 pub(super) mod guard;
 mod http;
+mod last_look;
 pub(super) mod mcp;
 mod released;
 mod scripted;

@@ -6,10 +6,11 @@ use std::sync::Once;
 use std::time::Duration;
 
 use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION};
-use reqwest::{Client, Method, Response, StatusCode, redirect};
+use reqwest::{Body, Client, Method, Response, StatusCode, redirect};
 use url::Url;
 
 use crate::agents::tools::guard::{self, AllowPrivate, Private, PublicOnly};
+use crate::agents::tools::last_look::{Guarded, LastLook};
 
 /// Redirects that are followed; a longer way is a loop.
 const HOPS_MAX: usize = 5;
@@ -83,6 +84,7 @@ impl Web {
                 // A kept connection may be dead by the time of the next call, and then nobody knows
                 // whether that call was heard.
                 .pool_max_idle_per_host(0)
+                .connector_layer(LastLook)
         };
         // A proxy would resolve the name itself, behind the guard's back.
         let guarded = builder().no_proxy().dns_resolver(PublicOnly).build()?;
@@ -121,7 +123,7 @@ impl Web {
                 .headers(request.headers.clone())
                 .headers(request.travelling.clone());
             if let Some(body) = &request.body {
-                sending = sending.body(body.clone());
+                sending = sending.body(Body::wrap(Guarded::new(body.clone())));
             }
             let response = sending.send().await.map_err(|error| of(trouble(&error)))?;
             match redirected(&request, &response).map_err(of)? {

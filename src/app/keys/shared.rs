@@ -40,6 +40,12 @@ pub(in crate::app) async fn kept(journal: &dyn Journal) -> Result<Option<Keys>, 
     Ok(text.map(|text| read(&text)).transpose()?)
 }
 
+/// How these are kept in a store: under which name, in which words.
+#[cfg(feature = "postgres")]
+pub(in crate::app) fn record(keys: &Keys) -> Result<(&'static str, String), KeysError> {
+    Ok((NAME, keys.text(Path::new(PLACE))?))
+}
+
 /// Has a store keep these, if it keeps none yet; whether it did.
 pub(in crate::app) async fn bring(
     journal: &dyn Journal,

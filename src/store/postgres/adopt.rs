@@ -133,10 +133,20 @@ const LONGS: Type = Type::INT8_ARRAY;
 
 impl Adopter {
     /// Reaches a database, and makes its tables where there are none.
-    pub(in crate::store) async fn reach(config: &PostgresConfig) -> Result<Self, PostgresError> {
+    /// Reaches a database; tables that are made for it say from the first moment that they are half a store.
+    pub(in crate::store) async fn reach(
+        config: &PostgresConfig,
+        mark: Option<&Identity>,
+    ) -> Result<Self, PostgresError> {
         let connections = Connections::new(config.clone());
         let mut line = connections.reach(None).await?;
-        schema::migrate(config, &mut line.client).await?;
+        let text = mark.map(Identity::text).transpose().map_err(|fault| PostgresError::Denied {
+            place: config.place(),
+            why: fault.to_string(),
+        })?;
+        let seal = |text: String| codec::seal(&keys::keepsake(identity::NAME), text.as_bytes());
+        let first = text.map(|text| (keepsake(identity::NAME), seal(text)));
+        schema::migrate_as(config, &mut line.client, first).await?;
         Ok(Self { line })
     }
 
@@ -193,12 +203,17 @@ impl Adopter {
         self.batch("commit").await
     }
 
-    async fn keep_identity(&self, identity: &Identity) -> Result<(), Fault> {
-        let body = codec::seal(&keys::keepsake(identity::NAME), identity.text()?.as_bytes());
+    /// Has the store there keep something under a name.
+    pub(in crate::store) async fn keep(&self, name: &str, text: &str) -> Result<(), Fault> {
+        let body = codec::seal(&keys::keepsake(name), text.as_bytes());
         let sql = "insert into holdpoint.kept (name, body) values ($1, $2)
             on conflict (name) do update set body = excluded.body";
-        let name = keepsake(identity::NAME);
-        self.tell(sql, &[(&name, Type::TEXT), (&body, Type::BYTEA)]).await.map(drop)
+        let params = [(&keepsake(name) as _, Type::TEXT), (&body as _, Type::BYTEA)];
+        self.tell(sql, &params).await.map(drop)
+    }
+
+    async fn keep_identity(&self, identity: &Identity) -> Result<(), Fault> {
+        self.keep(identity::NAME, &identity.text()?).await
     }
 
     /// Says what the store is from now on, if it is still what it was said to be: of two moves, one goes on. Durable

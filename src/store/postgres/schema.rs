@@ -3,6 +3,7 @@
 
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
+use tokio_postgres::types::Type;
 
 use crate::store::postgres::config::{Durability, PostgresConfig, PostgresError, READS, SCHEMA};
 use crate::store::postgres::faults::refused;
@@ -193,6 +194,15 @@ pub(super) async fn migrate(
     config: &PostgresConfig,
     client: &mut Client,
 ) -> Result<Migrated, PostgresError> {
+    migrate_as(config, client, None).await
+}
+
+/// The same; tables that are made have this kept in them from the first moment, by its name.
+pub(super) async fn migrate_as(
+    config: &PostgresConfig,
+    client: &mut Client,
+    first: Option<(String, Vec<u8>)>,
+) -> Result<Migrated, PostgresError> {
     let place = config.place();
     check_server(config, client).await?;
     let failed = |error: tokio_postgres::Error| refused(place.clone(), &error);
@@ -221,6 +231,11 @@ pub(super) async fn migrate(
         (true, found) if found < SCHEMA => Migrated::Raised,
         (true, _) => Migrated::Current,
     };
+    if let (Migrated::Made, Some((name, body))) = (&outcome, &first) {
+        let kept = "insert into holdpoint.kept (name, body) values ($1, $2)";
+        let params = [(name as _, Type::TEXT), (body as _, Type::BYTEA)];
+        transaction.execute_typed(kept, &params).await.map_err(failed)?;
+    }
     transaction.commit().await.map_err(failed)?;
     // As whoever serves would: an older or a newer one, or one that was altered, is told.
     check(config, client).await?;

@@ -271,7 +271,14 @@ async fn until_the_switch_the_directory_is_in_charge_wherever_a_move_is_cut_off(
     let (root, _tool) = folder().await;
     let (root, database) = (root.path(), Database::empty().await);
     let address = database.address();
-    for point in ["move.begun", "move.copying", "move.retired", "move.compared", "move.whole"] {
+    for point in [
+        "move.reached",
+        "move.begun",
+        "move.copying",
+        "move.retired",
+        "move.compared",
+        "move.whole",
+    ] {
         let waiting = cut_off(root, &address, point).await;
         refused_there(root, &address);
         let server = Setup::new(root).start();
@@ -316,6 +323,8 @@ async fn a_store_that_nobody_serves_is_moved_as_it_is_and_a_cut_move_again() {
     is_done(&server, &done).await;
     server.terminate();
     assert_eq!(server.wait().code(), Some(0), "{}", server.told());
+    let told = holdpoint(root, &["keys", "add", "ada", "--data", "data"], "");
+    assert_eq!(told.code, 0, "{told:?}");
     let told = holdpoint(root, &["export", "before.jsonl", "--data", "data"], "");
     assert_eq!(told.code, 0, "{told:?}");
     for point in ["move.copying:1", "move.whole:1"] {
@@ -340,6 +349,18 @@ async fn a_store_that_nobody_serves_is_moved_as_it_is_and_a_cut_move_again() {
     let words = ["verify", "--store", &address, "--data", "x", "--key", key.trim()];
     let told = holdpoint(root, &words, "");
     assert_eq!(told.code, 0, "the heads that were signed before hold: {told:?}");
+    // Its keys came along: a server that has nothing else of it lets nobody in without one.
+    let fresh = root.join("fresh");
+    fs::create_dir_all(fresh.join("flows")).unwrap();
+    let server = Setup::new(&fresh).env("HOLDPOINT_STORE", &address).start();
+    let stranger =
+        server.client().await.send_responses(answer_to(&waiting.1, "approve", "no")).await;
+    assert_eq!(stranger.unwrap_err().code(), Code::Unauthenticated);
+    let told = holdpoint(root, &["doctor", "--store", &address, "--data", "x"], "");
+    assert!(told.out.contains("1 in the database"), "{told:?}");
+    drop(server);
+    let told = holdpoint(root, &["keys", "remove", "ada", "--store", &address, "--data", "x"], "");
+    assert_eq!(told.code, 0, "{told:?}");
     let server = Setup::new(root).env("HOLDPOINT_STORE", &address).start();
     is_done(&server, &waiting).await;
     assert_eq!(tool.seen().len(), 2);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use holdpoint::store::{Migrated, PostgresConfig};
 use holdpoint::wire::v1::{
-    ListAuditRequest, ListReplicasRequest, ReleaseStoreRequest, WatchRunRequest,
+    ListAuditRequest, ListReplicasRequest, ReleaseHaltRequest, ReleaseStoreRequest, WatchRunRequest,
 };
 use serde_json::json;
 use tempfile::TempDir;
@@ -326,5 +326,27 @@ async fn j2_a_reload_that_turns_syncing_off_is_noticed_and_nothing_is_acknowledg
     }
     ready(server).await;
     let told = send(&mut server.client().await, answer_to(&request, "approve", "yes")).await;
+    assert_eq!(names(&told).last(), Some(&"completed"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_file_on_one_machine_stopped_stays_stopped_when_that_machine_is_gone() {
+    let database = Database::made().await;
+    let answer = Answer::Json(json!("receipt 7"));
+    let mut house = House::open(&database.address(), 2, ("unsafe", answer)).await;
+    let (_, request) = house.asked("k").await;
+    std::fs::write(house.root.path().join("0/data/HALT"), "fire").unwrap();
+    said(&house.servers[1], "/readyz", |_, told| told.contains("halted: ")).await;
+    drop(house.servers.remove(0));
+    let server = &house.servers[0];
+    // Once the other is dead for it, too.
+    said(server, "/metrics", |_, told| told.contains("\nholdpoint_replicas 1\n")).await;
+    let mut client = server.client().await;
+    let refused = client.send_responses(answer_to(&request, "approve", "yes")).await.unwrap_err();
+    assert_eq!(refused.get_details_error_info().unwrap().reason, "halted", "{refused}");
+    // The machine is out of reach: an admin takes it back here.
+    let release = ReleaseHaltRequest { halt_id: "halt_file".into() };
+    client.release_halt(release).await.unwrap();
+    let told = send(&mut client, answer_to(&request, "approve", "yes")).await;
     assert_eq!(names(&told).last(), Some(&"completed"));
 }

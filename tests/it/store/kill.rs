@@ -254,10 +254,10 @@ fn every_failpoint_there_is_has_its_kills() {
     collect(Path::new("src"), &mut found);
     // Killed in transfer_cut.rs, where something is imported.
     assert!(found.remove("store.after_import_append"));
-    // And in transfer_postgres.rs, where it is imported into a database.
+    // And in postgres/transfer.rs, where it is imported into a database.
     assert!(found.remove("store.before_import_end"));
-    // Killed in store_moved.rs, where a store goes into a database.
-    for point in ["begun", "copying", "retired", "compared", "whole", "left", "over"] {
+    // Killed in postgres/moved.rs, where a store goes into a database.
+    for point in ["reached", "begun", "copying", "retired", "compared", "whole", "left", "over"] {
         assert!(found.remove(&format!("move.{point}")));
     }
     // Killed in outbox_served.rs, where somebody listens.

@@ -1,11 +1,13 @@
 //! HTTP tools: what is sent is what the file says, and whatever comes back is bounded and named.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use holdpoint::agents::Registry;
 use holdpoint::app::SystemClock;
 use holdpoint::definition::load_text;
 use holdpoint::kernel::{Deed, ToolCall, ToolFault, Workflow};
+use holdpoint::ports::leave::{self, Leave};
 use holdpoint::ports::{Agents as _, Tools as _};
 use serde_json::{Value, json};
 
@@ -376,5 +378,36 @@ fn a_wrong_setting_is_told_where_it_is_when_the_file_is_loaded() {
         let (field, remedy) = registry().check(&workflow("pure", &settings)).unwrap_err();
         assert_eq!(field, format!("/tools/t/settings{at}"), "{settings}");
         assert!(remedy.contains(wrong), "{settings}: {remedy}");
+    }
+}
+
+#[tokio::test]
+async fn e9_whoever_may_be_taken_for_dead_by_now_connects_to_nobody_and_writes_nothing() {
+    for (method, asked) in [("POST", 3), ("DELETE", 2)] {
+        for lasts in 0..asked {
+            let server = ToolServer::start([("/pay", Answer::Json(json!("paid")))]).await;
+            let settings =
+                json!({"method": method, "url": server.url("/pay"), "allow_private": true});
+            let left = Arc::new(AtomicUsize::new(lasts));
+            let holds = {
+                let left = Arc::clone(&left);
+                move || {
+                    let one = |left: usize| left.checked_sub(1);
+                    left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one).is_ok()
+                }
+            };
+            let paid = call(&settings, json!({}));
+            let refused = leave::within(Some(Leave::new(holds)), paid).await.unwrap_err();
+            assert!(
+                refused.failure.message.contains("taken for dead"),
+                "{method} {lasts}: {refused:?}"
+            );
+            assert_eq!(server.seen().len(), 0, "{method}: asked {lasts} times and then no more");
+        }
+        let server = ToolServer::start([("/pay", Answer::Json(json!("paid")))]).await;
+        let settings = json!({"method": method, "url": server.url("/pay"), "allow_private": true});
+        let paid = call(&settings, json!({}));
+        let paid = leave::within(Some(Leave::new(|| true)), paid).await;
+        assert_eq!((paid.unwrap(), server.seen().len()), (json!("paid"), 1), "{method}");
     }
 }

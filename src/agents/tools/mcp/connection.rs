@@ -24,7 +24,7 @@ use crate::agents::tools::mcp::stdio::{self, Bounded, LastWords};
 use crate::agents::tools::web::Web;
 use crate::agents::tools::{secret, timeout_ms};
 use crate::kernel::{REPLY_BYTES_MAX, digest};
-use crate::ports::{Clock, trace};
+use crate::ports::{Clock, leave, trace};
 
 /// A message is larger than the outcome in it: escapes, and the same again as structure.
 const MESSAGE_BYTES_MAX: usize = 4 * REPLY_BYTES_MAX;
@@ -268,6 +268,11 @@ impl Connection {
         meta.0.extend(trace::carried().map(|(name, value)| (name.to_owned(), value.into())));
         params.meta = Some(RequestMetaObject(meta));
         let declined = |why: &str| Err(Lost::Declined(self.server.clone(), why.to_owned()));
+        if !leave::holds() {
+            return declined(
+                "this server may have been taken for dead by the others; nothing was sent",
+            );
+        }
         match self.within(self.service.peer().call_tool_once(params)).await? {
             CallToolResponse::Complete(result) => Ok(result),
             CallToolResponse::InputRequired(_) => declined("the tool asks for more input"),

@@ -1,0 +1,93 @@
+//! Last look: a process that may be taken for dead by now connects to nobody and writes nothing. Asked when a connection
+//! stands and when a request's body is about to be written: what was frozen in between wakes up to a no.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+use tower::{BoxError, Layer, Service};
+
+use crate::ports::leave::{self, Leave};
+
+/// What is said where the time is up.
+const LATE: &str = "this server may have been taken for dead by the others; nothing was sent";
+
+/// A request's body that is written only while there is leave to.
+#[derive(Debug)]
+pub(super) struct Guarded {
+    bytes: Option<Bytes>,
+    leave: Option<Leave>,
+}
+
+impl Guarded {
+    /// With the leave of the work that it is sent for.
+    pub(super) fn new(bytes: Vec<u8>) -> Self {
+        Self { bytes: Some(bytes.into()), leave: leave::current() }
+    }
+}
+
+impl Body for Guarded {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if self.leave.as_ref().is_some_and(|leave| !leave.holds()) {
+            return Poll::Ready(Some(Err(LATE.into())));
+        }
+        Poll::Ready(self.bytes.take().map(|bytes| Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.bytes.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+    }
+}
+
+/// Connections that are used only while there is leave to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LastLook;
+
+/// One who connects so.
+#[derive(Debug, Clone)]
+pub(super) struct Looking<S>(S);
+
+impl<S> Layer<S> for LastLook {
+    type Service = Looking<S>;
+
+    fn layer(&self, inner: S) -> Looking<S> {
+        Looking(inner)
+    }
+}
+
+impl<S, Target> Service<Target> for Looking<S>
+where
+    S: Service<Target, Error = BoxError>,
+    S::Future: Send + 'static,
+{
+    type Response = S::Response;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<S::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, target: Target) -> Self::Future {
+        let (connecting, leave) = (self.0.call(target), leave::current());
+        let holds = move || leave.as_ref().is_none_or(Leave::holds);
+        Box::pin(async move {
+            if !holds() {
+                return Err(LATE.into());
+            }
+            let connected = connecting.await?;
+            if holds() { Ok(connected) } else { Err(LATE.into()) }
+        })
+    }
+}

@@ -1,0 +1,133 @@
+//! Doctor: what is looked at when somebody asks whether all is well: settings, workflows, keys, store. It mends nothing.
+
+use crate::app::keys::Keys;
+use crate::app::offline::{check, seen};
+use crate::app::{AppError, Config, counted, keyring, people};
+use crate::definition;
+use crate::ports::StoreReport;
+use crate::ports::identity::Identity;
+use crate::store;
+use crate::store::verify::{self, Verified};
+
+/// How one part of the installation is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// What was looked at.
+    pub subject: String,
+    /// Whether it is as it should be.
+    pub is_ok: bool,
+    /// What was found, and the remedy where it is not ok.
+    pub detail: String,
+}
+
+/// Looks at everything: settings, workflows, keys, store.
+pub async fn look(config: &Config) -> Result<Vec<Finding>, AppError> {
+    let mut findings = vec![workflows_finding(config)];
+    if !keyring::is_shared(config) {
+        findings.push(keys_finding(config));
+    }
+    let is_named = config.store.is_some();
+    if !is_named && !store::is_there(&config.data) {
+        findings.push(Finding {
+            subject: "store".into(),
+            is_ok: true,
+            detail: format!("none yet in `{}`; the first run makes one", config.data.display()),
+        });
+        return Ok(findings);
+    }
+    if !is_named && store::is_older(&config.data) {
+        let older = AppError::Older(config.data.clone());
+        let what = older.hint().unwrap_or_default();
+        let detail = format!("{older}; {what}");
+        findings.push(Finding { subject: "store".into(), is_ok: true, detail });
+        return Ok(findings);
+    }
+    let finding = match seen(config).await {
+        Err(AppError::Store(error)) => {
+            Finding { subject: "store".into(), is_ok: false, detail: error.to_string() }
+        }
+        #[cfg(feature = "postgres")]
+        Err(AppError::Postgres(error)) => {
+            Finding { subject: "store".into(), is_ok: false, detail: error.to_string() }
+        }
+        Err(error) => return Err(error),
+        Ok(journal) => {
+            if Identity::of(&*journal).await?.is_some_and(|known| known.is_importing) {
+                let half = AppError::HalfImported(config.data.clone());
+                let detail = format!("{half}; {}", half.hint().unwrap_or_default());
+                findings.push(Finding { subject: "import".into(), is_ok: false, detail });
+            }
+            if keyring::is_shared(config) {
+                let keys = keyring::in_force(config, &*journal).await?;
+                let detail = keys.map_or_else(
+                    || "none: a server over it serves loopback only, everybody is `local`".into(),
+                    |keys| format!("{} in the database", keys.list().len()),
+                );
+                findings.push(Finding { subject: "keys".into(), is_ok: true, detail });
+            }
+            let against = verify::Against::default();
+            let verified = verify::verify(&*journal, &against, &|_| {}).await;
+            journal.close().await;
+            let verified = verified?;
+            findings.push(evidence_finding(&verified));
+            store_finding(&verified.report)
+        }
+    };
+    findings.push(finding);
+    Ok(findings)
+}
+
+fn workflows_finding(config: &Config) -> Finding {
+    let checked = if config.workflows.is_dir() { check(config, &[]) } else { Vec::new() };
+    let problems: Vec<_> =
+        checked.iter().flat_map(|file| &file.problems).map(|found| found.shown.clone()).collect();
+    let shipped = definition::shipped().len();
+    Finding {
+        subject: "workflows".into(),
+        is_ok: problems.is_empty(),
+        detail: if problems.is_empty() {
+            format!("{} in `{}`, {shipped} built in", checked.len(), config.workflows.display())
+        } else {
+            problems.join("\n")
+        },
+    }
+}
+
+fn keys_finding(config: &Config) -> Finding {
+    let checked = Keys::for_server(config);
+    let checked =
+        checked.and_then(|keys| people::refuse_confusion(config, keys.as_ref()).map(|()| keys));
+    let (is_ok, detail) = match checked {
+        Ok(None) => (true, "none: the server serves loopback only, everybody is `local`".into()),
+        Ok(Some(keys)) => {
+            (true, format!("{} in `{}`", keys.list().len(), config.keys_path().display()))
+        }
+        Err(error) => (false, error.to_string()),
+    };
+    Finding { subject: "keys".into(), is_ok, detail }
+}
+
+/// What does not hold of the chain and the log of leaves; what is damaged is the store's to tell.
+fn evidence_finding(verified: &Verified) -> Finding {
+    let wrong: Vec<_> = verified.findings.iter().filter(|one| one.place != "the store").collect();
+    let told = wrong.iter().map(ToString::to_string).chain([verified.words()]);
+    let detail = told.collect::<Vec<_>>().join("\n");
+    Finding { subject: "evidence".into(), is_ok: wrong.is_empty(), detail }
+}
+
+fn store_finding(report: &StoreReport) -> Finding {
+    let mut detail = format!(
+        "{} in {}, {}, {}, {} KB on disk, format {}",
+        counted(report.runs, "run"),
+        counted(report.sessions, "session"),
+        counted(report.events, "event"),
+        counted(report.open_questions, "open request"),
+        report.bytes / 1000,
+        report.format
+    );
+    for damage in &report.damage {
+        detail.push('\n');
+        detail.push_str(damage);
+    }
+    Finding { subject: "store".into(), is_ok: report.damage.is_empty(), detail }
+}
