@@ -32,10 +32,15 @@ pub(super) async fn settled(
                     format!("{} has answered this through {}", it.principal, it.door)
                 }
                 Some(Event::RequestClosed(it)) if it.request_id == request_id => {
-                    format!("this is no longer asked: {}", it.how)
+                    // A person's no is a response of theirs; this one is nobody's.
+                    let how = if it.how == "rejected" { "its time is up" } else { &it.how };
+                    format!("this is no longer asked: {how}")
                 }
                 Some(Event::RequestEscalated(it)) if it.request_id == request_id => {
-                    term.note(&format!("\n  {}", people::told_escalation(&it)));
+                    let told = people::told_escalation(&it);
+                    term.note(&format!(
+                        "\n  {told}\n  what is asked above can still be answered here:"
+                    ));
                     continue;
                 }
                 Some(Event::Completed(_) | Event::Failed(_) | Event::Cancelled(_)) => {

@@ -42,11 +42,13 @@ pub(super) struct Args {
 
 /// Asks, and writes.
 pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
-    let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    let is_letter =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte);
     let begins_well = args.name.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase());
     if !begins_well || !args.name.bytes().all(is_letter) || args.name.len() > NAME_CHARS_MAX {
         let text = format!("NAME: `{}` is no name of a workflow", line(&args.name, 80));
-        let hint = "small letters, digits and `_`, a letter first: `holdpoint new send_invoice`";
+        let hint =
+            "small letters, digits, `_` and `-`, a letter first: `holdpoint new send_invoice`";
         return Err(Trouble::new(Exit::Usage, text).hint(hint));
     }
     let folder = &ctx.config.workflows;
