@@ -56,7 +56,8 @@ pub(super) fn read(request: &Request, typed: &str) -> Meaning {
         return Meaning::Value(Value::String(id));
     }
     let is_number = !text.is_empty() && text.chars().all(|char| char.is_ascii_digit());
-    if is_number && schema["enum"].is_array() && !says(&schema, text) {
+    let is_named = request.options.iter().any(|one| one.id == text || one.label == text);
+    if is_number && schema["enum"].is_array() && !is_named {
         let count = request.options.len();
         return Meaning::Unclear(format!("there is no {text}: choose from 1 to {count}"));
     }
@@ -427,7 +428,8 @@ mod tests {
         let mut request = asked(Kind::Selection, Origin::HumanStep);
         request.options = vec![choice("pier"), choice("foundry")];
         assert_eq!(read(&request, "2"), Meaning::Value(json!("foundry")));
-        assert_eq!(read(&request, "3"), Meaning::Value(json!("3")), "the server refuses it");
+        let why = "there is no 3: choose from 1 to 2";
+        assert_eq!(read(&request, "3"), Meaning::Unclear(why.into()));
         request.options.push(choice("1"));
         assert_eq!(read(&request, "1"), Meaning::Value(json!("1")));
     }
