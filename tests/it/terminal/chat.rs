@@ -61,7 +61,7 @@ fn choices_by_key_and_wrong_answers_say_why() {
     screen.types("a room");
     screen.sees(&[OVERLAY, "Where?", "1. sea", "2. hills"]);
     screen.types("3");
-    screen.sees(&["expected one of: sea, hills"]);
+    screen.sees(&["there is no 3: choose from 1 to 2"]);
     screen.types("2");
     screen.sees(&["How many?", "local: hills"]);
     screen.types("none");
