@@ -10,6 +10,9 @@ tokio::task_local! {
     static CURRENT: Leave;
 }
 
+/// What is said where it holds no more.
+pub const LATE: &str = "this server may have been taken for dead by the others; nothing was sent";
+
 /// A leave to act, for as long as it holds.
 #[derive(Clone)]
 pub struct Leave(Arc<dyn Fn() -> bool + Send + Sync>);

@@ -8,10 +8,7 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tower::{BoxError, Layer, Service};
 
-use crate::ports::leave::{self, Leave};
-
-/// What is said where the time is up.
-const LATE: &str = "this server may have been taken for dead by the others; nothing was sent";
+use crate::ports::leave::{self, LATE, Leave};
 
 /// A request's body that is written only while there is leave to.
 #[derive(Debug)]

@@ -260,20 +260,20 @@ fn every_failpoint_there_is_has_its_kills() {
     for point in ["reached", "begun", "copying", "retired", "compared", "whole", "left", "over"] {
         assert!(found.remove(&format!("move.{point}")));
     }
-    // Killed in outbox_served.rs, where somebody listens.
+    // Killed in engine/outbox.rs, where somebody listens.
     assert!(found.remove("outbox.before_settle"));
-    // Killed in consent_restored.rs, where there is something to renew.
+    // Killed in consent/restored.rs, where there is something to renew.
     assert!(found.remove("engine.before_renewal"));
     assert!(found.remove("engine.after_renewal"));
-    // Killed in consent_family.rs, where a no is told to forks.
+    // Killed in consent/family.rs, where a no is told to forks.
     assert!(found.remove("engine.before_recall"));
-    // Killed in policy_served.rs, where runs are told of another policy.
+    // Killed in policy/served.rs, where runs are told of another policy.
     assert!(found.remove("engine.before_rule"));
-    // Killed in halting.rs, where something is stopped and goes on.
+    // Killed in evidence/halting.rs, where something is stopped and goes on.
     for point in ["kept", "ending", "told", "ended"] {
         assert!(found.remove(&format!("engine.halt_{point}")));
     }
-    // Killed in evidence_taken_over.rs, where there is an older store.
+    // Killed in evidence/taken_over.rs, where there is an older store.
     assert!(found.remove("store.before_takeover"));
     assert!(found.remove("store.after_takeover"));
     let killed: BTreeSet<_> =

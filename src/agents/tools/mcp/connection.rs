@@ -269,9 +269,7 @@ impl Connection {
         params.meta = Some(RequestMetaObject(meta));
         let declined = |why: &str| Err(Lost::Declined(self.server.clone(), why.to_owned()));
         if !leave::holds() {
-            return declined(
-                "this server may have been taken for dead by the others; nothing was sent",
-            );
+            return declined(leave::LATE);
         }
         match self.within(self.service.peer().call_tool_once(params)).await? {
             CallToolResponse::Complete(result) => Ok(result),
