@@ -98,6 +98,12 @@ def is_in(leaf, index, proof, size, root):
     return last == 0 and node == root
 
 
+def once(members):
+    """Of two members of one name one program reads the first and another the last: such a text says nothing."""
+    hold(len(dict(members)) == len(members), "a member is given twice")
+    return dict(members)
+
+
 def receipt(bundle, trusted):
     """One leaf, and its way to a head."""
     hold(bundle["leaf_hash"] == sha(b"\0", bundle["leaf"].encode()).hex(), "the leaf: its hash is another")
@@ -143,7 +149,7 @@ def whole_run(bundle, trusted):
 
     # The definition: what the first event names, whole or, by an earlier build, its first half.
     begun = json.loads(bundle["entries"][0]["payload"])["events"][0]["started"]
-    canonical = json.dumps(json.loads(bundle["definition"]["json"]), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    canonical = json.dumps(json.loads(bundle["definition"]["json"], object_pairs_hook=once), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     whole = sha(canonical.encode()).hex()
     hold(begun["definition"] in (whole, whole[:32]), f"{run}: another definition than the run began with")
     hold(bundle["definition"]["digest"] == begun["definition"], f"{run}: the definition is given another digest")
@@ -181,7 +187,7 @@ def main():
     except (IndexError, ValueError):
         sys.exit(f"{sys.argv[2]} is no public key: expected `name+id+key`, as audit.pub has it")
     try:
-        bundle = json.loads(text)
+        bundle = json.loads(text, object_pairs_hook=once)
         (receipt if "leaf" in bundle and "entries" not in bundle else whole_run)(bundle, trusted)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError) as error:
         sys.exit(f"wrong: {sys.argv[1]} is no bundle and no receipt of ours ({type(error).__name__}: {error})")

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::kernel::aside::Aside;
+use crate::kernel::editing;
 use crate::kernel::event::{Event, Failure};
 use crate::kernel::evidence::Hash;
 use crate::kernel::graph::Frozen;
@@ -159,6 +160,31 @@ impl Veil {
             if let Some(secret) = value.pointer(at) {
                 self.learn(secret, &named);
             }
+        }
+    }
+
+    /// Learns what stands in a version where a secret stood in what was shown. A secret in the midst of a text has no
+    /// place of its own: of such a text nothing is learnt.
+    fn heed_version(&mut self, shown: &Value, version: &Value) {
+        match (shown, version) {
+            (Value::Object(shown), Value::Object(version)) => {
+                for (name, version) in version {
+                    if let Some(shown) = shown.get(name) {
+                        self.heed_version(shown, version);
+                    }
+                }
+            }
+            (Value::Array(shown), Value::Array(version)) => {
+                // Items that were added are like the others.
+                let others = shown.last().into_iter().cycle();
+                for (shown, version) in shown.iter().chain(others).zip(version) {
+                    self.heed_version(shown, version);
+                }
+            }
+            (shown, version) if self.0.contains(&shown.to_string()) => {
+                self.learn(version, &BTreeSet::new());
+            }
+            (_, _) => {}
         }
     }
 
@@ -358,6 +384,12 @@ impl Run {
             for said in members.chain([value]) {
                 self.veil.learn_at(said, (Some(schema), &secret::marked(schema, said)));
             }
+        }
+        // What they put in the place of a secret that they were shown as a mask is secret as that was.
+        if let Some(Subject::Shown(shown)) = question.subject.as_deref()
+            && let Some(version) = editing::version(&question, value)
+        {
+            self.veil.heed_version(shown, version);
         }
         // What they put in the place of a call's arguments is marked as those were.
         let tool = match (&question.origin, question.subject.as_deref()) {

@@ -242,3 +242,24 @@ fn short_secrets_names_of_members_and_masks_are_told_apart() {
     }
     assert_eq!(back, events);
 }
+
+#[test]
+fn what_a_version_puts_in_the_place_of_a_secret_is_secret_and_what_stands_elsewhere_is_not() {
+    let mut veil = known(&[json!("4929-0001"), json!("4929-0002"), json!(7301)]);
+    let shown = json!({
+        "card": "4929-0001", "pin": 7301, "to": "Acme", "text": "by card 4929-0001",
+        "others": [{"card": "4929-0002", "name": "Bo"}],
+    });
+    let version = json!({
+        "card": "5100-0009", "pin": {"new": 8812}, "to": "Acme Ltd", "text": "by card",
+        "others": [{"card": "4929-0002", "name": "Cy"}, {"card": "5100-0010", "name": "Di"}],
+    });
+    veil.heed_version(&shown, &version);
+    let told = veil.value(version).to_string();
+    for gone in ["5100-0009", "8812", "5100-0010", "4929-0002"] {
+        assert!(!told.contains(gone), "{gone} in {told}");
+    }
+    for kept in ["Acme Ltd", "by card", "Cy", "Di"] {
+        assert!(told.contains(kept), "{kept} in {told}");
+    }
+}

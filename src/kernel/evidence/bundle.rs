@@ -4,6 +4,8 @@
 //! It proves that the run is as it was when the head was signed. Whether what is in it is true of the world
 //! is not known here.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::kernel::evidence::handover::{self, Handover};
@@ -184,13 +186,19 @@ impl Bundle {
                 return Err(Finding::new(place.to_string(), "no leaf says what it says"));
             }
         }
-        match self.leaves.iter().find(|leaf| !expected.contains(&leaf.text)) {
-            Some(leaf) => Err(Finding::new(
-                "a leaf",
-                format!("nothing in the journal is behind it: {}", leaf.text),
-            )),
-            None => Ok(()),
+        // One that is there twice would be counted twice among what is proven.
+        let mut told = BTreeSet::new();
+        for leaf in &self.leaves {
+            let what = if !expected.contains(&leaf.text) {
+                "nothing in the journal is behind it"
+            } else if !told.insert(&leaf.text) {
+                "it is there twice"
+            } else {
+                continue;
+            };
+            return Err(Finding::new("a leaf", format!("{what}: {}", leaf.text)));
         }
+        Ok(())
     }
 
     /// The leaves that the head is proven to hold; the others came after it.

@@ -22,6 +22,8 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
+use crate::kernel::strict;
+
 /// A SHA-256.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Hash(pub [u8; 32]);
@@ -139,7 +141,8 @@ pub fn is_definition(digest: &str, json: &str) -> bool {
 
 /// The whole digest of a definition; none if it is no JSON.
 pub fn whole_digest(json: &str) -> Option<String> {
-    let value: serde_json::Value = serde_json::from_str(json).ok()?;
+    // Of two members of one name one program would read the first and another the last: there is no one digest.
+    let value = strict::read(json.as_bytes()).ok()?;
     Some(crate::kernel::digest::of(&value))
 }
 
@@ -169,5 +172,6 @@ mod tests {
         assert!(!is_definition(whole.get(..31).unwrap(), r#"{"a":2,"b":1}"#));
         assert!(!is_definition(&whole, r#"{"a":2,"b":2}"#));
         assert!(!is_definition(&whole, "no JSON"));
+        assert!(!is_definition(&whole, r#"{"a":1,"b":1,"a":2}"#), "which `a` was it?");
     }
 }

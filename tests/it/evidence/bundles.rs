@@ -74,3 +74,20 @@ async fn j13_a_bundle_is_looked_at_as_one_whatever_receipt_it_carries() {
     let told = looked(root.path(), &forged);
     assert_eq!((told.code, &told.json()["ok"]), (1, &json!(false)), "{}", told.out);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn j13_a_leaf_that_is_there_twice_and_a_definition_that_says_one_thing_twice_are_found() {
+    let root = TempDir::new().unwrap();
+    let bundle = exported(root.path()).await;
+    let mut twice = bundle.clone();
+    twice.leaves.push(bundle.leaves[0].clone());
+    let told = looked(root.path(), &serde_json::to_value(&twice).unwrap());
+    assert_eq!(told.code, 1, "{}", told.out);
+    assert!(told.out.contains("it is there twice"), "{}", told.out);
+    // The last of two members of one name is what most programs read; some read the first.
+    let mut twice = bundle.clone();
+    twice.definition.json = bundle.definition.json.replacen('{', r#"{"name":"another","#, 1);
+    let told = looked(root.path(), &serde_json::to_value(&twice).unwrap());
+    assert_eq!(told.code, 1, "{}", told.out);
+    assert!(told.out.contains("definition"), "{}", told.out);
+}
