@@ -112,7 +112,11 @@ impl Database {
         let goes_on = last < generation;
         invariants::holds(goes_on, "J2: checkpoints go on in the order of the write-ahead log");
         failpoint::hit("store.before_checkpoint");
-        memtable::flush(&immutable, &tree)?;
+        let is_newer = |key: &[u8]| {
+            let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+            open.as_ref().is_some_and(|open| open.memtable.is_newer(key))
+        };
+        memtable::flush(&immutable, &tree, is_newer)?;
         failpoint::hit("store.flushed");
         tree.sync()?;
         failpoint::hit("store.flush_synced");

@@ -9,6 +9,7 @@ use crate::ports::Fault;
 use crate::store::embedded::invariants;
 use crate::store::embedded::tree::{Bytes, Span, Tree};
 use crate::store::embedded::wal_records::Write;
+use crate::store::keys;
 
 /// What the tree may log before that is made durable: half of one of its segments.
 const UNSYNCED_BYTES_MAX: usize = 256 << 10;
@@ -50,6 +51,11 @@ impl Memtable {
         Arc::clone(&self.immutable)
     }
 
+    /// Whether it was written at a key since what is being flushed was put aside.
+    pub(super) fn is_newer(&self, key: &[u8]) -> bool {
+        self.active.contains_key(key)
+    }
+
     /// Forgets what the tree now holds durably.
     pub(super) fn forget_immutable(&mut self) {
         self.immutable = Arc::default();
@@ -76,9 +82,22 @@ impl Memtable {
 /// What the tree writes over is safe only while what it was replaced by is durable, and the tree takes its own
 /// `sync_file_range` for that. It goes on for a segment before it uses a freed one again: so it is made durable
 /// several times within each.
-pub(super) fn flush(table: &Table, tree: &Tree) -> Result<(), Fault> {
+///
+/// What was written again meanwhile (`is_newer`) is left out: the later write is in the write-ahead log, lies over the
+/// tree, and is flushed in its turn. Leaves that wait for their places come last: most of them have one by then.
+pub(super) fn flush(
+    table: &Table,
+    tree: &Tree,
+    is_newer: impl Fn(&[u8]) -> bool,
+) -> Result<(), Fault> {
     let mut unsynced = 0;
-    for (key, value) in table {
+    let is_passing = |key: &[u8]| key.first() == Some(&keys::PENDING);
+    let lasting = table.iter().filter(|(key, _)| !is_passing(key));
+    let passing = table.range(vec![keys::PENDING]..vec![keys::PENDING + 1]);
+    for (key, value) in lasting.chain(passing) {
+        if is_newer(key) {
+            continue;
+        }
         // What came and went between two checkpoints (a run's place in the inbox while it waited) was never
         // there; the tree would note down that it is not.
         if value.is_none() && tree.get(key)?.is_none() {
@@ -117,5 +136,28 @@ mod tests {
         memtable.insert((b"k".to_vec(), None));
         memtable.rotate();
         memtable.rotate();
+    }
+
+    #[test]
+    fn what_was_written_again_meanwhile_is_left_to_the_next_checkpoint() {
+        let tree = Tree::temporary();
+        let mut memtable = Memtable::default();
+        let pending = vec![keys::PENDING, 1];
+        for key in [b"head".to_vec(), b"kept".to_vec(), b"gone".to_vec(), pending.clone()] {
+            memtable.insert((key, Some(Bytes::from(b"1"))));
+        }
+        memtable.rotate();
+        memtable.insert((b"head".to_vec(), Some(Bytes::from(b"2"))));
+        memtable.insert((b"gone".to_vec(), None));
+        let flushed = |memtable: &mut Memtable| {
+            flush(&memtable.immutable(), &tree, |key| memtable.is_newer(key)).unwrap();
+            memtable.forget_immutable();
+            [b"head".as_slice(), b"kept", b"gone", &pending]
+                .map(|key| tree.get(key).unwrap().map(|value| value.to_vec()))
+        };
+        let one = Some(b"1".to_vec());
+        assert_eq!(flushed(&mut memtable), [None, one.clone(), None, one.clone()]);
+        memtable.rotate();
+        assert_eq!(flushed(&mut memtable), [Some(b"2".to_vec()), one.clone(), None, one]);
     }
 }

@@ -122,14 +122,14 @@ mod tests {
         ) {
             let table = |keys: &Keys| keys.iter().copied().map(write).collect::<Table>();
             let (under, whole) = (Tree::temporary(), Tree::temporary());
-            flush(&table(&flushed), &under).unwrap();
+            flush(&table(&flushed), &under, |_| false).unwrap();
             let mut memtable = Memtable::default();
             immutable.iter().copied().map(write).for_each(|write| memtable.insert(write));
             memtable.rotate();
             let rotated = memtable.immutable();
             active.iter().copied().map(write).for_each(|write| memtable.insert(write));
             for keys in [&flushed, &immutable, &active] {
-                flush(&table(keys), &whole).unwrap();
+                flush(&table(keys), &whole, |_| false).unwrap();
             }
 
             let nothing = Memtable::default();
@@ -140,7 +140,7 @@ mod tests {
             for key in 0..=u8::MAX {
                 prop_assert_eq!(view.get(&[b'k', key]).unwrap(), plain.get(&[b'k', key]).unwrap());
             }
-            flush(&rotated, &under).unwrap();
+            flush(&rotated, &under, |key| memtable.is_newer(key)).unwrap();
             let shadowed = told(View::new(&under, &memtable).rows_back(span(from, to)));
             prop_assert_eq!(&shadowed, &back, "shadowed by itself");
             memtable.forget_immutable();
