@@ -5,7 +5,7 @@
 //! everybody else's requests, so the first user that asks has the desks laid out, once, from the store;
 //! from then on every durable batch keeps them right. They hold places and ids alone, a few
 //! hundred bytes a run; a server whose callers are all admins never has any. They are this process's own: of a
-//! store that several processes write to they would know a part, and are not used.
+//! store that several processes write to they would know a part, and are not used. Such a store keeps them itself.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Bound;
@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::OnceCell;
 
 use crate::engine::{Engine, EngineError};
-use crate::kernel::{Millis, Operator, Question, Run, RunId};
-use crate::ports::{Head, Journal, Page};
+use crate::kernel::{Millis, Question, Run, RunId};
+use crate::ports::{Desk, Head, Journal, Page};
 
 /// Heads read at a time while the desks are laid out.
 const PAGE: usize = 512;
@@ -72,7 +72,7 @@ struct Index {
 }
 
 impl Index {
-    fn put(&mut self, run: &RunId, desks: BTreeSet<String>, place: Option<Place>) {
+    fn put(&mut self, run: &RunId, desks: BTreeSet<Desk>, place: Option<Place>) {
         if let Some((names, deadline, since)) = self.places.remove(run) {
             let place = Place { deadline, since, run: run.clone() };
             for name in names {
@@ -86,49 +86,13 @@ impl Index {
         let Some(place) = place else { return };
         let mut names = Vec::with_capacity(desks.len());
         for desk in desks {
-            let known = self.desks.get_key_value(desk.as_str()).map(|(name, _)| Arc::clone(name));
-            let name = known.unwrap_or_else(|| desk.into());
+            let known = self.desks.get_key_value(desk.name()).map(|(name, _)| Arc::clone(name));
+            let name = known.unwrap_or_else(|| desk.name().into());
             self.desks.entry(Arc::clone(&name)).or_default().insert(place.clone());
             names.push(name);
         }
         self.places.insert(run.clone(), (names, place.deadline, place.since));
     }
-}
-
-/// The desk of the runs that somebody began.
-fn began(owner: &str) -> String {
-    format!("began {owner}")
-}
-
-/// The desk of what is asked of a name, a group or a role.
-fn asked(named: &str) -> String {
-    format!("asked {named}")
-}
-
-/// The desks on which a run with these questions lies.
-fn desks_of<'a>(
-    owner: &str,
-    questions: impl Iterator<Item = &'a Arc<Question>>,
-) -> BTreeSet<String> {
-    let mut desks = BTreeSet::from([began(owner)]);
-    for question in questions {
-        // A place that was handed over lies on the desk of whoever holds it; when that is over, they
-        // are no longer admitted.
-        let holders = question.delegations.iter().map(|handed| &handed.to);
-        desks.extend(question.to.iter().chain(holders).map(|named| asked(named)));
-    }
-    desks
-}
-
-/// The desks that are a principal's own.
-fn own(who: &str, operator: &Operator) -> Vec<String> {
-    let known = operator.people.get(who);
-    let groups = known.into_iter().flat_map(|known| &known.groups);
-    let titles = known.into_iter().flat_map(|known| &known.titles);
-    let mut desks = vec![began(who), asked(who)];
-    desks.extend(groups.map(|group| asked(&format!("group:{group}"))));
-    desks.extend(titles.map(|title| asked(&format!("role:{title}"))));
-    desks
 }
 
 impl InboxByOwner {
@@ -147,7 +111,7 @@ impl InboxByOwner {
         if !index.is_whole {
             index.changed.insert(run.id.clone());
         }
-        index.put(&run.id, desks_of(&run.owner, run.questions.values()), place);
+        index.put(&run.id, Desk::of(&run.owner, run.questions.values()), place);
     }
 
     /// Lays the desks out, unless they are.
@@ -162,7 +126,7 @@ impl InboxByOwner {
                 for head in page.rows {
                     if !index.changed.contains(&head.run) {
                         let place = Place::of(&head.run, head.questions.iter());
-                        index.put(&head.run, desks_of(&head.owner, head.questions.iter()), place);
+                        index.put(&head.run, Desk::of(&head.owner, head.questions.iter()), place);
                     }
                 }
                 cursor = page.next;
@@ -177,11 +141,11 @@ impl InboxByOwner {
     }
 
     /// Runs on any of these desks after a place, at most `limit`, and whether there are more.
-    fn after(&self, names: &[String], token: Option<&Place>, limit: usize) -> (Vec<Place>, bool) {
+    fn after(&self, names: &[Desk], token: Option<&Place>, limit: usize) -> (Vec<Place>, bool) {
         let index = self.index();
         let from = token.map_or(Bound::Unbounded, Bound::Excluded);
         let mut found = BTreeSet::new();
-        for desk in names.iter().filter_map(|name| index.desks.get(name.as_str())) {
+        for desk in names.iter().filter_map(|name| index.desks.get(name.name())) {
             // One more than is wanted of each: by it is seen that there are more.
             let rest = desk.range((from, Bound::Unbounded)).take(limit.saturating_add(1));
             found.extend(rest.cloned());
@@ -201,15 +165,15 @@ impl Engine {
         limit: usize,
     ) -> Result<Page<Head>, EngineError> {
         let (desks, journal) = (&self.inner.desks, &self.inner.journal);
+        let names = Desk::own(who, &self.operator());
         if self.is_shared() {
-            return self.waiting_of_shared(who, cursor, limit).await;
+            return Ok(journal.waiting_on(&names, cursor, limit).await?);
         }
         desks.lay_out(&**journal).await?;
         let place = cursor.map(Place::parse);
         if place == Some(None) {
             return Ok(Page { rows: Vec::new(), next: None });
         }
-        let names = own(who, &self.operator());
         let (places, has_more) = desks.after(&names, place.flatten().as_ref(), limit.max(1));
         let next = places.last().filter(|_| has_more).map(Place::token);
         let mut rows = Vec::with_capacity(places.len());
@@ -221,25 +185,6 @@ impl Engine {
             }));
         }
         Ok(Page { rows, next })
-    }
-}
-
-impl Engine {
-    /// The same where others write to the store, too: desks in memory would not know of it. Everybody's are read
-    /// past, a piece at a time.
-    async fn waiting_of_shared(
-        &self,
-        who: &str,
-        cursor: Option<&str>,
-        limit: usize,
-    ) -> Result<Page<Head>, EngineError> {
-        let names = own(who, &self.operator());
-        let mut page = self.inner.journal.waiting(cursor, limit.max(1)).await?;
-        page.rows.retain(|head| {
-            let desks = desks_of(&head.owner, head.questions.iter());
-            names.iter().any(|name| desks.contains(name))
-        });
-        Ok(page)
     }
 }
 
@@ -256,8 +201,10 @@ mod tests {
         let stems = ["01k9zq3v7m8n4p5r6s7t8v9w01", "01k9zq3v7m8n4p5r6s7t8v9w02"];
         let [one, two] = [place(u64::MAX, 5, stems[0]), place(7, 9, stems[1])];
         let desks = InboxByOwner::default();
-        let (anns, ann) =
-            (BTreeSet::from([began("ann"), asked("ann")]), [began("ann"), asked("ann")]);
+        let (anns, ann) = (
+            BTreeSet::from([Desk::began("ann"), Desk::asked("ann")]),
+            [Desk::began("ann"), Desk::asked("ann")],
+        );
         desks.index().put(&one.run, anns.clone(), Some(one.clone()));
         desks.index().put(&two.run, anns.clone(), Some(two.clone()));
         assert_eq!(desks.after(&ann, None, 9), (vec![two.clone(), one.clone()], false));
@@ -265,7 +212,7 @@ mod tests {
         let token = Place::parse(&two.token());
         assert_eq!(token.as_ref(), Some(&two));
         assert_eq!(desks.after(&ann, token.as_ref(), 1), (vec![one.clone()], false));
-        assert_eq!(desks.after(&[began("ben")], None, 9), (Vec::new(), false));
+        assert_eq!(desks.after(&[Desk::began("ben")], None, 9), (Vec::new(), false));
         assert_eq!(Place::parse("nothing"), None);
 
         desks.index().put(&two.run, anns.clone(), Some(place(u64::MAX, 9, stems[1])));

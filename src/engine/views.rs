@@ -257,11 +257,12 @@ impl Engine {
     ) -> Result<Page<OpenRequest>, EngineError> {
         let mut rows = Vec::new();
         let mut cursor = cursor.map(str::to_owned);
+        // Whoever sees everything and asks for somebody's is shown what lies on that one's desks.
+        let of = if who.sees_all() { filter.principal.as_deref() } else { Some(who.id.as_str()) };
         loop {
-            let page = if who.sees_all() {
-                self.inner.journal.waiting(cursor.as_deref(), limit.min(SCAN)).await?
-            } else {
-                self.waiting_of(&who.id, cursor.as_deref(), limit.min(SCAN)).await?
+            let page = match of {
+                None => self.inner.journal.waiting(cursor.as_deref(), limit.min(SCAN)).await?,
+                Some(of) => self.waiting_of(of, cursor.as_deref(), limit.min(SCAN)).await?,
             };
             let operator = self.operator();
             let open = page.rows.into_iter().flat_map(open_requests);

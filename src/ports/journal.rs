@@ -17,6 +17,7 @@ use crate::kernel::{
     Status, Veil, Version,
 };
 use crate::ports::Fault;
+use crate::ports::desks::Desk;
 use crate::ports::evidence::Evidence;
 use crate::ports::holding::{Appended, Fence, Guard, Hold, Incarnation, Token};
 use crate::ports::log::{Logged, Noting};
@@ -165,6 +166,14 @@ impl Head {
     /// Who asked for what the run does.
     pub fn requesters(&self) -> Vec<String> {
         if self.requesters.is_empty() { vec![self.owner.clone()] } else { self.requesters.clone() }
+    }
+
+    /// The desks on which the run lies; none where it asks nothing.
+    pub fn desks(&self) -> BTreeSet<Desk> {
+        if self.questions.is_empty() {
+            return BTreeSet::new();
+        }
+        Desk::of(&self.owner, self.questions.iter())
     }
 
     /// Its open questions, as an answer may name them.
@@ -363,6 +372,22 @@ pub trait Journal: Send + Sync + std::fmt::Debug {
 
     /// J7: heads of runs with open questions, the soonest deadline first, then the longest waiting.
     async fn waiting(&self, cursor: Option<&str>, limit: usize) -> Result<Page<Head>, Fault>;
+
+    /// J7: those of them that lie on any of these desks, in the same order. A page may be short and still have a next one.
+    /// A store that several processes write to finds them without a look at those that lie on none of them.
+    async fn waiting_on(
+        &self,
+        desks: &[Desk],
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<Head>, Fault> {
+        let mut page = self.waiting(cursor, limit).await?;
+        page.rows.retain(|head| {
+            let lain = head.desks();
+            desks.iter().any(|desk| lain.contains(desk))
+        });
+        Ok(page)
+    }
 
     /// J7: runs whose clock is due at `now` or before, the soonest first.
     async fn due(&self, now: Millis, limit: usize) -> Result<Vec<(Millis, RunId)>, Fault>;

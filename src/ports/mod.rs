@@ -3,6 +3,7 @@
 mod agent;
 pub mod brake;
 mod clock;
+mod desks;
 pub mod evidence;
 mod holding;
 pub mod identity;
@@ -18,6 +19,7 @@ pub mod trace;
 
 pub use agent::{Agents, DeltaSink, Tools};
 pub use clock::Clock;
+pub use desks::Desk;
 pub use holding::{Appended, Fence, Guard, Hold, Incarnation, Token};
 pub use journal::{Append, AppendError, Head, HeadStatus, Journal, KeyRow, SessionRow};
 pub use last_head::LastHead;
@@ -25,7 +27,7 @@ pub use log::{Logged, Note, Noting};
 pub use notifier::{Delivery, NoNotifier, Notifier, Undelivered};
 pub use outbox::{HOOKS_MAX, Hook, HookRow, OutboxEntry, Settlement};
 pub use pages::{Cursor, Page, RunFilter, StoreReport};
-pub use replicas::{Hint, Introduction, Replica, Replicas, Rewind, Standing};
+pub use replicas::{Hint, Introduction, LostRun, Replica, Replicas, Rewind, Standing};
 
 /// The world's no: a store, a network or a disk that did not do what it was asked.
 #[derive(Debug, Clone, thiserror::Error)]

@@ -41,6 +41,17 @@ pub struct Rewind {
     pub has: u64,
 }
 
+/// A run of which a store lacks what it had acknowledged or shown, or of which it tells another history than it did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LostRun {
+    /// The run.
+    pub run: RunId,
+    /// Up to where it is known to have been.
+    pub had: Version,
+    /// Where it is now; at `had` or beyond where it has been written to since by somebody who could not know.
+    pub has: Version,
+}
+
 /// What a process says of itself to those it shares a store with.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Introduction {
@@ -77,6 +88,10 @@ pub trait Replicas: Send + Sync + std::fmt::Debug {
 
     /// Whether the store lacks what it had acknowledged to this process; each loss is told once (J10).
     async fn look_back(&self) -> Result<Option<Rewind>, Fault>;
+
+    /// Of the runs that this process remembers, up to which version and with which link: those of which the store lacks
+    /// that, each once. What is remembered is bounded, the newest stays; `unlearn` of all forgets it.
+    async fn lost(&self) -> Result<Vec<LostRun>, Fault>;
 
     /// Forgets what was remembered of a run, or of all of them: the store has gone back, and they are read anew.
     fn unlearn(&self, run: Option<&RunId>);

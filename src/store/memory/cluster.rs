@@ -6,26 +6,19 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use async_trait::async_trait;
 use tokio::sync::{Notify, broadcast};
 
 use crate::kernel::evidence::Hash;
-use crate::kernel::{Millis, RunId, Version};
-use crate::ports::{
-    Append, Clock, Fault, Fence, Guard, HeadStatus, Hint, Hold, Incarnation, Introduction, Journal,
-    OutboxEntry, Replica, Replicas, Rewind, Standing,
-};
+use crate::kernel::{RunId, Version};
+use crate::ports::{Append, Clock, Fault, Fence, Hint, Hold, Incarnation, Introduction, Journal};
 use crate::store::Store;
 use crate::store::memory::MemoryJournal;
-use crate::store::memory::lives::TTL_MS;
 use crate::store::memory::mishaps::Mishaps;
 pub use crate::store::memory::mishaps::{Fate, Mishap};
 use crate::store::memory::state::{Seen, State};
 
 /// Hints that are kept for a slow process; past it, it looks everywhere.
 const HINTS_KEPT: usize = 1_024;
-/// How long a entry is carried before others take it for lost: longer than a listener may take.
-const CARRY_MS: u64 = 60_000;
 
 /// One state, and as many handles to it as there are processes.
 #[derive(Debug, Clone)]
@@ -35,10 +28,10 @@ pub struct MemoryCluster {
 
 /// What all handles share.
 #[derive(Debug)]
-struct Shared {
+pub(super) struct Shared {
     state: Arc<Mutex<State>>,
     /// The store's own clock.
-    clock: Arc<dyn Clock>,
+    pub(super) clock: Arc<dyn Clock>,
     /// The last life that was given out; it goes on though the state should go back.
     last: AtomicU64,
     hints: broadcast::Sender<Hint>,
@@ -73,7 +66,7 @@ pub struct MemoryReplica {
 
 /// How a handle fares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Condition {
+pub(super) enum Condition {
     Well,
     Frozen,
     Gone,
@@ -82,19 +75,19 @@ enum Condition {
 /// What it takes to be one of several.
 #[derive(Debug)]
 pub(super) struct Seat {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     /// Whoever waits for another one is woken in turn: what happens can be played again.
     condition: Mutex<Condition>,
     changed: Notify,
     mishaps: Mutex<Mishaps>,
-    ears: tokio::sync::Mutex<broadcast::Receiver<Hint>>,
+    pub(super) ears: tokio::sync::Mutex<broadcast::Receiver<Hint>>,
     /// How often others go first before its next beat comes to the store.
-    late: AtomicU64,
+    pub(super) late: AtomicU64,
     /// The last append that was acknowledged in each of its lives, by number.
-    acknowledged: Mutex<BTreeMap<Incarnation, u64>>,
-    who: Mutex<Introduction>,
+    pub(super) acknowledged: Mutex<BTreeMap<Incarnation, u64>>,
+    pub(super) who: Mutex<Introduction>,
     /// What it goes on from, run by run, as it last saw it; and where that was another than before.
-    links: Mutex<Seen>,
+    pub(super) links: Mutex<Seen>,
 }
 
 impl MemoryCluster {
@@ -212,7 +205,7 @@ impl Shared {
     }
 
     /// A life that nobody has had.
-    fn born(&self) -> Incarnation {
+    pub(super) fn born(&self) -> Incarnation {
         let who = Incarnation(self.last.fetch_add(1, Ordering::SeqCst) + 1);
         self.lock().lives.begin(who, self.clock.now());
         who
@@ -229,7 +222,7 @@ impl Seat {
         self.changed.notify_waiters();
     }
 
-    async fn wait_for(&self, is_it: impl Fn(Condition) -> bool) -> Condition {
+    pub(super) async fn wait_for(&self, is_it: impl Fn(Condition) -> bool) -> Condition {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
             changed.as_mut().enable();
@@ -284,12 +277,13 @@ impl Seat {
     /// written to since.
     pub(super) fn see(&self, run: &RunId, version: Version, link: Hash) -> Result<(), Fault> {
         let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = links.0.get(run);
+        let known = links.last.get(run);
         if known.is_none_or(|(at, known)| *at != version || *known == link) {
-            links.0.insert(run.clone(), (version, link));
+            links.last.insert(run.clone(), (version, link));
+            links.ever.insert((run.clone(), version, link));
             return Ok(());
         }
-        links.1.get_or_insert(version);
+        links.diverged.get_or_insert(version);
         Err(Fault::Retriable("the store tells another history of this run than it did".into()))
     }
 
@@ -316,183 +310,5 @@ impl State {
         for kept in self.runs.values_mut().filter(|kept| kept.holder == Some(who)) {
             kept.holder = None;
         }
-    }
-}
-
-impl MemoryJournal {
-    fn now(&self) -> Millis {
-        self.seat.as_ref().map(|seat| seat.shared.clock.now()).unwrap_or_default()
-    }
-}
-
-#[async_trait]
-impl Replicas for MemoryJournal {
-    async fn beat(&self) -> Result<Option<u64>, Fault> {
-        let (me, now) = (self.me(), self.now());
-        self.enter().await?;
-        let late = self.seat.as_ref().map_or(0, |seat| seat.late.swap(0, Ordering::SeqCst));
-        for _ in 0..late {
-            tokio::task::yield_now().await;
-        }
-        let mut state = self.entered().await?;
-        Ok(state.lives.beat(me, now.max(self.now())).then_some(TTL_MS))
-    }
-
-    async fn reborn(&self) -> Result<(), Fault> {
-        self.enter().await?;
-        if let Some(seat) = &self.seat {
-            self.me.store(seat.shared.born().0, Ordering::SeqCst);
-            let who = seat.who.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            self.lock().introduced.insert(self.me(), (who, false));
-        }
-        Ok(())
-    }
-
-    async fn look_back(&self) -> Result<Option<Rewind>, Fault> {
-        let Some(seat) = &self.seat else { return Ok(None) };
-        let diverged = seat.links.lock().unwrap_or_else(PoisonError::into_inner).1.take();
-        if let Some(version) = diverged {
-            return Ok(Some(Rewind { had: version, has: version }));
-        }
-        let state = self.entered().await?;
-        let mut known = seat.acknowledged.lock().unwrap_or_else(PoisonError::into_inner);
-        let has = |who: &Incarnation| state.marks.get(who).copied().unwrap_or(0);
-        let lacks = known.iter().find(|(who, had)| has(who) < **had);
-        let lacks = lacks.map(|(who, had)| Rewind { had: *had, has: has(who) });
-        for (who, had) in known.iter_mut() {
-            *had = has(who).min(*had);
-        }
-        Ok(lacks)
-    }
-
-    fn unlearn(&self, run: Option<&RunId>) {
-        let Some(seat) = &self.seat else { return };
-        let mut links = seat.links.lock().unwrap_or_else(PoisonError::into_inner);
-        match run {
-            Some(run) => drop(links.0.remove(run)),
-            None => *links = (BTreeMap::new(), None),
-        }
-    }
-
-    async fn introduce(&self, who: Introduction) -> Result<(), Fault> {
-        let Some(seat) = &self.seat else { return Ok(()) };
-        seat.who.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&who);
-        self.entered().await?.introduced.insert(self.me(), (who, false));
-        Ok(())
-    }
-
-    async fn drain(&self) -> Result<(), Fault> {
-        let mut state = self.entered().await?;
-        state.introduced.entry(self.me()).or_default().1 = true;
-        Ok(())
-    }
-
-    async fn listed(&self) -> Result<Vec<Replica>, Fault> {
-        let state = self.entered().await?;
-        let living = state.lives.all().into_iter().filter_map(|incarnation| {
-            let (who, is_draining) = state.introduced.get(&incarnation)?.clone();
-            let (since, beaten) = state.lives.times(incarnation);
-            let held = state.runs.values().filter(|kept| kept.holder == Some(incarnation));
-            let drives = held.count() as u64;
-            Some(Replica { incarnation, who, since, beaten, drives, is_draining })
-        });
-        Ok(living.filter(|replica| !replica.who.name.is_empty()).collect())
-    }
-
-    async fn bury(&self) -> Result<usize, Fault> {
-        let mut state = self.entered().await?;
-        Ok(state.lives.bury(self.me(), self.now()))
-    }
-
-    async fn living(&self) -> Result<Vec<Incarnation>, Fault> {
-        Ok(self.entered().await?.lives.all())
-    }
-
-    async fn standing(&self, run: &RunId) -> Result<Option<Standing>, Fault> {
-        let state = self.entered().await?;
-        let Some(kept) = state.runs.get(run) else { return Ok(None) };
-        if let Some(seat) = &self.seat {
-            seat.see(run, kept.head.version, kept.link)?;
-        }
-        let hooks = state.guards.get(&Guard::hooks(run)).copied().unwrap_or(0);
-        let holder = kept.holder.map(|who| (who, state.lives.is_living(who)));
-        Ok(Some(Standing { version: kept.head.version, holder, fence: kept.fence, hooks }))
-    }
-
-    async fn gone_on(&self, known: &[(RunId, Version)]) -> Result<Vec<RunId>, Fault> {
-        let state = self.entered().await?;
-        let at = |run: &RunId| state.runs.get(run).map(|kept| kept.head.version);
-        let gone = known.iter().filter(|(run, version)| at(run) != Some(*version));
-        Ok(gone.map(|(run, _)| run.clone()).collect())
-    }
-
-    async fn stranded(&self, limit: usize) -> Result<Vec<RunId>, Fault> {
-        let state = self.entered().await?;
-        let adrift = state.runs.iter().filter(|(_, kept)| {
-            let is_driven = kept.holder.is_some_and(|who| state.lives.is_living(who));
-            kept.head.status == HeadStatus::Running && !is_driven
-        });
-        Ok(adrift.take(limit).map(|(run, _)| run.clone()).collect())
-    }
-
-    async fn held(&self, limit: usize) -> Result<Vec<RunId>, Fault> {
-        let state = self.entered().await?;
-        let mine = state.runs.iter().filter(|(_, kept)| kept.holder == Some(self.me()));
-        Ok(mine.take(limit).map(|(run, _)| run.clone()).collect())
-    }
-
-    async fn hint(&self) -> Option<Hint> {
-        let seat = self.seat.as_ref()?;
-        let mut ears = seat.ears.lock().await;
-        let hint = tokio::select! {
-            biased;
-            hint = ears.recv() => hint,
-            _ = seat.wait_for(|fares| fares == Condition::Gone) => return None,
-        };
-        seat.enter().await.ok()?;
-        match hint {
-            Ok(hint) => Some(hint),
-            Err(broadcast::error::RecvError::Lagged(_)) => Some(Hint::Lost),
-            Err(broadcast::error::RecvError::Closed) => None,
-        }
-    }
-
-    async fn guard(&self, name: &str) -> Result<u64, Fault> {
-        Ok(self.entered().await?.guards.get(name).copied().unwrap_or(0))
-    }
-
-    async fn take_outbox_entries(
-        &self,
-        now: Millis,
-        limit: usize,
-    ) -> Result<Vec<OutboxEntry>, Fault> {
-        let (mut state, me) = (self.entered().await?, self.me());
-        let until = self.now().plus(CARRY_MS);
-        let is_free = |place: &(RunId, String)| {
-            let carried = state.carried.get(place);
-            carried.is_none_or(|(_, until)| *until <= self.now())
-        };
-        let due = state
-            .outbox_entries
-            .iter()
-            .filter(|(place, outbox_entry)| outbox_entry.due <= now && is_free(place));
-        let mut due: Vec<_> = due.map(|(_, outbox_entry)| outbox_entry.clone()).collect();
-        due.sort_by_key(|outbox_entry| outbox_entry.due);
-        due.truncate(limit);
-        for outbox_entry in &due {
-            state
-                .carried
-                .insert((outbox_entry.run.clone(), outbox_entry.lane.clone()), (me, until));
-        }
-        Ok(due)
-    }
-
-    async fn remember_if(&self, name: &str, knew: Option<&str>, text: &str) -> Result<bool, Fault> {
-        let mut state = self.entered().await?;
-        let is_known = state.keepsakes.get(name).map(String::as_str) == knew;
-        if is_known {
-            state.keepsakes.insert(name.to_owned(), text.to_owned());
-        }
-        Ok(is_known)
     }
 }

@@ -7,8 +7,10 @@ mod evidence;
 mod leaves;
 mod lives;
 mod mishaps;
+mod replicas;
 mod state;
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,9 +19,9 @@ use async_trait::async_trait;
 use crate::kernel::{Millis, Recorded, RunId, SessionId, Version};
 use crate::ports::evidence::Evidence;
 use crate::ports::{
-    Append, AppendError, Appended, Fault, Fence, Guard, Head, Hold, HookRow, Incarnation, Journal,
-    KeyRow, Logged, Noting, OutboxEntry, Page, Replicas, RunFilter, SessionRow, Settlement,
-    StoreReport,
+    Append, AppendError, Appended, Desk, Fault, Fence, Guard, Head, Hold, HookRow, Incarnation,
+    Journal, KeyRow, Logged, Noting, OutboxEntry, Page, Replicas, RunFilter, SessionRow,
+    Settlement, StoreReport,
 };
 use crate::store::audit;
 use crate::store::codec;
@@ -218,6 +220,25 @@ impl Journal for MemoryJournal {
         pagination::page(rows, limit)
     }
 
+    async fn waiting_on(
+        &self,
+        desks: &[Desk],
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<Head>, Fault> {
+        let Some(cursor) = pagination::cursor(cursor, Waiting::read_cursor) else {
+            return Ok(pagination::nothing());
+        };
+        let state = self.entered().await?;
+        let lain = desks.iter().filter_map(|desk| state.desks.get(desk));
+        let found: BTreeSet<_> = lain.flat_map(|lain| lain.range(above(cursor.clone()))).collect();
+        let rows = found.into_iter().map(|(place, run)| {
+            let head = state.runs.get(run).map(|kept| kept.head.clone());
+            Ok((place.cursor(run), head))
+        });
+        pagination::page(rows, limit)
+    }
+
     async fn due(&self, now: Millis, limit: usize) -> Result<Vec<(Millis, RunId)>, Fault> {
         let state = self.entered().await?;
         let due = state.due.iter().take_while(|(at, _)| *at <= now);
@@ -385,6 +406,9 @@ impl Journal for MemoryJournal {
         for kept in state.runs.values() {
             let definition = state.definitions.get(&kept.head.definition);
             audit.run(&kept.head, &kept.journal, definition.map(String::as_str));
+        }
+        if state.desks != state.desks_of_heads() {
+            audit.damage("what lies on desks is not what the heads ask".into());
         }
         audit.report.sessions = audit::count(state.sessions.len());
         Ok(audit.finish())

@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::kernel::evidence::leaf::{Kinds, Leaf};
+use crate::kernel::evidence::leaf::{Kinds, Leaf, Place};
 use crate::kernel::evidence::{Hash, chain};
 use crate::kernel::{Hidden, Millis, Recorded, RunId, SessionId, Version};
 use crate::ports::{
-    Append, AppendError, Appended, Fault, Fence, Guard, Head, Hold, HookRow, Incarnation,
+    Append, AppendError, Appended, Desk, Fault, Fence, Guard, Head, Hold, HookRow, Incarnation,
     Introduction, KeyRow, OutboxEntry, SessionRow, Token,
 };
 use crate::store::audit;
@@ -29,6 +29,8 @@ pub(super) struct State {
     pub(super) session_runs: BTreeSet<(SessionId, RunId)>,
     pub(super) keys: BTreeMap<(String, String), KeyRow>,
     pub(super) waiting: BTreeSet<(Waiting, RunId)>,
+    /// The same, by whom it may concern; no desk is empty.
+    pub(super) desks: Desks,
     pub(super) due: BTreeSet<(Millis, RunId)>,
     pub(super) going: BTreeSet<RunId>,
     pub(super) forks: BTreeSet<(RunId, RunId)>,
@@ -51,8 +53,19 @@ pub(super) struct State {
     pub(super) marks: BTreeMap<Incarnation, u64>,
 }
 
-/// What a process last saw of runs: version and link of each, and a version at which one had another link than before.
-pub(super) type Seen = (BTreeMap<RunId, (Version, Hash)>, Option<Version>);
+/// Who finds which runs with open questions, in the order of the inbox.
+pub(super) type Desks = BTreeMap<Desk, BTreeSet<(Waiting, RunId)>>;
+
+/// What a process saw of runs.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// Version and link of each, as it last was.
+    pub(super) last: BTreeMap<RunId, (Version, Hash)>,
+    /// All of that, ever.
+    pub(super) ever: BTreeSet<(RunId, Version, Hash)>,
+    /// A version at which one had another link than before.
+    pub(super) diverged: Option<Version>,
+}
 
 /// A run.
 #[derive(Debug, Clone)]
@@ -78,6 +91,14 @@ impl Kept {
         let (head, tokens, holder) = (head.clone(), BTreeMap::new(), None);
         let hidden = BTreeMap::new();
         Self { head, journal, key, links, link, hidden, tokens, holder, fence: 0 }
+    }
+
+    /// The link that it has at a version, if an append ends there.
+    pub(super) fn link_at(&self, version: Version) -> Option<Hash> {
+        if version == self.head.version {
+            return Some(self.link);
+        }
+        self.links.iter().find(|(first, _)| *first == version + 1).map(|(_, link)| *link)
     }
 
     /// The fence of whoever drives it, if that is `me`.
@@ -250,6 +271,13 @@ impl State {
         let run = &head.run;
         if let Some(place) = entries.waiting {
             set(&mut self.waiting, (place, run.clone()), present);
+            for desk in head.desks() {
+                let lain = self.desks.entry(desk.clone()).or_default();
+                set(lain, (place, run.clone()), present);
+                if lain.is_empty() {
+                    self.desks.remove(&desk);
+                }
+            }
         }
         if let Some(at) = entries.due {
             set(&mut self.due, (at, run.clone()), present);
@@ -257,6 +285,23 @@ impl State {
         if entries.going {
             set(&mut self.going, run.clone(), present);
         }
+    }
+
+    /// What lies on desks, as the heads have it.
+    pub(super) fn desks_of_heads(&self) -> Desks {
+        let mut desks = Desks::new();
+        for head in self.runs.values().map(|kept| &kept.head) {
+            let Some(place) = IndexEntries::of(head).waiting else { continue };
+            for desk in head.desks() {
+                desks.entry(desk).or_default().insert((place, head.run.clone()));
+            }
+        }
+        desks
+    }
+
+    /// Whether a run was forgotten as it should be.
+    pub(super) fn has_tombstone(&self, run: &RunId) -> bool {
+        self.leaves.lain(&Place::Tombstone(run.clone())).is_some()
     }
 
     /// Forgets a run, with all that hangs on it.

@@ -15,6 +15,7 @@ use crate::store::copies::{Place, Record, RunCopy};
 use crate::store::keys::{self, Packed};
 use crate::store::postgres::config::{PostgresConfig, PostgresError};
 use crate::store::postgres::connections::{Connections, Line, Param};
+use crate::store::postgres::desk_marks;
 use crate::store::postgres::faults::{fault, unread};
 use crate::store::postgres::prepared::{Columns, int, time, uint};
 use crate::store::postgres::replicas::keepsake;
@@ -23,8 +24,9 @@ use crate::store::postgres::schema;
 /// How long one step may take: a large batch, on a server that has much else to do.
 const PATIENCE: Duration = Duration::from_mins(2);
 /// What a store is made of, beside who lives and what the tables are.
-const TABLES: [&str; 13] = [
+const TABLES: [&str; 14] = [
     "runs",
+    "desks",
     "entries",
     "sessions",
     "keys",
@@ -60,6 +62,7 @@ struct Rows {
     deadline: Vec<Option<i64>>,
     since: Vec<Option<i64>>,
     family: Vec<Option<Vec<u8>>>,
+    desks: Vec<Option<Vec<u8>>>,
     head: Vec<Vec<u8>>,
     /// Of journals: run, last, first, record.
     entries: (Blobs, Vec<i64>, Vec<i64>, Blobs),
@@ -96,6 +99,7 @@ impl Rows {
             rows.deadline.push(columns.deadline);
             rows.since.push(columns.since);
             rows.family.push(columns.family);
+            rows.desks.push(columns.desks);
             for entry in &copy.entries {
                 rows.entries.0.push(run.clone());
                 rows.entries.1.push(int(entry.last));
@@ -132,7 +136,6 @@ const BYTES: Type = Type::BYTEA_ARRAY;
 const LONGS: Type = Type::INT8_ARRAY;
 
 impl Adopter {
-    /// Reaches a database, and makes its tables where there are none.
     /// Reaches a database; tables that are made for it say from the first moment that they are half a store.
     pub(in crate::store) async fn reach(
         config: &PostgresConfig,
@@ -247,16 +250,18 @@ impl Adopter {
         let rows = Rows::of(copies)?;
         self.step().await?;
         let sql = "insert into holdpoint.runs (run, version, link, holder, fence, session, owner, workflow, status,
-              updated, wake, deadline, since, family, head)
+              updated, wake, deadline, since, family, head, desks)
             select run, version, link, null, 0, session, owner, workflow, status, updated, wake, deadline, since,
-              family, head
+              family, head, desks
             from unnest($1::bytea[], $2::bigint[], $3::bytea[], $4::bytea[], $5::bytea[], $6::bytea[], $7::text[],
-              $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bytea[], $13::bytea[])
-              as t (run, version, link, session, owner, workflow, status, updated, wake, deadline, since, family, head)
+              $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bytea[], $13::bytea[], $14::bytea[])
+              as t (run, version, link, session, owner, workflow, status, updated, wake, deadline, since, family, head,
+                desks)
             on conflict (run) do update set version = excluded.version, link = excluded.link,
               session = excluded.session, owner = excluded.owner, workflow = excluded.workflow,
               status = excluded.status, updated = excluded.updated, wake = excluded.wake,
-              deadline = excluded.deadline, since = excluded.since, family = excluded.family, head = excluded.head";
+              deadline = excluded.deadline, since = excluded.since, family = excluded.family, head = excluded.head,
+              desks = excluded.desks";
         let params = [
             (&rows.run as _, BYTES),
             (&rows.version as _, LONGS),
@@ -271,8 +276,12 @@ impl Adopter {
             (&rows.since as _, LONGS),
             (&rows.family as _, BYTES),
             (&rows.head as _, BYTES),
+            (&rows.desks as _, BYTES),
         ];
         self.tell(sql, &params).await?;
+        let lain = "delete from holdpoint.desks where run = any($1)";
+        self.tell(lain, &[(&rows.run, BYTES)]).await?;
+        self.tell(&desk_marks::laying_some_out(), &[(&rows.run, BYTES)]).await?;
         let sql = "insert into holdpoint.entries (run, last, first, body)
             select * from unnest($1::bytea[], $2::bigint[], $3::bigint[], $4::bytea[]) on conflict do nothing";
         let (run, last, first, body) = &rows.entries;
@@ -288,7 +297,7 @@ impl Adopter {
         self.put_listeners(&rows).await?;
         if !gone.is_empty() {
             let gone: Vec<_> = gone.iter().map(|run| run.to_vec()).collect();
-            for table in ["runs", "entries", "keys", "hooks", "outbox"] {
+            for table in ["runs", "desks", "entries", "keys", "hooks", "outbox"] {
                 let sql = format!("delete from holdpoint.{table} where run = any($1)");
                 self.tell(&sql, &[(&gone, BYTES)]).await?;
             }

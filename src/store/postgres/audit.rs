@@ -9,18 +9,18 @@ use crate::ports::{Fault, StoreReport};
 use crate::store::audit::Audit;
 use crate::store::codec;
 use crate::store::keys::{self, Packed};
-use crate::store::postgres::PostgresJournal;
 use crate::store::postgres::connections::Lost;
 use crate::store::postgres::prepared::{Columns, int};
 use crate::store::postgres::reader::{events, get, head, number, run};
 use crate::store::postgres::replicas::packed_of;
+use crate::store::postgres::{PostgresJournal, desks};
 
 /// Runs that are looked at at a time.
 const AT_ONCE: i64 = 200;
 
 const RUNS: &str =
     "select r.run, r.head, r.version, r.link, r.session, r.owner, r.workflow, r.status, r.updated,
-      r.wake, r.deadline, r.since, r.family, s.session is not null
+      r.wake, r.deadline, r.since, r.family, r.desks, s.session is not null
     from holdpoint.runs r
     left join holdpoint.sessions s on s.session = r.session
     where r.run > $1 order by r.run limit $2";
@@ -29,6 +29,8 @@ const RUNS: &str =
 const ORPHANS: &str = "select 'entries', count(*) from holdpoint.entries x
       where not exists (select 1 from holdpoint.runs r where r.run = x.run)
     union all select 'keys', count(*) from holdpoint.keys x
+      where not exists (select 1 from holdpoint.runs r where r.run = x.run)
+    union all select 'desks', count(*) from holdpoint.desks x
       where not exists (select 1 from holdpoint.runs r where r.run = x.run)
     union all select 'outbox_entries', count(*) from holdpoint.outbox x
       where not exists (select 1 from holdpoint.runs r where r.run = x.run)";
@@ -63,6 +65,7 @@ impl PostgresJournal {
                 audit.damage(format!("`{table}` has {count} rows that belong to no run"));
             }
         }
+        desks::compare(&moment, &mut audit).await?;
         sessions(&moment, &mut audit).await?;
         let sql = "select coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint from pg_class c
             join pg_namespace n on n.oid = c.relnamespace where n.nspname = 'holdpoint' and c.relkind = 'r'";
@@ -108,7 +111,7 @@ async fn look_at(
     if columns(row)? != Columns::of(&head) {
         audit.damage(format!("run `{id}`: what it is found by is not its head's"));
     }
-    if !get::<bool>(row, 13)? {
+    if !get::<bool>(row, 14)? {
         audit.damage(format!("run `{id}`: its session `{}` is not there", head.session));
     }
     Ok(Ok(()))
@@ -125,6 +128,7 @@ fn columns(row: &Row) -> Result<Columns, Fault> {
         deadline: get(row, 10)?,
         since: get(row, 11)?,
         family: get(row, 12)?,
+        desks: get(row, 13)?,
     })
 }
 

@@ -127,7 +127,7 @@ impl Committer {
                 *line = None;
                 // What a standby may lack is not remembered as what the database has.
                 for one in &group {
-                    self.links.forget(&one.append.packed);
+                    self.links.doubt(&one.append.packed);
                 }
                 unknown(group, "the database committed it, but not on its standby")
             }

@@ -267,6 +267,17 @@ pub enum PostgresError {
         /// Its schema.
         found: i32,
     },
+    /// Our tables are to be changed while somebody serves from them.
+    #[error(
+        "{servers} of those who serve from the database at {place} are alive, and would write as the tables were before; stop \
+         them first (one that died is forgotten after seven seconds), then run this again"
+    )]
+    Served {
+        /// Where.
+        place: String,
+        /// How many.
+        servers: i64,
+    },
     /// Our tables are of a later build.
     #[error(
         "the store in the database at {place} has schema {found}, this program knows {SCHEMA}: a later build made it; \
@@ -320,7 +331,7 @@ pub enum PostgresError {
 }
 
 /// The schema that this program reads and writes.
-pub(super) const SCHEMA: i32 = 2;
+pub(super) const SCHEMA: i32 = 3;
 /// The newest form of records that this program reads, and the one that it writes (`store/codec`).
 pub(super) const READS: i32 = APART as i32;
 pub(super) const WRITES: i32 = APART as i32;

@@ -14,9 +14,9 @@ use crate::store::postgres::marks::gone_back;
 use crate::store::postgres::prepared::{Linked, Prepared, int, time, uint};
 
 /// What is written leaves a mark (`marks`) with it.
-const APPEND: &str = "with m as (update holdpoint.marks set mark = greatest(mark, $40) where incarnation = $1 and lane = 0) \
+const APPEND: &str = "with m as (update holdpoint.marks set mark = greatest(mark, $41) where incarnation = $1 and lane = 0) \
     select * from holdpoint.append($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18,\
-    $19,$20,$21,$22,$23,$24,$25,$26,$27,$28,$29,$30,$31,$32,$33,$34,$35,$36,$37,$38,$39)";
+    $19,$20,$21,$22,$23,$24,$25,$26,$27,$28,$29,$30,$31,$32,$33,$34,$35,$36,$37,$38,$39,$40)";
 
 /// What became of one append.
 #[derive(Debug)]
@@ -57,6 +57,7 @@ struct Columns {
     deadline: Vec<Option<i64>>,
     since: Vec<Option<i64>>,
     family: Vec<Option<Vec<u8>>>,
+    desks: Vec<Option<Vec<u8>>>,
     head: Vec<Vec<u8>>,
     body: Vec<Vec<u8>>,
     leaf_place: Vec<Option<Vec<u8>>>,
@@ -97,6 +98,7 @@ impl Columns {
         self.deadline.push(columns.deadline);
         self.since.push(columns.since);
         self.family.push(columns.family.clone());
+        self.desks.push(columns.desks.clone());
         self.head.push(linked.head.clone());
         self.body.push(linked.body.clone());
         self.leaf_place.push(linked.leaf.as_ref().map(|(place, _, _)| place.clone()));
@@ -170,6 +172,7 @@ impl Columns {
             (&self.listeners.0, Type::INT4_ARRAY),
             (&self.listeners.1, BYTES),
             (&self.listeners.2, BYTES),
+            (&self.desks, BYTES),
             (mark, Type::INT8),
         ]
     }

@@ -115,7 +115,8 @@ impl PostgresJournal {
         if let Some(version) = self.links.took_divergence() {
             return Ok(Some(Rewind { had: version, has: version }));
         }
-        let me = self.me();
+        // From before it is asked.
+        let (me, seen) = (self.me(), self.links.seen());
         let known = self.marks.acknowledged(me);
         let lives: Vec<_> = known.iter().map(|(who, _)| int(who.0)).collect();
         let sql = "select incarnation, lane, mark from holdpoint.marks where incarnation = any($1)";
@@ -131,7 +132,10 @@ impl PostgresJournal {
         let lanes = known.iter().flat_map(|(who, had)| had.iter().copied().zip(of(who)));
         let lacks = lanes.into_iter().find(|(had, has)| has < had);
         // A life that began meanwhile has written nothing yet.
-        let Some((had, lacks)) = lacks.filter(|_| me == self.me()) else { return Ok(None) };
+        let Some((had, lacks)) = lacks.filter(|_| me == self.me()) else {
+            self.links.found_whole(seen);
+            return Ok(None);
+        };
         self.lay_marks(me).await?;
         // Told once.
         self.marks.rest();

@@ -9,19 +9,24 @@ mod audit;
 mod committer;
 mod config;
 mod connections;
+mod desk_marks;
+mod desks;
 mod evidence;
 mod faults;
 mod gate;
 mod group;
 mod hints;
 mod links;
+mod lost;
 mod marks;
 mod notes;
 mod prepared;
 mod prune;
+mod raising;
 mod reader;
 mod replicas;
 mod schema;
+mod sessions;
 mod tls;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -37,9 +42,9 @@ pub use self::schema::Migrated;
 use crate::kernel::{Millis, Recorded, RunId, SessionId, Version};
 use crate::ports::evidence::Evidence;
 use crate::ports::{
-    Append, AppendError, Appended, Fault, Fence, Head, Hint, HookRow, Incarnation, Introduction,
-    Journal, KeyRow, Logged, Noting, OutboxEntry, Page, Replicas, RunFilter, SessionRow,
-    Settlement, StoreReport,
+    Append, AppendError, Appended, Desk, Fault, Fence, Head, Hint, HookRow, Incarnation,
+    Introduction, Journal, KeyRow, Logged, Noting, OutboxEntry, Page, Replicas, RunFilter,
+    SessionRow, Settlement, StoreReport,
 };
 use crate::store::codec;
 use crate::store::keys;
@@ -214,35 +219,7 @@ impl Journal for PostgresJournal {
         row: SessionRow,
     ) -> Result<(), AppendError> {
         self.check_open()?;
-        let known = self.read_session(&row.session).await?;
-        if known.as_ref().is_some_and(|(known, _)| known.owner != row.owner) {
-            return Err(AppendError::SessionTaken);
-        }
-        if known.as_ref().map(|(known, _)| known) != knew.as_ref() {
-            return Err(AppendError::SessionMoved);
-        }
-        let id = row.session.as_str().as_bytes();
-        let owner = row.owner.as_bytes();
-        let body = codec::seal_session(&keys::session(&row.session), &row, None);
-        let body = body.map_err(Fault::from)?;
-        let mut params =
-            vec![(&id as _, Type::BYTEA), (&owner as _, Type::BYTEA), (&body as _, Type::BYTEA)];
-        let changed = match &known {
-            None => {
-                let sql =
-                    "insert into holdpoint.sessions (session, owner, body) values ($1, $2, $3)
-                    on conflict do nothing";
-                self.connections.tell(sql, &params).await?
-            }
-            Some((_, was)) => {
-                let sql = "update holdpoint.sessions set body = $3
-                    where session = $1 and owner = $2 and body = $4";
-                params.push((was as _, Type::BYTEA));
-                self.connections.tell(sql, &params).await?
-            }
-        };
-        // Somebody has changed it since it was read.
-        if changed > 0 { Ok(()) } else { Err(AppendError::SessionMoved) }
+        self.write_session(knew, row).await
     }
 
     async fn key(&self, owner: &str, key: &str) -> Result<Option<KeyRow>, Fault> {
@@ -260,6 +237,15 @@ impl Journal for PostgresJournal {
 
     async fn waiting(&self, cursor: Option<&str>, limit: usize) -> Result<Page<Head>, Fault> {
         self.read_waiting(cursor, limit).await
+    }
+
+    async fn waiting_on(
+        &self,
+        desks: &[Desk],
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<Head>, Fault> {
+        self.read_desks(desks, cursor, limit).await
     }
 
     async fn due(&self, now: Millis, limit: usize) -> Result<Vec<(Millis, RunId)>, Fault> {
@@ -309,8 +295,7 @@ impl Journal for PostgresJournal {
             (&expected as _, Type::INT8),
         ];
         let mut lent = self.connections.lend().await?;
-        let rows = lent.query(sql, &params).await;
-        let rows = rows.map_err(Fault::from)?;
+        let rows = lent.query(sql, &params).await.map_err(Fault::from)?;
         let row = rows.first().ok_or_else(|| Fault::Permanent("nothing was taken".into()))?;
         let (said, told): (String, Option<i64>) = (get(row, 0)?, get(row, 1)?);
         match (said.as_str(), told) {

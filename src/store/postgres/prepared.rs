@@ -10,6 +10,7 @@ use crate::store::codec::{self, Unlinked};
 use crate::store::index_entries::IndexEntries;
 use crate::store::keys::{self, Packed};
 use crate::store::outbox_entries;
+use crate::store::postgres::desk_marks;
 
 /// An append, encoded.
 #[derive(Debug)]
@@ -57,6 +58,7 @@ pub(super) struct Columns {
     pub(super) deadline: Option<i64>,
     pub(super) since: Option<i64>,
     pub(super) family: Option<Vec<u8>>,
+    pub(super) desks: Option<Vec<u8>>,
 }
 
 impl Columns {
@@ -72,6 +74,7 @@ impl Columns {
             deadline: entries.waiting.map(|place| time(place.deadline)),
             since: entries.waiting.map(|place| time(place.since)),
             family: head.family.as_ref().and_then(keys::pack).map(|family| family.to_vec()),
+            desks: desk_marks::of(head),
         }
     }
 }

@@ -30,6 +30,7 @@ const FORGET: &str = "with e as (delete from holdpoint.entries where run = any($
     p as (delete from holdpoint.outbox where run = any($1)),
     h as (delete from holdpoint.hooks where run = any($1)),
     k as (delete from holdpoint.keys where run = any($1)),
+    d as (delete from holdpoint.desks where run = any($1)),
     g as (delete from holdpoint.guards where name = any($2)),
     t as (insert into holdpoint.pending (place, body) select * from unnest($3::bytea[], $4::bytea[]))
     delete from holdpoint.runs where run = any($1)";

@@ -82,7 +82,7 @@ pub(super) fn most(limit: usize) -> i64 {
 }
 
 /// A page of rows of which one more than wanted was asked for.
-fn page<T>(rows: Vec<T>, limit: usize, cursor: impl FnOnce(&T) -> String) -> Page<T> {
+pub(super) fn page<T>(rows: Vec<T>, limit: usize, cursor: impl FnOnce(&T) -> String) -> Page<T> {
     let (mut rows, limit) = (rows, limit.max(1));
     let has_more = rows.len() > limit;
     rows.truncate(limit);

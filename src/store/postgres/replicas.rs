@@ -11,7 +11,8 @@ use tokio_postgres::types::Type;
 use crate::kernel::evidence::Hash;
 use crate::kernel::{Millis, RunId, Version};
 use crate::ports::{
-    Fault, Hint, Incarnation, Introduction, OutboxEntry, Replica, Replicas, Rewind, Standing,
+    Fault, Hint, Incarnation, Introduction, LostRun, OutboxEntry, Replica, Replicas, Rewind,
+    Standing,
 };
 use crate::store::codec;
 use crate::store::keys::{self, Packed};
@@ -93,6 +94,10 @@ impl Replicas for PostgresJournal {
 
     async fn look_back(&self) -> Result<Option<Rewind>, Fault> {
         self.read_marks().await
+    }
+
+    async fn lost(&self) -> Result<Vec<LostRun>, Fault> {
+        self.find_lost().await
     }
 
     fn unlearn(&self, run: Option<&RunId>) {

@@ -1,12 +1,13 @@
 //! Schema: how our tables come to be in a database, and whether they are what they were made as. Only
 //! `holdpoint store migrate` makes or changes them; whoever serves looks, and refuses.
 
-use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
+use tokio_postgres::{Client, Transaction};
 
 use crate::store::postgres::config::{Durability, PostgresConfig, PostgresError, READS, SCHEMA};
 use crate::store::postgres::faults::refused;
+use crate::store::postgres::raising;
 
 /// The first version that was tried.
 const OLDEST: i32 = 140_000;
@@ -15,7 +16,10 @@ const MIGRATING: i64 = 0x686f_6c64;
 /// The tables and functions, as schema 1 has them, which every store was made with or raised from.
 const MAKE: &str = include_str!("schema.sql");
 /// What takes them from one schema to the next: each only adds, so that what is stored stays as it is.
-const RAISE: [(i32, &str); 1] = [(2, include_str!("schema_2.sql"))];
+const RAISE: [(i32, &str); 2] =
+    [(2, include_str!("schema_2.sql")), (DESKS, include_str!("schema_3.sql"))];
+/// The schema from which on it is kept who is asked.
+const DESKS: i32 = 3;
 
 /// What the tables, their columns and constraints, whatever hangs on them, and the functions are, one line each: a
 /// table that is not logged, or a trigger that drops rows, loses what was acknowledged.
@@ -219,12 +223,8 @@ pub(super) async fn migrate_as(
     }
     let row = transaction.query_typed_one("select schema from holdpoint.meta for update", &[]);
     let found: i32 = row.await.and_then(|row| row.try_get(0)).map_err(failed)?;
-    for (_, raise) in RAISE.iter().filter(|(schema, _)| *schema > found) {
-        transaction.batch_execute(raise).await.map_err(|error| denied(&place, &error))?;
-    }
     if found < SCHEMA {
-        let raised = format!("update holdpoint.meta set schema = {SCHEMA}, shape = ({SHAPE})");
-        transaction.batch_execute(&raised).await.map_err(failed)?;
+        raise(&place, &transaction, found).await?;
     }
     let outcome = match (is_there, found) {
         (false, _) => Migrated::Made,
@@ -240,6 +240,35 @@ pub(super) async fn migrate_as(
     // As whoever serves would: an older or a newer one, or one that was altered, is told.
     check(config, client).await?;
     Ok(outcome)
+}
+
+/// Takes tables on from an earlier schema. Whoever serves from them would write what the new ones must know of, and write it
+/// the old way: nobody does meanwhile.
+async fn raise(
+    place: &str,
+    transaction: &Transaction<'_>,
+    found: i32,
+) -> Result<(), PostgresError> {
+    let failed = |error: tokio_postgres::Error| refused(place.to_owned(), &error);
+    let alone =
+        "set local lock_timeout = '5s'; lock table holdpoint.replicas in share row exclusive mode";
+    transaction.batch_execute(alone).await.map_err(|error| denied(place, &error))?;
+    // As long as whoever is taken for dead is given.
+    let living = "select count(*) from holdpoint.replicas
+        where until > pg_catalog.clock_timestamp() - interval '500 milliseconds'";
+    let row = transaction.query_typed_one(living, &[]).await;
+    let servers: i64 = row.and_then(|row| row.try_get(0)).map_err(failed)?;
+    if servers > 0 {
+        return Err(PostgresError::Served { place: place.to_owned(), servers });
+    }
+    for (_, raise) in RAISE.iter().filter(|(schema, _)| *schema > found) {
+        transaction.batch_execute(raise).await.map_err(|error| denied(place, &error))?;
+    }
+    if found < DESKS {
+        raising::lay_out(transaction).await.map_err(failed)?;
+    }
+    let raised = format!("update holdpoint.meta set schema = {SCHEMA}, shape = ({SHAPE})");
+    transaction.batch_execute(&raised).await.map_err(failed)
 }
 
 /// What a no to making tables means.

@@ -4,6 +4,7 @@ pub(crate) mod attacks;
 pub(crate) mod crowd;
 pub(crate) mod crowd_races;
 pub(crate) mod desk;
+pub(crate) mod desks;
 pub(crate) mod digest;
 pub(crate) mod drawn;
 pub(crate) mod family;

@@ -151,7 +151,8 @@ async fn what_only_a_later_build_reads_is_not_served() {
 async fn a_store_of_the_build_before_is_raised_and_keeps_what_it_has() {
     let database = Database::made().await;
     let client = database.client().await;
-    let before = "drop table holdpoint.marks;
+    let before = "drop table holdpoint.marks; drop table holdpoint.desks;
+        alter table holdpoint.runs drop column desks;
         alter table holdpoint.meta drop column form;
         alter table holdpoint.replicas drop column name, drop column address, drop column program, drop column since,
           drop column draining, drop column reads, drop column writes;
