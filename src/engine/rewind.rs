@@ -2,18 +2,27 @@
 //! failover to a standby that had not got everything. What it remembers beyond the store is dropped and decided again;
 //! nothing more is done in the world until an operator has looked, and people are asked anew what they were asked.
 //!
-//! It restores nothing: what the store lost is lost, and only said.
+//! It restores nothing: what the store lost is lost, and only said: of every run that this process remembers otherwise,
+//! also where somebody who could not know has written over it since.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::engine::cell::{Cell, State};
 use crate::engine::holder::Holder;
-use crate::engine::narrate::Narrator;
+use crate::engine::narrate::{Narrator, Published};
 use crate::engine::trace::SpanBuilder;
 use crate::engine::{Engine, EngineError};
-use crate::kernel::{Event, Status, Version, replay};
+use crate::kernel::{Event, Recorded, RunId, Status, Version, replay};
 use crate::ports::identity::Identity;
 use crate::ports::{Fault, Note, Rewind};
+
+/// Runs that are named in the store's own log after one rewind: of its entries a tenth. The rest is counted.
+const NAMED_MAX: usize = 1_000;
+
+/// Runs that lack something: how far each was known to be and where it is, and the deeds that were begun in what is
+/// missing.
+type Lost = BTreeMap<RunId, (Version, Version, Vec<String>)>;
 
 impl Engine {
     /// Looks whether the store still has what it acknowledged, and sees to it where it has not.
@@ -56,6 +65,7 @@ impl Engine {
         let Rewind { had, has } = rewind;
         // First: whoever shares the store does nothing more before somebody has looked.
         let is_first = self.hold_rewound().await?;
+        let mut lost = self.lost().await?;
         metrics::counter!("holdpoint_store_rewound_total").increment(1);
         tracing::error!(
             had,
@@ -64,11 +74,12 @@ impl Engine {
         );
         self.note(Note::Rewound { run: None, had, has, deeds: Vec::new() }).await;
         for cell in self.inner.cells.all() {
-            if let Err(error) = self.fall_back(&cell).await {
+            if let Err(error) = self.fall_back(&cell, &mut lost).await {
                 tracing::error!(run.id = %cell.id, %error, "what is left of a run could not be read; it is read anew");
                 *cell.state.lock().await = State::Cold;
             }
         }
+        self.tell_lost(lost).await;
         if let Some(replicas) = self.replicas() {
             replicas.unlearn(None);
         }
@@ -81,6 +92,27 @@ impl Engine {
             });
         }
         Ok(())
+    }
+
+    /// The runs that this process remembers otherwise than the store has them.
+    async fn lost(&self) -> Result<Lost, EngineError> {
+        let Some(replicas) = self.replicas() else { return Ok(Lost::new()) };
+        let lost = replicas.lost().await?.into_iter();
+        Ok(lost.map(|lost| (lost.run, (lost.had, lost.has, Vec::new()))).collect())
+    }
+
+    /// Names them in the store's own log, those first of which deeds are known.
+    async fn tell_lost(&self, lost: Lost) {
+        let (mut done, rest): (Vec<_>, Vec<_>) =
+            lost.into_iter().partition(|(_, (_, _, deeds))| !deeds.is_empty());
+        done.extend(rest);
+        let more = done.len().saturating_sub(NAMED_MAX);
+        if more > 0 {
+            tracing::error!(more, "more runs lack something than the store's log names");
+        }
+        for (run, (had, has, deeds)) in done.into_iter().take(NAMED_MAX) {
+            self.note(Note::Rewound { run: Some(run), had, has, deeds }).await;
+        }
     }
 
     /// Has the store be another one, in which nothing is done before an operator says so; whether nobody had said
@@ -121,7 +153,7 @@ impl Engine {
     /// What is known of a run is read anew: the store may lack some of it, or have been written to since. What is under
     /// way for it comes home if the store still knows that it was begun (E9); of everything else begun in what is
     /// missing the store's own log tells.
-    async fn fall_back(&self, cell: &Arc<Cell>) -> Result<(), EngineError> {
+    async fn fall_back(&self, cell: &Arc<Cell>, lost: &mut Lost) -> Result<(), EngineError> {
         let mut state = cell.state.lock().await;
         let State::Hot(hot) = &mut *state else { return Ok(()) };
         // Whatever was known of it before.
@@ -130,14 +162,15 @@ impl Engine {
         }
         let standing = self.standing(cell).await?;
         let (had, has) = (cell.published(), standing.map_or(0, |standing| standing.version));
-        let deeds = cell.after(has).iter().filter_map(|told| deed(&told.event)).collect();
+        let told = cell.after(0);
+        let mut events = Vec::new();
         if standing.is_none() {
             hot.stop_all();
             *state = State::Cold;
             self.inner.cells.forget(&cell.id);
             cell.lost();
         } else {
-            let events = self.read_all(&cell.id, has).await?;
+            events = self.read_all(&cell.id, has).await?;
             let run = replay(&cell.id, Arc::clone(&hot.run.workflow), &events)?;
             let run = self.recalling(run).await?;
             hot.narrator = Narrator::at(&run);
@@ -153,12 +186,22 @@ impl Engine {
             cell.loaded(&hot.run);
         }
         drop(state);
-        if has >= had {
-            return Ok(());
+        let deeds = begun_in_missing(&told, &events);
+        if has < had || !deeds.is_empty() || lost.contains_key(&cell.id) {
+            let known = lost.entry(cell.id.clone()).or_default();
+            *known = (had.max(known.0), has, deeds);
         }
-        self.note(Note::Rewound { run: Some(cell.id.clone()), had, has, deeds }).await;
         Ok(())
     }
+}
+
+/// Deeds that were told of here, and that the journal has not, or has as another's.
+fn begun_in_missing(told: &[Arc<Published>], events: &[Recorded]) -> Vec<String> {
+    let is_there = |told: &Published| {
+        let at = usize::try_from(told.sequence).ok().and_then(|at| events.get(at.checked_sub(1)?));
+        at.is_some_and(|there| there.at == told.at && deed(&there.event) == deed(&told.event))
+    };
+    told.iter().filter(|told| !is_there(told)).filter_map(|told| deed(&told.event)).collect()
 }
 
 /// What was begun in the world with an event, in words.

@@ -434,6 +434,8 @@ impl Note {
                 let of = run.as_ref().map_or_else(|| "the store".to_owned(), ToString::to_string);
                 let mut told = if had == has {
                     format!("{of} tells another history up to {had} than it did")
+                } else if had < has {
+                    format!("{of} tells another history up to {had} than it did, and ends at {has}")
                 } else {
                     format!("{of} was known up to {had}, and ends at {has}")
                 };

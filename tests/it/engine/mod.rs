@@ -10,6 +10,7 @@ pub(crate) mod moving;
 pub(crate) mod outbox;
 pub(crate) mod reloaded;
 pub(crate) mod retries;
+pub(crate) mod rewound;
 pub(crate) mod supervised;
 pub(crate) mod telemetry;
 pub(crate) mod two_engines;

@@ -6,6 +6,7 @@ pub(crate) mod desks;
 pub(crate) mod keys;
 pub(crate) mod moved;
 pub(crate) mod replicas;
+pub(crate) mod rewound;
 pub(crate) mod served;
 pub(crate) mod store;
 pub(crate) mod transfer;
