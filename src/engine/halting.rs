@@ -264,9 +264,8 @@ impl Engine {
 
     /// Keeps one more. The caller holds the right to change them.
     async fn add(&self, new: Halt) -> Result<(), EngineError> {
-        let halts = self.change_halts(|halts| halts.0.push(new.clone())).await?;
+        self.change_halts(|halts| halts.0.push(new.clone())).await?;
         failpoint::hit("engine.halt_kept");
-        self.set_halts(halts);
         tracing::warn!(halt.id = %new.id, what = new.scope.words(), principal.id = %new.by, "halted");
         self.note(Note::Halted {
             who: new.by,
@@ -304,9 +303,8 @@ impl Engine {
         failpoint::hit("engine.halt_told");
         self.note(Note::HaltReleased { who, door, halt: id.to_owned(), what: ended.scope.words() })
             .await;
-        let halts = self.change_halts(|halts| halts.0.retain(|known| known.id != id)).await?;
+        self.change_halts(|halts| halts.0.retain(|known| known.id != id)).await?;
         failpoint::hit("engine.halt_ended");
-        self.set_halts(halts);
         tracing::warn!(halt.id = %ended.id, what = ended.scope.words(), "a halt was taken back");
         self.go_on().await?;
         Ok(ended)

@@ -1,7 +1,11 @@
 //! Halts: what is stopped, as the store keeps it, durably; and as others who share the store change it. What it means is
 //! `halting`'s, and the kernel's.
+//!
+//! Which were taken back is kept, too. One that is known here, and that a shared store has neither among those that stand
+//! nor among those that were taken back, is missing because the store went back in time: it stands until an admin takes
+//! it back (K7).
 
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
@@ -13,20 +17,51 @@ use crate::ports::Fault;
 /// Under which name a store keeps them.
 const NAME: &str = "halts";
 
+/// How many of those that were taken back are remembered: whoever shares the store hears of each within seconds.
+const ENDED_MAX: usize = 256;
+
 /// Halts as a store keeps them.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Kept {
     halts: Halts,
+    /// Those that were taken back, by id, the last one last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    ended: Vec<String>,
+}
+
+impl Kept {
+    fn read(text: &str) -> Result<Self, Fault> {
+        serde_json::from_str(text)
+            .map_err(|error| Fault::Corrupt(format!("the store's halts: {error}")))
+    }
+
+    /// Those that are known here and that nobody has taken back, in the order in which they were known.
+    fn missing<'a>(&'a self, known: &'a Halts) -> impl Iterator<Item = &'a Halt> {
+        let stands = |halt: &&Halt| self.halts.0.iter().any(|other| other.id == halt.id);
+        let ended = |halt: &&Halt| self.ended.contains(&halt.id);
+        known.0.iter().filter(move |halt| !stands(halt) && !ended(halt))
+    }
+
+    /// The same with these halts, of which those that stood and do no more were taken back.
+    fn with(self, halts: Halts) -> Self {
+        let Self { halts: before, mut ended } = self;
+        let stands = |id: &str| halts.0.iter().any(|halt| halt.id == id);
+        // One by a file may come again.
+        ended.retain(|id| !stands(id));
+        ended.extend(before.0.into_iter().map(|halt| halt.id).filter(|id| !stands(id)));
+        ended.drain(..ended.len().saturating_sub(ENDED_MAX));
+        Self { halts, ended }
+    }
 }
 
 impl Engine {
     /// Reads what the store keeps. To be called before anything is looked at.
     pub(super) async fn read_halts(&self) -> Result<(), EngineError> {
         let Some(text) = self.inner.journal.remembered(NAME).await? else { return Ok(()) };
-        let kept: Kept = serde_json::from_str(&text)
-            .map_err(|error| Fault::Corrupt(format!("the store's halts: {error}")))?;
+        let kept = Kept::read(&text)?;
+        let mut read = self.read_of_halts();
         self.set_halts(kept.halts);
-        *self.inner.halting.read.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+        *read = Some(text);
         Ok(())
     }
 
@@ -35,21 +70,42 @@ impl Engine {
         if !self.is_shared() {
             return Ok(());
         }
-        let text = self.inner.journal.remembered(NAME).await?;
-        if *self.inner.halting.read.lock().unwrap_or_else(PoisonError::into_inner) == text {
-            return Ok(());
+        for _ in 0..DECIDE_TRIES {
+            let knew = self.read_of_halts().clone();
+            let text = self.inner.journal.remembered(NAME).await?;
+            if text == knew {
+                return Ok(());
+            }
+            let kept = text.as_deref().map(Kept::read).transpose()?.unwrap_or_default();
+            // Another task of this process may have taken in what is newer than this.
+            let Some(missing) = self.take_in_halts(knew.as_deref(), text, kept) else { continue };
+            return self.stand_again(&missing).await;
+        }
+        Err(EngineError::Moved)
+    }
+
+    /// Takes in what the store keeps, if what is known here is still `knew`; the halts that it lacks though nobody took
+    /// them back.
+    fn take_in_halts(
+        &self,
+        knew: Option<&str>,
+        text: Option<String>,
+        kept: Kept,
+    ) -> Option<Vec<Halt>> {
+        let mut read = self.read_of_halts();
+        if read.as_deref() != knew {
+            return None;
         }
         let before = self.halts();
-        if text.is_none() && !before.0.is_empty() && self.reach() != Reach::Nothing {
-            // None where there were some: the store has gone back, and whatever was stopped stays so (K7).
-            *self.inner.halting.read.lock().unwrap_or_else(PoisonError::into_inner) = None;
-            self.keep_halts(&before).await?;
-            return Ok(());
-        }
-        self.read_halts().await?;
-        let now = self.halts();
-        let stands = |known: &Halt| now.0.iter().any(|other| other.id == known.id);
-        if !before.0.iter().all(stands) {
+        let missing: Vec<_> = kept.missing(&before).cloned().collect();
+        let mut now = kept.halts;
+        now.0.extend(missing.iter().cloned());
+        let is_over = |known: &Halt| now.0.iter().all(|other| other.id != known.id);
+        let are_over = before.0.iter().any(is_over);
+        self.set_halts(now);
+        *read = text;
+        drop(read);
+        if are_over {
             let engine = self.clone();
             self.inner.tasks.spawn(async move {
                 if let Err(error) = engine.go_on().await {
@@ -57,7 +113,35 @@ impl Engine {
                 }
             });
         }
-        Ok(())
+        Some(missing)
+    }
+
+    /// Has the store keep those that stand and that it lacks: whoever comes next knows of them, too.
+    async fn stand_again(&self, missing: &[Halt]) -> Result<(), EngineError> {
+        if missing.is_empty() || self.reach() == Reach::Nothing {
+            return Ok(());
+        }
+        for halt in missing {
+            tracing::error!(
+                halt.id = %halt.id,
+                what = halt.scope.words(),
+                "the store has gone back: it lacks a halt that nobody took back, and that stands"
+            );
+        }
+        // Where others came first, they have kept it or it is found missing again.
+        let (knew, halts) = self.known_halts();
+        self.keep_halts(knew, &halts).await.map(drop)
+    }
+
+    /// What is known here, and what of it the store had.
+    fn known_halts(&self) -> (Option<String>, Halts) {
+        let read = self.read_of_halts();
+        (read.clone(), Halts::clone(&self.halts()))
+    }
+
+    /// What the store had when it was last asked.
+    fn read_of_halts(&self) -> MutexGuard<'_, Option<String>> {
+        self.inner.halting.read.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Finishes what somebody who died was taking back.
@@ -79,35 +163,78 @@ impl Engine {
     ) -> Result<Halts, EngineError> {
         for _ in 0..DECIDE_TRIES {
             self.heed_halts().await?;
-            let mut halts = Halts::clone(&self.halts());
+            let (knew, mut halts) = self.known_halts();
             change(&mut halts);
-            if self.keep_halts(&halts).await? {
+            if self.keep_halts(knew, &halts).await? {
                 return Ok(halts);
             }
         }
         Err(EngineError::Moved)
     }
 
-    /// Whether they were kept; not, where others have changed them since.
-    async fn keep_halts(&self, halts: &Halts) -> Result<bool, EngineError> {
-        let kept = serde_json::to_string(&Kept { halts: halts.clone() })
+    /// Keeps them in the place of what the store had, and heeds them from then on. Whether they were kept; not, where
+    /// others have changed them since.
+    async fn keep_halts(&self, knew: Option<String>, halts: &Halts) -> Result<bool, EngineError> {
+        let before = knew.as_deref().map(Kept::read).transpose()?.unwrap_or_default();
+        let kept = serde_json::to_string(&before.with(halts.clone()))
             .map_err(|error| Fault::Permanent(format!("the store's halts: {error}")))?;
-        let Some(replicas) = self.replicas() else {
-            self.inner.journal.remember(NAME, &kept).await?;
-            return Ok(true);
+        let is_kept = match self.replicas() {
+            None => self.inner.journal.remember(NAME, &kept).await.map(|()| true)?,
+            Some(replicas) => replicas.remember_if(NAME, knew.as_deref(), &kept).await?,
         };
-        let read = &self.inner.halting.read;
-        let knew = read.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let is_kept = replicas.remember_if(NAME, knew.as_deref(), &kept).await?;
-        if is_kept {
-            *read.lock().unwrap_or_else(PoisonError::into_inner) = Some(kept);
+        let mut read = self.read_of_halts();
+        // What was taken in meanwhile was written after this.
+        if is_kept && *read == knew {
+            self.set_halts(halts.clone());
+            *read = Some(kept);
         }
         Ok(is_kept)
     }
 
-    pub(super) fn set_halts(&self, halts: Halts) {
+    fn set_halts(&self, halts: Halts) {
         let mut operator = self.inner.operator.write().unwrap_or_else(PoisonError::into_inner);
         let halts = Arc::new(halts);
         *operator = Arc::new(Operator { halts, ..Operator::clone(&operator) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::{Millis, Scope};
+
+    fn halt(id: &str) -> Halt {
+        let (scope, at, is_ending) = (Scope::All, Millis(1), false);
+        let [reason, by, door, key] = ["odd", "ann", "cli", ""].map(str::to_owned);
+        Halt { id: id.into(), scope, reason, by, door, at, is_ending, key }
+    }
+
+    fn halts(ids: &[&str]) -> Halts {
+        Halts(ids.iter().map(|id| halt(id)).collect())
+    }
+
+    fn missing(kept: &Kept, known: &[&str]) -> Vec<String> {
+        kept.missing(&halts(known)).map(|halt| halt.id.clone()).collect()
+    }
+
+    #[test]
+    fn k7_a_halt_is_over_when_somebody_took_it_back_and_not_when_it_is_merely_gone() {
+        let first = Kept::default().with(halts(&["one"]));
+        let both = Kept::read(&serde_json::to_string(&first).unwrap()).unwrap();
+        let both = both.with(halts(&["one", "two"]));
+        assert_eq!(missing(&first, &["one", "two"]), ["two"], "the list is an older one");
+        let left = both.with(halts(&["one"]));
+        assert_eq!(missing(&left, &["one", "two"]), [""; 0], "it was taken back");
+        let again = left.with(halts(&["one", "two"]));
+        assert_eq!(again.ended, [""; 0], "by the same name, as by a file");
+    }
+
+    #[test]
+    fn those_that_were_taken_back_are_remembered_up_to_a_bound() {
+        let mut kept = Kept::default();
+        for number in 0..ENDED_MAX + 10 {
+            kept = kept.with(halts(&[&number.to_string()])).with(halts(&[]));
+        }
+        assert_eq!((kept.ended.len(), kept.ended[0].as_str()), (ENDED_MAX, "10"));
     }
 }

@@ -1,12 +1,13 @@
 //! A store that went back in time, and what those who live know better: which runs lack something though somebody wrote
-//! over them since, and what was begun in that.
+//! over them since, what was begun in that, and what was stopped.
 
-use holdpoint::engine::Engine;
+use holdpoint::engine::{Engine, HaltRequest};
 use holdpoint::kernel::workflow::{Patience, Safety};
+use holdpoint::kernel::{Halt, Scope};
 use holdpoint::ports::{Journal, Note};
 use serde_json::json;
 
-use crate::support::pair::Pair;
+use crate::support::pair::{Pair, node};
 use crate::support::plays::{answer, payers, start, writers};
 use crate::support::workflows::{approval, with_tool};
 use crate::support::{all, request_of, someone};
@@ -88,4 +89,74 @@ async fn j10_a_deed_that_was_begun_in_what_is_missing_is_told_though_the_run_was
         *of == run && *known >= had && deeds.iter().any(|deed| deed.starts_with("pay "))
     };
     assert!(told.iter().any(is_it), "{told:?}");
+}
+
+async fn halt(engine: &Engine, scope: Scope) -> Halt {
+    let wish = HaltRequest { scope, reason: "odd".into(), key: String::new() };
+    engine.halt(wish, &someone()).await.unwrap()
+}
+
+fn standing(engine: &Engine) -> Vec<String> {
+    let mut standing: Vec<_> = engine.halts().0.iter().map(|halt| halt.id.clone()).collect();
+    standing.sort();
+    standing
+}
+
+#[tokio::test]
+async fn k7_a_halt_that_the_living_know_stands_though_the_store_has_an_older_list() {
+    let workflows = [approval(Patience::default())];
+    let pair = Pair::new(&workflows, writers).await;
+    let (a, b) = (&pair.a.engine, &pair.b.engine);
+    let first = halt(a, Scope::Workflow("approval".into())).await;
+    pair.pass(2_000).await;
+    let picture = pair.cluster.picture();
+    let second = halt(a, Scope::All).await;
+    pair.pass(2_000).await;
+    let mut both = vec![first.id.clone(), second.id.clone()];
+    both.sort();
+    assert_eq!((standing(a), standing(b)), (both.clone(), both.clone()));
+    pair.cluster.go_back(&picture);
+    let refused = b.start(start("approval", "", ""), &someone()).await.map(drop);
+    assert!(refused.is_err(), "nothing is begun before anybody has looked");
+    assert_eq!(standing(b), both, "it stands at once");
+    pair.pass(5_000).await;
+    assert_eq!((standing(a), standing(b)), (both.clone(), both.clone()));
+    // Whoever comes knows of it, too: it is kept.
+    let c = node(&pair.cluster, &pair.clock, &pair.post, (&workflows, writers())).await;
+    assert_eq!(standing(&c.engine), both);
+    // Taken back it is over, at all of them and for good.
+    a.release_store(&someone()).await.unwrap();
+    b.release_halt(&second.id, &someone()).await.unwrap();
+    pair.pass(3_000).await;
+    for engine in [a, b, &c.engine] {
+        assert_eq!(standing(engine), std::slice::from_ref(&first.id));
+    }
+    a.release_halt(&first.id, &someone()).await.unwrap();
+    pair.pass(3_000).await;
+    assert_eq!(standing(&c.engine), [""; 0]);
+}
+
+#[tokio::test]
+async fn k7_a_halt_that_the_living_know_stands_though_others_wrote_another_list_since() {
+    let workflows = [approval(Patience::default())];
+    let pair = Pair::new(&workflows, writers).await;
+    let a = &pair.a.engine;
+    pair.b.replica.kill();
+    let picture = pair.cluster.picture();
+    let known = halt(a, Scope::All).await;
+    pair.a.replica.freeze();
+    pair.cluster.go_back(&picture);
+    // Started since, it could not know.
+    let c = node(&pair.cluster, &pair.clock, &pair.post, (&workflows, writers())).await;
+    assert_eq!(standing(&c.engine), [""; 0]);
+    for _ in 0..3 {
+        let other = halt(&c.engine, Scope::Workflow("approval".into())).await;
+        c.engine.release_halt(&other.id, &someone()).await.unwrap();
+    }
+    let other = halt(&c.engine, Scope::Workflow("approval".into())).await;
+    pair.a.replica.thaw();
+    pair.pass(5_000).await;
+    let mut both = vec![known.id, other.id];
+    both.sort();
+    assert_eq!((standing(a), standing(&c.engine)), (both.clone(), both));
 }
