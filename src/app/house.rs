@@ -64,7 +64,7 @@ impl House {
             async move { keep(posture, &engine).await }
         };
         let source = if keyring::is_shared(config) {
-            Source::Store(world.store.journal())
+            Source::Store(world.store.journal(), world.engine.clone())
         } else {
             Source::File(config.keys_path())
         };

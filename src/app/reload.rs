@@ -11,7 +11,9 @@ use std::time::{Duration, SystemTime};
 
 use crate::app::SystemClock;
 use crate::app::auth::Keyed;
+use crate::app::keys::removed::Removed;
 use crate::app::keys::{Keys, KeysError, shared};
+use crate::engine::Engine;
 use crate::ports::{Clock as _, Journal};
 
 /// How often it looks: a change counts within two seconds, with room for a machine that is busy.
@@ -27,8 +29,8 @@ type Stamp = (u64, u64, i64, i64, u64);
 pub(super) enum Source {
     /// In a file.
     File(PathBuf),
-    /// In a store that several servers share.
-    Store(Arc<dyn Journal>),
+    /// In a store that several servers share, and what knows whether that has gone back in time.
+    Store(Arc<dyn Journal>, Engine),
 }
 
 /// Looks there for as long as the server runs; `heed` is told of the keys that are in force.
@@ -37,7 +39,7 @@ pub(super) async fn watch<Heeded: Future<Output = ()> + Send>(
     source: Source,
     heed: impl Fn(Option<&Keys>) -> Heeded + Send + 'static,
 ) {
-    let (mut seen, mut written) = (None, None);
+    let (mut seen, mut written, mut removed) = (None, None, Removed::default());
     let mut known = door.keys();
     let mut looked_at = SystemClock.now();
     let mut every = tokio::time::interval(EVERY);
@@ -49,7 +51,12 @@ pub(super) async fn watch<Heeded: Future<Output = ()> + Send>(
                 let looked = tokio::task::spawn_blocking(move || look(&beside, &path, seen)).await;
                 seen = looked.unwrap_or_default();
             }
-            Source::Store(journal) => look_in(&door, &**journal, &mut written).await,
+            Source::Store(journal, engine) => {
+                if removed.are_looked_at(engine.is_rewound()) {
+                    written = None;
+                }
+                look_in(&door, &**journal, (&mut written, &mut removed)).await;
+            }
         }
         let now = door.keys();
         let (before, at) = (looked_at, SystemClock.now());
@@ -97,13 +104,28 @@ fn look(door: &Keyed, path: &Path, seen: Option<Stamp>) -> Option<Stamp> {
 }
 
 /// Looks once at what a store keeps. While it is out of reach nothing is decided either.
-async fn look_in(door: &Keyed, journal: &dyn Journal, written: &mut Option<String>) {
+async fn look_in(
+    door: &Keyed,
+    journal: &dyn Journal,
+    (written, removed): (&mut Option<String>, &mut Removed),
+) {
     let Ok(Some(text)) = shared::written(journal).await else { return };
     if written.as_ref() == Some(&text) {
         return;
     }
-    match shared::read(&text).and_then(|keys| door.check(keys)) {
-        Ok(keys) => take(door, keys),
+    let left = shared::read(&text).map(|keys| removed.leave_out(keys));
+    let checked = left.and_then(|(keys, back)| Ok((door.check(keys)?, back)));
+    match checked {
+        Ok((keys, back)) => {
+            for key in back {
+                tracing::error!(
+                    key,
+                    "a key that was removed is in the database again, which has gone back in time: it is not taken until \
+                     `holdpoint release`; look at `holdpoint keys list` first"
+                );
+            }
+            take(door, keys);
+        }
         Err(error) => complain(door, &error),
     }
     *written = Some(text);

@@ -29,6 +29,7 @@
 
 mod change;
 mod key;
+pub(super) mod removed;
 pub(super) mod shared;
 
 use std::collections::BTreeSet;
@@ -310,6 +311,11 @@ impl Keys {
     /// The keys, in the order they were made.
     pub fn list(&self) -> &[Key] {
         &self.keys
+    }
+
+    /// Those whose keys were removed.
+    pub(super) fn retired(&self) -> &[Retired] {
+        &self.retired
     }
 
     /// Whether the time of any key came after `before`, and has come by `now`.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use holdpoint::wire::v1::ListRunsRequest;
+use holdpoint::wire::v1::{ListRunsRequest, ReleaseStoreRequest};
 use tempfile::TempDir;
 use tonic::Code;
 
@@ -102,6 +102,47 @@ async fn the_keys_of_the_first_server_are_taken_along_and_a_named_file_stays_the
     assert_eq!(says(&three, &bob).await, None);
     assert_eq!(says(&three, &ada).await, Some(Code::Unauthenticated));
     assert_eq!(says(&two, &bob).await, Some(Code::Unauthenticated));
+}
+
+/// Waits until it is so.
+async fn until_so(what: &str, server: &Server, is_so: impl Fn() -> bool) {
+    let waited = tokio::time::timeout(PATIENCE, async {
+        while !is_so() {
+            tokio::task::yield_now().await;
+        }
+    });
+    assert!(waited.await.is_ok(), "{what}: {}", server.told());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn k7_a_key_that_was_removed_is_not_taken_again_where_the_database_went_back() {
+    let (root, database) = (TempDir::new().unwrap(), Database::made().await);
+    let (root, address) = (root.path(), database.address());
+    let ada = added(root, &address, "ada");
+    let told = keys(root, &address, &["add", "chief", "--role", "admin"]).json();
+    let chief = told["secret"].as_str().unwrap().to_owned();
+    let server = setup(root, "one", &address).start();
+    assert_eq!(says(&server, &ada).await, None);
+    let client = database.client().await;
+    let saved = "create table public.kept as select * from holdpoint.kept where name = 'mown.keys'";
+    client.batch_execute(saved).await.unwrap();
+    keys(root, &address, &["remove", "ada"]);
+    until(&server, &ada, Some(Code::Unauthenticated)).await;
+
+    let back = "update holdpoint.kept k set body = p.body from public.kept p where p.name = k.name";
+    client.batch_execute(back).await.unwrap();
+    let is_told = || server.told().contains("a key that was removed is in the database again");
+    until_so("it is told", &server, is_told).await;
+    assert_eq!(says(&server, &ada).await, Some(Code::Unauthenticated));
+    assert_eq!(says(&server, &chief).await, None, "nobody else is locked out");
+    // Held, it is as before; once somebody has let it go on, what the database has counts.
+    client.batch_execute("update holdpoint.marks set mark = 0").await.unwrap();
+    until_so("it is held", &server, || server.page("/readyz").1.contains("gone back in time"))
+        .await;
+    assert_eq!(says(&server, &ada).await, Some(Code::Unauthenticated));
+    let mut grpc = server.client_with(&chief).await;
+    grpc.release_store(ReleaseStoreRequest {}).await.unwrap();
+    until(&server, &ada, None).await;
 }
 
 fn audit_key(root: &Path, name: &str) -> PathBuf {
