@@ -13,7 +13,7 @@ use crate::store::postgres::connections::Lost;
 use crate::store::postgres::prepared::{Columns, int};
 use crate::store::postgres::reader::{events, get, head, number, run};
 use crate::store::postgres::replicas::packed_of;
-use crate::store::postgres::{PostgresJournal, desks};
+use crate::store::postgres::{PostgresJournal, desks, evidence, notes};
 
 /// Runs that are looked at at a time.
 const AT_ONCE: i64 = 200;
@@ -66,6 +66,8 @@ impl PostgresJournal {
             }
         }
         desks::compare(&moment, &mut audit).await?;
+        evidence::look_beyond(&moment, &mut audit).await?;
+        notes::look_beyond(&moment, &mut audit).await?;
         sessions(&moment, &mut audit).await?;
         let sql = "select coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint from pg_class c
             join pg_namespace n on n.oid = c.relnamespace where n.nspname = 'holdpoint' and c.relkind = 'r'";

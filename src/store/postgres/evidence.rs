@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 
 use async_trait::async_trait;
+use tokio_postgres::Transaction;
 use tokio_postgres::types::Type;
 
 use crate::kernel::evidence::leaf::{Leaf, Place};
@@ -15,7 +16,7 @@ use crate::kernel::{RunId, Version};
 use crate::ports::Fault;
 use crate::ports::evidence::{Evidence, Lain, LogEntry, Sequenced};
 use crate::ports::log::Lane;
-use crate::store::audit::count;
+use crate::store::audit::{Audit, count};
 use crate::store::codec;
 use crate::store::keys;
 use crate::store::log::ChainedNote;
@@ -37,6 +38,35 @@ fn frontier(body: Option<&[u8]>) -> Result<Frontier, Fault> {
         Frontier::read(u64::from_be_bytes(*size), peaks)
     });
     edge.ok_or_else(|| Fault::Corrupt("the edge of the log of leaves cannot be read".into()))
+}
+
+/// It was made with the tables: a log without an end would be read as one without leaves.
+fn endless() -> Fault {
+    Fault::Corrupt("the row that says where the log of leaves ends is gone".into())
+}
+
+/// Looks for leaves that lie where the log is said to have ended: whoever reads it does not come upon them.
+pub(super) async fn look_beyond(moment: &Transaction<'_>, audit: &mut Audit) -> Result<(), Fault> {
+    let failed = |error: tokio_postgres::Error| Fault::from(Lost::Error(error));
+    let sql = "select body from holdpoint.kept where name = $1";
+    let row = moment.query_typed_opt(sql, &[(&TREE, Type::TEXT)]).await.map_err(failed)?;
+    let edge = row.ok_or_else(endless).and_then(|row| frontier(get(&row, 0)?));
+    let size = match edge {
+        Ok(edge) => edge.size(),
+        Err(what) => {
+            audit.damage(what.to_string());
+            0
+        }
+    };
+    let sql = "select count(*) from holdpoint.leaves where index >= $1";
+    let row = moment.query_typed_one(sql, &[(&int(size), Type::INT8)]).await.map_err(failed)?;
+    let beyond = number(&row, 0)?;
+    if beyond > 0 {
+        audit.damage(format!(
+            "the log of leaves is said to end at {size}, and {beyond} leaves lie beyond that"
+        ));
+    }
+    Ok(())
 }
 
 fn sealed(frontier: &Frontier) -> Vec<u8> {
@@ -70,11 +100,7 @@ impl PostgresJournal {
     async fn edge(&self) -> Result<Frontier, Fault> {
         let sql = "select body from holdpoint.kept where name = $1";
         let row = self.connections.ask_one(sql, &[(&TREE, Type::TEXT)]).await?;
-        let body: Option<Vec<u8>> = match &row {
-            Some(row) => get(row, 0)?,
-            None => None,
-        };
-        frontier(body.as_deref())
+        frontier(get(&row.ok_or_else(endless)?, 0)?)
     }
 
     /// Hashes of whole subtrees, as many as `ask` looks at: it is asked once to learn which, and once with them.

@@ -3,10 +3,12 @@
 
 use std::collections::HashMap;
 
+use tokio_postgres::Transaction;
 use tokio_postgres::types::Type;
 
 use crate::ports::log::{Lane, read_cursor};
 use crate::ports::{Fault, Logged, Noting, Page};
+use crate::store::audit::Audit;
 use crate::store::codec;
 use crate::store::keys;
 use crate::store::log::{ChainedNote, Ends};
@@ -33,13 +35,41 @@ fn ends(body: Option<&[u8]>) -> Result<Ends, Fault> {
     }
 }
 
+/// It was made with the tables: a log without ends would be read as one without entries.
+fn endless() -> Fault {
+    Fault::Corrupt("the row that says where the store's own log begins and ends is gone".into())
+}
+
+/// Looks for entries that lie where the log is said to have ended: whoever reads it does not come upon them.
+pub(super) async fn look_beyond(moment: &Transaction<'_>, audit: &mut Audit) -> Result<(), Fault> {
+    let failed = |error: tokio_postgres::Error| Fault::from(Lost::Error(error));
+    let sql = "select body from holdpoint.kept where name = $1";
+    let row = moment.query_typed_opt(sql, &[(&ENDS, Type::TEXT)]).await.map_err(failed)?;
+    let ends = row.ok_or_else(endless).and_then(|row| ends(get(&row, 0)?));
+    let ends = ends.unwrap_or_else(|what| {
+        audit.damage(what.to_string());
+        Ends::default()
+    });
+    for lane in Lane::ALL {
+        let (word, end) = (lane.word(), ends.of(lane).next);
+        let sql = "select count(*) from holdpoint.log where lane = $1 and index >= $2";
+        let params = [(&lane_number(lane) as _, Type::INT2), (&int(end) as _, Type::INT8)];
+        let row = moment.query_typed_one(sql, &params).await.map_err(failed)?;
+        let beyond = number(&row, 0)?;
+        if beyond > 0 {
+            audit.damage(format!(
+                "the store's own log ({word}) is said to end at {end}, and {beyond} entries lie beyond that"
+            ));
+        }
+    }
+    Ok(())
+}
+
 impl PostgresJournal {
     pub(super) async fn log_ends(&self) -> Result<Ends, Fault> {
         let sql = "select body from holdpoint.kept where name = $1";
-        match self.connections.ask_one(sql, &[(&ENDS, Type::TEXT)]).await? {
-            Some(row) => ends(get(&row, 0)?),
-            None => Ok(Ends::default()),
-        }
+        let row = self.connections.ask_one(sql, &[(&ENDS, Type::TEXT)]).await?;
+        ends(get(&row.ok_or_else(endless)?, 0)?)
     }
 
     pub(super) async fn write_note(&self, noting: Noting) -> Result<u64, Fault> {

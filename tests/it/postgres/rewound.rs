@@ -1,8 +1,9 @@
-//! What whoever lives knows of a database that has gone back in time: which runs lack something, also where they were
-//! written over since, what was stopped, and which keys were removed. And what lies beyond where a log is said to end.
+//! A database that has gone back in time: which runs whoever lives knows to lack something, also where they were written
+//! over since. And what lies beyond where a log is said to end.
 
 use holdpoint::kernel::Millis;
 use holdpoint::ports::{Journal, LostRun};
+use holdpoint::store::verify::{Against, verify};
 use tokio_postgres::Client;
 
 use crate::support::kit::{Play, WORDS, definition, workflow};
@@ -107,4 +108,39 @@ async fn j10_what_others_wrote_or_forgot_as_they_should_is_not_lost() {
     assert_eq!(replicas.lost().await.unwrap(), [], "a tombstone says so, waiting");
     other.evidence().sequence(100).await.unwrap();
     assert_eq!(replicas.lost().await.unwrap(), [], "and in its place");
+}
+
+/// What `verify` finds.
+async fn findings(journal: &dyn Journal) -> Vec<String> {
+    let verified = verify(journal, &Against::default(), &|_| {}).await.unwrap();
+    verified.findings.iter().map(ToString::to_string).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn j13_leaves_and_entries_beyond_where_their_log_is_said_to_end_are_found() {
+    let database = Database::made().await;
+    let journal = database.open().await.journal();
+    let (digest, text) = definition(&workflow(None));
+    journal.put_definition(&digest, &text).await.unwrap();
+    let mut play = Play::park(&*journal, 1, "s", 10, &workflow(None)).await;
+    play.finish(&*journal, 20).await;
+    let noting = holdpoint::ports::Noting::once(Millis(30), holdpoint::ports::Note::Exported);
+    journal.note(noting).await.unwrap();
+    journal.evidence().sequence(100).await.unwrap();
+    assert_eq!(findings(&*journal).await, [""; 0]);
+    let client = database.client().await;
+    client.batch_execute("create table public.kept as select * from holdpoint.kept").await.unwrap();
+    let back = "delete from holdpoint.kept; insert into holdpoint.kept select * from public.kept";
+    for (harm, word) in [
+        ("update holdpoint.kept set body = null where name = 'mtree'", "leaves lie beyond that"),
+        ("delete from holdpoint.kept where name = 'mtree'", "where the log of leaves ends is gone"),
+        ("update holdpoint.kept set body = null where name = 'mlog'", "entries lie beyond that"),
+        ("delete from holdpoint.kept where name = 'mlog'", "own log begins and ends is gone"),
+    ] {
+        client.batch_execute(harm).await.unwrap();
+        let told = findings(&*journal).await;
+        assert!(told.iter().any(|line| line.contains(word)), "{harm}: {told:?}");
+        client.batch_execute(back).await.unwrap();
+        assert_eq!(findings(&*journal).await, [""; 0]);
+    }
 }
