@@ -16,7 +16,7 @@ use serde::Deserialize;
 use crate::api::on_cancel::OnCancel;
 pub use crate::app::config_error::ConfigError;
 use crate::app::config_error::FILE_BYTES_MAX;
-pub use crate::app::layers::{Audit, LogFormat};
+pub use crate::app::layers::{Audit, LogFormat, OWN_LOG};
 use crate::app::layers::{
     Layers, log_format, masked, names, place, plain_or_text, said, server_url,
 };

@@ -50,12 +50,18 @@ fn k7_a_database_or_a_policy_that_was_named_by_nothing_is_refused_by_name() {
         let (_folder, path) = file(&format!("{name} = \"\""));
         let refused = Config::resolve(&Settings::default(), &nothing, Some(&path)).unwrap_err();
         assert!(refused.to_string().starts_with(&format!("`{name}` in ")), "{refused}");
+        let flags = match name {
+            "store" => Settings { store: Some(String::new()), ..Settings::default() },
+            _ => Settings { policy: Some(String::new()), ..Settings::default() },
+        };
+        let refused = Config::resolve(&flags, &nothing, None).unwrap_err().to_string();
+        assert!(refused.starts_with(&format!("--{name}: `` is not ")), "{refused}");
         // Who names it all the same has said it.
         let (_folder, path) = file(&format!("{name} = \"/named\""));
         Config::resolve(&Settings::default(), &lost, Some(&path)).unwrap();
     }
     // `audit --store` has no value: what the environment names stands.
-    let flags = Settings { store: Some(String::new()), ..Settings::default() };
+    let flags = Settings { store: Some(OWN_LOG.into()), ..Settings::default() };
     let env = |name: &str| (name == "HOLDPOINT_STORE").then(|| "postgres://one/db".to_owned());
     let config = Config::resolve(&flags, &env, None).unwrap();
     assert_eq!(config.store.as_deref(), Some("postgres://one/db"));

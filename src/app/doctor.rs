@@ -1,7 +1,7 @@
 //! Doctor: what is looked at when somebody asks whether all is well: settings, workflows, keys, store. It mends nothing.
 
 use crate::app::keys::Keys;
-use crate::app::offline::{check, seen};
+use crate::app::offline::{check, half, seen};
 use crate::app::{AppError, Config, counted, keyring, people};
 use crate::definition;
 use crate::ports::StoreReport;
@@ -52,9 +52,10 @@ pub async fn look(config: &Config) -> Result<Vec<Finding>, AppError> {
         }
         Err(error) => return Err(error),
         Ok(journal) => {
-            if Identity::of(&*journal).await?.is_some_and(|known| known.is_importing) {
-                let half = AppError::HalfImported(config.data.clone());
-                let detail = format!("{half}; {}", half.hint().unwrap_or_default());
+            let known = Identity::of(&*journal).await?;
+            if let Some(half) = known.and_then(|known| half(config, &known)) {
+                let remedy = half.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
+                let detail = format!("{half}{remedy}");
                 findings.push(Finding { subject: "import".into(), is_ok: false, detail });
             }
             if keyring::is_shared(config) {

@@ -12,6 +12,9 @@ const AUDIT_SECONDS: &str = "5";
 /// A head a day is the least that a witness can make anything of.
 const AUDIT_SECONDS_MAX: u64 = 86_400;
 
+/// What stands for the flag `--store` of `audit`, which has no value and names no database.
+pub const OWN_LOG: &str = "the store's own log";
+
 /// What is not to be lost by a value that did not come, and what is expected there.
 const LOST: [(&str, &str); 2] = [
     ("store", "the address of a database; unset it to keep everything in the data directory"),
@@ -67,8 +70,7 @@ pub(super) struct Layers<'a> {
 impl Layers<'_> {
     fn find(&mut self, name: &'static str) -> Option<(String, Origin)> {
         let flag = self.flags.get(name).map(|text| (text, Origin::Flag));
-        // `audit --store` has no value, and names no database.
-        let flag = flag.filter(|(text, _)| name != "store" || !text.is_empty());
+        let flag = flag.filter(|(text, _)| name != "store" || text != OWN_LOG);
         let env = || said(self.env, name).map(|text| (text, Origin::Env));
         let file = || self.file.and_then(|(_, file)| file.get(name)).map(|it| (it, Origin::File));
         let found = flag.or_else(env).or_else(file);
@@ -95,16 +97,15 @@ impl Layers<'_> {
     pub(super) fn refuse_lost(&self) -> Result<(), ConfigError> {
         for (name, expected) in LOST {
             let file = self.file.and_then(|(_, file)| file.get(name));
+            let flag = self.flags.get(name).filter(|text| name != "store" || text != OWN_LOG);
             let said = [
-                (self.flags.get(name), Origin::Flag),
+                (flag, Origin::Flag),
                 ((self.env)(&variable(name)), Origin::Env),
                 (file, Origin::File),
             ];
             let is_named =
                 |(text, _): &(Option<String>, _)| text.as_ref().is_some_and(|it| !it.is_empty());
-            let is_lost = |(text, origin): &&(Option<String>, Origin)| {
-                *origin != Origin::Flag && text.as_deref() == Some("")
-            };
+            let is_lost = |(text, _): &&(Option<String>, Origin)| text.as_deref() == Some("");
             if let (false, Some((_, origin))) =
                 (said.iter().any(is_named), said.iter().find(is_lost))
             {

@@ -46,7 +46,7 @@ mod wiring;
 mod write_coalescing;
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 pub use crate::engine::Reach;
 pub use attach::Followed;
@@ -128,8 +128,13 @@ pub enum AppError {
     )]
     Older(PathBuf),
     /// An import into the store was cut off.
-    #[error("an import into `{}` did not come to its end, and part of it is missing", .0.display())]
-    HalfImported(PathBuf),
+    #[error("an import into {place} did not come to its end, and part of it is missing")]
+    HalfImported {
+        /// Where.
+        place: String,
+        /// What ends it.
+        remedy: String,
+    },
     /// A store could not be moved.
     #[error(transparent)]
     Transfer(#[from] crate::store::transfer::TransferError),
@@ -265,7 +270,7 @@ impl AppError {
             Self::UnknownWorkflow(_) => Some("`holdpoint workflows` lists them".into()),
             Self::NoData(_) => Some("name one with --data".into()),
             Self::Older(_) => Some(OLDER.into()),
-            Self::HalfImported(data) => Some(after_half(data)),
+            Self::HalfImported { remedy, .. } => Some(remedy.clone()),
             Self::Store(crate::store::OpenError::Held { server: Some(_), .. }) => {
                 Some("this command wants the directory for itself; stop the server first".into())
             }
@@ -337,16 +342,6 @@ impl AppError {
 /// What takes an older store over.
 const OLDER: &str = "`holdpoint serve` takes it over when it starts: from then on it can be verified; copy the directory first, if \
                      you want it as it is";
-
-/// What ends an import that was cut off. Nothing is deleted: keys and settings may lie in the same directory.
-fn after_half(data: &Path) -> String {
-    let (aside, data) = (data.with_added_extension("half"), data.display());
-    format!(
-        "`holdpoint import FILE --data '{data}'` with the same file goes on with it; with another: `mv '{data}' '{}'` first \
-         (keys and settings that lay in it are there then)",
-        aside.display()
-    )
-}
 
 /// So many of something, as one says it: `1 run`, `2 runs`.
 pub fn counted(number: u64, one: &str) -> String {

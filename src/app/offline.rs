@@ -346,15 +346,33 @@ pub fn has_data(config: &Config) -> bool {
     config.store.is_some() || store::is_there(&config.data)
 }
 
+/// What is said of a store that is not whole; none of one that is.
+pub(super) fn half(config: &Config, known: &Identity) -> Option<AppError> {
+    let fault = known.refuse_half().err()?;
+    if known.moving.is_some() {
+        return Some(fault.into());
+    }
+    let place = shared::place(config);
+    if config.store.is_some() {
+        let remedy = "`holdpoint import FILE --store ADDRESS` with the same file goes on with it; with another: drop the schema \
+                      `holdpoint` in the database first, then `holdpoint store migrate`";
+        return Some(AppError::HalfImported { place, remedy: remedy.into() });
+    }
+    // Nothing is deleted: keys and settings may lie in the same directory.
+    let aside = config.data.with_added_extension("half");
+    let remedy = format!(
+        "`holdpoint import FILE --data '{place}'` with the same file goes on with it; with another: `mv '{place}' '{}'` first \
+         (keys and settings that lay in it are there then)",
+        aside.display()
+    );
+    Some(AppError::HalfImported { place: format!("`{place}`"), remedy })
+}
+
 /// Refuses a store whose import was cut off, and closes it: half of what people were asked and said would stand for
 /// all of it.
 pub(super) async fn refuse_half(config: &Config, journal: &dyn Journal) -> Result<(), AppError> {
     let Some(known) = Identity::of(journal).await? else { return Ok(()) };
-    let half = match (known.refuse_half(), &known.moving) {
-        (Ok(()), _) => return Ok(()),
-        (Err(fault), Some(_)) => fault.into(),
-        (Err(_), None) => AppError::HalfImported(config.data.clone()),
-    };
+    let Some(half) = half(config, &known) else { return Ok(()) };
     journal.close().await;
     Err(half)
 }

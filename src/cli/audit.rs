@@ -2,6 +2,7 @@
 //! what the store has noted that belongs to no run.
 
 use crate::app::Client;
+use crate::app::config::OWN_LOG;
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::json;
@@ -37,7 +38,7 @@ pub(super) struct Args {
         long,
         num_args = 0..=1,
         require_equals = true,
-        default_missing_value = "",
+        default_missing_value = OWN_LOG,
         hide_possible_values = true,
         conflicts_with_all = ["run", "session", "workflow"]
     )]

@@ -115,6 +115,9 @@ fn k7_a_store_or_a_policy_whose_name_was_lost_is_refused_before_anything_is_open
             assert!(told.err.contains("unset it"), "{told:?}");
         }
     }
+    let told = holdpoint(root.path(), &["serve", "--listen", "127.0.0.1:0", "--store", ""], "");
+    assert_eq!(told.code, 2, "{told:?}");
+    assert!(told.err.contains("--store: `` is not the address of a database"), "{told:?}");
     assert!(!root.path().join("holdpoint-data").exists(), "nothing was made");
 }
 
