@@ -78,6 +78,11 @@ pub trait Doorkeeper: Send + Sync + std::fmt::Debug {
     fn admit_pass(&self, pass: &str, now: Millis, door: &'static str)
     -> Result<Principal, Refusal>;
 
+    /// Whether the principal behind a pass that was admitted still is; one that cannot say admits nobody.
+    fn still_admits_pass(&self, _pass: &str) -> bool {
+        false
+    }
+
     /// Makes a pass worth nothing from now on: its person has signed out.
     fn void_pass(&self, _pass: &str, _now: Millis) {}
 

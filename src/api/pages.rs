@@ -43,6 +43,9 @@ const REWOUND: (StatusCode, &str) = (
 
 const UNSIGNED: &str = "ready, but the log's heads are not being signed: proofs wait, decisions go on; the log says why\n";
 
+/// From when on it is told that the machine's clock is wrong: it decides nothing, and leads whoever reads its log astray.
+const ASTRAY_MS: u64 = 2_000;
+
 #[derive(Clone)]
 struct Pages {
     engine: Engine,
@@ -92,6 +95,14 @@ async fn readyz(State(pages): State<Pages>) -> (StatusCode, String) {
     let sharing = pages.engine.replicas_known();
     if sharing > 0 {
         told = format!("{told}servers that share the store: {sharing}\n");
+    }
+    let ahead = pages.engine.clock_astray();
+    if ahead.unsigned_abs() >= ASTRAY_MS {
+        let (seconds, word) =
+            (ahead.unsigned_abs() / 1_000, if ahead > 0 { "ahead of" } else { "behind" });
+        told = format!(
+            "{told}this machine's clock is {seconds} s {word} the database's, which counts\n"
+        );
     }
     let broken = pages.engine.library().broken();
     if status != StatusCode::OK || broken.is_empty() {
@@ -152,6 +163,8 @@ async fn metrics_page(State(pages): State<Pages>) -> String {
     let is_ready = is_well && is_there && !pages.engine.is_rewound();
     #[expect(clippy::cast_precision_loss, reason = "a gauge of a few")]
     metrics::gauge!("holdpoint_replicas").set(pages.engine.replicas_known() as f64);
+    #[expect(clippy::cast_precision_loss, reason = "a gauge that is looked at")]
+    metrics::gauge!("holdpoint_clock_ahead_ms").set(pages.engine.clock_astray() as f64);
     metrics::gauge!("holdpoint_ready").set(if is_ready { 1.0 } else { 0.0 });
     (pages.render)()
 }

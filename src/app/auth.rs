@@ -18,11 +18,10 @@ use sha2::Sha256;
 use tokio::sync::watch;
 
 use crate::api::{Doorkeeper, Shown};
-use crate::app::SystemClock;
 use crate::app::keys::{Key, KeyKind, Keys, KeysError};
 use crate::app::void::Void;
 use crate::kernel::{Assurance, Credential, Known, Millis, Principal, Refusal};
-use crate::ports::Clock as _;
+use crate::ports::Clock;
 
 /// The secret that passes are made with, in the data directory. Without it everybody signs in again.
 pub(super) const FILE: &str = "console.key";
@@ -70,6 +69,8 @@ pub(super) struct Keyed {
     people: BTreeSet<String>,
     data: PathBuf,
     void: Void,
+    /// By which keys and passes are over.
+    clock: Arc<dyn Clock>,
     changes: watch::Sender<()>,
     trouble: RwLock<Option<String>>,
 }
@@ -87,6 +88,7 @@ impl Keyed {
         keys: Option<Keys>,
         people: BTreeSet<String>,
         data: &Path,
+        clock: Arc<dyn Clock>,
     ) -> io::Result<Self> {
         let door = Self {
             keys: RwLock::new(None),
@@ -95,6 +97,7 @@ impl Keyed {
             people,
             data: data.to_path_buf(),
             void: Void::open(data)?,
+            clock,
             changes: watch::Sender::new(()),
             trouble: RwLock::new(None),
         };
@@ -125,6 +128,11 @@ impl Keyed {
             Some(name) => Err(KeysError::ServiceNamed(name.to_owned())),
             None => Ok(keys),
         }
+    }
+
+    /// The time by which keys are over.
+    pub(super) fn now(&self) -> Millis {
+        self.clock.now()
     }
 
     /// The keys in force.
@@ -167,7 +175,7 @@ impl Doorkeeper for Keyed {
                 Some(_) => Err(Refusal::Forbidden(NO_SERVICES)),
             };
         };
-        keys.principal(shown, &self.people, SystemClock.now(), door)
+        keys.principal(shown, &self.people, self.clock.now(), door)
     }
 
     fn wants_key(&self) -> bool {
@@ -183,7 +191,7 @@ impl Doorkeeper for Keyed {
                 "This key is a service's. The console is for people: sign in with a person's key.";
             return Err(Refusal::Forbidden(why));
         }
-        if key.is_over(SystemClock.now()) {
+        if key.is_over(self.clock.now()) {
             return Err(Refusal::KeyExpired(key.name.clone()));
         }
         // Two browsers of one person must not have the same: signing out of one is not of both.
@@ -217,6 +225,10 @@ impl Doorkeeper for Keyed {
             (is_good && !self.void.has(code)).then_some(Principal { workflows, known, ..who })
         };
         admitted().ok_or(Refusal::Unauthenticated)
+    }
+
+    fn still_admits_pass(&self, pass: &str) -> bool {
+        self.admit_pass(pass, self.clock.now(), "open").is_ok()
     }
 
     fn void_pass(&self, pass: &str, now: Millis) {
@@ -279,6 +291,7 @@ pub(super) fn secret(path: &Path) -> io::Result<[u8; 32]> {
 mod tests {
     use super::*;
     use crate::app::keys::NewKey;
+    use crate::app::{SharedClock, SystemClock};
     use crate::kernel::Role;
 
     #[test]
@@ -289,7 +302,8 @@ mod tests {
         let bob = Keys::add(&path, "bob", Role::Admin, "").unwrap();
         let open = || {
             let keys = Keys::load(&path).unwrap();
-            Keyed::open(Some(keys), BTreeSet::new(), folder.path()).unwrap()
+            let clock = Arc::new(SystemClock);
+            Keyed::open(Some(keys), BTreeSet::new(), folder.path(), clock).unwrap()
         };
         let door = open();
         let pass = door.pass(&ada, Millis(1_000)).unwrap();
@@ -328,5 +342,24 @@ mod tests {
         assert!(door.admit_pass(&other, Millis(1), "console").is_ok());
         assert!(again().admit_pass(&one, Millis(1), "console").is_err());
         assert!(again().admit_pass(&other, Millis(1), "console").is_ok());
+    }
+
+    #[test]
+    fn a_key_ends_by_the_time_that_the_store_keeps_and_not_by_the_machines() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys.toml");
+        let ends = "2100-01-01T00:00:00Z".to_owned();
+        let new = NewKey { expires: Some(ends), ..NewKey::of("ada", Role::User) };
+        let ada = Keys::make(&path, &new, &BTreeSet::new(), "").unwrap();
+        let clock = Arc::new(SharedClock::over(Arc::new(SystemClock)));
+        let keys = Some(Keys::load(&path).unwrap());
+        let door = Keyed::open(keys, BTreeSet::new(), folder.path(), clock.clone()).unwrap();
+        let shown = Shown { bearer: Some(&ada), on_behalf_of: None };
+        let pass = door.pass(&ada, Millis(u64::MAX)).unwrap();
+        assert!(door.admit(shown, "grpc").is_ok() && door.still_admits_pass(&pass));
+        // In the database it is later than that.
+        clock.follow(clock.ticks(), Millis(5_000_000_000_000));
+        assert!(door.admit(shown, "grpc").is_err() && !door.still_admits_pass(&pass));
+        assert!(door.pass(&ada, Millis(u64::MAX)).is_err());
     }
 }

@@ -22,10 +22,10 @@ use crate::app::server;
 use crate::app::supervisor::Supervisor;
 use crate::app::watchman::Watchman;
 use crate::app::wiring::{Wiring, render};
-use crate::app::{AppError, Config, SystemClock, keyring, people, policy, reload};
+use crate::app::{AppError, Config, keyring, people, policy, reload};
 use crate::definition::draw;
 use crate::engine::Engine;
-use crate::ports::{Clock as _, Introduction, Note};
+use crate::ports::{Introduction, Note};
 
 /// What serves one store.
 #[derive(Debug)]
@@ -46,19 +46,22 @@ impl House {
         address: SocketAddr,
     ) -> Result<Self, AppError> {
         let named = config.people.keys().cloned().collect();
-        let posture = Posture::of(config, &world.engine.operator(), keys.as_ref());
+        let posture =
+            Posture::of(config, &world.engine.operator(), keys.as_ref(), world.clock.now());
         let summary = posture.summary();
         // Before anybody looks at the keys again: what is in force now is kept first.
         keep(posture, &world.engine).await;
-        let keyed = Keyed::open(keys, named, &config.data)
+        let keyed = Keyed::open(keys, named, &config.data, Arc::clone(&world.clock))
             .map(Arc::new)
             .map_err(|source| AppError::Passes { data: config.data.clone(), source })?;
-        let (engine, settings) = (world.engine.clone(), config.clone());
+        let (engine, settings, clock) =
+            (world.engine.clone(), config.clone(), Arc::clone(&world.clock));
         // Who there is follows the keys: somebody whose key is gone is nobody (K8).
         let heed = move |keys: Option<&Keys>| {
             people::warn(&settings, keys);
-            let operator = people::operator(&settings, keys);
-            let posture = Posture::of(&settings, &operator, keys);
+            let now = clock.now();
+            let operator = people::operator(&settings, keys, now);
+            let posture = Posture::of(&settings, &operator, keys, now);
             engine.operate(operator);
             let engine = engine.clone();
             async move { keep(posture, &engine).await }
@@ -125,7 +128,11 @@ async fn begins(
 ) {
     let (address, version) = (address.to_string(), env!("CARGO_PKG_VERSION").to_owned());
     engine.note(Note::ServerStarted { address, version, environment, four_eyes, keys }).await;
-    if engine.is_held() {
+    if engine.is_rewound() {
+        tracing::warn!(
+            "the store has gone back in time, and nobody has looked: nothing is done until `holdpoint release`"
+        );
+    } else if engine.is_held() {
         tracing::warn!(
             "the store was put back from a backup, or imported: nothing is done until `holdpoint release`"
         );
@@ -158,7 +165,7 @@ pub(super) fn agents(
         push: config.a2a_push,
         no_resume: config.a2a_no_resume.clone(),
         signer: config.a2a_card_key.as_deref().map(signer).transpose()?,
-        changed: SystemClock.now(),
+        changed: world.clock.now(),
     })
 }
 

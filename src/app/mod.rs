@@ -51,7 +51,7 @@ use std::path::PathBuf;
 pub use crate::engine::Reach;
 pub use attach::Followed;
 pub use client::Client;
-pub use clock::SystemClock;
+pub use clock::{SharedClock, SystemClock};
 pub use config::Config;
 pub use connect::{Connection, Hands, connect};
 pub use run::serve;

@@ -1,14 +1,15 @@
 //! Notifier: carries what happens in runs to webhooks: the operator's, signed, and those that A2A's
 //! callers set up for their tasks.
 
+use std::sync::{Arc, OnceLock};
+
 use async_trait::async_trait;
 
 use crate::agents::HttpPoster;
 use crate::api::{a2a, webhook};
-use crate::app::clock::SystemClock;
-use crate::app::{AppError, Config};
+use crate::app::{AppError, Config, SystemClock};
 use crate::kernel::{Event, Millis};
-use crate::ports::{Clock as _, Delivery, Notifier, Undelivered};
+use crate::ports::{Clock, Delivery, Notifier, Undelivered};
 
 /// The lane of the operator's webhook.
 const WEBHOOK: &str = "webhook";
@@ -19,6 +20,8 @@ pub(super) struct Post {
     postman: HttpPoster,
     webhook: Option<Webhook>,
     lanes: Vec<String>,
+    /// By which deliveries are signed; said once it is known.
+    clock: OnceLock<Arc<dyn Clock>>,
 }
 
 /// The operator's own listener.
@@ -47,7 +50,17 @@ impl Post {
             }
         };
         let lanes = webhook.iter().map(|_| WEBHOOK.to_owned()).collect();
-        Ok(Self { postman: HttpPoster::new(&config.push_allow), webhook, lanes })
+        let clock = OnceLock::new();
+        Ok(Self { postman: HttpPoster::new(&config.push_allow), webhook, lanes, clock })
+    }
+
+    /// Signs by this clock; to be said before anything is carried.
+    pub(super) fn goes_by(&self, clock: &Arc<dyn Clock>) {
+        self.clock.get_or_init(|| Arc::clone(clock));
+    }
+
+    fn now(&self) -> Millis {
+        self.clock.get().map_or_else(|| SystemClock.now(), |clock| clock.now())
     }
 }
 
@@ -76,7 +89,7 @@ impl Notifier for Post {
         let body = webhook::body(one.run, one.version, one.at, one.event).to_string().into_bytes();
         let id = one.run.id.event(one.version);
         let mut headers = vec![("content-type", "application/json".to_owned())];
-        headers.extend(webhook::signed(&webhook.secret, &id, SystemClock.now(), &body));
+        headers.extend(webhook::signed(&webhook.secret, &id, self.now(), &body));
         self.postman.post(&webhook.url, &headers, body, true).await
     }
 
@@ -85,7 +98,7 @@ impl Notifier for Post {
         let (id, body) = webhook::head(note, leaves, at);
         let body = body.to_string().into_bytes();
         let mut headers = vec![("content-type", "application/json".to_owned())];
-        headers.extend(webhook::signed(&webhook.secret, &id, SystemClock.now(), &body));
+        headers.extend(webhook::signed(&webhook.secret, &id, self.now(), &body));
         self.postman.post(&webhook.url, &headers, body, true).await
     }
 }

@@ -97,11 +97,12 @@ pub struct Transferred {
 pub fn check(config: &Config, paths: &[PathBuf]) -> Vec<Checked> {
     let configured = [config.workflows.clone()];
     let paths = if paths.is_empty() { &configured } else { paths };
+    let now = SystemClock.now();
     // Who has a key stands against nothing: whom the settings put into a group is in it. What is only worth a
     // word looks at who there is now.
-    let operator = people::operator(config, None);
+    let operator = people::operator(config, None, now);
     let keys = Keys::for_server(config).ok().flatten().filter(|keys| !keys.list().is_empty());
-    let present = people::operator(config, keys.as_ref());
+    let present = people::operator(config, keys.as_ref(), now);
     let mut checked = Vec::new();
     for path in paths {
         let (loaded, problems) = if path.is_dir() {

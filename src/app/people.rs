@@ -6,10 +6,9 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+use crate::app::Config;
 use crate::app::keys::{Key, KeyKind, Keys, KeysError};
-use crate::app::{Config, SystemClock};
 use crate::kernel::{Environment, Membership, Millis, Operator, Voice};
-use crate::ports::Clock as _;
 
 /// Where a server works that asks for no keys, unless the operator says otherwise.
 const DEVELOPMENT: &str = "development";
@@ -66,8 +65,8 @@ pub(super) fn refuse_confusion(config: &Config, keys: Option<&Keys>) -> Result<(
     }
 }
 
-/// What the operator says, with these keys in force.
-pub(super) fn operator(config: &Config, keys: Option<&Keys>) -> Operator {
+/// What the operator says, with these keys in force at `now`.
+pub(super) fn operator(config: &Config, keys: Option<&Keys>, now: Millis) -> Operator {
     let environment = match (&config.environment, keys) {
         (Some(named), _) => Environment::Named(named.clone()),
         (None, None) => Environment::Named(DEVELOPMENT.into()),
@@ -77,7 +76,7 @@ pub(super) fn operator(config: &Config, keys: Option<&Keys>) -> Operator {
     };
     Operator {
         environment,
-        people: people(&config.people, keys, SystemClock.now()),
+        people: people(&config.people, keys, now),
         four_eyes: config.four_eyes,
         assurance: config.assurance,
         // The policy is said apart, and what is stopped is the store's to say.

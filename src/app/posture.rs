@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::app::Config;
 use crate::app::keys::Keys;
-use crate::app::{Config, SystemClock};
 use crate::engine::{Engine, EngineError};
-use crate::kernel::{Environment, Operator, digest};
-use crate::ports::{Clock as _, Note};
+use crate::kernel::{Environment, Millis, Operator, digest};
+use crate::ports::Note;
 
 /// Under which name the store keeps it.
 const NAME: &str = "posture";
@@ -32,8 +32,13 @@ pub(super) struct Posture {
 }
 
 impl Posture {
-    /// What is in force now.
-    pub(super) fn of(config: &Config, operator: &Operator, keys: Option<&Keys>) -> Self {
+    /// What is in force at `now`.
+    pub(super) fn of(
+        config: &Config,
+        operator: &Operator,
+        keys: Option<&Keys>,
+        now: Millis,
+    ) -> Self {
         let environment = match &operator.environment {
             Environment::Named(name) => Some(name.clone()),
             Environment::Unsaid => None,
@@ -44,7 +49,6 @@ impl Posture {
             let titles = person.roles.iter().map(|title| format!("role:{title}"));
             (name.clone(), groups.chain(titles).collect::<Vec<_>>())
         });
-        let now = SystemClock.now();
         let all = || keys.iter().flat_map(|keys| keys.list());
         let ended = all().filter(|key| key.is_over(now)).map(|key| key.name.clone()).collect();
         let mut fingerprints: BTreeMap<String, String> = BTreeMap::new();

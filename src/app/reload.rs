@@ -9,12 +9,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use crate::app::SystemClock;
 use crate::app::auth::Keyed;
 use crate::app::keys::removed::Removed;
 use crate::app::keys::{Keys, KeysError, shared};
 use crate::engine::Engine;
-use crate::ports::{Clock as _, Journal};
+use crate::ports::Journal;
 
 /// How often it looks: a change counts within two seconds, with room for a machine that is busy.
 const EVERY: Duration = Duration::from_millis(500);
@@ -41,7 +40,7 @@ pub(super) async fn watch<Heeded: Future<Output = ()> + Send>(
 ) {
     let (mut seen, mut written, mut removed) = (None, None, Removed::default());
     let mut known = door.keys();
-    let mut looked_at = SystemClock.now();
+    let mut looked_at = door.now();
     let mut every = tokio::time::interval(EVERY);
     loop {
         every.tick().await;
@@ -59,7 +58,7 @@ pub(super) async fn watch<Heeded: Future<Output = ()> + Send>(
             }
         }
         let now = door.keys();
-        let (before, at) = (looked_at, SystemClock.now());
+        let (before, at) = (looked_at, door.now());
         looked_at = at.max(before);
         let has_ended = now.as_ref().is_some_and(|keys| keys.has_ended(before, looked_at));
         if has_ended {

@@ -61,6 +61,10 @@ impl Doorkeeper for Watchman {
         pass
     }
 
+    fn still_admits_pass(&self, pass: &str) -> bool {
+        self.keeper.still_admits_pass(pass)
+    }
+
     fn admit_pass(
         &self,
         pass: &str,

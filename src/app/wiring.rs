@@ -10,14 +10,14 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::agents::Registry;
 use crate::api::pages::Render;
-use crate::app::clock::SystemClock;
+use crate::app::clock::{SharedClock, SystemClock};
 use crate::app::folder::Folder;
 use crate::app::notifier::Post;
 use crate::app::otlp::{self, Traces};
 use crate::app::{AppError, Config, brake, keyring, offline, people, policy, private, signer};
-use crate::engine::{Engine, Library, Reach};
+use crate::engine::{Engine, EngineError, Library, Reach};
 use crate::ports::trace::Tracer;
-use crate::ports::{Agents, Clock, Tools};
+use crate::ports::{Agents, Clock, Tools, keep_time};
 use crate::store::{self, Store};
 
 /// "File size limit exceeded", on Linux and macOS.
@@ -28,6 +28,8 @@ const SIGXFSZ: i32 = 25;
 pub(super) struct Wiring {
     pub(super) engine: Engine,
     pub(super) store: Store,
+    /// The time that everything goes by.
+    pub(super) clock: Arc<dyn Clock>,
     /// The folder of the workflows, for whoever looks on as it changes.
     folder: Option<Folder>,
     /// Where traces are sent, if they are.
@@ -78,7 +80,7 @@ impl Wiring {
         reach: Reach,
         (store, Outward { traces, notifier }): (Store, Outward),
     ) -> Result<Self, AppError> {
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let clock = clock_of(&store).await.map_err(AppError::Unsettled)?;
         let registry = Registry::new(Arc::clone(&clock));
         let registry = match &config.record_inputs {
             Some(path) if reach != Reach::Nothing => registry
@@ -93,13 +95,15 @@ impl Wiring {
             keyring::bring(config, &*journal).await?;
         }
         let keys = keyring::in_force(config, &*journal).await?;
-        let operator = people::operator(config, keys.as_ref());
+        let operator = people::operator(config, keys.as_ref(), clock.now());
         let library = Library::default();
         let mut folder = Folder::new(config, Arc::clone(&registry), reach);
         folder.take(&library, &journal, &operator).await?;
         let agents: Arc<dyn Agents> = Arc::clone(&registry) as Arc<dyn Agents>;
         let tools: Arc<dyn Tools> = registry;
-        let engine = Engine::with_notifier(journal, clock, (agents, tools), library, notifier);
+        notifier.goes_by(&clock);
+        let engine =
+            Engine::with_notifier(journal, Arc::clone(&clock), (agents, tools), library, notifier);
         engine.operate(operator);
         engine.keep_to(reach);
         if reach != Reach::Nothing {
@@ -132,7 +136,7 @@ impl Wiring {
             Reach::Own => go(&engine),
             Reach::Nothing => {}
         }
-        Ok(Self { engine, store, folder: Some(folder), traces })
+        Ok(Self { engine, store, clock, folder: Some(folder), traces })
     }
 
     /// Takes workflow files as they change, for as long as what is returned lives; once.
@@ -155,6 +159,16 @@ impl Wiring {
             traces.close().await;
         }
     }
+}
+
+/// The time that everything goes by: the machine's, or that of a store which others share. That is asked for here, before
+/// anything is looked at that may be over.
+async fn clock_of(store: &Store) -> Result<Arc<dyn Clock>, EngineError> {
+    let journal = store.journal();
+    let Some(replicas) = journal.replicas() else { return Ok(Arc::new(SystemClock)) };
+    let clock = SharedClock::over(Arc::new(SystemClock));
+    keep_time(&clock, replicas).await?;
+    Ok(Arc::new(clock))
 }
 
 /// A write past a limit on the size of files fails, as on a full disk. Unheeded, the signal that comes with
@@ -225,6 +239,10 @@ fn describe() {
     metrics::describe_gauge!(
         "holdpoint_replicas",
         "Servers that share the store; 0 where one has it"
+    );
+    metrics::describe_gauge!(
+        "holdpoint_clock_ahead_ms",
+        "By how much this machine's clock is ahead of the database's; 0 where there is none"
     );
     metrics::describe_counter!("holdpoint_replica_reborn_total", "Times it was taken for dead");
     metrics::describe_counter!("holdpoint_store_rewound_total", "Times the store had gone back");

@@ -201,7 +201,7 @@ impl Engine {
         let mut next = clock.now().plus(every_ms);
         let mut pause_ms = PAUSE_MS;
         loop {
-            let pause = clock.sleep_until(clock.now().plus(pause_ms));
+            let pause = clock.pause(pause_ms);
             pause_ms = PAUSE_MS;
             tokio::select! {
                 biased;
@@ -281,7 +281,7 @@ impl Engine {
         tokio::select! {
             biased;
             () = self.attest() => {}
-            () = clock.sleep_until(clock.now().plus(LAST_MS)) => {
+            () = clock.pause(LAST_MS) => {
                 tracing::warn!("the last head is not signed: the signer takes too long");
             }
         }

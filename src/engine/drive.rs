@@ -180,7 +180,7 @@ impl Engine {
             };
             match outcome {
                 Ok(true) => {
-                    batch.now = self.inner.clock.now();
+                    batch.now = self.now_for(&hot.run);
                     is_written = true;
                 }
                 Ok(false) if is_held => return Ok(()),

@@ -10,8 +10,8 @@ use crate::engine::views::{InboxFilter, OpenRequest};
 use crate::engine::whose::Told as _;
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
-    Closed, Closing, Delegated, Ending, Event, Millis, Principal, RequestId, Run, RunId, Version,
-    evolve, replay,
+    Closed, Closing, Delegated, Ending, Event, Principal, RequestId, Run, RunId, Version, evolve,
+    replay,
 };
 use crate::ports::Fault;
 
@@ -106,7 +106,7 @@ impl Engine {
             phase: Phase::Snapshot { cursor: None },
             ready: Vec::new(),
             known: HashSet::new(),
-            looks_again: Millis(0),
+            looks_again: 0,
         }
     }
 }
@@ -193,7 +193,7 @@ pub struct InboxWatch {
     /// Requests told as open, so that the seam between snapshot and changes tells none twice.
     known: HashSet<RequestId>,
     /// When the inbox is read again, where others change it whose hints may be lost.
-    looks_again: Millis,
+    looks_again: u64,
 }
 
 #[derive(Debug)]
@@ -226,11 +226,12 @@ impl InboxWatch {
                 continue;
             }
             let is_shared = self.engine.is_shared();
+            let look_in = self.looks_again.saturating_sub(self.engine.inner.clock.ticks());
             let change = tokio::select! {
                 biased;
                 change = self.changes.recv() => change,
                 error = self.engine.ended() => return Err(error),
-                () = self.engine.inner.clock.sleep_until(self.looks_again), if is_shared => {
+                () = self.engine.inner.clock.pause(look_in), if is_shared => {
                     self.look_again().await?;
                     continue;
                 }
@@ -271,7 +272,7 @@ impl InboxWatch {
             self.known.remove(&id);
             self.ready.push(self.engine.closed_how(&id).await?);
         }
-        self.looks_again = self.engine.inner.clock.now().plus(LOOK_AGAIN_MS);
+        self.looks_again = self.engine.inner.clock.ticks() + LOOK_AGAIN_MS;
         Ok(())
     }
 

@@ -196,11 +196,10 @@ impl Engine {
         let engine = self.clone();
         // Apart, so that a caller that leaves, or waits no longer, stops nothing half-way.
         let writing = self.inner.tasks.spawn(async move { engine.write_all().await });
-        let until = self.inner.clock.now().plus(PATIENCE_MS);
         tokio::select! {
             biased;
             _ = writing => {}
-            () = self.inner.clock.sleep_until(until) => {
+            () = self.inner.clock.pause(PATIENCE_MS) => {
                 tracing::warn!("the store's own log is written slowly; nobody waits for it");
             }
         }

@@ -278,6 +278,11 @@ impl Engine {
         self.inner.journal.away().or_else(|| self.is_unheard())
     }
 
+    /// By how many milliseconds this machine's clock is ahead of the time that is kept.
+    pub fn clock_astray(&self) -> i64 {
+        self.inner.clock.astray()
+    }
+
     /// How many deeds are being done: of agents, and of tools.
     pub fn under_way(&self) -> usize {
         self.inner.under_way.load(Ordering::SeqCst)
@@ -301,7 +306,15 @@ impl Engine {
 
     /// The no of a server that takes on nothing new.
     fn refuse_if_draining(&self) -> Result<(), EngineError> {
-        if self.is_draining() { Err(EngineError::Draining) } else { Ok(()) }
+        if self.is_draining() {
+            return Err(EngineError::Draining);
+        }
+        // By which time? Nothing is decided before that is known.
+        if !self.inner.clock.is_set() {
+            let why = "the time of the store is not known yet; try again in a moment";
+            return Err(Fault::Retriable(why.into()).into());
+        }
+        Ok(())
     }
 
     /// Takes on nothing new, lets attempts under way finish for as long as `patience`, then closes
@@ -317,11 +330,10 @@ impl Engine {
         self.say_draining().await;
         self.inner.tasks.close();
         let patience = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
-        let until = self.inner.clock.now().plus(patience);
         tokio::select! {
             biased;
             () = self.inner.tasks.wait() => {}
-            () = self.inner.clock.sleep_until(until) => {}
+            () = self.inner.clock.pause(patience) => {}
         }
         self.inner.stop.cancel();
         self.inner.tasks.wait().await;

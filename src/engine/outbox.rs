@@ -116,19 +116,16 @@ impl Engine {
                 }
                 Err(error) => {
                     tracing::error!(%error, "what is due in the outbox could not be listed");
-                    let now = self.inner.clock.now();
-                    self.inner.clock.sleep_until(now.plus(FAULT_PAUSE_MS)).await;
+                    self.inner.clock.pause(FAULT_PAUSE_MS).await;
                     continue;
                 }
             }
-            let mut alarm = Millis(outbox.alarm.load(Ordering::Acquire));
-            if self.is_shared() {
-                // What others leave to be carried is seen, too.
-                alarm = alarm.min(self.inner.clock.now().plus(POLL_MS));
-            }
+            let alarm = Millis(outbox.alarm.load(Ordering::Acquire));
             tokio::select! {
                 biased;
                 () = self.inner.clock.sleep_until(alarm) => {}
+                // What others leave to be carried is seen, too.
+                () = self.inner.clock.pause(POLL_MS), if self.is_shared() => {}
                 () = outbox.moved.notified() => {}
             }
         }

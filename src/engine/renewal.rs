@@ -12,7 +12,7 @@ use crate::engine::{Engine, EngineError, Reach};
 use crate::failpoint;
 use crate::kernel::{Command, Principal, Refusal, Run, Status};
 use crate::ports::identity::Identity;
-use crate::ports::{Fault, Note, RunFilter};
+use crate::ports::{Fault, Note, RunFilter, keep_time};
 
 /// Runs listed at a time.
 const PAGE: usize = 256;
@@ -44,6 +44,9 @@ impl Engine {
     /// Finds out which store this is, and has every run told that does not know. To be called before
     /// anything runs; where it was cut off it goes on.
     pub async fn settle_in(&self) -> Result<(), EngineError> {
+        if let Some(replicas) = self.replicas() {
+            keep_time(&*self.inner.clock, replicas).await?;
+        }
         self.read_halts().await?;
         let journal = &*self.inner.journal;
         let known = Identity::of(journal).await?;

@@ -20,13 +20,12 @@ impl Engine {
     /// Says to the others that this process is about to leave.
     pub(super) async fn say_draining(&self) {
         let Some(replicas) = self.replicas() else { return };
-        let until = self.inner.clock.now().plus(DRAIN_MS);
         tokio::select! {
             biased;
             told = replicas.drain() => if let Err(error) = told {
                 tracing::debug!(%error, "the others could not be told that this process leaves");
             },
-            () = self.inner.clock.sleep_until(until) => {}
+            () = self.inner.clock.pause(DRAIN_MS) => {}
         }
     }
 

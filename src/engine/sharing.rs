@@ -13,7 +13,7 @@ use crate::engine::cell::{Cell, State};
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{Millis, Refusal, RunId};
 use crate::ports::leave::Leave;
-use crate::ports::{Hint, Incarnation, Journal, Replicas, Rewind, Token};
+use crate::ports::{Hint, Incarnation, Journal, Replicas, Rewind, Token, keep_time};
 
 /// How often a process shows that it lives: four times in what a life lasts.
 const BEAT_MS: u64 = 1_500;
@@ -36,7 +36,7 @@ pub(super) struct Sharing {
     is_shared: bool,
     /// How many tokens were drawn.
     drawn: AtomicU64,
-    /// Until when this process may do something in the world.
+    /// Until which tick this process may do something in the world.
     until: AtomicU64,
     beaten: Notify,
     living: Mutex<Vec<Incarnation>>,
@@ -137,7 +137,7 @@ impl Engine {
     fn is_in_time(&self) -> bool {
         let sharing = &self.inner.sharing;
         sharing.suspected().is_none()
-            && self.inner.clock.now().0 < sharing.until.load(Ordering::Acquire)
+            && self.inner.clock.ticks() < sharing.until.load(Ordering::Acquire)
     }
 
     /// That others may take this process for dead, once it has lived, where they may.
@@ -188,17 +188,17 @@ impl Engine {
             if let Err(error) = self.beat().await {
                 tracing::warn!(%error, "no sign of life could be given; it is tried again");
             }
-            let now = self.inner.clock.now();
-            self.inner.clock.sleep_until(now.plus(BEAT_MS)).await;
+            self.inner.clock.pause(BEAT_MS).await;
         }
     }
 
     /// Shows that this process lives. One that was declared dead begins another life with nothing in hand.
     pub(super) async fn beat(&self) -> Result<(), EngineError> {
         let Some(replicas) = self.replicas() else { return Ok(()) };
+        keep_time(&*self.inner.clock, replicas).await?;
         self.look_back().await?;
         // From before it is asked: what takes long has taken it off.
-        let asked = self.inner.clock.now();
+        let asked = self.inner.clock.ticks();
         let lasts = if let Some(lasts) = replicas.beat().await? {
             lasts
         } else {
@@ -210,8 +210,8 @@ impl Engine {
         };
         let living = replicas.living().await?;
         *self.inner.sharing.living.lock().unwrap_or_else(PoisonError::into_inner) = living;
-        let until = asked.plus(lasts.saturating_sub(MARGIN_MS));
-        self.inner.sharing.until.store(until.0, Ordering::Release);
+        let until = asked.saturating_add(lasts.saturating_sub(MARGIN_MS));
+        self.inner.sharing.until.store(until, Ordering::Release);
         self.inner.sharing.beaten.notify_waiters();
         Ok(())
     }
@@ -248,8 +248,7 @@ impl Engine {
             if let Err(error) = self.look_around(&mut awaited).await {
                 tracing::warn!(%error, "what others do could not be asked; it is tried again");
             }
-            let now = self.inner.clock.now();
-            self.inner.clock.sleep_until(now.plus(POLL_MS)).await;
+            self.inner.clock.pause(POLL_MS).await;
         }
     }
 

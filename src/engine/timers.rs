@@ -44,19 +44,16 @@ impl Engine {
                 }
                 Err(error) => {
                     tracing::error!(%error, "due runs could not be listed");
-                    let now = self.inner.clock.now();
-                    self.inner.clock.sleep_until(now.plus(FAULT_PAUSE_MS)).await;
+                    self.inner.clock.pause(FAULT_PAUSE_MS).await;
                     continue;
                 }
             }
-            let mut alarm = Millis(self.inner.alarm.load(Ordering::Acquire));
-            if self.is_shared() {
-                // Others set clocks, too.
-                alarm = alarm.min(self.inner.clock.now().plus(POLL_MS));
-            }
+            let alarm = Millis(self.inner.alarm.load(Ordering::Acquire));
             tokio::select! {
                 biased;
                 () = self.inner.clock.sleep_until(alarm) => {}
+                // Others set clocks, too.
+                () = self.inner.clock.pause(POLL_MS), if self.is_shared() => {}
                 () = self.inner.alarm_moved.notified() => {}
             }
         }
@@ -64,7 +61,8 @@ impl Engine {
 
     /// Whether clocks are heeded: they stand still while everything is halted, and what may be another's past waits.
     pub(super) fn is_time_heeded(&self) -> bool {
-        !self.is_draining() && !self.is_rewound() && self.halts().of_all().is_none()
+        let knows_time = self.inner.clock.is_set();
+        knows_time && !self.is_draining() && !self.is_rewound() && self.halts().of_all().is_none()
     }
 
     /// Wakes everything that is due, and says when the next is. A run that fails is set aside: it must

@@ -221,8 +221,7 @@ impl Engine {
                 }
             }
             tracing::warn!(run.id = %cell.id, %error, "an outcome was not taken; it is kept and tried again");
-            let now = self.inner.clock.now();
-            self.inner.clock.sleep_until(now.plus(pause)).await;
+            self.inner.clock.pause(pause).await;
             pause = pause.saturating_mul(2).min(BACKOFF_MS_MAX);
         }
     }

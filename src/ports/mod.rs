@@ -18,7 +18,7 @@ mod replicas;
 pub mod trace;
 
 pub use agent::{Agents, DeltaSink, Tools};
-pub use clock::Clock;
+pub use clock::{Clock, keep_time};
 pub use desks::Desk;
 pub use holding::{Appended, Fence, Guard, Hold, Incarnation, Token};
 pub use journal::{Append, AppendError, Head, HeadStatus, Journal, KeyRow, SessionRow};

@@ -1,6 +1,6 @@
 //! Replicas: what we need of a store that several processes write to, beside what every store does. Each of them
 //! shows that it lives by its beats; whoever misses them is declared dead by any other, for good, and what it drove
-//! is free to be taken. Time is the store's own: no two processes agree on theirs.
+//! is free to be taken. Time is the store's own, for that and for everything else: no two machines agree on theirs.
 //!
 //! A hint says that somebody has written; it may be lost. What is true is found by asking.
 
@@ -85,6 +85,9 @@ pub struct Replica {
 pub trait Replicas: Send + Sync + std::fmt::Debug {
     /// Shows that this process lives, for as long as is returned, in milliseconds; none if it was declared dead.
     async fn beat(&self) -> Result<Option<u64>, Fault>;
+
+    /// What time it is, by the store's clock, at some moment while this is asked.
+    async fn time(&self) -> Result<Millis, Fault>;
 
     /// Whether the store lacks what it had acknowledged to this process; each loss is told once (J10).
     async fn look_back(&self) -> Result<Option<Rewind>, Fault>;

@@ -313,7 +313,7 @@ impl Following<'_> {
 
     /// Lets some time pass.
     pub(super) async fn pause(&mut self, ms: u64) {
-        self.clock.sleep_until(self.clock.now().plus(ms)).await;
+        self.clock.pause(ms).await;
     }
 }
 

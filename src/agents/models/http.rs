@@ -202,7 +202,7 @@ impl Http {
 
     /// Returns after `ms`.
     async fn after(&self, ms: u64) {
-        self.clock.sleep_until(self.clock.now().plus(ms)).await;
+        self.clock.pause(ms).await;
     }
 }
 

@@ -37,7 +37,7 @@ pub(super) async fn reply(
 ) -> Result<Reply, AttemptFault> {
     let rule = rule(workflow, input)?;
     if rule.delay_ms > 0 {
-        clock.sleep_until(clock.now().plus(rule.delay_ms)).await;
+        clock.pause(rule.delay_ms).await;
     }
     let reply = play(&rule, input)?;
     if rule.stream {

@@ -87,7 +87,7 @@ impl Toolbox {
                 Err(fault) if fault.may_have_happened && may_repeat && tries < TRIES_MAX => {
                     tracing::debug!(code = fault.failure.code, tries, "tool call is tried again");
                     let pause = PAUSE_MS << (tries - 1);
-                    self.clock.sleep_until(self.clock.now().plus(pause)).await;
+                    self.clock.pause(pause).await;
                     tries += 1;
                 }
                 outcome => return outcome,
@@ -134,7 +134,7 @@ async fn within<T>(
     let ms = timeout_ms(timeout).map_err(|wrong| fault("tool.settings", wrong, false))?;
     tokio::select! {
         outcome = call => outcome,
-        () = clock.sleep_until(clock.now().plus(ms)) => {
+        () = clock.pause(ms) => {
             Err(fault("tool.timeout", format!("there was no answer within {ms} ms"), true))
         }
     }

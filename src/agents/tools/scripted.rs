@@ -55,7 +55,7 @@ pub(super) async fn call(
         return Err(fault("tool.no_rule", message, false));
     };
     if let Some(ms) = rule.delay.as_deref().and_then(duration_ms) {
-        clock.sleep_until(clock.now().plus(ms)).await;
+        clock.pause(ms).await;
     }
     match &rule.fail {
         Some(message) => Err(fault("tool.fails", message.clone(), rule.lost)),

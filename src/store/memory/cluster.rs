@@ -61,7 +61,7 @@ pub struct Picture(State);
 /// A handle to a cluster, as a test has it.
 #[derive(Debug, Clone)]
 pub struct MemoryReplica {
-    journal: Arc<MemoryJournal>,
+    pub(super) journal: Arc<MemoryJournal>,
 }
 
 /// How a handle fares.
@@ -234,7 +234,7 @@ impl Seat {
         }
     }
 
-    fn mishaps(&self) -> MutexGuard<'_, Mishaps> {
+    pub(super) fn mishaps(&self) -> MutexGuard<'_, Mishaps> {
         self.mishaps.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -92,6 +92,13 @@ impl Replicas for PostgresJournal {
         Ok(beaten.map(|_| TTL_MS))
     }
 
+    async fn time(&self) -> Result<Millis, Fault> {
+        let sql = "select (extract(epoch from clock_timestamp()) * 1000)::bigint";
+        let row = self.connections.ask_one(sql, &[]).await?;
+        let row = row.ok_or_else(|| Fault::Retriable("the database tells no time".into()))?;
+        number(&row, 0).map(Millis)
+    }
+
     async fn look_back(&self) -> Result<Option<Rewind>, Fault> {
         self.read_marks().await
     }

@@ -2,6 +2,7 @@
 
 pub(crate) mod auditor;
 pub(crate) mod chaos;
+pub(crate) mod clocks;
 pub(crate) mod desks;
 pub(crate) mod keys;
 pub(crate) mod moved;

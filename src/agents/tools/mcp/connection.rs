@@ -188,7 +188,7 @@ impl Connection {
         };
         let opened = tokio::select! {
             opened = opening => opened,
-            () = clock.sleep_until(clock.now().plus(timeout_ms)) => {
+            () = clock.pause(timeout_ms) => {
                 Err(format!("there was no answer within {timeout_ms} ms"))
             }
         };
@@ -288,7 +288,7 @@ impl Connection {
         let answered = tokio::select! {
             answered = asked => answered.map_err(|error| self.lost(&error)),
             () = oversized => Err(self.too_large()),
-            () = self.clock.sleep_until(self.clock.now().plus(self.timeout_ms)) => {
+            () = self.clock.pause(self.timeout_ms) => {
                 // It may hang for good: it is asked for its tools before it is called again.
                 self.is_stale.store(true, Ordering::Release);
                 Err(Lost::Timeout(self.server.clone(), self.timeout_ms))
