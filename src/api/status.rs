@@ -125,6 +125,7 @@ fn code_of(refusal: &Refusal) -> Code {
         | Refusal::DigestNeeded { .. }
         | Refusal::AskedAnew { .. }
         | Refusal::Held
+        | Refusal::Rewound
         | Refusal::BrokenWorkflow { .. }
         | Refusal::Halted { .. }
         | Refusal::RunOver { .. }
@@ -160,6 +161,7 @@ pub(super) fn a2a_kind_of(refusal: &Refusal) -> Kind {
         | Refusal::NotListening { .. }
         | Refusal::BrokenWorkflow { .. }
         | Refusal::Held
+        | Refusal::Rewound
         | Refusal::Halted { .. }
         | Refusal::HandedOver { .. }
         | Refusal::NotDelegable { .. }
@@ -245,6 +247,7 @@ pub(super) fn metadata_of(refusal: &Refusal) -> std::collections::HashMap<String
         | Refusal::DigestNeeded { .. }
         | Refusal::AskedAnew { .. }
         | Refusal::Held
+        | Refusal::Rewound
         | Refusal::Halted { .. }
         | Refusal::UnknownCode { .. }
         | Refusal::StalePause

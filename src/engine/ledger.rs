@@ -295,6 +295,7 @@ fn told(named: &str, refusal: &Refusal) -> (String, Option<RunId>) {
         | Refusal::NotSender { .. }
         | Refusal::Forbidden(_)
         | Refusal::Held
+        | Refusal::Rewound
         | Refusal::Halted { .. }
         | Refusal::Stale => None,
     };

@@ -190,7 +190,12 @@ impl Engine {
         if !self.is_held() || matches!(command, Some(Command::Cancel { .. })) {
             return Ok(());
         }
-        Err(Refusal::Held.into())
+        Err(self.held_why().into())
+    }
+
+    /// Why it is held: a store that went back under those who served is told from one that was put back.
+    fn held_why(&self) -> Refusal {
+        if self.is_rewound() { Refusal::Rewound } else { Refusal::Held }
     }
 
     /// Returns when the store is held no more.
@@ -232,7 +237,7 @@ impl Engine {
         let is_held = identity.is_held;
         self.stand(identity);
         if is_held {
-            return Err(Refusal::Held.into());
+            return Err(self.held_why().into());
         }
         Ok(true)
     }

@@ -126,6 +126,12 @@ pub enum Refusal {
          what is open and says `holdpoint release`"
     )]
     Held,
+    /// The store lacks what it had acknowledged, and nobody has looked yet.
+    #[error(
+        "the store has gone back in time: it lacks what it had acknowledged, and does nothing yet: an operator looks at \
+         what is missing (`holdpoint audit --store`) and says `holdpoint release`"
+    )]
+    Rewound,
     /// Somebody has stopped it.
     #[error(
         "{what} is halted by {by}: {reason}; nothing is done and nothing is decided until that is taken back (`holdpoint halt` lists what is)"
@@ -413,7 +419,7 @@ impl Refusal {
             Self::StaleDigest { .. } => "answer.stale_digest",
             Self::DigestNeeded { .. } => "answer.digest_needed",
             Self::AskedAnew { .. } => "request.asked_anew",
-            Self::Held => "store.held",
+            Self::Held | Self::Rewound => "store.held",
             Self::Halted { .. } => "halted",
             Self::Unbound { .. } => "answer.unbound",
             Self::StillUnbound { .. } => "answer.still_unbound",
@@ -487,7 +493,7 @@ impl Refusal {
             | Self::Forbidden(_)
             | Self::Role { .. } => Some("authorization".into()),
             Self::UnknownPerson(_) => Some("x-holdpoint-on-behalf-of".into()),
-            Self::Stale | Self::Held | Self::Halted { .. } => None,
+            Self::Stale | Self::Held | Self::Rewound | Self::Halted { .. } => None,
         }
     }
 }

@@ -227,9 +227,10 @@ fn http_of(refusal: &Refusal) -> StatusCode {
         | Refusal::Unspent { .. }
         | Refusal::SessionFull { .. }
         | Refusal::Stale => StatusCode::CONFLICT,
-        Refusal::Held | Refusal::Halted { .. } | Refusal::BrokenWorkflow { .. } => {
-            StatusCode::SERVICE_UNAVAILABLE
-        }
+        Refusal::Held
+        | Refusal::Rewound
+        | Refusal::Halted { .. }
+        | Refusal::BrokenWorkflow { .. } => StatusCode::SERVICE_UNAVAILABLE,
         Refusal::Unauthenticated | Refusal::KeyExpired(_) => StatusCode::UNAUTHORIZED,
         Refusal::Forbidden(_)
         | Refusal::Role { .. }

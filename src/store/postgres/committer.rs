@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::kernel::{RunId, Version};
 use crate::ports::{AppendError, Appended, Fault, Incarnation};
 use crate::store::postgres::connections::{Connections, Line, PATIENCE, away};
-use crate::store::postgres::faults::{fault, is_unknown};
+use crate::store::postgres::faults::{fault, is_full, is_unknown};
 use crate::store::postgres::group::{Outcome, Refused, submit};
 use crate::store::postgres::links::Links;
 use crate::store::postgres::marks::{Lane, Marks};
@@ -96,7 +96,7 @@ impl Committer {
 
     /// Sends a group; those that must be sent again.
     async fn send(&self, line: &mut Option<Line>, group: Vec<Waiting>) -> Vec<Waiting> {
-        if line.as_ref().is_none_or(|line| line.client.is_closed()) {
+        if line.as_ref().is_none_or(|line| !self.connections.is_good(line)) {
             *line = match self.connections.connect(None).await {
                 Ok(line) => Some(line),
                 Err(error) => {
@@ -135,7 +135,12 @@ impl Committer {
                 *line = None;
                 unknown(group, &error.to_string())
             }
-            Ok(Err(Refused::Error(error))) => one_by_one(group, &fault(&error)),
+            Ok(Err(Refused::Error(error))) => {
+                if is_full(&error) {
+                    self.connections.had_room(Some(fault(&error).to_string()));
+                }
+                one_by_one(group, &fault(&error))
+            }
             Ok(Err(Refused::Fault(fault))) => one_by_one(group, &fault),
             Err(_) => {
                 *line = None;

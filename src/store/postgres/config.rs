@@ -112,6 +112,28 @@ impl PostgresConfig {
         looking
     }
 
+    /// The same for each of the hosts alone.
+    pub(super) fn hosts(&self) -> Vec<Self> {
+        let (server, ports) = (&self.server, self.server.get_ports());
+        let addresses = server.get_hostaddrs();
+        let alone = server.get_hosts().iter().zip(0..).map(|(host, at)| {
+            let mut one = without_hosts(server);
+            match host {
+                Host::Tcp(name) => one.host(name),
+                #[cfg(unix)]
+                Host::Unix(dir) => one.host_path(dir),
+            };
+            if let Some(address) = addresses.get(at) {
+                one.hostaddr(*address);
+            }
+            if let Some(port) = ports.get(at).or(ports.first()) {
+                one.port(*port);
+            }
+            Self { server: one, ..self.clone() }
+        });
+        alone.collect()
+    }
+
     /// Where it is, without the password.
     pub fn place(&self) -> String {
         let hosts = self.server.get_hosts().iter().zip(0..).map(|(host, at)| {
@@ -126,6 +148,25 @@ impl PostgresConfig {
         let hosts: Vec<_> = hosts.collect();
         format!("{}/{}", hosts.join(","), self.server.get_dbname().unwrap_or_default())
     }
+}
+
+/// Everything that a driver's address says but where.
+fn without_hosts(of: &tokio_postgres::Config) -> tokio_postgres::Config {
+    let mut one = tokio_postgres::Config::new();
+    of.get_user().map(|user| one.user(user));
+    of.get_password().map(|password| one.password(password));
+    of.get_dbname().map(|name| one.dbname(name));
+    of.get_options().map(|options| one.options(options));
+    of.get_application_name().map(|name| one.application_name(name));
+    of.get_connect_timeout().map(|time| one.connect_timeout(*time));
+    of.get_tcp_user_timeout().map(|time| one.tcp_user_timeout(*time));
+    of.get_keepalives_interval().map(|time| one.keepalives_interval(time));
+    of.get_keepalives_retries().map(|count| one.keepalives_retries(count));
+    one.keepalives(of.get_keepalives()).keepalives_idle(of.get_keepalives_idle());
+    one.ssl_mode(of.get_ssl_mode()).ssl_negotiation(of.get_ssl_negotiation());
+    one.target_session_attrs(of.get_target_session_attrs());
+    one.channel_binding(of.get_channel_binding());
+    one
 }
 
 /// What is ours in an address.
@@ -234,6 +275,11 @@ pub enum PostgresError {
         /// Where.
         place: String,
     },
+    /// It was the primary once, and others have gone on without it.
+    #[error(
+        "the only host that takes writes is one whose place another had taken: it lacks what was written since; the          one that was promoted last is waited for"
+    )]
+    Woken,
     /// It forgets what it has acknowledged.
     #[error(
         "the database at {place} has `{setting} = {value}`: it could lose what it acknowledged; {remedy}"
@@ -339,7 +385,10 @@ pub(super) const WRITES: i32 = APART as i32;
 impl PostgresError {
     /// Whether waiting may help: the database is out of reach, or is not the primary yet.
     pub fn may_pass(&self) -> bool {
-        matches!(self, Self::Away { .. } | Self::Standby { .. } | Self::OlderReplica { .. })
+        matches!(
+            self,
+            Self::Away { .. } | Self::Standby { .. } | Self::Woken | Self::OlderReplica { .. }
+        )
     }
 }
 

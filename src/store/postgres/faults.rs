@@ -18,6 +18,11 @@ pub(super) fn is_unknown(error: &Error) -> bool {
     }
 }
 
+/// Whether there is no room for what was to be written, though what is there can be read.
+pub(super) fn is_full(error: &Error) -> bool {
+    error.code() == Some(&SqlState::DISK_FULL)
+}
+
 /// What a no means where nothing was written, or it does not matter whether it was.
 pub(super) fn fault(error: &Error) -> Fault {
     let Some(told) = error.as_db_error() else {

@@ -11,7 +11,7 @@ use tokio_postgres::types::Type;
 
 use crate::kernel::{RunId, Version};
 use crate::ports::Hint;
-use crate::store::postgres::connections::Connections;
+use crate::store::postgres::connections::{Connections, PATIENCE};
 
 /// Where they are told.
 const CHANNEL: &str = "holdpoint";
@@ -60,14 +60,15 @@ fn line(run: &RunId, after: Version) -> String {
 pub(super) async fn listen(connections: Arc<Connections>, told: broadcast::Sender<Hint>) {
     while told.receiver_count() > 0 && !connections.is_closed() {
         let hears = told.clone();
-        let heard = Box::new(move |notification: &Notification| {
+        let heard = Arc::new(move |notification: &Notification| {
             // An error only means that nobody listens.
             for hint in read(notification) {
                 drop(hears.send(hint));
             }
         });
         if let Ok(line) = connections.connect(Some(heard)).await
-            && line.client.batch_execute("listen holdpoint").await.is_ok()
+            && let listening = line.client.batch_execute("listen holdpoint")
+            && matches!(tokio::time::timeout(PATIENCE, listening).await, Ok(Ok(())))
         {
             // Whatever was written while nobody listened is not known.
             drop(told.send(Hint::Lost));
@@ -77,7 +78,7 @@ pub(super) async fn listen(connections: Arc<Connections>, told: broadcast::Sende
                     () = connections.closed() => return,
                 }
                 let asked = tokio::time::timeout(LOOK, line.client.check_connection());
-                if !matches!(asked.await, Ok(Ok(()))) {
+                if !matches!(asked.await, Ok(Ok(()))) || !connections.is_good(&line) {
                     break;
                 }
             }

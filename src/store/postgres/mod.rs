@@ -16,6 +16,7 @@ mod faults;
 mod gate;
 mod group;
 mod hints;
+mod hosts;
 mod links;
 mod lost;
 mod marks;

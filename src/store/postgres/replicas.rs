@@ -18,12 +18,15 @@ use crate::store::codec;
 use crate::store::keys::{self, Packed};
 use crate::store::postgres::PostgresJournal;
 use crate::store::postgres::connections::away;
+use crate::store::postgres::faults::fault;
 use crate::store::postgres::marks::{Lane, gone_back};
 use crate::store::postgres::prepared::{int, time, uint};
 use crate::store::postgres::reader::{OUTBOX_ENTRY, get, most, number, outbox_entries, run};
 
 /// How long a life lasts after a beat: a few beats may be lost, and a dead one holds nobody up for long.
 pub(super) const TTL_MS: u64 = 6_000;
+/// What is tried with whether there is room again.
+const ROOM_BYTES: usize = 256 << 10;
 /// Beats after which the database is looked at as over a new connection: some seconds.
 const BEATS_A_LOOK: u64 = 3;
 
@@ -48,6 +51,22 @@ impl PostgresJournal {
         self.connections.tell(sql, &[(&me, Type::INT8)]).await.map(drop)
     }
 
+    /// Tries whether there is room again, with as much as many appends take: a few, and every sign of life, find their place
+    /// in what is there. Nothing stays of it.
+    async fn look_for_room(&self) -> Result<(), Fault> {
+        let mut body = vec![0; ROOM_BYTES];
+        // What says nothing would be packed, and take none.
+        getrandom::fill(&mut body).map_err(|error| Fault::Retriable(error.to_string()))?;
+        let mut lent = self.connections.lend().await?;
+        let steps = lent.begin().await?;
+        let sql = "insert into holdpoint.entries (run, last, first, body) values ('', 0, 0, $1)";
+        match steps.execute_typed(sql, &[(&body, Type::BYTEA)]).await {
+            Ok(_) => self.connections.had_room(None),
+            Err(error) => self.connections.had_room(Some(fault(&error).to_string())),
+        }
+        Ok(())
+    }
+
     async fn runs(&self, sql: &str, me: Option<i64>, limit: usize) -> Result<Vec<RunId>, Fault> {
         let limit = most(limit);
         let all = [(&limit as _, Type::INT8), (&me as _, Type::INT8)];
@@ -66,6 +85,9 @@ impl Replicas for PostgresJournal {
         {
             self.connections.found(Some(fault.to_string()));
             return Err(fault);
+        }
+        if self.connections.full().is_some() {
+            self.look_for_room().await?;
         }
         let (me, mark) = (self.me(), self.marks.draw(Lane::Beats));
         let (lasts, who) = (f64::from(u32::try_from(TTL_MS).unwrap_or(u32::MAX)), self.who());

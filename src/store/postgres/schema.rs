@@ -7,6 +7,7 @@ use tokio_postgres::{Client, Transaction};
 
 use crate::store::postgres::config::{Durability, PostgresConfig, PostgresError, READS, SCHEMA};
 use crate::store::postgres::faults::refused;
+use crate::store::postgres::hosts::History;
 use crate::store::postgres::raising;
 
 /// The first version that was tried.
@@ -104,6 +105,17 @@ pub(super) async fn check(config: &PostgresConfig, client: &Client) -> Result<()
             }
         }
     }
+}
+
+/// Which history a server that takes writes tells; none where it does not say, as what only speaks the same language.
+pub(super) async fn history(client: &Client) -> Option<History> {
+    let sql = "select (select system_identifier from pg_catalog.pg_control_system()),
+        case when pg_catalog.pg_is_in_recovery() then null
+          else substr(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8) end";
+    let row = client.query_typed_one(sql, &[]).await.ok()?;
+    let timeline: String = row.try_get::<_, Option<String>>(1).ok()??;
+    let timeline = u32::from_str_radix(&timeline, 16).ok()?;
+    Some(History { system: row.try_get(0).ok()?, timeline })
 }
 
 /// The first right that whoever is connected does not have.
