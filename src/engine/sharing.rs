@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 use crate::engine::cell::{Cell, State};
+use crate::engine::work::is_under_way;
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{Millis, Refusal, RunId};
 use crate::ports::leave::Leave;
@@ -204,8 +205,11 @@ impl Engine {
         } else {
             tracing::warn!("this process was taken for dead; it begins anew");
             metrics::counter!("holdpoint_replica_reborn_total").increment(1);
-            self.drop_everything().await;
+            // Whatever waits for its turn to act waits on.
+            self.inner.sharing.until.store(1, Ordering::Release);
+            // First: what was taken in the old life while the rest is dropped would be nobody's, and done here.
             replicas.reborn().await?;
+            self.drop_everything().await;
             replicas.beat().await?.unwrap_or(0)
         };
         let living = replicas.living().await?;
@@ -298,21 +302,21 @@ impl Engine {
         Ok(taken)
     }
 
-    /// Takes up what this process drives, as the store has it, and does not know of: its claim was written, and
-    /// the answer to that was lost.
+    /// Takes up what this process drives, as the store has it, and does nothing for: its claim was written and the
+    /// answer to that was lost, or what was done for it did not come home.
     async fn take_up_own(&self) -> Result<(), EngineError> {
         let Some(replicas) = self.replicas() else { return Ok(()) };
         for run in replicas.held(HELD_MAX).await? {
             let cell = self.inner.cells.get(&run);
-            let is_known = match cell.state.try_lock() {
-                Ok(state) => {
-                    matches!(&*state, State::Hot(hot)
-                        if !hot.is_unsure && !hot.is_adrift && !hot.work.is_empty())
-                }
+            let is_seen_to = match cell.state.try_lock() {
+                Ok(mut state) => match &mut *state {
+                    State::Hot(hot) => is_under_way(hot),
+                    State::Cold => false,
+                },
                 // Somebody has it in hand.
                 Err(_) => true,
             };
-            if !is_known {
+            if !is_seen_to {
                 self.look_after(&cell);
             }
         }

@@ -209,6 +209,9 @@ impl Engine {
                 // A piece of a text is in the whole of it.
                 EngineError::Moved | EngineError::Fault(Fault::Retriable(_))
                     if !matches!(command, Command::Delta { .. }) => {}
+                // While another server takes a database's place, two tell of one run; in a moment one does.
+                EngineError::Fault(Fault::Corrupt(_))
+                    if self.is_shared() && !matches!(command, Command::Delta { .. }) => {}
                 error @ (EngineError::Moved
                 | EngineError::Superseded
                 | EngineError::Fault(_)
@@ -239,6 +242,25 @@ impl Engine {
             self.wake_at(self.inner.clock.now());
         }
     }
+}
+
+/// Whether something is under way for a run. What has ended and is still owed did not come home: nobody knows how far it
+/// came, and the run is recovered as after a crash (E2).
+pub(super) fn is_under_way(hot: &mut Hot) -> bool {
+    if hot.is_unsure || hot.is_adrift {
+        return false;
+    }
+    if hot.work.values().any(|task| !task.is_finished()) {
+        return true;
+    }
+    let ended = std::mem::take(&mut hot.work);
+    let owed = plan(&hot.run);
+    hot.is_adrift = hot.run.status == Status::Running
+        && owed.iter().any(|effect| ended.contains_key(&key_of(&hot.run, effect)));
+    if hot.is_adrift {
+        tracing::warn!(run.id = %hot.run.id, "what was done for a run did not come home: it is recovered");
+    }
+    false
 }
 
 /// Stops tasks that nobody waits for any more. It comes last: the task that reports may be among them,

@@ -51,6 +51,8 @@ pub type Fate = Box<dyn FnMut(&Append) -> Option<Mishap> + Send>;
 #[derive(Default)]
 pub(super) struct Mishaps {
     next: VecDeque<Mishap>,
+    /// Reads of journals that find nothing.
+    misreads: u32,
     fate: Option<Fate>,
 }
 
@@ -69,6 +71,18 @@ impl Mishaps {
     /// From now on that says what befalls each.
     pub(super) fn leave_to(&mut self, fate: Fate) {
         self.fate = Some(fate);
+    }
+
+    /// So many reads of journals find nothing.
+    pub(super) fn misread(&mut self, times: u32) {
+        self.misreads = times;
+    }
+
+    /// Whether the next read finds nothing.
+    pub(super) fn misreads(&mut self) -> bool {
+        let is_so = self.misreads > 0;
+        self.misreads = self.misreads.saturating_sub(1);
+        is_so
     }
 
     /// What befalls this one.

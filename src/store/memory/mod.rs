@@ -28,7 +28,7 @@ use crate::store::codec;
 use crate::store::index_entries::{self, Waiting};
 use crate::store::keys;
 use crate::store::memory::bounds::{above, below};
-use crate::store::memory::cluster::Seat;
+use crate::store::memory::cluster::{MemoryReplica, Seat};
 use crate::store::memory::mishaps::Mishap;
 use crate::store::memory::state::{Kept, State};
 use crate::store::outbox_entries;
@@ -72,6 +72,16 @@ impl MemoryJournal {
     fn lock(&self) -> MutexGuard<'_, State> {
         // Every change below is checked before it begins, and none of them panics.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl MemoryReplica {
+    /// So many times it reads a journal and finds nothing there, as where another server answers than the one that said
+    /// how far it goes.
+    pub fn misread(&self, times: u32) {
+        if let Some(seat) = &self.journal.seat {
+            seat.mishaps().misread(times);
+        }
     }
 }
 
@@ -124,6 +134,9 @@ impl Journal for MemoryJournal {
         limit: usize,
     ) -> Result<Vec<Recorded>, Fault> {
         let state = self.entered().await?;
+        if self.seat.as_ref().is_some_and(|seat| seat.mishaps().misreads()) {
+            return Ok(Vec::new());
+        }
         let journal = state.runs.get(run).map_or(&[][..], |kept| &kept.journal);
         let tail = usize::try_from(after).ok().and_then(|after| journal.get(after..));
         Ok(tail.unwrap_or_default().iter().take(limit).cloned().collect())

@@ -465,3 +465,17 @@ async fn j10_whoever_knows_another_history_writes_nothing_on_top_of_this_one() {
         |event: &Event| matches!(event, Event::Cancelled { reason, .. } if reason == "too much");
     assert!(told.iter().any(|recorded| is_theirs(&recorded.event)), "{told:?}");
 }
+
+#[tokio::test]
+async fn e9_an_outcome_is_kept_while_two_tell_of_its_run() {
+    let (pair, run) = paying(Safety::Unsafe).await;
+    // Nobody hears whether it was taken; and whoever is asked next is not the one that says how far the run is.
+    for _ in 0..3 {
+        pair.a.replica.befall(Mishap::Unsent);
+    }
+    pair.a.replica.misread(1);
+    pair.a.actors.gate("pay").add_permits(1);
+    pair.pass(20_000).await;
+    assert_eq!(status(&pair.b.engine, &run).await, HeadStatus::Completed);
+    assert_eq!(pair.calls().len(), 1);
+}
