@@ -1,5 +1,7 @@
 //! Status: the one table of what a no looks like at a door. Exhaustive, so that a new one is noticed.
 
+use std::collections::HashMap;
+
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
@@ -96,7 +98,7 @@ pub(super) fn no_such_method() -> Status {
 /// A no that no field is to blame for.
 pub(super) fn plain(code: Code, reason: &str, message: &str) -> Status {
     let mut details = ErrorDetails::new();
-    details.set_error_info(reason, DOMAIN, std::collections::HashMap::new());
+    details.set_error_info(reason, DOMAIN, HashMap::new());
     Status::with_error_details(code, message, details)
 }
 
@@ -200,38 +202,33 @@ pub(super) fn a2a_kind_of(refusal: &Refusal) -> Kind {
 }
 
 /// Facts that a program may want without reading the message.
-pub(super) fn metadata_of(refusal: &Refusal) -> std::collections::HashMap<String, String> {
-    let mut metadata = std::collections::HashMap::new();
+pub(super) fn metadata_of(refusal: &Refusal) -> HashMap<String, String> {
+    let told = |facts: &[(&str, &str)]| {
+        facts.iter().map(|(name, fact)| ((*name).to_owned(), (*fact).to_owned())).collect()
+    };
     match refusal {
         Refusal::AlreadyAnswered { by, request } => {
-            metadata.insert("answered_by".into(), by.clone());
-            metadata.insert("request_id".into(), request.clone());
+            told(&[("answered_by", by), ("request_id", request)])
         }
-        Refusal::AmbiguousAnswer { requests, .. } => {
-            metadata.insert("request_ids".into(), requests.join(","));
-        }
+        Refusal::AmbiguousAnswer { requests, .. } => told(&[("request_ids", &requests.join(","))]),
         Refusal::Unbound { open } | Refusal::StillUnbound { open } => {
             let ids: Vec<_> = open.iter().map(|one| one.request.as_str()).collect();
             let codes: Vec<_> = open.iter().map(|one| one.code.as_str()).collect();
-            metadata.insert("request_ids".into(), ids.join(","));
-            metadata.insert("codes".into(), codes.join(","));
+            told(&[("request_ids", &ids.join(",")), ("codes", &codes.join(","))])
         }
         Refusal::NotAdmitted { request, waits_for, .. } => {
-            metadata.insert("request_id".into(), request.clone());
-            metadata.insert("waits_for".into(), waits_for.clone());
+            told(&[("request_id", request), ("waits_for", waits_for)])
         }
-        Refusal::NotAssured { request, known, wants, .. } => {
-            metadata.insert("request_id".into(), request.clone());
-            metadata.insert("assurance".into(), known.assurance.word().into());
-            metadata.insert("wants".into(), wants.word().into());
-        }
+        Refusal::NotAssured { request, known, wants, .. } => told(&[
+            ("request_id", request),
+            ("assurance", known.assurance.word()),
+            ("wants", wants.word()),
+        ]),
         Refusal::HandedOver { request, to, .. } => {
-            metadata.insert("request_id".into(), request.clone());
-            metadata.insert("held_by".into(), to.clone());
+            told(&[("request_id", request), ("held_by", to)])
         }
         Refusal::WrongAnswer { request, mismatch } => {
-            metadata.insert("request_id".into(), request.clone());
-            metadata.insert("expected".into(), mismatch.expected.clone());
+            told(&[("request_id", request), ("expected", &mismatch.expected)])
         }
         Refusal::UnknownWorkflow(_)
         | Refusal::BrokenWorkflow { .. }
@@ -269,7 +266,6 @@ pub(super) fn metadata_of(refusal: &Refusal) -> std::collections::HashMap<String
         | Refusal::Role { .. }
         | Refusal::UnknownPerson(_)
         | Refusal::NotSender { .. }
-        | Refusal::Stale => {}
+        | Refusal::Stale => HashMap::new(),
     }
-    metadata
 }

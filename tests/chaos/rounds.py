@@ -93,7 +93,7 @@ async def lossy(round, cluster, servers):
     leader.kill()
     round.tell(f"{leader.name} was killed")
     for one in receivers:
-        bed.quietly(one.resume)
+        # As they are: awake, they would read what has come to them.
         bed.quietly(one.kill)
     took = await bed.until(lambda: cluster.leader(but=leader.name), "another leader")
     round.tell(f"another leads after {took:.1f} s")

@@ -74,18 +74,18 @@ mod tests {
 
     /// Keys of these names, made and hashed so, and who is gone since when.
     fn keys(there: &[(&str, &str, char)], gone: &[(&str, &str)]) -> Keys {
-        let mut text = String::new();
-        for (name, created, hash) in there {
+        let there = there.iter().map(|(name, created, hash)| {
             let sha256 = hash.to_string().repeat(64);
-            text += &format!(
+            format!(
                 "[[key]]\nname = \"{name}\"\nroles = [\"user\"]\nsha256 = \"{sha256}\"\ncreated = \"{created}\"\n"
-            );
-        }
-        for (name, removed) in gone {
-            text += &format!(
+            )
+        });
+        let gone = gone.iter().map(|(name, removed)| {
+            format!(
                 "[[retired]]\nname = \"{name}\"\nperson = \"{name}\"\nremoved = \"{removed}\"\n"
-            );
-        }
+            )
+        });
+        let text: String = there.chain(gone).collect();
         Keys::read(&text, Path::new("here")).unwrap()
     }
 

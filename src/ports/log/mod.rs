@@ -9,6 +9,8 @@
 
 mod entry;
 
+use std::cmp::Ordering;
+
 use serde::{Deserialize, Serialize};
 
 pub use self::entry::{Logged, Noting, read_cursor};
@@ -432,12 +434,11 @@ impl Note {
             Self::Renewed { epoch, runs } => format!("{runs} runs, epoch {epoch}"),
             Self::Rewound { run, had, has, deeds } => {
                 let of = run.as_ref().map_or_else(|| "the store".to_owned(), ToString::to_string);
-                let mut told = if had == has {
-                    format!("{of} tells another history up to {had} than it did")
-                } else if had < has {
-                    format!("{of} tells another history up to {had} than it did, and ends at {has}")
-                } else {
-                    format!("{of} was known up to {had}, and ends at {has}")
+                let another = format!("{of} tells another history up to {had} than it did");
+                let mut told = match had.cmp(has) {
+                    Ordering::Equal => another,
+                    Ordering::Less => format!("{another}, and ends at {has}"),
+                    Ordering::Greater => format!("{of} was known up to {had}, and ends at {has}"),
                 };
                 if !deeds.is_empty() {
                     told = format!("{told}; begun in what is missing: {}", deeds.join(", "));

@@ -106,7 +106,7 @@ impl Connections {
         let mut full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
         match (&*full, &why_not) {
             (None, Some(why)) => {
-                tracing::error!(why, "the database has no room for what is written")
+                tracing::error!(why, "the database has no room for what is written");
             }
             (Some(_), None) => tracing::info!("the database has room again"),
             (Some(_), Some(_)) | (None, None) => {}

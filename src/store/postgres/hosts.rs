@@ -110,7 +110,19 @@ fn weight(error: &PostgresError) -> u8 {
     match error {
         PostgresError::Standby { .. } => 0,
         PostgresError::Away { .. } => 1,
-        _ => 2,
+        PostgresError::Address { .. }
+        | PostgresError::Denied { .. }
+        | PostgresError::Untrusted { .. }
+        | PostgresError::TooOld { .. }
+        | PostgresError::Woken
+        | PostgresError::Unsafe { .. }
+        | PostgresError::NoStore { .. }
+        | PostgresError::Older { .. }
+        | PostgresError::Served { .. }
+        | PostgresError::Newer { .. }
+        | PostgresError::NewerForm { .. }
+        | PostgresError::OlderReplica { .. }
+        | PostgresError::Altered { .. } => 2,
     }
 }
 
@@ -156,19 +168,19 @@ mod tests {
     /// So long that a test would be stopped first.
     const EVER: Duration = Duration::from_hours(1);
 
-    fn at(timeline: u32) -> Option<History> {
-        Some(History { system: 7, timeline })
+    fn at(timeline: u32) -> History {
+        History { system: 7, timeline }
     }
 
     fn answers(line: &'static str, timeline: u32) -> Asking {
-        Box::pin(async move { Ok(Found { line, history: at(timeline) }) })
+        Box::pin(async move { Ok(Found { line, history: Some(at(timeline)) }) })
     }
 
     /// One that answers after others have.
     fn late(line: &'static str, timeline: u32) -> Asking {
         Box::pin(async move {
             tokio::task::yield_now().await;
-            Ok(Found { line, history: at(timeline) })
+            Ok(Found { line, history: Some(at(timeline)) })
         })
     }
 
@@ -223,16 +235,20 @@ mod tests {
     #[test]
     fn j10_a_primary_that_woke_is_not_gone_back_to() {
         let (histories, now) = (Histories::default(), Instant::now());
-        assert!(histories.admit(at(4), now) && histories.admit(at(5), now));
-        assert!(histories.is_past(at(4)) && !histories.is_past(at(5)) && !histories.is_past(None));
-        assert!(!histories.admit(at(4), now), "it was frozen while another was promoted");
-        assert!(histories.admit(at(5), now));
-        assert!(!histories.admit(at(4), now));
+        assert!(histories.admit(Some(at(4)), now) && histories.admit(Some(at(5)), now));
+        assert!(
+            histories.is_past(Some(at(4)))
+                && !histories.is_past(Some(at(5)))
+                && !histories.is_past(None)
+        );
+        assert!(!histories.admit(Some(at(4)), now), "it was frozen while another was promoted");
+        assert!(histories.admit(Some(at(5)), now));
+        assert!(!histories.admit(Some(at(4)), now));
         // Another cluster's numbers say nothing about this one's.
         assert!(!histories.is_past(Some(History { system: 8, timeline: 1 })));
         // One that stays the only one was put there: it is used, and what it lacks is noticed elsewhere.
-        assert!(!histories.admit(at(4), now + PASSED_OVER / 2));
-        assert!(histories.admit(at(4), now + PASSED_OVER));
+        assert!(!histories.admit(Some(at(4)), now + PASSED_OVER / 2));
+        assert!(histories.admit(Some(at(4)), now + PASSED_OVER));
     }
 
     #[tokio::test]

@@ -175,7 +175,9 @@ impl Inner {
         if self.recent.len() >= RECENT_MAX {
             // Nobody has looked for long: the first of them is what was known.
             let first: Vec<_> = self.recent.drain(..RECENT_MAX / 2).collect();
-            first.into_iter().for_each(|witness| self.known.add(witness));
+            for witness in first {
+                self.known.add(witness);
+            }
         }
         self.recent.push(witness);
     }

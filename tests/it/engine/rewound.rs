@@ -17,11 +17,11 @@ async fn told(journal: &dyn Journal) -> Vec<(String, u64, u64, Vec<String>)> {
     let log = journal.notes(None, 100).await.unwrap().rows;
     let mut told: Vec<_> = log
         .into_iter()
-        .filter_map(|logged| match logged.note {
-            Note::Rewound { run: Some(run), had, has, deeds } => {
-                Some((run.to_string(), had, has, deeds))
-            }
-            _ => None,
+        .filter_map(|logged| {
+            let Note::Rewound { run: Some(run), had, has, deeds } = logged.note else {
+                return None;
+            };
+            Some((run.to_string(), had, has, deeds))
         })
         .collect();
     told.sort();
