@@ -304,7 +304,7 @@ impl Engine {
         }
     }
 
-    /// The no of a server that takes on nothing new.
+    /// The no of a server that takes on nothing new: it drains, or does not know yet what time it is in its store.
     fn refuse_if_draining(&self) -> Result<(), EngineError> {
         if self.is_draining() {
             return Err(EngineError::Draining);
