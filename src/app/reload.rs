@@ -51,7 +51,7 @@ pub(super) async fn watch<Heeded: Future<Output = ()> + Send>(
                 seen = looked.unwrap_or_default();
             }
             Source::Store(journal, engine) => {
-                if removed.are_looked_at(engine.is_rewound()) {
+                if removed.are_looked_at(engine.epoch_in_force()) {
                     written = None;
                 }
                 look_in(&door, &**journal, (&mut written, &mut removed)).await;

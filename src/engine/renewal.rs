@@ -127,6 +127,12 @@ impl Engine {
         self.inner.standing.get().is_rewound
     }
 
+    /// The store's epoch; none while it is held because it went back.
+    pub fn epoch_in_force(&self) -> Option<String> {
+        let identity = self.inner.standing.get();
+        (!identity.is_rewound).then(|| identity.epoch.clone())
+    }
+
     /// Tells every run that is not over; how many there are.
     pub(super) async fn renew_all(&self) -> Result<u64, EngineError> {
         let (mut runs, mut cursor) = (0, None);

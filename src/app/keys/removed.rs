@@ -15,13 +15,17 @@ pub(in crate::app) struct Removed {
     gone: HashSet<String>,
     /// Who else was said to be gone, by those whom the store named: also before this server was started.
     retired: Vec<Retired>,
-    was_rewound: bool,
+    /// The epoch of the store that was last served without being held for having gone back.
+    epoch: Option<String>,
 }
 
 impl Removed {
-    /// Whether somebody has let a store go on that had gone back: then what it has counts again.
-    pub(in crate::app) fn are_looked_at(&mut self, is_rewound: bool) -> bool {
-        let is_released = std::mem::replace(&mut self.was_rewound, is_rewound) && !is_rewound;
+    /// Whether somebody has let a store go on that had gone back: then what it has counts again. It has another epoch
+    /// then, by which this is known also where it was held and let go on between two looks; none while it is held.
+    pub(in crate::app) fn are_looked_at(&mut self, epoch: Option<String>) -> bool {
+        let Some(epoch) = epoch else { return false };
+        let before = self.epoch.replace(epoch);
+        let is_released = before.is_some() && before != self.epoch;
         if is_released {
             self.gone.clear();
             self.retired.clear();
@@ -100,6 +104,8 @@ mod tests {
     #[test]
     fn k7_a_key_that_was_removed_and_is_back_is_not_taken_until_somebody_looked() {
         let mut removed = Removed::default();
+        let epoch = |name: &str| Some(name.to_owned());
+        assert!(!removed.are_looked_at(epoch("first")), "a server has begun");
         let both = || keys(&[("ada", ONE, 'a'), ("bob", ONE, 'b')], &[]);
         assert_eq!(removed.leave_out(both()).1, [""; 0]);
         let (_, back) = removed.leave_out(keys(&[("bob", ONE, 'b')], &[("ada", TWO)]));
@@ -107,10 +113,12 @@ mod tests {
         let (left, back) = removed.leave_out(both());
         assert_eq!((names(&left), back), (vec!["bob"], vec!["ada".to_owned()]));
         assert_eq!(left.retired().len(), 1, "nobody speaks for her either");
-        assert!(!removed.are_looked_at(true), "it is held");
+        assert!(!removed.are_looked_at(None), "it is held");
         assert_eq!(removed.leave_out(both()).1, ["ada"]);
-        assert!(removed.are_looked_at(false), "it was let go on");
+        assert!(!removed.are_looked_at(epoch("first")), "it is the same, and nobody looked");
+        assert!(removed.are_looked_at(epoch("second")), "it was held and let go on meanwhile");
         assert_eq!(removed.leave_out(both()).1, [""; 0]);
+        assert!(!removed.are_looked_at(epoch("second")));
     }
 
     #[test]
