@@ -2,7 +2,7 @@
 //! database makes one durable, the next gathers. What nobody knows to be written is submitted again with its token, on
 //! another connection (J9): it is written then, or it was.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -11,7 +11,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use crate::kernel::{RunId, Version};
-use crate::ports::{AppendError, Appended, Fault, Incarnation};
+use crate::ports::{AppendError, Appended, Fault, Guard, Incarnation};
+use crate::store::keys::Packed;
 use crate::store::postgres::connections::{Connections, Line, PATIENCE, away};
 use crate::store::postgres::faults::{fault, is_full, is_unknown};
 use crate::store::postgres::group::{Outcome, Refused, submit};
@@ -191,9 +192,45 @@ impl Waiting {
     }
 }
 
-/// As many as go together: each run once, since an append goes on from what is there.
+/// What those of a group have between them, that no two may: a group is decided on as a whole, on what was before it.
+#[derive(Debug, Default)]
+struct Company {
+    runs: HashSet<Packed>,
+    /// Sessions and keys that are brought.
+    names: HashSet<Vec<u8>>,
+    /// Guards that are looked at, and whether one of them raises each.
+    guards: HashMap<String, bool>,
+}
+
+impl Company {
+    /// Whether one can go with them.
+    fn admits(&self, append: &Prepared) -> bool {
+        let is_raised = |guard: &Guard| {
+            self.guards.get(&guard.name).is_some_and(|is_raised| *is_raised || guard.raises)
+        };
+        !self.runs.contains(&append.packed)
+            && !brought(append).any(|name| self.names.contains(name))
+            && !append.guards.iter().any(is_raised)
+    }
+
+    fn add(&mut self, append: &Prepared) {
+        self.runs.insert(append.packed);
+        self.names.extend(brought(append).map(<[u8]>::to_vec));
+        for guard in &append.guards {
+            *self.guards.entry(guard.name.clone()).or_default() |= guard.raises;
+        }
+    }
+}
+
+/// What an append brings that may be there already: a session, and an idempotency key.
+fn brought(append: &Prepared) -> impl Iterator<Item = &[u8]> {
+    let session = append.session.as_ref().map(|_| append.columns.session.as_slice());
+    session.into_iter().chain(append.key.as_ref().map(|(id, _, _)| id.as_slice()))
+}
+
+/// As many as go together: none that another of them has to do with, since each goes on from what is there.
 fn gather(later: &mut VecDeque<Waiting>) -> Vec<Waiting> {
-    let (mut runs, mut bytes) = (HashSet::new(), 0);
+    let (mut company, mut bytes) = (Company::default(), 0);
     let (mut group, mut rest) = (Vec::new(), VecDeque::new());
     let mut is_alone = false;
     while let Some(next) = later.pop_front() {
@@ -201,13 +238,14 @@ fn gather(later: &mut VecDeque<Waiting>) -> Vec<Waiting> {
             || (!is_alone && group.len() < GROUP_MAX && bytes + next.append.bytes() <= GROUP_BYTES);
         // What was refused with others goes alone: none of them is to blame for another.
         let fits = fits && (group.is_empty() || next.tries == 0);
-        if fits && runs.insert(next.append.packed) {
+        if fits && company.admits(&next.append) {
+            company.add(&next.append);
             bytes += next.append.bytes();
             is_alone = next.tries > 0;
             group.push(next);
         } else {
             // Of one run, in order.
-            runs.insert(next.append.packed);
+            company.runs.insert(next.append.packed);
             rest.push_back(next);
         }
     }

@@ -55,7 +55,7 @@ use crate::store::postgres::connections::{Connections, Lost};
 use crate::store::postgres::links::Links;
 use crate::store::postgres::marks::{Lane, Marks};
 use crate::store::postgres::prepared::{Prepared, int, packed, time, uint};
-use crate::store::postgres::reader::{OUTBOX_ENTRY, get, most, number, run as run_of};
+use crate::store::postgres::reader::{OUTBOX_ENTRY, get, most, number, run as run_of, unpacked};
 use crate::store::postgres::replicas::keepsake;
 
 /// Appends that wait to be gathered: a few groups; whoever comes then waits outside.
@@ -270,9 +270,10 @@ impl Journal for PostgresJournal {
 
     async fn forks(&self, family: &RunId) -> Result<Vec<RunId>, Fault> {
         let Some(packed) = keys::pack(family) else { return Ok(Vec::new()) };
-        let sql = "select run from holdpoint.runs where family = $1 order by run";
-        let rows = self.connections.ask(sql, &[(&packed.to_vec(), Type::BYTEA)]).await?;
-        rows.iter().map(|row| run_of(row, 0)).collect()
+        let sql = "select holdpoint.family($1)";
+        let row = self.connections.ask_one(sql, &[(&packed.to_vec(), Type::BYTEA)]).await?;
+        let runs: Vec<Vec<u8>> = row.map_or_else(|| Ok(Vec::new()), |row| get(&row, 0))?;
+        runs.iter().map(|run| unpacked(run)).collect()
     }
 
     fn incarnation(&self) -> Incarnation {
@@ -444,12 +445,11 @@ impl Journal for PostgresJournal {
     }
 
     async fn remembered(&self, name: &str) -> Result<Option<String>, Fault> {
-        let sql = "select body from holdpoint.kept where name = $1";
-        let Some(row) = self.connections.ask_one(sql, &[(&keepsake(name), Type::TEXT)]).await?
-        else {
-            return Ok(None);
-        };
-        let bytes = codec::unseal(&keys::keepsake(name), get(&row, 0)?)?;
+        let sql = "select holdpoint.kept_as($1)";
+        let row = self.connections.ask_one(sql, &[(&keepsake(name), Type::TEXT)]).await?;
+        let body = row.as_ref().map(|row| get::<Option<&[u8]>>(row, 0)).transpose()?.flatten();
+        let Some(body) = body else { return Ok(None) };
+        let bytes = codec::unseal(&keys::keepsake(name), body)?;
         let text = String::from_utf8(bytes.to_vec());
         text.map(Some).map_err(|_| Fault::Corrupt(format!("`{name}` is not text")))
     }

@@ -26,7 +26,11 @@ pub(super) fn number(row: &Row, at: usize) -> Result<u64, Fault> {
 
 /// A run's id in a column.
 pub(super) fn run(row: &Row, at: usize) -> Result<RunId, Fault> {
-    let bytes: &[u8] = get(row, at)?;
+    unpacked(get(row, at)?)
+}
+
+/// A run's id, as it is kept.
+pub(super) fn unpacked(bytes: &[u8]) -> Result<RunId, Fault> {
     keys::unpack(bytes).ok_or_else(|| Fault::Corrupt("a run's id in the database is none".into()))
 }
 

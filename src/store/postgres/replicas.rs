@@ -203,14 +203,11 @@ impl Replicas for PostgresJournal {
 
     async fn standing(&self, run: &RunId) -> Result<Option<Standing>, Fault> {
         let Some(packed) = keys::pack(run) else { return Ok(None) };
-        let sql = "select r.version, r.holder, r.fence, r.hooks, r.link, l.incarnation is not null
-            from holdpoint.runs r left join holdpoint.replicas l on l.incarnation = r.holder
-            where r.run = $1";
+        let sql = "select * from holdpoint.standing($1)";
         let key = packed.to_vec();
-        let Some(row) = self.connections.ask_one(sql, &[(&key, Type::BYTEA)]).await? else {
-            return Ok(None);
-        };
-        let version = number(&row, 0)?;
+        let row = self.connections.ask_one(sql, &[(&key, Type::BYTEA)]).await?;
+        let version = row.as_ref().map(|row| get::<Option<i64>>(row, 0)).transpose()?.flatten();
+        let (Some(row), Some(version)) = (row, version.map(uint)) else { return Ok(None) };
         let (holder, is_living): (Option<i64>, bool) = (get(&row, 1)?, get(&row, 5)?);
         // Whoever asks is about to append.
         if let Some(link) = Hash::read(get(&row, 4)?)
@@ -270,10 +267,11 @@ impl Replicas for PostgresJournal {
             let key = packed.to_vec();
             self.connections.ask_one(sql, &[(&key, Type::BYTEA)]).await?
         } else {
-            let sql = "select number from holdpoint.guards where name = $1";
+            let sql = "select holdpoint.guarded($1)";
             self.connections.ask_one(sql, &[(&name, Type::TEXT)]).await?
         };
-        row.map_or(Ok(0), |row| number(&row, 0))
+        let number = row.map(|row| get::<Option<i64>>(&row, 0)).transpose()?.flatten();
+        Ok(number.map_or(0, uint))
     }
 
     async fn take_outbox_entries(

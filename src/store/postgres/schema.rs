@@ -14,11 +14,13 @@ use crate::store::postgres::raising;
 const OLDEST: i32 = 140_000;
 /// One at a time makes or changes the tables.
 const MIGRATING: i64 = 0x686f_6c64;
-/// The tables and functions, as schema 1 has them, which every store was made with or raised from.
+/// The tables, as schema 1 has them, which every store was made with or raised from.
 const MAKE: &str = include_str!("schema.sql");
 /// What takes them from one schema to the next: each only adds, so that what is stored stays as it is.
 const RAISE: [(i32, &str); 2] =
     [(2, include_str!("schema_2.sql")), (DESKS, include_str!("schema_3.sql"))];
+/// How appends are decided and written, and what is asked most: as they are now, whatever they were.
+const FUNCTIONS: [&str; 2] = [include_str!("append.sql"), include_str!("asked.sql")];
 /// The schema from which on it is kept who is asked.
 const DESKS: i32 = 3;
 
@@ -53,7 +55,8 @@ select coalesce(string_agg(line, E'\\n' order by line collate \"C\"), '') from (
     join pg_catalog.pg_namespace n on n.oid = c.relnamespace
     where n.nspname = 'holdpoint'
   union all
-  select p.proname || '() ' || pg_catalog.md5(p.prosrc) from pg_catalog.pg_proc p
+  select p.proname || '() ' || pg_catalog.md5(p.prosrc || coalesce(pg_catalog.array_to_string(p.proconfig, ' '), ''))
+    from pg_catalog.pg_proc p
     join pg_catalog.pg_namespace n on n.oid = p.pronamespace
     where n.nspname = 'holdpoint'
 ) lines";
@@ -275,6 +278,9 @@ async fn raise(
     }
     for (_, raise) in RAISE.iter().filter(|(schema, _)| *schema > found) {
         transaction.batch_execute(raise).await.map_err(|error| denied(place, &error))?;
+    }
+    for functions in FUNCTIONS {
+        transaction.batch_execute(functions).await.map_err(|error| denied(place, &error))?;
     }
     if found < DESKS {
         raising::lay_out(transaction).await.map_err(failed)?;
