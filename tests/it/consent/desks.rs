@@ -142,40 +142,47 @@ impl Round {
         }
     }
 
-    /// What each is shown by the index is what is theirs of everything.
+    /// What each is shown by the index is what is theirs of everything. A no is told to the run's family by a task of its
+    /// own, which asks there anew: what changed while it was looked at is looked at again.
     async fn compare(&self) -> usize {
-        let (all, operator, now) =
-            (self.everything().await, self.engine.operator(), self.clock.now());
-        let ids = |rows: &[&OpenRequest]| -> Vec<String> {
+        let ids = |rows: &[OpenRequest]| -> Vec<String> {
             rows.iter().map(|row| row.id().to_string()).collect()
         };
-        let mut shown = 0;
+        let mut all = self.everything().await;
+        loop {
+            let shown = self.shown().await;
+            let again = self.everything().await;
+            if ids(&again) == ids(&all) {
+                return self.hold(&all, &shown);
+            }
+            all = again;
+        }
+    }
+
+    /// What each is shown, and what whoever sees everything is when asking for theirs.
+    async fn shown(&self) -> Vec<[Vec<OpenRequest>; 2]> {
+        let mut shown = Vec::new();
         for who in PEOPLE {
-            let who = person(who);
-            let theirs: Vec<_> =
-                all.iter().filter(|row| row.is_known_to(&who, &operator, now)).collect();
-            let found = self.listed(&who, &InboxFilter::default(), 2).await;
-            let told = &self.told;
-            assert_eq!(
-                ids(&found.iter().collect::<Vec<_>>()),
-                ids(&theirs),
-                "{}: {told:#?}",
-                who.id
-            );
-            shown += found.len();
-            // The same for whoever sees everything, and asks for somebody's.
-            let of = InboxFilter { principal: Some(who.id.clone()), ..InboxFilter::default() };
-            let found = self.listed(&admin(), &of, 3).await;
-            let theirs: Vec<_> =
-                all.iter().filter(|row| row.admits(&who, &operator, now)).collect();
-            assert_eq!(
-                ids(&found.iter().collect::<Vec<_>>()),
-                ids(&theirs),
-                "{}: {told:#?}",
-                who.id
-            );
+            let of = InboxFilter { principal: Some(who.to_owned()), ..InboxFilter::default() };
+            let own = self.listed(&person(who), &InboxFilter::default(), 2).await;
+            shown.push([own, self.listed(&admin(), &of, 3).await]);
         }
         shown
+    }
+
+    /// Holds what was shown to each against everything; how much it was.
+    fn hold(&self, all: &[OpenRequest], shown: &[[Vec<OpenRequest>; 2]]) -> usize {
+        let (operator, now, told) = (self.engine.operator(), self.clock.now(), &self.told);
+        let ids = |rows: Vec<&OpenRequest>| -> Vec<String> {
+            rows.iter().map(|row| row.id().to_string()).collect()
+        };
+        for (who, [own, asked_for]) in PEOPLE.map(person).iter().zip(shown) {
+            let theirs = all.iter().filter(|row| row.is_known_to(who, &operator, now)).collect();
+            assert_eq!(ids(own.iter().collect()), ids(theirs), "{}: {told:#?}", who.id);
+            let theirs = all.iter().filter(|row| row.admits(who, &operator, now)).collect();
+            assert_eq!(ids(asked_for.iter().collect()), ids(theirs), "{}: {told:#?}", who.id);
+        }
+        shown.iter().map(|[own, _]| own.len()).sum()
     }
 
     /// Lets time go on, and every clock that is due be looked at.
