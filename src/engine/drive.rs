@@ -91,6 +91,9 @@ impl Engine {
                     Err(EngineError::Moved | EngineError::Superseded) if tries < DECIDE_TRIES => {
                         tries += 1;
                     }
+                    Err(EngineError::Refused(unknown @ Refusal::UnknownRequest(_))) => {
+                        return Err(engine.not_there(unknown));
+                    }
                     outcome => return outcome,
                 }
             }
@@ -109,8 +112,11 @@ impl Engine {
         if !matches!(command, Command::Stand { .. }) {
             self.heed_pulled().await?;
         }
-        let deciding = self.deciding(cell, command).await?;
+        let mut deciding = self.deciding(cell, command).await?;
         let mut state = self.hot(cell).await?;
+        if let Some(deciding) = &mut deciding {
+            deciding.note_open(&state);
+        }
         self.heed_family_number(&mut state, deciding.as_ref()).await?;
         self.heed_family(cell, &mut state, command).await?;
         extras.guards.extend(deciding.as_ref().and_then(|deciding| deciding.guard(&state)));

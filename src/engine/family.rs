@@ -65,6 +65,13 @@ pub(super) struct Deciding {
 }
 
 impl Deciding {
+    /// Remembers what is open before anything is decided.
+    pub(super) fn note_open(&mut self, state: &State) {
+        let State::Hot(hot) = state else { return };
+        let open = hot.run.questions.values().filter(|question| question.decides());
+        self.open = open.map(|question| question.ordinal).collect();
+    }
+
     /// What must not have changed when it is written, and what others see by it: where several processes write,
     /// of a no and a yes in two runs of a family one comes first by that.
     pub(super) fn guard(&self, state: &State) -> Option<Guard> {
@@ -101,19 +108,17 @@ impl Engine {
             | Command::Hold { .. }
             | Command::Recall { .. } => return Ok(None),
         }
-        let (family, open) = {
-            let state = self.hot(cell).await?;
+        let family = {
+            let state = self.glance(cell).await?;
             let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
             if hot.has_kin == Some(false) && !self.is_shared() {
                 return Ok(None);
             }
-            let open = hot.run.questions.values().filter(|question| question.decides());
-            let open = open.map(|question| question.ordinal).collect();
-            (hot.run.family.clone().unwrap_or_else(|| hot.run.id.clone()), open)
+            hot.run.family.clone().unwrap_or_else(|| hot.run.id.clone())
         };
         let turn = self.inner.families.of(&family).lock_owned().await;
         let number = self.family_number(&family).await?;
-        Ok(Some(Deciding { _turn: turn, open, family, number }))
+        Ok(Some(Deciding { _turn: turn, open: Vec::new(), family, number }))
     }
 
     /// The store's number for a family; none where this process alone decides.

@@ -114,7 +114,7 @@ impl Engine {
         let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
         let run = &hot.run;
         let kept = run.questions.get(&id.ordinal).filter(|_| run.request(id.ordinal) == id);
-        let kept = kept.map(Arc::clone).ok_or_else(|| unknown.clone())?;
+        let kept = kept.map(Arc::clone).ok_or_else(|| self.not_there(unknown.clone()))?;
         let mut open = OpenRequest::of(run, kept);
         let (operator, now) = (self.operator(), self.inner.clock.now());
         if !open.is_known_to(who, &operator, now) {

@@ -85,7 +85,7 @@ impl Engine {
             let state = self.read(&cell).await?;
             let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
             if hot.run.request(request.ordinal) != *request {
-                return Err(unknown.into());
+                return Err(self.not_there(unknown));
             }
             Run::clone(&hot.run)
         };

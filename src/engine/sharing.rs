@@ -14,7 +14,7 @@ use crate::engine::work::is_under_way;
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{Millis, Refusal, RunId};
 use crate::ports::leave::Leave;
-use crate::ports::{Hint, Incarnation, Journal, Replicas, Rewind, Token, keep_time};
+use crate::ports::{Fault, Hint, Incarnation, Journal, Replicas, Rewind, Token, keep_time};
 
 /// How often a process shows that it lives: four times in what a life lasts.
 const BEAT_MS: u64 = 1_500;
@@ -147,6 +147,16 @@ impl Engine {
         (self.is_shared() && has_lived && !self.is_in_time()).then(|| {
             "no sign of life came to the store in time: others may take this server for dead".into()
         })
+    }
+
+    /// What is said of something that the store does not have. Whoever was not heard there in time may be reading where
+    /// others have gone on since, as from a primary that was replaced and woke: that knows of nothing new, and nobody is
+    /// told that what they were asked is not there.
+    pub(super) fn not_there(&self, unknown: Refusal) -> EngineError {
+        match self.is_unheard() {
+            Some(why) => Fault::Retriable(why).into(),
+            None => unknown.into(),
+        }
     }
 
     /// How many are known to share the store, this one among them; none where nobody does.

@@ -19,10 +19,18 @@ const READ_EVENTS: usize = 1024;
 /// What a run is held for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Aim {
+    /// To be asked what never changes: whose it is, of which family. What is in memory says that as well as any.
+    Know,
     Look,
     Drive,
     /// To bring home what was done for it: whoever drives it need not ask first whether others wrote.
     Report,
+}
+
+impl Aim {
+    fn only_looks(self) -> bool {
+        matches!(self, Self::Know | Self::Look)
+    }
 }
 
 impl Engine {
@@ -53,6 +61,14 @@ impl Engine {
         self.held(cell, Aim::Look).await
     }
 
+    /// The same, for what never changes of it: whether others have written since is not asked.
+    pub(super) async fn glance<'a>(
+        &self,
+        cell: &'a Arc<Cell>,
+    ) -> Result<MutexGuard<'a, State>, EngineError> {
+        self.held(cell, Aim::Know).await
+    }
+
     async fn held<'a>(
         &self,
         cell: &'a Arc<Cell>,
@@ -68,7 +84,7 @@ impl Engine {
                 *state = State::Cold;
             }
             match &*state {
-                State::Hot(hot) if aim == Aim::Look || !self.is_owed_a_look(hot) => {
+                State::Hot(hot) if aim.only_looks() || !self.is_owed_a_look(hot) => {
                     return Ok(state);
                 }
                 // What was done is a fact, whatever the store has become meanwhile (E9).
@@ -93,7 +109,7 @@ impl Engine {
     /// Whether a run in memory may not be as its journal has it.
     fn may_be_stale(&self, hot: &Hot, aim: Aim) -> bool {
         let is_home = aim == Aim::Report && matches!(hot.holder, Holder::Mine(_));
-        hot.is_unsure || self.is_shared() && !is_home
+        hot.is_unsure || self.is_shared() && !is_home && aim != Aim::Know
     }
 
     /// Whether something must be seen to before a run is driven.
@@ -109,7 +125,7 @@ impl Engine {
         if matches!(*state, State::Cold) {
             let Some((run, standing)) = self.load(cell).await? else {
                 self.inner.cells.forget(&cell.id);
-                return Err(Refusal::UnknownRun(cell.id.to_string()).into());
+                return Err(self.not_there(Refusal::UnknownRun(cell.id.to_string())));
             };
             let hooks = self.inner.journal.hooks(&cell.id).await?;
             let hooks_number = standing.map_or(0, |standing| standing.hooks);

@@ -146,7 +146,9 @@ impl Engine {
         }
         // Whom a question admits is the kernel's to say: not only whoever knows the run (K8).
         let unknown = Refusal::UnknownRequest(answers[0].request.to_string());
-        let (cell, session, knows_run) = self.known(&run, who, &unknown).await?;
+        // How it stands is looked at where it is decided.
+        let (cell, session, knows_run) =
+            self.acquainted(self.inner.cells.get(&run), who, &unknown, true).await?;
         if !request.session.is_empty() && !session.is_called(&request.session, &who.id) {
             return Err(unknown.into());
         }
@@ -308,7 +310,7 @@ impl Engine {
         }
         match self.inner.journal.head(run).await? {
             Some(head) if who.may_see(&head.owner, &head.workflow) => Ok(()),
-            Some(_) | None => Err(unknown.clone().into()),
+            Some(_) | None => Err(self.not_there(unknown.clone())),
         }
     }
 
@@ -320,14 +322,25 @@ impl Engine {
         who: &Principal,
         unknown: &Refusal,
     ) -> Result<(Arc<Cell>, SessionId, bool), EngineError> {
-        let cell = self.inner.cells.get(run);
-        let state = match self.read(&cell).await {
-            Ok(state) => state,
-            Err(EngineError::Refused(Refusal::UnknownRun(_))) => {
-                return Err(unknown.clone().into());
-            }
-            Err(error) => return Err(error),
-        };
+        self.acquainted(self.inner.cells.get(run), who, unknown, false).await
+    }
+
+    /// The same of a cell; at a glance where only what never changes is wanted of it.
+    async fn acquainted(
+        &self,
+        cell: Arc<Cell>,
+        who: &Principal,
+        unknown: &Refusal,
+        at_a_glance: bool,
+    ) -> Result<(Arc<Cell>, SessionId, bool), EngineError> {
+        let state =
+            match if at_a_glance { self.glance(&cell).await } else { self.read(&cell).await } {
+                Ok(state) => state,
+                Err(EngineError::Refused(Refusal::UnknownRun(_))) => {
+                    return Err(unknown.clone().into());
+                }
+                Err(error) => return Err(error),
+            };
         let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
         let (session, workflow) = (hot.run.session.clone(), hot.run.workflow.name.as_str());
         // Whatever somebody is asked there: this credential of theirs knows nothing of it.

@@ -8,7 +8,7 @@ use holdpoint::kernel::workflow::{Patience, Safety};
 use holdpoint::kernel::{
     Budget, Budgets, Event, OnExceeded, OnTimeout, Refusal, RunId, Scope, Workflow,
 };
-use holdpoint::ports::{HeadStatus, Hook};
+use holdpoint::ports::{Fault, HeadStatus, Hook};
 use holdpoint::store::Mishap;
 use serde_json::json;
 
@@ -156,6 +156,21 @@ async fn j4_whoever_was_frozen_and_wakes_is_superseded_and_does_nothing_twice() 
     assert_eq!(names(&all(begun.watch).await).last(), Some(&"completed"));
     assert_eq!(pair.calls().len(), 1, "one yes, one deed");
     assert!(pair.a.replica.incarnation() > pair.b.replica.incarnation(), "it began another life");
+}
+
+#[tokio::test]
+async fn e8_whoever_was_not_heard_in_time_says_of_nothing_that_it_is_not_there() {
+    let (pair, ..) = asked(Patience::default(), writers).await;
+    let (b, id) = (&pair.b.engine, RunId::fresh(&"7".repeat(26)).to_string());
+    let unknown = b.head(&id, &someone()).await.unwrap_err();
+    assert!(matches!(unknown, EngineError::Refused(Refusal::UnknownRun(_))), "{unknown:?}");
+    // So much time at once that no sign of life can be in time, and nobody had a turn to give another.
+    pair.clock.advance(20_000);
+    let unsure = b.head(&id, &someone()).await.unwrap_err();
+    assert!(matches!(unsure, EngineError::Fault(Fault::Retriable(_))), "{unsure:?}");
+    pair.settle().await;
+    let unknown = b.head(&id, &someone()).await.unwrap_err();
+    assert!(matches!(unknown, EngineError::Refused(Refusal::UnknownRun(_))), "{unknown:?}");
 }
 
 #[tokio::test]
