@@ -17,8 +17,9 @@
 //! n run hook                     hook: who wants to be told
 //! l lane index                   the store's own log, lane by lane
 //! a place                        leaf that has no place in the log yet (J13)
+//! a 4 number                     the same of appends that became durable together
 //! e index                        leaves of the log from that one on, as many as one place holds
-//! i place                        where in the log a leaf lies
+//! i place                        where in the log a leaf lies    the first of its run at its `e`
 //! o level index                  hash of a whole subtree of the log, every eighth level
 //! c key n                        the n-th chunk of a value too large for one place
 //! m name                         the store's own
@@ -72,9 +73,14 @@ pub const HOOK: u8 = b'n';
 pub const LOG: u8 = b'l';
 /// Leaves that wait for their place in the store-wide log.
 pub const PENDING: u8 = b'a';
+/// What follows `PENDING` where the leaf of one append waits; see [`leaf_place`] for what else does.
+pub const ENTRY_LEAF: u8 = 1;
+/// What follows it where those of a whole group do.
+pub const GROUP: u8 = 4;
 /// Leaves of the store-wide log.
 pub const LEAF: u8 = b'e';
-/// Where in that log a leaf lies.
+/// Where in that log a leaf lies. Of appends, the first of a run among the leaves that lie at one place: those that
+/// follow it lie right after it. (An earlier build told the place of each.)
 pub const LEAF_INDEX: u8 = b'i';
 /// Hashes of whole subtrees of that log.
 pub const NODE: u8 = b'o';
@@ -319,29 +325,43 @@ pub fn chunk(of: &[u8], index: u16) -> Vec<u8> {
     key(CHUNK, &[of, &index.to_be_bytes()])
 }
 
-/// Where the place is told of a leaf that waited under this key (`PENDING`).
-pub fn with_place(waiting: &[u8]) -> Vec<u8> {
-    let mut key = waiting.to_vec();
-    if let Some(kind) = key.first_mut() {
-        *kind = LEAF_INDEX;
-    }
-    key
-}
-
 /// Where a leaf waits, or (`LEAF_INDEX`) where its place is told; none if its run is no proper id. What was
 /// taken over comes before what was written since, so that it is first in the log, too.
 pub fn leaf_place(prefix: u8, place: &Place) -> Option<Vec<u8>> {
     Some(match place {
         Place::Anchor(run) => key(prefix, &[&[0], &pack(run)?]),
-        Place::Entry(run, first) => key(prefix, &[&[1], &pack(run)?, &first.to_be_bytes()]),
+        Place::Entry(run, first) => {
+            key(prefix, &[&[ENTRY_LEAF], &pack(run)?, &first.to_be_bytes()])
+        }
         Place::Tombstone(run) => key(prefix, &[&[2], &pack(run)?]),
         Place::Log(index) => key(prefix, &[&[3], &index.to_be_bytes()]),
     })
 }
 
+/// Where the leaves of a group's appends wait.
+pub fn pending_group(number: u64) -> Vec<u8> {
+    key(PENDING, &[&[GROUP], &number.to_be_bytes()])
+}
+
+/// The number of such a place.
+pub fn read_pending_group(bytes: &[u8]) -> Option<u64> {
+    let number = bytes.strip_prefix(&[PENDING, GROUP])?;
+    Some(u64::from_be_bytes(number.try_into().ok()?))
+}
+
+/// Whether leaves of appends wait at such a place, together or one.
+pub fn is_pending_entries(bytes: &[u8]) -> bool {
+    matches!(bytes, [PENDING, ENTRY_LEAF | GROUP, ..])
+}
+
+/// What the places (`LEAF_INDEX`) of the leaves of a run's appends have in common.
+pub fn leaf_places(run: &Packed) -> Vec<u8> {
+    key(LEAF_INDEX, &[&[ENTRY_LEAF], run])
+}
+
 /// Where an append's leaf waits, by its packed run.
 pub fn pending_entry(run: &Packed, first: Version) -> Vec<u8> {
-    key(PENDING, &[&[1], run, &first.to_be_bytes()])
+    key(PENDING, &[&[ENTRY_LEAF], run, &first.to_be_bytes()])
 }
 
 /// The place that such a key (`PENDING`, `LEAF_INDEX`) stands for.
@@ -349,7 +369,7 @@ pub fn read_leaf_place(bytes: &[u8]) -> Option<Place> {
     let (&tag, rest) = bytes.get(1..)?.split_first()?;
     match tag {
         0 => Some(Place::Anchor(unpack(rest)?)),
-        1 => {
+        ENTRY_LEAF => {
             let (run, first) = rest.split_at_checked(RUN_BYTES)?;
             Some(Place::Entry(unpack(run)?, Version::from_be_bytes(first.try_into().ok()?)))
         }

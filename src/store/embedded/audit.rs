@@ -10,8 +10,8 @@ use crate::store::codec::{self, StoredHead};
 use crate::store::embedded::chunks;
 use crate::store::embedded::counts::Counts;
 use crate::store::embedded::directory::bytes_below;
-use crate::store::embedded::reader;
 use crate::store::embedded::view::View;
+use crate::store::embedded::{leaves, reader};
 use crate::store::index_entries::IndexEntries;
 use crate::store::keys;
 
@@ -31,6 +31,9 @@ pub(super) fn verify(view: View<'_>, store: &Path) -> Result<StoreReport, Fault>
     sessions(view, &mut audit)?;
     outbox_entries(view, &mut audit)?;
     log(view, &mut audit)?;
+    if !leaves::is_known(view)? {
+        audit.damage("other leaves wait for their places than are known to".into());
+    }
     if let Ok(blobs) = bytes_below(&store.join("blobs"))
         && blobs > 0
     {

@@ -52,7 +52,11 @@ impl Database {
     /// Opens what is in the directory.
     pub(super) fn open(config: &StoreConfig, directory: Directory) -> Result<Self, OpenError> {
         let tree = Tree::open(&directory, config.cache_bytes)?;
-        let open = RwLock::new(Some(Open { tree, memtable: Memtable::default() }));
+        let memtable = Memtable::over(&tree).map_err(|fault| {
+            let dir = directory.path().to_path_buf();
+            OpenError::Damaged { dir, what: fault.to_string() }
+        })?;
+        let open = RwLock::new(Some(Open { tree, memtable }));
         Ok(Self {
             open,
             config: config.clone(),

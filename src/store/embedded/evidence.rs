@@ -143,12 +143,7 @@ impl Evidence for EmbeddedJournal {
     }
 
     async fn waiting_leaves(&self, limit: usize) -> Result<Vec<Leaf>, Fault> {
-        self.ask(move |view| {
-            let rows = reader::span(view, &[keys::PENDING], None).take(limit);
-            rows.map(|row| row.and_then(|(key, record)| leaves::read_waiting(&key, &record)))
-                .collect()
-        })
-        .await
+        self.ask(move |view| leaves::waiting(view, limit)).await
     }
 
     async fn inclusion(&self, index: u64, size: u64) -> Result<Option<Vec<Hash>>, Fault> {
@@ -165,11 +160,10 @@ impl Evidence for EmbeddedJournal {
     }
 
     fn fresh(&self, run: &RunId, first: Version) -> Option<Leaf> {
-        let key = keys::pending_entry(&keys::pack(run)?, first);
-        let found = self.database.with(|view| match view.recent(&key) {
-            Some(recent) => leaves::read_waiting(&key, &recent).map(Some),
+        let found = self.database.with(|view| match view.waiting().entry(run, first) {
+            Some(leaf) => Ok(Some(leaf)),
             // It may have been given its place meanwhile; of anything else nothing was weighed just now.
-            None if view.recent(&keys::with_place(&key)).is_some() => {
+            None if leaves::is_recent(view, run, first) => {
                 let lain = leaves::lain(view, &Place::Entry(run.clone(), first))?;
                 Ok(lain.map(|lain| lain.leaf))
             }

@@ -20,6 +20,7 @@ use crate::store::embedded::prune_scan::PruneScan;
 use crate::store::embedded::reader;
 use crate::store::embedded::tree::Bytes;
 use crate::store::embedded::view::View;
+use crate::store::embedded::waiting::{self, EntryLeaf};
 use crate::store::embedded::wal_records::Write;
 use crate::store::index_entries::IndexEntries;
 use crate::store::keys::{self, Packed};
@@ -44,6 +45,8 @@ pub(super) struct Group<'a> {
     /// The runs that are appended to, as they will stand.
     heads: HeadCache,
     pub(super) writes: HashMap<Vec<u8>, Option<Bytes>>,
+    /// The leaves of the appends, in their order.
+    leaves: Vec<EntryLeaf>,
     /// What the store holds once the writes are made.
     counts: Counts,
 }
@@ -56,7 +59,8 @@ impl<'a> Group<'a> {
         cache: &'a HeadCache,
         counts: Counts,
     ) -> Self {
-        Self { view, leases, cache, heads: HeadCache::default(), writes: HashMap::new(), counts }
+        let (heads, writes) = (HeadCache::default(), HashMap::new());
+        Self { view, leases, cache, heads, writes, leaves: Vec::new(), counts }
     }
 
     /// Every write, with the new counts; nothing if there is nothing to write.
@@ -66,6 +70,8 @@ impl<'a> Group<'a> {
         }
         self.cache.assert_goes_on(&self.heads);
         let mut writes: Vec<_> = self.writes.into_iter().collect();
+        // J13: a leaf waits from the moment of its append.
+        writes.extend(waiting::records(&self.leaves, self.view.waiting().next_number()));
         writes.push((keys::COUNTS.to_vec(), Some(self.counts.record().into())));
         Some(Decided { writes, counts: self.counts, heads: self.heads })
     }
@@ -128,9 +134,7 @@ impl<'a> Group<'a> {
         let link = chain::link(prev, &append.run, at + 1, append.payload);
         let (key, unlinked) = std::mem::take(&mut append.entry);
         self.put(Sealed { key, record: unlinked.linked(prev) }, None);
-        if !append.kinds.is_nothing() {
-            self.put(leaves::waiting_entry(&append.packed, at + 1, append.kinds, link), None);
-        }
+        self.leaves.extend(EntryLeaf::of(append.packed, at + 1, append.kinds, link));
         self.writes.extend(questions);
         self.reindex(&append.packed, old.as_ref().map(|old| old.entries), append.entries);
         let (old_chunks, old_key) = old.map_or((0, None), |old| (old.chunks, old.key));
@@ -184,7 +188,7 @@ impl<'a> Group<'a> {
         if let Some(gone) = placed.gone {
             self.remove(keys::log(placed.lane, gone))?;
         }
-        if let Some(waiting) = placed.leaf.as_ref().and_then(leaves::waiting) {
+        if let Some(waiting) = placed.leaf.as_ref().and_then(waiting::record) {
             self.put(waiting, None);
         }
         Ok(placed.index)
@@ -199,6 +203,11 @@ impl<'a> Group<'a> {
         if size != grown.expected {
             return Err(Fault::Retriable("the log of leaves has grown meanwhile".into()));
         }
+        let waiting = self.view.waiting();
+        invariants::holds(
+            grown.writes.iter().all(|(key, _)| !keys::is_pending_entries(key) || waiting.has(key)),
+            "J13: only a leaf that waits is given a place",
+        );
         self.writes.extend(grown.writes.iter().cloned());
         Ok(())
     }
@@ -272,7 +281,7 @@ impl<'a> Group<'a> {
         // J13: absence without a tombstone is a finding.
         let (link, version) = (stored.link.unwrap_or(chain::GENESIS), stored.head.version);
         let tombstone = Leaf::Tombstone { run: run.clone(), version, link };
-        if let Some(waiting) = leaves::waiting(&tombstone) {
+        if let Some(waiting) = waiting::record(&tombstone) {
             self.put(waiting, None);
         }
         self.counts = self.counts.without(stored.head.version);

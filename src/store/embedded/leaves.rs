@@ -1,24 +1,24 @@
-//! Leaves: the store-wide log as it lies on disk: leaves that wait for their place, leaves that have one, and
-//! the hashes over them. It prepares what is to be written; that it is written is the committer's business.
+//! Leaves: the store-wide log as it lies on disk: leaves that have their places, and the hashes over them. It
+//! prepares what is to be written; that it is written is the committer's business.
 //!
 //! A leaf waits from the moment of its append (they are one group), and is given its place afterwards, by one
-//! writer, in batches: nothing on the way of an answer waits for the log.
+//! writer, in batches: nothing on the way of an answer waits for the log. In a batch the leaves of one run lie side
+//! by side, so that one record tells where those at one place (a tile) begin.
 
 use std::ops::Bound;
 
-use crate::kernel::Version;
-use crate::kernel::evidence::leaf::{Kinds, Leaf, Place};
+use crate::kernel::evidence::leaf::{Leaf, Place};
 use crate::kernel::evidence::tree::{Frontier, TreeHead, leaf_hash, node_hash};
 use crate::kernel::evidence::{Hash, tree};
+use crate::kernel::{RunId, Version};
 use crate::ports::Fault;
 use crate::ports::evidence::Lain;
 use crate::store::codec;
-use crate::store::embedded::chunks::Sealed;
-use crate::store::embedded::reader;
-use crate::store::embedded::tree::Bytes;
+use crate::store::embedded::tree::{Bytes, Row, Span};
 use crate::store::embedded::view::View;
 use crate::store::embedded::wal_records::Write;
-use crate::store::keys::{self, Packed};
+use crate::store::embedded::{reader, waiting};
+use crate::store::keys;
 
 /// Hashes of subtrees are kept for every so many levels: a proof hashes a few hundred leaves anew, and the log
 /// costs a 256th more than its leaves.
@@ -47,38 +47,6 @@ impl Grown {
     }
 }
 
-/// An append's leaf, as it waits: what it has of weight, and its link. The rest is in its key.
-pub(super) fn waiting_entry(run: &Packed, first: Version, kinds: Kinds, link: Hash) -> Sealed {
-    let key = keys::pending_entry(run, first);
-    let mut payload = [0; 33];
-    payload[0] = kinds.0;
-    payload[1..].copy_from_slice(&link.0);
-    let record = codec::seal(&key, &payload);
-    Sealed { key, record }
-}
-
-/// Any other leaf, as it waits; none if its run is no proper id.
-pub(super) fn waiting(leaf: &Leaf) -> Option<Sealed> {
-    let key = keys::leaf_place(keys::PENDING, &leaf.place())?;
-    let record = codec::seal(&key, leaf.text().as_bytes());
-    Some(Sealed { key, record })
-}
-
-/// A leaf that waits.
-pub(super) fn read_waiting(key: &[u8], record: &[u8]) -> Result<Leaf, Fault> {
-    let payload = codec::unseal(key, record)?;
-    let leaf = match keys::read_leaf_place(key) {
-        Some(Place::Entry(run, first)) => payload.split_first().and_then(|(&kinds, link)| {
-            Some(Leaf::entry(run, first, Kinds(kinds), Hash::read(link)?))
-        }),
-        Some(Place::Anchor(_) | Place::Tombstone(_) | Place::Log(_)) => {
-            str::from_utf8(payload).ok().and_then(Leaf::parse)
-        }
-        None => None,
-    };
-    leaf.ok_or_else(|| Fault::Corrupt("a leaf that waits for its place cannot be read".into()))
-}
-
 /// The right edge of the log.
 pub(super) fn frontier(record: &[u8]) -> Result<Frontier, Fault> {
     let bytes = codec::unseal(keys::TREE, record)?;
@@ -103,83 +71,230 @@ pub(super) fn edge(view: View<'_>) -> Result<Frontier, Fault> {
     }
 }
 
+/// Leaves that wait, at most `limit`, as they are stored: whoever asks does not trust what is known in memory.
+pub(super) fn waiting(view: View<'_>, limit: usize) -> Result<Vec<Leaf>, Fault> {
+    let mut leaves = Vec::new();
+    for row in reader::span(view, &[keys::PENDING], None) {
+        if leaves.len() >= limit {
+            break;
+        }
+        let (key, record) = row?;
+        leaves.extend(waiting::read(&key, &record)?);
+    }
+    leaves.truncate(limit);
+    Ok(leaves)
+}
+
+/// Whether those of appends that are known to wait are those that are stored.
+pub(super) fn is_known(view: View<'_>) -> Result<bool, Fault> {
+    let mut known = view.waiting().records();
+    for row in reader::span(view, &[keys::PENDING], None) {
+        let (key, record) = row?;
+        if keys::is_pending_entries(&key) && known.next() != Some((&*key, &record)) {
+            return Ok(false);
+        }
+    }
+    Ok(known.next().is_none())
+}
+
+/// What waits, in the order in which it gets places: what was taken over, appends in the order in which they were made,
+/// and what speaks of neither.
+fn in_order(view: View<'_>) -> impl Iterator<Item = Row> {
+    let lie = |from, to| {
+        let [from, to] = [from, to].map(|tag| vec![keys::PENDING, tag]);
+        view.rows((Bound::Included(from), Bound::Excluded(to)))
+    };
+    let known = view.waiting().records();
+    let known = known.map(|(key, record)| Ok((Bytes::from(key), record.clone())));
+    let before = lie(0, keys::ENTRY_LEAF).chain(known);
+    before.chain(lie(keys::ENTRY_LEAF + 1, keys::GROUP)).chain(lie(keys::GROUP + 1, u8::MAX))
+}
+
 /// What must be written to give leaves that wait their places, at most `most` of them.
 pub(super) fn grow(view: View<'_>, most: usize) -> Result<Grown, Fault> {
-    let mut frontier = edge(view)?;
-    let expected = frontier.size();
-    let mut writes: Vec<Write> = Vec::new();
-    let (mut added, mut tile, mut first) = (0, Vec::new(), expected);
-    let sealed = |key: Vec<u8>, payload: &[u8]| {
-        let record = codec::seal(&key, payload);
-        (key, Some(Bytes::from(record)))
-    };
-    for row in reader::span(view, &[keys::PENDING], None).take(most) {
+    let mut log = Growing::on(edge(view)?);
+    let mut leaves = Vec::new();
+    for row in in_order(view) {
+        let room = most - leaves.len();
+        if room == 0 {
+            break;
+        }
         let (key, record) = row?;
-        let text = read_waiting(&key, &record)?.text();
-        let index = frontier.size();
-        frontier.push(leaf_hash(text.as_bytes()), |level, index, hash| {
+        let mut some = waiting::read(&key, &record)?;
+        let rest = (some.len() > room).then(|| waiting::rest(&key, &record, room)).transpose()?;
+        some.truncate(room);
+        leaves.append(&mut some);
+        log.writes.push((key.to_vec(), rest));
+    }
+    // Those of a run side by side, in the order of its appends: one record tells where they lie.
+    leaves.sort_by_cached_key(Leaf::place);
+    for leaf in &leaves {
+        log.push(leaf);
+    }
+    Ok(log.grown())
+}
+
+/// The log while leaves are put to its end.
+#[derive(Debug)]
+struct Growing {
+    expected: u64,
+    frontier: Frontier,
+    writes: Vec<Write>,
+    /// The leaves from `first` on, which lie at one place.
+    tile: Vec<u8>,
+    first: u64,
+    /// Whose append the last of them speaks of.
+    run: Option<RunId>,
+}
+
+impl Growing {
+    fn on(frontier: Frontier) -> Self {
+        let (expected, first) = (frontier.size(), frontier.size());
+        Self { expected, frontier, writes: Vec::new(), tile: Vec::new(), first, run: None }
+    }
+
+    fn push(&mut self, leaf: &Leaf) {
+        let (text, index) = (leaf.text(), self.frontier.size());
+        let writes = &mut self.writes;
+        self.frontier.push(leaf_hash(text.as_bytes()), |level, index, hash| {
             if level.is_multiple_of(LEVELS) {
                 writes.push(sealed(keys::node(level, index), &hash.0));
             }
         });
-        if tile.len() + text.len() > TILE_BYTES {
-            writes.push(sealed(keys::leaf(first), &std::mem::take(&mut tile)));
-            first = index;
+        if self.tile.len() + text.len() > TILE_BYTES {
+            self.end_tile();
         }
-        codec::add_leaf(&mut tile, &text);
-        writes.push(sealed(keys::with_place(&key), &index.to_be_bytes()));
-        writes.push((key.to_vec(), None));
-        added += 1;
+        codec::add_leaf(&mut self.tile, &text);
+        let place = leaf.place();
+        let run = if let Place::Entry(run, _) = &place { Some(run) } else { None };
+        if run.is_some() && run == self.run.as_ref() {
+            return;
+        }
+        self.run = run.cloned();
+        let key = keys::leaf_place(keys::LEAF_INDEX, &place);
+        self.writes.extend(key.map(|key| sealed(key, &index.to_be_bytes())));
     }
-    if added > 0 {
-        writes.push(sealed(keys::leaf(first), &tile));
-        writes.push((keys::TREE.to_vec(), Some(Bytes::from(sealed_frontier(&frontier)))));
+
+    fn end_tile(&mut self) {
+        self.writes.push(sealed(keys::leaf(self.first), &std::mem::take(&mut self.tile)));
+        (self.first, self.run) = (self.frontier.size() - 1, None);
     }
-    Ok(Grown { expected, writes, head: frontier.head(), added })
+
+    fn grown(mut self) -> Grown {
+        let head = self.frontier.head();
+        if head.size > self.expected {
+            self.writes.push(sealed(keys::leaf(self.first), &self.tile));
+            self.writes.push((keys::TREE.to_vec(), Some(sealed_frontier(&self.frontier).into())));
+        }
+        let added = usize::try_from(head.size - self.expected).unwrap_or(usize::MAX);
+        Grown { expected: self.expected, writes: self.writes, head, added }
+    }
+}
+
+fn sealed(key: Vec<u8>, payload: &[u8]) -> Write {
+    let record = codec::seal(&key, payload);
+    (key, Some(Bytes::from(record)))
 }
 
 /// The text of a leaf that has a place.
 pub(super) fn text(view: View<'_>, index: u64) -> Result<Option<String>, Fault> {
-    Ok(texts(view, index, 1)?.pop())
+    Ok(tile(view, index)?.into_iter().next())
 }
 
 /// The texts of leaves from `from` on, at most `limit`; fewer if one is missing.
 pub(super) fn texts(view: View<'_>, from: u64, limit: usize) -> Result<Vec<String>, Fault> {
-    let up_to = (Bound::Included(vec![keys::LEAF]), Bound::Included(keys::leaf(from)));
-    let begin = match view.rows_back(up_to).next() {
-        Some(row) => row?.0.to_vec(),
-        None => return Ok(Vec::new()),
-    };
-    let (mut next, mut found) = (from, Vec::new());
-    let all = (Bound::Included(begin), Bound::Included(keys::leaf(u64::MAX)));
-    for row in view.rows(all) {
-        if found.len() >= limit {
+    let mut found = Vec::new();
+    while found.len() < limit {
+        let some = tile(view, from + crate::store::audit::count(found.len()))?;
+        if some.is_empty() {
             break;
         }
-        let (key, record) = row?;
-        let first = keys::read_leaf(&key).filter(|first| *first <= next);
-        let Some(skip) = first.and_then(|first| usize::try_from(next - first).ok()) else { break };
-        let texts = codec::read_leaves(codec::unseal(&key, &record)?)?;
-        found.extend(texts.into_iter().skip(skip));
-        next = from + crate::store::audit::count(found.len());
+        found.extend(some);
     }
     found.truncate(limit);
     Ok(found)
 }
 
+/// The texts of the leaves that lie at one place, from `from` on; none if that is missing.
+fn tile(view: View<'_>, from: u64) -> Result<Vec<String>, Fault> {
+    let up_to = (Bound::Included(vec![keys::LEAF]), Bound::Included(keys::leaf(from)));
+    let Some(row) = view.rows_back(up_to).next() else { return Ok(Vec::new()) };
+    let (key, record) = row?;
+    let skip = keys::read_leaf(&key).and_then(|first| from.checked_sub(first));
+    let Some(skip) = skip.and_then(|skip| usize::try_from(skip).ok()) else {
+        return Ok(Vec::new());
+    };
+    let mut texts = codec::read_leaves(codec::unseal(&key, &record)?)?;
+    texts.drain(..skip.min(texts.len()));
+    Ok(texts)
+}
+
 /// The leaf that speaks of a place.
 pub(super) fn lain(view: View<'_>, place: &Place) -> Result<Option<Lain>, Fault> {
-    let Some(key) = keys::leaf_place(keys::PENDING, place) else { return Ok(None) };
-    if let Some(record) = reader::record(view, &key)? {
-        return Ok(Some(Lain { leaf: read_waiting(&key, &record)?, index: None }));
+    if let Some(leaf) = waits(view, place)? {
+        return Ok(Some(Lain { leaf, index: None }));
     }
-    let key = keys::with_place(&key);
-    let Some(record) = reader::record(view, &key)? else { return Ok(None) };
-    let index = codec::unseal(&key, &record)?.try_into().map(u64::from_be_bytes);
+    let Some(key) = keys::leaf_place(keys::LEAF_INDEX, place) else { return Ok(None) };
+    let Some((told, record)) = nearest(view, place, &key)? else { return Ok(None) };
+    let index = codec::unseal(&told, &record)?.try_into().map(u64::from_be_bytes);
     let index = index.map_err(|_| Fault::Corrupt(format!("{place}: its leaf's place is none")))?;
-    let leaf = text(view, index)?.as_deref().and_then(Leaf::parse);
-    let leaf = leaf.ok_or_else(|| Fault::Corrupt(format!("{place}: leaf {index} is not there")))?;
-    Ok(Some(Lain { leaf, index: Some(index) }))
+    // What is told to be its place is, whatever lies there; one that is not told of lies among those of its run.
+    let is_told = *told == *key;
+    let lie = tile(view, index)?;
+    let is_missing = || Fault::Corrupt(format!("{place}: leaf {index} is not there"));
+    if lie.is_empty() {
+        return Err(is_missing());
+    }
+    for (index, text) in (index..).zip(&lie) {
+        let leaf = Leaf::parse(text).ok_or_else(is_missing)?;
+        let found = leaf.place();
+        if is_told || found == *place {
+            return Ok(Some(Lain { leaf, index: Some(index) }));
+        }
+        if !is_same_run(&found, place) {
+            break;
+        }
+    }
+    Ok(None)
+}
+
+/// The same, if it waits.
+fn waits(view: View<'_>, place: &Place) -> Result<Option<Leaf>, Fault> {
+    if let Place::Entry(run, first) = place {
+        return Ok(view.waiting().entry(run, *first));
+    }
+    let Some(key) = keys::leaf_place(keys::PENDING, place) else { return Ok(None) };
+    let Some(record) = view.get(&key)? else { return Ok(None) };
+    Ok(waiting::read(&key, &record)?.pop())
+}
+
+/// What is told of a place, or of the nearest before it in the same run.
+fn nearest(view: View<'_>, place: &Place, key: &[u8]) -> Result<Option<(Bytes, Bytes)>, Fault> {
+    match place {
+        Place::Entry(run, first) => match up_to(run, *first) {
+            Some(span) => view.rows_back(span).next().transpose(),
+            None => Ok(None),
+        },
+        Place::Anchor(_) | Place::Tombstone(_) | Place::Log(_) => {
+            Ok(view.get(key)?.map(|record| (Bytes::from(key), record)))
+        }
+    }
+}
+
+fn is_same_run(one: &Place, other: &Place) -> bool {
+    matches!((one, other), (Place::Entry(run, _), Place::Entry(other, _)) if run == other)
+}
+
+/// Where the places are told of a run's leaves up to that of an append.
+fn up_to(run: &RunId, first: Version) -> Option<Span> {
+    let run = keys::pack(run)?;
+    let place = [keys::leaf_places(&run), first.to_be_bytes().to_vec()].concat();
+    Some((Bound::Included(keys::leaf_places(&run)), Bound::Included(place)))
+}
+
+/// Whether leaves of a run, up to that of an append, were given their places just now.
+pub(super) fn is_recent(view: View<'_>, run: &RunId, first: Version) -> bool {
+    up_to(run, first).is_some_and(|span| view.has_recent(&span))
 }
 
 /// The hash of a whole subtree.
@@ -213,4 +328,140 @@ pub(super) fn root(view: View<'_>, size: u64) -> Result<Option<Hash>, Fault> {
         return Ok(None);
     }
     tree::root(size, &|level, index| node(view, level, index)).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::kernel::evidence::leaf::Kinds;
+    use crate::store::embedded::memtable::{Memtable, flush};
+    use crate::store::embedded::tree::Tree;
+    use crate::store::embedded::waiting::EntryLeaf;
+
+    /// What happens to a log: a group of appends to runs, leaves get places, the memtable is flushed, or all that
+    /// was in memory is lost but what the tree has.
+    #[derive(Debug, Clone)]
+    enum Turn {
+        Group(Vec<u64>),
+        Sequence(usize),
+        Flush,
+        Open,
+    }
+
+    fn turn() -> impl Strategy<Value = Turn> {
+        prop_oneof![
+            4 => proptest::collection::vec(0_u64..5, 1..90).prop_map(Turn::Group),
+            4 => (1_usize..120).prop_map(Turn::Sequence),
+            1 => Just(Turn::Flush),
+            1 => Just(Turn::Open),
+        ]
+    }
+
+    fn run(number: u64) -> RunId {
+        RunId::fresh(&format!("{number:026}"))
+    }
+
+    struct Bench {
+        tree: Tree,
+        memtable: Memtable,
+        versions: BTreeMap<u64, Version>,
+        made: usize,
+    }
+
+    impl Bench {
+        fn view(&self) -> View<'_> {
+            View::new(&self.tree, &self.memtable)
+        }
+
+        fn write(&mut self, writes: Vec<Write>) {
+            for write in writes {
+                self.memtable.insert(write);
+            }
+        }
+
+        fn flush(&mut self) {
+            self.memtable.rotate();
+            flush(&self.memtable.immutable(), &self.tree, |_| false).unwrap();
+            self.memtable.forget_immutable();
+        }
+
+        fn take(&mut self, turn: Turn) {
+            match turn {
+                Turn::Group(runs) => {
+                    let leaves = runs.into_iter().map(|number| {
+                        let version = self.versions.entry(number).or_default();
+                        *version += 1;
+                        self.made += 1;
+                        let packed = keys::pack(&run(number)).unwrap();
+                        let link = Hash::of(&[&version.to_be_bytes()]);
+                        EntryLeaf { run: packed, first: *version, kinds: Kinds(1), link }
+                    });
+                    let leaves: Vec<_> = leaves.collect();
+                    let number = self.view().waiting().next_number();
+                    self.write(waiting::records(&leaves, number).collect());
+                }
+                Turn::Sequence(most) => {
+                    let waited = waiting(self.view(), usize::MAX).unwrap().len();
+                    let grown = grow(self.view(), most).unwrap();
+                    assert_eq!(grown.added, most.min(waited));
+                    self.write(grown.writes);
+                    let left = waiting(self.view(), usize::MAX).unwrap().len();
+                    assert_eq!(left, waited - grown.added);
+                }
+                Turn::Flush => self.flush(),
+                Turn::Open => {
+                    self.flush();
+                    self.memtable = Memtable::over(&self.tree).unwrap();
+                }
+            }
+            assert!(is_known(self.view()).unwrap());
+        }
+
+        /// Every leaf is found by what it speaks of, whether it waits or has its place.
+        fn check(&self) {
+            let view = self.view();
+            let texts = texts(view, 0, usize::MAX).unwrap();
+            assert_eq!(u64::try_from(texts.len()).unwrap(), edge(view).unwrap().size());
+            let mut last = BTreeMap::new();
+            for (index, text) in (0..).zip(&texts) {
+                let leaf = Leaf::parse(text).unwrap();
+                let found = lain(view, &leaf.place()).unwrap().unwrap();
+                assert_eq!((&found.leaf, found.index), (&leaf, Some(index)));
+                let Place::Entry(run, version) = leaf.place() else { panic!("{text}") };
+                let before = last.insert(run, version).unwrap_or(0);
+                assert_eq!(version, before + 1, "each once, in the order of the appends");
+            }
+            let waits = waiting(view, usize::MAX).unwrap();
+            assert_eq!(texts.len() + waits.len(), self.made, "none is lost, none is doubled");
+            for leaf in waits {
+                let found = lain(view, &leaf.place()).unwrap().unwrap();
+                assert_eq!((&found.leaf, found.index), (&leaf, None));
+            }
+            for (number, version) in &self.versions {
+                let beyond = Place::Entry(run(*number), version + 1);
+                assert_eq!(lain(view, &beyond).unwrap(), None);
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn j13_each_leaf_gets_one_place_in_the_order_of_its_run_and_is_found(
+            turns in proptest::collection::vec(turn(), 1..24),
+        ) {
+            let (tree, memtable) = (Tree::temporary(), Memtable::default());
+            let mut bench = Bench { tree, memtable, versions: BTreeMap::new(), made: 0 };
+            for turn in turns {
+                bench.take(turn);
+            }
+            bench.check();
+            bench.take(Turn::Sequence(usize::MAX));
+            bench.check();
+        }
+    }
 }

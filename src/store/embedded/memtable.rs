@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::ports::Fault;
 use crate::store::embedded::invariants;
 use crate::store::embedded::tree::{Bytes, Span, Tree};
+use crate::store::embedded::waiting::Waiting;
 use crate::store::embedded::wal_records::Write;
 use crate::store::keys;
 
@@ -29,12 +30,27 @@ pub(super) struct Memtable {
     active: Table,
     /// What is being flushed to the tree: it lies under what is active, and over the tree.
     immutable: Arc<Table>,
+    /// Appends' leaves that wait for their places, here and in the tree.
+    waiting: Waiting,
 }
 
 impl Memtable {
+    /// An empty one over a tree.
+    pub(super) fn over(tree: &Tree) -> Result<Self, Fault> {
+        Ok(Self { waiting: Waiting::of(tree)?, ..Self::default() })
+    }
+
     /// Takes on a write.
     pub(super) fn insert(&mut self, (key, value): Write) {
+        if keys::is_pending_entries(&key) {
+            self.waiting.take(&key, value.as_ref());
+        }
         self.active.insert(key, value);
+    }
+
+    /// Appends' leaves that wait for their places.
+    pub(super) fn waiting(&self) -> &Waiting {
+        &self.waiting
     }
 
     /// What was active is to be flushed now, and is not written to any more.

@@ -37,6 +37,7 @@ mod repeats;
 mod takeover;
 mod tree;
 mod view;
+mod waiting;
 mod wal;
 mod wal_records;
 

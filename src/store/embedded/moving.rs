@@ -130,16 +130,16 @@ impl EmbeddedJournal {
         self.ask(move |view| leaves::texts(view, from, limit)).await
     }
 
-    /// Leaves that wait for their places, by where they wait.
+    /// Leaves that wait for their places, by what they speak of.
     pub(in crate::store) async fn waiting_texts(&self) -> Result<Vec<(Place, String)>, Fault> {
         self.ask(move |view| {
-            let rows = reader::span(view, &[keys::PENDING], None);
-            rows.map(|row| {
-                let (key, record) = row?;
-                let text = leaves::read_waiting(&key, &record)?.text();
-                Ok((key.to_vec(), text))
-            })
-            .collect()
+            let waiting = leaves::waiting(view, usize::MAX)?.into_iter();
+            let told = waiting.map(|leaf| {
+                let place = keys::leaf_place(keys::PENDING, &leaf.place());
+                let place = place.ok_or_else(|| Fault::Corrupt("a leaf is of no run".into()))?;
+                Ok((place, leaf.text()))
+            });
+            told.collect()
         })
         .await
     }

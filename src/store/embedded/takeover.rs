@@ -20,7 +20,7 @@ use crate::store::embedded::database::Database;
 use crate::store::embedded::view::View;
 use crate::store::embedded::wal::Wal;
 use crate::store::embedded::wal_records::Write;
-use crate::store::embedded::{evidence, leaves, reader};
+use crate::store::embedded::{evidence, reader, waiting};
 use crate::store::keys;
 
 /// Runs in one batch: some hundred KiB of heads, so that the sync is shared by them.
@@ -113,7 +113,7 @@ impl Pass {
         let record = codec::seal_chained(key, link, payload);
         let mut writes = chunks::split(key.to_vec(), record, chunks::count(place));
         let anchor = Leaf::Anchor { run: head.run, version, link, definition };
-        if let Some(waiting) = leaves::waiting(&anchor) {
+        if let Some(waiting) = waiting::record(&anchor) {
             writes.extend(chunks::split(waiting.key, waiting.record, 0));
         }
         Ok(writes)

@@ -6,6 +6,7 @@ use std::cmp::Ordering;
 use crate::ports::Fault;
 use crate::store::embedded::memtable::{Entry, Memtable};
 use crate::store::embedded::tree::{Bytes, Row, Span, Tree};
+use crate::store::embedded::waiting::Waiting;
 
 /// The store as it is now.
 #[derive(Debug, Clone, Copy)]
@@ -27,9 +28,15 @@ impl<'a> View<'a> {
         }
     }
 
-    /// What was lately written at a key, where that need not be read from disk.
-    pub(super) fn recent(self, key: &[u8]) -> Option<Bytes> {
-        self.memtable.get(key).cloned().flatten()
+    /// Whether anything was lately written to a stretch of keys, so that it need not be looked for on disk.
+    pub(super) fn has_recent(self, span: &Span) -> bool {
+        let [active, immutable] = self.memtable.rows(span);
+        active.chain(immutable).any(|entry| matches!(entry, Ok((_, Some(_)))))
+    }
+
+    /// Appends' leaves that wait for their places.
+    pub(super) fn waiting(self) -> &'a Waiting {
+        self.memtable.waiting()
     }
 
     /// Whether anything lies at a key.

@@ -393,3 +393,37 @@ async fn j13_a_place_in_the_log_that_was_taken_away_is_found() {
     assert!(found.contains(&format!("run `{run}` at version {version}, byte ")), "{found}");
     assert!(found.contains("of its journal: no leaf says"), "{found}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn j13_a_place_in_the_log_is_missed_though_the_leaf_before_it_is_of_the_same_run() {
+    let bed = Bed::sled().await;
+    bed.define().await;
+    let journal = bed.journal();
+    let mut play = Play::park(&*journal, 1, "s", 10, &workflow(None)).await;
+    journal.append(play.approve(20)).await.unwrap();
+    all_sequenced(journal.evidence()).await;
+    journal.append(play.speak("Booked.", 30)).await.unwrap();
+    all_sequenced(journal.evidence()).await;
+    let head = sign(&*journal).await;
+    journal.close().await;
+    assert_eq!(told(bed.path(), &head).await, "");
+
+    let forger = Forger::at(bed.path());
+    let leaves = forger.leaves();
+    let [decided, ended] = [0, 1].map(|at| Leaf::parse(&leaves[at]).unwrap().place());
+    let [of_decided, of_ended] =
+        [&decided, &ended].map(|place| keys::leaf_place(keys::LEAF_INDEX, place).unwrap());
+    let kept = forger.0.remove(&of_ended).unwrap().expect("each batch tells its own");
+    forger.done();
+    let found = told(bed.path(), &head).await;
+    assert!(found.contains(&ended.to_string()) && found.contains("no leaf says"), "{found}");
+    assert!(!found.contains(&decided.to_string()), "{found}");
+
+    // And one that names another's place.
+    let forger = Forger::at(bed.path());
+    forger.0.insert(&of_ended, kept).unwrap();
+    forger.0.insert(&of_decided, codec::seal(&of_decided, &1_u64.to_be_bytes())).unwrap();
+    forger.done();
+    let found = told(bed.path(), &head).await;
+    assert!(found.contains(&decided.to_string()) && found.contains("says otherwise"), "{found}");
+}

@@ -11,3 +11,4 @@ pub(crate) mod redacted;
 pub(crate) mod redacted_doors;
 pub(crate) mod served;
 pub(crate) mod taken_over;
+pub(crate) mod waiting;
