@@ -16,8 +16,9 @@ use crate::ports::{Fault, LastHead, Note};
 const SEQUENCED_AT_ONCE: usize = 1_000;
 /// How often leaves get their places.
 const PAUSE_MS: u64 = 1_000;
-/// The same where many come: those that wait for a short time never reach the tree on disk as leaves that wait.
-const PAUSE_BUSY_MS: u64 = 50;
+/// The same where many come: those that wait for a short time never reach the tree on disk as leaves that wait. Nobody
+/// sees how long that is: a receipt goes with its answer, and its proof waits for a signed head, for seconds.
+const PAUSE_BUSY_MS: u64 = 100;
 /// Leaves at once that are many.
 const BUSY: u64 = 64;
 /// How long a server that stops waits for its last head: supervisors kill whoever takes long.
