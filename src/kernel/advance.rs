@@ -91,7 +91,8 @@ pub fn apply(run: &mut Run, command: &Command, now: Millis) -> Result<Decision, 
 
 fn settle(run: &mut Run, now: Millis, events: &mut Vec<Event>) -> Result<(), Corruption> {
     loop {
-        let more = advance(run, now);
+        let calls = events.iter().any(|event| matches!(event, Event::ToolCalled { .. }));
+        let more = advance(run, now, calls);
         if more.is_empty() {
             return Ok(());
         }
@@ -125,7 +126,7 @@ fn fold_each(
             let refused = question.refused_before(run);
             question.tell_of(refused);
         }
-        for warning in cut_off::before(run, &event) {
+        for warning in cut_off::before(run, &event, events) {
             evolve(run, &warning, now)?;
             events.push(warning);
         }
@@ -136,14 +137,14 @@ fn fold_each(
 }
 
 /// What follows of itself, one step of it; nothing, when the run is at rest.
-fn advance(run: &Run, now: Millis) -> Vec<Event> {
+fn advance(run: &Run, now: Millis, calls: bool) -> Vec<Event> {
     if run.status != Status::Running {
         return Vec::new();
     }
     if let Some(failure) = over_bounds(run) {
         return vec![Event::Failed(failure)];
     }
-    match budget::verdict(run, now) {
+    match budget::verdict(run, now, calls) {
         Some(Verdict::Fail(failure)) => return vec![Event::Failed(failure)],
         Some(Verdict::Ask(draft)) => {
             return vec![Event::Asked(Box::new(reply::ask(

@@ -302,8 +302,8 @@ pub(super) enum Verdict {
     Rest,
 }
 
-/// What the budgets say of a run at `now`.
-pub(super) fn verdict(run: &Run, now: Millis) -> Option<Verdict> {
+/// What the budgets say of a run at `now`; `calls` is whether what was decided just now is a call of a tool.
+pub(super) fn verdict(run: &Run, now: Millis, calls: bool) -> Option<Verdict> {
     if let Some(name) = &run.extensions.refused {
         let message = format!("the budget `{name}` is spent, and nobody extended it");
         return Some(Verdict::Fail(Failure::new("budget.exceeded", message)));
@@ -314,7 +314,7 @@ pub(super) fn verdict(run: &Run, now: Millis) -> Option<Verdict> {
     if run.turns.is_empty() {
         return None;
     }
-    let excess = excess(run, now)?;
+    let excess = excess(run, now, calls)?;
     let (name, amount) = (&excess.name, amount(excess.item, excess.allowed));
     match run.workflow.limits.budgets.on_exceeded {
         OnExceeded::Fail => {
@@ -340,7 +340,7 @@ pub(super) fn wake_at(run: &Run) -> Option<Millis> {
     own.into_iter().chain(all).min()
 }
 
-fn excess(run: &Run, now: Millis) -> Option<Excess> {
+fn excess(run: &Run, now: Millis, calls: bool) -> Option<Excess> {
     let budgets = &run.workflow.limits.budgets;
     if budgets.is_nothing() {
         return None;
@@ -354,7 +354,8 @@ fn excess(run: &Run, now: Millis) -> Option<Excess> {
             let Some(limit) = budget.of(item) else { continue };
             let name = format!("{scope}.{}", item.word());
             let allowed = allowed(run, &name, limit);
-            if is_over(run, item, spent.of(item), allowed) {
+            let is_looked_at = item != Item::ToolCalls || calls;
+            if is_looked_at && is_over(run, item, spent.of(item), allowed) {
                 return Some(Excess { name, item, allowed });
             }
         }
@@ -376,7 +377,8 @@ impl Run {
     }
 }
 
-/// Intents are in the journal before the deed, so one too many is seen before it is done.
+/// Intents are in the journal before the deed, so one too many is seen before it is done: a call, where it is decided
+/// on. Later, what others of the session have tried in vain is nothing to a call that was within its bound.
 fn is_over(run: &Run, item: Item, spent: u64, allowed: u64) -> bool {
     let owed = run.owed_replies();
     match item {

@@ -9,8 +9,9 @@ use crate::kernel::message::readable;
 use crate::kernel::run::{CallWaits, OpenCall, Run, Turn};
 use crate::kernel::workflow::Safety;
 
-/// What is to be said before `event` is folded in: one warning for each call that it cuts off.
-pub(super) fn before(run: &Run, event: &Event) -> Vec<Event> {
+/// What is to be said before `event` is folded in: one warning for each call that it cuts off. A call that was `decided`
+/// on in the same breath was never made.
+pub(super) fn before(run: &Run, event: &Event, decided: &[Event]) -> Vec<Event> {
     let cut_off = |turn: &&Turn| match event {
         Event::Failed(_) | Event::Cancelled { .. } => true,
         Event::StepOutcome { path, .. } | Event::StepClosed { path, .. } => {
@@ -48,7 +49,15 @@ pub(super) fn before(run: &Run, event: &Event) -> Vec<Event> {
         | Event::Completed => false,
     };
     let turns = run.turns.values().filter(cut_off);
-    turns.flat_map(|turn| under_way(turn).map(|open| warning(turn, open))).collect()
+    let is_new = |number: u32, open: &OpenCall| {
+        let is_it = |event: &Event| matches!(event, Event::ToolCalled { turn, call, .. } if *turn == number && call.id == open.call.id);
+        decided.iter().any(is_it)
+    };
+    let of = |turn: &'_ Turn| -> Vec<Event> {
+        let made = under_way(turn).filter(|open| !is_new(turn.number, open));
+        made.map(|open| warning(turn, open)).collect()
+    };
+    turns.flat_map(of).collect()
 }
 
 /// Calls of a turn that may be at their deed. One that touches nothing leaves nothing behind.

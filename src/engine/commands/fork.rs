@@ -97,7 +97,7 @@ impl Engine {
         let extras = Extras { guards: guard.into_iter().collect(), ..Extras::default() };
         let batch = Batch { expected: 0, events, now, extras };
         let forked = run.id.clone();
-        let begun = self.begin(Box::new(run), batch, (request.key, digest), who).await?;
+        let begun = self.begin(Box::new(run), batch, (request.key, digest), (who, None)).await?;
         // Again: it may have left memory and come back meanwhile.
         self.has_kin_now(&cell).await?;
         // The same call twice at once makes one fork.

@@ -10,6 +10,7 @@ use crate::engine::commands::{Begun, Speech, StartRequest, Taken};
 use crate::engine::detach_on_drop::DetachOnDrop;
 use crate::engine::drive::{Batch, DECIDE_TRIES, Extras};
 use crate::engine::library::Entry;
+use crate::engine::purse::Held;
 use crate::engine::trace::SpanBuilder;
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
@@ -141,9 +142,7 @@ impl Engine {
         let guards = purse.as_ref().and_then(|purse| purse.guard.clone()).into_iter().collect();
         let extras = Extras { hooks, guards, ..Extras::default() };
         let batch = Batch { expected: 0, events, now, extras };
-        let begun = self.begin(run, batch, (request.key, digest), who).await;
-        drop(purse);
-        begun
+        self.begin(run, batch, (request.key, digest), (who, purse)).await
     }
 
     /// What came of words that were meant as an answer, or of a fork that would go round one; where they were
@@ -169,13 +168,14 @@ impl Engine {
         Ok(heads.into_iter().filter(|head| !head.questions.is_empty()).map(Head::sealed).collect())
     }
 
-    /// Makes a new run durable and sets it going.
+    /// Makes a new run durable and sets it going. The purse of its session is held until it is durable, and no longer:
+    /// whoever holds a run waits for the purse, so nobody who has that may wait for a run.
     pub(super) async fn begin(
         &self,
         run: Box<Run>,
         mut batch: Batch,
         (key, digest): (String, String),
-        who: &Principal,
+        (who, purse): (&Principal, Option<Held>),
     ) -> Result<Begun, EngineError> {
         self.refuse_if_draining()?;
         self.refuse_if_looking()?;
@@ -206,6 +206,7 @@ impl Engine {
             engine.commit(&held, &mut state, batch).await
         };
         let outcome = DetachOnDrop::new(&self.inner.tasks, work).await;
+        drop(purse);
         if outcome.is_err() {
             self.inner.cells.forget(&id);
         }

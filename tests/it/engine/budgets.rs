@@ -1,14 +1,20 @@
 //! Budgets in the engine: a restart refills nothing, a session's runs share what it has, time runs
 //! out while a model thinks, and a person may give more.
 
+use std::time::Duration;
+
 use holdpoint::engine::{AnswerRequest, Engine, StartRequest, Until};
-use holdpoint::kernel::workflow::Workflow;
-use holdpoint::kernel::{AgentInput, Budget, Budgets, OnExceeded, Reply, Usage};
+use holdpoint::kernel::workflow::{Safety, Workflow};
+use holdpoint::kernel::{AgentInput, Budget, Budgets, Event, OnExceeded, Reply, Usage};
 use holdpoint::ports::HeadStatus;
 use serde_json::json;
 
-use crate::support::workflows::chat;
+use crate::support::plays::{payers, start};
+use crate::support::workflows::{chat, with_tool};
 use crate::support::{Actors, Ground, all, names, request_of, someone};
+
+/// A bound on what is waited for here.
+const PATIENCE: Duration = Duration::from_mins(1);
 
 fn say(session: &str) -> StartRequest {
     StartRequest {
@@ -199,4 +205,62 @@ async fn a_person_gives_more_and_the_cut_off_call_is_made_again() {
     assert_eq!(begun.run.to_string(), run);
     assert!(names(&told).contains(&"message"), "{:?}", names(&told));
     assert_eq!(names(&told).last(), Some(&"parked"), "it goes on: the user's turn");
+}
+
+/// Pays once; the session has five calls of tools.
+fn five_calls() -> [Workflow; 1] {
+    let mut workflow = with_tool(Safety::Unsafe);
+    let session = Budget { tool_calls: Some(5), ..Budget::default() };
+    workflow.limits.budgets = Budgets { session, ..Budgets::default() };
+    [workflow]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn e6_the_same_start_twice_at_once_holds_up_nobody() {
+    for _ in 0..30 {
+        let ground = Ground::new(payers());
+        ground.actors.gate("pay").add_permits(9);
+        let engine = ground.boot(&five_calls()).await;
+        let same = || {
+            let engine = engine.clone();
+            tokio::spawn(async move {
+                let begun = engine.start(start("with_tool", "s", "k"), &someone()).await.unwrap();
+                (begun.run.to_string(), names(&all(begun.watch).await).last().copied())
+            })
+        };
+        let both = futures::future::join_all([same(), same(), same()]);
+        let both = tokio::time::timeout(PATIENCE, both).await.expect("nobody waits for another");
+        let runs: Vec<_> = both.into_iter().map(Result::unwrap).collect();
+        assert!(runs.iter().all(|run| *run == runs[0]), "{runs:?}");
+        assert_eq!(runs[0].1, Some("completed"));
+        assert_eq!(ground.actors.calls.lock().unwrap().len(), 1, "one key, one deed");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_was_within_the_budget_is_not_failed_for_what_others_tried_in_vain() {
+    let ground = Ground::new(payers());
+    let engine = ground.boot(&five_calls()).await;
+    let mut begun = Vec::new();
+    for _ in 0..12 {
+        let afresh = StartRequest { afresh: true, ..start("with_tool", "s", "") };
+        begun.push(engine.start(afresh, &someone()).await.unwrap());
+    }
+    // The first five are at their deeds while the others come to know that there is nothing left.
+    for _ in 0..5 {
+        ground.actors.asked().await;
+    }
+    ground.actors.gate("pay").add_permits(12);
+    let mut ends = Vec::new();
+    for begun in begun {
+        let told = all(begun.watch).await;
+        let in_vain = told.iter().filter(
+            |told| matches!(&*told.event, Event::Warned(failure) if failure.code == "tool.cut_off"),
+        );
+        assert_eq!(in_vain.count(), 0, "what was never called has not happened");
+        ends.push(*names(&told).last().unwrap());
+    }
+    ends.sort_unstable();
+    assert_eq!(ends, [["completed"; 5].as_slice(), &["failed"; 7]].concat());
+    assert_eq!(ground.actors.calls.lock().unwrap().len(), 5);
 }
