@@ -32,7 +32,9 @@ def shown(subject):
     return subject if isinstance(subject, str) else json.dumps(subject, indent=2, ensure_ascii=False)
 
 
-workflow, words = sys.argv[1], sys.argv[2]
+if len(sys.argv) != 3:
+    sys.exit(__doc__)
+workflow, words = sys.argv[1:]
 response = call({"model": workflow, "input": words})
 while waiting := (response.get("workflow_waiting") or {}).get("requests"):
     asked = waiting[0]

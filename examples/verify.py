@@ -164,6 +164,7 @@ def whole_run(bundle, trusted):
         at = said["version"]
         hold(said["link"] == (links if said["leaf"] == "entry" else ends)[at], f"{run} at version {at}: another link")
         if said["leaf"] == "entry":
+            hold(at in wanted, f"{run} at version {at}: a leaf is there twice")
             hold(set(said["kinds"]) == wanted.pop(at), f"{run} at version {at}: the leaf says something else")
         else:  # all of it up to there was taken over from an earlier build
             wanted = {version: kinds for version, kinds in wanted.items() if version > at}

@@ -28,8 +28,8 @@ pub struct Against {
 impl Against {
     fn read(&self) -> Result<verify::Against, AppError> {
         let key = self.key.as_deref().map(|text| {
-            let wrong =
-                "expected a public key as `name+id+key`: `audit.pub` in the data directory has it";
+            let wrong = "expected a public key as `name+id+key`, or a file that has one: `audit.pub` in the data \
+                         directory does";
             VerifyKey::parse(text).ok_or_else(|| AppError::Evidence(format!("--key: {wrong}")))
         });
         let since = self.since.as_deref().map(|note| {
@@ -188,7 +188,8 @@ pub async fn export_run(
         RunId::parse(run).map_err(|_| AppError::Evidence(format!("--run: `{run}` is no run")))?;
     let journal = whole(config).await?;
     // Before the first byte, as of every export.
-    note(&*journal, Note::Exported).await;
+    let with = Some(secrets == Secrets::Included);
+    note(&*journal, Note::Exported { run: Some(run.clone()), secrets: with }).await;
     let bundle = verify::bundle(&*journal, &run).await;
     journal.close().await;
     let Some(bundle) = bundle? else { return Ok(false) };

@@ -24,7 +24,7 @@ use crate::app::watchman::Watchman;
 use crate::app::wiring::{Wiring, render};
 use crate::app::{AppError, Config, keyring, people, policy, reload};
 use crate::definition::draw;
-use crate::engine::Engine;
+use crate::engine::{Engine, EngineError};
 use crate::ports::{Introduction, Note};
 
 /// What serves one store.
@@ -33,6 +33,7 @@ pub(super) struct House {
     pub(super) world: Wiring,
     pub(super) front: Front,
     pub(super) supervisor: Arc<Supervisor>,
+    address: SocketAddr,
     /// Ends with the house.
     _beside: Vec<AbortOnDropHandle<()>>,
 }
@@ -50,7 +51,7 @@ impl House {
             Posture::of(config, &world.engine.operator(), keys.as_ref(), world.clock.now());
         let summary = posture.summary();
         // Before anybody looks at the keys again: what is in force now is kept first.
-        keep(posture, &world.engine).await;
+        told(posture.keep_first(&world.engine).await);
         let keyed = Keyed::open(keys, named, &config.data, Arc::clone(&world.clock))
             .map(Arc::new)
             .map_err(|source| AppError::Passes { data: config.data.clone(), source })?;
@@ -64,7 +65,7 @@ impl House {
             let posture = Posture::of(&settings, &operator, keys, now);
             engine.operate(operator);
             let engine = engine.clone();
-            async move { keep(posture, &engine).await }
+            async move { told(posture.keep(&engine).await) }
         };
         let source = if keyring::is_shared(config) {
             Source::Store(world.store.journal(), world.engine.clone())
@@ -94,14 +95,15 @@ impl House {
         begins(&world.engine, address, summary).await;
         let (supervisor, reassuring) = Supervisor::beside(&world.engine);
         beside.push(reassuring);
-        Ok(Self { world, front, supervisor, _beside: beside })
+        Ok(Self { world, front, supervisor, address, _beside: beside })
     }
 
     /// Lets what is under way finish for as long as there is patience, and closes the store.
     pub(super) async fn close(&self, patience: Duration) {
         tracing::info!("draining");
         self.supervisor.stopping();
-        self.world.engine.note(Note::ServerStopped).await;
+        let address = self.address.to_string();
+        self.world.engine.note(Note::ServerStopped { address }).await;
         self.world.shut_down(patience).await;
     }
 }
@@ -140,8 +142,8 @@ async fn begins(
 }
 
 /// Notes what the operator has changed. A store that cannot keep it has said so elsewhere.
-async fn keep(posture: Posture, engine: &Engine) {
-    if let Err(error) = posture.keep(engine).await {
+fn told(kept: Result<(), EngineError>) {
+    if let Err(error) = kept {
         tracing::warn!(%error, "what the operator changed could not be noted");
     }
 }

@@ -4,10 +4,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::app::clock::SystemClock;
 use crate::app::keys::shared::{self, SharedKeysError};
 use crate::app::keys::{Keys, KeysError, NewKey};
-use crate::app::{AppError, Config, store};
-use crate::ports::Journal;
+use crate::app::{AppError, Config, offline, posture, store};
+use crate::kernel::Millis;
+use crate::ports::{Clock as _, Journal};
 
 /// Whether the keys are in the store that was named.
 pub(super) fn is_shared(config: &Config) -> bool {
@@ -31,6 +33,29 @@ pub(super) async fn in_force(
     let keys =
         if is_shared(config) { shared::kept(journal).await? } else { Keys::for_server(config)? };
     Ok(keys.filter(|keys| !keys.list().is_empty()))
+}
+
+/// The same for a server that begins to serve. Nothing fails open: where servers over a database asked for keys, nobody
+/// is let in without one because they are gone.
+pub(super) async fn at_the_door(
+    config: &Config,
+    journal: &dyn Journal,
+) -> Result<Option<Keys>, AppError> {
+    let keys = in_force(config, journal).await?;
+    if keys.is_some() || !is_shared(config) {
+        return Ok(keys);
+    }
+    let had_any = shared::kept(journal).await?.is_some() || posture::had_keys(journal).await?;
+    if had_any { Err(AppError::KeysGone) } else { Ok(None) }
+}
+
+/// What time it is where the keys are: by it they end.
+pub async fn time(config: &Config) -> Result<Millis, AppError> {
+    let journal = if is_shared(config) { store::looked_at(config).await? } else { None };
+    let Some(journal) = journal else { return Ok(SystemClock.now()) };
+    let time = offline::time_of(&*journal).await;
+    journal.close().await;
+    Ok(time?)
 }
 
 /// Takes the keys of the data directory along, where the store has none yet: whoever was asked for one before is not let

@@ -84,6 +84,11 @@ pub enum AppError {
     /// The keys file cannot be used.
     #[error(transparent)]
     Keys(#[from] keys::KeysError),
+    /// A store that had keys has none any more.
+    #[error(
+        "the store in the database has had API keys, and has none any more: everybody on this machine would be let in"
+    )]
+    KeysGone,
     /// The store does not open.
     #[error(transparent)]
     Store(#[from] crate::store::OpenError),
@@ -257,6 +262,10 @@ impl AppError {
             }
             Self::NoTls(_) => Some("use `http://`, through a proxy that ends TLS".into()),
             Self::BadKey => Some("`holdpoint keys add NAME` makes one".into()),
+            Self::KeysGone => Some(
+                "`holdpoint keys add NAME --store URL` makes one; look at `holdpoint audit --store` for when they went"
+                    .into(),
+            ),
             Self::NoKeys { .. } => {
                 Some("`holdpoint keys add NAME` makes one; or listen on 127.0.0.1".into())
             }

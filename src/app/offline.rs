@@ -226,7 +226,7 @@ pub async fn export(
     let journal = whole(config).await?;
     let mut tell = |counts: Counts| progress(counts.runs);
     // Before the first byte: an export that is cut off was one, too.
-    note(&*journal, Note::Exported).await;
+    note(&*journal, Note::Exported { run: None, secrets: Some(true) }).await;
     let outcome = transfer::export(&*journal, &mut to, &mut tell).await;
     journal.close().await;
     Ok(transferred(outcome?))
@@ -265,7 +265,7 @@ fn transferred(counts: Counts) -> Transferred {
 /// Forgets runs that were over this long ago; returns how many.
 pub async fn prune(config: &Config, older_than_ms: u64) -> Result<u64, AppError> {
     let journal = whole(config).await?;
-    let before = Millis(SystemClock.now().0.saturating_sub(older_than_ms));
+    let before = Millis(time_of(&*journal).await?.0.saturating_sub(older_than_ms));
     let mut pruned = 0;
     let outcome = loop {
         match journal.prune(before, PRUNE_RUNS).await {
@@ -335,9 +335,18 @@ async fn unfinished(journal: &dyn Journal) -> Result<u64, Fault> {
     }
 }
 
+/// What time it is for a store: by its own clock where it has one, whatever this machine's is set to.
+pub(super) async fn time_of(journal: &dyn Journal) -> Result<Millis, Fault> {
+    match journal.replicas() {
+        Some(replicas) => replicas.time().await,
+        None => Ok(SystemClock.now()),
+    }
+}
+
 /// Notes what a command did to the whole store. A full disk is no reason not to move out of it.
 pub(super) async fn note(journal: &dyn Journal, note: Note) {
-    if let Err(fault) = journal.note(Noting::once(SystemClock.now(), note)).await {
+    let now = time_of(journal).await.unwrap_or_else(|_| SystemClock.now());
+    if let Err(fault) = journal.note(Noting::once(now, note)).await {
         tracing::warn!(%fault, "this could not be noted in the store's own log");
     }
 }

@@ -3,6 +3,7 @@
 //! keeps a fingerprint.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -10,12 +11,21 @@ use crate::app::Config;
 use crate::app::keys::Keys;
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{Environment, Millis, Operator, digest};
-use crate::ports::Note;
+use crate::ports::{Fault, Journal, Note};
 
 /// Under which name the store keeps it.
 const NAME: &str = "posture";
+/// How long another server is given to note what this one has seen, too.
+const OTHERS: Duration = Duration::from_secs(5);
 /// Hexadecimal digits of a fingerprint: enough to tell a key from the one before it.
 const FINGERPRINT_CHARS: usize = 16;
+
+/// Whether anybody had a key when somebody last looked.
+pub(super) async fn had_keys(journal: &dyn Journal) -> Result<bool, Fault> {
+    let kept = journal.remembered(NAME).await?;
+    let kept = kept.and_then(|text| serde_json::from_str::<Posture>(&text).ok());
+    Ok(kept.is_some_and(|posture| !posture.keys.is_empty()))
+}
 
 /// What was in force.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,14 +113,42 @@ impl Posture {
         notes
     }
 
-    /// Notes what is not as it was when somebody last looked, and keeps how it is now.
+    /// Notes what is not as it was when somebody last looked, before anything is served, and keeps how it is now.
+    pub(super) async fn keep_first(self, engine: &Engine) -> Result<(), EngineError> {
+        let before = engine.remembered(NAME).await?;
+        self.note_since(before, engine).await
+    }
+
+    /// The same while it is served. Of several servers that see it at
+    /// once one does; the others see to it that it was done.
     pub(super) async fn keep(self, engine: &Engine) -> Result<(), EngineError> {
         let before = engine.remembered(NAME).await?;
-        let before = before.and_then(|text| serde_json::from_str::<Self>(&text).ok());
-        if before.as_ref() == Some(&self) {
+        if engine.is_ours_first(NAME) {
+            return self.note_since(before, engine).await;
+        }
+        let engine = engine.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(OTHERS).await;
+            let outcome = match engine.remembered(NAME).await {
+                Ok(now) if now == before => self.note_since(before, &engine).await,
+                Ok(_) => Ok(()),
+                Err(error) => Err(error),
+            };
+            if let Err(error) = outcome {
+                tracing::warn!(%error, "what has changed of keys and people could not be noted");
+            }
+        });
+        Ok(())
+    }
+
+    async fn note_since(self, before: Option<String>, engine: &Engine) -> Result<(), EngineError> {
+        let known = before.and_then(|text| serde_json::from_str::<Self>(&text).ok());
+        if known.as_ref() == Some(&self) {
             return Ok(());
         }
-        for note in before.iter().flat_map(|before| self.since(before)) {
+        // In a new store all keys have come.
+        let nobody = || Self { keys: BTreeMap::new(), ended: BTreeSet::new(), ..self.clone() };
+        for note in self.since(&known.unwrap_or_else(nobody)) {
             engine.note(note).await;
         }
         let text = serde_json::to_string(&self).unwrap_or_default();

@@ -31,7 +31,7 @@ pub async fn serve(
     drop(render());
     let mut shutdown = std::pin::pin!(shutdown);
     let Some(world) = opened(&config, shutdown.as_mut()).await? else { return Ok(()) };
-    let keys = match keyring::in_force(&config, &*world.store.journal()).await {
+    let keys = match keyring::at_the_door(&config, &*world.store.journal()).await {
         Ok(keys) => admits(&config, keys.as_ref()).map(|()| keys),
         Err(error) => Err(error),
     };

@@ -246,6 +246,20 @@ fn describe() {
     );
     metrics::describe_counter!("holdpoint_replica_reborn_total", "Times it was taken for dead");
     metrics::describe_counter!("holdpoint_store_rewound_total", "Times the store had gone back");
+    metrics::describe_counter!(
+        "holdpoint_outcomes_superseded_total",
+        "Outcomes that came home after another server had taken over"
+    );
+    // What nobody has counted yet is 0, and not missing: by that an alert sees the first one.
+    for name in [
+        "holdpoint_replica_reborn_total",
+        "holdpoint_store_rewound_total",
+        "holdpoint_outcomes_superseded_total",
+        "holdpoint_heads_unsigned_total",
+        "holdpoint_spans_lost_total",
+    ] {
+        metrics::counter!(name).increment(0);
+    }
     metrics::describe_gauge!("holdpoint_runs_in_memory", "Runs held in memory");
     metrics::describe_gauge!("holdpoint_ready", "1 while the store takes writes, else 0");
 }

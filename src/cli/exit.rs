@@ -244,7 +244,7 @@ fn hint_for(code: Code, reason: Option<&str>) -> Option<&'static str> {
             Some("set HOLDPOINT_API_KEY; `holdpoint keys add NAME` makes a key")
         }
         Some(_) | None if code == Code::Unavailable => {
-            Some("the run is safe in its journal; try again in a moment")
+            Some("what was acknowledged is safe in its journal; try again in a moment")
         }
         Some(_) | None => None,
     }

@@ -83,7 +83,10 @@ pub(super) struct Add {
 
 /// Does it.
 pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
-    let now = jiff::Timestamp::now().round(jiff::Unit::Second).unwrap_or_default();
+    let now = keyring::time(&ctx.config).await?;
+    let now = jiff::Timestamp::from_millisecond(i64::try_from(now.0).unwrap_or(i64::MAX))
+        .and_then(|now| now.round(jiff::Unit::Second))
+        .unwrap_or_default();
     match args.action {
         Action::Add(wish) => {
             let roles: Roles = wish.roles.iter().copied().collect();

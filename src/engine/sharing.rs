@@ -165,7 +165,7 @@ impl Engine {
     }
 
     /// Whether something that any of them could do is this one's to do first.
-    pub(super) fn is_ours_first(&self, what: &str) -> bool {
+    pub fn is_ours_first(&self, what: &str) -> bool {
         if !self.is_shared() {
             return true;
         }

@@ -88,8 +88,15 @@ pub enum Note {
         /// The new run.
         run: RunId,
     },
-    /// Somebody began to export the store: noted before the first byte is out.
-    Exported,
+    /// Somebody began to export the store, or one run: noted before the first byte is out.
+    Exported {
+        /// Which run; none where it was everything, and where an earlier build noted it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        run: Option<RunId>,
+        /// Whether what is secret is in it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        secrets: Option<bool>,
+    },
     /// The store was made from an export.
     Imported {
         /// Runs that were read.
@@ -185,7 +192,11 @@ pub enum Note {
         keys: u64,
     },
     /// A server stopped, in good order.
-    ServerStopped,
+    ServerStopped {
+        /// Which, by where it served; empty where an earlier build noted it.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        address: String,
+    },
     /// Entries that were to be noted while the store took none.
     Lost,
     /// Older entries, which are kept no more (L2). Stored nowhere: told behind the oldest.
@@ -275,7 +286,7 @@ impl Note {
             | Self::KeyRefused { .. }
             | Self::Crowded
             | Self::Forked { .. }
-            | Self::Exported
+            | Self::Exported { .. }
             | Self::Imported { .. }
             | Self::Pruned { .. }
             | Self::Renewed { .. }
@@ -283,7 +294,7 @@ impl Note {
             | Self::HaltReleased { .. }
             | Self::Restored
             | Self::ServerStarted { .. }
-            | Self::ServerStopped
+            | Self::ServerStopped { .. }
             | Self::Lost
             | Self::Forgotten
             | Self::Unknown => {}
@@ -298,7 +309,7 @@ impl Note {
             Self::KeysChanged { .. }
             | Self::PolicyChanged { .. }
             | Self::Forked { .. }
-            | Self::Exported
+            | Self::Exported { .. }
             | Self::Imported { .. }
             | Self::Pruned { .. }
             | Self::ConsentBroken { .. }
@@ -309,7 +320,7 @@ impl Note {
             | Self::HaltReleased { .. }
             | Self::Restored
             | Self::ServerStarted { .. }
-            | Self::ServerStopped
+            | Self::ServerStopped { .. }
             | Self::Lost
             | Self::Forgotten
             | Self::Unknown => Lane::Deeds,
@@ -325,7 +336,7 @@ impl Note {
             Self::KeysChanged { .. } => "keys_changed",
             Self::PolicyChanged { .. } => "policy_changed",
             Self::Forked { .. } => "forked",
-            Self::Exported => "exported",
+            Self::Exported { .. } => "exported",
             Self::Imported { .. } => "imported",
             Self::Pruned { .. } => "pruned",
             Self::ConsentBroken { .. } => "consent_broken",
@@ -336,7 +347,7 @@ impl Note {
             Self::HaltReleased { .. } => "halt_released",
             Self::Restored => "restored",
             Self::ServerStarted { .. } => "server_started",
-            Self::ServerStopped => "server_stopped",
+            Self::ServerStopped { .. } => "server_stopped",
             Self::Lost => "lost",
             Self::Forgotten => "forgotten",
             Self::Unknown => "unknown",
@@ -355,7 +366,7 @@ impl Note {
             Self::Crowded
             | Self::KeysChanged { .. }
             | Self::PolicyChanged { .. }
-            | Self::Exported
+            | Self::Exported { .. }
             | Self::Imported { .. }
             | Self::Pruned { .. }
             | Self::ConsentBroken { .. }
@@ -363,7 +374,7 @@ impl Note {
             | Self::Rewound { .. }
             | Self::Restored
             | Self::ServerStarted { .. }
-            | Self::ServerStopped
+            | Self::ServerStopped { .. }
             | Self::Lost
             | Self::Forgotten
             | Self::Unknown => ("", ""),
@@ -373,14 +384,15 @@ impl Note {
     /// The runs that it is about: their trails tell of it, too.
     pub fn runs(&self) -> impl Iterator<Item = &RunId> {
         let (one, other) = match self {
-            Self::AnswerRefused { run, .. } | Self::Rewound { run, .. } => (run.as_ref(), None),
+            Self::AnswerRefused { run, .. }
+            | Self::Rewound { run, .. }
+            | Self::Exported { run, .. } => (run.as_ref(), None),
             Self::Forked { from, run, .. } => (Some(from), Some(run)),
             Self::ConsentBroken { run, .. } => (Some(run), None),
             Self::KeyRefused { .. }
             | Self::Crowded
             | Self::KeysChanged { .. }
             | Self::PolicyChanged { .. }
-            | Self::Exported
             | Self::Imported { .. }
             | Self::Pruned { .. }
             | Self::Renewed { .. }
@@ -389,7 +401,7 @@ impl Note {
             | Self::HaltReleased { .. }
             | Self::Restored
             | Self::ServerStarted { .. }
-            | Self::ServerStopped
+            | Self::ServerStopped { .. }
             | Self::Lost
             | Self::Forgotten
             | Self::Unknown => (None, None),
@@ -445,9 +457,16 @@ impl Note {
                 }
                 told
             }
-            Self::Exported | Self::Released { .. } | Self::Restored | Self::ServerStopped => {
-                String::new()
+            Self::Exported { run, secrets } => {
+                let what = run.as_ref().map_or_else(|| "the store".into(), ToString::to_string);
+                match secrets {
+                    Some(true) => format!("{what}, with what is secret"),
+                    Some(false) => format!("{what}, without what is secret"),
+                    None => String::new(),
+                }
             }
+            Self::ServerStopped { address } => address.clone(),
+            Self::Released { .. } | Self::Restored => String::new(),
             Self::Lost => "could not be noted while the store took no writes".into(),
             Self::Forgotten => "older entries are kept no more".into(),
             Self::Unknown => "noted by a later build".into(),

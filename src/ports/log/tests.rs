@@ -6,7 +6,7 @@ use super::*;
 fn what_a_later_build_notes_is_read_as_unknown() {
     let note: Note = serde_json::from_str(r#"{"action":"from_the_future","x":1}"#).unwrap();
     assert_eq!(note, Note::Unknown);
-    let started = Note::ServerStopped;
+    let started = Note::ServerStopped { address: String::new() };
     let json = serde_json::to_string(&started).unwrap();
     assert_eq!(json, r#"{"action":"server_stopped"}"#);
     assert_eq!(serde_json::from_str::<Note>(&json).unwrap(), started);

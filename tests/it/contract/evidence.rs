@@ -141,13 +141,13 @@ async fn j13_what_the_store_itself_notes_is_chained_and_has_its_leaf(bed: Bed) {
     let journal = bed.journal();
     let evidence = journal.evidence();
     for at in 1..=3 {
-        journal.note(Noting::once(Millis(at), Note::Exported)).await.unwrap();
+        journal.note(Noting::once(Millis(at), Note::Restored)).await.unwrap();
         journal.note(Noting::once(Millis(at), Note::Crowded)).await.unwrap();
     }
-    let again = Noting { place: Some(2), count: 7, ..Noting::once(Millis(9), Note::Exported) };
+    let again = Noting { place: Some(2), count: 7, ..Noting::once(Millis(9), Note::Restored) };
     journal.note(again).await.unwrap();
     assert_eq!(all_sequenced(evidence).await, 3, "what was refused has no leaves");
     let text = &evidence.leaves(0, 1).await.unwrap()[0];
-    assert!(text.contains(r#""leaf":"log","index":0,"action":"exported""#), "{text}");
+    assert!(text.contains(r#""leaf":"log","index":0,"action":"restored""#), "{text}");
     assert_eq!(looked_at(&*journal).await.findings, Vec::new());
 }

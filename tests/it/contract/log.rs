@@ -40,7 +40,13 @@ async fn log(bed: &Bed, limit: usize) -> Vec<Logged> {
 async fn l1_entries_are_listed_newest_first_under_numbers_that_grow(bed: Bed) {
     let journal = bed.journal();
     assert_eq!(log(&bed, 10).await, []);
-    let notes = [refused(1), Note::ServerStopped, refused(2), Note::Exported, refused(3)];
+    let notes = [
+        refused(1),
+        Note::ServerStopped { address: "here".into() },
+        refused(2),
+        Note::Restored,
+        refused(3),
+    ];
     for (note, at) in notes.iter().zip(10..) {
         journal.note(once(at, note.clone())).await.unwrap();
     }
@@ -56,7 +62,7 @@ async fn l1_entries_are_listed_newest_first_under_numbers_that_grow(bed: Bed) {
 
 async fn l2_a_lane_keeps_the_newest_and_says_how_many_it_forgot(bed: Bed) {
     let journal = bed.journal();
-    journal.note(once(1, Note::Exported)).await.unwrap();
+    journal.note(once(1, Note::Restored)).await.unwrap();
     let most = REFUSALS_MAX + 5;
     let note = |number| journal.note(once(number, refused(number)));
     // Those that are looked at below come in order, the others together.
@@ -73,7 +79,7 @@ async fn l2_a_lane_keeps_the_newest_and_says_how_many_it_forgot(bed: Bed) {
     assert_eq!(told[0].note, refused(most));
     let [.., oldest, deed, forgotten] = told.as_slice() else { panic!("{}", told.len()) };
     assert_eq!(oldest.note, refused(6));
-    assert_eq!(deed.note, Note::Exported, "refusals push out nothing but refusals");
+    assert_eq!(deed.note, Note::Restored, "refusals push out nothing but refusals");
     assert_eq!((&forgotten.note, forgotten.count), (&Note::Forgotten, 5));
     assert_eq!(forgotten.last, Millis(5));
     assert_eq!(journal.verify().await.unwrap().damage, Vec::<String>::new());
@@ -105,7 +111,7 @@ async fn l3_more_of_the_same_changes_how_often_and_nothing_else(bed: Bed) {
 
 async fn a_cursor_of_the_log_that_is_none_gives_an_empty_page(bed: Bed) {
     let journal = bed.journal();
-    journal.note(once(1, Note::Exported)).await.unwrap();
+    journal.note(once(1, Note::Restored)).await.unwrap();
     for cursor in ["", "x", "1", "1.x", "-1.2", "99999999999999999999.0"] {
         assert_eq!(journal.notes(Some(cursor), 10).await.unwrap().rows, [], "{cursor}");
     }

@@ -58,7 +58,7 @@ async fn store(words: &str) -> (TempDir, SignedHead) {
         journal.append(spoken).await.unwrap();
     }
     Play::park(&*journal, 90, "s", 10, &workflow(None)).await;
-    journal.note(Noting::once(Millis(40), Note::Exported)).await.unwrap();
+    journal.note(Noting::once(Millis(40), Note::Restored)).await.unwrap();
     all_sequenced(journal.evidence()).await;
     let head = sign(&*journal).await;
     journal.close().await;

@@ -328,6 +328,13 @@ async fn a_secret_is_seen_by_those_who_decide_and_in_the_tools_hands_alone() {
     for file in ["redacted.json", "whole.json"] {
         scripted(scene.root.path(), file);
     }
+    // Which run was handed out, and whether with what is secret in it, stands in its own trail, too.
+    for trail in [&["audit", "--run", &run][..], &["audit", "--store"]] {
+        let told = scene.offline(trail).out;
+        for how in ["without what is secret", "with what is secret"] {
+            assert!(told.contains(&format!("{run}, {how}")), "{trail:?}: {told}");
+        }
+    }
     // A secret that was changed is not what its hash says, and neither is a hash.
     let forged = read("whole.json").replacen(NUMBER, "4929-forged-7731", 1);
     fs::write(scene.root.path().join("forged.json"), forged).unwrap();

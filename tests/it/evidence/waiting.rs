@@ -82,7 +82,7 @@ async fn j13_leaves_of_an_earlier_build_get_their_places_and_those_it_placed_are
     }
     let mut between = parked(&*journal, 7).await;
     journal.append(between.approve(30)).await.unwrap();
-    journal.note(Noting::once(Millis(40), Note::Exported)).await.unwrap();
+    journal.note(Noting::once(Millis(40), Note::Restored)).await.unwrap();
     journal.close().await;
     assert_eq!(wait_apart(bed.path()), 13);
 

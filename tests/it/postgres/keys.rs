@@ -12,7 +12,7 @@ use tonic::Code;
 
 use crate::support::postgres::Database;
 use crate::support::server::{Server, Setup, flows};
-use crate::terminal::cli::holdpoint;
+use crate::terminal::cli::{holdpoint, with_env};
 
 /// A bound on everything that is waited for here.
 const PATIENCE: Duration = Duration::from_mins(3);
@@ -75,6 +75,14 @@ async fn a_key_that_is_made_or_removed_anywhere_counts_at_every_server() {
     }
     for server in &servers {
         until(server, &eve, Some(Code::Unauthenticated)).await;
+    }
+    // Both saw it: one entry says so. The first keys have come, too.
+    let words = ["audit", "--store", "--data", "none"];
+    let told = with_env(root, &words, "", &[("HOLDPOINT_STORE", &address)]);
+    assert_eq!(told.code, 0, "{told:?}");
+    let told = told.out;
+    for change in ["came: ada, bob", "went: ada"] {
+        assert_eq!(told.matches(change).count(), 1, "{change}: {told}");
     }
     let kept = "select string_agg(encode(body, 'escape'), '') from holdpoint.kept";
     let kept: String = database.client().await.query_one(kept, &[]).await.unwrap().get(0);
@@ -194,4 +202,30 @@ async fn one_key_signs_the_log_and_whoever_was_given_another_is_refused() {
     drop(next);
     let told = holdpoint(root, &["verify", "--store", &address, "--data", "none"], "");
     assert_eq!(told.code, 0, "{told:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn k7_where_the_keys_are_gone_nobody_is_let_in_without_one() {
+    let (root, database) = (TempDir::new().unwrap(), Database::made().await);
+    let (root, address) = (root.path(), database.address());
+    // Without any from the first on, everybody on this machine is let in; that is said.
+    drop(setup(root, "none", &address).start());
+    added(root, &address, "ada");
+    drop(setup(root, "one", &address).start());
+    let client = database.client().await;
+    for gone in ["keys remove", "delete from holdpoint.kept where name = 'mown.keys'"] {
+        if gone == "keys remove" {
+            keys(root, &address, &["remove", "ada"]);
+        } else {
+            added(root, &address, "bob");
+            drop(setup(root, "one", &address).start());
+            client.batch_execute(gone).await.unwrap();
+        }
+        let refused = setup(root, "one", &address);
+        assert!(refused.try_start().is_err(), "{gone}");
+        let told = refused.told();
+        assert!(told.contains("has had API keys") && told.contains("holdpoint keys add"), "{told}");
+    }
+    let cara = added(root, &address, "cara");
+    assert_eq!(says(&setup(root, "one", &address).start(), &cara).await, None);
 }

@@ -359,8 +359,10 @@ async fn a_store_that_nobody_serves_is_moved_as_it_is_and_a_cut_move_again() {
     let told = holdpoint(root, &["doctor", "--store", &address, "--data", "x"], "");
     assert!(told.out.contains("1 in the database"), "{told:?}");
     drop(server);
-    let told = holdpoint(root, &["keys", "remove", "ada", "--store", &address, "--data", "x"], "");
-    assert_eq!(told.code, 0, "{told:?}");
+    // As if there had never been any.
+    fs::remove_file(root.join("data/keys.toml")).unwrap();
+    let no_keys = "delete from holdpoint.kept where name in ('mown.keys', 'mown.posture')";
+    database.client().await.batch_execute(no_keys).await.unwrap();
     let server = Setup::new(root).env("HOLDPOINT_STORE", &address).start();
     is_done(&server, &waiting).await;
     assert_eq!(tool.seen().len(), 2);
@@ -419,7 +421,7 @@ async fn what_is_written_while_a_store_is_copied_comes_along_and_what_differs_is
     journal.put_hook(&HookRow { run, hook }).await.unwrap();
     let alone = SessionId::parse("alone").unwrap();
     journal.put_session(None, SessionRow::new(alone, "ann", Millis(30))).await.unwrap();
-    journal.note(Noting::once(Millis(40), Note::Exported)).await.unwrap();
+    journal.note(Noting::once(Millis(40), Note::Restored)).await.unwrap();
     journal.remember("something", "of its own").await.unwrap();
     journal.evidence().sequence(1_000).await.unwrap();
     moving.catch_up().await.unwrap();

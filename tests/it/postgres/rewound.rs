@@ -124,7 +124,7 @@ async fn j13_leaves_and_entries_beyond_where_their_log_is_said_to_end_are_found(
     journal.put_definition(&digest, &text).await.unwrap();
     let mut play = Play::park(&*journal, 1, "s", 10, &workflow(None)).await;
     play.finish(&*journal, 20).await;
-    let noting = holdpoint::ports::Noting::once(Millis(30), holdpoint::ports::Note::Exported);
+    let noting = holdpoint::ports::Noting::once(Millis(30), holdpoint::ports::Note::Restored);
     journal.note(noting).await.unwrap();
     journal.evidence().sequence(100).await.unwrap();
     assert_eq!(findings(&*journal).await, [""; 0]);
