@@ -29,8 +29,10 @@ const DESKS: i32 = 3;
 const SHAPE: &str = "
 select coalesce(string_agg(line, E'\\n' order by line collate \"C\"), '') from (
   select c.relname || '.' || a.attname || ' ' || pg_catalog.format_type(a.atttypid, a.atttypmod)
-         || case when a.attnotnull then ' not null' else '' end as line
+         || case when a.attnotnull then ' not null' else '' end
+         || coalesce(' default ' || pg_catalog.pg_get_expr(d.adbin, d.adrelid), '') as line
     from pg_catalog.pg_attribute a
+    left join pg_catalog.pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
     join pg_catalog.pg_class c on c.oid = a.attrelid
     join pg_catalog.pg_namespace n on n.oid = c.relnamespace
     where n.nspname = 'holdpoint' and c.relkind = 'r' and a.attnum > 0 and not a.attisdropped
@@ -45,6 +47,21 @@ select coalesce(string_agg(line, E'\\n' order by line collate \"C\"), '') from (
     join pg_catalog.pg_namespace n on n.oid = c.relnamespace
     where n.nspname = 'holdpoint' and k.contype <> 'n'
   union all
+  select c.relname || ' ' || pg_catalog.pg_get_indexdef(i.indexrelid) || case when i.indisvalid then '' else ' invalid' end
+    from pg_catalog.pg_index i join pg_catalog.pg_class c on c.oid = i.indrelid
+    join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+    where n.nspname = 'holdpoint' and i.indisunique
+  union all
+  select c.relname || ' is a part of ' || h.inhparent::pg_catalog.regclass::text
+    from pg_catalog.pg_inherits h join pg_catalog.pg_class c on c.oid = h.inhrelid
+    join pg_catalog.pg_class p on p.oid = h.inhparent join pg_catalog.pg_namespace n on n.oid = p.relnamespace
+    where n.nspname = 'holdpoint'
+  union all
+  select c.relname || ' policy ' || y.polname
+    from pg_catalog.pg_policy y join pg_catalog.pg_class c on c.oid = y.polrelid
+    join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+    where n.nspname = 'holdpoint'
+  union all
   select c.relname || ' trigger ' || t.tgname || ' ' || t.tgenabled::text
     from pg_catalog.pg_trigger t join pg_catalog.pg_class c on c.oid = t.tgrelid
     join pg_catalog.pg_namespace n on n.oid = c.relnamespace
@@ -55,7 +72,8 @@ select coalesce(string_agg(line, E'\\n' order by line collate \"C\"), '') from (
     join pg_catalog.pg_namespace n on n.oid = c.relnamespace
     where n.nspname = 'holdpoint'
   union all
-  select p.proname || '() ' || pg_catalog.md5(p.prosrc || coalesce(pg_catalog.array_to_string(p.proconfig, ' '), ''))
+  select p.proname || '() ' || case when p.prosecdef then 'security definer ' else '' end || p.provolatile::text || ' '
+         || pg_catalog.md5(p.prosrc || coalesce(pg_catalog.array_to_string(p.proconfig, ' '), ''))
     from pg_catalog.pg_proc p
     join pg_catalog.pg_namespace n on n.oid = p.pronamespace
     where n.nspname = 'holdpoint'
@@ -132,7 +150,8 @@ async fn check_server(config: &PostgresConfig, client: &Client) -> Result<(), Po
     let place = config.place();
     let settings = "select current_setting('server_version_num')::int, current_setting('server_version'),
         pg_catalog.pg_is_in_recovery(), current_setting('fsync', true), current_setting('full_page_writes', true),
-        current_setting('synchronous_commit', true), current_setting('synchronous_standby_names', true)";
+        current_setting('synchronous_commit', true), current_setting('synchronous_standby_names', true),
+        current_setting('default_transaction_isolation', true)";
     let row = client.query_typed_one(settings, &[]).await;
     let row = row.map_err(|error| refused(place.clone(), &error))?;
     let text = |at: usize| row.try_get::<_, Option<String>>(at).ok().flatten().unwrap_or_default();
@@ -149,6 +168,13 @@ async fn check_server(config: &PostgresConfig, client: &Client) -> Result<(), Po
         return off("synchronous_commit", text(5), "set it to `on`");
     }
     let is_platform = config.durability == Durability::Platform;
+    if !["", "read committed"].contains(&text(7).as_str()) && !is_platform {
+        return off(
+            "default_transaction_isolation",
+            text(7),
+            "set it to `read committed` for this role",
+        );
+    }
     for (at, setting) in [(3, "fsync"), (4, "full_page_writes")] {
         if text(at) == "off" && !is_platform {
             return off(
