@@ -249,7 +249,7 @@ async fn forks_exports_prunes_starts_and_stops_stand_in_the_log() {
         });
         told.collect::<Vec<_>>()
     };
-    let told = ["server_started", "forked", "server_stopped", "exported", "pruned"];
+    let told = ["keys_changed", "server_started", "forked", "server_stopped", "exported", "pruned"];
     assert_eq!(actions(&lines), told, "{lines}");
     holdpoint(root, &["import", "out.jsonl", "--data", "again"], "");
     let lines = holdpoint(root, &["audit", "--store", "--json", "--data", "again"], "").out;
