@@ -174,10 +174,14 @@ impl Move {
 
     /// Copies what was written meanwhile, again and again, until that is little.
     pub async fn catch_up(&mut self) -> Result<(), MoveError> {
+        let mut before = usize::MAX;
         for _ in 0..PASSES {
-            if self.pass().await? <= FEW {
+            let count = self.pass().await?;
+            // Where it does not become less, they write as fast as it is sent: the rest goes while they wait.
+            if count <= FEW || count >= before {
                 break;
             }
+            before = count;
         }
         Ok(())
     }
