@@ -41,12 +41,15 @@ pub(super) async fn at_the_door(
     config: &Config,
     journal: &dyn Journal,
 ) -> Result<Option<Keys>, AppError> {
-    let keys = in_force(config, journal).await?;
-    if keys.is_some() || !is_shared(config) {
-        return Ok(keys);
+    if !is_shared(config) {
+        return in_force(config, journal).await;
     }
-    let had_any = shared::kept(journal).await?.is_some() || posture::had_keys(journal).await?;
-    if had_any { Err(AppError::KeysGone) } else { Ok(None) }
+    match shared::kept(journal).await? {
+        Some(keys) if !keys.list().is_empty() => Ok(Some(keys)),
+        Some(_) => Err(AppError::KeysGone),
+        None if posture::had_keys(journal).await? => Err(AppError::KeysGone),
+        None => Ok(None),
+    }
 }
 
 /// What time it is where the keys are: by it they end.

@@ -119,8 +119,8 @@ impl Posture {
         self.note_since(before, engine).await
     }
 
-    /// The same while it is served. Of several servers that see it at
-    /// once one does; the others see to it that it was done.
+    /// The same while it is served. Of several servers that see it at once one does; the others see to it that it was
+    /// done.
     pub(super) async fn keep(self, engine: &Engine) -> Result<(), EngineError> {
         let before = engine.remembered(NAME).await?;
         if engine.is_ours_first(NAME) {

@@ -18,7 +18,7 @@ const READ_EVENTS: usize = 1024;
 
 /// What a run is held for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Aim {
+pub(super) enum Aim {
     /// To be asked what never changes: whose it is, of which family. What is in memory says that as well as any.
     Know,
     Look,
@@ -69,7 +69,8 @@ impl Engine {
         self.held(cell, Aim::Know).await
     }
 
-    async fn held<'a>(
+    /// The same, for whatever it is wanted for.
+    pub(super) async fn held<'a>(
         &self,
         cell: &'a Arc<Cell>,
         aim: Aim,

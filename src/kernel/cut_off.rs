@@ -49,15 +49,18 @@ pub(super) fn before(run: &Run, event: &Event, decided: &[Event]) -> Vec<Event> 
         | Event::Completed => false,
     };
     let turns = run.turns.values().filter(cut_off);
-    let is_new = |number: u32, open: &OpenCall| {
-        let is_it = |event: &Event| matches!(event, Event::ToolCalled { turn, call, .. } if *turn == number && call.id == open.call.id);
-        decided.iter().any(is_it)
-    };
     let of = |turn: &'_ Turn| -> Vec<Event> {
-        let made = under_way(turn).filter(|open| !is_new(turn.number, open));
+        let is_new = |open: &OpenCall| decided.iter().any(|event| opens(event, turn, open));
+        let made = under_way(turn).filter(|open| !is_new(open));
         made.map(|open| warning(turn, open)).collect()
     };
     turns.flat_map(of).collect()
+}
+
+/// Whether an event is the intent of that call.
+fn opens(event: &Event, of: &Turn, open: &OpenCall) -> bool {
+    let Event::ToolCalled { turn, call, .. } = event else { return false };
+    *turn == of.number && call.id == open.call.id
 }
 
 /// Calls of a turn that may be at their deed. One that touches nothing leaves nothing behind.

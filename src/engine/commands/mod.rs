@@ -18,6 +18,7 @@ use serde_json::Value;
 
 use crate::engine::cell::{Cell, State};
 use crate::engine::drive::Extras;
+use crate::engine::warm::Aim;
 use crate::engine::watch::{Until, Watch};
 use crate::engine::{Engine, EngineError};
 use crate::kernel::binding::{self, Reference};
@@ -148,7 +149,7 @@ impl Engine {
         let unknown = Refusal::UnknownRequest(answers[0].request.to_string());
         // How it stands is looked at where it is decided.
         let (cell, session, knows_run) =
-            self.acquainted(self.inner.cells.get(&run), who, &unknown, true).await?;
+            self.acquainted(self.inner.cells.get(&run), who, &unknown, Aim::Know).await?;
         if !request.session.is_empty() && !session.is_called(&request.session, &who.id) {
             return Err(unknown.into());
         }
@@ -322,25 +323,24 @@ impl Engine {
         who: &Principal,
         unknown: &Refusal,
     ) -> Result<(Arc<Cell>, SessionId, bool), EngineError> {
-        self.acquainted(self.inner.cells.get(run), who, unknown, false).await
+        self.acquainted(self.inner.cells.get(run), who, unknown, Aim::Look).await
     }
 
-    /// The same of a cell; at a glance where only what never changes is wanted of it.
+    /// The same of a cell, as fresh as what it is wanted for asks.
     async fn acquainted(
         &self,
         cell: Arc<Cell>,
         who: &Principal,
         unknown: &Refusal,
-        at_a_glance: bool,
+        aim: Aim,
     ) -> Result<(Arc<Cell>, SessionId, bool), EngineError> {
-        let state =
-            match if at_a_glance { self.glance(&cell).await } else { self.read(&cell).await } {
-                Ok(state) => state,
-                Err(EngineError::Refused(Refusal::UnknownRun(_))) => {
-                    return Err(unknown.clone().into());
-                }
-                Err(error) => return Err(error),
-            };
+        let state = match self.held(&cell, aim).await {
+            Ok(state) => state,
+            Err(EngineError::Refused(Refusal::UnknownRun(_))) => {
+                return Err(unknown.clone().into());
+            }
+            Err(error) => return Err(error),
+        };
         let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
         let (session, workflow) = (hot.run.session.clone(), hot.run.workflow.name.as_str());
         // Whatever somebody is asked there: this credential of theirs knows nothing of it.
