@@ -1,4 +1,4 @@
-//! Copies: what of a store is on its way to another: runs and records as they are stored. Shapes without behaviour.
+//! Copies: what of a store is on its way to another: runs and records as they are stored. Shapes with next to no behaviour.
 
 use crate::kernel::Version;
 use crate::kernel::evidence::Hash;
@@ -30,4 +30,11 @@ pub(super) struct RunCopy {
     pub(super) key: Option<(Place, String, Record)>,
     pub(super) hooks: Vec<(Vec<u8>, Record)>,
     pub(super) outbox: Vec<OutboxEntry>,
+}
+
+impl RunCopy {
+    /// What its journal weighs.
+    pub(super) fn bytes(&self) -> usize {
+        self.entries.iter().map(|entry| entry.record.len()).sum()
+    }
 }

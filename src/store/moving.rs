@@ -219,26 +219,26 @@ impl Move {
         self.to.put_records(&records).await
     }
 
-    async fn put_runs(&mut self, runs: Vec<Packed>) -> Result<(), Fault> {
-        let mut left: Vec<_> = runs;
+    async fn put_runs(&mut self, mut left: Vec<Packed>) -> Result<(), Fault> {
         while !left.is_empty() {
             let (mut copies, mut gone, mut again, mut bytes) =
                 (Vec::new(), Vec::new(), Vec::new(), 0);
-            for run in left {
-                if bytes > BYTES_AT_ONCE {
-                    again.push(run);
-                    continue;
+            while bytes <= BYTES_AT_ONCE && !left.is_empty() {
+                let there = |run: &Packed| self.copied.get(run).map_or(0, |(version, _)| *version);
+                let wanted: Vec<_> = left.iter().map(|run| (*run, there(run))).collect();
+                let read = self.from.copies_of(&wanted).await?;
+                left.drain(..read.len());
+                for (run, copy) in read {
+                    let Some(copy) = copy else {
+                        gone.push(run);
+                        continue;
+                    };
+                    bytes += copy.bytes();
+                    if copy.upper < copy.head.version {
+                        again.push(run);
+                    }
+                    copies.push(copy);
                 }
-                let there = self.copied.get(&run).map_or(0, |(version, _)| *version);
-                let Some(copy) = self.from.copy_of(run, there).await? else {
-                    gone.push(run);
-                    continue;
-                };
-                bytes += copy.entries.iter().map(|entry| entry.record.len()).sum::<usize>();
-                if copy.upper < copy.head.version {
-                    again.push(run);
-                }
-                copies.push(copy);
             }
             self.to.put_runs(&copies, &gone).await?;
             for copy in copies {
@@ -247,7 +247,7 @@ impl Move {
             for run in gone {
                 self.copied.remove(&run);
             }
-            left = again;
+            left.append(&mut again);
         }
         Ok(())
     }

@@ -16,8 +16,11 @@ use crate::store::embedded::view::View;
 use crate::store::embedded::{chunks, leaves, reader};
 use crate::store::keys::{self, Packed, RUN_BYTES};
 
-/// What is read of one journal at a time: little enough to hold, and nobody who writes waits for long.
+/// What is read of journals at a time: little enough to hold, and nobody who writes waits for long.
 const JOURNAL_BYTES: usize = 4 << 20;
+/// Runs that are read at a time, for the same reason; not one by one, since each time stands in line behind everybody
+/// who is served.
+const RUNS_AT_ONCE: usize = 32;
 
 /// The run that a place belongs to, if it does.
 pub(in crate::store) fn run_of(key: &[u8]) -> Option<Packed> {
@@ -78,13 +81,26 @@ impl EmbeddedJournal {
         .await
     }
 
-    /// A run, with its journal after that version; none if there is no such run.
-    pub(in crate::store) async fn copy_of(
+    /// Runs, each with its journal after a version; of one that is no more, nothing. They are the first of those that
+    /// are asked for, and as many as are read at once.
+    pub(in crate::store) async fn copies_of(
         &self,
-        run: Packed,
-        after: Version,
-    ) -> Result<Option<RunCopy>, Fault> {
-        self.ask(move |view| copy_of(view, run, after)).await
+        runs: &[(Packed, Version)],
+    ) -> Result<Vec<(Packed, Option<RunCopy>)>, Fault> {
+        let runs: Vec<_> = runs.iter().take(RUNS_AT_ONCE).copied().collect();
+        self.ask(move |view| {
+            let (mut copies, mut bytes) = (Vec::with_capacity(runs.len()), 0);
+            for (run, after) in runs {
+                let copy = copy_of(view, run, after)?;
+                bytes += copy.as_ref().map_or(0, RunCopy::bytes);
+                copies.push((run, copy));
+                if bytes > JOURNAL_BYTES {
+                    break;
+                }
+            }
+            Ok(copies)
+        })
+        .await
     }
 
     /// The records of the next places that begin like this.

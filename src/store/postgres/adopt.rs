@@ -15,9 +15,10 @@ use crate::store::copies::{Place, Record, RunCopy};
 use crate::store::keys::{self, Packed};
 use crate::store::postgres::config::{PostgresConfig, PostgresError};
 use crate::store::postgres::connections::{Connections, Line, Param};
+use crate::store::postgres::copied_columns::{RecordColumns, RunColumns, unplaced};
 use crate::store::postgres::desk_marks;
 use crate::store::postgres::faults::{fault, unread};
-use crate::store::postgres::prepared::{Columns, int, time, uint};
+use crate::store::postgres::prepared::{int, uint};
 use crate::store::postgres::replicas::keepsake;
 use crate::store::postgres::schema;
 
@@ -45,91 +46,6 @@ const TABLES: [&str; 14] = [
 #[derive(Debug)]
 pub(in crate::store) struct Adopter {
     line: Line,
-}
-
-/// The columns of runs.
-#[derive(Default)]
-struct Rows {
-    run: Vec<Vec<u8>>,
-    version: Vec<i64>,
-    link: Vec<Vec<u8>>,
-    session: Vec<Vec<u8>>,
-    owner: Vec<Vec<u8>>,
-    workflow: Vec<Vec<u8>>,
-    status: Vec<String>,
-    updated: Vec<i64>,
-    wake: Vec<Option<i64>>,
-    deadline: Vec<Option<i64>>,
-    since: Vec<Option<i64>>,
-    family: Vec<Option<Vec<u8>>>,
-    desks: Vec<Option<Vec<u8>>>,
-    head: Vec<Vec<u8>>,
-    /// Of journals: run, last, first, record.
-    entries: (Blobs, Vec<i64>, Vec<i64>, Blobs),
-    /// Of idempotency keys: place, run, what was said, record.
-    keys: (Blobs, Blobs, Blobs, Blobs),
-    /// Of listeners: run, id, record.
-    hooks: (Blobs, Blobs, Blobs),
-    outbox: Owed,
-}
-
-/// What listeners are owed: run, lane, after, tip, due, tries, problem.
-type Owed = (Blobs, Blobs, Vec<i64>, Vec<i64>, Vec<i64>, Vec<i64>, Blobs);
-
-/// One column of `bytea`.
-type Blobs = Vec<Vec<u8>>;
-
-impl Rows {
-    fn of(copies: &[RunCopy]) -> Result<Self, Fault> {
-        let mut rows = Self::default();
-        for copy in copies {
-            let run = copy.packed.to_vec();
-            let columns = Columns::of(&copy.head);
-            let json = codec::head_json(&copy.head)?;
-            let head_key = keys::head(&copy.packed);
-            rows.head.push(codec::seal_linked_head(&head_key, copy.link, (0, None, 0), &json));
-            rows.version.push(int(copy.head.version));
-            rows.link.push(copy.link.0.to_vec());
-            rows.session.push(columns.session);
-            rows.owner.push(columns.owner);
-            rows.workflow.push(columns.workflow);
-            rows.status.push(columns.status);
-            rows.updated.push(columns.updated);
-            rows.wake.push(columns.wake);
-            rows.deadline.push(columns.deadline);
-            rows.since.push(columns.since);
-            rows.family.push(columns.family);
-            rows.desks.push(columns.desks);
-            for entry in &copy.entries {
-                rows.entries.0.push(run.clone());
-                rows.entries.1.push(int(entry.last));
-                rows.entries.2.push(int(entry.first));
-                rows.entries.3.push(entry.record.clone());
-            }
-            if let Some((place, said, record)) = &copy.key {
-                rows.keys.0.push(place.clone());
-                rows.keys.1.push(run.clone());
-                rows.keys.2.push(said.as_bytes().to_vec());
-                rows.keys.3.push(record.clone());
-            }
-            for (id, record) in &copy.hooks {
-                rows.hooks.0.push(run.clone());
-                rows.hooks.1.push(id.clone());
-                rows.hooks.2.push(record.clone());
-            }
-            for owed in &copy.outbox {
-                rows.outbox.0.push(run.clone());
-                rows.outbox.1.push(owed.lane.as_bytes().to_vec());
-                rows.outbox.2.push(int(owed.after));
-                rows.outbox.3.push(int(owed.tip));
-                rows.outbox.4.push(time(owed.due));
-                rows.outbox.5.push(i64::from(owed.tries));
-                rows.outbox.6.push(owed.problem.as_bytes().to_vec());
-            }
-            rows.run.push(run);
-        }
-        Ok(rows)
-    }
 }
 
 const BYTES: Type = Type::BYTEA_ARRAY;
@@ -247,7 +163,7 @@ impl Adopter {
         copies: &[RunCopy],
         gone: &[Packed],
     ) -> Result<(), Fault> {
-        let rows = Rows::of(copies)?;
+        let rows = RunColumns::of(copies)?;
         self.step().await?;
         let sql = "insert into holdpoint.runs (run, version, link, holder, fence, session, owner, workflow, status,
               updated, wake, deadline, since, family, head, desks)
@@ -293,7 +209,7 @@ impl Adopter {
             on conflict (id) do update set run = excluded.run, said = excluded.said, body = excluded.body";
         let (id, run, said, body) = &rows.keys;
         let params = [(id as _, BYTES), (run as _, BYTES), (said as _, BYTES), (body as _, BYTES)];
-        self.tell(sql, &params).await?;
+        self.tell_any(rows.keys.0.len(), sql, &params).await?;
         self.put_listeners(&rows).await?;
         if !gone.is_empty() {
             let gone: Vec<_> = gone.iter().map(|run| run.to_vec()).collect();
@@ -306,7 +222,7 @@ impl Adopter {
     }
 
     /// Listeners, and what they are owed: all of a run's, in the place of what was there.
-    async fn put_listeners(&self, rows: &Rows) -> Result<(), Fault> {
+    async fn put_listeners(&self, rows: &RunColumns) -> Result<(), Fault> {
         for table in ["hooks", "outbox"] {
             let sql = format!("delete from holdpoint.{table} where run = any($1)");
             self.tell(&sql, &[(&rows.run, BYTES)]).await?;
@@ -314,7 +230,7 @@ impl Adopter {
         let sql = "insert into holdpoint.hooks (run, id, body)
             select * from unnest($1::bytea[], $2::bytea[], $3::bytea[])";
         let (run, id, body) = &rows.hooks;
-        self.tell(sql, &[(run, BYTES), (id, BYTES), (body, BYTES)]).await?;
+        self.tell_any(run.len(), sql, &[(run, BYTES), (id, BYTES), (body, BYTES)]).await?;
         let sql = "insert into holdpoint.outbox (run, lane, after, tip, due, tries, problem)
             select * from unnest($1::bytea[], $2::bytea[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[],
               $7::bytea[])";
@@ -328,7 +244,7 @@ impl Adopter {
             (tries as _, LONGS),
             (problem as _, BYTES),
         ];
-        self.tell(sql, &params).await.map(drop)
+        self.tell_any(run.len(), sql, &params).await
     }
 
     /// Puts what lies at places that are no run's; takes away what does so no more.
@@ -336,63 +252,42 @@ impl Adopter {
         &self,
         records: &[(Place, Option<Record>)],
     ) -> Result<(), Fault> {
+        let records = RecordColumns::of(records)?;
         self.step().await?;
-        for (place, record) in records {
-            self.put_record(place, record.as_ref()).await?;
-        }
+        let (digest, body) = &records.definitions;
+        let sql = "insert into holdpoint.definitions (digest, body)
+            select * from unnest($1::bytea[], $2::bytea[]) on conflict do nothing";
+        self.tell_any(digest.len(), sql, &[(digest, BYTES), (body, BYTES)]).await?;
+        let (session, owner, body) = &records.sessions;
+        let sql = "insert into holdpoint.sessions (session, owner, body)
+            select * from unnest($1::bytea[], $2::bytea[], $3::bytea[])
+            on conflict (session) do update set owner = excluded.owner, body = excluded.body";
+        let params = [(session as _, BYTES), (owner as _, BYTES), (body as _, BYTES)];
+        self.tell_any(session.len(), sql, &params).await?;
+        let gone = &records.sessions_gone;
+        let sql = "delete from holdpoint.sessions where session = any($1)";
+        self.tell_any(gone.len(), sql, &[(gone, BYTES)]).await?;
+        let (lane, index, body) = &records.log;
+        let sql = "insert into holdpoint.log (lane, index, body)
+            select * from unnest($1::smallint[], $2::bigint[], $3::bytea[])
+            on conflict (lane, index) do update set body = excluded.body";
+        let params = [(lane as _, Type::INT2_ARRAY), (index as _, LONGS), (body as _, BYTES)];
+        self.tell_any(lane.len(), sql, &params).await?;
+        let (lane, index) = &records.log_gone;
+        let sql = "delete from holdpoint.log where (lane, index) in
+            (select * from unnest($1::smallint[], $2::bigint[]))";
+        self.tell_any(lane.len(), sql, &[(lane, Type::INT2_ARRAY), (index, LONGS)]).await?;
+        let (name, body) = &records.kept;
+        let sql =
+            "insert into holdpoint.kept (name, body) select * from unnest($1::text[], $2::bytea[])
+            on conflict (name) do update set body = excluded.body";
+        self.tell_any(name.len(), sql, &[(name, Type::TEXT_ARRAY), (body, BYTES)]).await?;
         self.batch("commit").await
     }
 
-    async fn put_record(&self, place: &Place, record: Option<&Record>) -> Result<(), Fault> {
-        let Some((&kind, rest)) = place.split_first() else { return Ok(()) };
-        match (kind, record) {
-            (keys::DEFINITION, Some(record)) => {
-                let sql = "insert into holdpoint.definitions (digest, body) values ($1, $2) on conflict do nothing";
-                self.tell(sql, &[(&rest, Type::BYTEA), (record, Type::BYTEA)]).await?;
-            }
-            (keys::SESSION, Some(record)) => {
-                let session = codec::unseal_session(place, record)?;
-                let owner = session.row.owner.as_bytes();
-                // Which of its runs came first is said by an index there.
-                let body = codec::seal_session(place, &session.row, None)?;
-                let sql = "insert into holdpoint.sessions (session, owner, body) values ($1, $2, $3)
-                    on conflict (session) do update set owner = excluded.owner, body = excluded.body";
-                let params = [
-                    (&rest as _, Type::BYTEA),
-                    (&owner as _, Type::BYTEA),
-                    (&body as _, Type::BYTEA),
-                ];
-                self.tell(sql, &params).await?;
-            }
-            (keys::SESSION, None) => {
-                let sql = "delete from holdpoint.sessions where session = $1";
-                self.tell(sql, &[(&rest, Type::BYTEA)]).await?;
-            }
-            (keys::LOG, record) => {
-                let read = rest.split_first().and_then(|(lane, index)| {
-                    Some((i16::from(*lane), u64::from_be_bytes(index.try_into().ok()?)))
-                });
-                let (lane, index) = read.ok_or_else(|| unplaced("the log"))?;
-                let at = [(&lane as _, Type::INT2), (&int(index) as _, Type::INT8)];
-                if let Some(record) = record {
-                    let sql = "insert into holdpoint.log (lane, index, body) values ($1, $2, $3)
-                            on conflict (lane, index) do update set body = excluded.body";
-                    let [lane, index] = at;
-                    self.tell(sql, &[lane, index, (record as _, Type::BYTEA)]).await?;
-                } else {
-                    let sql = "delete from holdpoint.log where lane = $1 and index = $2";
-                    self.tell(sql, &at).await?;
-                }
-            }
-            (b'm', Some(record)) => {
-                let name = str::from_utf8(place).map_err(|_| unplaced("what it keeps"))?;
-                let sql = "insert into holdpoint.kept (name, body) values ($1, $2)
-                    on conflict (name) do update set body = excluded.body";
-                self.tell(sql, &[(&name, Type::TEXT), (record, Type::BYTEA)]).await?;
-            }
-            (_, _) => {}
-        }
-        Ok(())
+    /// The same as `tell`, where there are any rows: a statement for none costs a round trip, too.
+    async fn tell_any(&self, rows: usize, sql: &str, params: &[Param<'_>]) -> Result<(), Fault> {
+        if rows == 0 { Ok(()) } else { self.tell(sql, params).await.map(drop) }
     }
 
     /// Puts leaves that have their places, which go on from `edge`.
@@ -481,8 +376,4 @@ pub(in crate::store) struct Sum {
 
 fn late() -> Fault {
     Fault::Retriable("the database takes too long to answer".into())
-}
-
-fn unplaced(what: &str) -> Fault {
-    Fault::Corrupt(format!("something of {what} lies at no place"))
 }

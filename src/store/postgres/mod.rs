@@ -9,6 +9,7 @@ mod audit;
 mod committer;
 mod config;
 mod connections;
+mod copied_columns;
 mod desk_marks;
 mod desks;
 mod evidence;
