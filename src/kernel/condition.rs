@@ -227,18 +227,29 @@ fn spoken(run: &Run, wish: Wish<'_>) -> String {
 
 /// The first phrase of doubt in what is said, and where it stands.
 fn doubted(run: &Run, wish: Wish<'_>, phrases: &[String], languages: &[String]) -> Option<String> {
-    let said = spoken(run, wish).to_lowercase();
+    let spoken = spoken(run, wish);
+    let said = spoken.to_lowercase();
     let own = phrases.iter().map(|phrase| phrase.to_lowercase());
     let known = DOUBTS.iter().filter(|(language, _)| languages.iter().any(|one| one == language));
     let known = known.flat_map(|(_, phrases)| phrases.iter().map(|phrase| (*phrase).to_owned()));
     let found = own.chain(known).find(|phrase| said.contains(phrase))?;
     let place = said.find(&found).unwrap_or_default();
-    let from = said.char_indices().map(|(at, _)| at).rfind(|at| at + AROUND <= place).unwrap_or(0);
-    let around: String = said.chars().skip(said.get(..from)?.chars().count()).collect();
-    let around: String = around.chars().take(found.chars().count() + 2 * AROUND).collect();
-    let more = around.trim() != found;
+    let around = around(&spoken, said.get(..place)?.chars().count(), found.chars().count());
+    let more = around.trim().to_lowercase() != found;
     let shown = if more { format!(" in `…{}…`", around.trim()) } else { String::new() };
     Some(format!("the agent says `{found}`{shown}"))
+}
+
+/// What is said around something that is found in the same in small letters. As it was said: a secret in other letters
+/// would not be known for one.
+fn around(said: &str, place: usize, chars: usize) -> String {
+    let mut small = 0;
+    let before = said.chars().take_while(|c| {
+        small += c.to_lowercase().count();
+        small <= place
+    });
+    let from = before.count().saturating_sub(AROUND);
+    said.chars().skip(from).take(chars + 2 * AROUND).collect()
 }
 
 /// Whether the agent's own figure is too low; what is no number is (K7).

@@ -73,6 +73,8 @@ mod sealing;
 pub mod secret;
 mod session_memory;
 mod sieve;
+mod sought;
+mod spelling;
 mod spent;
 mod spoken;
 mod started;

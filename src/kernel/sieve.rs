@@ -1,6 +1,6 @@
 //! Sieve: finds what is secret in texts and values, and puts something else there: a mask for whoever looks, a hash
 //! for what is stored and handed out, and the secret itself where it is read back. What is secret is `veil`'s to
-//! know.
+//! know; where it stands, in whatever spelling, `sought`'s.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,14 +8,12 @@ use serde_json::{Map, Value};
 
 use crate::kernel::choice::Choice;
 use crate::kernel::secret;
+use crate::kernel::sought::{Look, Sought};
+use crate::kernel::spelling;
 use crate::kernel::texts::Visitor;
-use crate::kernel::veil::{Apart, Veil};
+use crate::kernel::veil::{self, Apart, Veil};
 use crate::kernel::verb::Verb;
 
-/// What is at least this long is hidden wherever it stands; anything shorter where it is a word of its own, since
-/// it would turn up in the middle of others. However short: one letter of a text too many is hidden from onlookers
-/// rather than a PIN of two digits shown.
-const ANYWHERE_CHARS: usize = 8;
 /// What stands in the place of a secret among other words.
 const MASK: &str = "•••";
 /// Around a hash in the place of a secret.
@@ -26,51 +24,73 @@ const CLOSES: char = '⟧';
 pub(super) struct Sieve<'a> {
     /// Whole values, by their JSON.
     whole: &'a BTreeSet<String>,
-    /// Texts, the longest first, and their JSON.
-    within: Vec<(String, &'a str)>,
+    /// Texts, by what they begin with.
+    within: BTreeMap<char, Vec<Sought>>,
+    /// How many they are.
+    count: usize,
 }
 
 impl<'a> Sieve<'a> {
     /// What a run knows to be secret.
     pub(super) fn of(veil: &'a Veil) -> Self {
-        let texts = veil.0.iter().filter_map(|json| {
-            let text: String = serde_json::from_str(json).ok()?;
-            (!text.is_empty()).then_some((text, json.as_str()))
-        });
-        let mut within: Vec<_> = texts.collect();
-        within.sort_by_key(|(text, _)| std::cmp::Reverse(text.len()));
-        Self { whole: &veil.0, within }
+        let texts = veil.0.iter().filter_map(|json| serde_json::from_str::<String>(json).ok());
+        let texts: BTreeSet<_> = texts.filter(|text| !text.is_empty()).collect();
+        // Other spellings of a text are found by the text.
+        let spelled: BTreeSet<_> = texts.iter().flat_map(|text| veil::spellings(text)).collect();
+        let mut within: BTreeMap<char, Vec<Sought>> = BTreeMap::new();
+        let mut count = 0;
+        for text in texts.difference(&spelled) {
+            if let Some(first) = text.chars().next() {
+                within.entry(first).or_default().push(Sought::new(text));
+                count += 1;
+            }
+        }
+        Self { whole: &veil.0, within, count }
     }
 
-    /// A text with something else in the place of each secret in it; none if there is none.
+    /// A text with something else in the place of each secret in it; none if there is none. One that takes too long to
+    /// look through is secret as a whole.
     fn sift(&self, text: &str, put: &mut dyn FnMut(&str) -> String) -> Option<String> {
+        let mut look = Look::through(text, self.count);
         let (mut sifted, mut from, mut at) = (String::new(), 0, 0);
-        while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
-            let is_here = |(one, _): &&(String, &str)| {
-                rest.starts_with(one.as_str())
-                    && (one.chars().count() >= ANYWHERE_CHARS || stands_alone(text, at, one.len()))
-            };
+        while let Some(rest) = text.get(at..)
+            && let Some(first) = rest.chars().next()
+        {
             // How long something hidden is says nothing of anything else.
-            let found = if masks(rest) > 0 { None } else { self.within.iter().find(is_here) };
-            let step = match found {
-                Some((one, json)) => {
-                    sifted.push_str(text.get(from..at).unwrap_or_default());
-                    sifted.push_str(&put(json));
-                    from = at + one.len();
-                    one.len()
-                }
-                None => match masks(rest) {
-                    0 => rest.chars().next().map_or(1, char::len_utf8),
-                    bytes => bytes,
-                },
+            let bytes = masks(rest);
+            let found = if bytes > 0 { None } else { self.found_at(&mut look, at, first) };
+            if look.is_given_up() {
+                return Some(put(text));
+            }
+            at = if let Some(end) = found {
+                sifted.push_str(text.get(from..at).unwrap_or_default());
+                sifted.push_str(&put(text.get(at..end).unwrap_or_default()));
+                from = end;
+                end
+            } else {
+                at + bytes.max(first.len_utf8())
             };
-            at += step;
         }
         if from == 0 {
             return None;
         }
         sifted.push_str(text.get(from..).unwrap_or_default());
         Some(sifted)
+    }
+
+    /// Where the longest secret, or part of one, ends that begins at a place; `first` stands there.
+    fn found_at(&self, look: &mut Look<'_>, at: usize, first: char) -> Option<usize> {
+        let begun = if spelling::opens(first) {
+            let said = look.escapes(at);
+            let sought = said.iter().filter_map(|first| self.within.get(first)).flatten();
+            sought.filter_map(|one| one.end(look, at)).max()
+        } else {
+            let sought = self.within.get(&first).into_iter().flatten();
+            sought.filter_map(|one| one.end(look, at)).max()
+        };
+        let Some(rest) = look.rest_at(at) else { return begun };
+        let all = self.within.values().flatten();
+        begun.max(all.filter_map(|one| one.end_of_rest(rest, look, at)).max())
     }
 
     fn is_whole(&self, value: &Value) -> Option<String> {
@@ -83,13 +103,6 @@ impl<'a> Sieve<'a> {
             Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
         }
     }
-}
-
-/// Whether nothing that belongs to a word stands right before or after.
-fn stands_alone(text: &str, at: usize, bytes: usize) -> bool {
-    let before = text.get(..at).and_then(|before| before.chars().next_back());
-    let after = text.get(at + bytes..).and_then(|after| after.chars().next());
-    !before.is_some_and(char::is_alphanumeric) && !after.is_some_and(char::is_alphanumeric)
 }
 
 /// The bytes of the mask that a text begins with; none, if it does not.
@@ -248,7 +261,7 @@ impl Touch for Hiding<'_> {
         if sieve.whole.contains(&json) {
             return Some(Self::put(apart, &json, fresh));
         }
-        sieve.sift(name, &mut |json| Self::put(apart, json, fresh))
+        sieve.sift(name, &mut |found| Self::put(apart, &Value::from(found).to_string(), fresh))
     }
 }
 

@@ -112,13 +112,26 @@ pub fn carried_out(
             && workflow.tools.get(&call.tool).is_none_or(|tool| tool.safety != Safety::Pure)
             && done.len() < DONE_MAX
         {
-            let arguments = readable(&secret::masked(workflow, &call.tool, &call.arguments));
-            let arguments: String = arguments.chars().take(DONE_CHARS_MAX).collect();
+            let arguments = arguments_of(workflow, call);
             let at = recorded.at.date();
             done.push(format!("`{}` was called in run {run} on {at} with {arguments}", call.tool));
         }
     }
     done
+}
+
+/// The arguments of a call that was made, in short. Whoever is asked about something else was not shown what is marked
+/// in them, and the run that asks may not know of it.
+fn arguments_of(workflow: &Workflow, call: &ToolCall) -> String {
+    let marked = secret::all_of_call(workflow, &call.tool, &call.arguments);
+    let marked: Vec<_> = marked.into_iter().map(|(at, _)| at).collect();
+    let all = readable(&secret::hidden(&call.arguments, &marked));
+    let mut short: String = all.chars().take(DONE_CHARS_MAX).collect();
+    // What is left of a secret is looked for at such a mark.
+    if short.len() < all.len() {
+        short.push('…');
+    }
+    short
 }
 
 /// Deeds that are told of; a person reads all of them.

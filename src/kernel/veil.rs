@@ -117,15 +117,10 @@ impl Veil {
         match value {
             Value::String(text) if text.is_empty() => {}
             Value::String(text) => {
-                let spelled = value.to_string();
-                // Within a text that is JSON, and within a URL, it is spelled otherwise.
-                let within = spelled.get(1..spelled.len() - 1).unwrap_or_default();
-                for spelling in [within, &placeholder::encode(text)] {
-                    if spelling != text {
-                        self.0.insert(Value::from(spelling).to_string());
-                    }
-                }
-                self.0.insert(spelled);
+                // As whole values; within others, any spelling is found by the text.
+                let spelled = spellings(text).into_iter();
+                self.0.extend(spelled.map(|spelling| Value::from(spelling).to_string()));
+                self.0.insert(value.to_string());
             }
             Value::Number(number) => {
                 self.0.insert(number.to_string());
@@ -442,6 +437,14 @@ impl Question {
     pub fn as_decided(self: &Arc<Self>) -> Arc<Self> {
         self.aside.0.as_ref().map_or_else(|| Arc::clone(self), Arc::clone)
     }
+}
+
+/// How a text that is JSON, and a URL, have another within, where that is not as it is.
+pub(super) fn spellings(text: &str) -> Vec<String> {
+    let json = Value::from(text).to_string();
+    let within = json.get(1..json.len() - 1).unwrap_or_default().to_owned();
+    let others = [within, placeholder::encode(text)].into_iter();
+    others.filter(|spelling| spelling != text).collect()
 }
 
 /// The arguments of the call that a question decides over, if it does over one.

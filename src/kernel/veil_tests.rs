@@ -91,6 +91,109 @@ fn a_secret_is_hidden_wherever_it_is_said_and_comes_back_byte_for_byte() {
     assert_ne!(apart[0].hash(), Apart { salt: "another".into(), ..apart[0].clone() }.hash());
 }
 
+/// What is left of a text for whoever looks; what is stored of it tells no more, and comes back byte for byte.
+fn looked_at(veil: &Veil, text: &str) -> String {
+    let event = said("x", json!(text));
+    let Hidden { events, apart } = hidden(veil, std::slice::from_ref(&event));
+    let Event::MessageAdded { message, .. } = &events[0] else { panic!("another event") };
+    assert_eq!(message.data != Some(json!(text)), veil.text(text) != text, "{text}");
+    let mut back = events[0].clone();
+    reveal(&mut back, &apart);
+    assert_eq!(back, event);
+    veil.text(text).into_owned()
+}
+
+#[test]
+fn a_secret_is_hidden_however_it_is_spelled() {
+    let veil = known(&[json!("correct horse/battery"), json!("say \"Zoë\" & <go>, it's")]);
+    for spelled in [
+        r"correct horse\/battery",
+        "correct%20horse/battery",
+        "correct%20horse%2Fbattery",
+        "correct%20horse%2fbattery",
+        "correct+horse%2Fbattery",
+        "correct%2520horse%252Fbattery",
+        r#"say \"Zoë\" & <go>, it's"#,
+        r#"say \"Zo\u00eb\" & <go>, it's"#,
+        r#"say \"Zo\u00EB\" \u0026 \u003cgo\u003e, it's"#,
+        r#"say \\\"Zo\\u00eb\\\" & <go>, it's"#,
+        r#"say \\\\\\\"Zo\\\\u00eb\\\\\\\" & <go>, it's"#,
+        "say%20%22Zo%C3%AB%22%20&%20%3Cgo%3E,%20it's",
+        "say+%22Zo%c3%ab%22+%26+%3cgo%3e%2c+it%27s",
+        "say &quot;Zoë&quot; &amp; &lt;go&gt;, it&#39;s",
+        "say &#34;Zo&#235;&#34; &amp; &lt;go&gt;, it&#x27;s",
+        "say &amp;quot;Zoë&amp;quot; &amp;amp; &amp;lt;go&amp;gt;, it&amp;apos;s",
+    ] {
+        assert_eq!(looked_at(&veil, &format!("<{spelled}>")), "<•••>", "{spelled}");
+    }
+    for kept in
+        ["correct horse battery", "correct+horse+battery", "say Zoë & go", r"a\nb %20 &amp; c"]
+    {
+        assert_eq!(looked_at(&veil, kept), kept);
+    }
+}
+
+#[test]
+fn what_a_cut_has_left_of_a_secret_is_hidden_wherever_the_cut_falls() {
+    let veil = known(&[json!("canary horse/battery Zoë 9"), json!("4711")]);
+    let filler = "it went wrong. ".repeat(8);
+    for spelled in [
+        "canary horse/battery Zoë 9",
+        r"canary horse\/battery Zo\u00eb 9",
+        "canary+horse%2fbattery+Zo%c3%ab+9",
+        "canary horse&#x2F;battery Zo&#235; 9",
+    ] {
+        for count in 1..spelled.chars().count() {
+            let left: String = spelled.chars().take(count).collect();
+            for mark in ["…", "…`; try again", "...", "\u{fffd}", ""] {
+                let told = looked_at(&veil, &format!("{filler}{left}{mark}"));
+                let shown = if mark.is_empty() { "canary" } else { "can" };
+                assert!(!told.contains(shown), "{told}");
+            }
+            let rest: String = spelled.chars().skip(count).collect();
+            let told = looked_at(&veil, &format!("… / …{rest} / {filler}"));
+            assert!(!told.contains("battery") && !told.contains("Zo"), "{told}");
+        }
+    }
+    assert_eq!(veil.text("PIN 471… or 47…"), "PIN •••… or •••…");
+    assert_eq!(veil.text("…11, …711"), "…•••, …•••");
+}
+
+#[test]
+fn what_merely_begins_or_ends_as_a_secret_does_is_left_as_it_is() {
+    let veil = known(&[json!("canary horse/battery"), json!(12_000), json!("7q")]);
+    let long = "a text that is long enough to have been cut by whoever sent it, and canary";
+    for kept in [
+        "canary",
+        "the canary horse",
+        "canary birds…",
+        "1200",
+        "it costs 1200",
+        "12 of 12…!",
+        "my battery",
+        "wait...battery",
+        &format!("{long} birds"),
+        &format!("{long}-bird"),
+    ] {
+        assert_eq!(looked_at(&veil, kept), kept);
+    }
+    assert!(looked_at(&veil, long).ends_with("and •••"));
+}
+
+#[test]
+fn a_short_secret_is_a_word_of_its_own_after_an_escape_too() {
+    let veil = known(&[json!("7q")]);
+    assert_eq!(veil.text(r"pin:\n7q\n, ?pin=%207q%20&x"), r"pin:\n•••\n, ?pin=%20•••%20&x");
+    assert_eq!(veil.text(r"n7q, \\u00617q"), r"n7q, \\u00617q");
+}
+
+#[test]
+fn a_text_that_takes_too_long_to_look_through_is_hidden_as_a_whole() {
+    let veil = known(&[json!(format!("{}b", "a".repeat(3_000)))]);
+    assert_eq!(looked_at(&veil, &"a".repeat(5_000)), "•••");
+    assert_eq!(veil.text(&"c".repeat(50_000)), "c".repeat(50_000));
+}
+
 #[test]
 fn whoever_looks_sees_masks_and_no_piece_of_a_text() {
     let veil = known(&[json!("hunter2-and-more"), json!(true), json!("")]);

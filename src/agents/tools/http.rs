@@ -23,7 +23,7 @@ use url::Url;
 use crate::agents::tools::guard::AllowPrivate;
 use crate::agents::tools::released::Released;
 use crate::agents::tools::web::{Incoming, Outgoing, Trouble, Web};
-use crate::agents::tools::{Wrong, fault, secret};
+use crate::agents::tools::{Wrong, fault, secret, shortened};
 use crate::agents::trace;
 use crate::kernel::{
     REPLY_BYTES_MAX, ToolFault, deed, placeholder,
@@ -254,11 +254,7 @@ fn outcome(settings: &Settings, answer: &Incoming, secrets: &[String]) -> Result
     let scrub = secret::Scrub::new(secrets);
     let text = String::from_utf8_lossy(&answer.body);
     if !answer.status.is_success() {
-        let text = scrub.text(&text);
-        let mut shown: String = text.chars().take(SHOWN_CHARS_MAX).collect();
-        if shown.len() < text.len() {
-            shown.push('…');
-        }
+        let shown = shortened(&scrub.text(&text), SHOWN_CHARS_MAX);
         let status = answer.status.as_u16();
         // A gateway gave up on the server behind it, which may be at it still.
         let may_have_happened = matches!(status, 502 | 504);

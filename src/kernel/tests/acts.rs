@@ -118,6 +118,14 @@ fn a_reply_passes_a_gate_whose_conditions_are_not_met() {
 }
 
 #[test]
+fn what_is_said_around_a_doubt_is_told_as_it_was_said() {
+    let mut stage = Stage::open(&replying(vec![Condition::Uncertain]), "Hello");
+    stage.perform([says("İn Izmir, with Hunter2-Canary, I am NOT sure at all.")]);
+    let reasons = reasons(&stage);
+    assert!(reasons[0].contains("with Hunter2-Canary, I am NOT sure at all."), "{reasons:?}");
+}
+
+#[test]
 fn a_rule_before_a_step_of_a_graph_asks_as_the_step_s_own_gate_would() {
     let rule = Gate { steps: vec!["work".into()], ..gate("rule") };
     let mut workflow = graph(&json!([

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::cast::{forever, human, sequence, step, support, terms};
 use super::stage::{Act, Stage, answers, calls, hands_to, play, returns, says};
-use crate::kernel::{Effect, Event, Kind, Millis, plan};
+use crate::kernel::{Effect, Event, Kind, Millis, carried_out, plan, secret};
 
 fn charges() -> Act {
     calls("", [("c1", "charge", json!({"id": 1}))])
@@ -168,4 +168,20 @@ fn e2_an_answer_lost_on_the_way_is_asked_about_where_the_deed_may_not_be_repeate
     let mut stage = Stage::open(&sequence(vec![step("a")]), "Hello");
     stage.perform([calls("", [("c1", "lookup", json!({}))]), lost("c1")]);
     assert!(stage.given().ends_with("tool : error: lost on the way [world.fault]\n"));
+}
+
+#[test]
+fn what_was_done_is_told_without_what_is_marked_in_it_and_says_where_it_was_cut() {
+    let mut workflow = sequence(vec![step("a")]);
+    let charge = workflow.tools.get_mut("charge").expect("a tool");
+    charge.parameters = Some(json!({"type": "object", "properties": {
+        "card": {"type": "string", "secret": true}, "pin": {"type": "string", "writeOnly": true},
+    }}));
+    let workflow = secret::noticed(workflow);
+    let mut stage = Stage::open(&workflow, "Hello");
+    let arguments = json!({"card": "4929-canary", "pin": "7q-canary", "words": "w".repeat(300)});
+    stage.perform([calls("", [("c1", "charge", arguments)]), returns("c1", json!("ok"))]);
+    let done = carried_out((&stage.run.id, &workflow), &stage.journal, 0);
+    assert!(done.len() == 1 && !done[0].contains("canary"), "{done:?}");
+    assert!(done[0].contains("••• (11 characters)") && done[0].ends_with("w…"), "{done:?}");
 }

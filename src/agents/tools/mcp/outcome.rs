@@ -3,7 +3,7 @@
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::{Value, json};
 
-use crate::agents::tools::fault;
+use crate::agents::tools::{fault, shortened};
 use crate::kernel::{ToolFault, schema};
 
 /// How much of an error is told.
@@ -13,9 +13,8 @@ const SHOWN_CHARS_MAX: usize = 500;
 pub(super) fn read(result: &CallToolResult, output: Option<&Value>) -> Result<Value, ToolFault> {
     let said = spoken(&result.content);
     if result.is_error == Some(true) {
-        let shown: String = said.as_str().map_or_else(|| said.to_string(), str::to_owned);
-        let shown: String = shown.chars().take(SHOWN_CHARS_MAX).collect();
-        return Err(fault("tool.failed", shown, false));
+        let said = said.as_str().map_or_else(|| said.to_string(), str::to_owned);
+        return Err(fault("tool.failed", shortened(&said, SHOWN_CHARS_MAX), false));
     }
     match (&result.structured_content, output) {
         (Some(value), Some(output)) => match schema::check(output, value) {

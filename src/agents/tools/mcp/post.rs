@@ -17,6 +17,7 @@ use rmcp::transport::streamable_http_client::{
 use sse_stream_mcp::{Sse, SseStream};
 
 use crate::agents::tools::mcp::oversize::Oversize;
+use crate::agents::tools::shortened;
 
 /// The header that names a session.
 const SESSION: &str = "mcp-session-id";
@@ -133,8 +134,7 @@ impl Post {
         if let Ok(error @ ServerJsonRpcMessage::Error(_)) = serde_json::from_slice(&body) {
             return Ok(StreamableHttpPostResponse::Json(error, None));
         }
-        let text = String::from_utf8_lossy(&body);
-        let shown: String = text.chars().take(SHOWN_CHARS_MAX).collect();
+        let shown = shortened(&String::from_utf8_lossy(&body), SHOWN_CHARS_MAX);
         let message = format!("status {}: {shown}", status.as_u16());
         Err(StreamableHttpError::UnexpectedServerResponse(message.into()))
     }

@@ -20,7 +20,7 @@ const INHERITED: [&str; 8] =
 /// The last lines that a server wrote to its standard error, for whoever wonders why it is gone.
 const LINES_KEPT: usize = 5;
 /// A line of it; a longer one is not for reading.
-const LINE_BYTES_MAX: u64 = 4_096;
+const LINE_BYTES_MAX: usize = 4_096;
 
 /// The last words of a server.
 #[derive(Debug, Clone, Default)]
@@ -37,13 +37,17 @@ impl LastWords {
         let kept = Arc::clone(&self.0);
         tokio::spawn(async move {
             let mut stderr = BufReader::new(stderr);
+            let mut goes_on = false;
             loop {
                 let mut line = Vec::new();
-                let read = (&mut stderr).take(LINE_BYTES_MAX).read_until(b'\n', &mut line).await;
+                let read =
+                    (&mut stderr).take(LINE_BYTES_MAX as u64).read_until(b'\n', &mut line).await;
                 if !matches!(read, Ok(1..)) {
                     return;
                 }
-                let line = String::from_utf8_lossy(&line).into_owned();
+                let is_rest = goes_on;
+                goes_on = line.len() == LINE_BYTES_MAX && !line.ends_with(b"\n");
+                let line = said(&line, is_rest, goes_on);
                 tracing::debug!(server, line = line.trim_end(), "mcp server says");
                 let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
                 kept.push_back(line);
@@ -53,6 +57,13 @@ impl LastWords {
             }
         });
     }
+}
+
+/// A line, or a piece of one that is too long. Where it was cut is marked: what is left of a secret there is hidden by
+/// whoever knows it.
+fn said(line: &[u8], is_rest: bool, goes_on: bool) -> String {
+    let mark = |is_cut| if is_cut { "…" } else { "" };
+    format!("{}{}{}", mark(is_rest), String::from_utf8_lossy(line), mark(goes_on))
 }
 
 /// A server that was just started.
@@ -127,5 +138,17 @@ impl<R: AsyncRead + Unpin> AsyncRead for Bounded<R> {
             return Poll::Ready(Err(std::io::Error::other("a message is too large")));
         }
         polled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_is_too_long_says_where_it_was_cut() {
+        assert_eq!(said(b"all of it\n", false, false), "all of it\n");
+        assert_eq!(said(b"the first piece", false, true), "the first piece…");
+        assert_eq!(said(b"the last\n", true, false), "…the last\n");
     }
 }
