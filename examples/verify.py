@@ -6,7 +6,7 @@
 Written from docs/evidence.md alone. It needs the `cryptography` package for Ed25519.
 """
 
-import base64, hashlib, json, sys
+import base64, hashlib, json, re, sys
 
 try:
     from cryptography.exceptions import InvalidSignature
@@ -15,17 +15,20 @@ except ImportError:
     sys.exit("this needs the `cryptography` package: pip install cryptography")
 
 sha = lambda *parts: hashlib.sha256(b"".join(parts)).digest()
+unbase = lambda text: base64.b64decode(text, validate=True)
+# What a file says is told in one line, whatever is in it.
+plain = lambda text: "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def hold(is_so, what):
     """Says what does not hold, and ends."""
     if not is_so:
-        sys.exit(f"wrong: {what}")
+        sys.exit(f"wrong: {plain(what)}")
 
 
 def still_open(what):
     """Nothing is wrong, and nothing is proven yet."""
-    print(f"open: {what}", file=sys.stderr)
+    print(f"open: {plain(what)}", file=sys.stderr)
     sys.exit(4)
 
 
@@ -36,58 +39,107 @@ def read(path):
         sys.exit(f"cannot read {path}: {error}")
 
 
+class Number(str):
+    """A number as it stands: another program would write it otherwise."""
+
+
+def once(members):
+    """Of two members of one name one program reads the first and another the last: such a text says nothing."""
+    hold(len(dict(members)) == len(members), "a member is given twice")
+    return dict(members)
+
+
+def parsed(text, **how):
+    """A text's JSON; NaN and Infinity are none."""
+    return json.loads(text, object_pairs_hook=once, parse_constant=lambda word: hold(False, f"{word} is no JSON"), **how)
+
+
+def canonical(value):
+    """JSON with its keys sorted and no spaces, and numbers as they stand."""
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{canonical(name)}:{canonical(value[name])}" for name in sorted(value)) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(canonical, value)) + "]"
+    return str(value) if isinstance(value, Number) else json.dumps(value, ensure_ascii=False)
+
+
+def count(value, what):
+    """A number that counts something: neither 1.0 nor true is one."""
+    hold(type(value) is int and value >= 0, f"{what} is no number that counts")
+    return value
+
+
+def place(index):
+    """A leaf's place in the log; none as long as it has none."""
+    return None if index is None else count(index, "`index`")
+
+
+def hashes(texts):
+    """Hashes have one spelling."""
+    hold(isinstance(texts, list) and all(re.fullmatch("[0-9a-f]{64}", text) for text in texts), "what should be a hash is none")
+    return texts
+
+
 def public(key):
-    """A key, as `name+id+base64`."""
-    return Ed25519PublicKey.from_public_bytes(base64.b64decode(key.split("+", 2)[2])[1:])
+    """A key, as `name+id+base64`; its id is its own."""
+    name, id, rest = key.split("+", 2)
+    raw = unbase(rest)
+    if raw[:1] != b"\1" or id != sha(name.encode(), b"\n", raw)[:4].hex():
+        raise ValueError("no key")
+    return Ed25519PublicKey.from_public_bytes(raw[1:])
 
 
-def check(key, signature, text):
-    """Ends where a key did not make a signature."""
+def made(key, signature, text):
+    """Whether a key made a signature."""
     try:
         public(key).verify(signature, text.encode())
-    except InvalidSignature:
-        sys.exit(f"wrong: {key.split('+')[0]} did not sign this")
+    except (InvalidSignature, ValueError):
+        return False
+    return True
 
 
 def is_signed(change, origin):
     """Whether the key before has signed which comes after it."""
     said = f"holdpoint key change 1\n{origin}\n{change['before']}\n{change['key']}\n"
-    try:
-        public(change["before"]).verify(base64.b64decode(change["signature"]), said.encode())
-    except InvalidSignature:
-        return False
-    return True
+    return made(change["before"], unbase(change.get("signature", "")), said)
 
 
 def signs(key, text, signatures):
     name, id, _ = key.split("+", 2)
-    for line in signatures.splitlines():
+    for line in signatures.removesuffix("\n").split("\n"):
         dash, signer, signature = line.split(" ")
-        signature = base64.b64decode(signature)
-        if signer == name and signature[:4].hex() == id:
-            check(key, signature[4:], text + "\n")
+        signature = unbase(signature)
+        hold(dash == "—", "a line below the empty one is no signature")
+        if signer == name and signature[:4].hex() == id and made(key, signature[4:], text + "\n"):
             return True
     return False
 
 
-def signed(bundle, trusted, note):
-    """The size and the root of a signed head: origin, size and root, then an empty line and the signatures."""
-    text, signatures = note.split("\n\n")
-    origin, size, root = text.split("\n")
-    known, changes = trusted, iter(bundle.get("keys", []))
+def signed(bundle, trusted):
+    """The size and the root of a signed head, and whose log it is of: origin, size and root, then an empty line and the signatures."""
+    text, signatures = bundle["head"].split("\n\n")
+    origin, size, root, *_ = text.split("\n")
+    hold(re.fullmatch("0|[1-9][0-9]*", size), "the second line of a signed head is its size")
+    keys = bundle.get("keys", [])
+    texts = [text for change in keys for text in (change["before"], change["key"], change.get("signature", ""))]
+    hold(isinstance(keys, list) and all(isinstance(text, str) for text in texts), "`keys` lists changes of the key")
+    known, changes = trusted, iter(keys)
     while not signs(known, text, signatures):
         # Another key signs by now: the one before it has signed which.
         change = next((change for change in changes if change["before"] == known and is_signed(change, origin)), None)
-        if change is None:
-            sys.exit(f"wrong: {known} did not sign the head, nor which key came after it")
+        hold(change, f"{known} did not sign the head, nor which key came after it")
         known = change["key"]
-    return int(size), base64.b64decode(root)
+    return int(size), unbase(root), f"the log {origin}, signed by {known}"
 
 
 def is_in(leaf, index, proof, size, root):
     """Whether a proof leads from a leaf at that place to the root of a tree of that size (RFC 9162, 2.1.3.2)."""
     node, last = sha(b"\0", leaf.encode()), size - 1
-    for beside in map(bytes.fromhex, proof):
+    if index > last:
+        return False
+    for beside in map(bytes.fromhex, hashes(proof)):
+        if last == 0:
+            return False
         if index % 2 or index == last:
             node = sha(b"\1", beside, node)
             while index % 2 == 0 and index:
@@ -98,85 +150,97 @@ def is_in(leaf, index, proof, size, root):
     return last == 0 and node == root
 
 
-def once(members):
-    """Of two members of one name one program reads the first and another the last: such a text says nothing."""
-    hold(len(dict(members)) == len(members), "a member is given twice")
-    return dict(members)
+def compact(leaf):
+    """A leaf's text."""
+    return json.dumps(leaf, separators=(",", ":"), ensure_ascii=False)
 
 
 def receipt(bundle, trusted):
-    """One leaf, and its way to a head."""
-    hold(bundle["leaf_hash"] == sha(b"\0", bundle["leaf"].encode()).hex(), "the leaf: its hash is another")
-    if not bundle.get("head") or bundle.get("index") is None:
+    """One leaf, and its way to a head. protobuf writes `leafHash`, and numbers as texts."""
+    leaf, index = bundle["leaf"], bundle.get("index")
+    said = parsed(leaf)
+    hold(compact(said) == leaf and said["leaf"] in ("entry", "anchor", "tombstone", "log"), "the leaf: it is none")
+    named = [bundle[name] for name in ("leaf_hash", "leafHash") if name in bundle]
+    hold(named == [sha(b"\0", leaf.encode()).hex()], "the leaf: its hash is another")
+    index = place(int(index) if isinstance(index, str) and re.fullmatch("[0-9]+", index) else index)
+    if not bundle.get("head"):
         still_open("no signed head holds it yet; fetch it again after the next one")
-    head = signed(bundle, trusted, bundle["head"])
-    hold(is_in(bundle["leaf"], bundle["index"], bundle["proof"], *head), "the leaf is not in the log")
-    print(f"ok: {bundle['leaf']} is in the log that {trusted.split('+')[0]} signed")
+    size, root, log = signed(bundle, trusted)
+    is_there = index is not None and is_in(leaf, index, bundle.get("proof", []), size, root)
+    hold(is_there, "the leaf is not in the log: its proof does not lead to the head")
+    print(f"ok: {leaf} is in {log}")
 
 
-# What weighs enough for a leaf, by the event that says it.
-KINDS = {"answered": "decision", "voted": "vote", "completed": "end", "failed": "end", "cancelled": "end"}
-KINDS |= {name: name for name in ("closed", "revoked", "renewed", "ruled")}
+# What weighs enough for a leaf, by the event that says it, in the order in which a leaf names it.
+KINDS = {"answered": "decision", "voted": "vote", "closed": "closed", "revoked": "revoked", "renewed": "renewed"}
+KINDS |= {"started": "fork", "completed": "end", "failed": "end", "cancelled": "end", "ruled": "ruled"}
 
 
 def kinds(events):
-    for event in events:
-        name, body = (event, {}) if isinstance(event, str) else next(iter(event.items()))
-        if name == "started" and body.get("forked_from"):
-            yield "fork"
-        elif name in KINDS:
-            yield KINDS[name]
+    """What of that events have. One without members is a bare text."""
+    hold(all(isinstance(event, str) or len(event) == 1 for event in events), "an event says one thing")
+    told = [(event, {}) if isinstance(event, str) else next(iter(event.items())) for event in events]
+    found = {KINDS.get(name) for name, body in told if name != "started" or body.get("forked_from") is not None}
+    return [kind for kind in dict.fromkeys(KINDS.values()) if kind in found]
 
 
 def whole_run(bundle, trusted):
     """A run: its chain, its definition, and the leaves that speak of it."""
-    hold(bundle["format"] == "holdpoint-bundle" and bundle["version"] == 1, "it is another form than this script reads")
-    run, link, links, ends, last, wanted, version = bundle["run"], bytes(32), {}, {}, {}, {}, 1
+    form = (bundle["format"], count(bundle["version"], "`version`"))
+    hold(form == ("holdpoint-bundle", 1), "it is another form than this script reads")
+    run, link, version, is_chained, unchained = bundle["run"], bytes(32), 1, False, 0
+    wanted, anchored = {}, None  # the leaves that there must be, by their text: which version each holds
 
-    # The chain: each append holds on to the one before it.
+    # The chain: each append holds on to the one before it. What an earlier build wrote, without a chain, comes first.
     for entry in bundle["entries"]:
-        payload = entry["payload"].encode()
-        hold(entry["version"] == version, f"{run}: version {version} is missing")
-        hold(entry["prev"] in (None, link.hex()), f"{run} at version {version}: the chain is broken")
-        link = sha(b"holdpoint entry 1\n", link, version.to_bytes(8, "big"), sha(payload), run.encode())
-        told = json.loads(payload)
+        payload, first, prev = entry["payload"], version, entry.get("prev")
+        hold(count(entry["version"], "`version`") == first, f"{run}: version {first} is missing")
+        hold(prev == link.hex() or prev is None and not is_chained, f"{run} at version {first}: the chain is broken")
+        is_chained = prev is not None
+        link = sha(b"holdpoint entry 1\n", link, first.to_bytes(8, "big"), sha(payload.encode()), run.encode())
+        told = parsed(payload)
         apart = [sha(b"holdpoint secret 1\n", one["salt"].encode(), b"\n", one["json"].encode()).hex() for one in entry.get("secrets", [])]
-        hold(not apart or apart == told.get("secrets"), f"{run} at version {version}: a secret is not what its hash says")
-        links[version], events = link.hex(), told["events"]
-        wanted[version] = set(kinds(events))
-        version += len(events)
-        ends[version - 1], last[version - 1] = link.hex(), entry["version"]
+        hold(not apart or apart == hashes(told.get("secrets", [])), f"{run} at version {first}: a secret is not what its hash says")
+        count(told["at"], "`at`")
+        hold(told["events"] and isinstance(told["events"], list), f"{run} at version {first}: it holds no event")
+        version += len(told["events"])
+        weighty = kinds(told["events"])
+        if not is_chained:
+            unchained, anchored = version - 1, link.hex()
+        elif weighty:
+            leaf = {"leaf": "entry", "run": run, "version": first, "kinds": weighty, "link": link.hex()}
+            wanted[compact(leaf)] = version - 1
 
     # The definition: what the first event names, whole or, by an earlier build, its first half.
-    begun = json.loads(bundle["entries"][0]["payload"])["events"][0]["started"]
-    canonical = json.dumps(json.loads(bundle["definition"]["json"], object_pairs_hook=once), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    whole = sha(canonical.encode()).hex()
+    begun = parsed(bundle["entries"][0]["payload"])["events"][0]["started"]
+    whole = sha(canonical(parsed(bundle["definition"]["json"], parse_float=Number, parse_int=Number)).encode()).hex()
     hold(begun["definition"] in (whole, whole[:32]), f"{run}: another definition than the run began with")
     hold(bundle["definition"]["digest"] == begun["definition"], f"{run}: the definition is given another digest")
 
-    # The leaves: each says what the chain says, and is in the tree that was signed.
-    if not bundle.get("head"):
+    # The leaves: exactly those that the chain asks for, once, and each in the tree that was signed.
+    if unchained:
+        wanted[compact({"leaf": "anchor", "run": run, "version": unchained, "link": anchored, "definition": whole})] = unchained
+    texts = [leaf["text"] for leaf in bundle["leaves"]]
+    missing, odd = wanted.keys() - texts, set(texts) - wanted.keys()
+    hold(not missing, f"{run}: no leaf says what was decided: {min(missing, default='')}")
+    hold(not odd, f"{run}: nothing in the journal is behind a leaf: {min(odd, default='')}")
+    hold(len(texts) == len(wanted), f"{run}: a leaf is there twice")
+    if bundle.get("head") is None:
         still_open("no head is signed yet; export again after the first one")
-    size, root = signed(bundle, trusted, bundle["head"])
-    held = set()
+    (size, root, log), held, late = signed(bundle, trusted), 0, None
     for leaf in bundle["leaves"]:
-        said, index = json.loads(leaf["text"]), leaf["index"]
-        at = said["version"]
-        hold(said["link"] == (links if said["leaf"] == "entry" else ends)[at], f"{run} at version {at}: another link")
-        if said["leaf"] == "entry":
-            hold(at in wanted, f"{run} at version {at}: a leaf is there twice")
-            hold(set(said["kinds"]) == wanted.pop(at), f"{run} at version {at}: the leaf says something else")
-        else:  # all of it up to there was taken over from an earlier build
-            wanted = {version: kinds for version, kinds in wanted.items() if version > at}
+        text, index = leaf["text"], place(leaf.get("index"))
         if index is None or index >= size:
-            still_open(f"{run} at version {at}: its leaf came after the head; export again after the next one")
-        hold(is_in(leaf["text"], index, leaf["proof"], size, root), f"{run} at version {at}: not in the log")
-        held.add(at if said["leaf"] == "entry" else last[at])
-
-    hold(not any(wanted.values()), f"{run}: no leaf says what was decided at version {next((v for v in wanted if wanted[v]), 0)}")
-    if bundle["entries"][-1]["version"] not in held:
+            late = text
+            continue
+        hold(is_in(text, index, leaf.get("proof", []), size, root), f"{run}: not in the log: {text}")
+        held = max(held, wanted[text])
+    if late:
+        still_open(f"{run}: a leaf came after the head; export again after the next one: {late}")
+    if held < version - 1:
         still_open(f"no signed head holds the last events of {run}: anybody can have put them there")
-    print(f"ok: {run}, {version - 1} events, {len(bundle['leaves'])} leaves in the log that {trusted.split('+')[0]} signed")
+    ending = "it is over" if "end" in weighty else "it is not over, and may have gone on"
+    print(f"ok: {run}, {version - 1} events, {len(texts)} leaves in {log}; {ending}")
 
 
 def main():
@@ -188,8 +252,9 @@ def main():
     except (IndexError, ValueError):
         sys.exit(f"{sys.argv[2]} is no public key: expected `name+id+key`, as audit.pub has it")
     try:
-        bundle = json.loads(text, object_pairs_hook=once)
-        (receipt if "leaf" in bundle and "entries" not in bundle else whole_run)(bundle, trusted)
+        bundle = parsed(text)
+        is_bundle = any(name in bundle for name in ("format", "entries", "leaves"))
+        (whole_run if is_bundle else receipt)(bundle, trusted)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError) as error:
         sys.exit(f"wrong: {sys.argv[1]} is no bundle and no receipt of ours ({type(error).__name__}: {error})")
 
