@@ -1139,6 +1139,9 @@ pub struct GetRunResponse {
     /// The gates that are in force for the run, or were lifted, and from where that is.
     #[prost(message, repeated, tag = "5")]
     pub rules: ::prost::alloc::vec::Vec<RuleInForce>,
+    /// The halts that it stands at: what is to be done for it next waits for them to end.
+    #[prost(message, repeated, tag = "6")]
+    pub halts: ::prost::alloc::vec::Vec<Halt>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListRunsRequest {

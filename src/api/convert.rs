@@ -91,7 +91,7 @@ fn renewed(only: &[u32]) -> Failure {
         let what = "the same was refused in another run of the family: what is open was asked anew";
         return Failure::new("request.refused_elsewhere", what);
     }
-    let what = "the store was put back from a backup, or moved: what is open was asked anew";
+    let what = "the store was put back from a backup or a copy: what is open was asked anew";
     Failure::new("store.renewed", what)
 }
 

@@ -218,6 +218,7 @@ impl Orchestrator for Service {
             output: view.output().map(Json::from),
             grants: view.run.grants.iter().map(resources::grant).collect(),
             rules: view.run.rules_in_force().into_iter().map(resources::rule).collect(),
+            halts: halts::standing(&self.engine, &view.run),
         }))
     }
 

@@ -5,7 +5,7 @@ use tonic::Status;
 use crate::api::status;
 use crate::api::times::time;
 use crate::engine::{Engine, HaltRequest};
-use crate::kernel::{Halt, Principal, Refusal, Scope};
+use crate::kernel::{Halt, Principal, Refusal, Run, Scope, halt};
 use crate::wire::v1 as pb;
 use pb::halt::Scope as Told;
 use pb::halt_request::Scope as Wished;
@@ -41,6 +41,11 @@ pub(super) async fn release(
 
 pub(super) fn list(engine: &Engine) -> pb::ListHaltsResponse {
     pb::ListHaltsResponse { halts: engine.halts_listed().0.iter().map(told).collect() }
+}
+
+/// Those that a run stands at.
+pub(super) fn standing(engine: &Engine, run: &Run) -> Vec<pb::Halt> {
+    halt::standing(&engine.halts(), run).into_iter().map(told).collect()
 }
 
 fn told(halt: &Halt) -> pb::Halt {

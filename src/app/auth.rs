@@ -10,7 +10,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -73,7 +73,12 @@ pub(super) struct Keyed {
     clock: Arc<dyn Clock>,
     changes: watch::Sender<()>,
     trouble: RwLock<Option<String>>,
+    /// When the keys were last seen to be those that are kept, by ticks.
+    confirmed: AtomicU64,
 }
+
+/// For how long keys that others may change are believed without a look.
+const BELIEVED_MS: u64 = 2_000;
 
 impl std::fmt::Debug for Keyed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -100,6 +105,7 @@ impl Keyed {
             clock,
             changes: watch::Sender::new(()),
             trouble: RwLock::new(None),
+            confirmed: AtomicU64::new(0),
         };
         if let Some(keys) = keys {
             door.take(keys)?;
@@ -128,6 +134,29 @@ impl Keyed {
             Some(name) => Err(KeysError::ServiceNamed(name.to_owned())),
             None => Ok(keys),
         }
+    }
+
+    /// The keys were those that are kept when it was this late, by ticks.
+    pub(super) fn confirm(&self, ticks: u64) {
+        self.confirmed.store(ticks, Ordering::Release);
+    }
+
+    /// Whether that was just now.
+    pub(super) fn is_confirmed(&self) -> bool {
+        let since = self.ticks().saturating_sub(self.confirmed.load(Ordering::Acquire));
+        since < BELIEVED_MS
+    }
+
+    /// How late it is, by what only goes on.
+    pub(super) fn ticks(&self) -> u64 {
+        self.clock.ticks()
+    }
+
+    /// Whether a key of that name is in force.
+    pub(super) fn knows(&self, name: &str) -> bool {
+        let now = self.clock.now();
+        let is_it = |key: &Key| key.name == name && !key.is_over(now);
+        self.keys().is_some_and(|keys| keys.list().iter().any(is_it))
     }
 
     /// The time by which keys are over.

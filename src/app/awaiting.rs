@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::IntoResponse as _;
 use axum::routing::get;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -62,9 +64,14 @@ impl Standing {
     async fn at(listen: SocketAddr, reason: Reason) -> Result<Self, AppError> {
         let listener = TcpListener::bind(listen).await;
         let listener = listener.map_err(|source| AppError::Bind { listen, source })?;
-        let not_ready = |State(reason): State<Reason>| async move {
+        let not_ready = |State(reason): State<Reason>, headers: HeaderMap| async move {
             let why = reason.read().unwrap_or_else(PoisonError::into_inner).clone();
-            (StatusCode::SERVICE_UNAVAILABLE, why)
+            let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+            if kind.is_some_and(|kind| kind.starts_with("application/grpc")) {
+                // In its own words: what is read as a reply would be none.
+                return tonic::Status::unavailable(why.trim_end()).into_http();
+            }
+            (StatusCode::SERVICE_UNAVAILABLE, why).into_response()
         };
         let router = Router::new()
             .route("/healthz", get(|| async { "ok\n" }))

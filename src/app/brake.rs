@@ -35,9 +35,15 @@ impl Brake for HaltFile {
             return None;
         }
         let mut bytes = Vec::new();
-        let read =
-            File::open(&self.0).and_then(|file| file.take(BYTES_MAX).read_to_end(&mut bytes));
-        let text = if read.is_ok() { String::from_utf8_lossy(&bytes) } else { "".into() };
+        // Only of a file: whoever opens a pipe waits for somebody at its other end.
+        if self.0.metadata().is_ok_and(|about| about.is_file()) {
+            let read =
+                File::open(&self.0).and_then(|file| file.take(BYTES_MAX).read_to_end(&mut bytes));
+            if read.is_err() {
+                bytes.clear();
+            }
+        }
+        let text = String::from_utf8_lossy(&bytes);
         let words: Vec<_> = text.split_whitespace().collect();
         Some(if words.is_empty() { "the file HALT is there".into() } else { words.join(" ") })
     }

@@ -360,6 +360,11 @@ impl Config {
         self.keys.clone().unwrap_or_else(|| self.data.join("keys.toml"))
     }
 
+    /// Whether the API keys are in the store that was named, for all of its servers.
+    pub(super) fn shares_keys(&self) -> bool {
+        self.store.is_some() && self.keys.is_none()
+    }
+
     /// What was understood, as TOML, with where each value came from. Secrets are masked.
     pub fn dump(&self) -> String {
         let path = |path: &Path| Some(path.display().to_string());

@@ -23,7 +23,7 @@ pub struct Finding {
 /// Looks at everything: settings, workflows, keys, store.
 pub async fn look(config: &Config) -> Result<Vec<Finding>, AppError> {
     let mut findings = vec![workflows_finding(config)];
-    if !keyring::is_shared(config) {
+    if !config.shares_keys() {
         findings.push(keys_finding(config));
     }
     let is_named = config.store.is_some();
@@ -58,7 +58,7 @@ pub async fn look(config: &Config) -> Result<Vec<Finding>, AppError> {
                 let detail = format!("{half}{remedy}");
                 findings.push(Finding { subject: "import".into(), is_ok: false, detail });
             }
-            if keyring::is_shared(config) {
+            if config.shares_keys() {
                 let keys = keyring::in_force(config, &*journal).await?;
                 let detail = keys.map_or_else(
                     || "none: a server over it serves loopback only, everybody is `local`".into(),

@@ -84,6 +84,8 @@ pub struct Bundled {
     pub unproven: usize,
     /// Events after the last proven leaf.
     pub unproven_events: u64,
+    /// Whether the run is over.
+    pub is_over: bool,
     /// Secrets that are left out.
     pub left_out: usize,
     /// Whose signature was seen; none without a key.
@@ -108,6 +110,7 @@ pub fn verify_bundle(text: &str, against: &Against) -> Result<Bundled, AppError>
         proven: 0,
         unproven: 0,
         unproven_events: 0,
+        is_over: false,
         left_out: 0,
         signer: None,
         is_own_key: false,
@@ -127,7 +130,8 @@ pub fn verify_bundle(text: &str, against: &Against) -> Result<Bundled, AppError>
         Ok(verdict) => {
             let Verdict { events, unchained, proven, unproven, unproven_events, .. } = verdict;
             let (left_out, signer) = (verdict.left_out, verdict.signer.map(|key| key.text()));
-            let bundled = Bundled { events, unchained, proven, unproven, ..bundled };
+            let is_over = verdict.is_over;
+            let bundled = Bundled { events, unchained, proven, unproven, is_over, ..bundled };
             Ok(Bundled { unproven_events, left_out, signer, ..bundled })
         }
         Err(finding) => Ok(Bundled { finding: Some(finding.to_string()), ..bundled }),

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::api::a2a::Signer;
@@ -14,17 +15,18 @@ use crate::api::on_cancel::OnCancel;
 use crate::api::{Doorkeeper, a2a, bridge};
 use crate::app::auth::Keyed;
 use crate::app::brake::machine;
+use crate::app::credentials::SharedKeys;
 use crate::app::dispatch::Front;
 use crate::app::keys::Keys;
-use crate::app::posture::Posture;
+use crate::app::posture::{self, Posture};
 use crate::app::reload::Source;
 use crate::app::server;
 use crate::app::supervisor::Supervisor;
 use crate::app::watchman::Watchman;
 use crate::app::wiring::{Wiring, render};
-use crate::app::{AppError, Config, keyring, people, policy, reload};
+use crate::app::{AppError, Config, people, policy, reload};
 use crate::definition::draw;
-use crate::engine::{Engine, EngineError};
+use crate::engine::Engine;
 use crate::ports::{Introduction, Note};
 
 /// What serves one store.
@@ -51,7 +53,8 @@ impl House {
             Posture::of(config, &world.engine.operator(), keys.as_ref(), world.clock.now());
         let summary = posture.summary();
         // Before anybody looks at the keys again: what is in force now is kept first.
-        told(posture.keep_first(&world.engine).await);
+        posture::told(posture.clone().keep_first(&world.engine).await);
+        let (see, seen) = watch::channel(posture);
         let keyed = Keyed::open(keys, named, &config.data, Arc::clone(&world.clock))
             .map(Arc::new)
             .map_err(|source| AppError::Passes { data: config.data.clone(), source })?;
@@ -64,16 +67,23 @@ impl House {
             let operator = people::operator(&settings, keys, now);
             let posture = Posture::of(&settings, &operator, keys, now);
             engine.operate(operator);
-            let engine = engine.clone();
-            async move { told(posture.keep(&engine).await) }
+            see.send_replace(posture);
         };
-        let source = if keyring::is_shared(config) {
+        let source = if config.shares_keys() {
             Source::Store(world.store.journal(), world.engine.clone())
         } else {
             Source::File(config.keys_path())
         };
+        if config.shares_keys() {
+            let keys = SharedKeys::new(Arc::clone(&keyed), world.store.journal());
+            world.engine.know_by(Arc::new(keys));
+        }
         let watching = reload::watch(Arc::clone(&keyed), source, heed);
-        let mut beside = vec![AbortOnDropHandle::new(tokio::spawn(watching))];
+        let keeping = posture::keeping(world.engine.clone(), seen);
+        let mut beside = vec![
+            AbortOnDropHandle::new(tokio::spawn(watching)),
+            AbortOnDropHandle::new(tokio::spawn(keeping)),
+        ];
         if let Some(path) = config.policy.clone() {
             let ruling = policy::watch(world.engine.clone(), path);
             beside.push(AbortOnDropHandle::new(tokio::spawn(ruling)));
@@ -138,13 +148,6 @@ async fn begins(
         tracing::warn!(
             "the store was put back from a backup, or imported: nothing is done until `holdpoint release`"
         );
-    }
-}
-
-/// Notes what the operator has changed. A store that cannot keep it has said so elsewhere.
-fn told(kept: Result<(), EngineError>) {
-    if let Err(error) = kept {
-        tracing::warn!(%error, "what the operator changed could not be noted");
     }
 }
 

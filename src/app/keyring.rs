@@ -10,11 +10,8 @@ use crate::app::keys::{Keys, KeysError, NewKey};
 use crate::app::{AppError, Config, offline, posture, store};
 use crate::kernel::Millis;
 use crate::ports::{Clock as _, Journal};
-
-/// Whether the keys are in the store that was named.
-pub(super) fn is_shared(config: &Config) -> bool {
-    config.store.is_some() && config.keys.is_none()
-}
+#[cfg(feature = "postgres")]
+use crate::store::PostgresConfig;
 
 impl From<SharedKeysError> for AppError {
     fn from(error: SharedKeysError) -> Self {
@@ -31,7 +28,7 @@ pub(super) async fn in_force(
     journal: &dyn Journal,
 ) -> Result<Option<Keys>, AppError> {
     let keys =
-        if is_shared(config) { shared::kept(journal).await? } else { Keys::for_server(config)? };
+        if config.shares_keys() { shared::kept(journal).await? } else { Keys::for_server(config)? };
     Ok(keys.filter(|keys| !keys.list().is_empty()))
 }
 
@@ -41,8 +38,17 @@ pub(super) async fn at_the_door(
     config: &Config,
     journal: &dyn Journal,
 ) -> Result<Option<Keys>, AppError> {
-    if !is_shared(config) {
-        return in_force(config, journal).await;
+    if !config.shares_keys() {
+        let own = in_force(config, journal).await?;
+        // A file of one's own that has none opens what others ask for keys at.
+        let has = |keys: Option<Keys>| keys.is_some_and(|keys| !keys.list().is_empty());
+        if own.is_none()
+            && config.store.is_some()
+            && (has(shared::kept(journal).await?) || posture::had_keys(journal).await?)
+        {
+            return Err(AppError::KeysGone);
+        }
+        return Ok(own);
     }
     match shared::kept(journal).await? {
         Some(keys) if !keys.list().is_empty() => Ok(Some(keys)),
@@ -54,7 +60,7 @@ pub(super) async fn at_the_door(
 
 /// What time it is where the keys are: by it they end.
 pub async fn time(config: &Config) -> Result<Millis, AppError> {
-    let journal = if is_shared(config) { store::looked_at(config).await? } else { None };
+    let journal = if config.shares_keys() { store::looked_at(config).await? } else { None };
     let Some(journal) = journal else { return Ok(SystemClock.now()) };
     let time = offline::time_of(&*journal).await;
     journal.close().await;
@@ -65,7 +71,7 @@ pub async fn time(config: &Config) -> Result<Millis, AppError> {
 /// in without (K7).
 pub(super) async fn bring(config: &Config, journal: &dyn Journal) -> Result<(), AppError> {
     let path = config.keys_path();
-    if !is_shared(config) || !path.exists() {
+    if !config.shares_keys() || !path.exists() || is_left_for_another(config) {
         return Ok(());
     }
     let own = Keys::load(&path)?;
@@ -78,6 +84,27 @@ pub(super) async fn bring(config: &Config, journal: &dyn Journal) -> Result<(), 
         tracing::warn!(path = %path.display(), "the keys in the database are in force, and not those of this file");
     }
     Ok(())
+}
+
+/// Whether the store of the data directory went to another database than the one that was named: its keys went along.
+#[cfg(feature = "postgres")]
+fn is_left_for_another(config: &Config) -> bool {
+    let named = config.store.as_deref().and_then(|to| PostgresConfig::new(to).ok());
+    let moved = crate::store::moving::is_moved(&config.data);
+    let Some((named, moved)) = named.zip(moved) else { return false };
+    let is_another = named.place() != moved;
+    if is_another {
+        tracing::warn!(
+            data = %config.data.display(), moved, named = named.place(),
+            "the store of this data directory was moved to another database than this one; its keys are not taken along"
+        );
+    }
+    is_another
+}
+
+#[cfg(not(feature = "postgres"))]
+fn is_left_for_another(_config: &Config) -> bool {
+    false
 }
 
 /// Refuses keys of a data directory whose store went elsewhere: no server would ask for them.
@@ -103,7 +130,7 @@ fn refuse_left(_config: &Config) -> Result<(), AppError> {
 /// The store that has the keys, for a command; none where a file has them.
 async fn opened(config: &Config) -> Result<Option<Arc<dyn Journal>>, AppError> {
     refuse_left(config)?;
-    if is_shared(config) { store::worked_on(config).await } else { Ok(None) }
+    if config.shares_keys() { store::worked_on(config).await } else { Ok(None) }
 }
 
 /// Makes a key, and returns its secret, which is kept nowhere.
@@ -137,7 +164,7 @@ pub async fn remove(config: &Config, name: &str, now: &str) -> Result<(), AppErr
 
 /// The keys there are.
 pub async fn list(config: &Config) -> Result<Keys, AppError> {
-    if is_shared(config) {
+    if config.shares_keys() {
         let Some(journal) = store::looked_at(config).await? else { return Ok(Keys::default()) };
         let kept = shared::kept(&*journal).await;
         journal.close().await;

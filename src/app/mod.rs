@@ -10,6 +10,7 @@ mod clock;
 pub mod config;
 mod config_error;
 mod connect;
+mod credentials;
 mod crowd;
 mod discovery;
 mod dispatch;
@@ -17,6 +18,7 @@ pub mod doctor;
 pub mod evidence;
 mod folder;
 mod gate;
+mod heads;
 mod house;
 pub mod keyring;
 pub mod keys;
@@ -86,7 +88,7 @@ pub enum AppError {
     Keys(#[from] keys::KeysError),
     /// A store that had keys has none any more.
     #[error(
-        "the store in the database has had API keys, and has none any more: everybody on this machine would be let in"
+        "servers over this database ask for API keys, and this one would ask for none: everybody on this machine would be let in"
     )]
     KeysGone,
     /// The store does not open.
@@ -263,7 +265,7 @@ impl AppError {
             Self::NoTls(_) => Some("use `http://`, through a proxy that ends TLS".into()),
             Self::BadKey => Some("`holdpoint keys add NAME` makes one".into()),
             Self::KeysGone => Some(
-                "`holdpoint keys add NAME --store URL` makes one; look at `holdpoint audit --store` for when they went"
+                "`holdpoint keys add NAME --store URL` makes one; where there are some, leave `keys` out. `holdpoint audit --store` says when they went"
                     .into(),
             ),
             Self::NoKeys { .. } => {

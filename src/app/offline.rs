@@ -101,7 +101,9 @@ pub fn check(config: &Config, paths: &[PathBuf]) -> Vec<Checked> {
     // Who has a key stands against nothing: whom the settings put into a group is in it. What is only worth a
     // word looks at who there is now.
     let operator = people::operator(config, None, now);
-    let keys = Keys::for_server(config).ok().flatten().filter(|keys| !keys.list().is_empty());
+    // Those of a database are not looked at for this: files are checked where nobody serves them, too.
+    let keys = Keys::for_server(config).ok().flatten();
+    let keys = keys.filter(|keys| !config.shares_keys() && !keys.list().is_empty());
     let present = people::operator(config, keys.as_ref(), now);
     let mut checked = Vec::new();
     for path in paths {

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
 
 use crate::app::Config;
 use crate::app::keys::Keys;
@@ -121,24 +122,15 @@ impl Posture {
 
     /// The same while it is served. Of several servers that see it at once one does; the others see to it that it was
     /// done.
-    pub(super) async fn keep(self, engine: &Engine) -> Result<(), EngineError> {
+    async fn keep(self, engine: &Engine) -> Result<(), EngineError> {
         let before = engine.remembered(NAME).await?;
-        if engine.is_ours_first(NAME) {
-            return self.note_since(before, engine).await;
-        }
-        let engine = engine.clone();
-        tokio::spawn(async move {
+        if !engine.is_ours_first(NAME) {
             tokio::time::sleep(OTHERS).await;
-            let outcome = match engine.remembered(NAME).await {
-                Ok(now) if now == before => self.note_since(before, &engine).await,
-                Ok(_) => Ok(()),
-                Err(error) => Err(error),
-            };
-            if let Err(error) = outcome {
-                tracing::warn!(%error, "what has changed of keys and people could not be noted");
+            if engine.remembered(NAME).await? != before {
+                return Ok(());
             }
-        });
-        Ok(())
+        }
+        self.note_since(before, engine).await
     }
 
     async fn note_since(self, before: Option<String>, engine: &Engine) -> Result<(), EngineError> {
@@ -153,6 +145,22 @@ impl Posture {
         }
         let text = serde_json::to_string(&self).unwrap_or_default();
         engine.remember(NAME, &text).await
+    }
+}
+
+/// Notes whatever is seen to be in force, for as long as it is served. What is seen while something is noted is noted
+/// together.
+pub(super) async fn keeping(engine: Engine, mut seen: watch::Receiver<Posture>) {
+    while seen.changed().await.is_ok() {
+        let posture = seen.borrow_and_update().clone();
+        told(posture.keep(&engine).await);
+    }
+}
+
+/// A store that cannot keep it has said so elsewhere.
+pub(super) fn told(kept: Result<(), EngineError>) {
+    if let Err(error) = kept {
+        tracing::warn!(%error, "what the operator changed could not be noted");
     }
 }
 

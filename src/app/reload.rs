@@ -33,10 +33,10 @@ pub(super) enum Source {
 }
 
 /// Looks there for as long as the server runs; `heed` is told of the keys that are in force.
-pub(super) async fn watch<Heeded: Future<Output = ()> + Send>(
+pub(super) async fn watch(
     door: Arc<Keyed>,
     source: Source,
-    heed: impl Fn(Option<&Keys>) -> Heeded + Send + 'static,
+    heed: impl Fn(Option<&Keys>) + Send + 'static,
 ) {
     let (mut seen, mut written, mut removed) = (None, None, Removed::default());
     let mut known = door.keys();
@@ -54,7 +54,10 @@ pub(super) async fn watch<Heeded: Future<Output = ()> + Send>(
                 if removed.are_looked_at(engine.epoch_in_force()) {
                     written = None;
                 }
-                look_in(&door, &**journal, (&mut written, &mut removed)).await;
+                let ticks = door.ticks();
+                if look_in(&door, &**journal, (&mut written, &mut removed)).await {
+                    door.confirm(ticks);
+                }
             }
         }
         let now = door.keys();
@@ -67,7 +70,7 @@ pub(super) async fn watch<Heeded: Future<Output = ()> + Send>(
         }
         if now != known || has_ended {
             // Keys that are all gone are not none: the server still asks for them.
-            heed(now.as_deref()).await;
+            heed(now.as_deref());
             known = now;
         }
     }
@@ -102,15 +105,16 @@ fn look(door: &Keyed, path: &Path, seen: Option<Stamp>) -> Option<Stamp> {
     (!is_fresh).then_some(stamp)
 }
 
-/// Looks once at what a store keeps. While it is out of reach nothing is decided either.
+/// Looks once at what a store keeps; whether what is in force is that. While it is out of reach nothing is decided.
 async fn look_in(
     door: &Keyed,
     journal: &dyn Journal,
     (written, removed): (&mut Option<String>, &mut Removed),
-) {
-    let Ok(Some(text)) = shared::written(journal).await else { return };
+) -> bool {
+    let Ok(text) = shared::written(journal).await else { return false };
+    let Some(text) = text else { return true };
     if written.as_ref() == Some(&text) {
-        return;
+        return true;
     }
     let left = shared::read(&text).map(|keys| removed.leave_out(keys));
     let checked = left.and_then(|(keys, back)| Ok((door.check(keys)?, back)));
@@ -128,6 +132,7 @@ async fn look_in(
         Err(error) => complain(door, &error),
     }
     *written = Some(text);
+    true
 }
 
 fn take(door: &Keyed, keys: Keys) {

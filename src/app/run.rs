@@ -22,7 +22,7 @@ pub async fn serve(
     on_ready: impl FnOnce(SocketAddr) + Send,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), AppError> {
-    if !keyring::is_shared(&config) {
+    if !config.shares_keys() {
         // What a file says is known before anything is opened.
         let keys = Keys::for_server(&config)?.filter(|keys| !keys.list().is_empty());
         admits(&config, keys.as_ref())?;

@@ -18,11 +18,13 @@ use rustls::pki_types::pem::PemObject as _;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
+use crate::app::heads::Heads;
 use crate::app::{AppError, Config};
 use crate::engine::Signing;
 use crate::kernel::evidence::note::VerifyKey;
 use crate::ports::Fault;
 use crate::ports::evidence::{Signer, Signs};
+use crate::ports::{Journal, LastHead};
 
 /// How long a command may take; a person waits for the proof, and nobody for the decision.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -31,9 +33,13 @@ const KEY_BYTES_MAX: u64 = 16 << 10;
 /// What only the owner may do.
 const OTHERS: u32 = 0o077;
 
-/// Whoever signs, as the settings say; a key is made where there is none yet.
-pub(super) fn signer(config: &Config) -> Result<Arc<dyn Signer>, AppError> {
+/// Whoever signs the log of a store, as the settings say; a key is made where there is none yet.
+pub(super) async fn signer(
+    config: &Config,
+    journal: &dyn Journal,
+) -> Result<Arc<dyn Signer>, AppError> {
     let path = config.audit.key.clone().unwrap_or_else(|| config.data.join("audit.key"));
+    let heads = Heads::beside(config.audit.key.as_deref());
     let wrong = |why: String| AppError::AuditKey { setting: "audit_key", path: path.clone(), why };
     if let Some(command) = &config.audit.signer {
         if config.audit.key.is_none() {
@@ -45,13 +51,22 @@ pub(super) fn signer(config: &Config) -> Result<Arc<dyn Signer>, AppError> {
             wrong("expected the public key of the signer, as `name+id+key` in one line".into())
         })?;
         let command = Ask { setting: "audit_signer", command: command.clone() };
-        return Ok(Arc::new(Outside { command, key }));
+        return Ok(Arc::new(Outside { command, key, heads }));
     }
     if !path.exists() {
+        // A name that leads nowhere is a slip of the pen, where another key has signed and is not told of as the one before.
+        let is_said = config.audit.key_before.is_some() || config.audit.signer_before.is_some();
+        if config.audit.key.is_some() && !is_said && LastHead::of(journal).await?.is_some() {
+            return Err(wrong(
+                "there is no such file, and heads of this log are signed already; name the key that signs them, or the \
+                 one before with `audit_key_before`"
+                    .into(),
+            ));
+        }
         make(&path).map_err(wrong)?;
         tracing::info!(path = %path.display(), "made the key that the log's heads are signed with");
     }
-    Ok(Arc::new(Own { pair: private(&path).map_err(wrong)? }))
+    Ok(Arc::new(Own { pair: private(&path).map_err(wrong)?, heads }))
 }
 
 /// Whoever signed before, where the settings say so: to sign which key comes next, and nothing else.
@@ -59,7 +74,7 @@ pub(super) fn before(config: &Config) -> Result<Option<Arc<dyn Signs>>, AppError
     if let Some(path) = config.audit.key_before.clone() {
         let setting = "audit_key_before";
         let pair = private(&path).map_err(|why| AppError::AuditKey { setting, path, why })?;
-        return Ok(Some(Arc::new(Own { pair })));
+        return Ok(Some(Arc::new(Own { pair, heads: Heads::default() })));
     }
     let ask = |command: &String| Ask { setting: "audit_signer_before", command: command.clone() };
     Ok(config.audit.signer_before.as_ref().map(|command| Arc::new(ask(command)) as Arc<dyn Signs>))
@@ -143,6 +158,7 @@ fn make(path: &PathBuf) -> Result<(), String> {
 /// A key of ours.
 struct Own {
     pair: Ed25519KeyPair,
+    heads: Heads,
 }
 
 impl std::fmt::Debug for Own {
@@ -156,6 +172,14 @@ impl Signer for Own {
         // Ed25519 keys have 32 bytes.
         let key = self.pair.public_key().as_ref().try_into().unwrap_or_default();
         VerifyKey { name: origin.to_owned(), key }
+    }
+
+    fn last(&self, origin: &str) -> Result<Option<String>, Fault> {
+        self.heads.last(origin)
+    }
+
+    fn keep_last(&self, origin: &str, note: Option<&str>) -> Result<(), Fault> {
+        self.heads.keep(origin, note)
     }
 }
 
@@ -171,11 +195,20 @@ impl Signs for Own {
 struct Outside {
     command: Ask,
     key: VerifyKey,
+    heads: Heads,
 }
 
 impl Signer for Outside {
     fn key(&self, _origin: &str) -> VerifyKey {
         self.key.clone()
+    }
+
+    fn last(&self, origin: &str) -> Result<Option<String>, Fault> {
+        self.heads.last(origin)
+    }
+
+    fn keep_last(&self, origin: &str, note: Option<&str>) -> Result<(), Fault> {
+        self.heads.keep(origin, note)
     }
 }
 

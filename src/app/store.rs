@@ -80,7 +80,7 @@ pub(super) async fn share_secret(config: &Config, journal: &dyn Journal) -> Resu
     let origin = journal.remembered(ORIGIN).await?.unwrap_or_default();
     // No head of a log begins like this.
     let text = format!("what the console's passes are made with\n{origin}\n");
-    let signed = match signer::signer(config)?.sign(&text).await {
+    let signed = match signer::signer(config, journal).await?.sign(&text).await {
         Ok(signed) => signed,
         Err(fault) => {
             tracing::warn!(%fault, "whoever signs in at the console here is not known at other servers");

@@ -116,8 +116,8 @@ impl Wiring {
         engine.settle_in().await.map_err(AppError::Unsettled)?;
         engine.settle_halts().await.map_err(AppError::Unsettled)?;
         if reach != Reach::Nothing {
-            let signs =
-                engine.attest_with(signer::signer(config)?, signer::before(config)?).await?;
+            let signer = signer::signer(config, &*store.journal()).await?;
+            let signs = engine.attest_with(signer, signer::before(config)?).await?;
             signer::hand_out(&config.data, signer::agreed(config, &signs)?);
             let (attesting, every_ms) = (engine.clone(), config.audit.seconds * 1_000);
             tokio::spawn(async move { attesting.run_attesting(every_ms).await });

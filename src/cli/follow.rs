@@ -12,18 +12,20 @@ use tonic_types::StatusExt as _;
 use crate::app::Client;
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
-use crate::cli::json;
 use crate::cli::receipt;
 use crate::cli::render::{Audience, Story, journal_line};
+use crate::cli::{halt, json};
 use crate::wire::v1::workflow_event::Event;
 use crate::wire::v1::{
-    RunStatus, SendResponsesRequest, WatchRunRequest, WorkflowEvent, WorkflowWaiting,
+    GetRunRequest, RunStatus, SendResponsesRequest, WatchRunRequest, WorkflowEvent, WorkflowWaiting,
 };
 
 /// A stream that breaks is taken up again this often without a new event: about six seconds in all,
 /// the time in which a server restarts.
 const RETRIES_MAX: u32 = 6;
 const RETRY_FIRST: Duration = Duration::from_millis(100);
+/// After how long without an event is asked, once, whether the run stands at a halt.
+const SILENCE: Duration = Duration::from_secs(2);
 
 /// Where the stream left the run.
 #[derive(Debug, Clone, PartialEq)]
@@ -165,9 +167,15 @@ impl Follow {
         let mut failures = 0;
         // Listening begins here, not at the first wait: no Ctrl-C falls into a gap.
         let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut has_asked = ctx.json;
         loop {
             let next = tokio::select! {
                 next = stream.message() => next,
+                () = tokio::time::sleep(SILENCE), if !has_asked && !self.run_id.is_empty() => {
+                    has_asked = true;
+                    self.tell_standing(ctx, client).await?;
+                    continue;
+                }
                 _ = interrupt.recv() => {
                     self.telling.hush(ctx)?;
                     return Ok(Ending::Left);
@@ -188,6 +196,17 @@ impl Follow {
                 Err(status) => stream = self.again(ctx, client, status, &mut failures).await?,
             }
         }
+    }
+
+    /// Tells why nothing comes, where the run stands at a halt.
+    async fn tell_standing(&mut self, ctx: &Ctx, client: &mut Client) -> Result<(), Trouble> {
+        let request = GetRunRequest { run_id: self.run_id.clone(), omit_conversation: true };
+        let Ok(run) = client.get_run(request).await else { return Ok(()) };
+        for halt in &run.get_ref().halts {
+            self.telling.hush(ctx)?;
+            ctx.term.note(&ctx.term.paint_error.warn(&halt::stands(halt)));
+        }
+        Ok(())
     }
 
     fn take(

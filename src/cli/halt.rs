@@ -2,6 +2,7 @@
 
 use serde_json::json as literal;
 
+use crate::app::Client;
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::json;
@@ -9,6 +10,9 @@ use crate::cli::term::line;
 use crate::wire::v1::halt::Scope as Told;
 use crate::wire::v1::halt_request::Scope;
 use crate::wire::v1::{Halt, HaltRequest, ListHaltsRequest, ReleaseHaltRequest};
+
+/// The halt that the file in the data directory is.
+const FILE_ID: &str = "halt_file";
 
 /// Stop everything, a workflow, a tool or an agent; let it go on
 #[derive(Debug, clap::Args)]
@@ -100,6 +104,20 @@ fn told(ctx: &Ctx, what: &str, halt: &Halt) -> Result<Exit, Trouble> {
     Ok(Exit::Done)
 }
 
+/// That something stands at it.
+pub(super) fn stands(halt: &Halt) -> String {
+    format!("a halt stands: {}", words(halt))
+}
+
+/// Tells of what is halted, where anything is: what is shown beside it may stand.
+pub(super) async fn tell_standing(ctx: &Ctx, client: &mut Client) {
+    // Whoever cannot be told of it is shown the rest all the same.
+    let Ok(listed) = client.list_halts(ListHaltsRequest {}).await else { return };
+    for halt in &listed.into_inner().halts {
+        ctx.term.note(&ctx.term.paint_error.warn(&stands(halt)));
+    }
+}
+
 fn words(halt: &Halt) -> String {
     let what = match &halt.scope {
         Some(Told::WorkflowId(name)) => format!("workflow {name}"),
@@ -107,5 +125,6 @@ fn words(halt: &Halt) -> String {
         Some(Told::Agent(name)) => format!("agent {name}"),
         Some(Told::All(_)) | None => "everything".into(),
     };
-    line(&format!("{}  {what}, by {}: {}", halt.halt_id, halt.principal, halt.reason), 700)
+    let end = if halt.halt_id == FILE_ID { "; it ends when the file HALT is removed" } else { "" };
+    line(&format!("{}  {what}, by {}: {}{end}", halt.halt_id, halt.principal, halt.reason), 700)
 }

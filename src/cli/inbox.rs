@@ -5,7 +5,6 @@ use serde_json::json as literal;
 use crate::app::{Connection, SystemClock};
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
-use crate::cli::handles;
 use crate::cli::json;
 use crate::cli::people;
 use crate::cli::render::{self, moment as moment_of, question};
@@ -13,6 +12,7 @@ use crate::cli::respond;
 use crate::cli::suggest;
 use crate::cli::talk::{self, Interaction, Talk};
 use crate::cli::term::line;
+use crate::cli::{halt, handles};
 use crate::kernel::duration_ms;
 use crate::ports::Clock as _;
 use crate::wire::v1::watch_requests_response::Change;
@@ -101,6 +101,7 @@ async fn show(name: &str, ctx: &Ctx, connection: &mut Connection) -> Result<(), 
     if ctx.json {
         return ctx.term.line(&json::of(&request).to_string());
     }
+    halt::tell_standing(ctx, &mut connection.client).await;
     let quiet = Interaction { interactive: false, no_input: true };
     Talk::new(ctx, &mut connection.client, quiet).asked_alone(&request).await.map(drop)
 }
@@ -162,6 +163,7 @@ async fn list(args: Args, ctx: &Ctx, connection: &mut Connection) -> Result<(), 
         "holdpoint inbox {one}{again} shows one whole, holdpoint respond {one}{again} asks it"
     ));
     tell_whose(ctx, connection);
+    halt::tell_standing(ctx, &mut connection.client).await;
     if !page_token.is_empty() {
         ctx.term.note("there are more; --limit shows them");
     }

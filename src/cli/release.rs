@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
-use crate::wire::v1::ReleaseStoreRequest;
+use crate::wire::v1::{ListHaltsRequest, ReleaseStoreRequest};
 
 /// Let a restored or imported store go on
 #[derive(Debug, clap::Args)]
@@ -18,6 +18,10 @@ pub(super) struct Args {}
 pub(super) async fn perform(_args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     let mut connection = ctx.connect().await?;
     let answered = connection.client.release_store(ReleaseStoreRequest {}).await;
+    let is_halted = matches!(
+        connection.client.list_halts(ListHaltsRequest {}).await,
+        Ok(listed) if !listed.get_ref().halts.is_empty()
+    );
     connection.close().await;
     let was_held = answered?.into_inner().was_held;
     let text = match (ctx.json, was_held) {
@@ -26,5 +30,8 @@ pub(super) async fn perform(_args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
         (false, false) => "the store was not held".into(),
     };
     ctx.term.line(&text)?;
+    if is_halted && !ctx.json {
+        ctx.term.note("halts stand; `holdpoint halt` lists them, and `holdpoint halt --release HALT` ends one");
+    }
     Ok(Exit::Done)
 }

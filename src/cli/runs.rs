@@ -7,10 +7,10 @@ use crate::cli::Ctx;
 use crate::cli::cost;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::inbox::{LIMIT, page_size};
-use crate::cli::json;
 use crate::cli::render::{date, moment, question, utterance, whole};
 use crate::cli::suggest;
 use crate::cli::term::{Term, line, plain};
+use crate::cli::{halt, json};
 use crate::wire::v1::{GetRunRequest, GetRunResponse, ListRunsRequest, Run, RunStatus};
 
 /// List runs, or show one with its conversation
@@ -52,7 +52,7 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
 
 async fn show(run_id: &str, ctx: &Ctx, client: &mut Client) -> Result<(), Trouble> {
     let request = GetRunRequest { run_id: run_id.into(), omit_conversation: false };
-    let GetRunResponse { run, conversation, output, grants, rules } =
+    let GetRunResponse { run, conversation, output, grants, rules, halts } =
         client.get_run(request).await?.into_inner();
     let Some(run) = run else {
         return Err(Trouble::new(Exit::Failed, "the server answered without a run"));
@@ -66,6 +66,7 @@ async fn show(run_id: &str, ctx: &Ctx, client: &mut Client) -> Result<(), Troubl
             "output": output,
             "grants": json::all(&grants),
             "rules": json::all(&rules),
+            "halts": json::all(&halts),
         });
         return ctx.term.line(&shown.to_string());
     }
@@ -93,6 +94,9 @@ async fn show(run_id: &str, ctx: &Ctx, client: &mut Client) -> Result<(), Troubl
         let state = if rule.lifted { "lifted by" } else { "from" };
         let text = format!("gate {} {state} {}: {}", rule.gate, rule.from, rule.means);
         ctx.term.line(&paint.dim(&line(&text, 400)))?;
+    }
+    for halt in &halts {
+        ctx.term.line(&paint.warn(&halt::stands(halt)))?;
     }
     for request in run.workflow_waiting.iter().flat_map(|waiting| &waiting.requests) {
         ctx.term.write(&format!("\n{}", question(paint, request)))?;

@@ -425,9 +425,9 @@ async fn send(
 pub(super) async fn unveil(request: &mut Request, ctx: &Ctx, client: &mut Client) {
     if ctx.term.is_seen {
         unveil_whole(request, client).await;
-    } else if request.veiled && request.admits_you != Some(false) && !ctx.json {
+    } else if request.veiled && request.admits_you == Some(true) && !ctx.json {
         ctx.term.note(
-            "what is secret in it is hidden here: a terminal shows it, and `holdpoint inbox REQUEST --json`",
+            "what is secret in it is hidden here; what of it is yours to see, a terminal shows, and `holdpoint inbox REQUEST --json`",
         );
     }
 }

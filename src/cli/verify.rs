@@ -115,7 +115,7 @@ fn bundle(file: &Path, against: &Against, ctx: &Ctx) -> Result<Exit, Trouble> {
     }
     let looked = evidence::verify_bundle(&text, against)?;
     let Bundled { run, events, unchained, proven, unproven, unproven_events, .. } = looked;
-    let Bundled { left_out, signer, is_own_key, finding, .. } = looked;
+    let Bundled { is_over, left_out, signer, is_own_key, finding, .. } = looked;
     // What is not proven yet is neither right nor wrong.
     let is_wrong = finding.is_some();
     let is_open =
@@ -124,7 +124,8 @@ fn bundle(file: &Path, against: &Against, ctx: &Ctx) -> Result<Exit, Trouble> {
     let shown = if ctx.json {
         json!({
             "ok": is_ok, "run": run, "events": events, "unchained": unchained, "proven": proven,
-            "unproven": unproven, "unproven_events": unproven_events, "left_out": left_out, "signed_by": signer, "own_key": is_own_key, "finding": finding,
+            "unproven": unproven, "unproven_events": unproven_events, "over": is_over,
+            "left_out": left_out, "signed_by": signer, "own_key": is_own_key, "finding": finding,
         })
         .to_string()
     } else if let Some(finding) = finding {
@@ -153,6 +154,9 @@ fn bundle(file: &Path, against: &Against, ctx: &Ctx) -> Result<Exit, Trouble> {
             let after = counted(unproven_events, "event");
             write!(told, "\n       NOT PROVEN: {after} after the last leaf that is proven; anybody can have put them there")
                 .unwrap_or_default();
+        }
+        if !is_over {
+            told.push_str("\n       the run is not over in this file: what came later, if anything did, is not in it");
         }
         if left_out > 0 {
             let secrets = counted(u64::try_from(left_out).unwrap_or(u64::MAX), "secret");

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::engine::Engine;
 use crate::kernel::evidence::handover::Handover;
-use crate::kernel::evidence::note::{self, VerifyKey};
+use crate::kernel::evidence::note::{self, SignedHead, VerifyKey};
 use crate::kernel::evidence::tree::TreeHead;
 use crate::ports::evidence::{ORIGIN, Signer, Signs};
 use crate::ports::{Fault, LastHead, Note};
@@ -86,7 +86,8 @@ impl Engine {
         }
         if let Some(known) = last.as_ref().filter(|last| last.key != text) {
             // It stands in the log, under the new key, what the old one was.
-            let named = |key: &str| key.rsplitn(2, '+').last().unwrap_or_default().to_owned();
+            // Name and id; what follows is base64, which has the same sign.
+            let named = |key: &str| key.splitn(3, '+').take(2).collect::<Vec<_>>().join("+");
             let what = ["audit_key", "before it"].iter().zip([&text, &known.key]);
             let what = what.map(|(word, key)| format!("{word}: {}", named(key))).collect();
             self.note(Note::PolicyChanged { what }).await;
@@ -242,6 +243,10 @@ impl Engine {
                 }
             }
             let unsigned = head.size.saturating_sub(state.signed.load(Ordering::Acquire));
+            if unsigned == 0 {
+                // Somebody else has signed what could not be signed here.
+                *state.trouble.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            }
             if unsigned > 0 && (is_due || unsigned >= LEAVES_MAX) {
                 self.sign(head).await;
                 next = clock.now().plus(every_ms);
@@ -322,7 +327,7 @@ impl Engine {
         let state = &self.inner.attesting;
         let Some((signer, origin, key)) = state.signer.get() else { return };
         let body = note::body(origin, head);
-        let given = match self.still_signs(key).await {
+        let given = match self.may_sign(head).await {
             Ok(true) => signer.sign(&body).await,
             Ok(false) => Err(Fault::Permanent(
                 "another key signs this log now; give this server that one".into(),
@@ -338,7 +343,11 @@ impl Engine {
             Err(Fault::Permanent("what the signer gave is no signature of this head".into()))
         });
         let kept = match signed {
-            Ok(last) => last.keep(&*self.inner.journal).await.map(|()| last.note),
+            // In the store first: what lies beside the key is never ahead of it.
+            Ok(last) => match last.keep(&*self.inner.journal).await {
+                Ok(()) => signer.keep_last(origin, Some(&last.note)).map(|()| last.note),
+                Err(fault) => Err(fault),
+            },
             Err(fault) => Err(fault),
         };
         let trouble = match kept {
@@ -355,6 +364,48 @@ impl Engine {
             }
         };
         *state.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+    }
+
+    /// Whether a head is this process's to sign. It must hold what was signed before it: whoever can write to the disk
+    /// and has no key would else have the next head sign what they wrote there.
+    async fn may_sign(&self, head: TreeHead) -> Result<bool, Fault> {
+        let Some((signer, origin, key)) = self.inner.attesting.signer.get() else {
+            return Ok(false);
+        };
+        if !self.still_signs(key).await? {
+            return Ok(false);
+        }
+        let kept = LastHead::of(&*self.inner.journal).await?;
+        // That of another key is checked with that one; that the key is another was said when it was changed.
+        let kept = kept.map(|last| (VerifyKey::parse(&last.key), last.note));
+        let beside = signer.last(origin)?.map(|note| (None, note));
+        for (key, note) in kept.into_iter().chain(beside) {
+            let before = SignedHead::parse(&note);
+            let before =
+                before.map_err(|what| Fault::Corrupt(format!("the head before: {what}")))?;
+            if key.is_some_and(|key| !before.is_signed_by(&key)) {
+                return Err(Fault::Corrupt("the head before has no signature of its key".into()));
+            }
+            let root = self.inner.journal.evidence().root(before.head.size).await?;
+            if before.head.size > head.size || root != Some(before.head.root) {
+                let size = before.head.size;
+                return Err(Fault::Corrupt(format!(
+                    "the log does not hold what was signed before, up to leaf {size}: it was written over, cut off or put \
+                     back; `holdpoint verify` names the place. Nothing is signed until `holdpoint release` (after \
+                     `holdpoint restored`), or until what was is back"
+                )));
+            }
+        }
+        Ok(true)
+    }
+
+    /// The store was put back, and somebody lets it go on: what was signed of it meanwhile is no more.
+    pub(super) fn forget_last_head(&self) {
+        if let Some((signer, origin, _)) = self.inner.attesting.signer.get()
+            && let Err(fault) = signer.keep_last(origin, None)
+        {
+            tracing::warn!(%fault, "the head that is kept beside the key could not be taken away");
+        }
     }
 
     /// A listener that does not take it hears of the next one, which holds everything in this one.

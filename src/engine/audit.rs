@@ -290,7 +290,9 @@ fn entry(head: &Head, recorded: &Recorded, open: &mut Open) -> Option<AuditEntry
             entry.note = to.as_ref().map(handed).unwrap_or_default();
             entry.question = questions.get(ordinal).cloned();
         }
-        Event::Closed { ordinal, closing, by, .. } => {
+        Event::Closed { ordinal, closing, by, door, known, .. } => {
+            entry.door.clone_from(door);
+            entry.known = known.as_deref().cloned();
             entry.action = match closing {
                 Closing::Rejected => "expired",
                 Closing::Passed => "passed",
@@ -326,14 +328,16 @@ fn entry(head: &Head, recorded: &Recorded, open: &mut Open) -> Option<AuditEntry
                 started.renew(&recorded.event);
             }
             (entry.action, entry.note) = if only.is_empty() {
-                ("renewed", "the store was put back from a backup, or moved".into())
+                ("renewed", "the store was put back from a backup or a copy".into())
             } else {
                 ("asked_anew", "the same was refused in another run of its family".into())
             };
         }
-        Event::Revoked { tool, by, .. } => {
+        Event::Revoked { tool, by, door, known, .. } => {
             entry.action = "grant_revoked";
             entry.principal.clone_from(by);
+            entry.door.clone_from(door);
+            entry.known = known.as_deref().cloned();
             entry.note.clone_from(tool);
         }
         Event::Signalled { name, value, by, door, known, .. } => {
@@ -344,9 +348,11 @@ fn entry(head: &Head, recorded: &Recorded, open: &mut Open) -> Option<AuditEntry
             entry.note.clone_from(name);
             entry.value = (!value.is_null()).then(|| value.clone());
         }
-        Event::Cancelled { by, reason, .. } => {
+        Event::Cancelled { by, reason, door, known, .. } => {
             entry.action = "cancelled";
             entry.principal.clone_from(by);
+            entry.door.clone_from(door);
+            entry.known = known.as_deref().cloned();
             entry.note.clone_from(reason);
         }
         Event::Failed(failure) => {
@@ -372,6 +378,13 @@ fn entry(head: &Head, recorded: &Recorded, open: &mut Open) -> Option<AuditEntry
             }
             calls.insert(call.id.clone(), call.tool.clone());
         }
+        // A call that stands at a halt was not made, whatever is said before this.
+        Event::Held { call_id, is_over, .. } => {
+            entry.note.clone_from(calls.get(call_id)?);
+            entry.action = if *is_over { "made" } else { "held" };
+            let told = if *is_over { "the halt has ended" } else { "not made: a halt stands" };
+            entry.add(told);
+        }
         Event::ToolReturned { call_id, value, failed, .. } => {
             entry.note = calls.remove(call_id)?;
             entry.action = if *failed { "call_failed" } else { "returned" };
@@ -396,7 +409,6 @@ fn entry(head: &Head, recorded: &Recorded, open: &mut Open) -> Option<AuditEntry
         | Event::MessageAdded { .. }
         | Event::HandedOff { .. }
         | Event::StepFailed { .. }
-        | Event::Held { .. }
         | Event::StepOpened { .. }
         | Event::StepClosed { .. }
         | Event::StepOutcome { .. }

@@ -16,6 +16,7 @@ use crate::engine::rests;
 use crate::engine::trace::at_once;
 use crate::engine::{Engine, EngineError, Published};
 use crate::failpoint;
+use crate::kernel::evidence::leaf::{Kinds, Leaf};
 use crate::kernel::{
     Closed, Command, Decision, Event, Millis, Refusal, Run, Status, Version, apply, first_reply,
     halt,
@@ -48,19 +49,30 @@ pub(super) struct Extras {
 /// Events on their way into the journal.
 #[derive(Debug)]
 pub(super) struct Batch {
-    /// The version they follow.
+    /// The version that the first of them followed, and that those follow which are not written yet.
+    pub(super) after: Version,
     pub(super) expected: Version,
     pub(super) events: Vec<Event>,
     /// One time for all of them: a replay folds them with the record's own.
     pub(super) now: Millis,
     pub(super) extras: Extras,
+    /// The leaf of the first append that was made of it, where it decided something (J13).
+    pub(super) decided: Option<Leaf>,
+}
+
+impl Batch {
+    pub(super) fn new(expected: Version, events: Vec<Event>, now: Millis, extras: Extras) -> Self {
+        Self { after: expected, expected, events, now, extras, decided: None }
+    }
 }
 
 /// What came of a command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Done {
     /// The command's own events begin after this version.
     pub(super) after: Version,
+    /// The leaf of their append, where it decided something just now and the store said its link.
+    pub(super) decided: Option<Leaf>,
 }
 
 impl Engine {
@@ -108,6 +120,9 @@ impl Engine {
         command: &Command,
         mut extras: Extras,
     ) -> Result<Done, EngineError> {
+        if let Some(who) = command.speaker() {
+            self.refuse_if_unknown(who).await?;
+        }
         // How long something stood still is said by whoever changes the halts, whatever else stands.
         if !matches!(command, Command::Stand { .. }) {
             self.heed_pulled().await?;
@@ -144,10 +159,11 @@ impl Engine {
         extras.guards.extend(purse.as_ref().and_then(|purse| purse.guard.clone()));
         let (expected, now) = (hot.run.version, self.now_for(&hot.run));
         match apply(&mut hot.run, command, now) {
-            Ok(Decision::Repeat { after }) => Ok(Done { after }),
+            Ok(Decision::Repeat { after }) => Ok(Done { after, decided: None }),
             Ok(Decision::Events(events)) => {
-                self.commit(cell, state, Batch { expected, events, now, extras }).await?;
-                Ok(Done { after: expected })
+                let mut batch = Batch::new(expected, events, now, extras);
+                self.commit(cell, state, &mut batch).await?;
+                Ok(Done { after: expected, decided: batch.decided })
             }
             Err(declined) => {
                 let error = EngineError::from(declined);
@@ -165,7 +181,7 @@ impl Engine {
         &self,
         cell: &Arc<Cell>,
         state: &mut MutexGuard<'_, State>,
-        mut batch: Batch,
+        batch: &mut Batch,
     ) -> Result<(), EngineError> {
         let begins = batch.expected == 0;
         let mut is_written = false;
@@ -174,14 +190,14 @@ impl Engine {
             // Where nobody has looked yet, nothing is done; what another process drives is done there.
             let is_held = self.is_held() || matches!(hot.holder, Holder::Other(_));
             let gathered =
-                if is_held { Ok(false) } else { self.reply_at_once(&mut hot.run, &mut batch) };
+                if is_held { Ok(false) } else { self.reply_at_once(&mut hot.run, batch) };
             let gathered = match gathered {
-                Ok(more) if !is_held => self.note_holds(hot, &mut batch).map(|()| more),
+                Ok(more) if !is_held => self.note_holds(hot, batch).map(|()| more),
                 gathered => gathered,
             };
             let outcome = match gathered {
                 Ok(more) if batch.events.is_empty() => Ok(more),
-                Ok(more) => self.append(cell, hot, &mut batch).await.map(|()| more),
+                Ok(more) => self.append(cell, hot, batch).await.map(|()| more),
                 Err(error) => Err(error),
             };
             match outcome {
@@ -284,6 +300,7 @@ impl Engine {
             })
             .collect();
         let lanes = self.lanes(hot, &events);
+        let kinds = Kinds::of(events.iter().map(|event| &**event));
         let hidden = hot.run.hidden(&events, &mut || self.inner.clock.fresh_secret());
         let is_owed = !lanes.is_empty();
         let (hold, fence) = hot.holder.hold(hot.run.status == Status::Running);
@@ -310,7 +327,13 @@ impl Engine {
         };
         failpoint::hit("engine.before_append");
         match self.submitted(append).await {
-            Ok(appended) => hot.holder = hot.holder.after(hold, appended.fence),
+            Ok(appended) => {
+                hot.holder = hot.holder.after(hold, appended.fence);
+                if batch.expected == batch.after && kinds.decides() {
+                    let leaf = |link| Leaf::entry(cell.id.clone(), batch.after + 1, kinds, link);
+                    batch.decided = appended.link.map(leaf);
+                }
+            }
             Err(error) => {
                 if matches!(error, AppendError::Fault(Fault::Permanent(_))) {
                     self.inner.broken.cancel();

@@ -79,6 +79,7 @@ impl Engine {
         check_key(&wish.key)?;
         check_reason(&wish.reason)?;
         self.check_scope(&wish.scope).await?;
+        self.refuse_if_unknown(who).await?;
         let changing = self.inner.halting.changing.lock().await;
         self.heed_halts().await?;
         let halts = self.halts();
@@ -364,8 +365,8 @@ impl Engine {
         let State::Hot(hot) = &mut *state else { return Ok(()) };
         hot.run.operator = self.operator();
         let (expected, now) = (hot.run.version, self.now_for(&hot.run));
-        let batch = Batch { expected, events: Vec::new(), now, extras: Extras::default() };
-        self.commit(cell, &mut state, batch).await
+        let mut batch = Batch::new(expected, Vec::new(), now, Extras::default());
+        self.commit(cell, &mut state, &mut batch).await
     }
 
     /// The runs under way that are driven here, some at a time.
@@ -399,7 +400,23 @@ impl Engine {
         if self.inner.library.all().iter().any(|entry| halt::knows(&entry.workflow, scope)) {
             return Ok(());
         }
-        // A file that is gone may have left runs that are not over.
+        // A file that is gone, or was changed, may have left runs that are not over: those that move are what a brake is for.
+        let mut cursor = None;
+        loop {
+            let page = self.inner.journal.running(cursor.as_deref(), TOLD_AT_ONCE).await?;
+            for run in &page.rows {
+                let head = self.inner.journal.head(run).await?;
+                if let Some(head) = head
+                    && self.is_known_by(&head, scope).await?
+                {
+                    return Ok(());
+                }
+            }
+            cursor = page.next;
+            if cursor.is_none() {
+                break;
+            }
+        }
         let mut cursor = None;
         loop {
             let page = self.inner.journal.waiting(cursor.as_deref(), TOLD_AT_ONCE).await?;

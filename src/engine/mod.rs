@@ -14,6 +14,7 @@ mod audit;
 mod audit_entry;
 mod cell;
 mod commands;
+mod credentials;
 mod detach_on_drop;
 mod drive;
 mod family;
@@ -61,7 +62,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::kernel::{Corruption, Declined, Operator, Refusal};
 use crate::ports::trace::Tracer;
-use crate::ports::{Agents, Clock, Fault, Journal, NoNotifier, Notifier, Tools};
+use crate::ports::{Agents, Clock, Credentials, Fault, Journal, NoNotifier, Notifier, Tools};
 
 pub use attest::Signing;
 pub use audit::{AuditEntry, AuditFilter};
@@ -152,6 +153,8 @@ struct Inner {
     families: family::Families,
     /// What is stopped is changed here.
     halting: halting::Halting,
+    /// Who knows whether somebody's credential is still good, where that is asked.
+    credentials: OnceLock<Arc<dyn Credentials>>,
     /// Those who write to the same store.
     sharing: sharing::Sharing,
     /// Which runs are driven here.
@@ -218,6 +221,7 @@ impl Engine {
             standing: renewal::Standing::default(),
             families: family::Families::default(),
             halting: halting::Halting::default(),
+            credentials: OnceLock::new(),
             domain: reach::Domain::default(),
             library,
             cells: Cells::default(),

@@ -42,19 +42,18 @@ impl Receipt {
 }
 
 impl Engine {
-    /// The receipt of what was decided by an answer just now, where it decided something. It costs no look at
-    /// the disk, unless the store has put it away meanwhile; its proof comes later.
+    /// The receipt of what was decided by an answer, where it decided something. What was decided just now is known
+    /// by its append; an answer that is sent again is looked up. Its proof comes later.
     pub async fn receipt_now(&self, begun: &Begun) -> Option<Receipt> {
-        let first = begun.after + 1;
-        let Some(leaf) = self.inner.journal.evidence().fresh(&begun.run, first) else {
-            let found = self.receipt_after(&begun.run, begun.after).await;
-            return found.unwrap_or_else(|error| {
-                // The answer is taken; whoever gave it can ask for the receipt.
-                tracing::warn!(run.id = %begun.run, %error, "a receipt could not be read");
-                None
-            });
-        };
-        leaf.decides().then(|| Receipt::of(&leaf, begun.run.clone(), first, None))
+        if let Some(leaf) = &begun.decided {
+            return Some(Receipt::of(leaf, begun.run.clone(), begun.after + 1, None));
+        }
+        let found = self.receipt_after(&begun.run, begun.after).await;
+        found.unwrap_or_else(|error| {
+            // The answer is taken; whoever gave it can ask for the receipt.
+            tracing::warn!(run.id = %begun.run, %error, "a receipt could not be read");
+            None
+        })
     }
 
     /// The same of what was decided right after a place of a run's journal, whenever that was: it says the same

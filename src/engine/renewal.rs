@@ -220,8 +220,10 @@ impl Engine {
         }
         self.refuse_if_draining()?;
         self.refuse_if_looking()?;
+        self.refuse_if_unknown(who).await?;
         let _changing = self.inner.standing.changing.lock().await;
         let seen = self.inner.standing.get();
+        self.forget_last_head();
         if !seen.is_held {
             return Ok(false);
         }

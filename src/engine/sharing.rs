@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 use crate::engine::cell::{Cell, State};
+use crate::engine::work::LastWord;
 use crate::engine::work::is_under_way;
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{Millis, Refusal, RunId};
@@ -129,10 +130,32 @@ impl Engine {
         }
     }
 
-    /// What whoever does something for this process asks at the last moment; nothing where one has the store alone.
-    pub(super) fn leave(&self) -> Option<Leave> {
-        let engine = self.clone();
-        self.is_shared().then(|| Leave::new(move || engine.is_in_time()))
+    /// What whoever does something for this process asks at the last moment: whether it may be taken for dead by now,
+    /// and of a call, whether it was stopped meanwhile.
+    pub(super) fn leave(
+        &self,
+        (workflow, agent): (&str, &str),
+        tool: Option<&str>,
+        last: &LastWord,
+    ) -> Option<Leave> {
+        if !self.is_shared() && tool.is_none() {
+            return None;
+        }
+        let (engine, last) = (self.clone(), last.clone());
+        let (workflow, agent) = (workflow.to_owned(), agent.to_owned());
+        let tool = tool.map(ToOwned::to_owned);
+        Some(Leave::new(move || {
+            let is_dead = engine.is_shared() && !engine.is_in_time();
+            let is_stopped = || {
+                let halts = &engine.operator().halts;
+                tool.is_some() && halts.stop(&workflow, &agent, tool.as_deref())
+            };
+            let is_no = is_dead || is_stopped();
+            if is_no {
+                last.no();
+            }
+            !is_no
+        }))
     }
 
     fn is_in_time(&self) -> bool {
@@ -308,6 +331,9 @@ impl Engine {
                     tracing::error!(run.id = %run, %error, "run could not be taken over");
                 }
             }
+        }
+        if taken > 0 {
+            tracing::info!(runs = taken, "what nobody living drove is driven here from now on");
         }
         Ok(taken)
     }

@@ -4,7 +4,7 @@
 //! cancelled, its tasks are stopped.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use serde_json::Value;
@@ -95,9 +95,12 @@ impl Engine {
                     engine.not_done(&cell, &key).await;
                     return;
                 }
-                // Asked once more as late as can be: whoever was frozen meanwhile does not know.
-                let leave = engine.leave();
-                leave::within(leave, engine.perform(&cell, &workflow, effect, around)).await;
+                // Asked once more as late as can be: whoever was frozen, or waits for somebody to take the call, does not
+                // know what was said meanwhile.
+                let last = LastWord::default();
+                let leave = engine.leave((&workflow.name, &agent), tool.as_deref(), &last);
+                let performed = engine.perform(&cell, &workflow, (effect, key), (around, last));
+                leave::within(leave, performed).await;
             };
             tokio::select! {
                 biased;
@@ -112,8 +115,8 @@ impl Engine {
         &self,
         cell: &Arc<Cell>,
         workflow: &Arc<Workflow>,
-        effect: Effect,
-        around: Around,
+        (effect, key): (Effect, WorkKey),
+        (around, last): (Around, LastWord),
     ) {
         failpoint::hit("engine.before_effect");
         let carried = around.carried();
@@ -129,6 +132,10 @@ impl Engine {
         failpoint::hit("engine.after_effect");
         self.note_broken(cell, &command).await;
         around.ends(&command);
+        if last.was_no() && is_not_done(&command) {
+            self.not_done(cell, &key).await;
+            return;
+        }
         self.report(cell, command).await;
     }
 
@@ -154,7 +161,7 @@ impl Engine {
         let (agents, workflow) = (Arc::clone(&self.inner.agents), Arc::clone(workflow));
         // A task of its own, so that a provider's panic is an attempt's failure and no more.
         let reply = async move { agents.reply(&workflow, &input, &mut sink).await };
-        let task = tokio::spawn(trace::within(carried, reply));
+        let task = tokio::spawn(leave::within(leave::current(), trace::within(carried, reply)));
         let guard = AbortOnDrop(task.abort_handle());
         let outcome = task.await;
         drop(guard);
@@ -175,7 +182,7 @@ impl Engine {
         let (tools, workflow) = (Arc::clone(&self.inner.tools), Arc::clone(workflow));
         let call_id = call.id.clone();
         let called = async move { tools.call(&workflow, &call, &key).await };
-        let task = tokio::spawn(trace::within(carried, called));
+        let task = tokio::spawn(leave::within(leave::current(), trace::within(carried, called)));
         let guard = AbortOnDrop(task.abort_handle());
         let outcome = task.await.unwrap_or_else(|error| {
             // Who knows how far it came.
@@ -242,6 +249,27 @@ impl Engine {
             self.wake_at(self.inner.clock.now());
         }
     }
+}
+
+/// Whether whoever did something was told at the last moment not to.
+#[derive(Debug, Clone, Default)]
+pub(super) struct LastWord(Arc<AtomicBool>);
+
+impl LastWord {
+    /// They were.
+    pub(super) fn no(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    fn was_no(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// Whether it is certain of a call that nothing was sent.
+fn is_not_done(command: &Command) -> bool {
+    let Command::ToolReturned { outcome: Err(fault), .. } = command else { return false };
+    !fault.may_have_happened
 }
 
 /// Whether something is under way for a run. What has ended and is still owed did not come home: nobody knows how far it

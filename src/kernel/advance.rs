@@ -270,8 +270,7 @@ fn moved(run: &Run, now: Millis) -> Vec<Event> {
         Move::Finish(value) => vec![Event::Output { value }, Event::Completed],
         Move::Fail(failure) => vec![Event::Failed(failure)],
         Move::Cancel { by } => {
-            let reason = "its question was withdrawn".into();
-            vec![Event::Cancelled { by, reason, key: String::new() }]
+            vec![Event::cancelled_after(by, "its question was withdrawn")]
         }
     }
 }

@@ -133,8 +133,8 @@ pub(super) fn withdraw(
 ) -> Result<Decision, Refusal> {
     let question = open_question(run, request, principal)?;
     let (ordinal, closing) = (question.ordinal, Closing::Withdrawn);
-    let (by, key) = (principal.id.clone(), key.to_owned());
-    Ok(Decision::Events(vec![Event::Closed { ordinal, closing, by, key }]))
+    let ((by, door, known), key) = (principal.recorded(), key.to_owned());
+    Ok(Decision::Events(vec![Event::Closed { ordinal, closing, by, door, known, key }]))
 }
 
 /// Words of one question add up only where they are one.

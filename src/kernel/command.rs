@@ -215,3 +215,31 @@ pub enum Command {
     /// Look at the clock: deadlines and pauses may be over.
     Tick,
 }
+
+impl Command {
+    /// Who says so, where it is somebody's word.
+    pub fn speaker(&self) -> Option<&Principal> {
+        match self {
+            Self::Answer { principal, .. }
+            | Self::Withdraw { principal, .. }
+            | Self::Claim { principal, .. }
+            | Self::Delegate { principal, .. }
+            | Self::Revoke { principal, .. }
+            | Self::Cancel { principal, .. }
+            | Self::Signal { principal, .. } => Some(principal),
+            Self::Delta { .. }
+            | Self::Noted { .. }
+            | Self::Replied { .. }
+            | Self::AttemptFailed { .. }
+            | Self::ToolReturned { .. }
+            | Self::Recover
+            | Self::Retry
+            | Self::Renew { .. }
+            | Self::Recall { .. }
+            | Self::Rule
+            | Self::Hold { .. }
+            | Self::Stand { .. }
+            | Self::Tick => None,
+        }
+    }
+}

@@ -75,13 +75,13 @@ pub fn decide(run: &Run, command: &Command, now: Millis) -> Result<Decision, Ref
                 let (run, tool) = (run.id.to_string(), tool.clone());
                 return Err(Refusal::NotGranted { run, tool });
             }
-            let (tool, by, key) = (tool.clone(), principal.id.clone(), key.clone());
-            Ok(Decision::Events(vec![Event::Revoked { tool, by, key }]))
+            let ((by, door, known), key) = (principal.recorded(), key.clone());
+            let tool = tool.clone();
+            Ok(Decision::Events(vec![Event::Revoked { tool, by, door, known, key }]))
         }
         Command::Cancel { reason, principal, key } => {
             refuse_if_over(run)?;
-            let (by, reason, key) = (principal.id.clone(), reason.clone(), key.clone());
-            Ok(Decision::Events(vec![Event::Cancelled { by, reason, key }]))
+            Ok(Decision::Events(vec![cancelled(reason, principal, key)]))
         }
         Command::Signal { name, value, principal, key } => {
             refuse_if_over(run)?;
@@ -171,6 +171,11 @@ fn current_attempt(run: &Run, number: u32, attempt: u32) -> Result<&Turn, Refusa
 }
 
 /// An external event is taken where the workflow waits for it, now or some day.
+fn cancelled(reason: &str, principal: &Principal, key: &str) -> Event {
+    let ((by, door, known), key) = (principal.recorded(), key.to_owned());
+    Event::Cancelled { by, reason: reason.to_owned(), door, known, key }
+}
+
 fn signal(
     run: &Run,
     name: &str,
@@ -189,9 +194,8 @@ fn signal(
         let remedy = "too many signals came before anything waited for them".into();
         return Err(Refusal::TooLarge { field: "name".into(), remedy });
     }
-    let (by, door, key) = (principal.id.clone(), principal.door.to_owned(), key.to_owned());
-    let (name, value) = (name.to_owned(), value.clone());
-    let known = Some(Box::new(principal.known.clone()));
+    let (by, door, known) = principal.recorded();
+    let (name, value, key) = (name.to_owned(), value.clone(), key.to_owned());
     Ok(vec![Event::Signalled { name, value, by, door, known, key }])
 }
 
@@ -346,9 +350,9 @@ const FORKED: CutOff = CutOff {
 /// The store was put back from a backup, or made from an export: what was under way may have been done
 /// since, and more than it.
 const RENEWED: CutOff = CutOff {
-    failure: ("step.interrupted", "the store was put back or moved meanwhile"),
+    failure: ("step.interrupted", "the store was put back meanwhile"),
     why: |tool| {
-        format!("The store was put back from a backup, or moved, while `{tool}` was being called.")
+        format!("The store was put back from a backup or a copy while `{tool}` was being called.")
     },
     may_repeat: touches_nothing,
     heeds_holds: false,
@@ -448,7 +452,7 @@ fn due(run: &Run, now: Millis) -> Vec<Event> {
 /// What silence means for a question. A default that does not fit it is no answer (K7).
 fn silence(run: &Run, question: &Question, now: Millis) -> Event {
     let (ordinal, by) = (question.ordinal, "timer".to_owned());
-    let closed = |closing| Event::Closed { ordinal, closing, by: by.clone(), key: String::new() };
+    let closed = |closing| Event::closed_by_itself(ordinal, closing, &by);
     let escalated = |more: &[String], within_ms: Option<u64>| {
         // Whoever was asked still is: others are asked as well.
         let asked = if question.to.is_empty() { slice::from_ref(&run.owner) } else { &question.to };

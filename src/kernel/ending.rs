@@ -3,7 +3,7 @@
 //!
 //! - **K4** Whoever was told no, or does not know, is not asked again by trying.
 
-use crate::kernel::event::{Failure, Version};
+use crate::kernel::event::{Closing, Event, Failure, Version};
 use crate::kernel::operator::Operator;
 use crate::kernel::principal::Assurance;
 use crate::kernel::run::{Run, Status};
@@ -167,5 +167,19 @@ impl Run {
         let mut since = pauses.filter(|((saved, _), _)| *saved > version).map(|(_, asks)| *asks);
         let (shown, is_later) = (since.next(), since.next().is_some());
         answered || (shown == Some(true) && (is_later || self.status.is_over()))
+    }
+}
+
+impl Event {
+    /// A question is closed by no person's word: by the clock, or since nothing hangs on it any more.
+    pub fn closed_by_itself(ordinal: u32, closing: Closing, by: &str) -> Self {
+        let (by, door, known, key) = (by.to_owned(), String::new(), None, String::new());
+        Self::Closed { ordinal, closing, by, door, known, key }
+    }
+
+    /// The run is stopped by what somebody has said elsewhere: that event says how they were known.
+    pub fn cancelled_after(by: String, reason: &str) -> Self {
+        let (reason, door, known, key) = (reason.to_owned(), String::new(), None, String::new());
+        Self::Cancelled { by, reason, door, known, key }
     }
 }

@@ -281,6 +281,12 @@ pub enum Event {
         closing: Closing,
         /// Who closed it; `timer` at a deadline.
         by: String,
+        /// Through which door; empty where it was no person, or before it was written down.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        door: String,
+        /// How they were known; absent in the same cases.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        known: Option<Box<Known>>,
         /// The caller's idempotency key.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         key: String,
@@ -346,6 +352,12 @@ pub enum Event {
         tool: String,
         /// Who said so.
         by: String,
+        /// Through which door; empty where it was no person, or before it was written down.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        door: String,
+        /// How they were known; absent in the same cases.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        known: Option<Box<Known>>,
         /// The caller's idempotency key.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         key: String,
@@ -416,6 +428,12 @@ pub enum Event {
         /// Why, if they said.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         reason: String,
+        /// Through which door; empty where it was no person, or before it was written down.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        door: String,
+        /// How they were known; absent in the same cases.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        known: Option<Box<Known>>,
         /// The caller's idempotency key.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         key: String,

@@ -35,6 +35,23 @@ pub fn of_work<'a>(
     halts.0.iter().find(|halt| halt.scope.holds(&run.workflow.name, agent, tool))
 }
 
+/// The halts that a run stands at: they stop what is owed for it now. A call that was under way before is let come home.
+pub fn standing<'a>(halts: &'a Halts, run: &Run) -> Vec<&'a Halt> {
+    let mut found: Vec<&Halt> = Vec::new();
+    if halts.0.is_empty() || run.status != Status::Running {
+        return found;
+    }
+    for effect in plan(run) {
+        let is_home = match &effect {
+            Effect::CallTool { turn, call, .. } => !run.held.contains(&(*turn, call.id.clone())),
+            Effect::Reply { .. } => false,
+        };
+        let stops = of_effect(halts, run, &effect).filter(|_| !is_home);
+        found.extend(stops.filter(|halt| found.iter().all(|known| known.id != halt.id)));
+    }
+    found
+}
+
 /// The halt under which a question takes no decision, if there is one.
 fn of_question<'a>(run: &'a Run, question: &Question) -> Option<&'a Halt> {
     run.operator.halts.0.iter().find(|halt| concerns(halt, run, question))
@@ -64,7 +81,15 @@ pub fn knows(workflow: &Workflow, scope: &Scope) -> bool {
 /// Whether a halt stops what a question is about.
 fn concerns(halt: &Halt, run: &Run, question: &Question) -> bool {
     let agent = question.agent.as_deref().unwrap_or_default();
+    // What a workflow that is a step of this one asks is a decision of that one.
+    let is_step_of =
+        |name: &str| run.graph.around(&question.step).any(|step| is_workflow(&step.task, name));
     halt.scope.holds(&run.workflow.name, agent, tool_of(run, question))
+        || matches!(&halt.scope, Scope::Workflow(name) if is_step_of(name))
+}
+
+fn is_workflow(task: &Task, name: &str) -> bool {
+    matches!(task, Task::Sub { workflow, .. } if workflow == name)
 }
 
 /// The tool that a question is about, if it is about one.

@@ -253,6 +253,11 @@ impl Principal {
         Self { id, roles: roles.into(), workflows: Vec::new(), known, door, from: None }
     }
 
+    /// Who it is, through which door and how it is known, as events have it.
+    pub fn recorded(&self) -> (String, String, Option<Box<Known>>) {
+        (self.id.clone(), self.door.to_owned(), Some(Box::new(self.known.clone())))
+    }
+
     /// The one who owns the machine: a caller on loopback where no keys are set up.
     pub fn local(door: &'static str) -> Self {
         let roles: Roles = Role::ALL.into_iter().collect();

@@ -113,7 +113,7 @@ pub enum Refusal {
     /// same was refused in another run of the family (K11).
     #[error(
         "request `{request}` was asked anew since: the same was refused in a fork of its run or in the run \
-         that was forked, or the store was put back from a backup, or moved; look at what is asked now, and \
+         that was forked, or the store was put back from a backup or a copy; look at what is asked now, and \
          answer that"
     )]
     AskedAnew {

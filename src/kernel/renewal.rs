@@ -22,7 +22,7 @@ use crate::kernel::time::Millis;
 /// The fact of a question that is asked in another store than before.
 pub(super) const FACT: &str = "asked_anew";
 /// What whoever decides is told then: the deed may have been done in the time that is missing.
-const TOLD: &str = "the store was put back from a backup, or moved, since this was asked: what was answered, \
+const TOLD: &str = "the store was put back from a backup or a copy since this was asked: what was answered, \
                     and done, after that copy was made is not known here";
 
 /// One renewal of a run.
@@ -127,7 +127,7 @@ pub(super) fn reasked(run: &mut Run, question: &Question, at: Millis) -> Result<
 }
 
 impl Question {
-    /// What whoever decides is told of a store that was put back or moved since it was asked first.
+    /// What whoever decides is told of a store that was put back since it was asked first.
     pub fn asked_anew(&self) -> Option<&str> {
         self.context.get(FACT)?.as_str()
     }

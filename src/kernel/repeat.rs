@@ -180,9 +180,9 @@ fn answered_with(run: &Run, principal: &Principal, key: &str) -> bool {
 fn deed_of(event: &Event) -> Option<(Deed<'_>, &str, &str)> {
     let (deed, by, key) = if let Event::Closed { ordinal, by, key, .. } = event {
         (Deed::Withdraw(*ordinal), by, key)
-    } else if let Event::Revoked { tool, by, key } = event {
+    } else if let Event::Revoked { tool, by, key, .. } = event {
         (Deed::Revoke(tool), by, key)
-    } else if let Event::Cancelled { by, reason, key } = event {
+    } else if let Event::Cancelled { by, reason, key, .. } = event {
         (Deed::Cancel(reason), by, key)
     } else if let Event::Signalled { name, value, by, key, .. } = event {
         (Deed::Signal(name, value), by, key)
@@ -235,7 +235,9 @@ mod tests {
 
     #[test]
     fn what_another_run_takes_over_has_no_key() {
-        let event = Event::Cancelled { by: "ann".into(), reason: String::new(), key: "k".into() };
+        let (door, known) = (String::new(), None);
+        let (by, reason) = ("ann".into(), String::new());
+        let event = Event::Cancelled { by, reason, door, known, key: "k".into() };
         assert!(deed_of(&event).is_some() && deed_of(&unkeyed(event)).is_none());
     }
 }

@@ -106,9 +106,6 @@ pub trait Evidence: Send + Sync + std::fmt::Debug {
         from: u64,
         limit: usize,
     ) -> Result<(Vec<LogEntry>, Hash), Fault>;
-
-    /// The leaf of an append that was made just now, where it need not be looked for on disk.
-    fn fresh(&self, run: &RunId, first: Version) -> Option<Leaf>;
 }
 
 /// Whoever signs.
@@ -122,4 +119,11 @@ pub trait Signs: Send + Sync + std::fmt::Debug {
 pub trait Signer: Signs {
     /// The key that its signatures are checked with, for a log of this origin.
     fn key(&self, origin: &str) -> VerifyKey;
+
+    /// The last head of a log of this origin that is kept beside the key, away from the store: whoever can write there
+    /// cannot write here. None where none is.
+    fn last(&self, origin: &str) -> Result<Option<String>, Fault>;
+
+    /// Keeps another one in its place, or none.
+    fn keep_last(&self, origin: &str, note: Option<&str>) -> Result<(), Fault>;
 }

@@ -2,6 +2,7 @@
 //! append that makes it needed or not, so that it costs no write of its own; and a run that waits is nobody's. It is
 //! no lock: whoever has an answer to a run appends it, whoever drives it.
 
+use crate::kernel::evidence::Hash;
 use crate::kernel::{RunId, SessionId, Version};
 
 /// A number that grows with every claim of a run; an older one can write nothing (J4).
@@ -41,6 +42,8 @@ pub struct Appended {
     pub version: Version,
     /// The writer's fence, where it has the right to drive the run; 0 where it has not.
     pub fence: Fence,
+    /// Its link (J13); none where the store does not know it without looking.
+    pub link: Option<Hash>,
 }
 
 /// Something beside the run that a decision was made on, and that must not have changed when it is written: a

@@ -229,7 +229,7 @@ impl Bridge {
         let view = self.engine.run(id.run.as_str(), who).await?;
         let after = view.run.last_leg();
         let watch = self.engine.watch(id.run.as_str(), after, Until::CurrentRest, who).await?;
-        Ok(Begun { run: id.run, after, watch })
+        Ok(Begun { run: id.run, after, decided: None, watch })
     }
 
     /// Takes up a run from one of its checkpoints: where it still stands there, answers are taken; else
@@ -354,7 +354,7 @@ impl Bridge {
         manner: Manner,
         who: &Principal,
     ) -> Outcome<Reply> {
-        let Begun { run, after: _, mut watch } = begun;
+        let Begun { run, mut watch, .. } = begun;
         let view = match self.engine.run(run.as_str(), who).await {
             // Somebody who was asked, and does not know the run: their answer was taken, and that is
             // all that is theirs to see (K8).

@@ -88,6 +88,11 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
+    /// Whether a call was not made, since a halt stands.
+    fn is_held(&self, call: &str) -> bool {
+        self.run.held.iter().any(|(_, held)| held == call)
+    }
+
     /// Where in the workflow a turn was taken, where that is one of many.
     fn of_turn(&self, turn: u32) -> Option<String> {
         self.at.words(self.at.step(turn)?)
@@ -250,6 +255,7 @@ fn tool(
                 @match returned {
                     Some((_, true, back)) => { " · " span.bad { "failed" } " after " (text::length(back.since(at))) }
                     Some((_, false, back)) => { " · " (text::length(back.since(at))) }
+                    None if place.is_held(&call.id) => { " · not made: a halt stands" }
                     None => { " · under way" }
                 }
                 (label_of(label))

@@ -11,7 +11,7 @@ use crate::api::console::request_context::Visit;
 use crate::api::console::{
     conversation, forks, graph, listing, sessions, text, timeline, tree, value,
 };
-use crate::kernel::{Event, Millis, Recorded, Run, Status};
+use crate::kernel::{Event, Halts, Millis, Recorded, Run, Status, halt};
 use crate::ports::Head;
 
 /// Events that a page looks back on; the rest is in the journal.
@@ -30,7 +30,7 @@ pub(super) async fn page(visit: &Visit, id: &str) -> Result<Response<Body>, Trou
         div #run data-swap {
             div.summary {
                 div.head { h1 { (run.workflow.name) " " (listing::status(&head.status)) } a.button.jump href="#now" { "Jump to now" } }
-                p.why { (why(run, visit.now)) @if let Some(driver) = &driver { " Driven by " strong { (text::shown(driver)) } "." } }
+                p.why { (why(run, &visit.engine().halts(), visit.now)) @if let Some(driver) = &driver { " Driven by " strong { (text::shown(driver)) } "." } }
             }
             @if is_cut { p.notice { "Only the last " (JOURNAL_MAX) " events are shown." } }
             div.split.wide {
@@ -55,7 +55,7 @@ pub(super) async fn page(visit: &Visit, id: &str) -> Result<Response<Body>, Trou
 }
 
 /// One sentence that says why it is not moving, or that it is.
-fn why(run: &Run, now: Millis) -> Markup {
+fn why(run: &Run, halts: &Halts, now: Millis) -> Markup {
     match &run.status {
         Status::Waiting { since } if run.questions.is_empty() => awaiting(run, *since, now),
         Status::Waiting { since } => {
@@ -71,7 +71,7 @@ fn why(run: &Run, now: Millis) -> Markup {
                 @if count > 1 { " and " (count - 1) " more" }
             }
         }
-        Status::Running => running(run, now),
+        Status::Running => running(run, halts, now),
         Status::Completed => html! { "It was completed " (text::ago(run.updated_at, now)) "." },
         Status::Failed(failure) => {
             html! { "It failed " (text::ago(run.updated_at, now)) ": " (text::shown(&failure.message)) " " code { (failure.code) } }
@@ -121,13 +121,16 @@ fn events(run: &Run, visit: &Visit) -> Markup {
     }
 }
 
-fn running(run: &Run, now: Millis) -> Markup {
+fn running(run: &Run, halts: &Halts, now: Millis) -> Markup {
+    let stands = halt::standing(halts, run);
     let retry = run.turns.values().find_map(|turn| Some((turn, turn.retry_at?)));
     html! {
-        @if let Some((turn, at)) = retry {
+        @if let Some(halt) = stands.first() {
+            "It stands: " (text::ticked(&halt.scope.words())) " is halted by " strong { (text::shown(&halt.by)) } ", " (text::ago(halt.at, now)) ": " (text::shown(&halt.reason)) "."
+        } @else if let Some((turn, at)) = retry {
             "Step " strong { (turn.step) } " failed and is tried again " (text::deadline(at, now)) "."
         } @else if let Some(turn) = run.turns.values().next() {
-            "It is working: " strong { (turn.agent) } " is at step " strong { (turn.step) }
+            "It is working: " @if turn.agent.is_empty() { "it" } @else { strong { (turn.agent) } } " is at step " strong { (turn.step) }
             @if let Some(open) = turn.calls.first() { ", calling " code { (text::shown(&open.call.tool)) } } "."
         } @else { "It is working." }
     }

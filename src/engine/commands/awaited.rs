@@ -90,6 +90,7 @@ impl Engine {
         who: &Principal,
     ) -> Result<Taken, EngineError> {
         self.check_start(&speech.start)?;
+        self.refuse_if_unknown(who).await?;
         let (given, digest) = (speech.start.session.as_str(), speech.start.digest());
         let (session, awaited) = if !speech.run.is_empty() {
             let awaited = self.awaited_by_run(&speech, who).await;
@@ -140,11 +141,11 @@ impl Engine {
         let key = speech.key().to_owned();
         let request = AnswerRequest { session: String::new(), run: run.to_string(), answers, key };
         match self.answer(request, who).await {
-            Ok(Begun { run, after, watch }) => {
+            Ok(begun) => {
                 // What somebody else did in between follows on what is shown as well.
-                let from = before.as_ref().map_or(watch.after(), |before| before.head.version);
-                let from = from.min(watch.after());
-                let begun = Begun { run, after, watch: watch.past(from) };
+                let after = begun.watch.after();
+                let from = before.as_ref().map_or(after, |before| before.head.version).min(after);
+                let begun = Begun { watch: begun.watch.past(from), ..begun };
                 Ok(Taken::Answered { begun, before })
             }
             Err(EngineError::Refused(refusal)) => Ok(Taken::Declined(run, refusal)),

@@ -23,6 +23,7 @@ impl Engine {
     /// Starts a new run from a checkpoint of another. What was done up to there is copied as
     /// facts, not done again (E3); its questions are open again, under ids of the new run.
     pub async fn fork(&self, request: ForkRequest, who: &Principal) -> Result<Begun, EngineError> {
+        self.refuse_if_unknown(who).await?;
         // Where others decide in the family meanwhile it is looked at again.
         for _ in 1..DECIDE_TRIES {
             match self.fork_once(request.clone(), who).await {
@@ -95,7 +96,7 @@ impl Engine {
             events.extend(more);
         }
         let extras = Extras { guards: guard.into_iter().collect(), ..Extras::default() };
-        let batch = Batch { expected: 0, events, now, extras };
+        let batch = Batch::new(0, events, now, extras);
         let forked = run.id.clone();
         let begun = self.begin(Box::new(run), batch, (request.key, digest), (who, None)).await?;
         // Again: it may have left memory and come back meanwhile.
@@ -121,7 +122,13 @@ fn grants_ended(run: &mut Run, now: Millis) -> Result<Vec<Event>, EngineError> {
     let tools: BTreeSet<String> = run.grants.iter().map(|grant| grant.tool.clone()).collect();
     let mut events = Vec::with_capacity(tools.len());
     for tool in tools {
-        let event = Event::Revoked { tool, by: FORK.into(), key: String::new() };
+        let event = Event::Revoked {
+            tool,
+            by: FORK.into(),
+            door: String::new(),
+            known: None,
+            key: String::new(),
+        };
         evolve(run, &event, now)?;
         events.push(event);
     }

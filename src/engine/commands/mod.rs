@@ -22,6 +22,7 @@ use crate::engine::warm::Aim;
 use crate::engine::watch::{Until, Watch};
 use crate::engine::{Engine, EngineError};
 use crate::kernel::binding::{self, Reference};
+use crate::kernel::evidence::leaf::Leaf;
 use crate::kernel::workflow::Gate;
 use crate::kernel::{Answer, Command, Principal, Refusal, RequestId, RunId, SessionId, Version};
 use crate::ports::{Head, Hook};
@@ -92,6 +93,8 @@ pub struct Begun {
     pub run: RunId,
     /// Its version before this command.
     pub after: Version,
+    /// The leaf of what was decided by it just now, where the store said its link at once (J13).
+    pub decided: Option<Leaf>,
     /// Its events, from this command on.
     pub watch: Watch,
 }
@@ -157,6 +160,7 @@ impl Engine {
         let command = Command::Answer { answers, key: request.key, principal: who.clone() };
         let done = self.submit(&cell, command, Extras::default()).await?;
         let begun = self.begun(cell, &session, done.after, who);
+        let begun = Begun { decided: done.decided, ..begun };
         if knows_run {
             return Ok(begun);
         }
@@ -363,6 +367,7 @@ impl Engine {
         Begun {
             run,
             after,
+            decided: None,
             watch: Watch::new(self.clone(), cell, session, after, Until::FirstRest),
         }
     }

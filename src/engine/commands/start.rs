@@ -141,7 +141,7 @@ impl Engine {
         let (run, events) = start(id, workflow, started, (earlier, self.operator()), now)?;
         let guards = purse.as_ref().and_then(|purse| purse.guard.clone()).into_iter().collect();
         let extras = Extras { hooks, guards, ..Extras::default() };
-        let batch = Batch { expected: 0, events, now, extras };
+        let batch = Batch::new(0, events, now, extras);
         self.begin(run, batch, (request.key, digest), (who, purse)).await
     }
 
@@ -195,6 +195,7 @@ impl Engine {
             None => Box::new(SpanBuilder::begins(&run)),
             Some(_) => Box::new(SpanBuilder::takes_up(&run)),
         });
+        let mut batch = batch;
         let work = async move {
             let mut state = held.state.lock().await;
             // What is new has been forked by nobody.
@@ -203,7 +204,7 @@ impl Engine {
             // Nothing of it was durable before this.
             hot.narrator.rested = false;
             *state = State::Hot(Box::new(hot));
-            engine.commit(&held, &mut state, batch).await
+            engine.commit(&held, &mut state, &mut batch).await
         };
         let outcome = DetachOnDrop::new(&self.inner.tasks, work).await;
         drop(purse);

@@ -81,6 +81,8 @@ pub struct Verdict {
     pub unproven: usize,
     /// Events after the last that a proven leaf holds: anybody can have put them there.
     pub unproven_events: Version,
+    /// Whether the run is over. Where it is not, it may have gone on: nobody can prove that nothing came later.
+    pub is_over: bool,
     /// Secrets that are left out: their hashes are there.
     pub left_out: usize,
     /// The head, if there is one.
@@ -137,7 +139,18 @@ impl Bundle {
         });
         let held = held.map(|(_, end)| end).max().unwrap_or_default();
         let (proven, unproven_events) = (proven.len(), events - held);
-        Ok(Verdict { events, unchained, proven, unproven, unproven_events, left_out, head, signer })
+        let is_over = steps.last().is_some_and(|step| step.kinds.has_end());
+        Ok(Verdict {
+            events,
+            unchained,
+            proven,
+            unproven,
+            unproven_events,
+            is_over,
+            left_out,
+            head,
+            signer,
+        })
     }
 
     /// The same without its secrets: it proves what it proved.

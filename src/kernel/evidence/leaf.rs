@@ -100,6 +100,16 @@ impl Kinds {
         self.0 == 0
     }
 
+    /// Whether somebody decided something.
+    pub fn decides(self) -> bool {
+        self.0 & (Weighty::Decision.bit() | Weighty::Vote.bit()) != 0
+    }
+
+    /// Whether a run ends here.
+    pub fn has_end(self) -> bool {
+        self.0 & Weighty::End.bit() != 0
+    }
+
     fn list(self) -> Vec<Weighty> {
         Weighty::ALL.into_iter().filter(|kind| self.0 & kind.bit() != 0).collect()
     }

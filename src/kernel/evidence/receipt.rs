@@ -1,7 +1,8 @@
 //! Receipt: what one decision can be proven by, alone: its leaf, and the way from there to a head that was signed. It
 //! proves that this leaf is in the log; what the leaf speaks of is seen in a bundle of its run.
 
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::kernel::evidence::handover::{self, Handover};
@@ -15,9 +16,10 @@ pub struct Receipt {
     /// The leaf, as it is hashed.
     pub leaf: String,
     /// Its hash.
+    #[serde(alias = "leafHash")]
     pub leaf_hash: Hash,
     /// Its place in the log; none as long as it has none.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "number")]
     pub index: Option<u64>,
     /// The hashes that lead from it to the head's root.
     #[serde(default)]
@@ -31,6 +33,17 @@ pub struct Receipt {
     /// The keys that have signed before it, and their word on which came next.
     #[serde(default)]
     pub keys: Vec<Handover>,
+}
+
+/// A number, or the text of one: protobuf writes those of 64 bits as texts in JSON.
+fn number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    let value = Option::<Value>::deserialize(from)?;
+    let read = |value: Value| match value.as_str() {
+        Some(text) => text.parse().ok(),
+        None => value.as_u64(),
+    };
+    let wrong = || D::Error::custom("expected the place of a leaf, as a number");
+    value.map(|value| read(value).ok_or_else(wrong)).transpose()
 }
 
 impl Receipt {

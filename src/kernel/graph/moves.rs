@@ -118,8 +118,7 @@ impl<'a> Place<'a> {
             Phase::Ended(outcome) => self.settle(outcome.clone()),
             Phase::Aborted(Abort::Fail(failure)) => vec![Event::Failed(failure.clone())],
             Phase::Aborted(Abort::Cancel { by }) => {
-                let reason = "its question was withdrawn".into();
-                vec![Event::Cancelled { by: by.clone(), reason, key: String::new() }]
+                vec![Event::cancelled_after(by.clone(), "its question was withdrawn")]
             }
             // None of these is ready.
             Phase::Open(Block::One | Block::Branches { .. })
@@ -358,10 +357,7 @@ fn stopped(run: &Run, number: u32, outcome: Outcome) -> Vec<Event> {
     }
     moot.retain(|ordinal| run.questions.contains_key(ordinal));
     moot.sort_unstable();
-    let close = |ordinal| {
-        let (closing, by, key) = (Closing::Moot, String::new(), String::new());
-        Event::Closed { ordinal, closing, by, key }
-    };
+    let close = |ordinal| Event::closed_by_itself(ordinal, Closing::Moot, "");
     let mut events: Vec<Event> = moot.into_iter().map(close).collect();
     events.push(Event::StepOutcome { path: frame.path.to_string(), outcome });
     events

@@ -216,6 +216,16 @@ impl State {
         }
     }
 
+    /// The steps that a path lies in, the innermost first.
+    pub(in crate::kernel) fn around(&self, path: &str) -> impl Iterator<Item = &Arc<Step>> {
+        let within = |frame: &&Frame| frame.parent.and_then(|parent| self.frames.get(&parent));
+        let frames = std::iter::successors(self.frame(path), within);
+        frames.filter_map(|frame| match &frame.is {
+            Is::Step(step) => Some(step),
+            Is::Sequence(_) => None,
+        })
+    }
+
     pub(super) fn insert(&mut self, frame: Frame) -> u32 {
         let (number, parent) = (self.opened, frame.parent);
         self.opened += 1;

@@ -1,4 +1,4 @@
-//! Renewal: in a store that was put back or moved, what decides is asked anew, what was under way is asked
+//! Renewal: in a store that was put back, what decides is asked anew, what was under way is asked
 //! about, and nothing that was allowed before still is.
 
 use serde_json::json;

@@ -62,8 +62,7 @@ fn k7_an_approval_is_rejected_by_silence_even_if_its_terms_were_tampered_with() 
         std::sync::Arc::make_mut(asked).on_timeout = on_timeout;
         let decision = decide(&stage.run, &Command::Tick, Millis(1000)).expect("a tick");
         let closing = Closing::Rejected;
-        let rejected =
-            vec![Event::Closed { ordinal: 1, closing, by: "timer".into(), key: String::new() }];
+        let rejected = vec![Event::closed_by_itself(1, closing, "timer")];
         assert_eq!(decision, Decision::Events(rejected));
     }
 }

@@ -17,12 +17,12 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::failpoint;
-use crate::kernel::{Millis, Version};
+use crate::kernel::Millis;
 use crate::ports::{AppendError, Fault};
 use crate::store::embedded::checkpointer::Checkpointer;
 use crate::store::embedded::counts::Counts;
 use crate::store::embedded::database::Database;
-use crate::store::embedded::group::{Decided, Group};
+use crate::store::embedded::group::{Decided, Group, Written};
 use crate::store::embedded::head_cache::HeadCache;
 use crate::store::embedded::health::{Health, Watch};
 use crate::store::embedded::high_water_mark::HighWaterMark;
@@ -44,8 +44,8 @@ const GROUP_BYTES_MAX: usize = 4 << 20;
 /// Runs taken out together: each is as many places as its journal has entries.
 const PRUNE_MAX: usize = 64;
 
-/// Who is told of an append's version, or where a note lies.
-type Reply = oneshot::Sender<Result<Version, AppendError>>;
+/// Who is told what came of it.
+type Reply = oneshot::Sender<Result<Written, AppendError>>;
 
 /// What the committer is asked to do.
 #[derive(Debug)]
@@ -157,10 +157,10 @@ impl Committer {
     }
 
     /// Remembers the last append that somebody is about to be told of.
-    fn mark_high_water(&self, jobs: &[(Work, Reply)], answers: &[Result<Version, AppendError>]) {
+    fn mark_high_water(&self, jobs: &[(Work, Reply)], answers: &[Result<Written, AppendError>]) {
         let mut told = jobs.iter().zip(answers).rev();
         let last = told.find_map(|((work, _), answer)| match (work, answer) {
-            (Work::Append(append), Ok(version)) => Some((&append.run, *version)),
+            (Work::Append(append), Ok(written)) => Some((&append.run, written.at)),
             (Work::Append(_) | Work::Change(_), _) => None,
         });
         if let Some((run, version)) = last {

@@ -158,17 +158,4 @@ impl Evidence for EmbeddedJournal {
     ) -> Result<(Vec<LogEntry>, Hash), Fault> {
         self.ask(move |view| log(view, lane, from, limit)).await
     }
-
-    fn fresh(&self, run: &RunId, first: Version) -> Option<Leaf> {
-        let found = self.database.with(|view| match view.waiting().entry(run, first) {
-            Some(leaf) => Ok(Some(leaf)),
-            // It may have been given its place meanwhile; of anything else nothing was weighed just now.
-            None if leaves::is_recent(view, run, first) => {
-                let lain = leaves::lain(view, &Place::Entry(run.clone(), first))?;
-                Ok(lain.map(|lain| lain.leaf))
-            }
-            None => Ok(None),
-        });
-        found.ok().flatten()
-    }
 }

@@ -4,9 +4,9 @@
 
 use std::collections::HashMap;
 
-use crate::kernel::evidence::chain;
 use crate::kernel::evidence::leaf::Leaf;
-use crate::kernel::{Millis, RunId, SessionId, Version};
+use crate::kernel::evidence::{Hash, chain};
+use crate::kernel::{Millis, RunId, SessionId};
 use crate::ports::{AppendError, Fault, KeyRow, Noting};
 use crate::store::codec::{self, StoredHead, StoredSession};
 use crate::store::embedded::chunks::{self, Sealed};
@@ -34,6 +34,15 @@ pub(super) struct Decided {
     /// What the store holds once the writes are made.
     pub(super) counts: Counts,
     pub(super) heads: HeadCache,
+}
+
+/// What a caller is told of what it wanted written.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Written {
+    /// The journal's length after an append, or where a note lies.
+    pub(super) at: u64,
+    /// An append's link.
+    pub(super) link: Option<Hash>,
 }
 
 /// Writes that are decided on but not yet made.
@@ -77,7 +86,7 @@ impl<'a> Group<'a> {
     }
 
     /// Adds an append, or says why it cannot be (J3, J4, J12). Its records are taken out of it.
-    pub(super) fn append(&mut self, append: &mut Prepared) -> Result<Version, AppendError> {
+    pub(super) fn append(&mut self, append: &mut Prepared) -> Result<Written, AppendError> {
         let head_key = keys::head(&append.packed);
         let old = self.cached_head(&append.packed, &head_key)?;
         let at = old.as_ref().map_or(0, |old| old.version);
@@ -85,7 +94,7 @@ impl<'a> Group<'a> {
         if let (Some(token), Some(old)) = (append.token, &old)
             && old.written == Some((append.expected, token))
         {
-            return Ok(at);
+            return Ok(Written { at, link: Some(old.link) });
         }
         let old_fence = old.as_ref().map_or(0, |old| old.fence);
         let fence = append.fence.unwrap_or(old_fence);
@@ -149,11 +158,12 @@ impl<'a> Group<'a> {
         let written = append.token.map(|token| (append.expected, token));
         let head = CachedHead { version, fence, key, entries, chunks, overflow, link, written };
         self.heads.add(append.packed, head);
-        Ok(append.version)
+        Ok(Written { at: append.version, link: Some(link) })
     }
 
     /// Adds a change that is no append. Says where an entry of the log lies; of others, nothing.
-    pub(super) fn change(&mut self, change: &Change) -> Result<u64, AppendError> {
+    pub(super) fn change(&mut self, change: &Change) -> Result<Written, AppendError> {
+        let mut at = 0;
         match change {
             Change::Outbox(change) => self.change_outbox(change)?,
             Change::PutDefinition(sealed) => {
@@ -163,10 +173,10 @@ impl<'a> Group<'a> {
             }
             Change::PutSession(change) => self.put_session(change)?,
             Change::PutText(sealed) => self.replace(sealed)?,
-            Change::Note(noting) => return Ok(self.note((**noting).clone())?),
+            Change::Note(noting) => at = self.note((**noting).clone())?,
             Change::Sequence(grown) => self.sequence(grown)?,
         }
-        Ok(0)
+        Ok(Written { at, link: None })
     }
 
     /// Takes an entry into the log, in place of the oldest where its lane is full.

@@ -292,11 +292,6 @@ fn up_to(run: &RunId, first: Version) -> Option<Span> {
     Some((Bound::Included(keys::leaf_places(&run)), Bound::Included(place)))
 }
 
-/// Whether leaves of a run, up to that of an append, were given their places just now.
-pub(super) fn is_recent(view: View<'_>, run: &RunId, first: Version) -> bool {
-    up_to(run, first).is_some_and(|span| view.has_recent(&span))
-}
-
 /// The hash of a whole subtree.
 pub(super) fn node(view: View<'_>, level: u8, index: u64) -> Result<Hash, Fault> {
     if level == 0 {

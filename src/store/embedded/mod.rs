@@ -65,6 +65,7 @@ use crate::store::embedded::directory::Directory;
 #[cfg(feature = "postgres")]
 pub(super) use crate::store::embedded::directory::{is_held, moved_to};
 pub(super) use crate::store::embedded::directory::{is_older, is_there};
+use crate::store::embedded::group::Written;
 use crate::store::embedded::head_cache::HeadCache;
 use crate::store::embedded::health::Health;
 use crate::store::embedded::high_water_mark::HighWaterMark;
@@ -162,13 +163,13 @@ impl EmbeddedJournal {
     }
 
     /// Has the committer write something, durable when it returns.
-    async fn write(&self, work: Work) -> Result<Version, AppendError> {
+    async fn write(&self, work: Work) -> Result<Written, AppendError> {
         self.order(|reply| Job::Write(work, reply)).await?
     }
 
     /// A change beside the journals, durable when it returns.
     async fn change(&self, change: Change) -> Result<u64, Fault> {
-        self.write(Work::Change(change)).await.map_err(plain)
+        self.write(Work::Change(change)).await.map(|written| written.at).map_err(plain)
     }
 }
 
@@ -240,9 +241,9 @@ impl Journal for EmbeddedJournal {
         let taken = matches!(append.hold, Hold::Take { .. }).then(|| append.run.clone());
         let fence = append.fence.filter(|_| append.hold == Hold::Keep);
         let prepared = Box::new(Prepared::new(append)?);
-        let version = self.write(Work::Append(prepared)).await?;
+        let Written { at: version, link } = self.write(Work::Append(prepared)).await?;
         let taken = taken.map(|run| self.leases.fence_of(&run));
-        Ok(Appended { version, fence: taken.or(fence).unwrap_or(0) })
+        Ok(Appended { version, fence: taken.or(fence).unwrap_or(0), link })
     }
 
     async fn read(

@@ -28,12 +28,6 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Whether anything was lately written to a stretch of keys, so that it need not be looked for on disk.
-    pub(super) fn has_recent(self, span: &Span) -> bool {
-        let [active, immutable] = self.memtable.rows(span);
-        active.chain(immutable).any(|entry| matches!(entry, Ok((_, Some(_)))))
-    }
-
     /// Appends' leaves that wait for their places.
     pub(super) fn waiting(self) -> &'a Waiting {
         self.memtable.waiting()

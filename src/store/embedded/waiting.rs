@@ -126,8 +126,6 @@ pub(super) fn rest(key: &[u8], record: &[u8], taken: usize) -> Result<Bytes, Fau
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     records: BTreeMap<Vec<u8>, Bytes>,
-    /// What the records say; of one that cannot be read, nothing.
-    entries: BTreeMap<(Packed, Version), EntryLeaf>,
 }
 
 impl Waiting {
@@ -146,17 +144,9 @@ impl Waiting {
 
     /// Takes on what is written at the place of a record: another, or nothing.
     pub(super) fn take(&mut self, key: &[u8], record: Option<&Bytes>) {
-        let before = match record {
-            Some(record) => self.records.insert(key.to_vec(), record.clone()),
-            None => self.records.remove(key),
-        };
-        // What cannot be read is told by whoever wants to give it a place, or to verify it.
-        let entries = |record: &Bytes| read_entries(key, record).unwrap_or_default();
-        for leaf in before.iter().flat_map(entries) {
-            self.entries.remove(&(leaf.run, leaf.first));
-        }
-        for leaf in record.into_iter().flat_map(entries) {
-            self.entries.insert((leaf.run, leaf.first), leaf);
+        match record {
+            Some(record) => drop(self.records.insert(key.to_vec(), record.clone())),
+            None => drop(self.records.remove(key)),
         }
     }
 
@@ -178,9 +168,14 @@ impl Waiting {
         last.map_or(0, |last| last.saturating_add(1))
     }
 
-    /// The leaf of an append, if it waits.
+    /// The leaf of an append, if it waits. It is asked for seldom, and those that wait are those of a moment: none of
+    /// them has a place of its own here. What cannot be read is told by whoever wants to give it a place, or to verify it.
     pub(super) fn entry(&self, run: &RunId, first: Version) -> Option<Leaf> {
-        self.entries.get(&(keys::pack(run)?, first))?.leaf()
+        let run = keys::pack(run)?;
+        let read =
+            |(key, record): (&Vec<u8>, &Bytes)| read_entries(key, record).unwrap_or_default();
+        let mut leaves = self.records.iter().flat_map(read);
+        leaves.find(|leaf| leaf.run == run && leaf.first == first)?.leaf()
     }
 }
 
@@ -220,11 +215,15 @@ mod tests {
             assert!(record.as_ref().unwrap().len() <= chunks::CHUNK_BYTES_MAX);
             waiting.take(&key, record.as_ref());
         }
-        assert_eq!((waiting.entries.len(), waiting.records.len()), (256, 4));
+        let found = |waiting: &Waiting| {
+            let run = keys::unpack(&[0; RUN_BYTES]).unwrap();
+            (1..=256).filter(|first| waiting.entry(&run, *first).is_some()).count()
+        };
+        assert_eq!((found(&waiting), waiting.records.len()), (256, 4));
         assert_eq!(waiting.next_number(), 4, "it comes after all that wait");
         waiting.take(&keys::pending_group(0), None);
-        assert_eq!((waiting.entries.len(), waiting.next_number()), (192, 4));
+        assert_eq!((found(&waiting), waiting.next_number()), (192, 4));
         (1..4).for_each(|number| waiting.take(&keys::pending_group(number), None));
-        assert_eq!((waiting.entries.len(), waiting.next_number()), (0, 0));
+        assert_eq!((found(&waiting), waiting.next_number()), (0, 0));
     }
 }

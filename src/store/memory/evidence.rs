@@ -126,8 +126,4 @@ impl Evidence for MemoryJournal {
         });
         Ok((entries.collect(), end.link))
     }
-
-    fn fresh(&self, run: &RunId, first: Version) -> Option<Leaf> {
-        self.lock().leaves.lain(&Place::Entry(run.clone(), first)).map(|lain| lain.leaf)
-    }
 }

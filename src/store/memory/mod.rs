@@ -96,7 +96,8 @@ impl Journal for MemoryJournal {
             return Err(error);
         }
         if mishap == Some(Mishap::Swallowed) {
-            return Ok(Appended { version: append.head.version, fence: append.fence.unwrap_or(0) });
+            let (version, fence) = (append.head.version, append.fence.unwrap_or(0));
+            return Ok(Appended { version, fence, link: None });
         }
         let (fence, hold) = (append.fence, append.hold);
         let mut state = self.lock();

@@ -113,7 +113,8 @@ impl State {
         let kept = self.runs.get(&append.run)?;
         let (token, version) = kept.tokens.get(&append.expected)?;
         let fence = kept.fence_of(me);
-        (append.token == Some(*token)).then_some(Appended { version: *version, fence })
+        let link = kept.link_at(*version);
+        (append.token == Some(*token)).then_some(Appended { version: *version, fence, link })
     }
 
     /// J4, J12: whether a writer with this fence may write, and have done with the right to drive the run what it
@@ -235,10 +236,11 @@ impl State {
         if let Some(token) = append.token {
             kept.tokens.insert(at, (token, version));
         }
+        let link = Some(kept.link);
         self.runs.insert(append.run, kept);
         self.change_hold(&run, me, hold);
         let fence = self.runs.get(&run).map_or(0, |kept| kept.fence_of(me));
-        Ok(Appended { version, fence })
+        Ok(Appended { version, fence, link })
     }
 
     /// Notes what is to be told outside.

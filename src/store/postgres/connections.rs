@@ -135,10 +135,8 @@ impl Connections {
         if self.config.server.get_hosts().len() > 1 {
             let looked = self.open(None).await;
             let error = match looked {
-                Ok(line) => {
-                    self.give_back(line);
-                    None
-                }
+                // It was opened to look, and is one more than those that are lent: kept, they would grow with every look.
+                Ok(_) => None,
                 Err(error) if error.may_pass() => return Err(away(&error)),
                 Err(error) => Some(error.to_string()),
             };

@@ -355,8 +355,4 @@ impl Evidence for PostgresJournal {
         }
         Ok((entries, end.link))
     }
-
-    fn fresh(&self, run: &RunId, first: Version) -> Option<Leaf> {
-        self.links.leaf(&keys::pending_entry(&keys::pack(run)?, first))
-    }
 }

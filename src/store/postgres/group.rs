@@ -101,8 +101,8 @@ impl Columns {
         self.desks.push(columns.desks.clone());
         self.head.push(linked.head.clone());
         self.body.push(linked.body.clone());
-        self.leaf_place.push(linked.leaf.as_ref().map(|(place, _, _)| place.clone()));
-        self.leaf.push(linked.leaf.as_ref().map(|(_, record, _)| record.clone()));
+        self.leaf_place.push(linked.leaf.as_ref().map(|(place, _)| place.clone()));
+        self.leaf.push(linked.leaf.as_ref().map(|(_, record)| record.clone()));
         self.session_body.push(one.session.clone());
         self.key_id.push(one.key.as_ref().map(|(id, _, _)| id.clone()));
         self.key_said.push(one.key.as_ref().map(|(_, said, _)| said.as_bytes().to_vec()));
@@ -230,23 +230,21 @@ pub(super) async fn submit(
     for row in rows {
         let item = row.try_get::<_, i32>(0).map_err(|error| Refused::Fault(unread(&error)))?;
         let Some(at) = usize::try_from(item - 1).ok() else { continue };
-        let (Some(one), Some((rows, is_linked))) = (group.get(at), linked.get_mut(at)) else {
+        let (Some(one), Some((rows, is_linked))) = (group.get(at), linked.get(at)) else {
             continue;
         };
-        let outcome = read(&row, one).map_err(|error| Refused::Fault(unread(&error)))?;
+        let mut outcome = read(&row, one).map_err(|error| Refused::Fault(unread(&error)))?;
         if known[at] && matches!(outcome, Outcome::Again) {
             // It goes on from what the database had at that version, and has no more.
             links.diverge(one.expected);
             outcomes[at] = Outcome::Done(Err(gone_back().into()));
             continue;
         }
-        match &outcome {
+        match &mut outcome {
             // One that was there already, by its token, may have been linked here to nothing.
             Outcome::Done(Ok(appended)) if appended.version == one.version && *is_linked => {
                 links.put(one.packed, one.version, rows.link);
-                if let Some((place, _, leaf)) = rows.leaf.take() {
-                    links.put_leaf(place, leaf);
-                }
+                appended.link = Some(rows.link);
             }
             Outcome::Done(_) | Outcome::Again => links.forget(&one.packed),
         }
@@ -279,7 +277,7 @@ fn read(row: &Row, one: &Prepared) -> Result<Outcome, tokio_postgres::Error> {
     Ok(Outcome::Done(Err(match said.as_str() {
         "ok" => {
             let fence = uint(row.try_get(3)?);
-            return Ok(Outcome::Done(Ok(Appended { version, fence })));
+            return Ok(Outcome::Done(Ok(Appended { version, fence, link: None })));
         }
         "again" => return Ok(Outcome::Again),
         "superseded" => AppendError::Superseded,

@@ -1,22 +1,18 @@
-//! Links: what is remembered of runs so that an append need not ask first: the link that the next one goes on from, and
-//! leaves that were written just now. It may be forgotten at any time, and is never believed: the database compares.
+//! Links: what is remembered of runs so that an append need not ask first: the link that the next one goes on from. It may be forgotten at any time, and is never believed: the database compares.
 //!
 //! And how far each run was known to be, by version and link: by that is found what a database lacks that has gone back.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::kernel::Version;
 use crate::kernel::evidence::Hash;
-use crate::kernel::evidence::leaf::Leaf;
 use crate::store::keys::Packed;
 
 /// Runs that are remembered at most: a few megabytes.
 const RUNS_MAX: usize = 16_384;
 /// What was seen since the database was last found whole, at most: more than is written in a few seconds.
 const RECENT_MAX: usize = 16_384;
-/// Leaves that are.
-const LEAVES_MAX: usize = 1_024;
 
 /// What is remembered.
 #[derive(Debug, Default)]
@@ -27,7 +23,6 @@ pub(super) struct Links {
 #[derive(Debug, Default)]
 struct Inner {
     runs: HashMap<Packed, (Version, Hash)>,
-    leaves: VecDeque<(Vec<u8>, Leaf)>,
     known: Known,
     /// What was seen since: of a database that went back some of it may be what was written over the rest, so none of it
     /// takes the place of what was known before.
@@ -140,25 +135,8 @@ impl Links {
     pub(super) fn forget_all(&self) {
         let mut inner = self.lock();
         inner.runs.clear();
-        inner.leaves.clear();
         (inner.known, inner.recent) = (Known::default(), Vec::new());
         inner.diverged = None;
-    }
-
-    /// Remembers a leaf, by its place.
-    pub(super) fn put_leaf(&self, place: Vec<u8>, leaf: Leaf) {
-        let mut inner = self.lock();
-        if inner.leaves.len() >= LEAVES_MAX {
-            inner.leaves.pop_front();
-        }
-        inner.leaves.push_back((place, leaf));
-    }
-
-    /// The leaf of a place, if it is remembered.
-    pub(super) fn leaf(&self, place: &[u8]) -> Option<Leaf> {
-        let inner = self.lock();
-        let found = inner.leaves.iter().rev().find(|(at, _)| at == place);
-        found.map(|(_, leaf)| leaf.clone())
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

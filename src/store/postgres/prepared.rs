@@ -105,7 +105,7 @@ pub(super) struct Linked {
     pub(super) body: Vec<u8>,
     pub(super) head: Vec<u8>,
     pub(super) link: Hash,
-    pub(super) leaf: Option<(Vec<u8>, Vec<u8>, Leaf)>,
+    pub(super) leaf: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 impl Prepared {
@@ -176,7 +176,7 @@ impl Prepared {
             let leaf = Leaf::entry(self.run.clone(), first, self.kinds, link);
             let place = keys::pending_entry(&self.packed, first);
             let record = codec::seal(&place, leaf.text().as_bytes());
-            (place, record, leaf)
+            (place, record)
         });
         Ok(Linked { body: record.linked(prev), head, link, leaf })
     }

@@ -19,6 +19,31 @@ pub(super) async fn lanes(journal: &dyn Journal, verified: &mut Verified) -> Res
     Ok(())
 }
 
+/// The oldest are forgotten where a lane is full, and not before: whoever takes some away says that they were.
+async fn forgotten(
+    journal: &dyn Journal,
+    lane: Lane,
+    first: Option<u64>,
+    verified: &mut Verified,
+) -> Result<(), Fault> {
+    let place = format!("the store's own log ({})", lane.word());
+    // Where nothing is kept, whatever has a leaf is missing.
+    let Some(first) = first else {
+        if lane == Lane::Deeds && journal.evidence().leaf(&Place::Log(0)).await?.is_some() {
+            verified.found(place, "its entries are gone, and their leaves are there");
+        }
+        return Ok(());
+    };
+    if first == 0 {
+        return Ok(());
+    }
+    let is_full = !journal.evidence().log(lane, first + lane.most() - 1, 1).await?.0.is_empty();
+    if !is_full {
+        verified.found(place, format!("{first} of its entries are gone, and it is not full"));
+    }
+    Ok(())
+}
+
 async fn walk(journal: &dyn Journal, lane: Lane, verified: &mut Verified) -> Result<(), Fault> {
     let evidence = journal.evidence();
     // The link of the entry before; not known before the oldest that is kept.
@@ -26,6 +51,9 @@ async fn walk(journal: &dyn Journal, lane: Lane, verified: &mut Verified) -> Res
     let (mut from, mut is_chained) = (0, false);
     loop {
         let (entries, last) = evidence.log(lane, from, PAGE).await?;
+        if from == 0 {
+            forgotten(journal, lane, entries.first().map(|one| one.index), verified).await?;
+        }
         for one in &entries {
             let place = format!("entry {} of the store's own log ({})", one.index, lane.word());
             match one.prev {

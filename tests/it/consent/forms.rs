@@ -54,7 +54,8 @@ async fn what_was_shown_and_for_how_long_is_kept_with_the_answer() {
     let answered = told.iter().find(|entry| entry.action == "answered").unwrap();
     let shown = answered.shown.unwrap();
     assert_eq!(shown.characters, 14, "the prompt and the bill");
-    assert!(shown.milliseconds > 1_000, "since the page was shown: {shown:?}");
+    // Since when is the browser's word, and never before it was asked.
+    assert!(shown.milliseconds < 3_600_000, "{shown:?}");
     let url = stage.server.url();
     let talk = ["--server", &url, "run", "bills", "Bill 8.", "-i"];
     assert_eq!(holdpoint(stage.root.path(), &talk, "y\n").code, 0);

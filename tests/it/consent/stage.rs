@@ -59,7 +59,7 @@ pub(crate) const LOCAL: &str = "";
 pub(crate) struct Stage {
     pub(crate) server: Server,
     pub(crate) root: TempDir,
-    tools: ToolServer,
+    pub(crate) tools: ToolServer,
     keys: BTreeMap<String, String>,
     workflow: String,
 }
@@ -90,6 +90,7 @@ impl Stage {
         // One place answers, one breaks down behind a gateway, one breaks down itself.
         let tools = ToolServer::start([
             ("/pay", Answer::Json(json!("paid"))),
+            ("/moved", Answer::GatedTo("/pay")),
             ("/torn", Answer::Raw(502, Vec::new(), Vec::new())),
             ("/broken", Answer::Raw(500, Vec::new(), Vec::new())),
         ])

@@ -167,7 +167,7 @@ const CONTROLS: &[Control] = &[
     Control {
         id: "12.4.3",
         asks: "kill-switch activations and override commands are logged",
-        does: "halts and their ends, cancels, forks, releases, restores and changes of keys and policy stand in the store's own log, chained and signed",
+        does: "halts and their ends, forks, releases, restores and changes of keys and policy stand in the store's own log, and cancels in their run's trail with how their person was known; all chained and signed",
         tests: &[
             "forks_exports_prunes_starts_and_stops_stand_in_the_log",
             "what_is_halted_is_neither_begun_nor_decided_through_any_door_until_it_is_released",

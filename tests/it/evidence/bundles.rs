@@ -33,6 +33,13 @@ async fn j13_what_is_put_after_the_last_leaf_is_told_to_be_unproven() {
     let bundle = exported(root.path()).await;
     let told = looked(root.path(), &serde_json::to_value(&bundle).unwrap());
     assert_eq!((told.code, &told.json()["unproven_events"]), (0, &json!(0)), "{}", told.out);
+    assert_eq!(told.json()["over"], json!(true), "{}", told.out);
+    // Whoever cuts the end off leaves something that is proven, and is told to be no end.
+    let mut cut = bundle.clone();
+    let end = cut.entries.pop().unwrap();
+    cut.leaves.retain(|leaf| !leaf.text.contains(&format!("\"version\":{},", end.version)));
+    let told = looked(root.path(), &serde_json::to_value(&cut).unwrap());
+    assert_eq!((&told.json()["over"], &told.json()["finding"]), (&json!(false), &Value::Null));
     // Chained as it should be, by somebody who has no key; after the end, and in the place of the end.
     for kept in [bundle.entries.len(), bundle.entries.len() - 1] {
         let mut forged = bundle.clone();

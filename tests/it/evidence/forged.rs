@@ -3,6 +3,7 @@
 //! and the whole tree; what it does not have is the key that heads are signed with.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use holdpoint::kernel::evidence::leaf::{Leaf, Place};
@@ -21,9 +22,12 @@ use tempfile::TempDir;
 use crate::contract::evidence::all_sequenced;
 use crate::store::embedded::raw;
 use crate::support::kit::{Bed, Play, definition, open, run_id, workflow};
+use crate::support::server::Setup;
 use holdpoint::kernel::Millis;
 
 const LOG: &str = "holdpoint/forged";
+/// The key of `pair`, as PKCS#8 has it.
+const PAIR: &str = "MC4CAQAwBQYDK2VwBCIEIAcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcH";
 /// Runs that were decided.
 const DECIDED: u64 = 6;
 /// Forgeries that are drawn.
@@ -392,6 +396,71 @@ async fn j13_a_place_in_the_log_that_was_taken_away_is_found() {
     let found = told(dir.path(), &head).await;
     assert!(found.contains(&format!("run `{run}` at version {version}, byte ")), "{found}");
     assert!(found.contains("of its journal: no leaf says"), "{found}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn j13_entries_of_the_stores_own_log_are_not_forgotten_before_it_is_full() {
+    let (dir, head) = store("Booked.").await;
+    let forger = Forger::at(dir.path());
+    let record = forger.0.get(keys::LOG_ENDS).unwrap().unwrap();
+    let mut ends: serde_json::Value = codec::unseal_json(keys::LOG_ENDS, &record).unwrap();
+    // Whoever takes an entry away says that it was forgotten.
+    let raised = raise_first(&mut ends);
+    assert!(raised, "{ends}");
+    forger.0.insert(keys::LOG_ENDS, codec::seal_json(keys::LOG_ENDS, &ends).unwrap()).unwrap();
+    for row in forger.0.scan_prefix([keys::LOG]) {
+        forger.0.remove(row.unwrap().0).unwrap();
+    }
+    forger.done();
+    let found = told(dir.path(), &head).await;
+    assert!(found.contains("the store's own log (deeds)") && found.contains("gone"), "{found}");
+}
+
+/// Has a lane begin after its last entry.
+fn raise_first(ends: &mut serde_json::Value) -> bool {
+    let Some(lane) = ends.get_mut("deeds") else { return false };
+    let next = lane["next"].clone();
+    lane["first"] = next;
+    !lane["first"].is_null()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn j13_what_was_written_over_behind_a_signed_head_is_not_signed_by_the_next_server() {
+    let (dir, _) = store("Booked.").await;
+    let root = TempDir::new().unwrap();
+    let key = root.path().join("audit.pem");
+    let pem = format!("-----BEGIN PRIVATE KEY-----\n{PAIR}\n-----END PRIVATE KEY-----\n");
+    fs::write(&key, pem).unwrap();
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+    for is_forged in [false, true] {
+        let data = root.path().join("data");
+        drop(fs::remove_dir_all(&data));
+        copy(dir.path(), &data);
+        if is_forged {
+            let (forger, run) = (Forger::at(&data), run_id(1));
+            let entries = forger.entries(&run);
+            let (version, payload) = entries.iter().find(|(_, it)| it.contains("Booked.")).unwrap();
+            let changed = payload.replace("Booked.", "Wired!!");
+            forger.put(&run, *version, forger.prev(&run, *version), &changed);
+            forger.mend(&run, 2);
+            forger.done();
+        }
+        let setup = Setup::new(root.path()).arg(&format!("--audit-key={}", key.display()));
+        let server = setup.arg("--audit-seconds=1").start();
+        // What the server itself has noted is signed, or is told not to be.
+        let is_settled = || {
+            let page = server.page("/metrics").1;
+            let signed =
+                page.lines().find_map(|line| line.strip_prefix("holdpoint_heads_signed_total "));
+            signed.is_some_and(|count| count != "0")
+                || server.page("/readyz").1.contains("heads are not being signed")
+        };
+        while !is_settled() {
+            tokio::task::yield_now().await;
+        }
+        let told = server.page("/readyz").1;
+        assert_eq!(told.contains("heads are not being signed"), is_forged, "{told}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

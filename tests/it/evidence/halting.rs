@@ -164,10 +164,74 @@ async fn e2_a_call_that_a_halt_stopped_is_not_asked_about_after_a_kill_and_is_ma
         assert!(open.is_empty(), "nobody needs to be asked whether it happened: {open:?}");
         assert_eq!(stage.paid(), 0);
     }
+    // Whoever looks is told why nothing comes, and the trail does not say that it was made.
+    let stands = stage.command(LOCAL, &["runs", &run]);
+    assert!(stands.out.contains("a halt stands") && stands.out.contains("tool pay"), "{stands:?}");
+    let trail = trail(&stage, &run).await;
+    assert_eq!(trail.last().map(String::as_str), Some("held"), "{trail:?}");
     release(&stage, LOCAL, &stopped).await.unwrap();
     let told = journal(&mut stage.client(LOCAL).await, &run).await;
     assert_eq!(names(&told).last(), Some(&"completed"), "{told:?}");
     assert_eq!(stage.paid(), 1, "it is made, once");
+    let trail = self::trail(&stage, &run).await;
+    let made = trail.iter().position(|action| action == "made").unwrap();
+    assert!(trail[made..].contains(&"returned".to_owned()), "{trail:?}");
+}
+
+/// What the trail of a run says was done, in order.
+async fn trail(stage: &Stage, run: &str) -> Vec<String> {
+    let request = ListAuditRequest { run_id: run.into(), ..Default::default() };
+    let told = stage.client(LOCAL).await.list_audit(request).await.unwrap().into_inner();
+    let mut entries = told.entries;
+    entries.sort_by_key(|entry| entry.sequence);
+    entries.into_iter().map(|entry| entry.action).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_was_not_sent_when_the_halt_came_is_not_sent_after_it() {
+    // The place that is called sends it on, and that is when it is stopped.
+    let flow = bills("{id: act, tool: pay}").replace("TOOLS/pay", "TOOLS/moved");
+    let stage = Stage::open(&flow).await;
+    let mut client = stage.client(LOCAL).await;
+    let told = client.run_workflow(start_of("bills", "", "go", "")).await.unwrap();
+    let follows = tokio::spawn(async move { drained(told.into_inner()).await });
+    stage.tools.asked_at("/moved").await;
+    let stopped = halt(&stage, LOCAL, Scope::All(true)).await.unwrap();
+    stage.tools.open_gate();
+    while under_way(&stage) > 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(stage.tools.seen().iter().filter(|seen| seen.path == "/pay").count(), 0);
+    release(&stage, LOCAL, &stopped).await.unwrap();
+    stage.tools.open_gate();
+    let told = follows.await.unwrap().unwrap();
+    assert_eq!(names(&told).last(), Some(&"completed"), "{told:?}");
+    assert_eq!(stage.tools.seen().iter().filter(|seen| seen.path == "/pay").count(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_runs_is_halted_by_the_names_that_it_began_with_though_its_file_has_others() {
+    let flow = bills("{id: act, tool: pay}").replace("TOOLS/pay", "TOOLS/moved");
+    let stage = Stage::open(&flow).await;
+    let mut client = stage.client(LOCAL).await;
+    let told = client.run_workflow(start_of("bills", "", "go", "")).await.unwrap();
+    let follows = tokio::spawn(async move { drained(told.into_inner()).await });
+    stage.tools.asked_at("/moved").await;
+    fs::remove_file(stage.root.path().join("flows/bills.yaml")).unwrap();
+    while !stage.command(LOCAL, &["workflows"]).out.is_empty()
+        && stage.command(LOCAL, &["workflows"]).out.contains("bills")
+    {
+        tokio::task::yield_now().await;
+    }
+    let stopped = halt(&stage, LOCAL, Scope::Tool("pay".into())).await.unwrap();
+    halt(&stage, LOCAL, Scope::WorkflowId("bills".into())).await.unwrap();
+    stage.tools.open_gate();
+    while under_way(&stage) > 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(stage.tools.seen().iter().filter(|seen| seen.path == "/pay").count(), 0);
+    assert_eq!(stopped.principal, "local");
+    follows.abort();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -388,4 +452,26 @@ graph:
         follows.await.unwrap().unwrap();
         assert_eq!(stage.paid(), before + 1, "and then it is, once");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_halted_workflow_asks_as_a_step_of_another_takes_no_decision() {
+    let inner = "name: inner
+pattern: graph
+graph:
+  steps: [{id: ask, human: {kind: approval, prompt: Go on?}}]
+";
+    let flow = format!(
+        "name: outer
+pattern: graph
+graph:
+  steps: [{{id: first, workflow: {{file: inner.yaml}}}}]
+\n=== inner\n{inner}"
+    );
+    let stage = Stage::open(&flow).await;
+    let asked = question(&stage.start(LOCAL, "s", "Hello.").await);
+    let stopped = halt(&stage, LOCAL, Scope::WorkflowId("inner".into())).await.unwrap();
+    assert_eq!(refusal(stage.answer(LOCAL, &asked, json!("approve")).await), halted());
+    release(&stage, LOCAL, &stopped).await.unwrap();
+    stage.answer(LOCAL, &asked, json!("approve")).await.unwrap();
 }

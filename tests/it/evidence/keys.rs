@@ -10,7 +10,7 @@ use holdpoint::wire::v1::GetReceiptRequest;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::evidence::served::{command, scripted, stopped, text};
+use crate::evidence::served::{command, decided, scripted, stopped, text};
 use crate::support::server::Setup;
 use crate::terminal::cli::holdpoint;
 
@@ -36,6 +36,25 @@ fn a_key_that_others_can_read_or_that_is_none_is_refused_with_the_remedy() {
     assert!(alone.code == 1 && alone.err.contains("public key"), "{}", alone.err);
     let private = serve(&["--audit-signer=true", &named]);
     assert!(private.code == 1 && private.err.contains("name+id+key"), "{}", private.err);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_that_leads_to_no_key_makes_none_where_another_has_signed() {
+    let root = TempDir::new().unwrap();
+    let [key, slip, next] =
+        ["audit.pem", "audti.pem", "next.pem"].map(|name| root.path().join(name));
+    let named = |key: &Path| format!("--audit-key={}", key.display());
+    let setup = Setup::new(root.path());
+    stopped(setup.clone().arg(&named(&key))).await;
+    assert!(key.exists(), "in a new store it is made where it is wanted");
+    let words = ["serve", "--listen", "127.0.0.1:0", "--data", "data"];
+    let told = holdpoint(root.path(), &[&words[..], &[&named(&slip)]].concat(), "");
+    assert!(told.code == 1 && told.err.contains("there is no such file"), "{}", told.err);
+    assert!(told.err.contains("audit_key_before") && !slip.exists(), "{}", told.err);
+    // Whoever says which one came before means another.
+    let changed = setup.clone().arg(&named(&next));
+    stopped(changed.arg(&format!("--audit-key-before={}", key.display()))).await;
+    assert!(next.exists());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -154,4 +173,43 @@ async fn j13_a_key_that_only_a_command_can_reach_signs_heads_and_which_key_comes
         "{}",
         broken.out
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn j13_a_store_that_was_put_back_in_silence_is_not_signed_by_a_key_that_lies_elsewhere() {
+    let root = TempDir::new().unwrap();
+    let (data, copy) = (root.path().join("data"), root.path().join("copy"));
+    let setup = Setup::new(root.path()).arg("--audit-seconds=1");
+    let setup = setup.arg(&format!("--audit-key={}", root.path().join("audit.pem").display()));
+    stopped(setup.clone()).await;
+    let copied = Command::new("cp").arg("-r").args([&data, &copy]).status().unwrap();
+    assert!(copied.success());
+    stopped(setup.clone()).await;
+    // As it was before the second decision, head and all: only what lies beside the key knows more.
+    fs::remove_dir_all(&data).unwrap();
+    fs::rename(&copy, &data).unwrap();
+    let mut server = setup.clone().start();
+    decided(&server).await;
+    while !server.page("/readyz").1.contains("heads are not being signed") {
+        tokio::task::yield_now().await;
+    }
+    server.terminate();
+    server.wait();
+    // Whoever says that it was put back, and lets it go on, has it signed from there.
+    let told = command(root.path(), &["restored"]);
+    assert_eq!(told.code, 0, "{told:?}");
+    let server = setup.start();
+    let told = holdpoint(root.path(), &["release", "--server", server.address()], "");
+    assert_eq!(told.code, 0, "{told:?}");
+    decided(&server).await;
+    let is_signed = || {
+        let page = server.page("/metrics").1;
+        let signed =
+            page.lines().find_map(|line| line.strip_prefix("holdpoint_heads_signed_total "));
+        signed.is_some_and(|count| count != "0")
+    };
+    while !is_signed() {
+        tokio::task::yield_now().await;
+    }
+    assert!(!server.page("/readyz").1.contains("heads are not being signed"));
 }

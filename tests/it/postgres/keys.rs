@@ -224,8 +224,14 @@ async fn k7_where_the_keys_are_gone_nobody_is_let_in_without_one() {
         let refused = setup(root, "one", &address);
         assert!(refused.try_start().is_err(), "{gone}");
         let told = refused.told();
-        assert!(told.contains("has had API keys") && told.contains("holdpoint keys add"), "{told}");
+        assert!(told.contains("ask for API keys") && told.contains("holdpoint keys add"), "{told}");
     }
     let cara = added(root, &address, "cara");
     assert_eq!(says(&setup(root, "one", &address).start(), &cara).await, None);
+    // A file of its own that has none opens nothing either.
+    fs::write(root.join("empty.toml"), "").unwrap();
+    let refused =
+        setup(root, "two", &address).arg(&format!("--keys={}", root.join("empty.toml").display()));
+    assert!(refused.try_start().is_err());
+    assert!(refused.told().contains("would be let in"), "{}", refused.told());
 }

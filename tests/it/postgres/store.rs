@@ -357,6 +357,14 @@ async fn another_schema_and_altered_tables_are_refused_with_the_remedy() {
             "alter table holdpoint.runs enable row level security",
             "alter table holdpoint.runs disable row level security",
         ),
+        // What keeps some rows out, hides them, brings foreign ones, or writes what nobody said.
+        ("create unique index u on holdpoint.desks (run)", "drop index holdpoint.u"),
+        (
+            "alter table holdpoint.outbox alter column tries set default 7",
+            "alter table holdpoint.outbox alter column tries set default 0",
+        ),
+        ("create table public.more () inherits (holdpoint.entries)", "drop table public.more"),
+        ("create policy p on holdpoint.runs using (false)", "drop policy p on holdpoint.runs"),
     ] {
         client.batch_execute(change).await.unwrap();
         let told = refused(&database.address()).await;
@@ -394,6 +402,12 @@ async fn a_database_that_may_lose_what_it_acknowledged_is_refused() {
     let told = refused(&database.address()).await.to_string();
     assert!(told.contains("synchronous_commit = off"), "{told}");
     client.batch_execute(&format!("{set} = on")).await.unwrap();
+    let set = format!("alter database {} set default_transaction_isolation", database.name);
+    client.batch_execute(&format!("{set} = 'repeatable read'")).await.unwrap();
+    let told = refused(&database.address()).await.to_string();
+    assert!(told.contains("default_transaction_isolation = repeatable read"), "{told}");
+    assert!(told.contains("set it to `read committed` for this role"), "{told}");
+    client.batch_execute(&format!("{set} = 'read committed'")).await.unwrap();
     let told = refused(&format!("{}?durability=replicated", database.address())).await.to_string();
     assert!(told.contains("synchronous_standby_names = ''"), "{told}");
     assert!(told.contains("set it to those that must have") && !told.contains("`on`"), "{told}");
@@ -423,4 +437,32 @@ async fn a_server_that_does_not_sync_and_one_that_takes_no_writes_are_refused() 
     let server = server.await.unwrap();
     let told = refused(&server.address("postgres")).await;
     assert!(matches!(told, PostgresError::Standby { .. }) && told.may_pass(), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_of_several_hosts_takes_no_more_connections_the_longer_it_is_used() {
+    let database = Database::made().await;
+    let (one, rest) =
+        database.address().split_once('@').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+    let (host, name) = rest.split_once('/').unwrap();
+    let config =
+        PostgresConfig::new(&format!("{one}@{host},{host}/{name}?durability=single")).unwrap();
+    let store = holdpoint::store::open_postgres(&config).await.unwrap();
+    let client = database.client().await;
+    let count = async || {
+        let sql = "select count(*) from pg_stat_activity where datname = current_database()";
+        client.query_one(sql, &[]).await.unwrap().get::<_, i64>(0)
+    };
+    let replicas = store.journal();
+    let replicas = replicas.replicas().unwrap();
+    for _ in 0..6 {
+        replicas.beat().await.unwrap();
+    }
+    let before = count().await;
+    for _ in 0..60 {
+        replicas.beat().await.unwrap();
+    }
+    // One that was just opened to look, and is not closed yet, may be among them.
+    assert!(count().await <= before + 2, "{} and {before}", count().await);
+    store.journal().close().await;
 }

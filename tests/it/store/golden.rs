@@ -123,7 +123,19 @@ pub(crate) fn started() -> Started {
 }
 
 fn closed(closing: Closing, by: &str) -> Event {
-    Event::Closed { ordinal: 3, closing, by: by.into(), key: String::new() }
+    Event::closed_by_itself(3, closing, by)
+}
+
+fn keyed(mut event: Event, used: &str) -> Event {
+    if let Event::Closed { key, .. } | Event::Cancelled { key, .. } = &mut event {
+        used.clone_into(key);
+    }
+    event
+}
+
+fn revoked(by: &str, key: &str) -> Event {
+    let (by, door, known) = (by.into(), String::new(), None);
+    Event::Revoked { tool: "pay".into(), by, door, known, key: key.into() }
 }
 
 /// Every event there is, once with everything and, where it matters, once with nothing.
@@ -188,14 +200,14 @@ fn events() -> Vec<Event> {
         Event::Asked(Box::new(plain_question())),
         answered(2, "cli", "k", None),
         closed(Closing::Passed, "timer"),
-        Event::Revoked { tool: "pay".into(), by: "ann".into(), key: String::new() },
+        revoked("ann", ""),
         Event::CheckpointSaved,
         Event::Parked,
         Event::Output { value: json!(["done"]) },
         Event::Warned(failure()),
         Event::Completed,
         Event::Failed(failure()),
-        Event::Cancelled { by: "ann".into(), reason: "enough".into(), key: String::new() },
+        Event::cancelled_after("ann".into(), "enough"),
     ]
 }
 
@@ -282,24 +294,13 @@ fn what_a_caller_went_on_from_is_written_as_it_always_was() {
 #[test]
 fn the_key_of_a_callers_deed_is_written_as_it_always_was() {
     let key = keys::entry(&keys::pack(&run()).unwrap(), 1);
-    let (by, used) = ("ann".to_owned(), "k".to_owned());
+    let (name, value, by) = ("go".into(), json!(7), "ann".into());
+    let (door, known) = (String::new(), None);
     let events = vec![
-        Event::Signalled {
-            name: "go".into(),
-            value: json!(7),
-            by: by.clone(),
-            door: String::new(),
-            known: None,
-            key: used.clone(),
-        },
-        Event::Revoked { tool: "pay".into(), by: by.clone(), key: used.clone() },
-        Event::Closed {
-            ordinal: 3,
-            closing: Closing::Withdrawn,
-            by: by.clone(),
-            key: used.clone(),
-        },
-        Event::Cancelled { by, reason: "enough".into(), key: used },
+        Event::Signalled { name, value, by, door, known, key: "k".into() },
+        revoked("ann", "k"),
+        keyed(closed(Closing::Withdrawn, "ann"), "k"),
+        keyed(Event::cancelled_after("ann".into(), "enough"), "k"),
     ];
     let record = codec::seal_events(&key, Millis(1_700_000_000_000), &events).unwrap();
     let stored = golden("v1-entry-keyed.bin", &record);

@@ -280,12 +280,12 @@ impl Play {
         play
     }
 
-    /// Approves, speaks once more, and is stored completed.
-    pub(crate) async fn finish(&mut self, journal: &dyn Journal, at: u64) {
+    /// Approves, speaks once more, and is stored completed; what the store said of both.
+    pub(crate) async fn finish(&mut self, journal: &dyn Journal, at: u64) -> [Appended; 2] {
         let approved = self.approve(at);
-        journal.append(approved).await.unwrap();
+        let approved = journal.append(approved).await.unwrap();
         let spoken = self.speak("Booked.", at);
-        journal.append(spoken).await.unwrap();
+        [approved, journal.append(spoken).await.unwrap()]
     }
 }
 

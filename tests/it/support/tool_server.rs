@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::Value;
 use tokio::net::TcpListener;
@@ -49,6 +49,8 @@ pub(crate) enum Answer {
     Mended(u16, Value),
     /// Once a permit is there, this.
     Gated(Value),
+    /// Once a permit is there, elsewhere on the same server, with the same method.
+    GatedTo(&'static str),
 }
 
 #[derive(Debug)]
@@ -153,6 +155,10 @@ async fn answer(State(inner): State<Arc<Inner>>, request: Request) -> Response {
         Some(Answer::Gated(value)) => {
             inner.gate.acquire().await.unwrap().forget();
             json(value)
+        }
+        Some(Answer::GatedTo(path)) => {
+            inner.gate.acquire().await.unwrap().forget();
+            (StatusCode::TEMPORARY_REDIRECT, [(header::LOCATION, *path)]).into_response()
         }
     }
 }

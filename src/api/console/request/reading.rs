@@ -66,8 +66,10 @@ pub(super) fn shown_at(visit: &Visit) -> u64 {
     given.filter(|at| *at <= visit.now.0).unwrap_or(visit.now.0)
 }
 
-/// What whoever sends the form was shown, and for how long.
+/// What whoever sends the form was shown, and for how long. When it was shown is the browser's word: nobody was shown
+/// anything before it was asked.
 pub(super) fn seen(visit: &Visit, question: &Question) -> Seen {
     let chars = u64::try_from(chars(question)).unwrap_or(u64::MAX);
-    Seen { chars, ms: visit.now.0.saturating_sub(shown_at(visit)) }
+    let since = shown_at(visit).max(question.asked_at.0);
+    Seen { chars, ms: visit.now.0.saturating_sub(since) }
 }

@@ -1,0 +1,110 @@
+//! Credentials: whether a key that was shown at a door is still one, where servers share their keys. A server that was
+//! frozen, or cut off from the database, finds out before it decides on anything.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::app::auth::Keyed;
+use crate::app::keys::shared;
+use crate::kernel::{Credential, Principal};
+use crate::ports::{Credentials, Fault, Journal};
+
+/// The keys of a store that several servers share.
+#[derive(Debug)]
+pub(super) struct SharedKeys {
+    door: Arc<Keyed>,
+    journal: Arc<dyn Journal>,
+}
+
+impl SharedKeys {
+    pub(super) fn new(door: Arc<Keyed>, journal: Arc<dyn Journal>) -> Self {
+        Self { door, journal }
+    }
+}
+
+#[async_trait]
+impl Credentials for SharedKeys {
+    async fn are_good(&self, who: &Principal) -> Result<bool, Fault> {
+        let name = match &who.known.credential {
+            Credential::Machine => return Ok(true),
+            Credential::Key(name) | Credential::Pass(name) | Credential::Service(name) => name,
+        };
+        if !self.door.knows(name) {
+            return Ok(false);
+        }
+        if self.door.is_confirmed() {
+            return Ok(true);
+        }
+        let kept = shared::kept(&*self.journal).await;
+        let kept = kept.map_err(|error| Fault::Retriable(error.to_string()))?;
+        Ok(kept.is_some_and(|keys| keys.list().iter().any(|key| key.name == *name)))
+    }
+}
+
+#[cfg(all(test, feature = "postgres"))]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+    use crate::app::keys::Keys;
+    use crate::kernel::{Millis, Role};
+    use crate::ports::Clock;
+    use crate::store;
+
+    /// A clock that stands until it is moved.
+    #[derive(Debug, Default)]
+    struct Hands(AtomicU64);
+
+    #[async_trait]
+    impl Clock for Hands {
+        fn now(&self) -> Millis {
+            Millis(self.0.load(Ordering::SeqCst))
+        }
+
+        async fn sleep_until(&self, _at: Millis) {
+            std::future::pending::<()>().await;
+        }
+
+        fn fresh_stem(&self) -> String {
+            "0".repeat(26)
+        }
+    }
+
+    #[tokio::test]
+    async fn k7_a_key_that_was_removed_while_a_server_stood_still_decides_nothing_when_it_goes_on()
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys.toml");
+        Keys::add(&path, "ada", Role::User, "").unwrap();
+        Keys::add(&path, "bob", Role::User, "").unwrap();
+        let (clock, journal) = (Arc::new(Hands::default()), store::memory().journal());
+        let keys = Keys::load(&path).unwrap();
+        let door = Keyed::open(
+            Some(keys.clone()),
+            BTreeSet::new(),
+            folder.path(),
+            Arc::clone(&clock) as Arc<dyn Clock>,
+        );
+        let door = Arc::new(door.unwrap());
+        let keep = async |keys: &Keys| {
+            let (name, text) = shared::record(keys).unwrap();
+            journal.remember(name, &text).await.unwrap();
+        };
+        keep(&keys).await;
+        let known = SharedKeys::new(Arc::clone(&door), Arc::clone(&journal));
+        let [ada, bob] = ["ada", "bob"].map(|name| Principal::new(name, Role::User, "grpc"));
+        clock.0.store(10_000, Ordering::SeqCst);
+        door.confirm(9_000);
+        Keys::remove(&path, "bob", "").unwrap();
+        keep(&Keys::load(&path).unwrap()).await;
+        // It was looked at a second ago, and is looked at again within two.
+        assert!(known.are_good(&bob).await.unwrap());
+        clock.0.store(11_000, Ordering::SeqCst);
+        assert!(!known.are_good(&bob).await.unwrap(), "nobody has looked for two seconds");
+        assert!(known.are_good(&ada).await.unwrap());
+        assert!(!known.are_good(&Principal::new("eve", Role::User, "grpc")).await.unwrap());
+        assert!(known.are_good(&Principal::local("console")).await.unwrap());
+    }
+}
