@@ -1,5 +1,6 @@
 //! Leave: whether a process may still do something in the world, asked by whoever does it, as late as that can be. A
-//! process that was frozen does not know how long ago it was told that it may; others may have taken it for dead since.
+//! process that was frozen does not know how long ago it was told that it may; others may have taken it for dead since, or
+//! somebody may have halted what it is about to do. Why it may not is not said here.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +12,8 @@ tokio::task_local! {
 }
 
 /// What is said where it holds no more.
-pub const LATE: &str = "this server may have been taken for dead by the others; nothing was sent";
+pub const LATE: &str =
+    "a halt stands, or this server may have been taken for dead by the others; nothing was sent";
 
 /// A leave to act, for as long as it holds.
 #[derive(Clone)]

@@ -7,8 +7,10 @@ use std::{fs, slice};
 use holdpoint::wire::v1::halt_request::Scope;
 use holdpoint::wire::v1::{
     Halt, HaltRequest, ListAuditRequest, ListHaltsRequest, ReleaseHaltRequest, RunStatus,
+    WorkflowEvent,
 };
 use serde_json::json;
+use tokio::task::JoinHandle;
 use tonic::{Code, Status};
 
 use crate::consent::stage::{LOCAL, Stage, TOOL, bills, question, refusal};
@@ -187,49 +189,48 @@ async fn trail(stage: &Stage, run: &str) -> Vec<String> {
     entries.into_iter().map(|entry| entry.action).collect()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_call_that_was_not_sent_when_the_halt_came_is_not_sent_after_it() {
-    // The place that is called sends it on, and that is when it is stopped.
+/// A run whose call was taken by a place that sends it on to another, and has not done so yet; and what follows it.
+async fn on_its_way() -> (Stage, JoinHandle<Result<Vec<WorkflowEvent>, Status>>) {
     let flow = bills("{id: act, tool: pay}").replace("TOOLS/pay", "TOOLS/moved");
     let stage = Stage::open(&flow).await;
     let mut client = stage.client(LOCAL).await;
     let told = client.run_workflow(start_of("bills", "", "go", "")).await.unwrap();
     let follows = tokio::spawn(async move { drained(told.into_inner()).await });
     stage.tools.asked_at("/moved").await;
-    let stopped = halt(&stage, LOCAL, Scope::All(true)).await.unwrap();
+    (stage, follows)
+}
+
+/// Has it sent on, waits until nothing is under way, and says how many came where the deed is done.
+async fn sent_on(stage: &Stage) -> usize {
     stage.tools.open_gate();
-    while under_way(&stage) > 0 {
+    while under_way(stage) > 0 {
         tokio::task::yield_now().await;
     }
-    assert_eq!(stage.tools.seen().iter().filter(|seen| seen.path == "/pay").count(), 0);
+    stage.tools.seen().iter().filter(|seen| seen.path == "/pay").count()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_was_not_sent_when_the_halt_came_is_not_sent_after_it() {
+    let (stage, follows) = on_its_way().await;
+    let stopped = halt(&stage, LOCAL, Scope::All(true)).await.unwrap();
+    assert_eq!(sent_on(&stage).await, 0);
     release(&stage, LOCAL, &stopped).await.unwrap();
     stage.tools.open_gate();
     let told = follows.await.unwrap().unwrap();
     assert_eq!(names(&told).last(), Some(&"completed"), "{told:?}");
-    assert_eq!(stage.tools.seen().iter().filter(|seen| seen.path == "/pay").count(), 1);
+    assert_eq!(sent_on(&stage).await, 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_runs_is_halted_by_the_names_that_it_began_with_though_its_file_has_others() {
-    let flow = bills("{id: act, tool: pay}").replace("TOOLS/pay", "TOOLS/moved");
-    let stage = Stage::open(&flow).await;
-    let mut client = stage.client(LOCAL).await;
-    let told = client.run_workflow(start_of("bills", "", "go", "")).await.unwrap();
-    let follows = tokio::spawn(async move { drained(told.into_inner()).await });
-    stage.tools.asked_at("/moved").await;
+    let (stage, follows) = on_its_way().await;
     fs::remove_file(stage.root.path().join("flows/bills.yaml")).unwrap();
-    while !stage.command(LOCAL, &["workflows"]).out.is_empty()
-        && stage.command(LOCAL, &["workflows"]).out.contains("bills")
-    {
+    while stage.command(LOCAL, &["workflows"]).out.contains("bills") {
         tokio::task::yield_now().await;
     }
     let stopped = halt(&stage, LOCAL, Scope::Tool("pay".into())).await.unwrap();
     halt(&stage, LOCAL, Scope::WorkflowId("bills".into())).await.unwrap();
-    stage.tools.open_gate();
-    while under_way(&stage) > 0 {
-        tokio::task::yield_now().await;
-    }
-    assert_eq!(stage.tools.seen().iter().filter(|seen| seen.path == "/pay").count(), 0);
+    assert_eq!(sent_on(&stage).await, 0);
     assert_eq!(stopped.principal, "local");
     follows.abort();
 }
