@@ -75,7 +75,7 @@ impl Engine {
         cell: &'a Arc<Cell>,
         aim: Aim,
     ) -> Result<MutexGuard<'a, State>, EngineError> {
-        let mut tries = 0;
+        let (mut tries, mut seen_to) = (0, None);
         loop {
             let mut state = cell.state.lock().await;
             if let State::Hot(hot) = &mut *state
@@ -83,6 +83,13 @@ impl Engine {
                 && !self.refresh(cell, hot).await?
             {
                 *state = State::Cold;
+            }
+            if let State::Hot(hot) = &mut *state
+                && seen_to == Some(hot.run.version)
+            {
+                // It was recovered, and nothing that it owes could be begun, as where a halt stands: then it is still
+                // nobody's, and a second look finds what the first did, for ever.
+                hot.is_adrift = false;
             }
             match &*state {
                 State::Hot(hot) if aim.only_looks() || !self.is_owed_a_look(hot) => {
@@ -102,7 +109,7 @@ impl Engine {
                 Err(EngineError::Moved | EngineError::Superseded) if tries < DECIDE_TRIES => {
                     tries += 1;
                 }
-                outcome => outcome?,
+                outcome => seen_to = outcome?,
             }
         }
     }
@@ -121,7 +128,8 @@ impl Engine {
             || self.is_ruled_otherwise(&hot.run)
     }
 
-    async fn warm(&self, cell: &Arc<Cell>, aim: Aim) -> Result<(), EngineError> {
+    /// The version at which it was recovered, where that was wanted.
+    async fn warm(&self, cell: &Arc<Cell>, aim: Aim) -> Result<Option<Version>, EngineError> {
         let mut state = cell.state.lock().await;
         if matches!(*state, State::Cold) {
             let Some((run, standing)) = self.load(cell).await? else {
@@ -153,8 +161,12 @@ impl Engine {
                 Self::unless_adrift(&mut state, recovered.map(drop), true)?;
             }
             self.heed_policy(cell, &mut state).await?;
+            return Ok(match &*state {
+                State::Hot(hot) if !hot.is_adrift => Some(hot.run.version),
+                State::Hot(_) | State::Cold => None,
+            });
         }
-        Ok(())
+        Ok(None)
     }
 
     /// A run that could not be recovered, because its store did not take that, still is to be (E2).

@@ -6,25 +6,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use holdpoint::kernel::Millis;
 use holdpoint::ports::Clock;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, oneshot};
 
 #[derive(Debug)]
 pub(crate) struct SimClock {
     now: AtomicU64,
-    /// Sleepers are woken in the order in which they lay down: a simulation can be played again.
-    moved: Notify,
     drawn: AtomicU64,
-    /// Times that somebody sleeps until: a test waits for a sleeper instead of sleeping itself.
-    sleepers: Mutex<watch::Sender<Vec<u64>>>,
+    /// Until when each sleeps, in the order in which they lay down, and are woken: a simulation can be played again.
+    /// Only those whose time has come are woken.
+    sleepers: Mutex<Vec<(u64, oneshot::Sender<()>)>>,
+    /// Somebody lay down: a test waits for a sleeper instead of sleeping itself.
+    laid: Notify,
 }
 
 impl Default for SimClock {
     fn default() -> Self {
         Self {
             now: AtomicU64::new(1_000_000),
-            moved: Notify::new(),
             drawn: AtomicU64::new(0),
-            sleepers: Mutex::new(watch::channel(Vec::new()).0),
+            sleepers: Mutex::default(),
+            laid: Notify::new(),
         }
     }
 }
@@ -32,14 +33,32 @@ impl Default for SimClock {
 impl SimClock {
     /// Moves the time on.
     pub(crate) fn advance(&self, ms: u64) {
-        self.now.fetch_add(ms, Ordering::SeqCst);
-        self.moved.notify_waiters();
+        let now = self.now.fetch_add(ms, Ordering::SeqCst) + ms;
+        let mut due = Vec::new();
+        let mut sleepers = self.sleepers.lock().unwrap();
+        for (at, sleeper) in std::mem::take(&mut *sleepers) {
+            match at <= now {
+                true => due.push(sleeper),
+                false if sleeper.is_closed() => {}
+                false => sleepers.push((at, sleeper)),
+            }
+        }
+        drop(sleepers);
+        for sleeper in due {
+            sleeper.send(()).unwrap_or_default();
+        }
     }
 
     /// Returns when somebody sleeps until exactly `at`.
     pub(crate) async fn sleeper_until(&self, at: u64) {
-        let mut sleepers = self.sleepers.lock().unwrap().subscribe();
-        sleepers.wait_for(|known| known.contains(&at)).await.unwrap();
+        loop {
+            let mut laid = std::pin::pin!(self.laid.notified());
+            laid.as_mut().enable();
+            if self.sleepers.lock().unwrap().iter().any(|(until, _)| *until == at) {
+                return;
+            }
+            laid.await;
+        }
     }
 }
 
@@ -50,15 +69,17 @@ impl Clock for SimClock {
     }
 
     async fn sleep_until(&self, at: Millis) {
-        self.sleepers.lock().unwrap().send_modify(|known| known.push(at.0));
-        loop {
-            let mut moved = std::pin::pin!(self.moved.notified());
-            moved.as_mut().enable();
+        let woken = {
+            let mut sleepers = self.sleepers.lock().unwrap();
             if self.now() >= at {
                 return;
             }
-            moved.await;
-        }
+            let (sleeper, woken) = oneshot::channel();
+            sleepers.push((at.0, sleeper));
+            woken
+        };
+        self.laid.notify_waiters();
+        drop(woken.await);
     }
 
     fn fresh_stem(&self) -> String {
