@@ -1,10 +1,13 @@
-"""Receive what a server tells of requests, check its signature, and print one line each.
+"""Receive what a server tells of requests, check its signature, and print one line each. Signed heads of its log are
+kept, too, a line of JSON each.
 
     export HOLDPOINT_WEBHOOK_SECRET=a-long-random-text
-    python3 examples/webhook.py 8080 &
+    python3 examples/webhook.py 8080 heads.jsonl &
     holdpoint serve --webhook-url http://127.0.0.1:8080/
+    tail -n 1 heads.jsonl | jq -r .note > head.txt     # for `holdpoint verify --since head.txt`
 
-Whatever is not answered with 2xx is told again: what has an id that was seen before is the same.
+Whatever is not answered with 2xx is told again, so that it is answered when it is kept: what has an id that was seen
+before is the same.
 """
 
 import base64
@@ -19,6 +22,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 SECRET = os.environ["HOLDPOINT_WEBHOOK_SECRET"].encode()
 # Older than this is no delivery, but somebody who kept one.
 SECONDS_MAX = 300
+# Where heads are kept: whoever rewrites the server's disk does not have this file.
+HEADS = sys.argv[2] if len(sys.argv) > 2 else "heads.jsonl"
 seen = set()
 
 
@@ -31,16 +36,33 @@ def is_genuine(headers, body):
     return any(hmac.compare_digest(ours, one) for one in headers.get("webhook-signature", "").split())
 
 
+def keep(told):
+    """Keeps a head, on the disk before anybody is told that it is."""
+    with open(HEADS, "a", encoding="utf-8") as heads:
+        heads.write(json.dumps(told) + "\n")
+        heads.flush()
+        os.fsync(heads.fileno())
+
+
+def line(told):
+    """What is printed. A head says whose it is, how many leaves it has and their root; all else is of a run."""
+    if told["type"] == "evidence.head":
+        return " ".join([told["type"], *told["note"].splitlines()[:3]])
+    request = told.get("request_id") or (told.get("request") or {}).get("request_id", "")
+    return " ".join([told["type"], told.get("workflow_id", ""), told.get("run_id", ""), request]).rstrip()
+
+
 class Receiver(BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
         genuine = is_genuine(self.headers, body)
+        if genuine and (told := json.loads(body))["id"] not in seen:
+            if told["type"] == "evidence.head":
+                keep(told)
+            print(line(told), flush=True)
+            seen.add(told["id"])
         self.send_response(204 if genuine else 401)
         self.end_headers()
-        if genuine and (told := json.loads(body))["id"] not in seen:
-            seen.add(told["id"])
-            request = (told.get("request") or {}).get("request_id", "")
-            print(told["type"], told["workflow_id"], told["run_id"], request, flush=True)
 
     def log_message(self, *_):
         pass

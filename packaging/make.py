@@ -38,6 +38,9 @@ LIBRARIES = {
     "librt.so.1": "libc6", "ld-linux-x86-64.so.2": "libc6", "ld-linux-aarch64.so.1": "libc6",
     "libgcc_s.so.1": "libgcc-s1",
 }
+# What is packed to be read, and what the README leads to.
+TEXTS = ["LICENSE", "README.md", "CHANGELOG.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"]
+FOLDERS = ["docs", "examples", "proto", "workflows"]
 KINDS = ["wheel", "npm", "deb", "tarball", "image"]
 # Nobody's on any system, and the same in every image: volumes keep their owner.
 IMAGE_USER = 10001
@@ -79,11 +82,12 @@ def kept(options):
 
 def checkout():
     """Everything that is packed beside the binary, looked for before anything is made."""
-    wanted = [HOME / name for name in ("LICENSE", "README.md", "CHANGELOG.md")]
+    wanted = [HOME / name for name in TEXTS]
     wanted += [HERE / "python" / "holdpoint" / "__main__.py", HERE / "npm" / "holdpoint.cjs"]
     wanted += [HERE / "deb" / name for name in
                ("holdpoint.service", "sysusers.conf", "holdpoint.toml", "postinst", "prerm", "postrm")]
     missing = [str(path.relative_to(HOME)) for path in wanted if not path.is_file()]
+    missing += [name for name in FOLDERS if not (HOME / name).is_dir()]
     if missing:
         raise Wrong(f"{', '.join(missing)} not found in {HOME}; packages are made in a whole checkout")
 
@@ -290,8 +294,12 @@ def tarball(binary, options):
     name = f"holdpoint-{binary.version}-{binary.machine}-unknown-linux-gnu"
     tree = Tree(options.when)
     tree.add("bin/holdpoint", binary.bytes, 0o755)
-    for file in ("LICENSE", "README.md", "CHANGELOG.md"):
+    for file in TEXTS:
         tree.add(file, text(file))
+    for path in (path for folder in FOLDERS for path in (HOME / folder).rglob("*")):
+        # What Python leaves behind is of whoever ran an example.
+        if path.is_file() and "__pycache__" not in path.parts:
+            tree.add(str(path.relative_to(HOME)), path.read_bytes())
     names = {"bash": "holdpoint.bash", "zsh": "_holdpoint", "fish": "holdpoint.fish"}
     for shell, script in binary.completions.items():
         tree.add(f"completions/{names[shell]}", script)

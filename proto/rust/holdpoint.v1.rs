@@ -400,6 +400,9 @@ pub struct Workflow {
     /// The request types that its file names.
     #[prost(string, repeated, tag = "7")]
     pub request_types: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Its tools, by the names that runs call them by: those of an MCP server are `server__tool`.
+    #[prost(string, repeated, tag = "8")]
+    pub tools: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// A point that a run can be taken up or forked from.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1139,7 +1142,7 @@ pub struct GetRunResponse {
     /// The gates that are in force for the run, or were lifted, and from where that is.
     #[prost(message, repeated, tag = "5")]
     pub rules: ::prost::alloc::vec::Vec<RuleInForce>,
-    /// The halts that it stands at: what is to be done for it next waits for them to end.
+    /// The halts that it stands at: what is to be done for it next, or what it waits for, waits for them to end.
     #[prost(message, repeated, tag = "6")]
     pub halts: ::prost::alloc::vec::Vec<Halt>,
 }
@@ -1216,7 +1219,8 @@ pub struct HaltRequest {
     /// Why: shown to everybody who waits, and kept in the audit.
     #[prost(string, tag = "5")]
     pub reason: ::prost::alloc::string::String,
-    /// The same call with the same key stops nothing more.
+    /// The same call with the same key stops nothing more: it is told of the halt that stands, and refused when that was
+    /// taken back since. The last 64 that were are known.
     #[prost(string, tag = "6")]
     pub idempotency_key: ::prost::alloc::string::String,
     /// What to stop.
@@ -1234,7 +1238,7 @@ pub mod halt_request {
         /// All runs of this workflow.
         #[prost(string, tag = "2")]
         WorkflowId(::prost::alloc::string::String),
-        /// All calls of this tool.
+        /// All calls of this tool; one of an MCP server as `server__tool`, or as files write it, `server.tool`.
         #[prost(string, tag = "3")]
         Tool(::prost::alloc::string::String),
         /// All work of this agent.

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::get;
 
 use crate::api::{Doorkeeper, status};
-use crate::engine::Engine;
+use crate::engine::{AttestTrouble, Engine};
 use crate::kernel::oversight::Open;
 
 /// Renders the metrics, as Prometheus reads them.
@@ -42,6 +42,9 @@ const REWOUND: (StatusCode, &str) = (
 );
 
 const UNSIGNED: &str = "ready, but the log's heads are not being signed: proofs wait, decisions go on; the log says why\n";
+
+const NOT_BESIDE: &str = "ready, but the last signed head is not kept beside its key, where a store that is put back in silence is \
+    found out; the log says why\n";
 
 /// From when on it is told that the machine's clock is wrong: it decides nothing, and leads whoever reads its log astray.
 const ASTRAY_MS: u64 = 2_000;
@@ -130,10 +133,13 @@ fn readiness(pages: &Pages) -> (StatusCode, &'static str) {
         (StatusCode::OK, POLICY_BROKEN)
     } else if pages.engine.is_held() {
         (StatusCode::OK, HELD)
-    } else if pages.engine.attest_trouble().is_some() {
-        (StatusCode::OK, UNSIGNED)
     } else {
-        (StatusCode::OK, "ready\n")
+        let told = match pages.engine.attest_trouble() {
+            Some(AttestTrouble::Unsigned(_)) => UNSIGNED,
+            Some(AttestTrouble::NotBeside(_)) => NOT_BESIDE,
+            None => "ready\n",
+        };
+        (StatusCode::OK, told)
     }
 }
 
@@ -142,6 +148,8 @@ async fn metrics_page(State(pages): State<Pages>) -> String {
     metrics::gauge!("holdpoint_runs_in_memory").set(pages.engine.runs_in_memory() as f64);
     #[expect(clippy::cast_precision_loss, reason = "a gauge of a few thousand")]
     metrics::gauge!("holdpoint_deeds_under_way").set(pages.engine.under_way() as f64);
+    #[expect(clippy::cast_precision_loss, reason = "a gauge of a few")]
+    metrics::gauge!("holdpoint_halts").set(pages.engine.halts_listed().0.len() as f64);
     let (leaves, signed) = pages.engine.attested().await;
     #[expect(clippy::cast_precision_loss, reason = "a gauge that is looked at, not counted with")]
     for (name, count) in

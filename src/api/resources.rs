@@ -98,6 +98,7 @@ pub(super) fn workflow(entry: &Entry) -> pb::Workflow {
         agents: workflow.agents.keys().cloned().collect(),
         input_schema: workflow.input.as_ref().map(Json::from),
         request_types: workflow.request_types.keys().cloned().collect(),
+        tools: workflow.tools.keys().cloned().collect(),
     }
 }
 

@@ -140,7 +140,9 @@ fn code_of(refusal: &Refusal) -> Code {
         | Refusal::HandedOver { .. }
         | Refusal::NotDelegable { .. }
         | Refusal::SessionFull { .. } => Code::FailedPrecondition,
-        Refusal::Unauthenticated | Refusal::KeyExpired(_) => Code::Unauthenticated,
+        Refusal::Unauthenticated | Refusal::UnknownKey | Refusal::KeyExpired(_) => {
+            Code::Unauthenticated
+        }
         Refusal::Forbidden(_)
         | Refusal::Role { .. }
         | Refusal::UnknownPerson(_)
@@ -190,7 +192,9 @@ pub(super) fn a2a_kind_of(refusal: &Refusal) -> Kind {
         | Refusal::Invalid { .. }
         | Refusal::BadGate { .. }
         | Refusal::TooLarge { .. } => Kind::InvalidParams,
-        Refusal::Unauthenticated | Refusal::KeyExpired(_) => Kind::Unauthenticated,
+        Refusal::Unauthenticated | Refusal::UnknownKey | Refusal::KeyExpired(_) => {
+            Kind::Unauthenticated
+        }
         Refusal::Forbidden(_)
         | Refusal::Role { .. }
         | Refusal::UnknownPerson(_)
@@ -261,6 +265,7 @@ pub(super) fn metadata_of(refusal: &Refusal) -> HashMap<String, String> {
         | Refusal::BadGate { .. }
         | Refusal::TooLarge { .. }
         | Refusal::Unauthenticated
+        | Refusal::UnknownKey
         | Refusal::KeyExpired(_)
         | Refusal::Forbidden(_)
         | Refusal::Role { .. }

@@ -152,11 +152,13 @@ impl Keyed {
         self.clock.ticks()
     }
 
-    /// Whether a key of that name is in force.
-    pub(super) fn knows(&self, name: &str) -> bool {
+    /// The key of that name and mark, if it is in force.
+    pub(super) fn key(&self, name: &str, mark: Option<u64>) -> Option<Key> {
         let now = self.clock.now();
-        let is_it = |key: &Key| key.name == name && !key.is_over(now);
-        self.keys().is_some_and(|keys| keys.list().iter().any(is_it))
+        let is_it = |key: &&Key| {
+            key.name == name && mark.is_none_or(|mark| mark == key.mark()) && !key.is_over(now)
+        };
+        self.keys()?.list().iter().find(is_it).cloned()
     }
 
     /// The time by which keys are over.
@@ -251,7 +253,8 @@ impl Doorkeeper for Keyed {
             let workflows = key.workflows.clone();
             let who = Principal::new(key.identity(), key.roles, door);
             let is_good = key.kind == KeyKind::Person && !key.is_over(now) && now < until;
-            (is_good && !self.void.has(code)).then_some(Principal { workflows, known, ..who })
+            let mark = Some(key.mark());
+            (is_good && !self.void.has(code)).then_some(Principal { workflows, known, mark, ..who })
         };
         admitted().ok_or(Refusal::Unauthenticated)
     }

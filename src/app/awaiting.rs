@@ -26,6 +26,7 @@ type Reason = Arc<RwLock<String>>;
 /// Opens the store in a database; waits for as long as that is out of reach.
 pub(super) async fn open(config: &PostgresConfig, listen: SocketAddr) -> Result<Store, AppError> {
     let mut said: Option<(Reason, Standing)> = None;
+    let config = &config.of_one_server();
     loop {
         let why = match store::open_postgres(config).await {
             Ok(store) => {

@@ -62,7 +62,9 @@ pub(super) async fn heed(engine: Engine) {
         if engine.is_draining() {
             return;
         }
-        if let Err(error) = engine.heed_brake().await {
+        if let Err(error) = engine.heed_brake().await
+            && engine.is_news(&error)
+        {
             tracing::error!(%error, "the file HALT could not be heeded");
         }
     }

@@ -30,15 +30,14 @@ impl Credentials for SharedKeys {
             Credential::Machine => return Ok(true),
             Credential::Key(name) | Credential::Pass(name) | Credential::Service(name) => name,
         };
-        if !self.door.knows(name) {
-            return Ok(false);
-        }
+        let Some(shown) = self.door.key(name, who.mark) else { return Ok(false) };
         if self.door.is_confirmed() {
             return Ok(true);
         }
         let kept = shared::kept(&*self.journal).await;
         let kept = kept.map_err(|error| Fault::Retriable(error.to_string()))?;
-        Ok(kept.is_some_and(|keys| keys.list().iter().any(|key| key.name == *name)))
+        // The very same: one that was made anew has its name, and another secret.
+        Ok(kept.is_some_and(|keys| keys.list().contains(&shown)))
     }
 }
 
@@ -48,7 +47,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
-    use crate::app::keys::Keys;
+    use crate::app::keys::{Key, Keys, NewKey};
     use crate::kernel::{Millis, Role};
     use crate::ports::Clock;
     use crate::store;
@@ -106,5 +105,40 @@ mod tests {
         assert!(known.are_good(&ada).await.unwrap());
         assert!(!known.are_good(&Principal::new("eve", Role::User, "grpc")).await.unwrap());
         assert!(known.are_good(&Principal::local("console")).await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn k7_a_key_that_was_made_anew_under_its_name_leaves_the_one_before_nothing_to_decide() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys.toml");
+        let first = Keys::add(&path, "ada", Role::User, "").unwrap();
+        let (clock, journal) = (Arc::new(Hands::default()), store::memory().journal());
+        let keys = Keys::load(&path).unwrap();
+        let mark = keys.find(&first).map(Key::mark);
+        let open = |keys: &Keys| {
+            let clock = Arc::clone(&clock) as Arc<dyn Clock>;
+            Arc::new(
+                Keyed::open(Some(keys.clone()), BTreeSet::new(), folder.path(), clock).unwrap(),
+            )
+        };
+        let frozen = open(&keys);
+        Keys::remove(&path, "ada", "").unwrap();
+        let anew = NewKey { again: true, ..NewKey::of("ada", Role::User) };
+        let second = Keys::make(&path, &anew, &BTreeSet::new(), "").unwrap();
+        let keys = Keys::load(&path).unwrap();
+        let (name, text) = shared::record(&keys).unwrap();
+        journal.remember(name, &text).await.unwrap();
+        let ada = |mark| Principal { mark, ..Principal::new("ada", Role::User, "grpc") };
+        let (old, new) = (ada(mark), ada(keys.find(&second).map(Key::mark)));
+        assert!(mark.is_some() && old.mark != new.mark);
+        clock.0.store(60_000, Ordering::SeqCst);
+        let known = SharedKeys::new(frozen, Arc::clone(&journal));
+        assert!(!known.are_good(&old).await.unwrap(), "it was frozen, and has only the old one");
+        // What was shown before the new one came in is looked at after it did.
+        let awake = open(&keys);
+        awake.confirm(60_000);
+        let known = SharedKeys::new(awake, journal);
+        assert!(!known.are_good(&old).await.unwrap());
+        assert!(known.are_good(&new).await.unwrap());
     }
 }

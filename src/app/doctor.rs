@@ -95,6 +95,14 @@ fn workflows_finding(config: &Config) -> Finding {
 }
 
 fn keys_finding(config: &Config) -> Finding {
+    if let Some(place) = keyring::left_for(config) {
+        let path = config.keys_path();
+        let detail = format!(
+            "those in `{}` count no more: the store was moved to the database at {place}, and its keys with it; `--store` has them",
+            path.display()
+        );
+        return Finding { subject: "keys".into(), is_ok: true, detail };
+    }
     let checked = Keys::for_server(config);
     let checked =
         checked.and_then(|keys| people::refuse_confusion(config, keys.as_ref()).map(|()| keys));

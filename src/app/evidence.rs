@@ -4,14 +4,17 @@
 use std::io::Write;
 use std::path::Path;
 
+use crate::app::heads::Heads;
 use crate::app::looked::Looked;
 use crate::app::offline::{note, refuse_half, seen, whole};
 use crate::app::{AppError, Config};
 use crate::kernel::RunId;
 use crate::kernel::evidence::bundle::{Bundle, Verdict};
+use crate::kernel::evidence::decided::Decided;
 use crate::kernel::evidence::note::{SignedHead, VerifyKey};
 use crate::kernel::evidence::receipt::Receipt;
-use crate::ports::Note;
+use crate::ports::evidence::ORIGIN;
+use crate::ports::{Journal, Note};
 use crate::store::{self, verify};
 
 pub use crate::store::verify::Verified;
@@ -49,7 +52,7 @@ pub async fn verify(
     resume: Option<&Path>,
     progress: &(dyn Fn(u64) + Send + Sync),
 ) -> Result<Verified, AppError> {
-    let against = against.read()?;
+    let mut against = against.read()?;
     // Whoever looks changes nothing (E8): an opening would take it over.
     if config.store.is_none() && store::is_older(&config.data) {
         return Err(AppError::Older(config.data.clone()));
@@ -64,9 +67,30 @@ pub async fn verify(
     };
     let journal = seen(config).await?;
     refuse_half(config, &*journal).await?;
+    if against.since.is_none() {
+        against.since = kept_head(config, &*journal).await?;
+    }
     let verified = verify::go_on(&*journal, &against, looked, progress).await;
     journal.close().await;
     Ok(verified?)
+}
+
+/// The last head of a store's log that lies beside the key that signs it, where the settings name that: a store that was put
+/// back has an older one of its own, and agrees with it.
+async fn kept_head(config: &Config, journal: &dyn Journal) -> Result<Option<SignedHead>, AppError> {
+    let Some(origin) = journal.remembered(ORIGIN).await? else { return Ok(None) };
+    let audit = &config.audit;
+    let heads = Heads::beside(audit.key.as_deref(), audit.key_before.as_deref());
+    if audit.signer.is_some()
+        && let Some(other) = heads.other_than(&origin)?
+    {
+        return Err(AppError::Evidence(format!(
+            "the key of `audit_signer` has signed the log `{other}` and never this one, `{origin}`: this is another store, or one \
+             that was imported; `--since` with a head of the log that is meant compares them"
+        )));
+    }
+    let kept = heads.last(&origin)?.into_iter().filter_map(|note| SignedHead::parse(&note).ok());
+    Ok(kept.max_by_key(|kept| kept.head.size))
 }
 
 /// What a bundle came to.
@@ -86,8 +110,10 @@ pub struct Bundled {
     pub unproven_events: u64,
     /// Whether the run is over.
     pub is_over: bool,
-    /// Secrets that are left out.
+    /// Hidden values that are left out: secrets, and what would tell them.
     pub left_out: usize,
+    /// Who decided what, the first first; nothing of a bundle that does not hold.
+    pub decided: Vec<Decided>,
     /// Whose signature was seen; none without a key.
     pub signer: Option<String>,
     /// Whether that key is the one that the bundle itself names.
@@ -112,6 +138,7 @@ pub fn verify_bundle(text: &str, against: &Against) -> Result<Bundled, AppError>
         unproven_events: 0,
         is_over: false,
         left_out: 0,
+        decided: Vec::new(),
         signer: None,
         is_own_key: false,
         finding: None,
@@ -130,8 +157,9 @@ pub fn verify_bundle(text: &str, against: &Against) -> Result<Bundled, AppError>
         Ok(verdict) => {
             let Verdict { events, unchained, proven, unproven, unproven_events, .. } = verdict;
             let (left_out, signer) = (verdict.left_out, verdict.signer.map(|key| key.text()));
-            let is_over = verdict.is_over;
-            let bundled = Bundled { events, unchained, proven, unproven, is_over, ..bundled };
+            let (is_over, decided) = (verdict.is_over, verdict.decided);
+            let bundled =
+                Bundled { events, unchained, proven, unproven, is_over, decided, ..bundled };
             Ok(Bundled { unproven_events, left_out, signer, ..bundled })
         }
         Err(finding) => Ok(Bundled { finding: Some(finding.to_string()), ..bundled }),
@@ -181,7 +209,7 @@ pub enum Secrets {
     Included,
 }
 
-/// Writes one run with all that proves it; false if there is no such run.
+/// Writes one run with all that proves it; false if there is no such run, and then nothing is noted of it.
 pub async fn export_run(
     config: &Config,
     run: &str,
@@ -191,10 +219,12 @@ pub async fn export_run(
     let run =
         RunId::parse(run).map_err(|_| AppError::Evidence(format!("--run: `{run}` is no run")))?;
     let journal = whole(config).await?;
-    // Before the first byte, as of every export.
-    let with = Some(secrets == Secrets::Included);
-    note(&*journal, Note::Exported { run: Some(run.clone()), secrets: with }).await;
     let bundle = verify::bundle(&*journal, &run).await;
+    if let Ok(Some(_)) = &bundle {
+        // Before the first byte, as of every export.
+        let with = Some(secrets == Secrets::Included);
+        note(&*journal, Note::Exported { run: Some(run.clone()), secrets: with }).await;
+    }
     journal.close().await;
     let Some(bundle) = bundle? else { return Ok(false) };
     let bundle = match secrets {

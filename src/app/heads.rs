@@ -11,45 +11,72 @@ use crate::ports::Fault;
 /// What lies beside a key: heads by the origin of their log. None where the key lies in the data directory itself, where
 /// it would prove nothing.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Heads(Option<PathBuf>);
+pub(super) struct Heads {
+    own: Option<PathBuf>,
+    /// Beside the key before: a key that is changed knows what that one has signed.
+    before: Option<PathBuf>,
+}
 
 impl Heads {
-    /// Beside a key that was named.
-    pub(super) fn beside(key: Option<&Path>) -> Self {
-        Self(key.map(|path| path.with_added_extension("heads")))
+    /// Beside a key that was named, and the one before it.
+    pub(super) fn beside(key: Option<&Path>, before: Option<&Path>) -> Self {
+        let beside = |path: &Path| path.with_added_extension("heads");
+        Self { own: key.map(beside), before: before.map(beside) }
     }
 
-    /// The last of a log.
-    pub(super) fn last(&self, origin: &str) -> Result<Option<String>, Fault> {
-        let Some(path) = &self.0 else { return Ok(None) };
-        Ok(all(path).map_err(|error| wrong(path, &error))?.remove(origin))
+    /// The last ones of a log.
+    pub(super) fn last(&self, origin: &str) -> Result<Vec<String>, Fault> {
+        let mut notes = Vec::new();
+        for path in self.own.iter().chain(&self.before) {
+            notes.extend(all(path)?.remove(origin).filter(|note| !note.is_empty()));
+        }
+        Ok(notes)
     }
 
-    /// Keeps another one in its place, or none.
-    pub(super) fn keep(&self, origin: &str, note: Option<&str>) -> Result<(), Fault> {
-        let Some(path) = &self.0 else { return Ok(()) };
-        keep(path, origin, note).map_err(|error| wrong(path, &error))
+    /// Another log that the key has signed, where it was never said to sign this one.
+    pub(super) fn other_than(&self, origin: &str) -> Result<Option<String>, Fault> {
+        let Some(path) = &self.own else { return Ok(None) };
+        let known = all(path)?;
+        Ok(if known.contains_key(origin) { None } else { known.into_keys().next() })
+    }
+
+    /// Keeps another one in its place.
+    pub(super) fn keep(&self, origin: &str, note: &str) -> Result<(), Fault> {
+        let Some(path) = &self.own else { return Ok(()) };
+        change(path, |heads| drop(heads.insert(origin.to_owned(), note.to_owned())))
+    }
+
+    /// The log goes on from whatever it holds: what was signed of it counts no more, and that it is this key's stays known.
+    pub(super) fn forget(&self, origin: &str) -> Result<(), Fault> {
+        if let Some(path) = &self.before
+            && all(path)?.contains_key(origin)
+        {
+            change(path, |heads| drop(heads.remove(origin)))?;
+        }
+        self.keep(origin, "")
     }
 }
 
-fn all(path: &Path) -> io::Result<BTreeMap<String, String>> {
-    match fs::read(path) {
-        Ok(bytes) => Ok(serde_json::from_slice(&bytes)?),
+fn all(path: &Path) -> Result<BTreeMap<String, String>, Fault> {
+    let read = match fs::read(path) {
+        Ok(bytes) => serde_json::from_slice(&bytes).map_err(io::Error::from),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(BTreeMap::new()),
         Err(error) => Err(error),
-    }
+    };
+    read.map_err(|error| wrong(path, &error))
 }
 
-fn keep(path: &Path, origin: &str, note: Option<&str>) -> io::Result<()> {
+fn change(path: &Path, by: impl FnOnce(&mut BTreeMap<String, String>)) -> Result<(), Fault> {
     let mut heads = all(path)?;
-    match note {
-        Some(note) => drop(heads.insert(origin.to_owned(), note.to_owned())),
-        None => drop(heads.remove(origin)),
-    }
+    by(&mut heads);
+    write(path, &heads).map_err(|error| wrong(path, &error))
+}
+
+fn write(path: &Path, heads: &BTreeMap<String, String>) -> io::Result<()> {
     // Whole or not at all: half of one would keep every later head from being signed.
     let fresh = path.with_added_extension("new");
     let mut file = fs::File::create(&fresh)?;
-    file.write_all(&serde_json::to_vec_pretty(&heads)?)?;
+    file.write_all(&serde_json::to_vec_pretty(heads)?)?;
     file.sync_all()?;
     fs::rename(&fresh, path)
 }

@@ -92,7 +92,7 @@ fn is_left_for_another(config: &Config) -> bool {
     let named = config.store.as_deref().and_then(|to| PostgresConfig::new(to).ok());
     let moved = crate::store::moving::is_moved(&config.data);
     let Some((named, moved)) = named.zip(moved) else { return false };
-    let is_another = named.place() != moved;
+    let is_another = !named.is_at(&moved);
     if is_another {
         tracing::warn!(
             data = %config.data.display(), moved, named = named.place(),
@@ -107,13 +107,25 @@ fn is_left_for_another(_config: &Config) -> bool {
     false
 }
 
-/// Refuses keys of a data directory whose store went elsewhere: no server would ask for them.
+/// Where the store went whose keys the data directory has, if it did: no server asks for those any more.
+#[cfg(feature = "postgres")]
+pub fn left_for(config: &Config) -> Option<String> {
+    if config.store.is_some() || config.keys.is_some() {
+        return None;
+    }
+    crate::store::moving::is_moved(&config.data)
+}
+
+/// Where the store went whose keys the data directory has: without databases, nowhere.
+#[cfg(not(feature = "postgres"))]
+pub fn left_for(_config: &Config) -> Option<String> {
+    None
+}
+
+/// Refuses to change keys of a data directory whose store went elsewhere.
 #[cfg(feature = "postgres")]
 fn refuse_left(config: &Config) -> Result<(), AppError> {
-    if config.store.is_some() || config.keys.is_some() {
-        return Ok(());
-    }
-    match crate::store::moving::is_moved(&config.data) {
+    match left_for(config) {
         Some(place) => {
             Err(crate::store::OpenError::Moved { dir: config.data.clone(), place }.into())
         }

@@ -113,6 +113,12 @@ pub enum AppError {
     /// A command alone would be one more engine beside the servers.
     #[error("store: what is in a database is worked on by servers alone")]
     SharedStore,
+    /// The data directory has a store of its own, which nobody would see.
+    #[error(
+        "store: `{}` has a store of its own, with runs in it, and what they ask would be seen by nobody while the database is served",
+        .0.display()
+    )]
+    OwnStore(PathBuf),
     /// The store opened, but what it is cannot be found out, or its runs cannot be told.
     #[error("the store cannot be settled in: {0}")]
     Unsettled(#[source] crate::engine::EngineError),
@@ -187,6 +193,14 @@ pub enum AppError {
     AuditKey {
         /// Which setting names it.
         setting: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// What a signer outside signs could not be checked with this.
+    #[error("audit_key: cannot use `{}` as the public key of `audit_signer`: {why}", .path.display())]
+    SignerKey {
         /// The file.
         path: PathBuf,
         /// Why.
@@ -295,6 +309,11 @@ impl AppError {
                 "name one of them with --server or HOLDPOINT_SERVER; or leave `store` out to use the data directory"
                     .into(),
             ),
+            Self::OwnStore(data) => Some(format!(
+                "`holdpoint store move --data '{}'` takes it into a database that is empty; to leave it where it is, name another \
+                 directory with --data; to serve it, leave `store` out",
+                data.display()
+            )),
             Self::NoStoreNamed => Some("name one with --store or HOLDPOINT_STORE".into()),
             Self::NoPostgres => Some("`cargo build --features postgres` has it".into()),
             #[cfg(feature = "postgres")]
@@ -315,9 +334,11 @@ impl AppError {
                  with `audit_key_before`"
                     .into(),
             ),
-            Self::NoAuditKey => {
-                Some("name the file that has the signer's public key with `audit_key`".into())
-            }
+            Self::NoAuditKey | Self::SignerKey { .. } => Some(
+                "with `audit_signer`, `audit_key` names a file with the signer's public key in one line, `name+id+key`: \
+                 docs/evidence.md has its form, and a command that makes it (\"The signing key\")"
+                    .into(),
+            ),
             Self::Workflows(_) => {
                 Some("`holdpoint check` shows the same, but for keys that are not set".into())
             }

@@ -13,14 +13,15 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::rand::SystemRandom;
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
+use rustix::process::{Pid, Signal, kill_process_group};
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::pki_types::pem::PemObject as _;
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 
 use crate::app::heads::Heads;
 use crate::app::{AppError, Config};
-use crate::engine::Signing;
+use crate::engine::{Engine, Signing};
 use crate::kernel::evidence::note::VerifyKey;
 use crate::ports::Fault;
 use crate::ports::evidence::{Signer, Signs};
@@ -28,28 +29,62 @@ use crate::ports::{Journal, LastHead};
 
 /// How long a command may take; a person waits for the proof, and nobody for the decision.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// What is read of what a command says: a signature, and blanks around it.
+const SAID_BYTES_MAX: u64 = 4 << 10;
 /// A key file has a few lines; anything near this size is some other file.
 const KEY_BYTES_MAX: u64 = 16 << 10;
+/// What an Ed25519 key begins with in PKCS#8, before its seed (RFC 8410); and where the seed lies in one that was drawn.
+const PKCS8: [u8; 16] = [
+    0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
+];
+const SEED: std::ops::Range<usize> = 16..48;
 /// What only the owner may do.
 const OTHERS: u32 = 0o077;
 
+/// Whose key signs a log, as far as the settings say.
+#[derive(Debug)]
+pub(super) enum Signatory {
+    /// One that this process has.
+    Here(Arc<dyn Signer>),
+    /// One that was named to whoever signed last, and is not named here: nothing is signed with any other.
+    Elsewhere(VerifyKey),
+}
+
 /// Whoever signs the log of a store, as the settings say; a key is made where there is none yet.
-pub(super) async fn signer(
+pub(super) async fn signatory(
     config: &Config,
     journal: &dyn Journal,
-) -> Result<Arc<dyn Signer>, AppError> {
+) -> Result<Signatory, AppError> {
+    if config.audit.key.is_none()
+        && config.audit.key_before.is_none()
+        && config.audit.signer_before.is_none()
+        && let Some(last) = LastHead::of(journal).await?
+        && let Some(key) = VerifyKey::parse(&last.key)
+        && own(&config.data.join("audit.key")) != Some(key.key)
+    {
+        return Ok(Signatory::Elsewhere(key));
+    }
+    signer(config, journal).await.map(Signatory::Here)
+}
+
+/// The public half of a key in a file, if there is one.
+fn own(path: &Path) -> Option<[u8; 32]> {
+    private(path).ok()?.public_key().as_ref().try_into().ok()
+}
+
+async fn signer(config: &Config, journal: &dyn Journal) -> Result<Arc<dyn Signer>, AppError> {
     let path = config.audit.key.clone().unwrap_or_else(|| config.data.join("audit.key"));
-    let heads = Heads::beside(config.audit.key.as_deref());
+    let heads = Heads::beside(config.audit.key.as_deref(), config.audit.key_before.as_deref());
     let wrong = |why: String| AppError::AuditKey { setting: "audit_key", path: path.clone(), why };
     if let Some(command) = &config.audit.signer {
         if config.audit.key.is_none() {
             return Err(AppError::NoAuditKey);
         }
+        let wrong = |why: String| AppError::SignerKey { path: path.clone(), why };
         let text = read(&path).map_err(wrong)?;
         let key = str::from_utf8(&text).ok().and_then(VerifyKey::parse);
-        let key = key.ok_or_else(|| {
-            wrong("expected the public key of the signer, as `name+id+key` in one line".into())
-        })?;
+        let key =
+            key.ok_or_else(|| wrong("expected `name+id+key` in one line, and no more".into()))?;
         let command = Ask { setting: "audit_signer", command: command.clone() };
         return Ok(Arc::new(Outside { command, key, heads }));
     }
@@ -70,7 +105,7 @@ pub(super) async fn signer(
 }
 
 /// Whoever signed before, where the settings say so: to sign which key comes next, and nothing else.
-pub(super) fn before(config: &Config) -> Result<Option<Arc<dyn Signs>>, AppError> {
+fn before(config: &Config) -> Result<Option<Arc<dyn Signs>>, AppError> {
     if let Some(path) = config.audit.key_before.clone() {
         let setting = "audit_key_before";
         let pair = private(&path).map_err(|why| AppError::AuditKey { setting, path, why })?;
@@ -82,7 +117,7 @@ pub(super) fn before(config: &Config) -> Result<Option<Arc<dyn Signs>>, AppError
 
 /// The key that heads can be checked with. Where another server's signs the log that is shared: a key that was named here
 /// could sign nothing that holds together with it, and is refused; one that was only made here stays unused.
-pub(super) fn agreed<'a>(config: &Config, signs: &'a Signing) -> Result<&'a VerifyKey, AppError> {
+fn agreed<'a>(config: &Config, signs: &'a Signing) -> Result<&'a VerifyKey, AppError> {
     match signs {
         Signing::Ours(key) => Ok(key),
         Signing::Theirs(key) if config.audit.key.is_some() || config.audit.signer.is_some() => {
@@ -97,6 +132,30 @@ pub(super) fn agreed<'a>(config: &Config, signs: &'a Signing) -> Result<&'a Veri
             Ok(key)
         }
     }
+}
+
+/// Has an engine sign the heads of its log, where the key that signs them is known here.
+pub(super) async fn attest(
+    config: &Config,
+    engine: &Engine,
+    journal: &dyn Journal,
+) -> Result<(), AppError> {
+    let signer = match signatory(config, journal).await? {
+        Signatory::Here(signer) => signer,
+        Signatory::Elsewhere(key) => {
+            tracing::warn!(
+                key = key.text(),
+                "heads of this log are signed with a key that is not named here: nothing is signed until `audit_key` names it, \
+                 on the command line or in holdpoint.toml"
+            );
+            engine.leave_unsigned("`audit_key` does not name the key that they are signed with");
+            hand_out(&config.data, &key);
+            return Ok(());
+        }
+    };
+    let signs = engine.attest_with(signer, before(config)?).await?;
+    hand_out(&config.data, agreed(config, &signs)?);
+    Ok(())
 }
 
 /// The private key in a file that nobody else can read.
@@ -114,7 +173,7 @@ fn private(path: &Path) -> Result<Ed25519KeyPair, String> {
 }
 
 /// Writes the public half beside the data, for whoever is to be given it.
-pub(super) fn hand_out(data: &Path, key: &VerifyKey) {
+fn hand_out(data: &Path, key: &VerifyKey) {
     let (path, text) = (data.join("audit.pub"), format!("{}\n", key.text()));
     if std::fs::read_to_string(&path).is_ok_and(|known| known == text) {
         return;
@@ -136,7 +195,9 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
 fn make(path: &PathBuf) -> Result<(), String> {
     let made = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new());
     let made = made.map_err(|_| "the system has no random numbers".to_owned())?;
-    let text = STANDARD.encode(made.as_ref());
+    // As it is drawn it has its public half with it, which OpenSSL does not read: that follows from the seed.
+    let seed = made.as_ref().get(SEED).ok_or("a key has no seed")?;
+    let text = STANDARD.encode([&PKCS8[..], seed].concat());
     let lines: Vec<_> = text.as_bytes().chunks(64).map(String::from_utf8_lossy).collect();
     let pem =
         format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", lines.join("\n"));
@@ -174,12 +235,16 @@ impl Signer for Own {
         VerifyKey { name: origin.to_owned(), key }
     }
 
-    fn last(&self, origin: &str) -> Result<Option<String>, Fault> {
+    fn last(&self, origin: &str) -> Result<Vec<String>, Fault> {
         self.heads.last(origin)
     }
 
-    fn keep_last(&self, origin: &str, note: Option<&str>) -> Result<(), Fault> {
+    fn keep_last(&self, origin: &str, note: &str) -> Result<(), Fault> {
         self.heads.keep(origin, note)
+    }
+
+    fn forget_last(&self, origin: &str) -> Result<(), Fault> {
+        self.heads.forget(origin)
     }
 }
 
@@ -203,12 +268,24 @@ impl Signer for Outside {
         self.key.clone()
     }
 
-    fn last(&self, origin: &str) -> Result<Option<String>, Fault> {
+    fn last(&self, origin: &str) -> Result<Vec<String>, Fault> {
+        // Its name says nothing of the log, as that of a key of ours does: a log that was written anew, under an origin of
+        // its own, would be taken for the one that it stands in for.
+        if let Some(other) = self.heads.other_than(origin)? {
+            return Err(Fault::Permanent(format!(
+                "the key of `audit_signer` has signed the log `{other}` and never this one, `{origin}`: where this is another \
+                 store, or was imported, `holdpoint release` has it signed from here on"
+            )));
+        }
         self.heads.last(origin)
     }
 
-    fn keep_last(&self, origin: &str, note: Option<&str>) -> Result<(), Fault> {
+    fn keep_last(&self, origin: &str, note: &str) -> Result<(), Fault> {
         self.heads.keep(origin, note)
+    }
+
+    fn forget_last(&self, origin: &str) -> Result<(), Fault> {
+        self.heads.forget(origin)
     }
 }
 
@@ -216,6 +293,19 @@ impl Signer for Outside {
 impl Signs for Outside {
     async fn sign(&self, text: &str) -> Result<Vec<u8>, Fault> {
         self.command.sign(text).await
+    }
+}
+
+/// A command and all that it started: they end with it, and with whoever waits no longer.
+struct Group(Option<u32>);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let id = self.0.and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        if let Some(id) = id {
+            // Where all of them have ended there is nobody left to tell.
+            kill_process_group(id, Signal::KILL).unwrap_or_default();
+        }
     }
 }
 
@@ -242,18 +332,31 @@ impl Signs for Ask {
 impl Ask {
     async fn ask(&self, text: &str) -> Result<Vec<u8>, String> {
         let mut command = Command::new("sh");
-        let command = command.arg("-c").arg(&self.command).kill_on_drop(true);
+        let command = command.arg("-c").arg(&self.command).kill_on_drop(true).process_group(0);
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().map_err(|error| error.to_string())?;
         if let Some(mut to) = child.stdin.take() {
             // One that reads nothing says what it says; its signature is looked at.
             to.write_all(text.as_bytes()).await.unwrap_or_default();
         }
-        let ended = child.wait_with_output().await.map_err(|error| error.to_string())?;
-        if !ended.status.success() {
-            return Err(format!("it ended with {}", ended.status));
+        let mut group = Group(child.id());
+        let mut said = Vec::new();
+        if let Some(from) = child.stdout.take() {
+            let read = from.take(SAID_BYTES_MAX + 1).read_to_end(&mut said).await;
+            read.map_err(|error| error.to_string())?;
         }
-        let given = String::from_utf8_lossy(&ended.stdout).split_whitespace().collect::<String>();
+        if said.len() as u64 > SAID_BYTES_MAX {
+            return Err(format!(
+                "it says more than {SAID_BYTES_MAX} bytes, and a signature has 88"
+            ));
+        }
+        let ended = child.wait().await.map_err(|error| error.to_string())?;
+        // Its number may be another's from now on.
+        group.0 = None;
+        if !ended.success() {
+            return Err(format!("it ended with {ended}"));
+        }
+        let given = String::from_utf8_lossy(&said).split_whitespace().collect::<String>();
         STANDARD.decode(given).map_err(|_| "what it says is no base64".into())
     }
 }

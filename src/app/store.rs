@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 
-use crate::app::{AppError, Config, auth, signer};
+use crate::app::signer::{self, Signatory};
+use crate::app::{AppError, Config, auth};
 use crate::engine::Reach;
 use crate::kernel::evidence::Hash;
-use crate::ports::Journal;
 use crate::ports::evidence::ORIGIN;
+use crate::ports::{Fault, Journal};
 #[cfg(feature = "postgres")]
 use crate::store::OpenError;
 #[cfg(feature = "postgres")]
@@ -34,6 +35,10 @@ async fn shared(config: &Config, reach: Reach, address: &str) -> Result<Store, A
         // Beside servers it would be one more engine.
         Reach::Own => return Err(AppError::SharedStore),
         Reach::Nothing => return Ok(store::look_at_postgres(&PostgresConfig::new(address)?).await?),
+    }
+    // What people are asked there would vanish without a word.
+    if store::has_runs(&config.data).await {
+        return Err(AppError::OwnStore(config.data.clone()));
     }
     // What is this machine's own lies there still: the secrets of the console and of the log's heads.
     let (path, dir) = (config.data.clone(), &config.data);
@@ -80,7 +85,11 @@ pub(super) async fn share_secret(config: &Config, journal: &dyn Journal) -> Resu
     let origin = journal.remembered(ORIGIN).await?.unwrap_or_default();
     // No head of a log begins like this.
     let text = format!("what the console's passes are made with\n{origin}\n");
-    let signed = match signer::signer(config, journal).await?.sign(&text).await {
+    let signed = match signer::signatory(config, journal).await? {
+        Signatory::Here(signer) => signer.sign(&text).await,
+        Signatory::Elsewhere(_) => Err(Fault::Permanent("--audit-key names no key here".into())),
+    };
+    let signed = match signed {
         Ok(signed) => signed,
         Err(fault) => {
             tracing::warn!(%fault, "whoever signs in at the console here is not known at other servers");

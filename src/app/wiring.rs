@@ -116,9 +116,7 @@ impl Wiring {
         engine.settle_in().await.map_err(AppError::Unsettled)?;
         engine.settle_halts().await.map_err(AppError::Unsettled)?;
         if reach != Reach::Nothing {
-            let signer = signer::signer(config, &*store.journal()).await?;
-            let signs = engine.attest_with(signer, signer::before(config)?).await?;
-            signer::hand_out(&config.data, signer::agreed(config, &signs)?);
+            signer::attest(config, &engine, &*store.journal()).await?;
             let (attesting, every_ms) = (engine.clone(), config.audit.seconds * 1_000);
             tokio::spawn(async move { attesting.run_attesting(every_ms).await });
         }
@@ -260,6 +258,7 @@ fn describe() {
     ] {
         metrics::counter!(name).increment(0);
     }
+    metrics::describe_gauge!("holdpoint_halts", "Halts that stand");
     metrics::describe_gauge!("holdpoint_runs_in_memory", "Runs held in memory");
     metrics::describe_gauge!("holdpoint_ready", "1 while the store takes writes, else 0");
 }

@@ -3,6 +3,8 @@
 //! The server has the last word: it validates against the response schema, and refuses what does
 //! not fit. Here only the ways of typing are translated, and nothing vague ever becomes a yes (K7).
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 
 use crate::cli::form::Form;
@@ -35,7 +37,7 @@ pub(super) enum Meaning {
 
 /// Understands what was typed.
 pub(super) fn read(request: &Request, typed: &str) -> Meaning {
-    let text = typed.trim();
+    let text = &*without_code(request, typed.trim());
     let schema = json::optional(request.response_schema.as_ref());
     if takes_decision(&schema) {
         return decision(text, &schema);
@@ -68,6 +70,20 @@ pub(super) fn read(request: &Request, typed: &str) -> Meaning {
         };
     }
     Meaning::Value(Value::String(text.to_owned()))
+}
+
+/// What is said, without this question's code after the word: `approve KWQFM: but hurry` is how other doors have it. The
+/// code of another question is none here, and stays (K9).
+fn without_code<'a>(request: &Request, text: &'a str) -> Cow<'a, str> {
+    let (said, note) = text.split_once(':').unwrap_or((text, ""));
+    let mut words = said.split_whitespace();
+    let (Some(word), Some(code), None) = (words.next(), words.next(), words.next()) else {
+        return text.into();
+    };
+    if request.code.is_empty() || !code.eq_ignore_ascii_case(&request.code) {
+        return text.into();
+    }
+    if note.trim().is_empty() { word.into() } else { format!("{word}: {note}").into() }
 }
 
 /// The fields of a question that has some: whatever is no decision and takes an object with members.
@@ -389,6 +405,30 @@ mod tests {
         for text in ["maybe: y", ": y", "y\u{ff1a} no", "edit: y"] {
             assert!(matches!(noted(Kind::Approval, text), Meaning::Unclear(_)), "{text}");
         }
+    }
+
+    #[test]
+    fn a_word_with_the_code_of_its_question_is_taken_as_at_other_doors() {
+        let request = Request { code: "KWQFM".into(), ..asked(Kind::Approval, Origin::HumanStep) };
+        for text in ["approve KWQFM", " yes  kwqfm "] {
+            assert_eq!(read(&request, text), Meaning::Value(approve("")), "{text}");
+        }
+        assert_eq!(
+            read(&request, "approve KWQFM: but hurry"),
+            Meaning::Value(approve("but hurry"))
+        );
+        assert_eq!(read(&request, "reject KWQFM"), Meaning::Reject);
+        for text in ["approve XXQFM", "approve KWQFM now", "KWQFM", "KWQFM approve", "ok KWQFM"] {
+            assert!(matches!(read(&request, text), Meaning::Unclear(_)), "{text}");
+        }
+        let chosen = Request {
+            code: "KWQFM".into(),
+            options: ["a", "b"].map(|id| Choice { id: id.into(), ..Default::default() }).into(),
+            ..asked(Kind::Selection, Origin::HumanStep)
+        };
+        assert_eq!(read(&chosen, "2 KWQFM"), Meaning::Value(json!("b")));
+        let without = asked(Kind::Approval, Origin::HumanStep);
+        assert!(matches!(read(&without, "approve KWQFM"), Meaning::Unclear(_)));
     }
 
     #[test]

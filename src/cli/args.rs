@@ -115,6 +115,8 @@ pub(super) enum Command {
 pub(super) enum Acts {
     /// The server that is named, or the orchestrator in this process.
     Server,
+    /// The store: the database that is named, else the data directory of this machine.
+    Store,
     /// The data directory of this machine.
     Data,
     /// Files and settings of this machine; it does nothing to what is stored.
@@ -179,11 +181,14 @@ impl Command {
             | Self::Prune(_)
             | Self::Restored(_)
             | Self::Doctor(_)
-            | Self::Keys(_)
-            | Self::Store(_) => Acts::Data,
+            | Self::Keys(_) => Acts::Store,
+            Self::Store(args) => match args.command {
+                store::Command::Migrate => Acts::Store,
+                store::Command::Move { .. } => Acts::Data,
+            },
             // What is named is on this machine, whichever server other commands mean.
             Self::Verify(args) if args.path.is_some() => Acts::Here,
-            Self::Verify(_) => Acts::Data,
+            Self::Verify(_) => Acts::Store,
             Self::Serve(_)
             | Self::Dev(_)
             | Self::New(_)

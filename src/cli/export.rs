@@ -48,10 +48,7 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     let done = if to_stdout {
         offline::export(&ctx.config, Box::new(io::stdout()), &progress(ctx)).await?
     } else {
-        let cannot = |error: io::Error| {
-            let text = format!("cannot create `{}`: {error}", args.file.display());
-            Trouble::new(Exit::Failed, text).hint("name a file that does not exist yet")
-        };
+        let cannot = |error| cannot_create(&args.file, &error);
         let (beside, to) = Beside::create(&args.file).map_err(cannot)?;
         let done = offline::export(&ctx.config, Box::new(to), &progress(ctx)).await?;
         beside.finish(&args.file).map_err(cannot)?;
@@ -77,10 +74,7 @@ async fn one(
             evidence::export_run(&ctx.config, run, secrets, Box::new(io::stdout())).await?;
         return if is_there { Ok(Exit::Done) } else { Err(unknown()) };
     }
-    let cannot = |error: io::Error| {
-        let text = format!("cannot create `{}`: {error}", file.display());
-        Trouble::new(Exit::Failed, text).hint("name a file that does not exist yet")
-    };
+    let cannot = |error| cannot_create(file, &error);
     let (beside, to) = Beside::create(file).map_err(cannot)?;
     if !evidence::export_run(&ctx.config, run, secrets, Box::new(to)).await? {
         return Err(unknown());
@@ -89,6 +83,26 @@ async fn one(
     let text = if ctx.json { json!({"run": run}).to_string() } else { format!("exported {run}") };
     ctx.term.line(&text)?;
     Ok(Exit::Done)
+}
+
+/// Why there is no file, and what to do about that.
+fn cannot_create(file: &Path, error: &io::Error) -> Trouble {
+    let text = format!("cannot create `{}`: {error}", file.display());
+    let is = |kinds: &[io::ErrorKind]| kinds.contains(&error.kind());
+    let hint = if is(&[io::ErrorKind::AlreadyExists]) {
+        "name a file that does not exist yet"
+    } else if is(&[io::ErrorKind::NotFound]) {
+        "its folder does not exist: make that first, or name another"
+    } else if is(&[io::ErrorKind::NotADirectory, io::ErrorKind::InvalidFilename]) {
+        "name a file in a folder"
+    } else if is(&[io::ErrorKind::PermissionDenied, io::ErrorKind::ReadOnlyFilesystem]) {
+        "you may not write there: name a file where you may"
+    } else if is(&[io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded]) {
+        "there is no room left: make some, or name a file elsewhere"
+    } else {
+        "name a file elsewhere"
+    };
+    Trouble::new(Exit::Failed, text).hint(hint)
 }
 
 /// A file on its way: written beside the one that was asked for, and gone unless it is finished. So an
@@ -164,4 +178,26 @@ pub(super) fn tell(
         return Ok(());
     }
     ctx.term.line(&text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_in_the_way_of_a_file_decides_what_is_said_of_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let there = folder.path().join("there.json");
+        fs::write(&there, "").unwrap();
+        for (file, part) in [
+            (there.clone(), "does not exist yet"),
+            (folder.path().join("no/such.json"), "folder does not exist"),
+            (there.join("within.json"), "name a file in a folder"),
+        ] {
+            let error = Beside::create(&file).expect_err("it cannot be made");
+            let told = cannot_create(&file, &error).to_json();
+            let hint = told["error"]["hint"].as_str().unwrap_or_default();
+            assert!(hint.contains(part), "{}: {hint}", file.display());
+        }
+    }
 }

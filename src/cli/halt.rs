@@ -1,6 +1,6 @@
 //! `holdpoint halt`: a hand on the brake: stops something, lists what is stopped, lets it go on.
 
-use serde_json::json as literal;
+use serde_json::{Value, json as literal};
 
 use crate::app::Client;
 use crate::cli::Ctx;
@@ -44,7 +44,7 @@ pub(super) struct Args {
     /// Why; needed to stop something: whoever waits for it reads that, and so does the audit
     #[arg(long, value_name = "TEXT", requires = "what")]
     pub reason: Option<String>,
-    /// An idempotency key: the same command with the same key again stops nothing more
+    /// An idempotency key: the same command with the same key again stops nothing more, and is refused after a release
     #[arg(long, value_name = "KEY", requires = "what")]
     pub key: Option<String>,
 }
@@ -109,11 +109,20 @@ pub(super) fn stands(halt: &Halt) -> String {
     format!("a halt stands: {}", words(halt))
 }
 
+/// What is halted. Whoever cannot be told of it is shown the rest all the same.
+async fn listed(client: &mut Client) -> Vec<Halt> {
+    let listed = client.list_halts(ListHaltsRequest {}).await;
+    listed.map(|listed| listed.into_inner().halts).unwrap_or_default()
+}
+
+/// What is halted, for `--json`.
+pub(super) async fn standing(client: &mut Client) -> Vec<Value> {
+    json::all(&listed(client).await)
+}
+
 /// Tells of what is halted, where anything is: what is shown beside it may stand.
 pub(super) async fn tell_standing(ctx: &Ctx, client: &mut Client) {
-    // Whoever cannot be told of it is shown the rest all the same.
-    let Ok(listed) = client.list_halts(ListHaltsRequest {}).await else { return };
-    for halt in &listed.into_inner().halts {
+    for halt in &listed(client).await {
         ctx.term.note(&ctx.term.paint_error.warn(&stands(halt)));
     }
 }

@@ -2,6 +2,7 @@
 
 use serde_json::json as literal;
 
+use crate::app::config::Origin;
 use crate::app::{Connection, SystemClock};
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
@@ -99,7 +100,9 @@ async fn show(name: &str, ctx: &Ctx, connection: &mut Connection) -> Result<(), 
     let mut request = found.ok_or_else(|| respond::not_open(name))?;
     talk::unveil_for(true, &mut request, ctx, &mut connection.client).await;
     if ctx.json {
-        return ctx.term.line(&json::of(&request).to_string());
+        let mut shown = json::of(&request);
+        shown["halts"] = halt::standing(&mut connection.client).await.into();
+        return ctx.term.line(&shown.to_string());
     }
     halt::tell_standing(ctx, &mut connection.client).await;
     let quiet = Interaction { interactive: false, no_input: true };
@@ -130,10 +133,11 @@ async fn list(args: Args, ctx: &Ctx, connection: &mut Connection) -> Result<(), 
     }
     requests.truncate(args.limit);
     if ctx.json {
-        let all = json::all(&requests);
+        let (all, more) = (json::all(&requests), !page_token.is_empty());
+        let halts = halt::standing(&mut connection.client).await;
         return ctx
             .term
-            .line(&literal!({"requests": all, "more": !page_token.is_empty()}).to_string());
+            .line(&literal!({"requests": all, "more": more, "halts": halts}).to_string());
     }
     let has_numbers = handles::keep(&ctx.config, &requests);
     if requests.is_empty() {
@@ -158,10 +162,7 @@ async fn list(args: Args, ctx: &Ctx, connection: &mut Connection) -> Result<(), 
         }
     }
     ctx.term.write(&ctx.term.table(&rows, spare))?;
-    let (one, again) = (if has_numbers { "1" } else { "REQUEST" }, ctx.again());
-    ctx.term.note(&format!(
-        "holdpoint inbox {one}{again} shows one whole, holdpoint respond {one}{again} asks it"
-    ));
+    tell_how(ctx, &requests, has_numbers);
     tell_whose(ctx, connection);
     halt::tell_standing(ctx, &mut connection.client).await;
     if !page_token.is_empty() {
@@ -194,6 +195,9 @@ async fn watch(args: Args, ctx: &Ctx, connection: &mut Connection) -> Result<(),
                 let text = format!("{} {} {}", closed.request_id, closed.how, closed.principal);
                 ctx.term.paint.dim(&line(&text, 160))
             }
+            Change::CaughtUp(_) if ctx.looks_at_database() => {
+                ctx.term.paint.dim("that is all; what changes is told by a server (--server)")
+            }
             Change::CaughtUp(_) if connection.embedded => {
                 ctx.term.paint.dim("that is all: nothing changes while no server works here")
             }
@@ -207,9 +211,38 @@ async fn watch(args: Args, ctx: &Ctx, connection: &mut Connection) -> Result<(),
     Ok(())
 }
 
+/// Says how one of them is shown whole, and how one is answered. What lies in a database is answered at servers alone.
+fn tell_how(ctx: &Ctx, requests: &[Request], has_numbers: bool) {
+    let mut again = ctx.again();
+    if ctx.config.origin("store") == Origin::Flag {
+        // Whoever gave the address knows it; it may have a password in it.
+        again.push_str(" --store URL");
+    }
+    let theirs = requests.iter().position(|request| request.admits_you != Some(false));
+    let theirs = theirs.filter(|_| !ctx.looks_at_database());
+    ctx.term.note(&how(theirs, has_numbers, &again));
+}
+
+/// How one is shown whole, and how the first that is for whoever reads this is answered, if one is.
+fn how(theirs: Option<usize>, has_numbers: bool, again: &str) -> String {
+    let called = |place: usize| {
+        if has_numbers { (place + 1).to_string() } else { "REQUEST".to_owned() }
+    };
+    let one = called(theirs.unwrap_or(0));
+    let answered = theirs.map(|_| format!(", holdpoint respond {one}{again} asks it"));
+    format!("holdpoint inbox {one}{again} shows one whole{}", answered.unwrap_or_default())
+}
+
 /// Says whose inbox it is, where that is not plain: without a server everybody at this machine is `local`,
 /// whatever key they have.
 fn tell_whose(ctx: &Ctx, connection: &Connection) {
+    if ctx.looks_at_database() {
+        ctx.term.note(
+            "this is read in the database, as `local`; whoever is asked answers at a server over it, with their key: \
+             --server or HOLDPOINT_SERVER names one",
+        );
+        return;
+    }
     let has_people = ctx.config.keys_path().exists() || !ctx.config.people.is_empty();
     if connection.embedded && has_people {
         ctx.term.note(
@@ -250,4 +283,20 @@ fn kind(word: &str) -> Result<RequestKind, String> {
         .ok_or_else(|| {
             "clarification, selection, approval, plan_review, tool_approval or outcome_check".into()
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_offered_to_what_is_for_whoever_reads_and_to_nothing_else() {
+        assert_eq!(
+            how(Some(0), true, " --data d"),
+            "holdpoint inbox 1 --data d shows one whole, holdpoint respond 1 --data d asks it"
+        );
+        assert!(how(Some(2), true, "").ends_with("holdpoint respond 3 asks it"));
+        assert!(how(Some(2), false, "").ends_with("holdpoint respond REQUEST asks it"));
+        assert_eq!(how(None, true, ""), "holdpoint inbox 1 shows one whole");
+    }
 }

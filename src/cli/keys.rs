@@ -106,6 +106,13 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
         }
         Action::List => {
             list(ctx, &keyring::list(&ctx.config).await?, now)?;
+            if let Some(place) = keyring::left_for(&ctx.config) {
+                ctx.term.note(&format!(
+                    "these count no more: the store was moved to the database at {}, and its keys with it; --store or \
+                     HOLDPOINT_STORE has them",
+                    line(&place, 400)
+                ));
+            }
         }
         Action::Remove { name } => {
             keyring::remove(&ctx.config, &name, &now.to_string()).await?;

@@ -5,6 +5,7 @@
 
 mod answer;
 mod args;
+mod decided;
 mod editor;
 mod elsewhere;
 mod exit;
@@ -131,6 +132,11 @@ impl Ctx {
         Ok(connection)
     }
 
+    /// Whether what is shown is read in a database, beside the servers over it.
+    fn looks_at_database(&self) -> bool {
+        self.config.store.is_some() && self.config.server.is_none()
+    }
+
     /// The flags that a command printed for the reader must repeat to reach the same place.
     fn again(&self) -> String {
         let data = self.config.data.display().to_string();
@@ -200,6 +206,7 @@ fn check_reach(command: &args::Command, config: &Config) -> Result<(), Trouble> 
     let origin = config.origin("server");
     let is_meant = match command.acts_on() {
         Acts::Server => return Ok(()),
+        Acts::Store => config.server.is_some() && !names_database(config),
         Acts::Data => config.server.is_some(),
         Acts::Here => origin == Origin::Flag,
     };
@@ -213,9 +220,26 @@ fn check_reach(command: &args::Command, config: &Config) -> Result<(), Trouble> 
     };
     let text =
         format!("{named}: this command works on this machine alone, and speaks to no server");
-    let hint =
-        format!("run it where the server's data is, and name that with --data; leave {named} out");
+    let hint = if command.acts_on() == Acts::Store && config.store.is_some() {
+        format!("it works on the database that `store` names; leave {named} out")
+    } else {
+        format!("run it where the server's data is, and name that with --data; leave {named} out")
+    };
     Err(Trouble::new(Exit::Usage, text).hint(hint))
+}
+
+/// Whether a database is named no less plainly than the server: a setting for other commands stands in its way no more than
+/// it does in that of a flag. Both by flags is a mistake.
+fn names_database(config: &Config) -> bool {
+    let rank = |name| match config.origin(name) {
+        Origin::Flag => 3,
+        Origin::Env => 2,
+        Origin::File => 1,
+        Origin::Default => 0,
+    };
+    config.store.is_some()
+        && config.origin("server") != Origin::Flag
+        && rank("store") >= rank("server")
 }
 
 /// A variable that cannot be read must not silently count as unset: it may name the data directory.

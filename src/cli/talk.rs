@@ -381,8 +381,10 @@ impl<'a> Talk<'a> {
             self.ctx.term.write(&render::question(self.ctx.term.paint, request))?;
         }
         let again = self.ctx.again();
+        // What lies in a database is answered at servers alone.
+        let is_answered = !self.ctx.looks_at_database();
         let theirs = requests.iter().filter(|request| request.admits_you != Some(false));
-        for request in theirs {
+        for request in theirs.filter(|_| is_answered) {
             let (id, takes) = (&request.request_id, answer::takes(request));
             let digest = if request.binding.is_empty() {
                 String::new()

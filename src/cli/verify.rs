@@ -1,6 +1,5 @@
 //! `holdpoint verify`: looks at a store or at a bundle without trust in the disk, and names what does not hold.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -9,6 +8,7 @@ use serde_json::{Value, json};
 use crate::app::counted;
 use crate::app::evidence::{self, Against, Bundled, Receipted, Verified};
 use crate::cli::Ctx;
+use crate::cli::decided;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::export::progress;
 use crate::cli::term::plain;
@@ -25,8 +25,8 @@ use crate::kernel::evidence::note::VerifyKey;
 
 Every append is hashed anew and held against the chain, the log of leaves and the signed head; a
 server on the same directory must be stopped first. Ends with 1 if anything does not hold, and with 4
-if a bundle has something that no signed head proves yet. What is
-proven by it, and what is not, is in docs/evidence.md.")]
+if a bundle has something that no signed head proves yet. Of a bundle it lists who decided what, when and
+by which leaf. What is proven by it, and what is not, is in docs/evidence.md.")]
 pub(super) struct Args {
     /// A bundle that `holdpoint export --run` wrote, a receipt, or a data directory; the configured one if none is named
     pub path: Option<PathBuf>,
@@ -114,63 +114,27 @@ fn bundle(file: &Path, against: &Against, ctx: &Ctx) -> Result<Exit, Trouble> {
         return receipt(looked, ctx);
     }
     let looked = evidence::verify_bundle(&text, against)?;
-    let Bundled { run, events, unchained, proven, unproven, unproven_events, .. } = looked;
-    let Bundled { is_over, left_out, signer, is_own_key, finding, .. } = looked;
+    let Bundled { proven, unproven, unproven_events, .. } = looked;
     // What is not proven yet is neither right nor wrong.
-    let is_wrong = finding.is_some();
-    let is_open =
-        !is_wrong && (unproven > 0 || unproven_events > 0 || proven == 0 || signer.is_none());
+    let is_wrong = looked.finding.is_some();
+    let is_open = !is_wrong
+        && (unproven > 0 || unproven_events > 0 || proven == 0 || looked.signer.is_none());
     let is_ok = !is_wrong && !is_open;
     let shown = if ctx.json {
+        let decisions: Vec<_> = looked.decided.iter().map(decided::of).collect();
         json!({
-            "ok": is_ok, "run": run, "events": events, "unchained": unchained, "proven": proven,
-            "unproven": unproven, "unproven_events": unproven_events, "over": is_over,
-            "left_out": left_out, "signed_by": signer, "own_key": is_own_key, "finding": finding,
+            "ok": is_ok, "run": looked.run, "events": looked.events, "unchained": looked.unchained,
+            "proven": proven, "unproven": unproven, "unproven_events": unproven_events,
+            "over": looked.is_over, "left_out": looked.left_out, "signed_by": looked.signer,
+            "own_key": looked.is_own_key, "decisions": decisions, "finding": looked.finding,
         })
         .to_string()
-    } else if let Some(finding) = finding {
-        format!("{}  {}", ctx.term.paint.bad("wrong"), plain(&finding))
+    } else if let Some(finding) = &looked.finding {
+        format!("{}  {}", ctx.term.paint.bad("wrong"), plain(finding))
     } else {
-        let signer = match signer {
-            Some(signer) if is_own_key => format!(
-                "signed by {}, as the file itself says: have the key from elsewhere (--key)",
-                plain(&signer)
-            ),
-            Some(signer) => format!("signed by {}", plain(&signer)),
-            None => "no head is signed, or no key is known".into(),
-        };
-        let events = counted(events, "event");
         let paint = ctx.term.paint;
         let mark = if is_ok { paint.good("ok   ") } else { paint.dim("open ") };
-        let all = proven + unproven;
-        let mut told =
-            format!("{mark}  {run}: {events}, {proven} of {all} leaves proven, {signer}");
-        if unproven > 0 {
-            told.push_str(
-                "\n       NOT PROVEN: of the others no signed head says anything; export again after the next one",
-            );
-        }
-        if unproven_events > 0 && proven > 0 {
-            let after = counted(unproven_events, "event");
-            write!(told, "\n       NOT PROVEN: {after} after the last leaf that is proven; anybody can have put them there")
-                .unwrap_or_default();
-        }
-        if !is_over {
-            told.push_str("\n       the run is not over in this file: what came later, if anything did, is not in it");
-        }
-        if left_out > 0 {
-            let secrets = counted(u64::try_from(left_out).unwrap_or(u64::MAX), "secret");
-            let are = if left_out == 1 {
-                "is left out; its hash is"
-            } else {
-                "are left out; their hashes are"
-            };
-            told = format!("{told}\n       {secrets} {are} there");
-        }
-        if unchained > 0 && is_ok {
-            told.push_str("\n       the events of an earlier build are proven as they were when they were taken over");
-        }
-        told
+        format!("{mark}  {}", told(&looked).join("\n       "))
     };
     ctx.term.line(&shown)?;
     Ok(match (is_wrong, is_open) {
@@ -178,6 +142,74 @@ fn bundle(file: &Path, against: &Against, ctx: &Ctx) -> Result<Exit, Trouble> {
         (false, true) => Exit::Waiting,
         (false, false) => Exit::Done,
     })
+}
+
+/// What a bundle that holds came to, line by line: what is proven of it, and what is not.
+fn told(looked: &Bundled) -> Vec<String> {
+    let Bundled { run, proven, unproven, .. } = looked;
+    let signer = match &looked.signer {
+        Some(signer) if looked.is_own_key => format!(
+            "signed by {}, as the file itself says: have the key from elsewhere (--key)",
+            plain(signer)
+        ),
+        Some(signer) => format!("signed by {}", plain(signer)),
+        None => "no head is signed, or no key is known".into(),
+    };
+    let (events, all) = (counted(looked.events, "event"), proven + unproven);
+    let mut told = vec![format!("{run}: {events}, {proven} of {all} leaves proven, {signer}")];
+    told.extend(not_proven(looked));
+    if !looked.is_over {
+        let open =
+            "the run is not over in this file: what came later, if anything did, is not in it";
+        told.push(open.into());
+    }
+    if looked.left_out > 0 {
+        let hidden = u64::try_from(looked.left_out).unwrap_or(u64::MAX);
+        let are = if looked.left_out == 1 {
+            "is left out; its hash is"
+        } else {
+            "are left out; their hashes are"
+        };
+        let what = "secrets, and the seeds, keys and digests by which a short one could be guessed";
+        told.push(format!("{} {are} there ({what})", counted(hidden, "hidden value")));
+    }
+    if looked.unchained > 0 && not_proven(looked).is_none() {
+        let earlier =
+            "the events of an earlier build are proven as they were when they were taken over";
+        told.push(earlier.into());
+    }
+    if !looked.decided.is_empty() {
+        let count = u64::try_from(looked.decided.len()).unwrap_or(u64::MAX);
+        told.push(format!("{}:", counted(count, "decision")));
+        told.extend(looked.decided.iter().map(|one| format!("  {}", decided::in_words(one))));
+    }
+    told
+}
+
+/// What of a bundle no signed head says anything of, in words.
+fn not_proven(looked: &Bundled) -> Option<String> {
+    let all = counted(looked.events, "event");
+    let after = counted(looked.unproven_events, "event");
+    let what = match (looked.proven, looked.unproven, looked.unproven_events) {
+        (0, 0, _) => format!(
+            "all {all}: none of them has a leaf, since nothing in them is a decision or an end; export again after one"
+        ),
+        (0, _, _) => format!(
+            "all {all}: no signed head holds a leaf of them yet; export again after the next one"
+        ),
+        (_, leaves @ 1.., _) => {
+            let leaves = if leaves == 1 { "1 leaf".into() } else { format!("{leaves} leaves") };
+            format!(
+                "{leaves}, and {after} at the end: no signed head holds them yet; export again after the next one"
+            )
+        }
+        (_, 0, 1..) => {
+            format!("{after} after the last leaf that is proven; anybody can have put them there")
+        }
+        (_, 0, 0) if looked.signer.is_none() => "none of it: no signature was looked at".into(),
+        (_, 0, 0) => return None,
+    };
+    Some(format!("NOT PROVEN: {what}"))
 }
 
 fn store(looked: &Verified, ctx: &Ctx) -> Result<Exit, Trouble> {
@@ -188,11 +220,13 @@ fn store(looked: &Verified, ctx: &Ctx) -> Result<Exit, Trouble> {
         let findings =
             findings.map(|one| json!({"place": one.place, "what": one.what, "byte": one.byte}));
         let findings: Vec<Value> = findings.collect();
+        let since = looked.since.as_ref();
+        let since = since.map(|(origin, size)| json!({"origin": origin, "leaves": size}));
         let told = json!({
             "ok": is_ok, "runs": looked.runs, "skipped": looked.skipped, "events": looked.events, "unchained": looked.unchained,
             "leaves": looked.leaves, "waiting": looked.waiting, "forgotten": looked.forgotten,
             "signed": looked.signed, "key": looked.signer.as_ref().map(VerifyKey::text),
-            "findings": findings,
+            "since": since, "findings": findings,
         });
         ctx.term.line(&told.to_string())?;
     } else {

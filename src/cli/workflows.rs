@@ -53,6 +53,9 @@ async fn show(workflow_id: String, ctx: &Ctx, client: &mut Client) -> Result<(),
     ctx.term.line(&format!("{name}  {pattern}  {}", paint.dim(&line(&workflow.version, 16))))?;
     ctx.term.line(&plain(&workflow.description))?;
     ctx.term.line(&format!("\nagents: {}", line(&workflow.agents.join(", "), 400)))?;
+    if !workflow.tools.is_empty() {
+        ctx.term.line(&format!("tools:  {}", line(&workflow.tools.join(", "), 400)))?;
+    }
     if !workflow.request_types.is_empty() {
         ctx.term.line(&format!("types:  {}", line(&workflow.request_types.join(", "), 400)))?;
     }

@@ -137,6 +137,30 @@ fn nothing_that_is_shipped_is_warned_of() {
 }
 
 #[test]
+fn a_mark_that_nobody_would_find_is_refused() {
+    let refused = |more: &str| {
+        let text = format!(
+            "name: w
+input: {{type: object, $defs: {{pin: {{$dynamicAnchor: pin, secret: true}}}}, properties: {{x: {more}}}}}
+models: {{default: {{provider: scripted, script: [{{say: hello}}]}}}}
+agents: {{idle: {{human_input: false}}}}
+pattern: sequential
+steps: [{{agent: idle}}]
+"
+        );
+        let problems =
+            load_text("w.yaml", &text, &|_| Err(String::new())).err().unwrap_or_default();
+        problems.into_iter().any(|it| it.code == "schema.invalid" && it.message.contains("secret"))
+    };
+    for more in
+        ["{$dynamicRef: '#pin'}", "{not: {$ref: '#/$defs/pin'}}", "{propertyNames: {secret: true}}"]
+    {
+        assert!(refused(more), "{more}");
+    }
+    assert!(!refused("{$ref: '#pin'}") && !refused("{not: {type: 'null'}}"));
+}
+
+#[test]
 fn a_secret_that_stands_in_the_file_is_warned_of() {
     let pay = "tools: {pay: {provider: scripted, parameters: {type: object, properties: {
   card: {$ref: '#/$defs/card'}, what: {type: string}}, $defs: {card: {type: string, secret: true}}}}}

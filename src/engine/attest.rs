@@ -23,11 +23,27 @@ const PAUSE_BUSY_MS: u64 = 100;
 const BUSY: u64 = 64;
 /// How long a server that stops waits for its last head: supervisors kill whoever takes long.
 const LAST_MS: u64 = 3_000;
+/// Leaves that a log has by the time of its first head: more of them were there before its key.
+const FEW: u64 = 100;
 /// Leaves after which a head is signed though its time has not come: a proof is never far behind.
 const LEAVES_MAX: u64 = 10_000;
 
 /// Under which name a store that several processes share keeps which key signs for all of them.
 const SIGNER: &str = "evidence.signer";
+
+/// What is wrong with the signing of heads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AttestTrouble {
+    /// They are not signed: proofs wait.
+    Unsigned(String),
+    /// They are signed, and could not be kept beside the key, where a store that is put back in silence is found out.
+    NotBeside(String),
+}
+
+fn not_beside(fault: &Fault) -> AttestTrouble {
+    tracing::error!(%fault, "the log's head is signed, and not kept beside the key: a store that is put back in silence would not be found out");
+    AttestTrouble::NotBeside(fault.to_string())
+}
 
 /// Whose key signs the heads of a store's log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,8 +62,8 @@ pub(super) struct Attesting {
     signed: AtomicU64,
     /// How many the log has.
     size: AtomicU64,
-    /// Why heads are not being signed.
-    trouble: Mutex<Option<String>>,
+    /// What is wrong with the signing of heads.
+    trouble: Mutex<Option<AttestTrouble>>,
     /// One at a time.
     writing: tokio::sync::Mutex<()>,
 }
@@ -115,12 +131,31 @@ impl Engine {
         } else if let Some(before) = before {
             self.hand_on_late(&origin, &text, &*before).await?;
         }
-        let signed = last.and_then(|last| last.head().ok()).map_or(0, |signed| signed.head.size);
+        let signed = last.as_ref().and_then(|last| last.head().ok());
+        let signed = signed.map_or(0, |signed| signed.head.size);
         let state = &self.inner.attesting;
         state.signed.store(signed, Ordering::Release);
         state.size.store(signed, Ordering::Release);
         let (_, _, key) = state.signer.get_or_init(|| (signer, origin, key));
+        let ours = last.filter(|last| last.key == text);
+        if let Some(trouble) = self.foreseen(ours.as_ref()).await {
+            self.trouble(Some(trouble));
+        }
         Ok(Signing::Ours(key.clone()))
+    }
+
+    /// What will keep the next head from being signed, or from being kept beside the key: told before there is one.
+    async fn foreseen(&self, last: Option<&LastHead>) -> Option<AttestTrouble> {
+        let (signer, origin, _) = self.inner.attesting.signer.get()?;
+        let tree = match self.inner.journal.evidence().tree().await {
+            Ok(tree) if tree.size > 0 => tree,
+            Ok(_) | Err(_) => return None,
+        };
+        if let Err(fault) = self.goes_on(tree).await {
+            tracing::error!(%fault, "heads of the log are not signed: proofs wait, decisions go on");
+            return Some(AttestTrouble::Unsigned(fault.to_string()));
+        }
+        signer.keep_last(origin, &last?.note).err().map(|fault| not_beside(&fault))
     }
 
     /// Whose key signs a log that several processes share, where it is not `ours`. It is that of the first of them, until
@@ -228,7 +263,9 @@ impl Engine {
             let head = match placed {
                 Ok(head) => head,
                 Err(fault) => {
-                    tracing::warn!(%fault, "leaves could not be given their places; it is tried again");
+                    if self.is_news(&fault) {
+                        tracing::warn!(%fault, "leaves could not be given their places; it is tried again");
+                    }
                     continue;
                 }
             };
@@ -238,14 +275,16 @@ impl Engine {
             if signs {
                 next = now.plus(every_ms);
                 if let Err(fault) = self.heed_signed().await {
-                    tracing::warn!(%fault, "what others have signed could not be read; it is tried again");
+                    if self.is_news(&fault) {
+                        tracing::warn!(%fault, "what others have signed could not be read; it is tried again");
+                    }
                     continue;
                 }
             }
             let unsigned = head.size.saturating_sub(state.signed.load(Ordering::Acquire));
-            if unsigned == 0 {
+            if unsigned == 0 && signs {
                 // Somebody else has signed what could not be signed here.
-                *state.trouble.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                self.trouble(None);
             }
             if unsigned > 0 && (is_due || unsigned >= LEAVES_MAX) {
                 self.sign(head).await;
@@ -254,11 +293,21 @@ impl Engine {
         }
     }
 
-    /// Takes in what others who share the store have signed.
+    /// Takes in what others who share the store have signed. Whoever has the key keeps it beside that, too: whichever of
+    /// them signs next, it goes on from there.
     async fn heed_signed(&self) -> Result<(), Fault> {
         let last = LastHead::of(&*self.inner.journal).await?;
-        let signed = last.and_then(|last| last.head().ok()).map_or(0, |signed| signed.head.size);
-        self.inner.attesting.signed.fetch_max(signed, Ordering::AcqRel);
+        let signed = last.as_ref().and_then(|last| last.head().ok());
+        let signed = signed.map_or(0, |signed| signed.head.size);
+        let state = &self.inner.attesting;
+        let known = state.signed.fetch_max(signed, Ordering::AcqRel);
+        if let (Some(last), Some((signer, origin, key))) = (last, state.signer.get())
+            && signed > known
+            && last.key == key.text()
+        {
+            self.goes_on(self.inner.journal.evidence().tree().await?).await?;
+            signer.keep_last(origin, &last.note)?;
+        }
         Ok(())
     }
 
@@ -293,9 +342,18 @@ impl Engine {
         }
     }
 
-    /// Why heads are not being signed, where they are not.
-    pub fn attest_trouble(&self) -> Option<String> {
+    fn trouble(&self, trouble: Option<AttestTrouble>) {
+        *self.inner.attesting.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+    }
+
+    /// What is wrong with the signing of heads, if anything is.
+    pub fn attest_trouble(&self) -> Option<AttestTrouble> {
         self.inner.attesting.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Heads are not signed here, for a reason that is told where they are asked for.
+    pub fn leave_unsigned(&self, why: &str) {
+        self.trouble(Some(AttestTrouble::Unsigned(why.to_owned())));
     }
 
     /// How many leaves the log has, and how many of them are signed.
@@ -344,41 +402,51 @@ impl Engine {
         });
         let kept = match signed {
             // In the store first: what lies beside the key is never ahead of it.
-            Ok(last) => match last.keep(&*self.inner.journal).await {
-                Ok(()) => signer.keep_last(origin, Some(&last.note)).map(|()| last.note),
-                Err(fault) => Err(fault),
-            },
+            Ok(last) => last.keep(&*self.inner.journal).await.map(|()| last.note),
             Err(fault) => Err(fault),
         };
         let trouble = match kept {
             Ok(note) => {
                 state.signed.store(head.size, Ordering::Release);
                 metrics::counter!("holdpoint_heads_signed_total").increment(1);
+                let beside = signer.keep_last(origin, &note);
                 self.publish(note, head.size);
-                None
+                beside.err().map(|fault| not_beside(&fault))
             }
             Err(fault) => {
                 metrics::counter!("holdpoint_heads_unsigned_total").increment(1);
                 tracing::error!(%fault, leaves = head.size, "the log's head is not signed: proofs wait, decisions go on");
-                Some(fault.to_string())
+                Some(AttestTrouble::Unsigned(fault.to_string()))
             }
         };
-        *state.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+        self.trouble(trouble);
     }
 
     /// Whether a head is this process's to sign. It must hold what was signed before it: whoever can write to the disk
     /// and has no key would else have the next head sign what they wrote there.
     async fn may_sign(&self, head: TreeHead) -> Result<bool, Fault> {
-        let Some((signer, origin, key)) = self.inner.attesting.signer.get() else {
-            return Ok(false);
-        };
+        let Some((_, _, key)) = self.inner.attesting.signer.get() else { return Ok(false) };
         if !self.still_signs(key).await? {
             return Ok(false);
         }
+        self.goes_on(head).await.map(|()| true)
+    }
+
+    /// An error where a head does not hold what was signed before it, as the store has that and as it lies beside the key.
+    async fn goes_on(&self, head: TreeHead) -> Result<(), Fault> {
+        let Some((signer, origin, _)) = self.inner.attesting.signer.get() else { return Ok(()) };
         let kept = LastHead::of(&*self.inner.journal).await?;
         // That of another key is checked with that one; that the key is another was said when it was changed.
         let kept = kept.map(|last| (VerifyKey::parse(&last.key), last.note));
-        let beside = signer.last(origin)?.map(|note| (None, note));
+        let beside = signer.last(origin)?;
+        if kept.is_none() && beside.is_empty() && self.is_shared() && head.size > FEW {
+            tracing::warn!(
+                leaves = head.size,
+                "the first head of this log is signed: it is believed as it is. Where it was signed before, on another \
+                 machine, take along what lies beside the key there (its `.heads`)"
+            );
+        }
+        let beside = beside.into_iter().map(|note| (None, note));
         for (key, note) in kept.into_iter().chain(beside) {
             let before = SignedHead::parse(&note);
             let before =
@@ -396,13 +464,13 @@ impl Engine {
                 )));
             }
         }
-        Ok(true)
+        Ok(())
     }
 
     /// The store was put back, and somebody lets it go on: what was signed of it meanwhile is no more.
     pub(super) fn forget_last_head(&self) {
         if let Some((signer, origin, _)) = self.inner.attesting.signer.get()
-            && let Err(fault) = signer.keep_last(origin, None)
+            && let Err(fault) = signer.forget_last(origin)
         {
             tracing::warn!(%fault, "the head that is kept beside the key could not be taken away");
         }

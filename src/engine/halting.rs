@@ -2,19 +2,21 @@
 //! kernel's to say; here it is heeded before anything is done in the world. How halts are kept is another file's
 //! (`halts`).
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::engine::cell::{Cell, Hot, State, WorkKey};
 use crate::engine::commands::check::{check_key, shortened};
 use crate::engine::drive::{Batch, Extras};
+use crate::engine::sharing::HALTS_MS;
 use crate::engine::{Engine, EngineError, Reach};
 use crate::failpoint;
 use crate::kernel::{
     Command, Decision, Effect, Halt, Halts, Millis, Principal, Refusal, Role, Run, RunId, Scope,
     apply, halt,
 };
+use crate::ports::Note;
 use crate::ports::brake::Brake;
-use crate::ports::{Head, Note};
 
 /// Halts that stand at once: each is looked at with every deed.
 const HALTS_MAX: usize = 64;
@@ -44,6 +46,8 @@ pub(super) struct Halting {
     changing: tokio::sync::Mutex<()>,
     /// What the store had when it was last asked, where others change it too.
     pub(super) read: Mutex<Option<String>>,
+    /// When it was last asked, in ticks.
+    pub(super) asked: AtomicU64,
     brake: OnceLock<Arc<dyn Brake>>,
 }
 
@@ -68,7 +72,7 @@ impl Engine {
         self.inner.halting.brake.get_or_init(|| brake);
     }
 
-    /// Stops something: durable when this returns, and heeded before whatever is done next.
+    /// Stops something: durable when this returns, and heeded before whatever is done next, at any server.
     pub async fn halt(&self, wish: HaltRequest, who: &Principal) -> Result<Halt, EngineError> {
         if !who.operates_all() {
             let why = "whoever operates the server stops it: use a key with the role `operator` or `admin`";
@@ -78,7 +82,7 @@ impl Engine {
         self.refuse_if_looking()?;
         check_key(&wish.key)?;
         check_reason(&wish.reason)?;
-        self.check_scope(&wish.scope).await?;
+        let scope = self.known_scope(wish.scope).await?;
         self.refuse_if_unknown(who).await?;
         let changing = self.inner.halting.changing.lock().await;
         self.heed_halts().await?;
@@ -86,18 +90,19 @@ impl Engine {
         let again =
             |known: &&Halt| !wish.key.is_empty() && known.key == wish.key && known.by == who.id;
         if let Some(known) = halts.0.iter().find(again) {
-            if known.scope != wish.scope {
+            if known.scope != scope {
                 return Err(Refusal::KeyReused(wish.key).into());
             }
-            return Ok(known.clone());
+            return Ok(self.heeded(known.clone()).await);
         }
+        self.refuse_if_spent(&who.id, &wish.key)?;
         if halts.0.len() >= HALTS_MAX {
             let remedy = format!("at most {HALTS_MAX} halts stand at once; take one back first");
             return Err(Refusal::TooLarge { field: "scope".into(), remedy }.into());
         }
         let new = Halt {
             id: format!("halt_{}", self.inner.clock.fresh_stem()),
-            scope: wish.scope,
+            scope,
             reason: wish.reason,
             by: who.id.clone(),
             door: who.door.into(),
@@ -107,7 +112,16 @@ impl Engine {
         };
         self.add(new.clone()).await?;
         drop(changing);
-        Ok(new)
+        Ok(self.heeded(new).await)
+    }
+
+    /// A halt that every server knows of: what others still sent they had asked for before it was kept, and that is on its
+    /// way by now.
+    async fn heeded(&self, halt: Halt) -> Halt {
+        if self.is_shared() {
+            self.inner.clock.pause(HALTS_MS + HALTS_MS / 5).await;
+        }
+        halt
     }
 
     /// Takes a halt back: whatever stood still is told for how long, and goes on.
@@ -118,11 +132,13 @@ impl Engine {
         }
         self.refuse_if_draining()?;
         self.refuse_if_looking()?;
+        self.refuse_if_unknown(who).await?;
         self.heed_halts().await?;
         let halts = self.halts();
         let Some(known) = halts.0.iter().find(|known| known.id == id) else {
+            let id = shortened(id);
             let remedy =
-                format!("there is no halt `{}`; ListHalts names those that stand", shortened(id));
+                format!("there is no halt `{id}`; `holdpoint halt` names those that stand");
             return Err(Refusal::invalid("halt_id", remedy).into());
         };
         // One that lies on another machine may be out of reach; where it is not, it is heeded again at once.
@@ -204,7 +220,9 @@ impl Engine {
         }
         if let Err(error) = self.heed_halts().await {
             // Who knows what was stopped meanwhile (K7).
-            tracing::warn!(%error, "what is stopped could not be asked: nothing is done");
+            if self.is_news(&error) {
+                tracing::warn!(%error, "what is stopped could not be asked: nothing is done");
+            }
             return true;
         }
         self.is_rewound() || self.operator().halts.stop(run.0, run.1, tool)
@@ -387,59 +405,6 @@ impl Engine {
                 return Ok(());
             }
         }
-    }
-
-    /// Refuses to stop what nobody knows: whoever meant something else would think it stopped.
-    async fn check_scope(&self, scope: &Scope) -> Result<(), EngineError> {
-        let (field, name, what) = match scope {
-            Scope::All => return Ok(()),
-            Scope::Workflow(name) => ("workflow_id", name, "workflow"),
-            Scope::Tool(name) => ("tool", name, "tool"),
-            Scope::Agent(name) => ("agent", name, "agent"),
-        };
-        if self.inner.library.all().iter().any(|entry| halt::knows(&entry.workflow, scope)) {
-            return Ok(());
-        }
-        // A file that is gone, or was changed, may have left runs that are not over: those that move are what a brake is for.
-        let mut cursor = None;
-        loop {
-            let page = self.inner.journal.running(cursor.as_deref(), TOLD_AT_ONCE).await?;
-            for run in &page.rows {
-                let head = self.inner.journal.head(run).await?;
-                if let Some(head) = head
-                    && self.is_known_by(&head, scope).await?
-                {
-                    return Ok(());
-                }
-            }
-            cursor = page.next;
-            if cursor.is_none() {
-                break;
-            }
-        }
-        let mut cursor = None;
-        loop {
-            let page = self.inner.journal.waiting(cursor.as_deref(), TOLD_AT_ONCE).await?;
-            for head in &page.rows {
-                if self.is_known_by(head, scope).await? {
-                    return Ok(());
-                }
-            }
-            cursor = page.next;
-            if cursor.is_none() {
-                break;
-            }
-        }
-        let remedy = format!(
-            "there is no {what} `{}`; `holdpoint workflows` names what there is",
-            shortened(name)
-        );
-        Err(Refusal::invalid(field, remedy).into())
-    }
-
-    async fn is_known_by(&self, head: &Head, scope: &Scope) -> Result<bool, EngineError> {
-        let workflow = self.inner.library.kept(&*self.inner.journal, &head.definition).await?;
-        Ok(halt::knows(&workflow, scope))
     }
 }
 

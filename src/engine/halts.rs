@@ -5,13 +5,14 @@
 //! nor among those that were taken back, is missing because the store went back in time: it stands until an admin takes
 //! it back (K7).
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
 use crate::engine::drive::DECIDE_TRIES;
 use crate::engine::{Engine, EngineError, Reach};
-use crate::kernel::{Halt, Halts, Operator};
+use crate::kernel::{Halt, Halts, Operator, Refusal};
 use crate::ports::Fault;
 
 /// Under which name a store keeps them.
@@ -20,6 +21,16 @@ const NAME: &str = "halts";
 /// How many of those that were taken back are remembered: whoever shares the store hears of each within seconds.
 const ENDED_MAX: usize = 256;
 
+/// How many idempotency keys of those are remembered: whoever repeats a call does so soon.
+const SPENT_MAX: usize = 64;
+
+/// The idempotency key of a halt that was taken back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Spent {
+    by: String,
+    key: String,
+}
+
 /// Halts as a store keeps them.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Kept {
@@ -27,6 +38,9 @@ struct Kept {
     /// Those that were taken back, by id, the last one last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     ended: Vec<String>,
+    /// The keys of those that had one, the last one last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    spent: Vec<Spent>,
 }
 
 impl Kept {
@@ -44,13 +58,17 @@ impl Kept {
 
     /// The same with these halts, of which those that stood and do no more were taken back.
     fn with(self, halts: Halts) -> Self {
-        let Self { halts: before, mut ended } = self;
+        let Self { halts: before, mut ended, mut spent } = self;
         let stands = |id: &str| halts.0.iter().any(|halt| halt.id == id);
         // One by a file may come again.
         ended.retain(|id| !stands(id));
-        ended.extend(before.0.into_iter().map(|halt| halt.id).filter(|id| !stands(id)));
+        for Halt { id, by, key, .. } in before.0.into_iter().filter(|halt| !stands(&halt.id)) {
+            ended.push(id);
+            spent.extend((!key.is_empty()).then_some(Spent { by, key }));
+        }
         ended.drain(..ended.len().saturating_sub(ENDED_MAX));
-        Self { halts, ended }
+        spent.drain(..spent.len().saturating_sub(SPENT_MAX));
+        Self { halts, ended, spent }
     }
 }
 
@@ -72,16 +90,25 @@ impl Engine {
         }
         for _ in 0..DECIDE_TRIES {
             let knew = self.read_of_halts().clone();
+            let asked = self.inner.clock.ticks();
             let text = self.inner.journal.remembered(NAME).await?;
             if text == knew {
+                self.inner.halting.asked.fetch_max(asked, Ordering::AcqRel);
                 return Ok(());
             }
             let kept = text.as_deref().map(Kept::read).transpose()?.unwrap_or_default();
             // Another task of this process may have taken in what is newer than this.
             let Some(missing) = self.take_in_halts(knew.as_deref(), text, kept) else { continue };
+            self.inner.halting.asked.fetch_max(asked, Ordering::AcqRel);
             return self.stand_again(&missing).await;
         }
         Err(EngineError::Moved)
+    }
+
+    /// Whether it is longer ago than that that the store was asked for what others may have stopped.
+    pub(super) fn halts_are_old(&self, ms: u64) -> bool {
+        let asked = self.inner.halting.asked.load(Ordering::Acquire);
+        self.is_shared() && self.inner.clock.ticks() >= asked.saturating_add(ms)
     }
 
     /// Takes in what the store keeps, if what is known here is still `knew`; the halts that it lacks though nobody took
@@ -137,6 +164,18 @@ impl Engine {
     fn known_halts(&self) -> (Option<String>, Halts) {
         let read = self.read_of_halts();
         (read.clone(), Halts::clone(&self.halts()))
+    }
+
+    /// Refuses a call that comes again after what it stopped was let go on: it stops nothing more, and whoever sent it
+    /// must not think that it did.
+    pub(super) fn refuse_if_spent(&self, by: &str, key: &str) -> Result<(), EngineError> {
+        let kept = self.read_of_halts().as_deref().map(Kept::read).transpose()?.unwrap_or_default();
+        if key.is_empty() || kept.spent.iter().all(|spent| spent.by != by || spent.key != key) {
+            return Ok(());
+        }
+        let remedy =
+            "what was halted with this key was let go on since; to halt it again, use another key";
+        Err(Refusal::invalid("idempotency_key", remedy).into())
     }
 
     /// What the store had when it was last asked.
@@ -227,6 +266,21 @@ mod tests {
         assert_eq!(missing(&left, &["one", "two"]), [""; 0], "it was taken back");
         let again = left.with(halts(&["one", "two"]));
         assert_eq!(again.ended, [""; 0], "by the same name, as by a file");
+    }
+
+    #[test]
+    fn the_key_of_one_that_was_taken_back_is_remembered_up_to_a_bound() {
+        let keyed = |key: &str| Halts(vec![Halt { key: key.into(), ..halt(key) }]);
+        let mut kept = Kept::default().with(halts(&["without"])).with(halts(&[]));
+        assert_eq!(kept.spent, []);
+        for number in 0..SPENT_MAX + 10 {
+            kept = kept.with(keyed(&number.to_string()));
+            assert!(kept.spent.iter().all(|spent| spent.key != number.to_string()), "it stands");
+            kept = kept.with(halts(&[]));
+        }
+        assert_eq!((kept.spent.len(), kept.spent[0].key.as_str()), (SPENT_MAX, "10"));
+        let read = Kept::read(&serde_json::to_string(&kept).unwrap()).unwrap();
+        assert_eq!(read.spent, kept.spent);
     }
 
     #[test]

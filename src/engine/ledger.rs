@@ -289,6 +289,7 @@ fn told(named: &str, refusal: &Refusal) -> (String, Option<RunId>) {
         | Refusal::BadGate { .. }
         | Refusal::TooLarge { .. }
         | Refusal::Unauthenticated
+        | Refusal::UnknownKey
         | Refusal::KeyExpired(_)
         | Refusal::UnknownPerson(_)
         | Refusal::Role { .. }

@@ -18,6 +18,7 @@ mod credentials;
 mod detach_on_drop;
 mod drive;
 mod family;
+mod halt_scope;
 mod halting;
 mod halts;
 mod holder;
@@ -27,6 +28,7 @@ mod inbox_by_owner;
 mod ledger;
 mod library;
 mod narrate;
+mod news;
 mod onlooker;
 mod outbox;
 mod oversight;
@@ -64,7 +66,7 @@ use crate::kernel::{Corruption, Declined, Operator, Refusal};
 use crate::ports::trace::Tracer;
 use crate::ports::{Agents, Clock, Credentials, Fault, Journal, NoNotifier, Notifier, Tools};
 
-pub use attest::Signing;
+pub use attest::{AttestTrouble, Signing};
 pub use audit::{AuditEntry, AuditFilter};
 pub use commands::{AnswerRequest, Begun, ForkRequest, Speech, StartRequest, Taken, Words};
 pub use halting::HaltRequest;
@@ -157,6 +159,8 @@ struct Inner {
     credentials: OnceLock<Arc<dyn Credentials>>,
     /// Those who write to the same store.
     sharing: sharing::Sharing,
+    /// What was told of a store that is away.
+    news: news::News,
     /// Which runs are driven here.
     domain: reach::Domain,
     library: Library,
@@ -222,6 +226,7 @@ impl Engine {
             families: family::Families::default(),
             halting: halting::Halting::default(),
             credentials: OnceLock::new(),
+            news: news::News::default(),
             domain: reach::Domain::default(),
             library,
             cells: Cells::default(),

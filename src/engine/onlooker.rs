@@ -145,8 +145,17 @@ impl AuditEntry {
         if !veil.is_nothing() {
             let question = self.question.map(|it| (*veil.question(Arc::new(it))).clone());
             self.question = question;
-            self.value = self.value.map(|value| veil.value(value));
-            self.note = veil.text(&self.note).into_owned();
+            // What somebody sent is in their own words.
+            let is_said = ["started", "answered", "voted", "signalled"].contains(&self.action);
+            let said = |value| {
+                if is_said { veil.said(&self.principal, value) } else { veil.value(value) }
+            };
+            self.value = self.value.map(said);
+            self.note = if self.action == "cancelled" {
+                veil.words(&self.principal, &self.note).into_owned()
+            } else {
+                veil.text(&self.note).into_owned()
+            };
         }
         self
     }

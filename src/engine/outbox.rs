@@ -115,7 +115,9 @@ impl Engine {
                     outbox.alarm.fetch_min(next.map_or(u64::MAX, |at| at.0), Ordering::AcqRel);
                 }
                 Err(error) => {
-                    tracing::error!(%error, "what is due in the outbox could not be listed");
+                    if self.is_news(&error) {
+                        tracing::error!(%error, "what is due in the outbox could not be listed");
+                    }
                     self.inner.clock.pause(FAULT_PAUSE_MS).await;
                     continue;
                 }

@@ -10,10 +10,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 use crate::engine::cell::{Cell, State};
+use crate::engine::holder::Holder;
 use crate::engine::work::LastWord;
 use crate::engine::work::is_under_way;
 use crate::engine::{Engine, EngineError};
-use crate::kernel::{Millis, Refusal, RunId};
+use crate::kernel::{Millis, Refusal, RunId, Status};
 use crate::ports::leave::Leave;
 use crate::ports::{Fault, Hint, Incarnation, Journal, Replicas, Rewind, Token, keep_time};
 
@@ -25,6 +26,9 @@ const MARGIN_MS: u64 = 1_000;
 pub(super) const POLL_MS: u64 = 1_000;
 /// How long others wait for the one whose turn it is.
 const TURN_MS: u64 = 2_000;
+/// How long it counts what a process was told of the halts of a store that others change, too: nothing is sent on the word
+/// of what is older. Whoever halts something waits for as long, and a little more: by then no call goes out anywhere.
+pub(super) const HALTS_MS: u64 = 500;
 /// Runs taken over at a time.
 const TAKE_AT_ONCE: usize = 64;
 /// Runs of its own that a process asks for at a time: more than it has work for at once.
@@ -131,31 +135,47 @@ impl Engine {
     }
 
     /// What whoever does something for this process asks at the last moment: whether it may be taken for dead by now,
-    /// and of a call, whether it was stopped meanwhile.
+    /// and of a call, or of what is handed to a remote agent, whether it was stopped meanwhile.
     pub(super) fn leave(
         &self,
         (workflow, agent): (&str, &str),
         tool: Option<&str>,
         last: &LastWord,
-    ) -> Option<Leave> {
-        if !self.is_shared() && tool.is_none() {
-            return None;
-        }
+    ) -> Leave {
         let (engine, last) = (self.clone(), last.clone());
         let (workflow, agent) = (workflow.to_owned(), agent.to_owned());
         let tool = tool.map(ToOwned::to_owned);
-        Some(Leave::new(move || {
-            let is_dead = engine.is_shared() && !engine.is_in_time();
-            let is_stopped = || {
-                let halts = &engine.operator().halts;
-                tool.is_some() && halts.stop(&workflow, &agent, tool.as_deref())
-            };
-            let is_no = is_dead || is_stopped();
+        let (living, asking, is_call) = (self.clone(), self.clone(), tool.is_some());
+        let (no, no_more) = (last.clone(), last);
+        let goes_on = Arc::new(move || {
+            let halts = &engine.operator().halts;
+            let is_no =
+                engine.halts_are_old(HALTS_MS) || halts.stop(&workflow, &agent, tool.as_deref());
             if is_no {
-                last.no();
+                no.no();
             }
             !is_no
-        }))
+        });
+        let begins = Arc::clone(&goes_on);
+        let leave = Leave::new(move || {
+            let is_dead = living.is_shared() && !living.is_in_time();
+            if is_dead {
+                no_more.no();
+            }
+            // A call is sent whole; what an agent has begun is let come home.
+            !is_dead && (!is_call || goes_on())
+        });
+        let leave = leave.begun_if(move || begins());
+        leave.renewed_by(move || {
+            let engine = asking.clone();
+            Box::pin(async move {
+                if engine.halts_are_old(HALTS_MS / 2)
+                    && let Err(error) = engine.heed_halts().await
+                {
+                    tracing::warn!(%error, "what is stopped could not be asked: nothing is sent");
+                }
+            })
+        })
     }
 
     fn is_in_time(&self) -> bool {
@@ -218,10 +238,17 @@ impl Engine {
     }
 
     async fn beat_for_ever(&self) {
+        let mut was_away = false;
         loop {
-            if let Err(error) = self.beat().await {
-                tracing::warn!(%error, "no sign of life could be given; it is tried again");
+            let beaten = self.beat().await;
+            match &beaten {
+                Ok(()) if was_away => self.tell_back(),
+                Err(error) if self.is_news(error) => {
+                    tracing::warn!(%error, "no sign of life could be given; it is tried again");
+                }
+                Ok(()) | Err(_) => {}
             }
+            was_away = beaten.is_err();
             self.inner.clock.pause(BEAT_MS).await;
         }
     }
@@ -282,7 +309,9 @@ impl Engine {
     async fn look_for_ever(&self) {
         let mut awaited = HashMap::new();
         loop {
-            if let Err(error) = self.look_around(&mut awaited).await {
+            if let Err(error) = self.look_around(&mut awaited).await
+                && self.is_news(&error)
+            {
                 tracing::warn!(%error, "what others do could not be asked; it is tried again");
             }
             self.inner.clock.pause(POLL_MS).await;
@@ -324,8 +353,9 @@ impl Engine {
             if !self.is_ours(run.as_str(), since) {
                 continue;
             }
-            match self.nudged(&self.inner.cells.get(&run)).await {
-                Ok(()) => taken += 1,
+            let cell = self.inner.cells.get(&run);
+            match self.nudged(&cell).await {
+                Ok(()) => taken += usize::from(!is_left(&cell).await),
                 Err(EngineError::Moved | EngineError::Superseded) => {}
                 Err(error) => {
                     tracing::error!(run.id = %run, %error, "run could not be taken over");
@@ -410,6 +440,12 @@ fn weight(who: Incarnation, what: &str) -> u64 {
     // The last bytes must weigh as much as the first.
     let mixed = (mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
     mixed ^ (mixed >> 32)
+}
+
+/// Whether a run moves and nobody drives it: all that it owes is stopped.
+async fn is_left(cell: &Cell) -> bool {
+    let State::Hot(hot) = &*cell.state.lock().await else { return false };
+    hot.run.status == Status::Running && !matches!(hot.holder, Holder::Mine(_))
 }
 
 #[cfg(test)]

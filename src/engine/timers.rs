@@ -43,7 +43,9 @@ impl Engine {
                     self.inner.alarm.fetch_min(next, Ordering::AcqRel);
                 }
                 Err(error) => {
-                    tracing::error!(%error, "due runs could not be listed");
+                    if self.is_news(&error) {
+                        tracing::error!(%error, "due runs could not be listed");
+                    }
                     self.inner.clock.pause(FAULT_PAUSE_MS).await;
                     continue;
                 }

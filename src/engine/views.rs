@@ -244,7 +244,7 @@ impl Engine {
         let begun = self.inner.journal.read(&first.run, 0, 1).await?;
         let event = begun.into_iter().next().map(|recorded| recorded.event);
         let Some(Event::Started(started)) = event else { return Ok(None) };
-        Ok(Some(first.veil.value(started.input)))
+        Ok(Some(first.veil.said(&started.owner, started.input)))
     }
 
     /// The inbox: what waits for people, soonest deadline first.

@@ -53,6 +53,11 @@ impl Engine {
             if hot.work.contains_key(&key) || self.is_halted(&hot.run, &effect) {
                 continue;
             }
+            // Nor is a turn begun that would be cut off: whoever comes next begins it. Of a call its journal says already
+            // that it is made.
+            if self.is_draining() && matches!(effect, Effect::Reply { .. }) {
+                continue;
+            }
             self.make_ours(cell, hot).await?;
             let task = self.spawn_work(cell, &hot.run, effect, key.clone());
             hot.work.insert(key, task);
@@ -100,7 +105,7 @@ impl Engine {
                 let last = LastWord::default();
                 let leave = engine.leave((&workflow.name, &agent), tool.as_deref(), &last);
                 let performed = engine.perform(&cell, &workflow, (effect, key), (around, last));
-                leave::within(leave, performed).await;
+                leave::within(Some(leave), performed).await;
             };
             tokio::select! {
                 biased;
@@ -230,7 +235,9 @@ impl Engine {
                     return;
                 }
             }
-            tracing::warn!(run.id = %cell.id, %error, "an outcome was not taken; it is kept and tried again");
+            if self.is_news(&error) {
+                tracing::warn!(run.id = %cell.id, %error, "an outcome was not taken; it is kept and tried again");
+            }
             self.inner.clock.pause(pause).await;
             pause = pause.saturating_mul(2).min(BACKOFF_MS_MAX);
         }
@@ -266,8 +273,11 @@ impl LastWord {
     }
 }
 
-/// Whether it is certain of a call that nothing was sent.
+/// Whether it is certain of a call, or of what was to be handed to a remote agent, that nothing was sent.
 fn is_not_done(command: &Command) -> bool {
+    if let Command::AttemptFailed { fault, .. } = command {
+        return fault.failure.code == leave::NOT_BEGUN;
+    }
     let Command::ToolReturned { outcome: Err(fault), .. } = command else { return false };
     !fault.may_have_happened
 }

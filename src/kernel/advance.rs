@@ -57,7 +57,7 @@ pub fn start(
         return Err(too_large(format!("it may have {CONVERSATION_BYTES_MAX} bytes")).into());
     }
     if let Some(schema) = &workflow.input {
-        schema::check(schema, &started.input).map_err(|mismatch| {
+        schema::check_input(schema, &started.input).map_err(|mismatch| {
             Refusal::invalid(format!("input{}", mismatch.at), mismatch.to_string())
         })?;
     } else if !started.input.is_string() && !started.input.is_object() {

@@ -22,7 +22,7 @@ use crate::kernel::halt;
 use crate::kernel::id::RequestId;
 use crate::kernel::message::readable;
 use crate::kernel::permission;
-use crate::kernel::principal::Principal;
+use crate::kernel::principal::{Known, Principal, Seen};
 use crate::kernel::question::{Origin, Question};
 use crate::kernel::refusal::Refusal;
 use crate::kernel::run::{CONVERSATION_BYTES_MAX, Run};
@@ -30,6 +30,9 @@ use crate::kernel::schema::{self, Mismatch};
 use crate::kernel::time::Millis;
 use crate::kernel::veil;
 use crate::kernel::verb::Verb;
+
+/// More than this nobody is shown: a door that says so has not counted.
+const SEEN_CHARS_MAX: u64 = 16 * 1024 * 1024;
 
 /// What `answers`, given together under `key`, mean.
 pub(super) fn decide(
@@ -76,7 +79,7 @@ pub(super) fn decide(
                 key: key.to_owned(),
                 shown,
                 stage,
-                known: Some(Box::new(principal.known.clone())),
+                known: Some(Box::new(known(principal, question, now))),
                 instead_of,
                 void: run.admission(now).void(question),
             });
@@ -101,7 +104,7 @@ pub(super) fn decide(
             given,
             from: principal.from.clone(),
             shown,
-            known: Some(Box::new(principal.known.clone())),
+            known: Some(Box::new(known(principal, question, now))),
             instead_of,
             asks_anew: anew.is_some(),
         });
@@ -113,6 +116,15 @@ pub(super) fn decide(
     // The end comes last, so that the other answers are kept and a repeat finds them all.
     events.extend(abort);
     Ok(Decision::Events(events))
+}
+
+/// How whoever answers is known. What they were shown is their door's word: nobody was shown anything before it was asked.
+fn known(principal: &Principal, question: &Question, now: Millis) -> Known {
+    let seen = principal.known.seen.map(|seen| Seen {
+        chars: seen.chars.min(SEEN_CHARS_MAX),
+        ms: seen.ms.min(now.since(question.asked_at)),
+    });
+    Known { seen, ..principal.known.clone() }
 }
 
 /// Words that a conversation has no room for are not said in it.

@@ -12,6 +12,7 @@ use crate::kernel::plan::ask_offer;
 use crate::kernel::question::{Kind, Origin};
 use crate::kernel::run::{Run, Turn};
 use crate::kernel::schema;
+use crate::kernel::secret;
 use crate::kernel::verb::Verb;
 use crate::kernel::workflow::Patience;
 
@@ -113,6 +114,9 @@ pub(super) fn by_call(
         && let Err(wrong) = schema::check_schema(schema)
     {
         return Err(format!("`response_schema` is no JSON Schema: {wrong}"));
+    }
+    if let Some(wrong) = arguments.get("response_schema").and_then(secret::unfollowed) {
+        return Err(format!("`response_schema`: {wrong}"));
     }
     let text = |field: &str| arguments.get(field).and_then(Value::as_str).unwrap_or_default();
     Ok(Draft {

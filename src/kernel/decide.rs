@@ -330,9 +330,9 @@ struct CutOff {
     heeds_holds: bool,
 }
 
-/// The server stopped.
+/// The server stopped: it died, was stopped, or stood still for so long that another took over.
 const RESTARTED: CutOff = CutOff {
-    failure: ("step.interrupted", "the server was restarted meanwhile"),
+    failure: ("step.interrupted", "the server that was at it stopped, or was silent for too long"),
     why: |tool| format!("The server stopped while `{tool}` was being called."),
     may_repeat,
     heeds_holds: true,

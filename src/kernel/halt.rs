@@ -35,21 +35,31 @@ pub fn of_work<'a>(
     halts.0.iter().find(|halt| halt.scope.holds(&run.workflow.name, agent, tool))
 }
 
-/// The halts that a run stands at: they stop what is owed for it now. A call that was under way before is let come home.
+/// The halts that a run stands at: they stop what is owed for it now, or what it waits for. A call that was under way
+/// before is let come home.
 pub fn standing<'a>(halts: &'a Halts, run: &Run) -> Vec<&'a Halt> {
-    let mut found: Vec<&Halt> = Vec::new();
-    if halts.0.is_empty() || run.status != Status::Running {
-        return found;
+    if halts.0.is_empty() || run.status.is_over() {
+        return Vec::new();
     }
-    for effect in plan(run) {
-        let is_home = match &effect {
-            Effect::CallTool { turn, call, .. } => !run.held.contains(&(*turn, call.id.clone())),
-            Effect::Reply { .. } => false,
-        };
-        let stops = of_effect(halts, run, &effect).filter(|_| !is_home);
-        found.extend(stops.filter(|halt| found.iter().all(|known| known.id != halt.id)));
+    let is_running = run.status == Status::Running;
+    let owed = if is_running { plan(run) } else { Vec::new() };
+    let stopping = owed.iter().filter(|effect| !is_under_way(run, effect));
+    let stopping: Vec<_> = stopping.filter_map(|effect| of_effect(halts, run, effect)).collect();
+    let stands = |halt: &&Halt| {
+        // One that waits takes no word, no event and no look at the clock.
+        (!is_running && halt.scope.holds_run(&run.workflow.name))
+            || stopping.iter().any(|other| other.id == halt.id)
+            || run.questions.values().any(|question| concerns(halt, run, question))
+    };
+    halts.0.iter().filter(stands).collect()
+}
+
+/// Whether a call was under way before anybody stopped it.
+fn is_under_way(run: &Run, effect: &Effect) -> bool {
+    match effect {
+        Effect::CallTool { turn, call, .. } => !run.held.contains(&(*turn, call.id.clone())),
+        Effect::Reply { .. } => false,
     }
-    found
 }
 
 /// The halt under which a question takes no decision, if there is one.

@@ -133,6 +133,12 @@ impl Message {
         }
     }
 
+    /// Who says it in their own words, where that is a person.
+    pub(super) fn speaks(&self) -> Option<&str> {
+        let is_person = self.role == Speaker::User && self.calls.is_empty();
+        (is_person && !self.author.is_empty()).then_some(self.author.as_str())
+    }
+
     /// What a person or caller said: plain text as text, anything else as data with its JSON as text.
     pub fn said(author: impl Into<String>, value: &Value) -> Self {
         let mut message = Self::text(Speaker::User, author, readable(value));

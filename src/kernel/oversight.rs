@@ -131,17 +131,11 @@ impl Figures {
         self.took_ms.insert(place, took);
     }
 
-    /// How long decisions took, at this share of them from the quickest on: `0.5` is the middle.
-    pub fn took(&self, share: f64) -> Option<u64> {
-        let last = self.took_ms.len().checked_sub(1)?;
-        #[expect(
-            clippy::cast_precision_loss,
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a place among a few thousand"
-        )]
-        let place = (last as f64 * share.clamp(0.0, 1.0)) as usize;
-        self.took_ms.get(place).copied()
+    /// Within how long so many in a hundred were decided: 50 is the middle. It is what the last of that many took, the
+    /// quickest first (nearest rank): never less than so many took.
+    pub fn took(&self, percent: usize) -> Option<u64> {
+        let rank = self.took_ms.len().saturating_mul(percent.min(100)).div_ceil(100);
+        self.took_ms.get(rank.saturating_sub(1)).copied()
     }
 }
 
@@ -182,8 +176,21 @@ mod tests {
         assert_eq!(figures.people["ann"], Share { yes: 2, no: 0, quick: 1, edited: 0 });
         assert_eq!(figures.people["bob"], Share { yes: 1, no: 1, quick: 0, edited: 1 });
         assert_eq!(figures.gates["bills: pay"], Share { yes: 3, no: 1, quick: 1, edited: 1 });
-        assert_eq!((figures.took(0.5), figures.took_ms.len()), (Some(2_000), 4));
-        assert_eq!(Figures::default().took(0.5), None);
+        assert_eq!((figures.took(50), figures.took_ms.len()), (Some(2_000), 4));
+        assert_eq!(Figures::default().took(50), None);
+    }
+
+    #[test]
+    fn nine_of_ten_of_four_decisions_are_all_four() {
+        let took = |took_ms: &[u64], percent| {
+            Figures { took_ms: took_ms.to_vec(), ..Figures::default() }.took(percent)
+        };
+        let four = [220, 14_280, 14_890, 29_180];
+        assert_eq!((took(&four, 50), took(&four, 90)), (Some(14_280), Some(29_180)));
+        assert_eq!((took(&four, 0), took(&four, 100)), (Some(220), Some(29_180)));
+        let ten: Vec<u64> = (1..=10).collect();
+        assert_eq!((took(&ten, 50), took(&ten, 90)), (Some(5), Some(9)));
+        assert_eq!(took(&[7], 90), Some(7));
     }
 
     #[test]

@@ -238,6 +238,8 @@ pub struct Principal {
     pub workflows: Vec<String>,
     /// How it is known.
     pub known: Known,
+    /// A mark of the very credential that was shown: one that is made anew may have the name of the one before.
+    pub mark: Option<u64>,
     /// The door it came through: `grpc`, `cli`, `a2a`, `http`, `console`, `timer`.
     pub door: &'static str,
     /// What it goes on from, as its door names it; kept with what it starts or answers.
@@ -250,7 +252,8 @@ impl Principal {
         let id = id.into();
         let credential = Credential::Key(id.clone());
         let known = Known::new(Assurance::Proven, credential);
-        Self { id, roles: roles.into(), workflows: Vec::new(), known, door, from: None }
+        let (mark, from) = (None, None);
+        Self { id, roles: roles.into(), workflows: Vec::new(), known, mark, door, from }
     }
 
     /// Who it is, through which door and how it is known, as events have it.

@@ -180,3 +180,33 @@ fn the_users_turn_takes_text_an_empty_list_or_the_verb_end() {
         assert!(asked.read(&value).is_err(), "{value}");
     }
 }
+
+#[test]
+fn a_version_of_a_call_that_does_not_fit_is_told_the_rule_that_it_breaks_and_not_what_it_says() {
+    let (id, tool, arguments) = ("c1".into(), "pay".into(), json!({}));
+    let call = ToolCall { id, tool, arguments, deed: None };
+    let mut asked = Question::bare(Kind::ToolApproval, Origin::Gate(Box::new(call)));
+    let card = json!({"type": "object", "properties": {"number": {"pattern": "^[0-9]{16}$"}}});
+    let words = ["allow_once", "deny", "edit", "return"];
+    asked.schema = Some(json!({
+        "type": "object",
+        "properties": {
+            "decision": {"enum": words},
+            "arguments": {"properties": {"card": card}},
+            "note": {"type": "string"},
+        },
+        "allOf": [crate::kernel::reading::needs_note(Verb::Return)],
+    }));
+    let edit = json!({"decision": "edit", "arguments": {"card": {"number": "hunter2"}}});
+    for given in [edit.clone(), json!(edit.to_string())] {
+        let wrong = asked.read(&given).expect_err("it is no number of a card");
+        assert_eq!(wrong.at, "/arguments/card/number", "{wrong:?}");
+        assert!(wrong.expected.contains("^[0-9]{16}$"), "{wrong:?}");
+        assert!(
+            !wrong.expected.contains("hunter2") && !wrong.expected.contains("note"),
+            "{wrong:?}"
+        );
+    }
+    let bare = asked.read(&json!({"decision": "return"})).expect_err("there is no note");
+    assert!(bare.expected.contains("`return` needs a note"), "{bare:?}");
+}

@@ -126,8 +126,24 @@ impl Question {
         };
         match meant {
             Some(meant) if !schema::is_too_deep(&meant) && schema.fits(&meant) => Ok(meant),
-            Some(_) | None => Err(self.explain(schema.mismatch(value))),
+            Some(wrong) if !schema::is_too_deep(&wrong) => {
+                Err(self.mismatch(&schema, &wrong, value))
+            }
+            Some(_) | None => Err(self.mismatch(&schema, value, value)),
         }
+    }
+
+    /// Why an answer does not fit: `meant` is what was read into what was `given`. Of a call that somebody changed, it is
+    /// the rule that their version breaks.
+    fn mismatch(&self, schema: &Compiled, meant: &Value, given: &Value) -> Mismatch {
+        let is_gate = matches!(self.origin, Origin::Gate(_)) && !brought::is_brought(self);
+        if is_gate && Verb::of(meant) == Some(Verb::Edit) {
+            let broken = schema.mismatch(meant);
+            if broken.at.starts_with("/arguments") {
+                return broken;
+            }
+        }
+        self.explain(schema.mismatch(given))
     }
 
     /// What an accepted answer to an approval decides.
@@ -203,9 +219,12 @@ impl Question {
                 words.join(" or ")
             )
         } else if matches!(self.origin, Origin::Gate(_)) {
-            "`allow_once` or `deny`, or {\"decision\": …, \"arguments\": …, \"note\": …} as the \
-             response schema says; what is returned needs a note"
-                .into()
+            let back =
+                if self.verbs().contains(&Verb::Return) { "; `return` needs a note" } else { "" };
+            format!(
+                "`allow_once` or `deny`, or {{\"decision\": …, \"arguments\": …, \"note\": …}} as the \
+                 response schema says{back}"
+            )
         } else if self.editable.is_some() && !mismatch.at.is_empty() {
             mismatch.expected
         } else if self.editable.is_some() {

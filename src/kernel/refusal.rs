@@ -3,10 +3,10 @@
 
 use crate::kernel::approvers::WhyNot;
 use crate::kernel::ending::Closed;
+use crate::kernel::naming::{Naming, unbound};
 use crate::kernel::principal::{Assurance, Known};
 use crate::kernel::schema::Mismatch;
 use crate::kernel::time::Millis;
-use crate::kernel::verb::Verb;
 
 /// Why a command is declined. The caller's no, never the world's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -316,9 +316,14 @@ pub enum Refusal {
         /// The bound.
         remedy: String,
     },
-    /// No key, or an unknown one.
+    /// No key, or one that is good no more.
     #[error("this server wants an API key: send `authorization: Bearer <key>`")]
     Unauthenticated,
+    /// An unknown key.
+    #[error(
+        "the key that was shown is unknown here: it is of another server, mistyped, or was removed; `holdpoint keys list` names the ones there are"
+    )]
+    UnknownKey,
     /// The key is good, but not for this.
     #[error(
         "{who} may not {act}: that takes a key with one of the roles `{wanted}`; `holdpoint keys add` makes one"
@@ -345,31 +350,6 @@ pub enum Refusal {
     /// A report about work that is no longer wanted; the engine drops it.
     #[error("this work is no longer wanted")]
     Stale,
-}
-
-/// An open question, and by what an answer can name it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Naming {
-    /// Its id.
-    pub request: String,
-    /// What is asked.
-    pub prompt: String,
-    /// Its code, where it has one.
-    pub code: String,
-    /// What may be said to it.
-    pub verbs: Vec<Verb>,
-}
-
-fn unbound(open: &[Naming]) -> String {
-    let name = |one: &Naming| match (one.code.as_str(), one.verbs.first()) {
-        ("", _) | (_, None) => format!("`{}`", one.request),
-        (code, Some(verb)) => format!("`{}` (say `{} {code}`)", one.request, verb.word()),
-    };
-    let open: Vec<_> = open.iter().map(name).collect();
-    format!(
-        "a decision is open, and words alone decide nothing; answer it by its request id, its digest or its code: {}",
-        open.join(", ")
-    )
 }
 
 fn unassured(request: &str, who: &str, known: &Known, wants: Assurance) -> String {
@@ -442,7 +422,7 @@ impl Refusal {
             Self::Invalid { .. } => "field.invalid",
             Self::BadGate { code, .. } => code,
             Self::TooLarge { .. } => "field.too_large",
-            Self::Unauthenticated => "auth.missing",
+            Self::Unauthenticated | Self::UnknownKey => "auth.missing",
             Self::Role { .. } => "auth.role",
             Self::KeyExpired(_) => "auth.expired",
             Self::UnknownPerson(_) => "auth.person_unknown",
@@ -489,6 +469,7 @@ impl Refusal {
             | Self::BadGate { field, .. }
             | Self::TooLarge { field, .. } => Some(field.clone()),
             Self::Unauthenticated
+            | Self::UnknownKey
             | Self::KeyExpired(_)
             | Self::Forbidden(_)
             | Self::Role { .. } => Some("authorization".into()),

@@ -2,8 +2,11 @@
 //!
 //! Pure: no reference is ever resolved over a network or from a file.
 
+use jsonschema::ValidationError;
+use jsonschema::error::ValidationErrorKind;
 use serde_json::Value;
 
+use crate::kernel::following;
 use crate::kernel::strict;
 
 /// Values nest at most this deep: deeper ones are nobody's answer, and recursion costs stack.
@@ -26,7 +29,12 @@ pub fn check_schema(schema: &Value) -> Result<(), String> {
 
 /// Checks `value` against `schema`. A schema that is none refuses everything (K7).
 pub fn check(schema: &Value, value: &Value) -> Result<(), Mismatch> {
-    Compiled::of(schema).check(value)
+    Compiled::of(schema).check(value, "schema")
+}
+
+/// The same of what a workflow is given.
+pub fn check_input(schema: &Value, value: &Value) -> Result<(), Mismatch> {
+    Compiled::of(schema).check(value, "input schema")
 }
 
 /// A JSON Schema, ready to be checked against: getting there costs far more than checking does.
@@ -35,6 +43,8 @@ pub struct Compiled {
     validator: Result<jsonschema::Validator, String>,
     /// The one type it names, if it names one.
     kind: Option<String>,
+    /// Whether something in it is marked: then not even the name of a member is told again.
+    marks: bool,
 }
 
 /// A schema's validator. What it says of a format (`date`, `email`) holds, too: nobody writes it for show.
@@ -47,7 +57,7 @@ impl Compiled {
     /// Compiles a schema.
     pub fn of(schema: &Value) -> Self {
         let kind = schema.get("type").and_then(Value::as_str).map(str::to_owned);
-        Self { validator: validator(schema), kind }
+        Self { validator: validator(schema), kind, marks: following::marks(schema) }
     }
 
     /// Whether `value` fits. Nothing fits a schema that is none (K7).
@@ -55,13 +65,17 @@ impl Compiled {
         self.validator.as_ref().is_ok_and(|validator| validator.is_valid(value))
     }
 
-    /// Checks `value`, and says where it does not fit.
-    pub fn check(&self, value: &Value) -> Result<(), Mismatch> {
-        if self.fits(value) { Ok(()) } else { Err(self.mismatch(value)) }
+    /// Checks `value`, and says where it does not fit what is called so.
+    fn check(&self, value: &Value, called: &str) -> Result<(), Mismatch> {
+        if self.fits(value) { Ok(()) } else { Err(self.mismatch_with(value, called)) }
     }
 
-    /// Where `value`, which does not fit, does not.
+    /// Where an answer, which does not fit, does not.
     pub fn mismatch(&self, value: &Value) -> Mismatch {
+        self.mismatch_with(value, "response schema")
+    }
+
+    fn mismatch_with(&self, value: &Value, called: &str) -> Mismatch {
         let validator = match &self.validator {
             Ok(validator) => validator,
             Err(error) => {
@@ -71,9 +85,9 @@ impl Compiled {
         };
         let first = validator.iter_errors(value).next();
         let (at, complaint) = first.map_or_else(Default::default, |error| {
-            (error.instance_path().to_string(), error.to_string())
+            (error.instance_path().to_string(), complaint(&error, self.marks))
         });
-        Mismatch { at, expected: describe(self.kind.as_deref(), &complaint) }
+        Mismatch { at, expected: describe((self.kind.as_deref(), called), &complaint) }
     }
 
     /// What a plain text means, where the schema is a simple one: a number or a truth value.
@@ -163,10 +177,28 @@ fn read_plain(kind: &str, text: &str) -> Option<Value> {
     }
 }
 
-fn describe(kind: Option<&str>, complaint: &str) -> String {
+/// What is wrong, without the value: whoever sent it has it, and whoever else reads this is not to. It may be secret, or
+/// hold what is; and a text that says it again would be masked, which tells of what is secret elsewhere. Of names that a
+/// schema does not know, one is told, since most are misspelled; none where something is marked.
+pub fn complaint(error: &ValidationError<'_>, is_quiet: bool) -> String {
+    if let ValidationErrorKind::AdditionalProperties { unexpected }
+    | ValidationErrorKind::UnevaluatedProperties { unexpected } = error.kind()
+    {
+        return match unexpected.first().filter(|_| !is_quiet) {
+            Some(name) => format!("`{name}` is not the name of one of its members"),
+            None => "there is a member that it does not name".into(),
+        };
+    }
+    if matches!(error.kind(), ValidationErrorKind::PropertyNames { .. }) {
+        return "the name of a member does not fit".into();
+    }
+    error.masked_with("the value").to_string()
+}
+
+fn describe((kind, called): (Option<&str>, &str), complaint: &str) -> String {
     match kind {
-        Some(kind) => format!("a value of type {kind} that fits the response schema ({complaint})"),
-        None => format!("a value that fits the response schema ({complaint})"),
+        Some(kind) => format!("a value of type {kind} that fits the {called} ({complaint})"),
+        None => format!("a value that fits the {called} ({complaint})"),
     }
 }
 
@@ -182,6 +214,28 @@ mod tests {
         let mismatch = check(&schema, &json!({"n": "x"})).expect_err("not an integer");
         assert_eq!(mismatch.at, "/n");
         assert_eq!(check(&schema, &json!({"n": 3})), Ok(()));
+    }
+
+    #[test]
+    fn a_mismatch_does_not_say_the_value_again() {
+        let schema = json!({"type": "object", "additionalProperties": false, "properties": {
+            "iban": {"type": "string", "pattern": "^DE[0-9]+$", "secret": true}}});
+        let value = json!({"iban": "XX-CANARY-1234"});
+        let told = check_input(&schema, &value).expect_err("no IBAN of ours");
+        assert_eq!(told.at, "/iban");
+        let expected = "a value of type object that fits the input schema (the value does not match \
+                        \"^DE[0-9]+$\")";
+        assert_eq!(told.expected, expected);
+        let all = Compiled::of(&json!({"oneOf": [schema, {"type": "null"}]}));
+        assert!(!format!("{:?}", all.mismatch(&value)).contains("CANARY"), "nor all around it");
+        let named = json!({"XX-CANARY-1234": 1});
+        assert!(!format!("{:?}", check(&schema, &named)).contains("CANARY"), "nor a name");
+        let open = json!({"additionalProperties": false, "properties": {"to": {}}});
+        let told = check(&open, &json!({"too": 1})).expect_err("a name too many");
+        assert_eq!(
+            told.expected,
+            "a value that fits the schema (`too` is not the name of one of its members)"
+        );
     }
 
     #[test]

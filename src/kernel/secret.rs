@@ -9,9 +9,12 @@ use serde_json::{Value, json};
 
 use crate::kernel::canonical;
 use crate::kernel::digest;
+use crate::kernel::following::{self, followed};
 use crate::kernel::workflow::Workflow;
 
-/// How deep a schema is looked into; arguments nest no deeper than this in any tool that people write.
+pub use crate::kernel::following::{is_marked, marks};
+
+/// How many schemas are looked into for one place of a value; a schema that leads to itself ends there.
 const DEPTH_MAX: usize = 16;
 
 /// From whom a value is kept.
@@ -61,20 +64,6 @@ pub fn places(schema: Option<&Value>, names: &[String], arguments: &Value) -> Ve
     found.into_iter().map(|(at, _)| at).collect()
 }
 
-/// Whether a schema marks the value itself.
-pub fn is_marked(schema: &Value) -> bool {
-    kept_from(schema).is_some()
-}
-
-/// Whether a schema marks anything at all.
-pub(super) fn marks(schema: &Value) -> bool {
-    match schema {
-        Value::Object(members) => kept_from(schema).is_some() || members.values().any(marks),
-        Value::Array(items) => items.iter().any(marks),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
-    }
-}
-
 /// Whether a schema says something with `secret` that is neither yes nor no: it would mark nothing.
 pub fn is_misspelled(schema: &Value) -> bool {
     match schema {
@@ -87,6 +76,37 @@ pub fn is_misspelled(schema: &Value) -> bool {
         Value::Array(items) => items.iter().any(is_misspelled),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
+}
+
+/// What in a schema that marks something may lead to a mark that nobody would find: nothing fails open, so such a schema is
+/// refused where it is written.
+pub fn unfollowed(schema: &Value) -> Option<String> {
+    if !marks(schema) {
+        return None;
+    }
+    let mut found = following::unfollowed(schema);
+    following::each(schema, &mut |part| {
+        for word in ["not", "propertyNames"] {
+            let is_lost = |it: &Value| marks(it) || refers(it);
+            if found.is_none() && part.get(word).is_some_and(is_lost) {
+                found = Some(format!("`{word}`"));
+            }
+        }
+    });
+    let why = |what| {
+        format!(
+            "{what} cannot be followed, and something in this schema is marked as secret: write out what it leads to, \
+             or mark it in its own place"
+        )
+    };
+    found.map(why)
+}
+
+/// Whether a schema is said elsewhere, in whole or in part.
+fn refers(schema: &Value) -> bool {
+    let mut found = false;
+    following::each(schema, &mut |part| found |= part.get("$ref").is_some());
+    found
 }
 
 /// A definition that says of itself whether anything in it is marked: its tools' arguments, its people's
@@ -121,11 +141,8 @@ pub fn hidden(arguments: &Value, secrets: &[String]) -> Value {
 }
 
 fn kept_from(schema: &Value) -> Option<From> {
-    let is_nobodys = schema["writeOnly"] == true || schema["format"] == "password";
-    if is_nobodys {
-        return Some(From::Everybody);
-    }
-    (schema["secret"] == true).then_some(From::Onlookers)
+    let from = if following::is_nobodys(schema) { From::Everybody } else { From::Onlookers };
+    is_marked(schema).then_some(from)
 }
 
 /// A look through a value beside its schema.
@@ -152,15 +169,22 @@ impl Search<'_> {
         for schema in ["if", "then", "else"].iter().filter_map(|word| schema.get(*word)) {
             self.find(schema, value, at, depth);
         }
-        let dependent = schema.get("dependentSchemas").and_then(Value::as_object);
-        for schema in dependent.into_iter().flat_map(|all| all.values()) {
-            self.find(schema, value, at, depth);
+        for word in ["dependentSchemas", "dependencies"] {
+            let dependent = schema.get(word).and_then(Value::as_object);
+            for schema in dependent.into_iter().flat_map(|all| all.values()) {
+                self.find(schema, value, at, depth);
+            }
         }
-        let elsewhere = schema.get("$ref").and_then(Value::as_str);
-        let elsewhere = elsewhere.and_then(|it| self.root.pointer(it.strip_prefix('#')?));
-        if let Some(schema) = elsewhere {
-            self.find(schema, value, at, depth);
+        if let Some(elsewhere) = schema.get("$ref").and_then(Value::as_str) {
+            for schema in followed(self.root, elsewhere) {
+                self.find(schema, value, at, depth);
+            }
         }
+        self.below(schema, value, at);
+    }
+
+    /// What a value has within it, by what a schema says of that. Values nest only so deep, so it begins anew there.
+    fn below(&mut self, schema: &Value, value: &Value, at: &str) {
         match value {
             Value::Object(members) => {
                 let patterns = schema.get("patternProperties").and_then(Value::as_object);
@@ -171,21 +195,23 @@ impl Search<'_> {
                 for (name, value) in members {
                     let at = below(at, name);
                     if let Some(own) = schema.get("properties").and_then(|all| all.get(name)) {
-                        self.find(own, value, &at, depth);
+                        self.find(own, value, &at, DEPTH_MAX);
                         continue;
                     }
                     for schema in &others {
-                        self.find(schema, value, &at, depth);
+                        self.find(schema, value, &at, DEPTH_MAX);
                     }
                 }
             }
             Value::Array(items) => {
                 for (index, value) in items.iter().enumerate() {
-                    let own = schema.get("prefixItems").and_then(|all| all.get(index));
-                    let all = ["items", "contains", "unevaluatedItems"];
+                    // Earlier drafts have the first ones in `items`, and the others beside it.
+                    let own = ["prefixItems", "items"].into_iter();
+                    let own = own.filter_map(|word| schema.get(word)?.as_array()?.get(index));
+                    let all = ["items", "additionalItems", "contains", "unevaluatedItems"];
                     let all = all.iter().filter_map(|word| schema.get(*word));
-                    for schema in own.into_iter().chain(all) {
-                        self.find(schema, value, &format!("{at}/{index}"), depth);
+                    for schema in own.chain(all) {
+                        self.find(schema, value, &format!("{at}/{index}"), DEPTH_MAX);
                     }
                 }
             }
@@ -328,6 +354,51 @@ mod tests {
         named(&["cards", "number"], &json!({"cards": [{"number": 1}, {}]}), "", &mut found);
         assert_eq!(found, [("/cards/0/number".to_owned(), From::Onlookers)]);
         assert!(marks(&schema) && !marks(&json!({"properties": {"secret": {"type": "string"}}})));
+    }
+
+    #[test]
+    fn what_a_reference_leads_to_is_marked_however_it_is_said() {
+        let schema = json!({
+            "$defs": {
+                "a b": {"secret": true},
+                "card": {"$anchor": "card", "secret": true},
+                "other": {"$id": "other.json", "secret": true},
+                "base": {"$id": "base.json", "$defs": {"n": {"$anchor": "in", "secret": true}}},
+                "tree": {"properties": {"pin": {"secret": true}, "next": {"$ref": "#/$defs/tree"}}},
+            },
+            "properties": {
+                "a": {"$ref": "#/$defs/a%20b"}, "b": {"$ref": "#card"}, "c": {"$ref": "other.json"},
+                "d": {"$ref": "base.json#in"}, "e": {"$ref": "#/$defs/tree"},
+                "f": {"items": [{"type": "string"}, {"secret": true}]}, "open": {"type": "string"},
+            },
+        });
+        let mut tree = json!({"pin": 1});
+        for _ in 0..30 {
+            tree = json!({"next": tree});
+        }
+        let value =
+            json!({"a": 1, "b": 2, "c": 3, "d": 4, "e": tree, "f": ["x", "y"], "open": "yes"});
+        let mut found = only(From::Onlookers, marked(&schema, &value));
+        found.sort();
+        let deep = format!("/e{}/pin", "/next".repeat(30));
+        assert_eq!(found, ["/a", "/b", "/c", "/d", deep.as_str(), "/f/1"]);
+        assert_eq!(unfollowed(&schema), None);
+    }
+
+    #[test]
+    fn a_schema_with_marks_that_would_not_be_found_is_not_taken() {
+        let with = |more: Value| json!({"properties": {"pin": {"secret": true}, "x": more}});
+        for more in [
+            json!({"$ref": "far.json"}),
+            json!({"$ref": "#nobody"}),
+            json!({"$dynamicRef": "#pin"}),
+            json!({"propertyNames": {"secret": true}}),
+            json!({"not": {"$ref": "#/properties/pin"}}),
+        ] {
+            assert!(unfollowed(&with(more.clone())).is_some(), "{more}");
+            assert_eq!(unfollowed(&json!({"$defs": {}, "title": "nothing is marked"})), None);
+        }
+        assert_eq!(unfollowed(&with(json!({"not": {"required": ["a"]}}))), None);
     }
 
     #[test]

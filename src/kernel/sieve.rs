@@ -3,12 +3,15 @@
 //! know; where it stands, in whatever spelling, `sought`'s.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::kernel::choice::Choice;
+use crate::kernel::leaves::{Touch, texts_in, walk, words};
+use crate::kernel::number;
 use crate::kernel::secret;
-use crate::kernel::sought::{Look, Sought};
+use crate::kernel::sought::{Found, GUESSED_CHARS, Look, Sought};
 use crate::kernel::spelling;
 use crate::kernel::texts::Visitor;
 use crate::kernel::veil::{self, Apart, Veil};
@@ -20,39 +23,98 @@ const MASK: &str = "•••";
 const OPENS: &str = "⟦sha256:";
 const CLOSES: char = '⟧';
 
+/// What has more words than this, and in it something that could be guessed, is hidden whole from whoever looks: a mask in
+/// a list of guesses would tell which of them is right.
+const WORDS_MAX: usize = 64;
+
 /// What is looked for.
 pub(super) struct Sieve<'a> {
     /// Whole values, by their JSON.
     whole: &'a BTreeSet<String>,
+    /// Those of them that are not looked for.
+    unsought: BTreeSet<String>,
     /// Texts, by what they begin with.
     within: BTreeMap<char, Vec<Sought>>,
     /// How many they are.
     count: usize,
+    /// Texts without the blanks around them.
+    trimmed: BTreeSet<String>,
+    /// Numbers, however they are written.
+    numbers: BTreeSet<String>,
+    /// Texts and numbers that somebody may be guessing at.
+    guarded: BTreeSet<String>,
+}
+
+/// Where secrets stand in a text, and whether one of them could be guessed.
+struct Places {
+    spans: Vec<Range<usize>>,
+    is_guessed: bool,
 }
 
 impl<'a> Sieve<'a> {
     /// What a run knows to be secret.
     pub(super) fn of(veil: &'a Veil) -> Self {
-        let texts = veil.0.iter().filter_map(|json| serde_json::from_str::<String>(json).ok());
-        let texts: BTreeSet<_> = texts.filter(|text| !text.is_empty()).collect();
-        // Other spellings of a text are found by the text.
-        let spelled: BTreeSet<_> = texts.iter().flat_map(|text| veil::spellings(text)).collect();
-        let mut within: BTreeMap<char, Vec<Sought>> = BTreeMap::new();
-        let mut count = 0;
-        for text in texts.difference(&spelled) {
-            if let Some(first) = text.chars().next() {
-                within.entry(first).or_default().push(Sought::new(text));
-                count += 1;
-            }
-        }
-        Self { whole: &veil.0, within, count }
+        Self::in_words_of(veil, None)
     }
 
-    /// A text with something else in the place of each secret in it; none if there is none. One that takes too long to
-    /// look through is secret as a whole.
-    fn sift(&self, text: &str, put: &mut dyn FnMut(&str) -> String) -> Option<String> {
+    /// What is looked for in somebody's own words, where they are. What they are not known to know they cannot tell, and
+    /// are not told either: of that, what can be guessed is not looked for, nor a part of anything.
+    pub(super) fn in_words_of(veil: &'a Veil, who: Option<&str>) -> Self {
+        let givers = who.map(|_| veil.givers()).unwrap_or_default();
+        let is_theirs = |names: &BTreeSet<String>| who.is_some_and(|who| names.contains(who));
+        let unsought = givers.iter().filter(|(json, names)| !is_theirs(names) && is_short(json));
+        let unsought: BTreeSet<_> = unsought.map(|(json, _)| json.clone()).collect();
+        let mut sieve = Self {
+            whole: &veil.0,
+            unsought,
+            within: BTreeMap::new(),
+            count: 0,
+            trimmed: BTreeSet::new(),
+            numbers: BTreeSet::new(),
+            guarded: BTreeSet::new(),
+        };
+        let sought = veil.0.iter().filter(|json| !sieve.unsought.contains(*json));
+        let known: Vec<_> = sought.filter_map(|json| Some((json, said(json)?))).collect();
+        let texts: Vec<_> = known.iter().filter(|(json, _)| json.starts_with('"')).collect();
+        // Other spellings of a text are found by the text.
+        let spelled = texts.iter().flat_map(|(_, text)| veil::spellings(text));
+        let spelled: BTreeSet<_> = spelled.collect();
+        for (json, text) in &known {
+            let number = number::plain(text);
+            let is_open = !givers.contains_key(*json);
+            if is_open && text.chars().count() < GUESSED_CHARS {
+                sieve.guarded.extend([text.trim().to_owned()].into_iter().chain(number.clone()));
+            }
+            sieve.numbers.extend(number);
+        }
+        for (json, text) in texts {
+            let make = match givers.get(*json) {
+                None => Sought::new,
+                Some(names) if is_theirs(names) => Sought::known,
+                Some(_) => Sought::whole,
+            };
+            sieve.trimmed.extend(Some(text.trim().to_owned()).filter(|text| !text.is_empty()));
+            if !spelled.contains(text) {
+                sieve.seek(make(text));
+                sieve.seek(make(text.trim()));
+            }
+        }
+        sieve
+    }
+
+    fn seek(&mut self, sought: Sought) {
+        let Some(first) = sought.first() else { return };
+        let others = self.within.entry(first).or_default();
+        if !others.contains(&sought) {
+            others.push(sought);
+            self.count += 1;
+        }
+    }
+
+    /// Where secrets stand in a text; nothing, where it takes too long to look.
+    fn places(&self, text: &str) -> Option<Places> {
         let mut look = Look::through(text, self.count);
-        let (mut sifted, mut from, mut at) = (String::new(), 0, 0);
+        let (mut spans, mut at, mut is_guessed) = (Vec::new(), 0, false);
         while let Some(rest) = text.get(at..)
             && let Some(first) = rest.chars().next()
         {
@@ -60,26 +122,54 @@ impl<'a> Sieve<'a> {
             let bytes = masks(rest);
             let found = if bytes > 0 { None } else { self.found_at(&mut look, at, first) };
             if look.is_given_up() {
-                return Some(put(text));
+                return None;
             }
-            at = if let Some(end) = found {
-                sifted.push_str(text.get(from..at).unwrap_or_default());
-                sifted.push_str(&put(text.get(at..end).unwrap_or_default()));
-                from = end;
-                end
+            at = if let Some(found) = found {
+                spans.push(at..found.end);
+                is_guessed |= found.is_guessed;
+                found.end
             } else {
                 at + bytes.max(first.len_utf8())
             };
         }
-        if from == 0 {
+        Some(Places { spans, is_guessed })
+    }
+
+    /// A text with something else in the place of each secret in it; none if there is none. One that takes too long to
+    /// look through is secret as a whole.
+    fn sift(&self, text: &str, put: &mut dyn FnMut(&str) -> String) -> Option<String> {
+        let Some(Places { spans, .. }) = self.places(text) else { return Some(put(text)) };
+        if spans.is_empty() {
             return None;
+        }
+        let (mut sifted, mut from) = (String::new(), 0);
+        for span in spans {
+            sifted.push_str(text.get(from..span.start).unwrap_or_default());
+            from = span.end;
+            sifted.push_str(&put(text.get(span).unwrap_or_default()));
         }
         sifted.push_str(text.get(from..).unwrap_or_default());
         Some(sifted)
     }
 
+    /// Whether a text has something in it that somebody may have guessed.
+    fn is_guessed(&self, text: &str) -> bool {
+        let is_one = |it: &str| self.guarded.contains(it);
+        is_one(text.trim())
+            || number::plain(text).is_some_and(|it| is_one(&it))
+            || self.places(text).is_none_or(|places| places.is_guessed)
+    }
+
+    /// Whether a value may be a list of guesses, one of which is right.
+    fn is_guessed_in(&self, value: &Value) -> bool {
+        let mut texts = Vec::new();
+        texts_in(value, &mut texts);
+        let count: usize = texts.iter().map(|text| words(text)).sum();
+        count > WORDS_MAX && texts.iter().any(|text| self.is_guessed(text))
+    }
+
     /// Where the longest secret, or part of one, ends that begins at a place; `first` stands there.
-    fn found_at(&self, look: &mut Look<'_>, at: usize, first: char) -> Option<usize> {
+    fn found_at(&self, look: &mut Look<'_>, at: usize, first: char) -> Option<Found> {
         let begun = if spelling::opens(first) {
             let said = look.escapes(at);
             let sought = said.iter().filter_map(|first| self.within.get(first)).flatten();
@@ -88,21 +178,55 @@ impl<'a> Sieve<'a> {
             let sought = self.within.get(&first).into_iter().flatten();
             sought.filter_map(|one| one.end(look, at)).max()
         };
-        let Some(rest) = look.rest_at(at) else { return begun };
+        let begun = begun.max(self.number_at(look, at));
+        if !look.is_rest_at(at) {
+            return begun;
+        }
         let all = self.within.values().flatten();
-        begun.max(all.filter_map(|one| one.end_of_rest(rest, look, at)).max())
+        begun.max(all.filter_map(|one| one.end_of_rest(look, at)).max())
+    }
+
+    /// A number that is one of those, written otherwise.
+    fn number_at(&self, look: &Look<'_>, at: usize) -> Option<Found> {
+        if self.numbers.is_empty() {
+            return None;
+        }
+        let (end, number) = look.number_at(at)?;
+        let is_guessed = self.guarded.contains(&number);
+        self.numbers.contains(&number).then_some(Found { end, is_guessed })
+    }
+
+    /// Whether a text is one, as a whole.
+    fn is_text(&self, text: &str) -> bool {
+        let json = Value::from(text).to_string();
+        let is_known = self.whole.contains(&json) && !self.unsought.contains(&json);
+        let is_number = || number::plain(text).is_some_and(|it| self.numbers.contains(&it));
+        is_known || self.trimmed.contains(text.trim()) || is_number()
     }
 
     fn is_whole(&self, value: &Value) -> Option<String> {
-        match value {
-            Value::String(_) => Some(value.to_string()).filter(|json| self.whole.contains(json)),
+        let is_one = match value {
+            Value::String(text) => self.is_text(text),
             // A number that was given as a text is the same secret.
-            Value::Number(_) => Some(value.to_string()).filter(|json| {
-                self.whole.contains(json) || self.whole.contains(&format!("\"{json}\""))
-            }),
-            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
-        }
+            Value::Number(number) => self.is_text(&number.to_string()),
+            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => false,
+        };
+        is_one.then(|| value.to_string())
     }
+}
+
+/// What a secret says, by its JSON; none where that is of who knows one.
+fn said(json: &str) -> Option<String> {
+    match serde_json::from_str(json).ok()? {
+        Value::String(text) => Some(text),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+/// Whether what a secret says can be found by trying.
+fn is_short(json: &str) -> bool {
+    said(json).is_none_or(|text| text.chars().count() < GUESSED_CHARS)
 }
 
 /// The bytes of the mask that a text begins with; none, if it does not.
@@ -114,49 +238,27 @@ fn masks(text: &str) -> usize {
     if digits > 0 && is_one { bytes } else { 0 }
 }
 
-/// Whoever puts something else in the places of what a value is made of.
-trait Touch {
-    /// A text, a number, a yes or a no.
-    fn leaf(&mut self, value: &mut Value);
-
-    /// The name of a member; none where it stays as it is.
-    fn name(&mut self, name: &str) -> Option<String>;
-}
-
-/// Goes through a value, leaf by leaf and name by name.
-fn walk(value: &mut Value, touch: &mut dyn Touch) {
-    match value {
-        Value::Array(items) => items.iter_mut().for_each(|item| walk(item, touch)),
-        Value::Object(members) => {
-            let names: Vec<_> = members.keys().map(|name| touch.name(name)).collect();
-            if names.iter().any(Option::is_some) {
-                let old = std::mem::take(members);
-                for ((name, value), other) in old.into_iter().zip(names) {
-                    let name = unused(members, other.unwrap_or(name));
-                    members.insert(name, value);
-                }
-            }
-            members.values_mut().for_each(|value| walk(value, touch));
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => touch.leaf(value),
-    }
-}
-
-/// A name that no member has yet: two that are masked are two still.
-fn unused(members: &Map<String, Value>, name: String) -> String {
-    let mut names = (2_usize..).map(|count| format!("{name} {count}"));
-    if !members.contains_key(&name) {
-        return name;
-    }
-    names.find(|name| !members.contains_key(name)).unwrap_or_default()
-}
-
 /// Puts masks in the places of secrets.
 pub(super) struct Masking<'a>(pub(super) &'a Sieve<'a>);
 
+/// Puts a mask in the place of everything.
+struct Covering;
+
+impl Touch for Covering {
+    fn leaf(&mut self, leaf: &mut Value) {
+        if leaf.is_string() || leaf.is_number() {
+            *leaf = secret::mask(leaf);
+        }
+    }
+
+    fn name(&mut self, _name: &str) -> Option<String> {
+        Some(MASK.to_owned())
+    }
+}
+
 impl Masking<'_> {
     fn masked(&self, text: &str) -> Option<String> {
-        if self.0.whole.contains(&Value::from(text).to_string()) {
+        if self.0.is_text(text) || (words(text) > WORDS_MAX && self.0.is_guessed(text)) {
             return Some(MASK.to_owned());
         }
         self.0.sift(text, &mut |_| MASK.to_owned())
@@ -187,7 +289,11 @@ impl Visitor for Masking<'_> {
     }
 
     fn value(&mut self, value: &mut Value) {
-        walk(value, self);
+        if self.0.is_guessed_in(value) {
+            walk(value, &mut Covering);
+        } else {
+            walk(value, self);
+        }
     }
 
     // What names it in an answer says which it is, and no more.
@@ -257,9 +363,8 @@ impl Touch for Hiding<'_> {
 
     fn name(&mut self, name: &str) -> Option<String> {
         let Self { sieve, fresh, apart, .. } = self;
-        let json = Value::from(name).to_string();
-        if sieve.whole.contains(&json) {
-            return Some(Self::put(apart, &json, fresh));
+        if sieve.is_text(name) {
+            return Some(Self::put(apart, &Value::from(name).to_string(), fresh));
         }
         sieve.sift(name, &mut |found| Self::put(apart, &Value::from(found).to_string(), fresh))
     }

@@ -2,6 +2,7 @@
 //! has left. Nobody who cuts a text knows what is secret in it, so what is left of a secret there is hidden as the whole
 //! is. How it may be written is `spelling`'s to know, and what becomes of it, `sieve`'s.
 
+use crate::kernel::number;
 use crate::kernel::spelling::Reading;
 
 /// What is at least this long is hidden wherever it stands; anything shorter where it is a word of its own, since
@@ -15,17 +16,35 @@ const CUTS: [&str; 3] = ["…", "...", "\u{fffd}"];
 const CUT_BYTES_MIN: usize = 64;
 /// The most that is left of an escape that was cut in two: of an emoji's in JSON.
 const ESCAPE_BYTES_MAX: usize = 16;
-/// Characters of the rest of a secret that tell of it, where what is left of an escape stands before them.
-const HALF_REST_CHARS_MIN: usize = 6;
+/// What is left of a secret at a cut is hidden if it is at least this long, and at least this part of it. Whoever may put
+/// words and a `…` into a text that is masked would be told by the mask which beginning is right: of three characters
+/// there are few enough to try all at once, and then to go on by one. Of eight there are not; and a third of a long
+/// one is more than what cards, accounts and keys of one kind have in common.
+const PART_CHARS_MIN: usize = 8;
+const PART_OF: usize = 3;
+/// A secret that is shorter than this can be found by trying.
+pub(super) const GUESSED_CHARS: usize = 12;
 /// Steps that looking through a text may take, whatever is in it; for each of its bytes; for each of those and secret.
 const STEPS: usize = 1 << 20;
 const STEPS_PER_BYTE: usize = 16;
 const STEPS_PER_SECRET: usize = 4;
 
 /// A text that is looked for.
+#[derive(PartialEq, Eq)]
 pub(super) struct Sought {
     text: String,
     chars: usize,
+    /// Whether it is looked for whole alone.
+    is_whole: bool,
+    /// Whether whoever said what is looked through may be guessing at it.
+    is_guarded: bool,
+}
+
+/// Where what was found ends, and whether somebody could come upon it by trying: a short secret, or a part of one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Found {
+    pub(super) end: usize,
+    pub(super) is_guessed: bool,
 }
 
 /// A look through a text.
@@ -33,15 +52,6 @@ pub(super) struct Look<'t> {
     reading: Reading<'t>,
     /// Where an escape ends that belongs to no word, though its last letter looks like it: `\n`, `%20`.
     breaks: Vec<usize>,
-}
-
-/// How the rest of what was cut begins.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Rest {
-    /// At the cut.
-    Whole,
-    /// After what is left of an escape that was cut in two.
-    AfterHalf,
 }
 
 impl<'t> Look<'t> {
@@ -68,18 +78,25 @@ impl<'t> Look<'t> {
         chars
     }
 
-    /// How what stands at a place may be the rest of something of which the beginning was cut off.
-    pub(super) fn rest_at(&self, at: usize) -> Option<Rest> {
-        let before = self.reading.text.get(..at)?;
+    /// Whether what stands at a place may be the rest of something of which the beginning was cut off: at the cut, or after
+    /// what is left of an escape that was cut in two.
+    pub(super) fn is_rest_at(&self, at: usize) -> bool {
+        let before = self.reading.text.get(..at).unwrap_or_default();
         // Three dots are as often a pause.
         let is_mark = |before: &str| before.ends_with(['…', '\u{fffd}']);
-        if is_mark(before) {
-            return Some(Rest::Whole);
-        }
         let bytes = before.bytes().rev().take(ESCAPE_BYTES_MAX);
         let half = bytes.take_while(|byte| is_of_escape(*byte)).count();
-        let before = before.get(..before.len() - half)?;
-        (half > 0 && is_mark(before)).then_some(Rest::AfterHalf)
+        is_mark(before) || before.get(..before.len() - half).is_some_and(is_mark)
+    }
+
+    /// A number that stands at a place, and where it ends.
+    pub(super) fn number_at(&self, at: usize) -> Option<(usize, String)> {
+        let before = self.reading.text.get(..at)?.chars().next_back();
+        if before.is_some_and(|c| c.is_ascii_digit() || c == '.') || !self.begins_word(at) {
+            return None;
+        }
+        let (bytes, number) = number::read(self.reading.text.get(at..)?)?;
+        ends_word(self.reading.text, at + bytes).then_some((at + bytes, number))
     }
 
     /// Whether nothing that belongs to a word stands right before.
@@ -92,20 +109,37 @@ impl<'t> Look<'t> {
 impl Sought {
     /// A text, which is not empty.
     pub(super) fn new(text: &str) -> Self {
-        Self { text: text.to_owned(), chars: text.chars().count() }
+        let chars = text.chars().count();
+        Self { text: text.to_owned(), chars, is_whole: false, is_guarded: true }
+    }
+
+    /// The same, of which no part is looked for.
+    pub(super) fn whole(text: &str) -> Self {
+        Self { is_whole: true, ..Self::new(text) }
+    }
+
+    /// The same in the words of somebody who knows it.
+    pub(super) fn known(text: &str) -> Self {
+        Self { is_guarded: false, ..Self::new(text) }
+    }
+
+    /// What it begins with.
+    pub(super) fn first(&self) -> Option<char> {
+        self.text.chars().next()
     }
 
     /// Where it ends if it stands at a place: all of it, or its beginning before a cut.
-    pub(super) fn end(&self, look: &mut Look<'_>, at: usize) -> Option<usize> {
+    pub(super) fn end(&self, look: &mut Look<'_>, at: usize) -> Option<Found> {
         self.end_without((0, &self.text), look, at)
     }
 
     /// Where it ends if it stands at a place but for its beginning.
-    pub(super) fn end_of_rest(&self, rest: Rest, look: &mut Look<'_>, at: usize) -> Option<usize> {
-        // There, other words end as it does.
-        let least = if rest == Rest::AfterHalf { HALF_REST_CHARS_MIN } else { 1 };
+    pub(super) fn end_of_rest(&self, look: &mut Look<'_>, at: usize) -> Option<Found> {
+        if self.is_whole {
+            return None;
+        }
         let rests = self.text.char_indices().enumerate().skip(1);
-        let rests = rests.take_while(|(count, _)| count + least <= self.chars);
+        let rests = rests.take_while(|(count, _)| count + PART_CHARS_MIN <= self.chars);
         let rests = rests.filter_map(|(count, (from, _))| Some((count, self.text.get(from..)?)));
         rests.filter_map(|rest| self.end_without(rest, look, at)).max()
     }
@@ -116,7 +150,7 @@ impl Sought {
         (missing, rest): (usize, &str),
         look: &mut Look<'_>,
         at: usize,
-    ) -> Option<usize> {
+    ) -> Option<Found> {
         let text = look.reading.text;
         let begins_word = missing > 0 || look.begins_word(at);
         let is_long = |end| {
@@ -139,20 +173,18 @@ impl Sought {
                         cut.filter(|(_, is_marked)| self.tells(count, text.len(), *is_marked));
                     cut.map(|(end, _)| end)
                 };
-                found = found.max(end);
+                let is_guessed = self.is_guarded && (!is_whole || self.chars < GUESSED_CHARS);
+                found = found.max(end.map(|end| Found { end, is_guessed }));
             }
         });
         found
     }
 
-    /// Whether so many characters of it tell of it, where a text of so many bytes was cut. Of a short one, half of them
-    /// do. What nothing marks may be no cut: there it takes more of them.
+    /// Whether so many characters of it tell of it, where a text of so many bytes was cut. What nothing marks may be no cut:
+    /// there the text must be long.
     fn tells(&self, chars: usize, bytes: usize, is_marked: bool) -> bool {
-        let is_half = chars * 2 >= self.chars;
-        if is_marked {
-            return chars >= 3 || is_half;
-        }
-        bytes >= CUT_BYTES_MIN && (chars >= 6 || (chars >= 4 && is_half))
+        let is_part = chars >= PART_CHARS_MIN && chars.saturating_mul(PART_OF) >= self.chars;
+        is_part && !self.is_whole && (is_marked || bytes >= CUT_BYTES_MIN)
     }
 }
 

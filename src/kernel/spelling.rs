@@ -2,16 +2,14 @@
 //! as one of them escapes what another wrote. Read character by character, so that nobody's choice of what to escape,
 //! and of the case of its digits, matters. What is looked for is `sieve`'s to know.
 
+use crate::kernel::entities::NAMED;
+
 /// How often what is escaped may have been escaped again: JSON in JSON in JSON.
 const LAYERS_MAX: usize = 3;
 /// The same of JSON alone, where it is cheap to tell: by how many backslashes there are.
 const DOUBLINGS_MAX: usize = 5;
 /// Digits of a character in HTML; leading zeros are allowed.
 const DIGITS_MAX: usize = 8;
-/// The characters that HTML has names for wherever it is written.
-const NAMED: [(&str, char); 5] =
-    [("amp", '&'), ("apos", '\''), ("gt", '>'), ("lt", '<'), ("quot", '"')];
-
 /// A character that is said, and where what says it ends.
 type Said = (char, usize);
 
@@ -199,7 +197,7 @@ impl Reading<'_> {
         }
     }
 
-    /// HTML: `&quot;`, `&#39;`, `&#x27;`.
+    /// HTML: `&quot;`, `&#39;`, `&#x27;`; a browser reads them without the last character, too.
     fn after_ampersand(&mut self, from: usize, layers: usize, found: &mut Vec<Said>) {
         let named = NAMED.iter().filter(|(name, _)| self.starts_with(from, name));
         let mut open: Vec<Said> = named.map(|(name, c)| (*c, from + name.len())).collect();
@@ -208,6 +206,7 @@ impl Reading<'_> {
         for (c, at) in open {
             let closed = self.read(at, layers).into_iter().filter(|(c, _)| *c == ';');
             found.extend(closed.map(|(_, end)| (c, end)));
+            found.push((c, at));
         }
     }
 }
@@ -272,6 +271,11 @@ mod tests {
             ("a &quot;b&quot; &amp; &lt;c&gt;", "a \"b\" & <c>"),
             ("it&#39;s it&#x27;s it&#039;s it&apos;s", "it's it's it's it's"),
             ("a&amp;quot;b", "a\"b"),
+            ("caf&eacute; &uuml;ber &Uuml;ber", "café über Über"),
+            ("a&sol;b&excl; &QUOT;c&quot; &lpar;d&rpar;", "a/b! \"c\" (d)"),
+            ("caf&eacute!", "café!"),
+            ("a&quotb &AMP c &#39d", "a\"b & c 'd"),
+            ("a&amp;eacute;b", "aéb"),
             (r"a\u0026quot;b", "a\"b"),
             ("a%5C%22b", "a\"b"),
             ("a%26%2339%3Bb", "a'b"),
@@ -290,7 +294,8 @@ mod tests {
             ("%+1", "\u{1}"),
             ("%C3%28", "Ã("),
             (r"\ud83d\u0041", "A"),
-            ("&quot", "\""),
+            ("&QuOt;", "\""),
+            ("&Uuml;", "ü"),
             ("&#;", "\0"),
             ("a+b", "a/b"),
             (r"\u00", "\0"),

@@ -11,6 +11,7 @@ use crate::kernel::id::RunId;
 use crate::kernel::message::{ToolCall, readable};
 use crate::kernel::question::{Origin, Question};
 use crate::kernel::secret;
+use crate::kernel::short::shortened;
 use crate::kernel::verb::Verb;
 use crate::kernel::workflow::{Safety, Workflow};
 
@@ -125,13 +126,7 @@ pub fn carried_out(
 fn arguments_of(workflow: &Workflow, call: &ToolCall) -> String {
     let marked = secret::all_of_call(workflow, &call.tool, &call.arguments);
     let marked: Vec<_> = marked.into_iter().map(|(at, _)| at).collect();
-    let all = readable(&secret::hidden(&call.arguments, &marked));
-    let mut short: String = all.chars().take(DONE_CHARS_MAX).collect();
-    // What is left of a secret is looked for at such a mark.
-    if short.len() < all.len() {
-        short.push('…');
-    }
-    short
+    shortened(&readable(&secret::hidden(&call.arguments, &marked)), DONE_CHARS_MAX)
 }
 
 /// Deeds that are told of; a person reads all of them.

@@ -29,6 +29,24 @@ pub(super) trait Visitor {
     fn choice(&mut self, options: &mut [Choice]);
 }
 
+/// Whose own words an event has, where they are somebody's: what they sent, and nothing that was put beside it.
+pub(super) fn speaker(event: &Event) -> Option<&str> {
+    if let Event::MessageAdded { message, .. } = event {
+        return message.speaks();
+    }
+    if let Event::Started(started) = event {
+        return Some(&started.owner);
+    }
+    if let Event::Signalled { by, .. }
+    | Event::Answered { by, .. }
+    | Event::Voted { by, .. }
+    | Event::Cancelled { by, .. } = event
+    {
+        return Some(by);
+    }
+    None
+}
+
 /// Goes through an event.
 pub(super) fn of_event(event: &mut Event, visitor: &mut dyn Visitor) {
     match event {

@@ -3,7 +3,8 @@
 //! the doors a mask stands there. What is marked is `secret`'s to say; who sees it, the engine's.
 //!
 //! A secret is known by its value from the moment it is said in a marked place, and hidden wherever it is said
-//! again: in a message, a prompt, a result.
+//! again: in a message, a prompt, a result. But whoever does not know it cannot tell it: in their own words it is not
+//! looked for where it could be found by trying, or they would be told by a mask which of their guesses was right.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,10 +12,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::kernel::aside::Aside;
-use crate::kernel::editing;
 use crate::kernel::event::{Event, Failure};
 use crate::kernel::evidence::Hash;
 use crate::kernel::graph::Frozen;
@@ -32,7 +32,8 @@ use crate::kernel::workflow::Workflow;
 /// Says what a hash is of.
 const SECRET: &[u8] = b"holdpoint secret 1\n";
 
-/// What a run knows to be secret: texts and numbers, as JSON.
+/// What a run knows to be secret: texts and numbers, as JSON. Where it is known who has said one in a marked place, or has
+/// decided over it, their name and it as a list of two.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Veil(pub(super) BTreeSet<String>);
@@ -85,6 +86,11 @@ impl Veil {
         self.0.len()
     }
 
+    /// Whether another knows all that this one does.
+    pub fn is_within(&self, other: &Self) -> bool {
+        self.0.is_subset(&other.0)
+    }
+
     /// A veil over what lies at these places of a call's arguments.
     fn over_places(arguments: Option<&Value>, places: &[String]) -> Self {
         let mut veil = Self::default();
@@ -111,9 +117,37 @@ impl Veil {
         self.0.extend(told.iter().cloned());
     }
 
+    /// Knows what was learnt, and by whom it was said or decided over. Of what was known before and nobody had said in a
+    /// marked place (an agent brought it in a call), it stays open who knows it: it is looked for in everybody's words.
+    pub(super) fn heed(&mut self, learnt: Self, by: &[&str]) {
+        let givers = self.givers();
+        let open = |it: &&String| !self.0.contains(*it) || givers.contains_key(*it);
+        let named: Vec<_> = learnt.0.iter().filter(open).collect();
+        let pairs =
+            named.iter().flat_map(|it| by.iter().map(move |who| json!([who, it]).to_string()));
+        let pairs: Vec<_> = pairs.collect();
+        self.0.extend(pairs);
+        self.0.extend(learnt.0);
+    }
+
+    /// Who is known to know what, by its JSON.
+    pub(super) fn givers(&self) -> BTreeMap<String, BTreeSet<String>> {
+        let mut givers: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        let pairs = self.0.iter().filter(|it| it.starts_with('['));
+        for (who, it) in pairs.filter_map(|it| serde_json::from_str::<(String, String)>(it).ok()) {
+            givers.entry(it).or_default().insert(who);
+        }
+        givers
+    }
+
+    /// Whether a text is one.
+    pub(super) fn is_secret(&self, text: &str) -> bool {
+        self.0.contains(&Value::from(text).to_string())
+    }
+
     /// Learns a value, and whatever is in it, but for the names that the file itself gives to members. A yes or a no
     /// is not hidden: its place says as much.
-    fn learn(&mut self, value: &Value, named: &BTreeSet<String>) {
+    pub(super) fn learn(&mut self, value: &Value, named: &BTreeSet<String>) {
         match value {
             Value::String(text) if text.is_empty() => {}
             Value::String(text) => {
@@ -142,7 +176,7 @@ impl Veil {
         }
     }
 
-    fn learn_at(
+    pub(super) fn learn_at(
         &mut self,
         value: &Value,
         (schema, places): (Option<&Value>, &[(String, secret::From)]),
@@ -158,14 +192,15 @@ impl Veil {
         }
     }
 
-    /// Learns what stands in a version where a secret stood in what was shown. A secret in the midst of a text has no
-    /// place of its own: of such a text nothing is learnt.
-    fn heed_version(&mut self, shown: &Value, version: &Value) {
+    /// What stands in a version where a secret stood in what was shown. A secret in the midst of a text has no place of its
+    /// own: of such a text nothing is learnt.
+    pub(super) fn heed_version(&self, shown: &Value, version: &Value) -> Self {
+        let mut learnt = Self::default();
         match (shown, version) {
             (Value::Object(shown), Value::Object(version)) => {
                 for (name, version) in version {
                     if let Some(shown) = shown.get(name) {
-                        self.heed_version(shown, version);
+                        learnt.join(&self.heed_version(shown, version));
                     }
                 }
             }
@@ -173,14 +208,15 @@ impl Veil {
                 // Items that were added are like the others.
                 let others = shown.last().into_iter().cycle();
                 for (shown, version) in shown.iter().chain(others).zip(version) {
-                    self.heed_version(shown, version);
+                    learnt.join(&self.heed_version(shown, version));
                 }
             }
             (shown, version) if self.0.contains(&shown.to_string()) => {
-                self.learn(version, &BTreeSet::new());
+                learnt.learn(version, &BTreeSet::new());
             }
             (_, _) => {}
         }
+        learnt
     }
 
     /// The same veil over all but a value and what is in it.
@@ -192,11 +228,20 @@ impl Veil {
 
     /// A text as it is shown to whoever does not decide.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        self.masked(None, text)
+    }
+
+    /// The same of a text in somebody's own words.
+    pub fn words<'a>(&self, who: &str, text: &'a str) -> Cow<'a, str> {
+        self.masked(Some(who), text)
+    }
+
+    fn masked<'a>(&self, who: Option<&str>, text: &'a str) -> Cow<'a, str> {
         if self.is_nothing() {
             return text.into();
         }
         let mut masked = text.to_owned();
-        self.masking(|mask| mask.text(&mut masked));
+        self.masking_words(who, |mask| mask.text(&mut masked));
         masked.into()
     }
 
@@ -207,10 +252,18 @@ impl Veil {
         value
     }
 
+    /// The same of a value that somebody has said, in their own words.
+    #[must_use]
+    pub fn said(&self, who: &str, mut value: Value) -> Value {
+        self.masking_words(Some(who), |mask| mask.value(&mut value));
+        value
+    }
+
     /// The same of an event.
     #[must_use]
     pub fn event(&self, mut event: Event) -> Event {
-        self.masking(|mask| texts::of_event(&mut event, mask));
+        let who = texts::speaker(&event).map(str::to_owned);
+        self.masking_words(who.as_deref(), |mask| texts::of_event(&mut event, mask));
         // What the journal keeps for itself is nobody's to be shown: what was secret in earlier runs stands in it, and
         // what nonces are drawn from.
         if let Event::Started(started) = &mut event {
@@ -294,14 +347,25 @@ impl Veil {
     pub fn messages(&self, messages: &mut [Arc<Message>]) {
         self.masking(|mask| {
             for message in messages {
-                texts::of_message(Arc::make_mut(message), mask);
+                let message = Arc::make_mut(message);
+                match message.speaks().map(str::to_owned) {
+                    Some(who) => {
+                        self.masking_words(Some(&who), |mask| texts::of_message(message, mask));
+                    }
+                    None => texts::of_message(message, mask),
+                }
             }
         });
     }
 
     fn masking(&self, work: impl FnOnce(&mut Masking<'_>)) {
+        self.masking_words(None, work);
+    }
+
+    /// The same in somebody's own words, where they are.
+    fn masking_words(&self, who: Option<&str>, work: impl FnOnce(&mut Masking<'_>)) {
         if !self.is_nothing() {
-            work(&mut Masking(&Sieve::of(self)));
+            work(&mut Masking(&Sieve::in_words_of(self, who)));
         }
     }
 
@@ -317,11 +381,13 @@ impl Veil {
         for grant in &mut run.grants {
             grant.hide(|number| self.0.contains(&Value::from(number.to_string()).to_string()));
         }
-        self.masking(|mask| {
+        self.masking_words(Some(&run.owner), |mask| {
             mask.value(&mut run.input);
+            run.metadata.values_mut().for_each(|value| mask.text(value));
+        });
+        self.masking(|mask| {
             run.output.iter_mut().for_each(|output| mask.value(output));
             run.edited.iter_mut().for_each(|(_, edited)| mask.value(edited));
-            run.metadata.values_mut().for_each(|value| mask.text(value));
             run.loose.iter_mut().for_each(|(_, call)| texts::of_call(call, mask));
             for turn in run.turns.values_mut() {
                 turn.prompt.iter_mut().for_each(|prompt| mask.text(prompt));
@@ -343,74 +409,6 @@ impl Run {
         self.workflow.secretive || !self.veil.is_nothing()
     }
 
-    /// Learns what an event says in marked places. Before it is folded in: by then what it answers is gone.
-    pub(super) fn heed_secrets(&mut self, event: &Event) {
-        if let Event::Answered { ordinal, value, .. } | Event::Voted { ordinal, value, .. } = event
-        {
-            self.heed_answer(*ordinal, value);
-        }
-        if !self.workflow.secretive {
-            return;
-        }
-        if let Event::MessageAdded { message, .. } = event {
-            for call in &message.calls {
-                self.heed_call(&call.tool, &call.arguments);
-            }
-        }
-        if let Event::ToolCalled { call, .. } = event {
-            self.heed_call(&call.tool, &call.arguments);
-        }
-        if let Event::Asked(question) = event {
-            if let Origin::Gate(call) = &question.origin {
-                self.heed_call(&call.tool, &call.arguments);
-            }
-            if let Some(Subject::Task(Frozen::Tool { tool, arguments, .. })) =
-                question.subject.as_deref()
-            {
-                self.heed_call(tool, arguments);
-            }
-        }
-    }
-
-    fn heed_answer(&mut self, ordinal: u32, value: &Value) {
-        let Some(question) = self.questions.get(&ordinal).map(Arc::clone) else { return };
-        for schema in question.schema.iter().chain(&question.editable) {
-            let members = value.as_object().into_iter().flat_map(|all| all.values());
-            for said in members.chain([value]) {
-                self.veil.learn_at(said, (Some(schema), &secret::marked(schema, said)));
-            }
-        }
-        // What they put in the place of a secret that they were shown as a mask is secret as that was.
-        if let Some(Subject::Shown(shown)) = question.subject.as_deref()
-            && let Some(version) = editing::version(&question, value)
-        {
-            self.veil.heed_version(shown, version);
-        }
-        // What they put in the place of a call's arguments is marked as those were.
-        let tool = match (&question.origin, question.subject.as_deref()) {
-            (Origin::Gate(call), _) => &call.tool,
-            (_, Some(Subject::Task(Frozen::Tool { tool, .. }))) => tool,
-            (_, _) => return,
-        };
-        for said in value.as_object().into_iter().flat_map(|all| all.values()) {
-            self.heed_call(tool, said);
-        }
-    }
-
-    fn heed_call(&mut self, tool: &str, arguments: &Value) {
-        let places = secret::all_of_call(&self.workflow, tool, arguments);
-        let schema = self.workflow.tools.get(tool).and_then(|tool| tool.parameters.as_ref());
-        self.veil.learn_at(arguments, (schema, &places));
-    }
-
-    /// What it is given, by the schema of that.
-    pub(super) fn heed_input(&mut self) {
-        if let Some(schema) = self.workflow.input.clone().filter(|_| self.workflow.secretive) {
-            let places = secret::marked(&schema, &self.input);
-            self.veil.learn_at(&self.input, (Some(&schema), &places));
-        }
-    }
-
     /// Events of the run as they are to be hashed, where something in them is to stand apart; `fresh` draws a salt.
     pub fn hidden(
         &self,
@@ -422,12 +420,18 @@ impl Run {
         }
         let sieve = Sieve::of(&self.veil);
         let is_live = !self.veil.is_nothing();
-        let mut hiding = Hiding { sieve: &sieve, is_live, fresh, apart: BTreeMap::new() };
+        let mut apart = BTreeMap::new();
         let mut events: Vec<Event> = events.iter().map(|event| (**event).clone()).collect();
         for event in &mut events {
+            // What is handed out tells as little of what somebody guessed as the doors do.
+            let who = texts::speaker(event).map(str::to_owned);
+            let own = who.map(|who| Sieve::in_words_of(&self.veil, Some(&who)));
+            let sieve = own.as_ref().unwrap_or(&sieve);
+            let mut hiding = Hiding { sieve, is_live, fresh: &mut *fresh, apart };
             texts::of_event(event, &mut hiding);
+            apart = hiding.apart;
         }
-        let apart: Vec<_> = hiding.apart.into_values().collect();
+        let apart: Vec<_> = apart.into_values().collect();
         (!apart.is_empty()).then_some(Hidden { events, apart })
     }
 }

@@ -147,22 +147,127 @@ fn what_a_cut_has_left_of_a_secret_is_hidden_wherever_the_cut_falls() {
             let left: String = spelled.chars().take(count).collect();
             for mark in ["…", "…`; try again", "...", "\u{fffd}", ""] {
                 let told = looked_at(&veil, &format!("{filler}{left}{mark}"));
-                let shown = if mark.is_empty() { "canary" } else { "can" };
-                assert!(!told.contains(shown), "{told}");
+                assert!(!told.contains("canary horse") && !told.contains("canary+hor"), "{told}");
             }
             let rest: String = spelled.chars().skip(count).collect();
             let told = looked_at(&veil, &format!("… / …{rest} / {filler}"));
-            assert!(!told.contains("battery") && !told.contains("Zo"), "{told}");
+            assert!(!told.contains("battery"), "{told}");
         }
     }
-    assert_eq!(veil.text("PIN 471… or 47…"), "PIN •••… or •••…");
-    assert_eq!(veil.text("…11, …711"), "…•••, …•••");
+}
+
+#[test]
+fn a_beginning_that_could_be_tried_is_not_told_apart_from_others() {
+    let veil = known(&[json!("canary-horse-battery-9"), json!("4711"), json!("seven-7")]);
+    for kept in
+        ["can…", "canary-…", "canary-...", "PIN 471… or 47…", "…11, …711", "seven-…", "…ery-9"]
+    {
+        assert_eq!(looked_at(&veil, kept), kept, "too little of it to be one of few");
+    }
+    assert_eq!(looked_at(&veil, "canary-h…"), "•••…");
+    let long = known(&[json!("k".repeat(40))]);
+    assert_eq!(looked_at(&long, "kkkkkkkkkkkkk…"), "kkkkkkkkkkkkk…", "less than a third of it");
+    assert_eq!(looked_at(&long, "kkkkkkkkkkkkkk…"), "•••…");
+}
+
+#[test]
+fn a_list_of_guesses_is_hidden_whole_or_not_at_all() {
+    let veil = known(&[json!("4711"), json!("a-secret-nobody-guesses")]);
+    let guesses: Vec<_> = (4000..5000).map(|guess| guess.to_string()).collect();
+    for between in [" ", ",", "/"] {
+        assert_eq!(looked_at(&veil, &guesses.join(between)), "•••");
+    }
+    let none: Vec<_> = guesses.iter().filter(|guess| *guess != "4711").cloned().collect();
+    assert_eq!(looked_at(&veil, &none.join(" ")), none.join(" "));
+    let begun: Vec<_> = ('a'..='z').map(|next| format!("a-secret-nobody-{next}…")).collect();
+    assert_eq!(looked_at(&veil, &begun.join(" and ")), "•••", "nor which letter is the next");
+    // What nobody guesses is hidden alone, and so is anything among few words.
+    let told = format!("{} a-secret-nobody-guesses", none.join(" "));
+    assert!(looked_at(&veil, &told).ends_with("4999 •••"));
+    assert_eq!(looked_at(&veil, "the PIN is 4711, she said"), "the PIN is •••, she said");
+    // Nor is it told by where a mask stands in a list.
+    let shown = veil.value(json!({"by": "signal", "value": guesses}));
+    let told = shown["••• 2"].as_array().unwrap();
+    assert!(told.iter().all(|it| *it == "••• (4 characters)"), "{shown}");
+    let numbers: Vec<_> = (4000..5000).collect();
+    assert!(!veil.value(json!(numbers)).to_string().contains("4710"));
+    assert_eq!(veil.value(json!(none)), json!(none));
+}
+
+fn signalled(by: &str, value: Value) -> Event {
+    let (door, key) = ("grpc".into(), String::new());
+    Event::Signalled { name: "go".into(), value, by: by.into(), door, known: None, key }
+}
+
+#[test]
+fn whoever_does_not_know_a_secret_is_not_told_by_a_mask_that_they_have_guessed_it() {
+    let mut veil = Veil::default();
+    veil.heed(known(&[json!("4711"), json!(97531), json!("4929-canary-7731")]), &["ada"]);
+    let guesses = json!([["4710", "4711"], 97531, 97531.0, "4929-canary-77…", {"4711": "is 4711"}]);
+    assert_eq!(veil.event(signalled("bob", guesses.clone())), signalled("bob", guesses.clone()));
+    let input = Message::said("bob", &guesses);
+    let mut messages = [Arc::new(input.clone())];
+    veil.messages(&mut messages);
+    assert_eq!(*messages[0], input);
+    assert_eq!(veil.said("bob", guesses.clone()), guesses);
+    // Whoever gave it may say it anywhere; and what nobody guesses is hidden whoever says it.
+    for gone in ["4711", "97531"] {
+        let told = veil.said("ada", guesses.clone()).to_string();
+        assert!(!told.contains(gone), "{gone} in {told}");
+    }
+    assert_eq!(veil.words("bob", "it is 4929-canary-7731"), "it is •••");
+    // An agent's words are nobody's.
+    assert_eq!(veil.text("the PIN is 4711"), "the PIN is •••");
+    // A later run of the session, and a build that finds the same in a journal, know as much.
+    let mut later = Veil::default();
+    later.knows(&veil.clone().told());
+    assert_eq!(later, veil);
+}
+
+#[test]
+fn whoever_has_decided_over_a_secret_knows_it_and_what_an_agent_brought_is_looked_for_everywhere() {
+    let mut veil = Veil::default();
+    veil.heed(known(&[json!("4711")]), &["ada"]);
+    veil.heed(known(&[json!("7q")]), &[]);
+    veil.heed(known(&[json!("4711"), json!("7q")]), &["boss"]);
+    let said = |who: &str| veil.words(who, "4711 and 7q").into_owned();
+    assert_eq!(said("boss"), "••• and •••");
+    assert_eq!(said("ada"), "••• and •••");
+    assert_eq!(said("bob"), "4711 and •••", "bob may have told the agent");
+}
+
+#[test]
+fn a_number_is_the_same_secret_however_it_is_written() {
+    let veil = known(&[json!(31_415_926), json!("27182818"), json!("0042")]);
+    let value = json!({"a": 31_415_926.0, "b": "31415926.0", "c": "3.1415926e7", "d": "+31415926",
+        "e": 27_182_818.0, "f": 27_182_818, "g": 42, "h": 31_415_927.0});
+    let shown = veil.value(value);
+    for name in ["a", "b", "c", "d", "e", "f"] {
+        assert!(shown[name].as_str().is_some_and(|it| it.starts_with("•••")), "{name}: {shown}");
+    }
+    assert_eq!((&shown["g"], &shown["h"]), (&json!(42), &json!(31_415_927.0)));
+    assert_eq!(looked_at(&veil, "paid 3.1415926e7, from 31415926.0."), "paid •••, from •••.");
+    let events = [said("x", json!({"a": 31_415_926.0, "b": "3.1415926e7"}))];
+    let Hidden { events: mut back, apart } = hidden(&veil, &events);
+    assert!(!serde_json::to_string(&back).unwrap().contains("1415926"));
+    for event in &mut back {
+        reveal(event, &apart);
+    }
+    assert_eq!(back, events);
+}
+
+#[test]
+fn a_secret_is_hidden_without_the_blanks_around_it() {
+    let veil = known(&[json!(" canary-horse-9\n"), json!("7q ")]);
+    assert_eq!(looked_at(&veil, "it is canary-horse-9."), "it is •••.");
+    assert_eq!(looked_at(&veil, "pin=7q;"), "pin=•••;");
+    assert_eq!(veil.value(json!(["canary-horse-9", "7q"])).to_string().matches("•••").count(), 2);
 }
 
 #[test]
 fn what_merely_begins_or_ends_as_a_secret_does_is_left_as_it_is() {
     let veil = known(&[json!("canary horse/battery"), json!(12_000), json!("7q")]);
-    let long = "a text that is long enough to have been cut by whoever sent it, and canary";
+    let long = "a text that is long enough to have been cut by whoever sent it, and canary h";
     for kept in [
         "canary",
         "the canary horse",
@@ -172,7 +277,7 @@ fn what_merely_begins_or_ends_as_a_secret_does_is_left_as_it_is() {
         "12 of 12…!",
         "my battery",
         "wait...battery",
-        &format!("{long} birds"),
+        &format!("{long}en"),
         &format!("{long}-bird"),
     ] {
         assert_eq!(looked_at(&veil, kept), kept);
@@ -357,7 +462,7 @@ fn what_a_version_puts_in_the_place_of_a_secret_is_secret_and_what_stands_elsewh
         "card": "5100-0009", "pin": {"new": 8812}, "to": "Acme Ltd", "text": "by card",
         "others": [{"card": "4929-0002", "name": "Cy"}, {"card": "5100-0010", "name": "Di"}],
     });
-    veil.heed_version(&shown, &version);
+    veil.join(&veil.heed_version(&shown, &version));
     let told = veil.value(version).to_string();
     for gone in ["5100-0009", "8812", "5100-0010", "4929-0002"] {
         assert!(!told.contains(gone), "{gone} in {told}");

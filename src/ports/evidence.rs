@@ -120,10 +120,13 @@ pub trait Signer: Signs {
     /// The key that its signatures are checked with, for a log of this origin.
     fn key(&self, origin: &str) -> VerifyKey;
 
-    /// The last head of a log of this origin that is kept beside the key, away from the store: whoever can write there
-    /// cannot write here. None where none is.
-    fn last(&self, origin: &str) -> Result<Option<String>, Fault>;
+    /// The last heads of a log of this origin that are kept beside the key and the one before it, away from the store:
+    /// whoever can write there cannot write here. An error where the key may not sign such a log.
+    fn last(&self, origin: &str) -> Result<Vec<String>, Fault>;
 
-    /// Keeps another one in its place, or none.
-    fn keep_last(&self, origin: &str, note: Option<&str>) -> Result<(), Fault>;
+    /// Keeps another one in its place.
+    fn keep_last(&self, origin: &str, note: &str) -> Result<(), Fault>;
+
+    /// Has the key sign this log from whatever it holds now.
+    fn forget_last(&self, origin: &str) -> Result<(), Fault>;
 }

@@ -158,7 +158,7 @@ impl Head {
             self.veil.failure(failure);
         }
         for value in self.metadata.values_mut() {
-            *value = self.veil.text(value).into_owned();
+            *value = self.veil.words(&self.owner, value).into_owned();
         }
         self
     }

@@ -28,6 +28,8 @@ pub use memory::cluster::{Fate, MemoryCluster, MemoryReplica, Mishap, Picture, W
 pub use postgres::{Durability, Migrated, PostgresConfig, PostgresError, is_postgres};
 
 use crate::ports::Journal;
+#[cfg(feature = "postgres")]
+use crate::ports::RunFilter;
 
 /// The socket in a data directory at which a terminal that has it open can be reached by others.
 pub const SOCKET: &str = "terminal.sock";
@@ -68,6 +70,22 @@ pub fn is_there(dir: &std::path::Path) -> bool {
 #[cfg(feature = "postgres")]
 pub fn is_held(dir: &std::path::Path) -> bool {
     embedded::is_held(dir)
+}
+
+/// Whether there is a store in a directory that has runs and was not moved elsewhere. One that cannot be asked may have
+/// some, and one of the format before is not taken over to ask it.
+#[cfg(feature = "postgres")]
+pub async fn has_runs(dir: &std::path::Path) -> bool {
+    if !embedded::is_whole(dir) {
+        return false;
+    }
+    if is_older(dir) {
+        return true;
+    }
+    let Ok(store) = open(&StoreConfig::new(dir)).await else { return true };
+    let runs = store.journal().heads(&RunFilter::default(), None, 1).await;
+    store.journal().close().await;
+    !runs.is_ok_and(|page| page.rows.is_empty())
 }
 
 /// Whether the store in a directory is of the format before, without a chain: whoever opens it takes it over.

@@ -123,15 +123,19 @@ impl Move {
         let identity = Identity::of(&*store.journal()).await?.ok_or(MoveError::Nothing)?;
         identity.refuse_half()?;
         let mark = identity.moving(&token, false);
-        let to = Adopter::reach(config, Some(&mark)).await?;
+        let mut to = Adopter::reach(config, Some(&mark)).await?;
         failpoint::hit("move.reached");
-        match to.identity().await? {
-            // What is left of a move that was cut off is nobody's.
-            Some(known) if known.moving.is_some() => {}
-            None if to.is_empty().await? => {}
-            Some(_) | None => return Err(MoveError::Taken { place }),
+        let is_free = |known: Option<&Identity>, is_empty: bool| match known {
+            Some(known) => known.moving.as_ref().is_some_and(|moving| {
+                // What is left of a move that was cut off is nobody's; one that has all of it may be in charge, and only
+                // whoever still has that store knows that it is not.
+                !moving.is_whole || known.epoch == identity.epoch
+            }),
+            None => is_empty,
+        };
+        if !to.begin(&mark, is_free).await? {
+            return Err(MoveError::Taken { place });
         }
-        to.begin(&mark).await?;
         from.track(true);
         let (copied, edge) = (BTreeMap::new(), Frontier::default());
         failpoint::hit("move.begun");

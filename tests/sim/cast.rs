@@ -8,9 +8,11 @@ use async_trait::async_trait;
 use holdpoint::agents::Registry;
 use holdpoint::kernel::workflow::Workflow;
 use holdpoint::kernel::{
-    AgentInput, AttemptFault, Event, Failure, Reply, ToolCall, ToolFault, Version,
+    AgentInput, AttemptFault, Event, Failure, Millis, Reply, ToolCall, ToolFault, Version,
 };
-use holdpoint::ports::{Agents, Clock as _, Delivery, DeltaSink, Notifier, Tools, Undelivered};
+use holdpoint::ports::{
+    Agents, Clock as _, Delivery, DeltaSink, Notifier, Tools, Undelivered, leave,
+};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -34,6 +36,10 @@ pub(crate) enum Fares {
 pub(crate) struct Wiring {
     /// Deeds: by which tool, under which key, and with what.
     pub(crate) done: Mutex<Vec<(String, String, Value)>>,
+    /// When each of them was done.
+    pub(crate) times: Mutex<Vec<Millis>>,
+    /// From when on somebody was told that everything is stopped, and until when.
+    pub(crate) halts: Mutex<Vec<(Millis, Option<Millis>)>>,
     /// What listeners were told: the run, the hook, and the place in the journal.
     pub(crate) told: Mutex<BTreeSet<(String, String, Version)>>,
     /// How often something was altered on its way to a tool.
@@ -139,6 +145,12 @@ impl Tools for Cast {
             *self.world.altered.lock().unwrap() += 1;
         }
         let outcome = TOOLS.call(workflow, &call, key).await?;
+        // As late as can be, as whoever sends something does.
+        if !leave::still_holds().await {
+            let failure = Failure::new("tool.late", leave::LATE);
+            return Err(ToolFault { failure, may_have_happened: false });
+        }
+        self.world.times.lock().unwrap().push(self.clock.now());
         self.world.done.lock().unwrap().push((call.tool, key.to_owned(), call.arguments));
         self.takes_a_while().await;
         match self.dice.roll(10) {

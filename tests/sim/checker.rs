@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use holdpoint::kernel::{Event, Origin, Recorded, RunId};
+use holdpoint::kernel::{Event, Millis, Origin, Recorded, RunId};
 use holdpoint::ports::{Fence, Hold, Incarnation};
 use serde_json::Value;
 
@@ -85,6 +85,7 @@ pub(crate) async fn checked(play: &Play) -> Outcome {
     // What the store had forgotten is given out again.
     if play.store != Store::Forgetful {
         fences(play, &mut wrong);
+        halts(play, &mut wrong);
     }
     let heard = play.heard.lock().unwrap();
     for Heard { run, sequences, .. } in heard.iter().filter(|heard| !is_lost(play, &heard.run)) {
@@ -105,6 +106,21 @@ pub(crate) async fn checked(play: &Play) -> Outcome {
     };
     seen.recovered = journals.values().flatten().filter(is_check).count() as u64;
     Outcome { wrong, written, seen }
+}
+
+/// Once somebody was told that everything is stopped, nothing is done until somebody lets it go on, wherever.
+fn halts(play: &Play, wrong: &mut Vec<String>) {
+    let halts = play.world.halts.lock().unwrap();
+    for time in play.world.times.lock().unwrap().iter() {
+        let stands = |(from, until): &&(Millis, Option<Millis>)| {
+            from < time && until.is_none_or(|until| *time < until)
+        };
+        if let Some(halt) = halts.iter().find(stands) {
+            wrong.push(format!(
+                "K4: something was done at {time:?}, and everything was halted: {halt:?}"
+            ));
+        }
+    }
 }
 
 /// Every word that was acknowledged is in exactly one journal exactly once, by whoever said it; none that was refused

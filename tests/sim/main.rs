@@ -21,6 +21,7 @@ mod cast;
 mod checker;
 mod dice;
 mod flows;
+mod people;
 mod play;
 
 #[path = "../it/support/clock.rs"]
@@ -30,6 +31,7 @@ mod clock;
 use std::process::{Command, ExitCode};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use checker::{Outcome, Seen};
 use play::{Play, STEPS, Store};
@@ -40,6 +42,9 @@ const SEEDS: u64 = 2_000;
 const FAILURES_MAX: usize = 5;
 /// Seeds after which the next one is kept in a file.
 const PIECE: u64 = 1_000;
+
+/// How long a seed may take, which takes some milliseconds: one that turns in a circle is told like any other fault.
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// What a test does: what is wrong, if anything is.
 type Test = fn() -> Result<(), String>;
@@ -76,17 +81,25 @@ fn played(seed: u64, steps: usize) -> Outcome {
     played_on(seed, steps, Store::True)
 }
 
-/// The same, over a store that may not be one.
+/// The same, over a store that may not be one. What does not end is played once more: the machine may have been stopped.
 fn played_on(seed: u64, steps: usize, store: Store) -> Outcome {
+    let ends = played_within(PATIENCE, seed, steps, store);
+    let ends = ends.or_else(|| played_within(PATIENCE, seed, steps, store));
+    let wrong = vec!["it does not come to an end".into()];
+    ends.unwrap_or_else(|| Outcome { wrong, ..Outcome::default() })
+}
+
+fn played_within(patience: Duration, seed: u64, steps: usize, store: Store) -> Option<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    runtime.block_on(async {
+    let played = async {
         let mut play = Play::new(seed, store).await;
         for number in 0..steps {
             play.step(number).await;
         }
         play.finish().await;
         checker::checked(&play).await
-    })
+    };
+    runtime.block_on(async { tokio::time::timeout(patience, played).await.ok() })
 }
 
 /// Plays many, on every core; what failed, and what was seen.

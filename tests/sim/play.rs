@@ -4,11 +4,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 
-use holdpoint::engine::{
-    AnswerRequest, Engine, EngineError, ForkRequest, HaltRequest, Library, StartRequest, Until,
-};
-use holdpoint::kernel::{Kind, Millis, Principal, Role, RunId, Scope};
+use holdpoint::engine::{Engine, ForkRequest, HaltRequest, Library, StartRequest, Until};
+use holdpoint::kernel::{Millis, Principal, RunId, Scope};
 use holdpoint::ports::{Clock as _, HeadStatus, Hook, RunFilter};
 use holdpoint::store::{MemoryCluster, MemoryReplica, Mishap, Picture};
 use serde_json::json;
@@ -19,6 +18,7 @@ use crate::checker::Heard;
 use crate::clock::SimClock;
 use crate::dice::Dice;
 use crate::flows;
+use crate::people::said;
 
 /// Those who answer; the last is asked by nobody, and tries all the same.
 pub(crate) const PEOPLE: [&str; 4] = ["ann", "bob", "cara", "eve"];
@@ -156,7 +156,16 @@ impl Play {
 
     async fn settle(&self) {
         for _ in 0..40 {
-            tokio::task::yield_now().await;
+            let mut is_second = false;
+            // Behind all that is ready, and no further: the runtime's own look at its timers would be half of a seed.
+            std::future::poll_fn(|context| {
+                if std::mem::replace(&mut is_second, true) {
+                    return Poll::Ready(());
+                }
+                context.waker().wake_by_ref();
+                Poll::Pending
+            })
+            .await;
         }
     }
 
@@ -371,9 +380,16 @@ impl Play {
         let (Some(engine), Some(other)) = (self.engine(), self.engine()) else { return };
         let (clock, ms) = (self.clock.clone(), self.dice.roll(10_000));
         let wish = HaltRequest { scope: Scope::All, reason: "odd".into(), key: String::new() };
+        let world = Arc::clone(&self.world);
         tokio::spawn(async move {
             let Ok(halt) = engine.halt(wish, &owner()).await else { return };
+            let place = {
+                let mut halts = world.halts.lock().unwrap();
+                halts.push((clock.now(), None));
+                halts.len() - 1
+            };
             clock.sleep_until(clock.now().plus(ms)).await;
+            world.halts.lock().unwrap()[place].1.get_or_insert(clock.now());
             drop(other.release_halt(&halt.id, &owner()).await);
         });
     }
@@ -428,6 +444,9 @@ impl Play {
             if engine.is_held() {
                 drop(engine.release_store(&owner()).await);
             }
+            for (_, until) in self.world.halts.lock().unwrap().iter_mut() {
+                until.get_or_insert(self.clock.now());
+            }
             for halt in engine.halts_listed().0 {
                 drop(engine.release_halt(&halt.id, &owner()).await);
             }
@@ -455,37 +474,5 @@ impl Play {
                 break;
             }
         }
-    }
-}
-
-/// Says yes or no; to a question whether something happened, that it did.
-async fn said(
-    engine: &Engine,
-    request: &str,
-    (who, key): (&str, &str),
-    yes: bool,
-) -> Result<(), String> {
-    let run = request.strip_prefix("req_").unwrap_or_default();
-    let run = run.split('-').next().unwrap_or_default();
-    let head = engine.head(&format!("run_{run}"), &owner()).await;
-    let is_check = head.is_ok_and(|head| {
-        let open = head.questions.iter().find(|open| open.id(&head.run).to_string() == request);
-        open.is_some_and(|open| open.kind == Kind::OutcomeCheck)
-    });
-    let value = match (is_check, yes) {
-        (true, _) => json!({"verb": "happened", "result": "done"}),
-        (false, true) => json!("approve"),
-        (false, false) => json!("reject"),
-    };
-    let answers = vec![(request.to_owned(), value, None)];
-    let request = AnswerRequest { answers, key: key.into(), ..AnswerRequest::default() };
-    let who = match who {
-        "local" => owner(),
-        who => Principal::new(who, Role::User, "grpc"),
-    };
-    match engine.answer(request, &who).await {
-        Ok(_) => Ok(()),
-        Err(EngineError::Refused(refusal)) => Err(format!("refused: {refusal}")),
-        Err(error) => Err(format!("away: {error}")),
     }
 }

@@ -1,6 +1,7 @@
 //! Fault: every way in which a remote agent does not do what it was asked, each with a stable code.
 
-use crate::kernel::{AttemptFault, Failure};
+use crate::kernel::{AttemptFault, Failure, shortened};
+use crate::ports::leave;
 
 /// How much of a remote's own words is passed on: enough to act on, too little to fill a journal.
 const WORDS_CHARS_MAX: usize = 400;
@@ -38,6 +39,8 @@ pub(super) enum Code {
     Empty,
     /// What the remote asks is not answered.
     Unanswered,
+    /// A halt stands, or this server may be taken for dead: nothing was sent.
+    NotBegun,
 }
 
 impl Code {
@@ -59,6 +62,7 @@ impl Code {
             Self::Timeout => "a2a.timeout",
             Self::Empty => "a2a.empty",
             Self::Unanswered => "a2a.unanswered",
+            Self::NotBegun => leave::NOT_BEGUN,
         }
     }
 }
@@ -86,17 +90,12 @@ impl RemoteFault {
                 self.code.word(),
                 format!("agent `{model}`: {}", words(&self.message)),
             ),
-            retriable: self.code == Code::Unreachable,
+            retriable: matches!(self.code, Code::Unreachable | Code::NotBegun),
         }
     }
 }
 
 /// A remote's own words, short enough to be passed on.
 pub(super) fn words(text: &str) -> String {
-    let text = text.trim();
-    let mut short: String = text.chars().take(WORDS_CHARS_MAX).collect();
-    if short.len() < text.len() {
-        short.push('…');
-    }
-    short
+    shortened(text.trim(), WORDS_CHARS_MAX)
 }

@@ -13,7 +13,7 @@ use crate::agents::a2a::memo::Memo;
 use crate::agents::a2a::settings::Settings;
 use crate::agents::a2a::to_a2a::{self, Answer};
 use crate::kernel::{AgentInput, AttemptFault, Millis, Reply};
-use crate::ports::{Clock, DeltaSink};
+use crate::ports::{Clock, DeltaSink, leave};
 
 /// The first pause between two looks; doubles up to the longest.
 const PAUSE_MS: u64 = 200;
@@ -120,6 +120,9 @@ impl Following<'_> {
         let give_up = self.clock.now().plus(self.settings.contact_ms);
         let mut pause = PAUSE_MS;
         loop {
+            if !leave::may_begin().await {
+                return Err(RemoteFault::new(Code::NotBegun, leave::LATE).into());
+            }
             let outcome = if line.interface.streams {
                 line.open(Call::Stream(message), &key).await
             } else {

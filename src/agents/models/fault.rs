@@ -3,7 +3,7 @@
 //! Knows what a fault means (may another try help, is the server ill), not what is done about it:
 //! the attempt retries, the circuit counts, the step's policy has the last word.
 
-use crate::kernel::{AttemptFault, Failure};
+use crate::kernel::{AttemptFault, Failure, shortened};
 
 /// How much of a provider's own words is passed on: enough to act on, too little to fill a journal.
 const WORDS_CHARS_MAX: usize = 400;
@@ -168,10 +168,5 @@ impl ModelFault {
 
 /// A provider's own words, short enough to be passed on.
 pub(super) fn words(text: &str) -> String {
-    let text = text.trim();
-    let mut short: String = text.chars().take(WORDS_CHARS_MAX).collect();
-    if short.len() < text.len() {
-        short.push('…');
-    }
-    short
+    shortened(text.trim(), WORDS_CHARS_MAX)
 }

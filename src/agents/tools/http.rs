@@ -23,10 +23,10 @@ use url::Url;
 use crate::agents::tools::guard::AllowPrivate;
 use crate::agents::tools::released::Released;
 use crate::agents::tools::web::{Incoming, Outgoing, Trouble, Web};
-use crate::agents::tools::{Wrong, fault, secret, shortened};
+use crate::agents::tools::{Wrong, fault, secret};
 use crate::agents::trace;
 use crate::kernel::{
-    REPLY_BYTES_MAX, ToolFault, deed, placeholder,
+    REPLY_BYTES_MAX, ToolFault, deed, placeholder, shortened,
     workflow::{Safety, Tool},
 };
 

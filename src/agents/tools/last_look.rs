@@ -67,6 +67,7 @@ impl<S, Target> Service<Target> for Looking<S>
 where
     S: Service<Target, Error = BoxError>,
     S::Future: Send + 'static,
+    S::Response: Send,
 {
     type Response = S::Response;
     type Error = BoxError;
@@ -78,13 +79,16 @@ where
 
     fn call(&mut self, target: Target) -> Self::Future {
         let (connecting, leave) = (self.0.call(target), leave::current());
-        let holds = move || leave.as_ref().is_none_or(Leave::holds);
         Box::pin(async move {
-            if !holds() {
+            if leave.as_ref().is_some_and(|leave| !leave.holds()) {
                 return Err(LATE.into());
             }
             let connected = connecting.await?;
-            if holds() { Ok(connected) } else { Err(LATE.into()) }
+            // A name that is looked up, and a handshake, take their time: what may be sent is asked anew after them.
+            match &leave {
+                Some(leave) if !leave.still_holds().await => Err(LATE.into()),
+                Some(_) | None => Ok(connected),
+            }
         })
     }
 }

@@ -148,29 +148,7 @@ fn timeout_ms(text: Option<&str>) -> Result<u64, String> {
     })
 }
 
-/// A server's own words, or as many characters of them as are told. Where they are cut is marked: what is secret in a run
-/// is known to the kernel alone, and it hides what is left of a secret at such a mark, too.
-fn shortened(text: &str, most: usize) -> String {
-    let mut short: String = text.chars().take(most).collect();
-    if short.len() < text.len() {
-        short.push('…');
-    }
-    short
-}
-
 /// A fault by its stable code.
 pub(super) fn fault(code: &str, message: impl Into<String>, may_have_happened: bool) -> ToolFault {
     ToolFault { failure: Failure::new(code, message), may_have_happened }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_that_are_cut_say_so() {
-        assert_eq!(shortened("déjà vu", 7), "déjà vu");
-        assert_eq!(shortened("déjà vu", 4), "déjà…");
-        assert_eq!(shortened("", 0), "");
-    }
 }

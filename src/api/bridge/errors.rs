@@ -231,7 +231,9 @@ fn http_of(refusal: &Refusal) -> StatusCode {
         | Refusal::Rewound
         | Refusal::Halted { .. }
         | Refusal::BrokenWorkflow { .. } => StatusCode::SERVICE_UNAVAILABLE,
-        Refusal::Unauthenticated | Refusal::KeyExpired(_) => StatusCode::UNAUTHORIZED,
+        Refusal::Unauthenticated | Refusal::UnknownKey | Refusal::KeyExpired(_) => {
+            StatusCode::UNAUTHORIZED
+        }
         Refusal::Forbidden(_)
         | Refusal::Role { .. }
         | Refusal::UnknownPerson(_)

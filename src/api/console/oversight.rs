@@ -64,7 +64,7 @@ fn open(figures: &Figures) -> Markup {
 }
 
 fn took(figures: &Figures) -> String {
-    match (figures.took(0.5), figures.took(0.9)) {
+    match (figures.took(50), figures.took(90)) {
         (Some(middle), Some(most)) => {
             let count = figures.took_ms.len();
             format!(
@@ -77,13 +77,13 @@ fn took(figures: &Figures) -> String {
     }
 }
 
-/// A time in the unit that says it best.
+/// A time in the unit that says it best, rounded up: what took 14.2 s was not there within 14.
 fn span(ms: u64) -> String {
-    match ms / 1_000 {
+    match ms.div_ceil(1_000) {
         seconds @ 0..120 => format!("{seconds} s"),
-        seconds @ 120..7_200 => format!("{} min", seconds / 60),
-        seconds @ 7_200..172_800 => format!("{} h", seconds / 3_600),
-        seconds => format!("{} days", seconds / 86_400),
+        seconds @ 120..7_200 => format!("{} min", seconds.div_ceil(60)),
+        seconds @ 7_200..172_800 => format!("{} h", seconds.div_ceil(3_600)),
+        seconds => format!("{} days", seconds.div_ceil(86_400)),
     }
 }
 
@@ -117,5 +117,19 @@ fn listed(quick: &[AuditEntry]) -> Markup {
                 td { @if let Some(seen) = deed.known.as_ref().and_then(|known| known.seen) { (seen.to_string()) } }
             } } }
         } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decisions_were_made_within_no_less_than_they_took() {
+        let took_ms = vec![220, 14_280, 14_890, 29_180];
+        let figures = Figures { took_ms, ..Figures::default() };
+        assert_eq!(took(&figures), "4 decisions; half within 15 s, nine of ten within 30 s.");
+        assert_eq!([0, 119_000, 120_001].map(span), ["0 s", "119 s", "3 min"]);
+        assert_eq!([7_200_001, 172_800_001].map(span), ["3 h", "3 days"]);
     }
 }

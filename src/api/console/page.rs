@@ -77,7 +77,8 @@ impl View {
 
     /// The view in its frame.
     pub(super) async fn respond(self, visit: &Visit) -> Response<Body> {
-        let (open, newest) = waiting(visit).await;
+        let (known, newest) = waiting(visit).await;
+        let open = known.unwrap_or_default();
         let count = if open == 0 { String::new() } else { format!("({}) ", badge(open)) };
         let title = format!("{count}{} · Holdpoint", self.title);
         let body = html! {
@@ -89,7 +90,7 @@ impl View {
             } }
             (newest)
             (keys())
-            p #announce .unseen role="status" data-swap { (announced(open)) }
+            p #announce .unseen role="status" data-swap { (announced(known)) }
             p #link .offline role="status" hidden { "The server does not answer. This page comes back by itself." }
             (halted(visit))
             main #main tabindex="-1" data-live=(self.live) { (self.body) }
@@ -149,10 +150,12 @@ fn account(visit: &Visit) -> Markup {
     }
 }
 
-/// How many requests wait, and which of them came last: by that a window that nobody looks at knows what to tell.
-async fn waiting(visit: &Visit) -> (usize, Markup) {
+/// How many requests wait, where the store can tell, and which of them came last: by that a window that nobody looks at
+/// knows what to tell.
+async fn waiting(visit: &Visit) -> (Option<usize>, Markup) {
     let filter = InboxFilter::default();
     let page = visit.engine().inbox(&visit.who, &filter, None, BADGE_MAX + 1).await;
+    let known = page.as_ref().ok().map(|page| page.rows.len());
     let rows = page.map(|page| page.rows).unwrap_or_default();
     let last = rows.iter().max_by_key(|row| row.question.asked_at);
     let words = last.map(|row| {
@@ -165,7 +168,7 @@ async fn waiting(visit: &Visit) -> (usize, Markup) {
     let newest = html! {
         span #newest hidden data-swap data-open=(rows.len()) data-asked=[asked] data-address=[address] data-words=[words] {}
     };
-    (rows.len(), newest)
+    (known, newest)
 }
 
 /// What the keys do.
@@ -191,11 +194,13 @@ fn badge(open: usize) -> String {
     if open > BADGE_MAX { format!("{BADGE_MAX}+") } else { open.to_string() }
 }
 
-fn announced(open: usize) -> String {
+/// What a reader of the screen is told of the inbox: nothing, while nobody knows what is in it.
+fn announced(open: Option<usize>) -> String {
     match open {
-        0 => "Nothing waits for you.".into(),
-        1 => "One request waits.".into(),
-        more => format!("{} requests wait.", badge(more)),
+        None => String::new(),
+        Some(0) => "Nothing waits for you.".into(),
+        Some(1) => "One request waits.".into(),
+        Some(more) => format!("{} requests wait.", badge(more)),
     }
 }
 
@@ -263,7 +268,7 @@ pub(super) fn told(trouble: &Trouble) -> (StatusCode, &'static str, String) {
             (StatusCode::FORBIDDEN, "This is for others to decide", sentence(&refusal.to_string()))
         }
         Trouble::Engine(EngineError::Refused(
-            refusal @ (Refusal::Role { .. } | Refusal::NotSender { .. }),
+            refusal @ (Refusal::Role { .. } | Refusal::Forbidden(_) | Refusal::NotSender { .. }),
         )) => (StatusCode::FORBIDDEN, "This is for others to do", sentence(&refusal.to_string())),
         Trouble::Engine(EngineError::Refused(refusal)) => {
             (StatusCode::CONFLICT, "This cannot be done", sentence(&refusal.to_string()))
@@ -362,4 +367,22 @@ pub(super) fn guarded(mut response: Response<Body>) -> Response<Body> {
         headers.insert(name, HeaderValue::from_static(value));
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_said_of_the_inbox_while_nobody_knows_what_is_in_it() {
+        assert_eq!(announced(None), "");
+        assert_eq!(announced(Some(0)), "Nothing waits for you.");
+    }
+
+    #[test]
+    fn a_role_that_is_not_enough_is_forbidden_and_no_conflict() {
+        let refused = Trouble::from(Refusal::Forbidden("that is for admins"));
+        let (status, _, words) = told(&refused);
+        assert_eq!((status, words.contains("for admins")), (StatusCode::FORBIDDEN, true));
+    }
 }

@@ -11,7 +11,7 @@ use crate::api::console::request_context::Visit;
 use crate::api::console::{
     conversation, forks, graph, listing, sessions, text, timeline, tree, value,
 };
-use crate::kernel::{Event, Halts, Millis, Recorded, Run, Status, halt};
+use crate::kernel::{Event, Halt, Halts, Millis, Recorded, Run, Status, halt};
 use crate::ports::Head;
 
 /// Events that a page looks back on; the rest is in the journal.
@@ -56,8 +56,12 @@ pub(super) async fn page(visit: &Visit, id: &str) -> Result<Response<Body>, Trou
 
 /// One sentence that says why it is not moving, or that it is.
 fn why(run: &Run, halts: &Halts, now: Millis) -> Markup {
+    let stops = halt::standing(halts, run).into_iter().next();
     match &run.status {
-        Status::Waiting { since } if run.questions.is_empty() => awaiting(run, *since, now),
+        Status::Waiting { since } if run.questions.is_empty() => html! {
+            (awaiting(run, *since, now))
+            @if let Some(halt) = stops { " " (stands(halt, now)) }
+        },
         Status::Waiting { since } => {
             let count = run.questions.len();
             let first = run.questions.values().next();
@@ -69,9 +73,10 @@ fn why(run: &Run, halts: &Halts, now: Millis) -> Markup {
                     }
                 }
                 @if count > 1 { " and " (count - 1) " more" }
+                @if let Some(halt) = stops { ". " (stands(halt, now)) }
             }
         }
-        Status::Running => running(run, halts, now),
+        Status::Running => stops.map_or_else(|| running(run, now), |halt| stands(halt, now)),
         Status::Completed => html! { "It was completed " (text::ago(run.updated_at, now)) "." },
         Status::Failed(failure) => {
             html! { "It failed " (text::ago(run.updated_at, now)) ": " (text::shown(&failure.message)) " " code { (failure.code) } }
@@ -121,13 +126,17 @@ fn events(run: &Run, visit: &Visit) -> Markup {
     }
 }
 
-fn running(run: &Run, halts: &Halts, now: Millis) -> Markup {
-    let stands = halt::standing(halts, run);
+/// That a halt stands in its way.
+fn stands(halt: &Halt, now: Millis) -> Markup {
+    html! {
+        "It stands: " (text::ticked(&halt.scope.words())) " is halted by " strong { (text::shown(&halt.by)) } ", " (text::ago(halt.at, now)) ": " (text::shown(&halt.reason)) "."
+    }
+}
+
+fn running(run: &Run, now: Millis) -> Markup {
     let retry = run.turns.values().find_map(|turn| Some((turn, turn.retry_at?)));
     html! {
-        @if let Some(halt) = stands.first() {
-            "It stands: " (text::ticked(&halt.scope.words())) " is halted by " strong { (text::shown(&halt.by)) } ", " (text::ago(halt.at, now)) ": " (text::shown(&halt.reason)) "."
-        } @else if let Some((turn, at)) = retry {
+        @if let Some((turn, at)) = retry {
             "Step " strong { (turn.step) } " failed and is tried again " (text::deadline(at, now)) "."
         } @else if let Some(turn) = run.turns.values().next() {
             "It is working: " @if turn.agent.is_empty() { "it" } @else { strong { (turn.agent) } } " is at step " strong { (turn.step) }

@@ -8,6 +8,8 @@ use jsonschema::error::{TypeKind, ValidationErrorKind};
 use serde_json::Value;
 
 use crate::api::form::member;
+use crate::kernel::schema::complaint;
+use crate::kernel::secret;
 
 /// Complaints that are shown at once; a form with more is a form that was not filled in.
 const COMPLAINTS_MAX: usize = 50;
@@ -23,13 +25,14 @@ pub(crate) fn check(schema: &Value, value: &Value) -> Complaints {
         complaints.insert(String::new(), "The schema of this form is broken.".into());
         return complaints;
     };
+    let is_quiet = secret::marks(schema);
     for error in validator.iter_errors(value).take(COMPLAINTS_MAX) {
         let at = error.instance_path().to_string();
         let (at, words) = if let ValidationErrorKind::Required { property } = error.kind() {
             let name = property.as_str().unwrap_or_default();
             (member(&at, name), "This is needed.".to_owned())
         } else {
-            (at, words(error.kind(), &error.to_string()))
+            (at, words(error.kind(), &complaint(&error, is_quiet)))
         };
         complaints.entry(at).or_insert(words);
     }

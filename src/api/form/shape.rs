@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::api::form::DEPTH_MAX;
+use crate::kernel::secret;
 
 /// Choices beyond this many are a list to open rather than buttons to press.
 pub(crate) const BUTTONS_MAX: usize = 8;
@@ -105,12 +106,11 @@ fn readable(value: &Value) -> String {
 
 fn text(schema: &Value) -> Shape<'_> {
     let input = match schema.get("format").and_then(Value::as_str) {
-        _ if schema["writeOnly"] == true => "password",
+        _ if secret::is_marked(schema) => "password",
         Some("date") => "date",
         Some("time") => "time",
         Some("email") => "email",
         Some("uri" | "url") => "url",
-        Some("password") => "password",
         Some(_) | None => "text",
     };
     let most = schema.get("maxLength").and_then(Value::as_u64);
@@ -164,6 +164,10 @@ mod tests {
             (
                 json!({"type": "string", "format": "date"}),
                 "Text { input: \"date\", is_long: false }",
+            ),
+            (
+                json!({"type": "string", "secret": true}),
+                "Text { input: \"password\", is_long: false }",
             ),
             (json!({"type": ["integer", "null"]}), "Number { is_whole: true }"),
             (json!({"type": "boolean"}), "Boolean"),

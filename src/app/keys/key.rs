@@ -127,6 +127,12 @@ impl Key {
         self.person.as_deref().unwrap_or(&self.name)
     }
 
+    /// What tells it from another of its name, and tells nobody its secret.
+    pub fn mark(&self) -> u64 {
+        let start = self.sha256.get(..16).unwrap_or_default();
+        u64::from_str_radix(start, 16).unwrap_or_default()
+    }
+
     /// When it is good no more, if ever.
     pub fn ends_at(&self) -> Option<Millis> {
         let text = self.expires.as_deref()?;

@@ -61,8 +61,8 @@ const NAME_BYTES_MAX: usize = 64;
 /// Workflows that one key is confined to; whoever needs more is confined to nothing.
 const WORKFLOWS_MAX: usize = 100;
 /// Who speaks on loopback where there are no keys, whose sessions a key of that name would inherit; and what the
-/// trail says where nobody spoke. A file of an earlier build may have the latter.
-const RESERVED: [&str; 3] = ["local", "timer", "fork"];
+/// trail says where nobody spoke, or a file in the data directory did. A file of an earlier build may have the latter.
+const RESERVED: [&str; 5] = ["local", "timer", "fork", "file", "-"];
 
 /// What the first key is called, and whose it is.
 const FIRST: &str = "first";
@@ -117,7 +117,9 @@ pub enum KeysError {
         name: String,
     },
     /// The name means something else.
-    #[error("{0}: `local`, `timer` and `fork` mean something else in the trail; take another name")]
+    #[error(
+        "{0}: `local`, `timer`, `fork`, `file` and `-` mean something else in the trail; take another name"
+    )]
     Reserved(&'static str),
     /// There is a key of that name.
     #[error("there is a key `{0}` already; remove it first, or take another name")]
@@ -256,8 +258,8 @@ impl Keys {
         now: Millis,
         door: &'static str,
     ) -> Result<Principal, Refusal> {
-        let key = shown.bearer.and_then(|secret| self.find(secret));
-        let key = key.ok_or(Refusal::Unauthenticated)?;
+        let secret = shown.bearer.ok_or(Refusal::Unauthenticated)?;
+        let key = self.find(secret).ok_or(Refusal::UnknownKey)?;
         if key.is_over(now) {
             return Err(Refusal::KeyExpired(key.name.clone()));
         }
@@ -282,7 +284,8 @@ impl Keys {
         };
         let known = Known::new(assurance, credential);
         let workflows = key.workflows.clone();
-        Ok(Principal { workflows, known, ..Principal::new(id, key.roles, door) })
+        let mark = Some(key.mark());
+        Ok(Principal { workflows, known, mark, ..Principal::new(id, key.roles, door) })
     }
 
     /// Whether there is such a person: somebody with a key that is good, or whom the settings name

@@ -39,9 +39,12 @@ fn a_key_is_known_by_its_secret_alone() {
     for wrong in
         ["", "ada", "hp_", ada.trim_end_matches(char::is_alphanumeric)].into_iter().chain(hashes)
     {
-        assert_eq!(who(&keys, wrong), Err(Refusal::Unauthenticated), "{wrong}");
+        assert_eq!(who(&keys, wrong), Err(Refusal::UnknownKey), "{wrong}");
     }
-    assert_eq!(who(&Keys::default(), &ada), Err(Refusal::Unauthenticated));
+    assert_eq!(who(&Keys::default(), &ada), Err(Refusal::UnknownKey));
+    let nothing = Shown { bearer: None, ..shown("") };
+    let silent = keys.principal(nothing, &nobody(), Millis(1), "grpc");
+    assert_eq!(silent.map(|who| who.id), Err(Refusal::Unauthenticated), "no key was shown");
 }
 
 #[test]
@@ -75,7 +78,9 @@ fn names_are_checked_and_taken_once() {
     let before = fs::read_to_string(&path).unwrap();
     let taken = Keys::add(&path, "ada", Role::Admin, NOW).unwrap_err();
     assert!(matches!(taken, KeysError::Taken(_)), "{taken}");
-    for name in ["", "a b", "a\nb", "ä", "local", "Local", &"x".repeat(65)] {
+    let reserved = ["local", "Local", "timer", "fork", "file", "File", "-"];
+    let long = "x".repeat(65);
+    for name in ["", "a b", "a\nb", "ä", &long].into_iter().chain(reserved) {
         assert!(Keys::add(&path, name, Role::User, NOW).is_err(), "{name}");
         let person = NewKey { person: Some(name.into()), ..NewKey::of("laptop", Role::User) };
         assert!(make(&path, &person).is_err(), "of {name}");
@@ -85,6 +90,17 @@ fn names_are_checked_and_taken_once() {
     assert_eq!(fs::read_to_string(&path).unwrap(), before);
     Keys::remove(&path, "ada", NOW).unwrap();
     assert_eq!(Keys::load(&path).unwrap().list(), []);
+}
+
+#[test]
+fn a_key_that_was_called_file_before_that_meant_the_file_halt_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("keys.toml");
+    let key = Keys::add(&path, "older", Role::User, NOW).unwrap();
+    let text = fs::read_to_string(&path).unwrap().replace("\"older\"", "\"file\"");
+    fs::write(&path, text).unwrap();
+    let keys = Keys::load(&path).unwrap();
+    assert_eq!(who(&keys, &key).unwrap(), ("file".into(), Role::User.into()));
 }
 
 #[test]

@@ -4,16 +4,18 @@
 //! It proves that the run is as it was when the head was signed. Whether what is in it is true of the world
 //! is not known here.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
+use crate::kernel::evidence::decided::{Decided, Trail};
 use crate::kernel::evidence::handover::{self, Handover};
 use crate::kernel::evidence::leaf::{Leaf, Place};
 use crate::kernel::evidence::note::{SignedHead, VerifyKey};
 use crate::kernel::evidence::walk::{Entry, Step, Walk};
 use crate::kernel::evidence::{Finding, Hash, is_definition, tree, whole_digest};
-use crate::kernel::{RunId, Version};
+use crate::kernel::{RunId, Version, strict};
 
 /// What the file calls itself.
 pub const FORMAT: &str = "holdpoint-bundle";
@@ -83,8 +85,10 @@ pub struct Verdict {
     pub unproven_events: Version,
     /// Whether the run is over. Where it is not, it may have gone on: nobody can prove that nothing came later.
     pub is_over: bool,
-    /// Secrets that are left out: their hashes are there.
+    /// Hidden values that are left out, secrets and what would tell them: their hashes are there.
     pub left_out: usize,
+    /// Who decided what, the first first.
+    pub decided: Vec<Decided>,
     /// The head, if there is one.
     pub head: Option<SignedHead>,
     /// Whose signature it has; none without a key or a head.
@@ -95,11 +99,19 @@ impl Bundle {
     /// Reads a file. Says what is wrong with one that is none.
     pub fn read(text: &str) -> Result<Self, Finding> {
         let wrong = |what: String| Finding::new("the file", what);
-        let bundle: Self = serde_json::from_str(text).map_err(|error| {
-            wrong(format!(
-                "it is no bundle, or was cut short: {error}; `holdpoint export --run` writes one"
-            ))
-        })?;
+        let none = |error: &str| {
+            let what = format!(
+                "it is no bundle and no receipt, or was cut short: {error}; `holdpoint export --run` and `holdpoint receipt` write them"
+            );
+            wrong(what)
+        };
+        // Of two members of one name one program reads the first and another the last.
+        let value = strict::read(text.as_bytes()).map_err(|misread| none(&misread.to_string()))?;
+        if !is_of_objects(&value) {
+            return Err(none("expected objects, with the names of their members"));
+        }
+        let bundle: Self =
+            serde_json::from_value(value).map_err(|error| none(&error.to_string()))?;
         if bundle.format != FORMAT || bundle.version != VERSION {
             let (format, version) = (&bundle.format, bundle.version);
             return Err(wrong(format!(
@@ -117,10 +129,15 @@ impl Bundle {
             (Some(head), Some(key)) => Some(handover::signer(head, key, &self.keys)?),
             (_, _) => None,
         };
-        let mut walk = Walk::new(&self.run);
+        handover::refuse_rubbish(&self.keys)?;
+        let (mut walk, mut trail) = (Walk::new(&self.run), Trail::new(&self.run));
         let mut steps = Vec::new();
         for entry in &self.entries {
-            steps.push(walk.take(entry)?);
+            let mut step = walk.take(entry)?;
+            self.refuse_ambiguous(entry)?;
+            trail.take(entry, &step);
+            step.events = Vec::new();
+            steps.push(step);
         }
         self.check_definition(steps.first())?;
         self.check_leaves(&steps, walk.unchained())?;
@@ -139,6 +156,8 @@ impl Bundle {
         });
         let held = held.map(|(_, end)| end).max().unwrap_or_default();
         let (proven, unproven_events) = (proven.len(), events - held);
+        let held = if signer.is_some() { held } else { 0 };
+        let decided = self.placed(trail.ended(), unchained, held);
         let is_over = steps.last().is_some_and(|step| step.kinds.has_end());
         Ok(Verdict {
             events,
@@ -148,9 +167,26 @@ impl Bundle {
             unproven_events,
             is_over,
             left_out,
+            decided,
             head,
             signer,
         })
+    }
+
+    /// What was decided, each with its leaf and whether that is held.
+    fn placed(&self, mut decided: Vec<Decided>, unchained: Version, held: Version) -> Vec<Decided> {
+        let places = self.leaves.iter().filter_map(|leaf| {
+            let version = Leaf::parse(&leaf.text)?.version()?.1;
+            Some((version, leaf.index))
+        });
+        let places: BTreeMap<Version, Option<u64>> = places.collect();
+        for one in &mut decided {
+            // What an earlier build wrote has one leaf for all of it.
+            let leaf = if one.append <= unchained { unchained } else { one.append };
+            one.leaf = places.get(&leaf).map(|index| (leaf, *index));
+            one.is_proven = one.version <= held;
+        }
+        decided
     }
 
     /// The same without its secrets: it proves what it proved.
@@ -158,6 +194,16 @@ impl Bundle {
     pub fn redacted(mut self) -> Self {
         self.entries.iter_mut().for_each(|entry| entry.secrets.clear());
         self
+    }
+
+    /// Refuses a payload that says one thing twice: what is told of it would be what one program reads.
+    fn refuse_ambiguous(&self, entry: &Entry) -> Result<(), Finding> {
+        let what = match strict::read(entry.payload.as_bytes()) {
+            Ok(Value::Object(_)) => return Ok(()),
+            Ok(_) => "its bytes are no object".to_owned(),
+            Err(misread) => misread.to_string(),
+        };
+        Err(Finding::new(format!("run `{}` at version {}", self.run, entry.version), what))
     }
 
     fn check_definition(&self, first: Option<&Step>) -> Result<(), Finding> {
@@ -228,5 +274,116 @@ impl Bundle {
             proven.extend(Leaf::parse(&leaf.text));
         }
         Ok(proven)
+    }
+}
+
+/// Whether what should be objects are objects: a list with the same values in their order would be read as well.
+fn is_of_objects(bundle: &Value) -> bool {
+    let entries = || items(bundle, "entries");
+    let apart = entries().flat_map(|entry| items(entry, "secrets"));
+    let others = items(bundle, "leaves").chain(items(bundle, "keys")).chain(apart);
+    let mut all = entries().chain(others).chain(bundle.get("definition")).chain([bundle]);
+    all.all(Value::is_object)
+}
+
+fn items<'a>(value: &'a Value, name: &'static str) -> impl Iterator<Item = &'a Value> {
+    value.get(name).and_then(Value::as_array).into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::kernel::evidence::chain;
+
+    const RUN: &str = "run_01k9zq3v7m8n4p5r6s7t8v9w0x";
+
+    /// A run in which one question was answered, without a head.
+    fn bundle() -> Value {
+        let definition = r#"{"name":"pay"}"#;
+        let digest = whole_digest(definition).unwrap();
+        let asked = json!({"at": 10, "events": [
+            {"started": {"session": "ses_01k9zq3v7m8n4p5r6s7t8v9w0x", "workflow": "pay", "definition": digest,
+                "owner": "ann", "door": "cli", "input": "Go.", "seed": "5eed", "epoch": "e"}},
+            {"asked": {"ordinal": 1, "step": "ask", "origin": "human_step", "kind": "approval", "prompt": "Pay?",
+                "subject": {"shown": "five"}}},
+        ]});
+        let run = RunId::parse(RUN).unwrap();
+        let read = |payload: &Value, version, prev| Entry {
+            version,
+            prev: Some(prev),
+            payload: payload.to_string(),
+            secrets: Vec::new(),
+        };
+        let first = read(&asked, 1, chain::GENESIS);
+        // The digest of what was shown, as the journal itself has it.
+        let mut walk = Walk::new(&run);
+        let step = walk.take(&first).unwrap();
+        let shown = digest_of(&step.events);
+        let answered = json!({"at": 20, "events": [
+            {"answered": {"ordinal": 1, "value": {"decision": "approve"}, "by": "bob", "door": "http", "shown": shown}},
+        ]});
+        let second = read(&answered, 3, walk.link());
+        let step = walk.take(&second).unwrap();
+        let text = Leaf::entry(run, 3, step.kinds, step.link).text();
+        json!({
+            "format": FORMAT, "version": VERSION, "run": RUN,
+            "definition": {"digest": digest, "json": definition},
+            "entries": [first, second], "leaves": [{"text": text, "index": null, "proof": []}],
+        })
+    }
+
+    fn digest_of(events: &[crate::kernel::Event]) -> String {
+        let [crate::kernel::Event::Started(started), crate::kernel::Event::Asked(question)] =
+            events
+        else {
+            panic!("{events:?}")
+        };
+        started.sealed(&RunId::parse(RUN).unwrap(), question, crate::kernel::Millis(10)).digest
+    }
+
+    #[test]
+    fn j13_a_bundle_says_who_decided_what_and_whether_that_is_what_was_shown() {
+        let verdict = Bundle::read(&bundle().to_string()).unwrap().check(None).unwrap();
+        let [one] = verdict.decided.as_slice() else { panic!("{:?}", verdict.decided) };
+        assert_eq!((one.by.as_str(), one.door.as_str(), one.at.0), ("bob", "http", 20));
+        assert_eq!((one.version, one.act.word(), one.leaf), (3, "answered", Some((3, None))));
+        assert_eq!(one.value, Some(json!({"decision": "approve"})));
+        assert_eq!(one.asked.as_ref().unwrap().prompt, "Pay?");
+        assert_eq!((one.is_as_asked, one.is_copied), (Some(true), false));
+        assert!(!one.is_proven, "no head holds it");
+    }
+
+    #[test]
+    fn j13_a_bundle_that_says_one_thing_twice_or_has_lists_for_objects_is_none() {
+        let whole = bundle();
+        let text = whole.to_string();
+        let huge = format!("\"x\": {},", "9".repeat(5_000));
+        for more in ["\"x\": 1, \"x\": 2,", "\"x\": [{\"y\": 1, \"y\": 2}],", &huge] {
+            let odd = text.replacen('{', &format!("{{{more}"), 1);
+            assert!(Bundle::read(&odd).is_err(), "{more:.30}");
+        }
+        let definition = &whole["definition"];
+        for (name, value) in [
+            ("definition", json!([definition["digest"], definition["json"]])),
+            ("leaves", json!([[whole["leaves"][0]["text"]]])),
+            ("keys", json!([["a", "b", ""]])),
+            ("keys", Value::Null),
+            ("key", json!(7)),
+            ("head", json!([])),
+        ] {
+            let mut odd = whole.clone();
+            odd[name] = value.clone();
+            assert!(Bundle::read(&odd.to_string()).is_err(), "{name}: {value}");
+        }
+        for secrets in [json!({}), json!(""), Value::Null, json!([["salt", "1"]])] {
+            let mut odd = whole.clone();
+            odd["entries"][0]["secrets"] = secrets.clone();
+            assert!(Bundle::read(&odd.to_string()).is_err(), "{secrets}");
+        }
+        let mut empty = whole;
+        empty["head"] = "".into();
+        assert!(Bundle::read(&empty.to_string()).unwrap().check(None).is_err());
     }
 }

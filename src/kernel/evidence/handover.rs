@@ -56,6 +56,18 @@ impl Handover {
     }
 }
 
+/// Refuses a signature that is no base64: what nobody needs to look at for this head is still no place for rubbish.
+pub fn refuse_rubbish(handed: &[Handover]) -> Result<(), Finding> {
+    let is_rubbish = |change: &&Handover| STANDARD.decode(&change.signature).is_err();
+    match handed.iter().find(is_rubbish) {
+        Some(change) => {
+            let what = format!("the signature of `{}` is no base64", change.before);
+            Err(Finding::new("the chain of keys", what))
+        }
+        None => Ok(()),
+    }
+}
+
 /// The key that signed a head, as whoever trusts `first` may believe: that one, or one that it has led to. Says where
 /// the chain of keys ends, if it does not lead there.
 pub fn signer(

@@ -202,6 +202,16 @@ impl Leaf {
         }
     }
 
+    /// The run and the version that it speaks of; none of an entry of the store's own log.
+    pub fn version(&self) -> Option<(&RunId, Version)> {
+        match self {
+            Self::Entry { run, version, .. }
+            | Self::Anchor { run, version, .. }
+            | Self::Tombstone { run, version, .. } => Some((run, *version)),
+            Self::Log { .. } => None,
+        }
+    }
+
     /// Whether it speaks of what somebody decided.
     pub fn decides(&self) -> bool {
         match self {

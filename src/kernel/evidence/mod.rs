@@ -10,6 +10,7 @@
 
 pub mod bundle;
 pub mod chain;
+pub mod decided;
 pub mod handover;
 pub mod leaf;
 pub mod note;

@@ -107,7 +107,7 @@ impl SignedHead {
             .split_once("\n\n")
             .ok_or("a signed head has an empty line before its signatures")?;
         let body = format!("{text}\n");
-        let mut parts = body.lines();
+        let mut parts = text.split('\n');
         let (origin, size, root) = (parts.next(), parts.next(), parts.next());
         let (Some(origin), Some(size), Some(root)) = (origin, size, root) else {
             return Err("a signed head has three lines: origin, size, root".into());
@@ -117,7 +117,7 @@ impl SignedHead {
         let root = STANDARD.decode(root).ok().and_then(|bytes| Hash::read(&bytes));
         let root = root.ok_or("the third line of a signed head is its root, in base64")?;
         let mut signatures = Vec::new();
-        for line in lines.lines() {
+        for line in lines.split_terminator('\n') {
             let signature = line.strip_prefix("\u{2014} ").and_then(|rest| rest.split_once(' '));
             let signature = signature.and_then(|(name, bytes)| {
                 Some((name.to_owned(), STANDARD.decode(bytes).ok().filter(|all| all.len() > 4)?))

@@ -25,8 +25,7 @@ pub struct Entry {
 /// What the bytes of an append say.
 #[derive(Debug, Deserialize)]
 struct Told {
-    #[serde(rename = "at")]
-    _at: Millis,
+    at: Millis,
     events: Vec<Event>,
     /// The hashes of what stands apart.
     #[serde(default)]
@@ -48,6 +47,10 @@ pub struct Step {
     pub left_out: usize,
     /// Which byte of the journal it begins at.
     pub byte: u64,
+    /// When it was written.
+    pub at: Millis,
+    /// Its events, as they were hashed.
+    pub events: Vec<Event>,
 }
 
 /// A walk along a run.
@@ -142,6 +145,7 @@ impl<'a> Walk<'a> {
             self.unchained = self.version();
         }
         let kinds = Kinds::of(&told.events);
-        Ok(Step { version, link: self.link, kinds, definition, left_out, byte })
+        let (link, at, events) = (self.link, told.at, told.events);
+        Ok(Step { version, link, kinds, definition, left_out, byte, at, events })
     }
 }

@@ -76,7 +76,8 @@ pub(super) fn frozen(place: &Place<'_>) -> Result<Frozen, Failure> {
         }
         Task::Sub { workflow, input, input_schema, .. } => {
             let input = input.fill(&place.view()).map_err(fill("input"))?;
-            if let Some(Err(mismatch)) = input_schema.as_ref().map(|one| schema::check(one, &input))
+            if let Some(Err(mismatch)) =
+                input_schema.as_ref().map(|one| schema::check_input(one, &input))
             {
                 let what = format!("step `{}`: input{}: {mismatch}", place.path(), mismatch.at);
                 return Err(Failure::new("input.invalid", what));

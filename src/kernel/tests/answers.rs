@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use super::cast::{forever, human, sequence, step};
 use super::stage::{Act, Stage, ann, answers, calls, play, says};
 use crate::kernel::{
-    Answer, Command, Kind, Principal, Refusal, RequestId, Role, RunId, Workflow, decide,
+    Answer, Command, Decision, Event, Kind, Principal, Refusal, RequestId, Role, RunId, Seen,
+    Workflow, decide,
 };
 
 fn two_questions() -> Act {
@@ -249,4 +250,27 @@ fn no_run_listens_to_signals_yet() {
         key: String::new(),
     };
     assert_eq!(stage.command_by(&signal), Err("run.not_listening"));
+}
+
+#[test]
+fn nobody_was_shown_more_than_there_can_be_nor_before_it_was_asked() {
+    let run = Stage::open(&approval(), "Hello").run;
+    let question = &run.questions[&1];
+    let (asked_at, request) = (question.asked_at, question.id(&run.id));
+    let kept = |chars: u64, ms: u64| {
+        let mut principal = Principal::new("ann", Role::User, "test");
+        principal.known.seen = Some(Seen { chars, ms });
+        let digest = Some(question.digest.clone());
+        let answers = vec![Answer { request: request.clone(), value: json!("approve"), digest }];
+        let command = Command::Answer { answers, key: String::new(), principal };
+        let Ok(Decision::Events(events)) = decide(&run, &command, asked_at.plus(2_000)) else {
+            panic!("it is taken");
+        };
+        let known = events
+            .into_iter()
+            .find_map(|event| if let Event::Answered { known, .. } = event { known } else { None });
+        known.unwrap().seen.unwrap()
+    };
+    assert_eq!(kept(120, 1_500), Seen { chars: 120, ms: 1_500 });
+    assert_eq!(kept(u64::MAX, u64::MAX), Seen { chars: 16 * 1024 * 1024, ms: 2_000 });
 }

@@ -6,10 +6,10 @@ use serde_json::json;
 
 use super::cast::{human, patience, sequence, step};
 use super::stage::Stage;
-use crate::kernel::halt::of_effect;
+use crate::kernel::halt::{of_effect, standing};
 use crate::kernel::{
     Answer, Command, Decision, Declined, Effect, Event, Halt, Halts, Kind, Millis, OnTimeout,
-    Operator, Principal, Refusal, Role, Run, Scope, apply, plan,
+    Operator, Principal, Refusal, Role, Run, Scope, Status, apply, plan,
 };
 
 fn halt(scope: Scope, at: u64) -> Halt {
@@ -80,6 +80,21 @@ fn a_halted_question_takes_no_decision_and_its_clock_stands_still() {
     under(&mut run, &[]);
     assert_eq!(run.wake_at(), Some(Millis(end + 400)));
     approves(&mut run, end + 399).unwrap();
+}
+
+#[test]
+fn a_run_that_waits_names_the_halts_that_stand_in_its_way() {
+    let mut run = approval();
+    let named = |run: &Run, scope: Scope| standing(&Halts(vec![halt(scope, 0)]), run).len();
+    assert!(!run.questions.is_empty());
+    assert_eq!(named(&run, Scope::All), 1);
+    assert_eq!(named(&run, Scope::Workflow(run.workflow.name.clone())), 1);
+    assert_eq!(named(&run, Scope::Workflow("other".into())), 0);
+    assert_eq!(named(&run, Scope::Tool("pay".into())), 0);
+    let both = Halts(vec![halt(Scope::All, 0), halt(Scope::Tool("pay".into()), 0)]);
+    assert_eq!(standing(&both, &run), [&both.0[0]], "each once, and only those");
+    run.status = Status::Cancelled { by: "ann".into() };
+    assert_eq!(named(&run, Scope::All), 0, "what is over stands at nothing");
 }
 
 #[test]

@@ -22,6 +22,18 @@ fn a_lost_reply_is_a_new_attempt_that_counts_against_nobody() {
 }
 
 #[test]
+fn of_a_lost_reply_nobody_says_that_a_server_was_restarted_which_may_be_silent() {
+    let mut stage = Stage::open(&sequence(vec![step("a")]), "Hello");
+    stage.perform([Act::Recovers]);
+    let failures = stage.journal.iter().filter_map(|recorded| {
+        if let Event::StepFailed { failure, .. } = &recorded.event { Some(failure) } else { None }
+    });
+    let [failure] = failures.collect::<Vec<_>>()[..] else { panic!("it is one") };
+    assert_eq!(failure.code, "step.interrupted");
+    assert!(!failure.message.contains("restarted"), "{}", failure.message);
+}
+
+#[test]
 fn a_report_of_the_lost_attempt_comes_too_late() {
     let mut stage = Stage::open(&sequence(vec![step("a")]), "Hello");
     let before = crate::kernel::Command::Replied {
@@ -183,5 +195,5 @@ fn what_was_done_is_told_without_what_is_marked_in_it_and_says_where_it_was_cut(
     stage.perform([calls("", [("c1", "charge", arguments)]), returns("c1", json!("ok"))]);
     let done = carried_out((&stage.run.id, &workflow), &stage.journal, 0);
     assert!(done.len() == 1 && !done[0].contains("canary"), "{done:?}");
-    assert!(done[0].contains("••• (11 characters)") && done[0].ends_with("w…"), "{done:?}");
+    assert!(done[0].contains("••• (11 characters)") && done[0].ends_with('…'), "{done:?}");
 }

@@ -203,6 +203,13 @@ pub(in crate::store) fn is_older(path: &Path) -> bool {
     [OLDER, OLDER_UNFINISHED].contains(&format.trim())
 }
 
+/// Whether there is a store in a directory that was not moved elsewhere.
+#[cfg(feature = "postgres")]
+pub(in crate::store) fn is_whole(path: &Path) -> bool {
+    let format = fs::read_to_string(path.join("format")).unwrap_or_default();
+    [FORMAT, OLDER].contains(&format.trim())
+}
+
 /// Where the store of a directory was moved to, and by which move.
 #[cfg(feature = "postgres")]
 pub(in crate::store) fn moved_to(path: &Path) -> Option<(String, String)> {

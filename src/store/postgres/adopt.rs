@@ -46,6 +46,8 @@ const TABLES: [&str; 14] = [
 #[derive(Debug)]
 pub(in crate::store) struct Adopter {
     line: Line,
+    /// What the store is said to be while things are put there.
+    mark: Vec<u8>,
 }
 
 const BYTES: Type = Type::BYTEA_ARRAY;
@@ -59,14 +61,15 @@ impl Adopter {
     ) -> Result<Self, PostgresError> {
         let connections = Connections::new(config.clone());
         let mut line = connections.reach(None).await?;
-        let text = mark.map(Identity::text).transpose().map_err(|fault| PostgresError::Denied {
+        let text = mark.map(Identity::text).transpose().map_err(|fault| PostgresError::Says {
             place: config.place(),
             why: fault.to_string(),
+            passes: false,
         })?;
         let seal = |text: String| codec::seal(&keys::keepsake(identity::NAME), text.as_bytes());
         let first = text.map(|text| (keepsake(identity::NAME), seal(text)));
         schema::migrate_as(config, &mut line.client, first).await?;
-        Ok(Self { line })
+        Ok(Self { line, mark: Vec::new() })
     }
 
     async fn tell(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, Fault> {
@@ -109,17 +112,31 @@ impl Adopter {
         Ok(!has)
     }
 
-    /// Takes away whatever an earlier move left, and says that a move is under way.
-    pub(in crate::store) async fn begin(&self, mark: &Identity) -> Result<(), Fault> {
+    /// Takes away whatever an earlier move left, and says that a move is under way, where the database is free; whether it
+    /// was. What is there is looked at where nobody can change it any more: another move may have come to its end, and
+    /// servers may work on it, since it was last looked at.
+    pub(in crate::store) async fn begin(
+        &mut self,
+        mark: &Identity,
+        is_free: impl Fn(Option<&Identity>, bool) -> bool + Send,
+    ) -> Result<bool, Fault> {
+        self.batch("begin; lock table holdpoint.kept, holdpoint.runs in exclusive mode").await?;
+        let (known, is_empty) = (self.identity().await?, self.is_empty().await?);
+        if !is_free(known.as_ref(), is_empty) {
+            self.batch("rollback").await?;
+            return Ok(false);
+        }
         let gone: Vec<_> =
             TABLES.iter().map(|table| format!("delete from holdpoint.{table}")).collect();
         let gone = gone.join(";");
         self.batch(&format!(
-            "begin; {gone}; insert into holdpoint.kept (name) values ('mlog'), ('mtree')"
+            "{gone}; insert into holdpoint.kept (name) values ('mlog'), ('mtree')"
         ))
         .await?;
         self.keep_identity(mark).await?;
-        self.batch("commit").await
+        self.mark = sealed(mark)?;
+        self.batch("commit").await?;
+        Ok(true)
     }
 
     /// Has the store there keep something under a name.
@@ -142,19 +159,25 @@ impl Adopter {
         from: &Identity,
         to: &Identity,
     ) -> Result<bool, Fault> {
-        let place = keys::keepsake(identity::NAME);
-        let seal =
-            |identity: &Identity| Ok::<_, Fault>(codec::seal(&place, identity.text()?.as_bytes()));
-        let (from, to) = (seal(from)?, seal(to)?);
+        let (from, to) = (sealed(from)?, sealed(to)?);
         let name = keepsake(identity::NAME);
         let sql = "update holdpoint.kept set body = $2 where name = $1 and body = $3";
         let params = [(&name as _, Type::TEXT), (&to as _, Type::BYTEA), (&from as _, Type::BYTEA)];
         Ok(self.tell(sql, &params).await? > 0)
     }
 
-    /// Begins a step that need not be durable by itself: the last one is, and what was before it with it.
+    /// Begins a step that need not be durable by itself: the last one is, and what was before it with it. Nothing is put
+    /// where another move has begun since.
     async fn step(&self) -> Result<(), Fault> {
-        self.batch("begin; set local synchronous_commit = off").await
+        self.batch("begin; set local synchronous_commit = off").await?;
+        let sql = "select from holdpoint.kept where name = $1 and body = $2 for share";
+        let name = keepsake(identity::NAME);
+        let params = [(&name as _, Type::TEXT), (&self.mark as _, Type::BYTEA)];
+        if self.tell(sql, &params).await? == 0 {
+            self.batch("rollback").await?;
+            return Err(Fault::Permanent("another move into this database came between".into()));
+        }
+        Ok(())
     }
 
     /// Puts runs as they now are, and takes away those that are no more.
@@ -372,6 +395,11 @@ pub(in crate::store) struct Sum {
     /// Events, as the journals have it.
     pub(in crate::store) recorded: u64,
     pub(in crate::store) standings: Hash,
+}
+
+/// An identity as a store keeps it.
+fn sealed(identity: &Identity) -> Result<Vec<u8>, Fault> {
+    Ok(codec::seal(&keys::keepsake(identity::NAME), identity.text()?.as_bytes()))
 }
 
 fn late() -> Fault {

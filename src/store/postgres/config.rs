@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio_postgres::config::{Host, TargetSessionAttrs};
 
 use crate::store::codec::APART;
+use crate::store::postgres::slots::{self, Slots};
 
 /// How long a server may take to be reached.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -49,6 +50,8 @@ pub struct PostgresConfig {
     pub(super) roots: Option<PathBuf>,
     /// Nothing is ever written: a role that may read is enough.
     pub(super) only_looks: bool,
+    /// What connections are counted by, where several openings are one server's.
+    slots: Option<Slots>,
 }
 
 impl std::fmt::Debug for PostgresConfig {
@@ -100,7 +103,19 @@ impl PostgresConfig {
         if server.get_application_name().is_none() {
             server.application_name("holdpoint");
         }
-        Ok(Self { server, durability, roots: ours.roots, only_looks: false })
+        Ok(Self { server, durability, roots: ours.roots, only_looks: false, slots: None })
+    }
+
+    /// The same for a server that tries again and again to open its store: what the database has not answered of an opening
+    /// before counts at the next.
+    #[must_use]
+    pub fn of_one_server(&self) -> Self {
+        Self { slots: Some(self.slots()), ..self.clone() }
+    }
+
+    /// What connections are counted by.
+    pub(super) fn slots(&self) -> Slots {
+        self.slots.clone().unwrap_or_else(|| Slots::of(self.server.get_hosts().len()))
     }
 
     /// The same for whoever only looks: a role that may write nothing is as good.
@@ -136,8 +151,22 @@ impl PostgresConfig {
 
     /// Where it is, without the password.
     pub fn place(&self) -> String {
-        let hosts = self.server.get_hosts().iter().zip(0..).map(|(host, at)| {
-            let ports = self.server.get_ports();
+        format!("{}/{}", self.names().join(","), self.server.get_dbname().unwrap_or_default())
+    }
+
+    /// Whether a place that was written down before is this one: the same database at one of the hosts. Others are added to
+    /// an address, and taken away, while the database stays what it is.
+    pub fn is_at(&self, place: &str) -> bool {
+        let Some((hosts, database)) = place.rsplit_once('/') else { return false };
+        let names = self.names();
+        self.server.get_dbname() == Some(database)
+            && hosts.split(',').any(|host| names.iter().any(|name| name == host))
+    }
+
+    /// The hosts, each with its port.
+    fn names(&self) -> Vec<String> {
+        let ports = self.server.get_ports();
+        let names = self.server.get_hosts().iter().zip(0..).map(|(host, at)| {
             let port = ports.get(at).or(ports.first()).copied().unwrap_or(5432);
             match host {
                 Host::Tcp(name) => format!("{name}:{port}"),
@@ -145,8 +174,7 @@ impl PostgresConfig {
                 Host::Unix(dir) => format!("{}:{port}", dir.display()),
             }
         });
-        let hosts: Vec<_> = hosts.collect();
-        format!("{}/{}", hosts.join(","), self.server.get_dbname().unwrap_or_default())
+        names.collect()
     }
 }
 
@@ -248,6 +276,46 @@ pub enum PostgresError {
         /// What it says.
         why: String,
     },
+    /// It answers with a no that has nothing to do with who asks.
+    #[error("the database at {place} says: {why}")]
+    Says {
+        /// Where.
+        place: String,
+        /// What it says.
+        why: String,
+        /// Whether it may say otherwise in a while.
+        passes: bool,
+    },
+    /// It takes no more connections.
+    #[error(
+        "the database at {place} takes no more connections: {why}; raise `max_connections`, or the limit of the role or the \
+         database (`alter role … connection limit …`): a server takes {} at most, see docs/scale.md",
+        slots::AT_MOST
+    )]
+    Crowded {
+        /// Where.
+        place: String,
+        /// What it says.
+        why: String,
+    },
+    /// It has not answered what was asked over all the connections that this process may have.
+    #[error(
+        "the database at {place} has not answered what was asked over {} connections; no more are opened until it does",
+        slots::AT_MOST
+    )]
+    Unanswered {
+        /// Where.
+        place: String,
+    },
+    /// It commits nothing: whoever must have it, too, is not there.
+    #[error(
+        "the database at {place} waits for a synchronous standby, and commits nothing until one is there: bring it back, or name \
+         another in `synchronous_standby_names`; `pg_stat_replication` has those that are there"
+    )]
+    NoStandby {
+        /// Where.
+        place: String,
+    },
     /// Its certificate is not trusted, or there is none.
     #[error(
         "no safe connection to the database at {place}: {why}; {}", tls_remedy(.why)
@@ -269,7 +337,8 @@ pub enum PostgresError {
     /// It takes no writes.
     #[error(
         "the database at {place} takes no writes: it is a standby, or read-only; give the address of the primary, or \
-         of all hosts: `postgres://USER@ONE,OTHER/DATABASE`"
+         of all hosts: `postgres://USER@ONE,OTHER/DATABASE`. Where it is the primary, `default_transaction_read_only` may be set \
+         on the role or the database: `alter role … reset default_transaction_read_only`"
     )]
     Standby {
         /// Where.
@@ -383,11 +452,24 @@ pub(super) const READS: i32 = APART as i32;
 pub(super) const WRITES: i32 = APART as i32;
 
 impl PostgresError {
+    /// Whether nothing was found out about what is there: it was not reached, or did not say.
+    pub(super) fn is_away(&self) -> bool {
+        self.may_pass()
+            && !matches!(self, Self::Standby { .. } | Self::Woken | Self::OlderReplica { .. })
+    }
+
     /// Whether waiting may help: the database is out of reach, or is not the primary yet.
     pub fn may_pass(&self) -> bool {
         matches!(
             self,
-            Self::Away { .. } | Self::Standby { .. } | Self::Woken | Self::OlderReplica { .. }
+            Self::Away { .. }
+                | Self::Says { passes: true, .. }
+                | Self::Crowded { .. }
+                | Self::Unanswered { .. }
+                | Self::NoStandby { .. }
+                | Self::Standby { .. }
+                | Self::Woken
+                | Self::OlderReplica { .. }
         )
     }
 }
@@ -408,6 +490,38 @@ mod tests {
         assert_eq!((one.durability, one.place()), (Durability::Single, "one:5432/db".into()));
         let told = PostgresConfig::new("postgres://ann@one,two/db?durability=single");
         assert_eq!(told.expect("it is one").durability, Durability::Single);
+    }
+
+    #[test]
+    fn a_database_is_the_same_whichever_hosts_are_named_beside_one_that_was() {
+        let named = PostgresConfig::new("postgres://ann@one:5433,two/db").expect("it is one");
+        for place in ["one:5433/db", "two:5432/db", "one:5433,two:5432/db", "gone:5432,two:5432/db"]
+        {
+            assert!(named.is_at(place), "{place}");
+        }
+        for place in ["one:5432/db", "one:5433/other", "three:5432/db", "", "db"] {
+            assert!(!named.is_at(place), "{place}");
+        }
+        let socket = PostgresConfig::new("postgres://ann@%2Frun%2Fpg/db").expect("it is one");
+        assert!(socket.is_at(&socket.place()), "{}", socket.place());
+    }
+
+    #[test]
+    fn what_has_nothing_to_do_with_who_asks_says_nothing_of_passwords() {
+        let (place, why) = (|| "one/db".to_owned(), || "no".to_owned());
+        for error in [
+            PostgresError::Says { place: place(), why: why(), passes: true },
+            PostgresError::Crowded { place: place(), why: why() },
+            PostgresError::Unanswered { place: place() },
+            PostgresError::NoStandby { place: place() },
+        ] {
+            assert!(error.may_pass() && !error.to_string().contains("password"), "{error}");
+        }
+        let crowded = PostgresError::Crowded { place: place(), why: why() }.to_string();
+        assert!(
+            crowded.contains("`max_connections`") && crowded.contains("docs/scale.md"),
+            "{crowded}"
+        );
     }
 
     #[test]

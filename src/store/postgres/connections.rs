@@ -9,27 +9,25 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_postgres::error::SqlState;
-use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{AsyncMessage, Client, Notification, Row, Transaction};
-use tokio_util::sync::CancellationToken;
+use tokio_postgres::{AsyncMessage, Client, Notification, Row};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::ports::Fault;
 use crate::store::postgres::config::{PostgresConfig, PostgresError};
 use crate::store::postgres::faults::{fault, is_unknown, refused};
 use crate::store::postgres::hosts::{self, Found, Histories, History};
 use crate::store::postgres::schema;
+use crate::store::postgres::slots::{Purpose, Slot, Slots};
+use crate::store::postgres::steps::Steps;
+pub(super) use crate::store::postgres::steps::{PATIENCE, Param};
 use crate::store::postgres::tls::Tls;
 
-/// Connections that are open at once, for all but appends.
+/// Connections that are lent at once, for all but appends.
 const AT_ONCE: usize = 8;
-/// How long a question may take before the connection is given up. No statement of the server's own ends a commit
-/// that waits for a standby.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+/// How long one that was given up counts while it is not answered: its place is taken for as long, and then another's.
+const FORSAKEN: Duration = Duration::from_mins(2);
 /// How often what only reads is asked again, of another connection.
 const TRIES: usize = 3;
-
-/// A value that goes with a statement.
-pub(super) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 
 /// Who is told what the database notifies of.
 pub(super) type Heard = Arc<dyn Fn(&Notification) + Send + Sync>;
@@ -41,6 +39,8 @@ pub(super) struct Line {
     history: Option<History>,
     /// The server has said of something it committed that it may be lost.
     is_doubtful: Arc<AtomicBool>,
+    /// Says so when nobody has it any more.
+    _had: DropGuard,
 }
 
 impl Line {
@@ -56,6 +56,8 @@ pub(super) struct Connections {
     pub(super) config: PostgresConfig,
     idle: Mutex<Vec<Line>>,
     permits: Semaphore,
+    /// How many there are at most, whatever became of them.
+    slots: Slots,
     histories: Histories,
     /// Why the last attempt to reach it failed, if it did.
     away: Mutex<Option<String>>,
@@ -63,6 +65,8 @@ pub(super) struct Connections {
     unfit: Mutex<Option<String>>,
     /// What it says of having no room for what is written, if it said so last.
     full: Mutex<Option<String>>,
+    /// What no sign of life came through for, if the last one did not and that is known.
+    stuck: Mutex<Option<String>>,
     closed: CancellationToken,
 }
 
@@ -79,6 +83,7 @@ pub(super) struct Lent<'a> {
 impl Connections {
     pub(super) fn new(config: PostgresConfig) -> Self {
         Self {
+            slots: config.slots(),
             config,
             idle: Mutex::default(),
             permits: Semaphore::new(AT_ONCE),
@@ -86,6 +91,7 @@ impl Connections {
             away: Mutex::default(),
             unfit: Mutex::default(),
             full: Mutex::default(),
+            stuck: Mutex::default(),
             closed: CancellationToken::new(),
         }
     }
@@ -93,7 +99,18 @@ impl Connections {
     /// Why the database cannot be reached, or not be trusted with anything, if that was so last time.
     pub(super) fn away(&self) -> Option<String> {
         let away = self.away.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        away.or_else(|| self.unfit()).or_else(|| self.full())
+        // What is known to hold everything up is told before what it leads to.
+        self.stuck().or(away).or_else(|| self.unfit()).or_else(|| self.full())
+    }
+
+    /// What the last sign of life did not come through for, where it did not and that is known.
+    pub(super) fn stuck(&self) -> Option<String> {
+        self.stuck.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What a sign of life did not come through for, or that one did.
+    pub(super) fn beaten(&self, stuck: Option<String>) {
+        *self.stuck.lock().unwrap_or_else(PoisonError::into_inner) = stuck;
     }
 
     /// What the database says of having no room, if it said so last.
@@ -133,7 +150,7 @@ impl Connections {
     /// while somebody is connected, too. Where there are several hosts, all are asked who of them takes writes now.
     pub(super) async fn look(&self) -> Result<(), Fault> {
         if self.config.server.get_hosts().len() > 1 {
-            let looked = self.open(None).await;
+            let looked = self.open(None, Purpose::Work).await;
             let error = match looked {
                 // It was opened to look, and is one more than those that are lent: kept, they would grow with every look.
                 Ok(_) => None,
@@ -147,7 +164,7 @@ impl Connections {
         let checked = tokio::time::timeout(PATIENCE, schema::check(&self.config, lent.client()?));
         let error = match checked.await {
             Ok(Ok(())) => None,
-            Ok(Err(error @ PostgresError::Away { .. })) => {
+            Ok(Err(error)) if error.is_away() => {
                 return Err(Fault::Retriable(error.to_string()));
             }
             Ok(Err(error)) => {
@@ -199,25 +216,36 @@ impl Connections {
 
     /// Opens a connection, and looks at what it leads to.
     pub(super) async fn connect(&self, heard: Option<Heard>) -> Result<Line, PostgresError> {
-        let opened = self.open(heard).await;
+        let opened = self.open(heard, Purpose::Work).await;
         self.found(opened.as_ref().err().map(ToString::to_string));
         opened
     }
 
-    async fn open(&self, heard: Option<Heard>) -> Result<Line, PostgresError> {
+    /// The same, and says nothing of it to whoever asks whether the database is away.
+    pub(super) async fn open(
+        &self,
+        heard: Option<Heard>,
+        purpose: Purpose,
+    ) -> Result<Line, PostgresError> {
         let hosts = self.config.hosts();
-        let asking = hosts.iter().map(|host| self.ask_host(host, heard.clone()));
+        let asking = hosts
+            .iter()
+            .enumerate()
+            .map(|(at, host)| self.ask_host((at, host), heard.clone(), purpose));
         Ok(hosts::choose(asking, &self.histories).await?.line)
     }
 
     /// Asks one host whether it is fit to be used.
     async fn ask_host(
         &self,
-        host: &PostgresConfig,
+        (at, host): (usize, &PostgresConfig),
         heard: Option<Heard>,
+        purpose: Purpose,
     ) -> Result<Found<Line>, PostgresError> {
+        let crowded = || PostgresError::Unanswered { place: host.place() };
         let asked = async {
-            let mut line = reach(host, heard).await?;
+            let slot = self.slots.take(at, purpose).await.ok_or_else(crowded)?;
+            let mut line = reach(host, heard, Some(slot)).await?;
             schema::check(&self.config, &line.client).await?;
             line.history = schema::history(&line.client).await;
             Ok(Found { history: line.history, line })
@@ -231,7 +259,7 @@ impl Connections {
 
     /// The same, of a database that may not have our tables yet.
     pub(super) async fn reach(&self, heard: Option<Heard>) -> Result<Line, PostgresError> {
-        reach(&self.config, heard).await
+        reach(&self.config, heard, None).await
     }
 
     /// A connection, new or old.
@@ -339,17 +367,11 @@ impl Lent<'_> {
         Ok(())
     }
 
-    /// Begins a transaction of several steps. Whoever is stopped in the middle of it, and wakes much later or never,
-    /// holds nobody up: the server ends it.
+    /// Begins a transaction of several steps.
     pub(super) async fn begin(&mut self) -> Result<Steps<'_>, Fault> {
         let Self { line, is_torn, .. } = self;
         let client = line.as_mut().map(|line| &mut line.client).ok_or(Lost::Late)?;
-        let failed = |error: tokio_postgres::Error| fault(&error);
-        let transaction = bounded(is_torn, client.transaction()).await.map_err(failed)?;
-        let bounds =
-            "set local idle_in_transaction_session_timeout = '5s'; set local lock_timeout = '5s'";
-        bounded(is_torn, transaction.batch_execute(bounds)).await.map_err(failed)?;
-        Ok(Steps { transaction, is_torn })
+        Steps::begin(client, is_torn).await
     }
 
     /// The connection itself.
@@ -369,73 +391,13 @@ impl Drop for Lent<'_> {
     }
 }
 
-/// A transaction, each step of which is waited for as long as there is patience: a server that is frozen keeps its
-/// connections open and says nothing.
-pub(super) struct Steps<'a> {
-    transaction: Transaction<'a>,
-    is_torn: &'a AtomicBool,
-}
-
-impl Steps<'_> {
-    pub(super) async fn query_typed(
-        &self,
-        sql: &str,
-        params: &[Param<'_>],
-    ) -> Result<Vec<Row>, tokio_postgres::Error> {
-        bounded(self.is_torn, self.transaction.query_typed(sql, params)).await
-    }
-
-    pub(super) async fn query_typed_opt(
-        &self,
-        sql: &str,
-        params: &[Param<'_>],
-    ) -> Result<Option<Row>, tokio_postgres::Error> {
-        bounded(self.is_torn, self.transaction.query_typed_opt(sql, params)).await
-    }
-
-    pub(super) async fn query_typed_one(
-        &self,
-        sql: &str,
-        params: &[Param<'_>],
-    ) -> Result<Row, tokio_postgres::Error> {
-        bounded(self.is_torn, self.transaction.query_typed_one(sql, params)).await
-    }
-
-    pub(super) async fn execute_typed(
-        &self,
-        sql: &str,
-        params: &[Param<'_>],
-    ) -> Result<u64, tokio_postgres::Error> {
-        bounded(self.is_torn, self.transaction.execute_typed(sql, params)).await
-    }
-
-    pub(super) async fn commit(self) -> Result<(), tokio_postgres::Error> {
-        bounded(self.is_torn, self.transaction.commit()).await
-    }
-}
-
-async fn bounded<T>(
-    is_torn: &AtomicBool,
-    asked: impl Future<Output = Result<T, tokio_postgres::Error>>,
-) -> Result<T, tokio_postgres::Error> {
-    answered_within(PATIENCE, is_torn, asked).await
-}
-
-/// An answer, for as long as there is patience. Until it is there the connection is nobody else's.
-async fn answered_within<T>(
-    patience: Duration,
-    is_torn: &AtomicBool,
-    asked: impl Future<Output = Result<T, tokio_postgres::Error>>,
-) -> Result<T, tokio_postgres::Error> {
-    is_torn.store(true, Ordering::Relaxed);
-    let answer = tokio::time::timeout(patience, asked).await;
-    let answer = answer.map_err(|_| tokio_postgres::Error::__private_api_timeout())?;
-    is_torn.store(false, Ordering::Relaxed);
-    answer
-}
-
-/// Connects to what may be anything. Of a database of several hosts it is whichever takes writes.
-async fn reach(config: &PostgresConfig, heard: Option<Heard>) -> Result<Line, PostgresError> {
+/// Connects to what may be anything. Of a database of several hosts it is whichever takes writes. Its place is taken until
+/// it has ended, which one that was given up does when the database has answered.
+async fn reach(
+    config: &PostgresConfig,
+    heard: Option<Heard>,
+    slot: Option<Slot>,
+) -> Result<Line, PostgresError> {
     let place = config.place();
     let tls = Tls::new(config.roots.as_deref())
         .map_err(|why| PostgresError::Untrusted { place: place.clone(), why })?;
@@ -445,7 +407,9 @@ async fn reach(config: &PostgresConfig, heard: Option<Heard>) -> Result<Line, Po
     let (client, mut connection) = connected.map_err(|error| refused(place.clone(), &error))?;
     let is_doubtful = Arc::new(AtomicBool::new(false));
     let doubts = Arc::clone(&is_doubtful);
-    tokio::spawn(async move {
+    let had = CancellationToken::new();
+    let given_up = had.clone();
+    let spoken = async move {
         let mut messages = futures::stream::poll_fn(|cx| connection.poll_message(cx));
         while let Some(Ok(message)) = messages.next().await {
             match message {
@@ -463,8 +427,21 @@ async fn reach(config: &PostgresConfig, heard: Option<Heard>) -> Result<Line, Po
                 _ => {}
             }
         }
+    };
+    tokio::spawn(async move {
+        // Through something in between that keeps it open, one that leads nowhere would keep its place for ever.
+        let forsaken = async {
+            given_up.cancelled().await;
+            tokio::time::timeout(FORSAKEN, std::future::pending::<()>()).await.unwrap_or_default();
+        };
+        tokio::select! {
+            biased;
+            () = spoken => {}
+            () = forsaken => {}
+        }
+        drop(slot);
     });
-    Ok(Line { client, history: None, is_doubtful })
+    Ok(Line { client, history: None, is_doubtful, _had: had.drop_guard() })
 }
 
 /// What a store that does not open is to whoever uses it.
@@ -474,19 +451,4 @@ pub(super) fn away(error: &PostgresError) -> Fault {
         return Fault::Permanent(error.to_string());
     }
     Fault::Retriable(error.to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_step_that_is_never_answered_ends_and_its_connection_is_nobody_elses() {
-        let is_torn = AtomicBool::new(false);
-        let silent = std::future::pending::<Result<(), tokio_postgres::Error>>();
-        let ended = answered_within(Duration::from_millis(1), &is_torn, silent).await;
-        assert!(ended.is_err() && is_torn.load(Ordering::Relaxed));
-        assert!(bounded(&is_torn, async { Ok(()) }).await.is_ok());
-        assert!(!is_torn.load(Ordering::Relaxed));
-    }
 }

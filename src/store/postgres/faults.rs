@@ -2,7 +2,7 @@
 //! full or crowded is told as something to try again. Only what a person must mend is permanent.
 
 use tokio_postgres::Error;
-use tokio_postgres::error::SqlState;
+use tokio_postgres::error::{DbError, SqlState};
 
 use crate::ports::Fault;
 use crate::store::postgres::config::PostgresError;
@@ -30,7 +30,7 @@ pub(super) fn fault(error: &Error) -> Fault {
         return Fault::Retriable(format!("the database is away: {error}: {why}"));
     };
     let code = told.code();
-    let why = format!("the database says: {} ({})", told.message(), code.code());
+    let why = format!("the database says: {}", words(told));
     if *code == SqlState::DATA_CORRUPTED || *code == SqlState::INDEX_CORRUPTED {
         return Fault::Corrupt(why);
     }
@@ -47,9 +47,36 @@ pub(super) fn fault(error: &Error) -> Fault {
     }
 }
 
+/// What the database says, and what somebody may have set that makes it say so: a role, or a database, has settings of its
+/// own, and nobody who looks at the server's sees them.
+fn words(told: &DbError) -> String {
+    let setting = match told.code().code() {
+        "57014" => "statement_timeout",
+        "25006" => "default_transaction_read_only",
+        _ => return format!("{} ({})", told.message(), told.code().code()),
+    };
+    format!(
+        "{} ({}); `{setting}` may be set on the role or the database: `alter role … reset {setting}`",
+        told.message(),
+        told.code().code()
+    )
+}
+
 /// A row that cannot be read as what it must be: somebody has changed it, or the table.
 pub(super) fn unread(error: &Error) -> Fault {
     Fault::Corrupt(format!("a row of the database cannot be read: {error}"))
+}
+
+/// What a no of the database itself means to whoever is not in yet.
+fn said(place: String, told: &DbError) -> PostgresError {
+    let (code, why) = (told.code().code(), told.message().to_owned());
+    if *told.code() == SqlState::TOO_MANY_CONNECTIONS {
+        return PostgresError::Crowded { place, why };
+    }
+    if code.starts_with("28") || code == "3D000" || code == "42501" {
+        return PostgresError::Denied { place, why };
+    }
+    PostgresError::Says { place, why: words(told), passes: true }
 }
 
 /// Why a connection was not made.
@@ -57,14 +84,7 @@ pub(super) fn refused(place: String, error: &Error) -> PostgresError {
     let why = std::error::Error::source(error);
     let why = why.map_or_else(|| error.to_string(), |why| format!("{error}: {why}"));
     if let Some(told) = error.as_db_error() {
-        let code = told.code().code();
-        let why = told.message().to_owned();
-        let is_denied = code.starts_with("28") || code == "3D000" || code == "42501";
-        return if is_denied {
-            PostgresError::Denied { place, why }
-        } else {
-            PostgresError::Away { place, why }
-        };
+        return said(place, told);
     }
     if why.contains("does not allow writes") {
         return PostgresError::Standby { place };

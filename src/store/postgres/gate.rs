@@ -39,7 +39,7 @@ impl PostgresJournal {
         let told = |fault: Fault| match fault {
             Fault::Retriable(why) => PostgresError::Away { place: place.clone(), why },
             Fault::Permanent(why) | Fault::Corrupt(why) => {
-                PostgresError::Denied { place: place.clone(), why }
+                PostgresError::Says { place: place.clone(), why, passes: false }
             }
         };
         let failed = |error: tokio_postgres::Error| refused(place.clone(), &error);

@@ -110,7 +110,12 @@ fn weight(error: &PostgresError) -> u8 {
     match error {
         PostgresError::Standby { .. } => 0,
         PostgresError::Away { .. } => 1,
+        // One that answers says more than one that does not.
+        PostgresError::Says { .. } => 2,
         PostgresError::Address { .. }
+        | PostgresError::Crowded { .. }
+        | PostgresError::Unanswered { .. }
+        | PostgresError::NoStandby { .. }
         | PostgresError::Denied { .. }
         | PostgresError::Untrusted { .. }
         | PostgresError::TooOld { .. }
@@ -122,7 +127,7 @@ fn weight(error: &PostgresError) -> u8 {
         | PostgresError::Newer { .. }
         | PostgresError::NewerForm { .. }
         | PostgresError::OlderReplica { .. }
-        | PostgresError::Altered { .. } => 2,
+        | PostgresError::Altered { .. } => 3,
     }
 }
 
@@ -259,5 +264,20 @@ mod tests {
         assert!(matches!(refused, Err(PostgresError::Denied { .. })), "{refused:?}");
         let refused = chosen(vec![fails(standby()), fails(away())], waits).await;
         assert!(matches!(refused, Err(PostgresError::Away { .. })), "{refused:?}");
+    }
+
+    #[tokio::test]
+    async fn of_hosts_the_one_that_has_no_slots_is_blamed_and_not_the_one_that_is_dead() {
+        let waits = Waits { found: EVER, refused: EVER };
+        let crowded = || PostgresError::Crowded { place: "one".into(), why: "too many".into() };
+        let begins =
+            || PostgresError::Says { place: "one".into(), why: "it starts".into(), passes: true };
+        for asking in [vec![fails(away()), fails(crowded())], vec![fails(crowded()), fails(away())]]
+        {
+            let refused = chosen(asking, waits).await;
+            assert!(matches!(refused, Err(PostgresError::Crowded { .. })), "{refused:?}");
+        }
+        let refused = chosen(vec![fails(away()), fails(begins())], waits).await;
+        assert!(matches!(refused, Err(PostgresError::Says { .. })), "{refused:?}");
     }
 }

@@ -29,6 +29,9 @@ mod reader;
 mod replicas;
 mod schema;
 mod sessions;
+mod slots;
+mod standby;
+mod steps;
 mod tls;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -110,7 +113,10 @@ impl PostgresJournal {
             hints: tokio::sync::Mutex::new(hints),
             is_closed: AtomicBool::new(false),
         };
-        let born = opened.born().await?;
+        let born = match opened.born().await {
+            Ok(born) => born,
+            Err(error) => return Err(connections.explained(error).await),
+        };
         me.store(born.0, Ordering::SeqCst);
         let over = Arc::clone(&connections);
         let committer = Committer { connections: over, links, marks, me, cry, queue: waiting };
@@ -157,7 +163,7 @@ impl PostgresJournal {
         // What it acknowledged now could be lost, or could not be read by others (J2).
         match self.connections.unfit() {
             Some(why) => Err(Fault::Retriable(why)),
-            None => Ok(()),
+            None => self.connections.refuse_stuck(),
         }
     }
 }
@@ -429,6 +435,7 @@ impl Journal for PostgresJournal {
     }
 
     async fn remember(&self, name: &str, text: &str) -> Result<(), Fault> {
+        self.connections.refuse_stuck()?;
         let body = codec::seal(&keys::keepsake(name), text.as_bytes());
         let sql = "with m as (update holdpoint.marks set mark = greatest(mark, $4) where incarnation = $3 and lane = 1)
             insert into holdpoint.kept (name, body) values ($1, $2)

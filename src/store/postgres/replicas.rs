@@ -43,6 +43,7 @@ impl PostgresJournal {
 
     /// Whoever held something in this life does so no more.
     pub(super) async fn let_go(&self) -> Result<(), Fault> {
+        self.connections.refuse_stuck()?;
         let me = int(self.me().0);
         let sql = "with dead as (delete from holdpoint.replicas where incarnation = $1),
             marks as (delete from holdpoint.marks where incarnation = $1),
@@ -79,12 +80,13 @@ impl PostgresJournal {
 #[async_trait]
 impl Replicas for PostgresJournal {
     async fn beat(&self) -> Result<Option<u64>, Fault> {
+        self.connections.refuse_still_stuck().await?;
         // Now and then it is looked at as a new connection is.
         if self.beats.fetch_add(1, Ordering::Relaxed) % BEATS_A_LOOK == BEATS_A_LOOK - 1
             && let Err(fault) = self.connections.look().await
         {
             self.connections.found(Some(fault.to_string()));
-            return Err(fault);
+            return self.connections.judge_beat(Err(fault)).await;
         }
         if self.connections.full().is_some() {
             self.look_for_room().await?;
@@ -107,7 +109,7 @@ impl Replicas for PostgresJournal {
         ];
         let beaten = self.connections.ask_one(sql, &params).await;
         self.connections.found(beaten.as_ref().err().map(ToString::to_string));
-        let beaten = beaten?;
+        let beaten = self.connections.judge_beat(beaten).await?;
         if beaten.is_some() {
             self.left(me, mark);
         }
@@ -179,6 +181,7 @@ impl Replicas for PostgresJournal {
     }
 
     async fn bury(&self) -> Result<usize, Fault> {
+        self.connections.refuse_stuck()?;
         let me = int(self.me().0);
         // Half a second more: a beat that is on its way comes to count.
         let sql = "delete from holdpoint.replicas
@@ -279,6 +282,7 @@ impl Replicas for PostgresJournal {
         now: Millis,
         limit: usize,
     ) -> Result<Vec<OutboxEntry>, Fault> {
+        self.connections.refuse_stuck()?;
         // A minute: longer than a listener may take.
         let sql = format!(
             "with taken as (

@@ -21,6 +21,9 @@ const RAISE: [(i32, &str); 2] =
     [(2, include_str!("schema_2.sql")), (DESKS, include_str!("schema_3.sql"))];
 /// How appends are decided and written, and what is asked most: as they are now, whatever they were.
 const FUNCTIONS: [&str; 2] = [include_str!("append.sql"), include_str!("asked.sql")];
+/// What to do about a commit that waits for nothing: nobody who looks at the server's settings sees a role's.
+const SYNCHRONOUS: &str = "set it to `on`; it may be set on the role or the database: \
+     `alter role … reset synchronous_commit`";
 /// The schema from which on it is kept who is asked.
 const DESKS: i32 = 3;
 
@@ -165,7 +168,7 @@ async fn check_server(config: &PostgresConfig, client: &Client) -> Result<(), Po
         Err(PostgresError::Unsafe { place: place.clone(), setting, value, remedy })
     };
     if ["off", "local"].contains(&text(5).as_str()) {
-        return off("synchronous_commit", text(5), "set it to `on`");
+        return off("synchronous_commit", text(5), SYNCHRONOUS);
     }
     let is_platform = config.durability == Durability::Platform;
     if !["", "read committed"].contains(&text(7).as_str()) && !is_platform {
@@ -258,7 +261,7 @@ pub(super) async fn migrate_as(
     let row = transaction.query_typed_one(is_there, &[]).await.map_err(failed)?;
     let is_there: bool = row.try_get(0).map_err(failed)?;
     if !is_there {
-        transaction.batch_execute(MAKE).await.map_err(|error| denied(&place, &error))?;
+        transaction.batch_execute(MAKE).await.map_err(failed)?;
         let made = "insert into holdpoint.meta (schema) values (1)";
         transaction.batch_execute(made).await.map_err(failed)?;
     }
@@ -293,7 +296,7 @@ async fn raise(
     let failed = |error: tokio_postgres::Error| refused(place.to_owned(), &error);
     let alone =
         "set local lock_timeout = '5s'; lock table holdpoint.replicas in share row exclusive mode";
-    transaction.batch_execute(alone).await.map_err(|error| denied(place, &error))?;
+    transaction.batch_execute(alone).await.map_err(failed)?;
     // As long as whoever is taken for dead is given.
     let living = "select count(*) from holdpoint.replicas
         where until > pg_catalog.clock_timestamp() - interval '500 milliseconds'";
@@ -303,22 +306,14 @@ async fn raise(
         return Err(PostgresError::Served { place: place.to_owned(), servers });
     }
     for (_, raise) in RAISE.iter().filter(|(schema, _)| *schema > found) {
-        transaction.batch_execute(raise).await.map_err(|error| denied(place, &error))?;
+        transaction.batch_execute(raise).await.map_err(failed)?;
     }
     for functions in FUNCTIONS {
-        transaction.batch_execute(functions).await.map_err(|error| denied(place, &error))?;
+        transaction.batch_execute(functions).await.map_err(failed)?;
     }
     if found < DESKS {
         raising::lay_out(transaction).await.map_err(failed)?;
     }
     let raised = format!("update holdpoint.meta set schema = {SCHEMA}, shape = ({SHAPE})");
     transaction.batch_execute(&raised).await.map_err(failed)
-}
-
-/// What a no to making tables means.
-fn denied(place: &str, error: &tokio_postgres::Error) -> PostgresError {
-    match error.as_db_error() {
-        Some(told) => PostgresError::Denied { place: place.into(), why: told.message().into() },
-        None => refused(place.into(), error),
-    }
 }

@@ -51,10 +51,13 @@ pub struct Verified {
     pub waiting: u64,
     /// Runs that were forgotten, and left a tombstone.
     pub forgotten: u64,
-    /// How many leaves the signed head holds; none if nothing is signed.
+    /// How many leaves the signed head holds; none if nothing is signed. More than there are where some were cut off.
     pub signed: Option<u64>,
     /// Whose signature that is.
     pub signer: Option<VerifyKey>,
+    /// The head from outside that it was held against, if one was brought: which log it is of, and how many leaves it
+    /// holds.
+    pub since: Option<(String, u64)>,
     /// What the store says of itself.
     pub report: StoreReport,
 }
@@ -63,11 +66,24 @@ impl Verified {
     /// What was found of the chain and the log, in words.
     pub fn words(&self) -> String {
         let signed = match (self.signed, &self.signer) {
+            (Some(signed), Some(key)) if signed > self.leaves => {
+                format!("and {signed} were signed by {}", key.text())
+            }
             (Some(signed), Some(key)) => format!("{signed} of them signed by {}", key.text()),
             (_, _) => "none of them signed".to_owned(),
         };
         let (runs, events, leaves) = (self.runs, self.events, self.leaves);
         let mut told = format!("{runs} runs, {events} events, {leaves} leaves, {signed}");
+        if let Some((origin, size)) = &self.since {
+            let kept =
+                format!("a head of {size} leaves of the log `{origin}` that was kept elsewhere");
+            let word = if self.findings.is_empty() {
+                "\nit goes on from "
+            } else {
+                "\nit was held against "
+            };
+            told.extend([word, &kept]);
+        }
         let unchained =
             "events are of an earlier build: they are as they were when they were taken over";
         let more = [
@@ -206,16 +222,18 @@ async fn signed_heads(
         None
     });
     let mut claims = Vec::new();
-    if let (Some(own), Some(since)) = (&own, &against.since)
-        && own.origin != since.origin
+    let mut since = against.since.clone();
+    verified.since = since.as_ref().map(|since| (since.origin.clone(), since.head.size));
+    if let (Some(own), Some(outside)) = (&own, &since)
+        && own.origin != outside.origin
     {
         let what =
-            format!("it is of the log `{}`, and the store is of `{}`", since.origin, own.origin);
+            format!("it is of the log `{}`, and the store is of `{}`", outside.origin, own.origin);
         verified.found("the head from outside", what);
-        return Ok(claims);
+        since = None;
     }
     let own = own.map(|head| Claim { what: "the signed head of the store", head });
-    let since = against.since.clone().map(|head| Claim { what: "the head from outside", head });
+    let since = since.map(|head| Claim { what: "the head from outside", head });
     let handed = LastHead::handed(journal).await;
     let handed = or_finding(handed, "the chain of keys", verified)?.unwrap_or_default();
     let earlier: Vec<_> = handed.iter().filter_map(|it| VerifyKey::parse(&it.before)).collect();
@@ -241,8 +259,9 @@ async fn signed_heads(
         };
         match signer {
             Ok(signer) => {
-                let size = claim.head.head.size;
-                if verified.signed.is_none_or(|known| known <= size) {
+                // The store's own comes first: what it has signed is told of that.
+                if verified.signed.is_none() {
+                    let size = claim.head.head.size;
                     (verified.signed, verified.signer) = (Some(size), Some(signer));
                 }
                 claims.push(claim);
@@ -251,4 +270,28 @@ async fn signed_heads(
         }
     }
     Ok(claims)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_of_a_log_that_was_cut_off_adds_up_and_names_what_it_was_held_against() {
+        let mut verified = Verified {
+            leaves: 37,
+            signed: Some(37),
+            signer: VerifyKey::new("holdpoint/test", [7; 32]),
+            since: Some(("holdpoint/test".into(), 30)),
+            ..Verified::default()
+        };
+        let told = verified.words();
+        assert!(told.contains("37 leaves, 37 of them signed by"), "{told}");
+        assert!(told.contains("it goes on from a head of 30 leaves of the log `holdpoint/test`"));
+        verified.leaves = 20;
+        verified.found("the log of leaves", "it was cut off");
+        let told = verified.words();
+        assert!(told.contains("20 leaves, and 37 were signed by"), "{told}");
+        assert!(told.contains("it was held against a head of 30 leaves"), "{told}");
+    }
 }

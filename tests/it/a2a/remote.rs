@@ -5,8 +5,9 @@ use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use holdpoint::wire::v1::WorkflowEvent;
+use holdpoint::wire::v1::halt_request::Scope;
 use holdpoint::wire::v1::workflow_event::Event;
+use holdpoint::wire::v1::{HaltRequest, ReleaseHaltRequest, WorkflowEvent};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -280,4 +281,49 @@ async fn a_remote_of_the_older_protocol_asks_and_is_answered() {
     let calls: Vec<_> = std::iter::from_fn(|| remote.heard()).collect();
     let versions = calls.iter().filter_map(|call| call.headers.get("a2a-version"));
     assert!(versions.into_iter().all(|version| version == "0.3"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn k4_nothing_is_handed_to_a_remote_that_was_halted_while_its_card_was_read() {
+    let (tell, told) = std::sync::mpsc::channel::<()>();
+    let (told, sent) = (std::sync::Mutex::new(told), Arc::new(AtomicUsize::new(0)));
+    let (asked, was_asked) = (Arc::new(AtomicUsize::new(0)), Arc::clone(&sent));
+    let (home, cards) = (Arc::<std::sync::OnceLock<String>>::default(), Arc::clone(&asked));
+    let known = Arc::clone(&home);
+    let remote = Listener::start(move |call: &Heard| {
+        if call.path.contains("agent-card") {
+            if cards.fetch_add(1, Ordering::SeqCst) == 0 {
+                told.lock().unwrap().recv().unwrap();
+            }
+            let url = home.get().cloned().unwrap_or_default();
+            let card = json!({"name": "other", "capabilities": {}, "supportedInterfaces": [
+                {"url": url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}]});
+            return (200, card.to_string());
+        }
+        let asked = call.json();
+        was_asked.fetch_add(1, Ordering::SeqCst);
+        let task = task("TASK_STATE_COMPLETED", "Done.");
+        let result = json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"task": task}});
+        (200, result.to_string())
+    });
+    known.set(remote.url()).unwrap();
+    let root = TempDir::new().unwrap();
+    let server = served(&root, &remote);
+    let (mut client, mut other) = (server.client().await, server.client().await);
+    let running =
+        tokio::spawn(async move { run(&mut client, start_of("front", "", "Do it.", "k")).await });
+    while asked.load(Ordering::SeqCst) == 0 {
+        tokio::task::yield_now().await;
+    }
+    let scope = Some(Scope::All(true));
+    let wish = HaltRequest { scope, reason: "odd".into(), ..Default::default() };
+    let halt = other.halt(wish).await.unwrap().into_inner().halt.unwrap();
+    tell.send(()).unwrap();
+    while !server.page("/metrics").1.contains("holdpoint_deeds_under_way 0") {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(sent.load(Ordering::SeqCst), 0, "it is stopped");
+    other.release_halt(ReleaseHaltRequest { halt_id: halt.halt_id }).await.unwrap();
+    let events = running.await.unwrap();
+    assert_eq!(names(&events).last(), Some(&"completed"));
 }

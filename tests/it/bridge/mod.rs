@@ -15,7 +15,7 @@ pub(crate) mod web_pages;
 use std::path::Path;
 use std::process::Command;
 
-use holdpoint::kernel::schema::Compiled;
+use holdpoint::kernel::schema;
 use holdpoint::wire::v1::{ListRequestsRequest, RunStatus};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -203,6 +203,12 @@ fn d2_what_is_another_callers_looks_like_nothing() {
     let refused = stranger.get("/v1/models");
     assert_eq!(refused.refusal(), (401, "auth.missing".into(), "authorization".into()));
     assert!(refused.head.to_lowercase().contains("www-authenticate: bearer"), "{}", refused.head);
+    assert!(refused.body.contains("wants an API key"), "{}", refused.body);
+    for path in ["/v1/models", "/a2a/approve_and_send/tasks"] {
+        let unknown = with("hp_of_nobody").with("A2A-Version: 1.0").get(path);
+        assert_eq!(unknown.status, 401, "{path}: {}", unknown.body);
+        assert!(unknown.body.contains("is unknown here"), "{path}: {}", unknown.body);
+    }
 
     let first = ada.start(APPROVE, "Tell Ada.");
     let (id, request) = (first["id"].as_str().unwrap(), call_id(&first));
@@ -396,11 +402,11 @@ fn the_description_is_served_and_what_is_answered_fits_it() {
     let caller = Caller::new(server.address());
     let description = caller.get("/openapi.json").ok();
     let fits = |path: &str, method: &str, value: &Value| {
-        let mut schema = description["paths"][path][method]["responses"]["200"]["content"]["application/json"]["schema"].clone();
-        assert!(schema.is_object(), "{method} {path} is not described");
+        let mut described = description["paths"][path][method]["responses"]["200"]["content"]["application/json"]["schema"].clone();
+        assert!(described.is_object(), "{method} {path} is not described");
         // Referred to from where they are.
-        schema["components"] = description["components"].clone();
-        let fits = Compiled::of(&schema).check(value);
+        described["components"] = description["components"].clone();
+        let fits = schema::check(&described, value);
         assert!(fits.is_ok(), "{method} {path}: {fits:?}\n{value}");
     };
     let waiting = caller.start(APPROVE, "Tell Ada.");
@@ -451,7 +457,7 @@ fn the_description_is_served_and_what_is_answered_fits_it() {
     let deleted = caller.raw("DELETE", &format!("/v1/responses/{other}"), "").ok();
     fits("/v1/responses/{response_id}", "delete", &deleted);
     let refused = caller.get("/v1/responses/resp_x").json();
-    let mut schema = description["components"]["schemas"]["Error"].clone();
-    schema["components"] = description["components"].clone();
-    assert!(Compiled::of(&schema).fits(&refused), "{refused}");
+    let mut shape = description["components"]["schemas"]["Error"].clone();
+    shape["components"] = description["components"].clone();
+    assert!(schema::Compiled::of(&shape).fits(&refused), "{refused}");
 }

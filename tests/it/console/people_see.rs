@@ -39,6 +39,16 @@ async fn k8_an_approver_is_led_to_no_run_that_they_may_not_see() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_page_for_other_roles_is_forbidden_and_no_conflict() {
+    let stage = Stage::with_people(&bills("{id: act, tool: pay}"), &PEOPLE).await;
+    let console = stage.console("clerk");
+    for path in ["/console/replicas", "/console/oversight", "/console/audit/store"] {
+        let reply = console.get(path);
+        assert_eq!(reply.status, 403, "{path}: {}", reply.body);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_was_said_in_a_place_that_was_taken_back_counts_on_no_screen() {
     let flow = bills(
         "{id: ask, human: {kind: approval, prompt: Pay it?, approvers: {to: [ann, bob], need: 2}}}, {id: act, tool: pay}",

@@ -14,3 +14,4 @@ pub(crate) mod rewound;
 pub(crate) mod supervised;
 pub(crate) mod telemetry;
 pub(crate) mod two_engines;
+pub(crate) mod two_engines_halted;

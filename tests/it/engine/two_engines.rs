@@ -2,12 +2,10 @@
 //! freezes or comes second, every answer counts once and nothing is done twice.
 
 use holdpoint::engine::{
-    Engine, EngineError, ForkRequest, HaltRequest, InboxChange, InboxFilter, StartRequest, Until,
+    Engine, EngineError, ForkRequest, InboxChange, InboxFilter, StartRequest, Until,
 };
 use holdpoint::kernel::workflow::{Patience, Safety};
-use holdpoint::kernel::{
-    Budget, Budgets, Event, OnExceeded, OnTimeout, Refusal, RunId, Scope, Workflow,
-};
+use holdpoint::kernel::{Budget, Budgets, Event, OnExceeded, OnTimeout, Refusal, RunId, Workflow};
 use holdpoint::ports::{Fault, HeadStatus, Hook};
 use holdpoint::store::Mishap;
 use serde_json::json;
@@ -275,28 +273,6 @@ async fn k11_of_a_yes_and_a_no_in_one_family_at_once_the_later_hears_of_the_firs
             Err(error) => panic!("{error}"),
         }
     }
-}
-
-#[tokio::test]
-async fn k4_a_halt_at_one_stops_the_other_before_the_next_deed() {
-    let actors = || payers().slowly("worker");
-    let pair = Pair::new(&[with_tool(Safety::Unsafe)], actors).await;
-    let begun = pair.a.engine.start(start("with_tool", "", ""), &someone()).await.unwrap();
-    pair.a.actors.asked().await;
-    let wish = HaltRequest { scope: Scope::All, reason: "odd".into(), key: String::new() };
-    let halt = pair.b.engine.halt(wish, &someone()).await.unwrap();
-    // It is let come home, and what would follow is not done.
-    pair.a.actors.gate("worker").add_permits(9);
-    pair.pass(3_000).await;
-    assert_eq!(pair.calls(), []);
-    pair.b.engine.release_halt(&halt.id, &someone()).await.unwrap();
-    pair.pass(3_000).await;
-    pair.a.actors.gate("pay").add_permits(1);
-    pair.b.actors.gate("pay").add_permits(1);
-    let run = begun.run.to_string();
-    let told = all(pair.b.engine.watch(&run, 0, Until::Over, &someone()).await.unwrap()).await;
-    assert_eq!(names(&told).last(), Some(&"completed"));
-    assert_eq!(pair.calls().len(), 1);
 }
 
 #[tokio::test]

@@ -91,8 +91,9 @@ const CONTROLS: &[Control] = &[
             "k9_a_decision_bound_by_digest_takes_no_id_alone_wherever_the_file_says_so",
             "k10_an_answer_by_checkpoint_sent_three_times_is_one_deed",
             "j13_a_decision_is_proven_on_another_machine_with_the_public_key_alone",
+            "j13_verify_lists_who_decided_what_when_and_by_which_leaf",
         ],
-        open: "",
+        open: "of a bundle without its secrets the digest is not computed again by `verify`: there it is the server's word",
     },
     Control {
         id: "9.2.9",

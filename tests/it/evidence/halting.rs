@@ -17,39 +17,39 @@ use crate::consent::stage::{LOCAL, Stage, TOOL, bills, question, refusal};
 use crate::support::server::{drained, journal, names, start_of};
 
 /// A payment that a gate asks about.
-fn gated() -> String {
+pub(crate) fn gated() -> String {
     bills("{id: act, tool: pay}")
         .replace("agents:", "gates: [{name: money, tools: [pay]}]\nagents:")
 }
 
-async fn halt(stage: &Stage, who: &str, scope: Scope) -> Result<Halt, Status> {
+pub(crate) async fn halt(stage: &Stage, who: &str, scope: Scope) -> Result<Halt, Status> {
     let request =
         HaltRequest { scope: Some(scope), reason: "it looks wrong".into(), ..Default::default() };
     let told = stage.client(who).await.halt(request).await?;
     Ok(told.into_inner().halt.unwrap())
 }
 
-async fn release(stage: &Stage, who: &str, halt: &Halt) -> Result<Halt, Status> {
+pub(crate) async fn release(stage: &Stage, who: &str, halt: &Halt) -> Result<Halt, Status> {
     let request = ReleaseHaltRequest { halt_id: halt.halt_id.clone() };
     Ok(stage.client(who).await.release_halt(request).await?.into_inner().halt.unwrap())
 }
 
-async fn halts(stage: &Stage) -> Vec<Halt> {
+pub(crate) async fn halts(stage: &Stage) -> Vec<Halt> {
     stage.client(LOCAL).await.list_halts(ListHaltsRequest {}).await.unwrap().into_inner().halts
 }
 
-async fn log(stage: &Stage, action: &str) -> usize {
+pub(crate) async fn log(stage: &Stage, action: &str) -> usize {
     let request = ListAuditRequest { store: true, ..Default::default() };
     let told = stage.client(LOCAL).await.list_audit(request).await.unwrap().into_inner();
     told.entries.iter().filter(|entry| entry.action == action).count()
 }
 
-fn halted() -> (Code, String) {
+pub(crate) fn halted() -> (Code, String) {
     (Code::FailedPrecondition, "halted".into())
 }
 
 /// Returns when a page says so, or not any more.
-async fn until(stage: &Stage, words: &str, says: bool) {
+pub(crate) async fn until(stage: &Stage, words: &str, says: bool) {
     while stage.server.page("/readyz").1.contains(words) != says {
         tokio::task::yield_now().await;
     }
@@ -282,41 +282,6 @@ async fn a_halt_is_taken_back_while_the_file_stands_and_nobody_waits_for_anybody
     until(&stage, "call the office", false).await;
     stage.answer(LOCAL, &asked, json!("allow_once")).await.unwrap();
     assert_eq!(stage.deeds(LOCAL, &asked.run_id).await.len(), 1);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_wrong_wish_to_halt_stops_nothing_and_says_why() {
-    let stage = Stage::open(&gated()).await;
-    let wish = |scope: Option<Scope>, reason: &str| HaltRequest {
-        scope,
-        reason: reason.into(),
-        ..Default::default()
-    };
-    let long = "x".repeat(501);
-    let wrong = [
-        (wish(None, "why"), "scope"),
-        (wish(Some(Scope::All(false)), "why"), "scope"),
-        (wish(Some(Scope::All(true)), "  "), "reason"),
-        (wish(Some(Scope::All(true)), &long), "reason"),
-        (wish(Some(Scope::WorkflowId("bill".into())), "why"), "workflow_id"),
-        (wish(Some(Scope::Tool("play".into())), "why"), "tool"),
-        (wish(Some(Scope::Agent("nobody".into())), "why"), "agent"),
-    ];
-    for (request, field) in wrong {
-        let refused = stage.client(LOCAL).await.halt(request).await.unwrap_err();
-        assert_eq!(refused.code(), Code::InvalidArgument, "{refused:?}");
-        assert!(format!("{refused:?}").contains(field), "{field}: {refused:?}");
-    }
-    assert_eq!(halts(&stage).await, []);
-    // The same wish twice is one halt; the same key for another is none.
-    let keyed = |scope| HaltRequest { idempotency_key: "k".into(), ..wish(Some(scope), "why") };
-    let mut client = stage.client(LOCAL).await;
-    for _ in 0..2 {
-        client.halt(keyed(Scope::Tool("pay".into()))).await.unwrap();
-    }
-    let other = refusal(client.halt(keyed(Scope::All(true))).await);
-    assert_eq!(other, (Code::AlreadyExists, "idempotency_key.reused".into()));
-    assert_eq!(halts(&stage).await.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,12 +6,13 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
+use holdpoint::kernel::evidence::note::VerifyKey;
 use holdpoint::wire::v1::GetReceiptRequest;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::evidence::served::{command, decided, scripted, stopped, text};
-use crate::support::server::Setup;
+use crate::support::server::{Server, Setup};
 use crate::terminal::cli::holdpoint;
 
 #[test]
@@ -36,6 +37,36 @@ fn a_key_that_others_can_read_or_that_is_none_is_refused_with_the_remedy() {
     assert!(alone.code == 1 && alone.err.contains("public key"), "{}", alone.err);
     let private = serve(&["--audit-signer=true", &named]);
     assert!(private.code == 1 && private.err.contains("name+id+key"), "{}", private.err);
+}
+
+#[test]
+fn a_signer_without_its_public_key_is_told_where_that_line_comes_from() {
+    let root = TempDir::new().unwrap();
+    let key = root.path().join("signer.pub");
+    let named = format!("--audit-key={}", key.display());
+    let words = ["serve", "--listen", "127.0.0.1:0", "--data", "data", "--audit-signer=true"];
+    let serve = || holdpoint(root.path(), &[&words[..], &[&named]].concat(), "");
+    let is_told = |what: &str| {
+        let told = serve();
+        assert_eq!(told.code, 1, "{what}: {}", told.err);
+        assert!(told.err.contains("The signing key"), "{what}: {}", told.err);
+        assert!(!told.err.contains("genpkey"), "{what}: {}", told.err);
+    };
+    is_told("there is none");
+    fs::write(&key, "-----BEGIN PRIVATE KEY-----\n").unwrap();
+    is_told("it is a private one");
+    // What the docs have for it.
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/evidence.md");
+    let docs = fs::read_to_string(docs).unwrap();
+    let (_, rest) = docs.split_once("  ```sh\n  openssl pkey").unwrap();
+    let script = format!("openssl pkey{}", rest.split_once("  ```").unwrap().0);
+    let script = script.replace("\n  ", "\n");
+    let made = format!("openssl genpkey -algorithm ed25519 -out signer.pem && {script}");
+    let made = Command::new("bash").args(["-c", &made]).current_dir(root.path()).status();
+    assert!(made.unwrap().success());
+    let line = fs::read_to_string(&key).unwrap();
+    let known = VerifyKey::parse(&line).expect("it is such a line");
+    assert_eq!(known.text().trim_end(), line.trim_end());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -107,9 +138,21 @@ async fn j13_whoever_has_the_first_key_checks_what_the_third_has_signed_and_a_br
         assert_ne!(scripted(root.path(), "forged.json").0, Some(0));
     }
     assert!(own.as_str().is_some_and(|own| !own.is_empty()));
-    // A key that was put in its place without a word of the one before.
+    // Where the key is gone, and none is named, nothing is signed with any other.
     fs::remove_file(data.join("audit.key")).unwrap();
-    stopped(setup).await;
+    let mut server = setup.clone().start();
+    decided(&server).await;
+    assert!(server.page("/readyz").1.contains("heads are not being signed"));
+    server.terminate();
+    server.wait();
+    assert!(!data.join("audit.key").exists());
+    let whole = with(&["verify"], &first);
+    assert_eq!(whole.code, 0, "{}", whole.out);
+    // A key that was put in its place without a word of the one before.
+    let (other, strange) = (TempDir::new().unwrap(), root.path().join("strange.pem"));
+    let named = format!("--audit-key={}", strange.display());
+    stopped(Setup::new(other.path()).arg(&named)).await;
+    stopped(setup.arg(&named)).await;
     let broken = with(&["verify"], &first);
     assert_eq!(broken.code, 1);
     assert!(broken.out.contains("the chain of keys is broken"), "{}", broken.out);
@@ -202,14 +245,111 @@ async fn j13_a_store_that_was_put_back_in_silence_is_not_signed_by_a_key_that_li
     let told = holdpoint(root.path(), &["release", "--server", server.address()], "");
     assert_eq!(told.code, 0, "{told:?}");
     decided(&server).await;
-    let is_signed = || {
-        let page = server.page("/metrics").1;
-        let signed =
-            page.lines().find_map(|line| line.strip_prefix("holdpoint_heads_signed_total "));
-        signed.is_some_and(|count| count != "0")
-    };
-    while !is_signed() {
+    while !is_signed(&server) {
         tokio::task::yield_now().await;
     }
-    assert!(!server.page("/readyz").1.contains("heads are not being signed"));
+    while server.page("/readyz").1.contains("heads are not being signed") {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Whether the server has signed a head since it was started.
+fn is_signed(server: &Server) -> bool {
+    let page = server.page("/metrics").1;
+    let signed = page.lines().find_map(|line| line.strip_prefix("holdpoint_heads_signed_total "));
+    signed.is_some_and(|count| count != "0")
+}
+
+/// A command that signs with a key as another program would, and its public key, for a log of the origin that the key was
+/// first used for.
+async fn signed_outside(root: &Path) -> (String, String) {
+    let (away, public) = (root.join("away.pem"), root.join("kept/signer.pub"));
+    let first = TempDir::new().unwrap();
+    stopped(Setup::new(first.path()).arg(&format!("--audit-key={}", away.display()))).await;
+    fs::create_dir_all(root.join("kept")).unwrap();
+    fs::copy(first.path().join("data/audit.pub"), &public).unwrap();
+    let script = "const c = require('crypto'), f = require('fs'); \
+                  console.log(c.sign(null, f.readFileSync(0), f.readFileSync(process.argv[1])).toString('base64'))";
+    let signer = format!("--audit-signer=node -e \"{script}\" {}", away.display());
+    (signer, format!("--audit-key={}", public.display()))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn j13_a_log_that_was_written_anew_is_not_signed_by_a_signer_that_has_signed_another() {
+    let root = TempDir::new().unwrap();
+    let (signer, key) = signed_outside(root.path()).await;
+    let setup = Setup::new(root.path()).arg("--audit-seconds=1").arg(&signer).arg(&key);
+    stopped(setup.clone()).await;
+    // Whoever can write to the disk exports, writes over what they like, and imports: another origin, and nothing else.
+    let data = root.path().join("data");
+    assert_eq!(command(root.path(), &["export", "all.jsonl"]).code, 0);
+    let words = ["import", "all.jsonl", "--data", "forged"];
+    assert_eq!(holdpoint(root.path(), &words, "").code, 0);
+    fs::remove_dir_all(&data).unwrap();
+    fs::rename(root.path().join("forged"), &data).unwrap();
+    let server = setup.start();
+    while !server.told().contains("and never this one") {
+        tokio::task::yield_now().await;
+    }
+    assert!(!is_signed(&server));
+    // Whoever means it to be another store says so.
+    let told = holdpoint(root.path(), &["release", "--server", server.address()], "");
+    assert_eq!(told.code, 0, "{told:?}");
+    decided(&server).await;
+    while !is_signed(&server) {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn j13_a_key_that_is_changed_knows_what_the_one_before_has_signed() {
+    let root = TempDir::new().unwrap();
+    let (data, copy) = (root.path().join("data"), root.path().join("copy"));
+    let [first, next] = ["first.pem", "next.pem"].map(|name| root.path().join(name));
+    let setup = Setup::new(root.path()).arg("--audit-seconds=1");
+    let named = setup.clone().arg(&format!("--audit-key={}", first.display()));
+    stopped(named.clone()).await;
+    assert!(Command::new("cp").arg("-r").args([&data, &copy]).status().unwrap().success());
+    stopped(named).await;
+    fs::remove_dir_all(&data).unwrap();
+    fs::rename(&copy, &data).unwrap();
+    // Put back in silence; and then the key is changed, as somebody may who wants it signed again.
+    let changed = setup.arg(&format!("--audit-key={}", next.display()));
+    let changed = changed.arg(&format!("--audit-key-before={}", first.display()));
+    let server = changed.start();
+    decided(&server).await;
+    while !server.page("/readyz").1.contains("heads are not being signed") {
+        tokio::task::yield_now().await;
+    }
+    assert!(!next.with_added_extension("heads").exists(), "it has signed nothing");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_head_that_cannot_be_kept_beside_its_key_is_signed_and_said_so() {
+    let root = TempDir::new().unwrap();
+    let key = root.path().join("audit.pem");
+    // Nothing can be put in the place of a directory.
+    fs::create_dir_all(root.path().join("audit.pem.heads.new/in the way")).unwrap();
+    let setup = Setup::new(root.path()).arg("--audit-seconds=1");
+    let server = setup.arg(&format!("--audit-key={}", key.display())).start();
+    decided(&server).await;
+    while !server.page("/readyz").1.contains("not kept beside its key") {
+        tokio::task::yield_now().await;
+    }
+    assert!(is_signed(&server));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_signer_that_never_stops_talking_is_heard_for_a_moment_and_ends_with_what_it_started() {
+    let root = TempDir::new().unwrap();
+    let (_, key) = signed_outside(root.path()).await;
+    let talks = root.path().join("talks");
+    let signer = format!("--audit-signer=(echo $$ > {}; yes) | cat", talks.display());
+    let setup = Setup::new(root.path()).arg("--audit-seconds=1").arg(&signer).arg(&key);
+    let server = setup.start();
+    decided(&server).await;
+    while !server.page("/readyz").1.contains("heads are not being signed") {
+        tokio::task::yield_now().await;
+    }
+    assert!(server.told().contains("says more than 4096 bytes"), "{}", server.told());
 }

@@ -1,10 +1,13 @@
 //! What can be shown afterwards to somebody who trusts nobody, the brake, and what is hidden.
 
+pub(crate) mod agreed;
 pub(crate) mod aisvs;
 pub(crate) mod audit;
 pub(crate) mod bundles;
 pub(crate) mod forged;
 pub(crate) mod golden;
+pub(crate) mod guessing;
+pub(crate) mod halt_wishes;
 pub(crate) mod halting;
 pub(crate) mod keys;
 pub(crate) mod redacted;

@@ -213,7 +213,11 @@ async fn what_a_form_keeps_is_nobody_elses_to_read_and_a_call_is_seen_by_those_w
     let server = [("HOLDPOINT_SERVER", "http://127.0.0.1:9")];
     let told = with_env(stage.root.path(), &looked, "", &server);
     assert_eq!(told.code, 0, "{}{}", told.out, told.err);
-    assert!(told.out.contains("secrets are left out; their hashes are there"), "{}", told.out);
+    assert!(
+        told.out.contains("hidden values are left out; their hashes are there"),
+        "{}",
+        told.out
+    );
     let told = with_env(stage.root.path(), &["verify", "--data", "data"], "", &server);
     assert_eq!(told.code, 2, "a directory is not what the server has: {}", told.err);
 }

@@ -156,6 +156,10 @@ async fn heads_are_handed_to_the_listener_and_a_store_is_held_against_them() {
     fs::write(&kept, &note).unwrap();
     let told = command(root.path(), &["verify", "--since", kept.to_str().unwrap()]);
     assert_eq!(told.code, 0, "{}", told.out);
+    let size = SignedHead::parse(&note).unwrap().head.size;
+    assert!(told.out.contains(&format!("goes on from a head of {size} leaves")), "{}", told.out);
+    let told = command(root.path(), &["verify", "--json", "--since", kept.to_str().unwrap()]);
+    assert_eq!(told.json()["since"]["leaves"], size, "{}", told.out);
     // Another store, which never had that head.
     let other = TempDir::new().unwrap();
     stopped(Setup::new(other.path())).await;
@@ -244,6 +248,8 @@ async fn a_run_that_is_not_there_is_not_exported() {
         assert!(told.code == 1 && told.err.contains(why), "{}", told.err);
         assert!(!file.exists(), "nothing is left behind");
     }
+    let log = command(root.path(), &["audit", "--store"]);
+    assert!(log.code == 0 && !log.out.contains("exported"), "nothing was: {}", log.out);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -170,7 +170,14 @@ fn a_debian_package_has_the_program_its_unit_its_user_and_its_settings() {
     assert!(dumped.contains("/var/lib/holdpoint"), "{dumped}");
     let unit = root.join("usr/lib/systemd/system/holdpoint.service");
     let text = fs::read_to_string(&unit).unwrap();
-    for line in ["Type=notify", "User=holdpoint", "NoNewPrivileges=yes", "ProtectSystem=strict"] {
+    // The last: what lies beside the key that signs is written, and nothing else there.
+    for line in [
+        "Type=notify",
+        "User=holdpoint",
+        "NoNewPrivileges=yes",
+        "ProtectSystem=strict",
+        "ReadWritePaths=-/etc/holdpoint/audit",
+    ] {
         assert!(text.lines().any(|one| one == line), "{line}");
     }
     // Where systemd is installed, it has the last word.
@@ -186,7 +193,7 @@ fn a_debian_package_has_the_program_its_unit_its_user_and_its_settings() {
 }
 
 #[test]
-fn a_tarball_has_the_program_and_what_explains_it_and_its_sum_is_right() {
+fn a_tarball_has_the_program_and_all_that_its_readme_leads_to_and_its_sum_is_right() {
     let (out, place) = (made(&["tarball"]), tempdir().unwrap());
     let tarball = file(out.path(), ".tar.gz");
     run(Command::new("sha256sum").args(["--check", "SHA256SUMS"]).current_dir(out.path()));
@@ -198,6 +205,12 @@ fn a_tarball_has_the_program_and_what_explains_it_and_its_sum_is_right() {
     {
         assert!(root.join(there).is_file(), "{there}");
     }
+    let readme = fs::read_to_string(root.join("README.md")).unwrap();
+    let links = readme.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
+    let links: Vec<_> = links.filter(|link| !link.is_empty() && !link.contains("://")).collect();
+    assert!(links.contains(&"SECURITY.md"), "{links:?}");
+    let lost = links.iter().find(|link| !root.join(link).exists());
+    assert_eq!(lost, None, "every link of its README leads somewhere");
     decides_a_question(&[root.join("bin/holdpoint").as_os_str()], place.path());
 }
 
@@ -281,7 +294,8 @@ fn what_is_no_holdpoint_is_refused_with_a_reason() {
 fn checkout() -> TempDir {
     let place = tempdir().unwrap();
     run(Command::new("cp")
-        .args(["-r", "packaging", "LICENSE", "README.md", "CHANGELOG.md"])
+        .args(["-r", "packaging", "LICENSE", "README.md", "CHANGELOG.md", "ARCHITECTURE.md"])
+        .args(["CONTRIBUTING.md", "SECURITY.md", "docs", "examples", "proto", "workflows"])
         .arg(place.path()));
     place
 }

@@ -6,6 +6,8 @@ pub(crate) mod clocks;
 pub(crate) mod desks;
 pub(crate) mod keys;
 pub(crate) mod moved;
+pub(crate) mod moves_at_once;
+pub(crate) mod operators;
 pub(crate) mod replicas;
 pub(crate) mod rewound;
 pub(crate) mod served;

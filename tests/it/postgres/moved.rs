@@ -59,7 +59,7 @@ fn payment(tool: &ToolServer) -> Value {
 }
 
 /// A folder with the workflow in it, and whoever is paid through.
-async fn folder() -> (TempDir, ToolServer) {
+pub(crate) async fn folder() -> (TempDir, ToolServer) {
     let root = TempDir::new().unwrap();
     let tool = ToolServer::start([("/pay", Answer::Json(json!("receipt 7")))]).await;
     fs::create_dir_all(root.path().join("flows")).unwrap();
@@ -248,7 +248,7 @@ async fn a_store_moves_while_it_is_served_and_nothing_is_lost_or_done_twice() {
 }
 
 /// Starts a server that dies there while its store moves; the run that waits, and its request.
-async fn cut_off(root: &Path, address: &str, point: &str) -> (String, String) {
+pub(crate) async fn cut_off(root: &Path, address: &str, point: &str) -> (String, String) {
     let server = Setup::new(root).failpoint(point, 1).start();
     let waiting = waits(&mut server.client().await, point).await;
     let wish = json!({"to": address}).to_string();
@@ -260,7 +260,7 @@ async fn cut_off(root: &Path, address: &str, point: &str) -> (String, String) {
 }
 
 /// It is answered there, and done.
-async fn is_done(server: &Server, (run, request): &(String, String)) {
+pub(crate) async fn is_done(server: &Server, (run, request): &(String, String)) {
     let mut client = server.client().await;
     let told = send(&mut client, answer_to(request, "approve", "yes")).await;
     assert_eq!(names(&told).last(), Some(&"completed"), "{run}");

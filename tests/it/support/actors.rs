@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use holdpoint::kernel::{AgentInput, AttemptFault, Failure, Reply, ToolCall, ToolFault, Workflow};
-use holdpoint::ports::{Agents, DeltaSink, Tools};
+use holdpoint::ports::{Agents, DeltaSink, Tools, leave};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
@@ -19,6 +19,8 @@ pub(crate) struct Actors {
     slow: HashMap<String, Arc<Semaphore>>,
     /// Tools that wait for a permit before they return.
     tools: HashMap<String, Arc<Semaphore>>,
+    /// How long it takes to reach any of them: a permit each, and then they are asked whether they still may.
+    pub(crate) connecting: Option<Arc<Semaphore>>,
     pub(crate) inputs: Mutex<Vec<AgentInput>>,
     pub(crate) calls: Mutex<Vec<(String, String)>>,
     pub(crate) called: Semaphore0,
@@ -157,6 +159,14 @@ impl Tools for Actors {
         call: &ToolCall,
         key: &str,
     ) -> Result<Value, ToolFault> {
+        if let Some(connecting) = &self.connecting {
+            self.called.0.add_permits(1);
+            connecting.acquire().await.unwrap().forget();
+            if !leave::still_holds().await {
+                let failure = Failure::new("tool.late", leave::LATE);
+                return Err(ToolFault { failure, may_have_happened: false });
+            }
+        }
         self.calls.lock().unwrap().push((call.tool.clone(), key.to_owned()));
         self.called.0.add_permits(1);
         if let Some(gate) = self.tools.get(&call.tool) {

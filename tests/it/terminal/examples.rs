@@ -7,6 +7,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use tempfile::TempDir;
 
+use crate::evidence::served::command;
 use crate::support::server::{
     Server, Setup, answer_to, asked, forget_settings, run, send, start_of,
 };
@@ -63,9 +64,10 @@ struct Receiver {
 }
 
 impl Receiver {
-    fn start(secret: &str) -> Self {
+    fn start(secret: &str, heads: &Path) -> Self {
         let mut command = python("webhook.py");
-        let mut child = command.arg("0").env("HOLDPOINT_WEBHOOK_SECRET", secret).spawn().unwrap();
+        command.arg("0").arg(heads).env("HOLDPOINT_WEBHOOK_SECRET", secret);
+        let mut child = command.spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap());
         let mut receiver = Self { child, lines, port: String::new() };
         let line = receiver.line();
@@ -100,12 +102,12 @@ fn posted(port: &str, body: &str) -> String {
 #[tokio::test]
 async fn the_webhook_example_prints_what_is_signed_and_nothing_else() {
     const SECRET: &str = "whsec_a_long_random_text";
-    let mut receiver = Receiver::start(SECRET);
+    let root = TempDir::new().unwrap();
+    let mut receiver = Receiver::start(SECRET, &root.path().join("heads.jsonl"));
     let url = format!("http://127.0.0.1:{}/", receiver.port);
     let forged = posted(&receiver.port, r#"{"id": "1", "type": "run.completed"}"#);
     assert!(forged.starts_with("HTTP/1.0 401"), "what nobody signed is refused: {forged}");
-    let root = TempDir::new().unwrap();
-    let told = ["--webhook-url", &url, "--webhook-secret", SECRET];
+    let told = ["--webhook-url", &url, "--webhook-secret", SECRET, "--audit-seconds=3600"];
     let server = told.iter().fold(Setup::new(root.path()), |setup, one| setup.arg(one)).start();
     let mut client = server.client().await;
     let events = run(&mut client, start_of("approve_and_send", "", "Tell Ada.", "k0")).await;
@@ -113,7 +115,40 @@ async fn the_webhook_example_prints_what_is_signed_and_nothing_else() {
     let run_id = &events[0].run_id;
     assert_eq!(receiver.line(), format!("request.asked approve_and_send {run_id} {request}"));
     send(&mut client, answer_to(&request, "approve", "k1")).await;
-    let answered = receiver.line();
-    assert!(answered.starts_with("request.answered approve_and_send"), "{answered}");
+    assert_eq!(receiver.line(), format!("request.answered approve_and_send {run_id} {request}"));
     assert_eq!(receiver.line(), format!("run.completed approve_and_send {run_id}"));
+}
+
+#[tokio::test]
+async fn the_webhook_example_keeps_every_head_that_it_is_told_of() {
+    const SECRET: &str = "whsec_a_long_random_text";
+    let root = TempDir::new().unwrap();
+    let kept = root.path().join("heads.jsonl");
+    let mut receiver = Receiver::start(SECRET, &kept);
+    let url = format!("http://127.0.0.1:{}/", receiver.port);
+    let told = ["--webhook-url", &url, "--webhook-secret", SECRET, "--audit-seconds=1"];
+    let mut server = told.iter().fold(Setup::new(root.path()), |setup, one| setup.arg(one)).start();
+    let mut client = server.client().await;
+    let events = run(&mut client, start_of("approve_and_send", "", "Tell Ada.", "k0")).await;
+    send(&mut client, answer_to(&asked(&events).unwrap().request_id, "approve", "k1")).await;
+    let line = loop {
+        let line = receiver.line();
+        assert!(!line.is_empty(), "it went away");
+        if line.starts_with("evidence.head ") {
+            break line;
+        }
+    };
+    // It is on the disk before it is printed, and printed before it is answered.
+    let kept = std::fs::read_to_string(kept).unwrap();
+    let head: serde_json::Value = serde_json::from_str(kept.lines().next().unwrap()).unwrap();
+    let note = head["note"].as_str().unwrap();
+    let words: Vec<_> = note.lines().take(3).collect();
+    assert_eq!(line, format!("evidence.head {}", words.join(" ")));
+    assert_eq!(head["leaves"].to_string(), words[1]);
+    let file = root.path().join("head.txt");
+    std::fs::write(&file, note).unwrap();
+    server.terminate();
+    server.wait();
+    let told = command(root.path(), &["verify", "--since", file.to_str().unwrap()]);
+    assert_eq!(told.code, 0, "{}{}", told.out, told.err);
 }

@@ -60,19 +60,24 @@ fn j13_a_key_before_that_is_named_late_mends_the_chain_and_one_of_no_use_is_told
         holdpoint(here, &words, "")
     };
     let setup = Setup::new(here);
-    let with = |key: &Path| setup.clone().arg(&format!("--audit-key-before={}", key.display()));
+    let before = data.join("audit.key");
+    let before = setup.clone().arg(&format!("--audit-key-before={}", before.display()));
     // Nothing came before the first key.
-    let told = starts(here, &with(&data.join("audit.key")));
+    let told = starts(here, &before);
     assert!(told.contains("`audit_key_before` is not used"), "{told}");
     assert!(told.contains("never signed with another key"), "{told}");
 
     // Changed without a word of the one before: whoever has the first key cannot go on from it.
-    let before = here.join("one.pem");
+    let (before, next, other) = (here.join("one.pem"), here.join("two.pem"), place(DECISION));
     fs::rename(data.join("audit.key"), &before).unwrap();
-    decides(here);
+    decides(other.path());
+    fs::copy(other.path().join("data/audit.key"), &next).unwrap();
+    let setup = setup.arg(&format!("--audit-key={}", next.display()));
+    let with = |key: &Path| setup.clone().arg(&format!("--audit-key-before={}", key.display()));
+    starts(here, &setup);
     assert!(checked().out.contains("the chain of keys is broken"), "{:?}", checked());
     // One that is not the key before says nothing, and that is said.
-    let told = starts(here, &with(&data.join("audit.key")));
+    let told = starts(here, &with(&next));
     assert!(told.contains("it is not the key that heads were signed with before"), "{told}");
     assert_eq!(checked().code, 1);
     // Late is as good as in time.

@@ -4,14 +4,23 @@
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
+use axum::Router;
+use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::post;
 use holdpoint::agents::Registry;
 use holdpoint::app::SystemClock;
 use holdpoint::definition::load_text;
 use holdpoint::kernel::{ToolCall, ToolFault, Workflow, schema};
+use holdpoint::ports::leave::{self, Leave};
 use holdpoint::ports::{Agents as _, Tools as _};
+use http::StatusCode;
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
 
 use crate::support::tool_server::{Answer, ToolServer};
 
@@ -310,5 +319,89 @@ fn a_server_is_a_command_or_a_url_and_its_variables_are_set() {
             registry().check(&workflow(&server, &["s.act"], &json!({}))).unwrap_err();
         assert_eq!(field, format!("/mcp/s{at}"), "{server}");
         assert!(remedy.contains(words), "{remedy}");
+    }
+}
+
+/// An MCP server over HTTP that forgets its first session in the middle of a call, when a test lets it.
+struct Forgetful {
+    url: String,
+    forget: Arc<Notify>,
+    asked: Asked,
+}
+
+/// The methods that it was asked, in their order.
+type Asked = Arc<Mutex<Vec<String>>>;
+
+impl Forgetful {
+    async fn start() -> Self {
+        let (forget, asked) = (Arc::new(Notify::new()), Asked::default());
+        let state = (Arc::clone(&forget), Arc::clone(&asked));
+        let routes = Router::new().route("/mcp", post(Self::answer)).with_state(state);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        tokio::spawn(async move { axum::serve(listener, routes).await.unwrap() });
+        Self { url, forget, asked }
+    }
+
+    async fn answer(State((forget, asked)): State<(Arc<Notify>, Asked)>, body: String) -> Response {
+        let message: Value = serde_json::from_str(&body).unwrap();
+        let method = message["method"].as_str().unwrap_or_default().to_owned();
+        let calls = {
+            let mut asked = asked.lock().unwrap();
+            asked.push(method.clone());
+            asked.iter().filter(|one| **one == "tools/call").count()
+        };
+        let result = match method.as_str() {
+            "initialize" => json!({
+                "protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+                "serverInfo": {"name": "x", "version": "1"},
+            }),
+            "tools/list" => json!({"tools": [{"name": "act", "inputSchema": {"type": "object"}}]}),
+            "tools/call" if calls == 1 => {
+                forget.notified().await;
+                return StatusCode::NOT_FOUND.into_response();
+            }
+            "tools/call" => json!({"content": [{"type": "text", "text": "done"}]}),
+            _ => return StatusCode::ACCEPTED.into_response(),
+        };
+        let told = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+        let headers = [("mcp-session-id", "s"), ("content-type", "application/json")];
+        (headers, told.to_string()).into_response()
+    }
+
+    fn calls(&self) -> usize {
+        self.asked.lock().unwrap().iter().filter(|one| **one == "tools/call").count()
+    }
+}
+
+#[tokio::test]
+async fn e9_a_session_that_ended_is_begun_anew_and_nothing_is_called_in_it_without_leave() {
+    for may in [true, false] {
+        let server = Forgetful::start().await;
+        let place = json!({"url": server.url, "allow_private": true, "timeout": "20s"});
+        let registry = registry();
+        let found = registry.discover(&workflow(&place, &["s.act"], &json!({}))).await.unwrap();
+        let holds = Arc::new(AtomicBool::new(true));
+        let leave = {
+            let holds = Arc::clone(&holds);
+            Leave::new(move || holds.load(Ordering::SeqCst))
+        };
+        let called = leave::within(Some(leave), act(&registry, &found));
+        let meanwhile = async {
+            while server.calls() == 0 {
+                tokio::task::yield_now().await;
+            }
+            // A halt is said, or the server is taken for dead, while the call hangs.
+            holds.store(may, Ordering::SeqCst);
+            server.forget.notify_one();
+        };
+        let (outcome, ()) = tokio::join!(called, meanwhile);
+        if may {
+            assert_eq!((outcome.unwrap(), server.calls()), (json!("done"), 2));
+        } else {
+            let fault = outcome.unwrap_err();
+            assert!(!fault.may_have_happened, "{fault:?}");
+            assert_eq!(server.calls(), 1, "it is not called again");
+        }
     }
 }

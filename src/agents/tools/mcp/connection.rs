@@ -13,7 +13,9 @@ use rmcp::model::{
 };
 use rmcp::service::{NotificationContext, RunningService, ServiceError};
 use rmcp::transport::StreamableHttpClientTransport;
-use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::transport::streamable_http_client::{
+    StreamableHttpClientTransportConfig, StreamableHttpError,
+};
 use rmcp::{RoleClient, ServiceExt as _};
 use serde_json::{Value, json};
 
@@ -48,12 +50,15 @@ pub(super) enum Lost {
     },
     #[error("the MCP server `{0}` declined: {1}")]
     Declined(String, String),
+    /// It knows nothing of the session: whatever was asked in it was not done.
+    #[error("the MCP server `{0}` has ended the session")]
+    Ended(String),
 }
 
 impl Lost {
     pub(super) fn code(&self) -> &'static str {
         match self {
-            Self::Unreachable(..) => "tool.unreachable",
+            Self::Unreachable(..) | Self::Ended(_) => "tool.unreachable",
             Self::Died(..) => "tool.lost",
             Self::Timeout(..) => "tool.timeout",
             Self::TooLarge { .. } => "tool.too_large",
@@ -63,7 +68,7 @@ impl Lost {
 
     pub(super) fn may_have_happened(&self) -> bool {
         match self {
-            Self::Unreachable(..) | Self::Declined(..) => false,
+            Self::Unreachable(..) | Self::Declined(..) | Self::Ended(_) => false,
             Self::Died(..) | Self::Timeout(..) => true,
             Self::TooLarge { is_shared, .. } => *is_shared,
         }
@@ -160,6 +165,8 @@ pub(super) struct Connection {
     known: Mutex<BTreeMap<String, Known>>,
     oversize: Arc<Oversize>,
     under_way: AtomicUsize,
+    /// Whether the server knows nothing of it any more.
+    has_ended: AtomicBool,
     last_words: LastWords,
     /// Killed when the connection goes.
     _child: Option<tokio::process::Child>,
@@ -210,6 +217,7 @@ impl Connection {
             known: Mutex::default(),
             oversize,
             under_way: AtomicUsize::new(0),
+            has_ended: AtomicBool::new(false),
             last_words,
             _child: child,
         })
@@ -217,6 +225,7 @@ impl Connection {
 
     pub(super) fn is_open(&self) -> bool {
         !self.oversize.is_raised()
+            && !self.has_ended.load(Ordering::Acquire)
             && !self.service.is_closed()
             && !self.service.peer().is_transport_closed()
     }
@@ -239,7 +248,10 @@ impl Connection {
             Lost::Timeout(server, ms) => {
                 Lost::Unreachable(server, format!("it did not list its tools within {ms} ms"))
             }
-            known @ (Lost::Unreachable(..) | Lost::TooLarge { .. } | Lost::Declined(..)) => known,
+            known @ (Lost::Unreachable(..)
+            | Lost::TooLarge { .. }
+            | Lost::Declined(..)
+            | Lost::Ended(_)) => known,
         })?;
         let known = tools.into_iter().map(|tool| {
             let input = Value::Object((*tool.input_schema).clone());
@@ -268,7 +280,7 @@ impl Connection {
         meta.0.extend(trace::carried().map(|(name, value)| (name.to_owned(), value.into())));
         params.meta = Some(RequestMetaObject(meta));
         let declined = |why: &str| Err(Lost::Declined(self.server.clone(), why.to_owned()));
-        if !leave::holds() {
+        if !leave::still_holds().await {
             return declined(leave::LATE);
         }
         match self.within(self.service.peer().call_tool_once(params)).await? {
@@ -312,13 +324,30 @@ impl Connection {
             return Lost::Declined(server, error.message.to_string());
         }
         self.is_stale.store(true, Ordering::Release);
-        if let ServiceError::TransportSend(error) = error
-            && was_never_sent(&*error.error)
-        {
-            return Lost::Unreachable(server, deepest(&*error.error));
+        if let ServiceError::TransportSend(error) = error {
+            if was_never_sent(&*error.error) {
+                return Lost::Unreachable(server, deepest(&*error.error));
+            }
+            if has_ended(&*error.error) {
+                self.has_ended.store(true, Ordering::Release);
+                return Lost::Ended(server);
+            }
         }
         Lost::Died(server, with_last_words(&error.to_string(), &self.last_words))
     }
+}
+
+/// Whether a server says that there is no such session.
+fn has_ended(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let known = error.downcast_ref::<StreamableHttpError<reqwest::Error>>();
+        if matches!(known, Some(StreamableHttpError::SessionExpired)) {
+            return true;
+        }
+        next = error.source();
+    }
+    false
 }
 
 /// Whether a request did not even find a connection.
@@ -361,6 +390,8 @@ fn transport(
     }
     let config = StreamableHttpClientTransportConfig::with_uri(url)
         .custom_headers(headers)
+        // It would call again by itself, on the word of a leave that may be no more.
+        .reinit_on_expired_session(false)
         .max_sse_event_size(oversize.bytes_max);
     let post = Post { client: client.clone(), oversize: Arc::clone(oversize) };
     Ok(StreamableHttpClientTransport::with_client(post, config))

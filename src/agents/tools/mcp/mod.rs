@@ -199,17 +199,24 @@ pub(super) async fn call(
     let Released { tool, call } = released;
     let settings = read(tool).map_err(|wrong| fault("tool.settings", wrong, false))?;
     let place = &tool.settings["server"];
-    let connection =
-        servers.ready(place, &settings.server, web).await.map_err(|lost| faulted(&lost))?;
-    let said = connection.said(&settings.tool);
-    unchanged(tool, &settings, said.as_ref())?;
     let command: Vec<_> = settings.server.command.iter().map(String::as_str).collect();
-    released.check(&deed::mcp(settings.server.url.as_deref(), &command, &settings.tool))?;
-    let result = connection
-        .call(&settings.tool, &call.arguments, key)
-        .await
-        .map_err(|lost| faulted(&lost))?;
-    outcome::read(&result, said.as_ref().and_then(|said| said.output.as_ref()))
+    let mut has_ended = false;
+    loop {
+        let connection =
+            servers.ready(place, &settings.server, web).await.map_err(|lost| faulted(&lost))?;
+        let said = connection.said(&settings.tool);
+        unchanged(tool, &settings, said.as_ref())?;
+        released.check(&deed::mcp(settings.server.url.as_deref(), &command, &settings.tool))?;
+        match connection.call(&settings.tool, &call.arguments, key).await {
+            // A server that was started anew: once more, in a session that it knows, and with whatever is asked before
+            // any call.
+            Err(Lost::Ended(_)) if !has_ended => has_ended = true,
+            Err(lost) => return Err(faulted(&lost)),
+            Ok(result) => {
+                return outcome::read(&result, said.as_ref().and_then(|said| said.output.as_ref()));
+            }
+        }
+    }
 }
 
 /// K3 of tools: what is called is what was offered.

@@ -3,8 +3,8 @@
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::{Value, json};
 
-use crate::agents::tools::{fault, shortened};
-use crate::kernel::{ToolFault, schema};
+use crate::agents::tools::fault;
+use crate::kernel::{ToolFault, schema, shortened};
 
 /// How much of an error is told.
 const SHOWN_CHARS_MAX: usize = 500;

@@ -17,7 +17,7 @@ use rmcp::transport::streamable_http_client::{
 use sse_stream_mcp::{Sse, SseStream};
 
 use crate::agents::tools::mcp::oversize::Oversize;
-use crate::agents::tools::shortened;
+use crate::kernel::shortened;
 
 /// The header that names a session.
 const SESSION: &str = "mcp-session-id";

@@ -6,6 +6,7 @@ use serde_json::Value;
 use crate::api::console::form::{Complaints, ITEMS_MAX, ROOT, member};
 use crate::api::console::{text, value};
 use crate::api::form::{BUTTONS_MAX, Shape, resolved};
+use crate::kernel::secret;
 
 /// A form's fields: the schema, what is filled in, what was there at first, and what is wrong.
 #[derive(Debug)]
@@ -27,6 +28,8 @@ struct Place<'a> {
     label: String,
     is_required: bool,
     depth: usize,
+    /// Whether it, or what it belongs to, is marked as secret: nothing of it is drawn but what was there at first.
+    is_secret: bool,
 }
 
 impl Place<'_> {
@@ -57,15 +60,24 @@ impl Sheet<'_> {
         (label, is_required): (&str, bool),
     ) -> Markup {
         let label = label.to_owned();
-        self.place(&Place { schema, value, at: at.to_owned(), label, is_required, depth: 0 })
+        let at = at.to_owned();
+        self.place(&Place { schema, value, at, label, is_required, depth: 0, is_secret: false })
     }
 
     fn place(&self, place: &Place<'_>) -> Markup {
         let schema = resolved(self.root, place.schema);
+        let shape = Shape::of(self.root, schema, place.depth);
+        // What is written out as JSON is secret if anything in it is.
+        let is_marked = |schema: &Value| {
+            secret::is_marked(schema) || (shape == Shape::Json && secret::marks(schema))
+        };
+        let is_secret = place.is_secret || is_marked(place.schema) || is_marked(schema);
         let value = place.value.or_else(|| schema.get("default"));
-        let place =
-            Place { schema, value, at: place.at.clone(), label: place.label.clone(), ..*place };
-        match Shape::of(self.root, schema, place.depth) {
+        let has_parts = matches!(shape, Shape::Object(_) | Shape::List(_));
+        let value = value.filter(|_| has_parts || !is_secret).or_else(|| self.first_at(place));
+        let (at, label) = (place.at.clone(), place.label.clone());
+        let place = Place { schema, value, at, label, is_secret, ..*place };
+        match shape {
             Shape::Fixed(_) => html! {},
             Shape::Object(members) => self.object(&place, &members),
             Shape::List(items) => self.list(&place, items),
@@ -86,6 +98,11 @@ impl Sheet<'_> {
         }
     }
 
+    /// What was there at first, which whoever changes it is shown.
+    fn first_at(&self, place: &Place<'_>) -> Option<&Value> {
+        self.original.filter(|_| place.value.is_some())?.pointer(&place.at)
+    }
+
     fn complaint(&self, place: &Place<'_>) -> Option<&String> {
         self.complaints.get(&place.at)
     }
@@ -96,6 +113,9 @@ impl Sheet<'_> {
             div.field {
                 label for=(place.id()) { (text::shown(&place.label)) (needed(place)) }
                 (control)
+                @if place.is_secret {
+                    p.hint { "Secret: not kept on this page. Type it again where something has to be corrected." }
+                }
                 (self.remarks(place))
             }
         }
@@ -108,6 +128,8 @@ impl Sheet<'_> {
         let is_whole = |value: Option<&Value>| {
             value.is_none_or(|value| !value.is_object() && !value.is_array())
         };
+        let original = original.filter(|_| !place.is_secret);
+        let hidden = hidden.filter(|_| !place.is_secret);
         let was =
             original.filter(|was| *was != place.value && is_whole(*was) && is_whole(place.value));
         html! {
@@ -134,7 +156,10 @@ impl Sheet<'_> {
         let lines = text.lines().count().clamp(if place.depth == 0 { 3 } else { 1 }, 16);
         let (invalid, described) = (complaint.map(|_| "true"), place.described(complaint));
         html! {
-            @if is_long {
+            @if place.is_secret {
+                input id=(place.id()) name=(place.name()) type="password" autocomplete="off" value=(text)
+                    aria-invalid=[invalid] aria-describedby=[described];
+            } @else if is_long {
                 textarea id=(place.id()) name=(place.name()) rows=(lines) aria-invalid=[invalid]
                     aria-describedby=[described] { "\n" (text) }
             } @else {
@@ -148,8 +173,9 @@ impl Sheet<'_> {
         let complaint = self.complaint(place);
         let text = place.value.map(crate::kernel::readable).unwrap_or_default();
         let mode = if is_whole { "numeric" } else { "decimal" };
+        let kind = if place.is_secret { "password" } else { "text" };
         html! {
-            input.short id=(place.id()) name=(place.name()) type="text" inputmode=(mode) value=(text)
+            input.short id=(place.id()) name=(place.name()) type=(kind) inputmode=(mode) value=(text)
                 autocomplete="off" aria-invalid=[complaint.map(|_| "true")]
                 aria-describedby=[place.described(complaint)];
         }
@@ -224,6 +250,7 @@ impl Sheet<'_> {
                     label: label(resolved(self.root, schema), name),
                     is_required: *is_required,
                     depth: place.depth + 1,
+                    is_secret: place.is_secret,
                 }))
             }
         };
@@ -255,6 +282,7 @@ impl Sheet<'_> {
                                 label: format!("{} {}", place.label, index + 1),
                                 is_required: true,
                                 depth: place.depth + 1,
+                                is_secret: place.is_secret,
                             }))
                         }
                     }
@@ -328,5 +356,37 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }
+    }
+    #[test]
+    fn what_is_secret_is_typed_unseen_and_does_not_come_back() {
+        let schema = json!({"type": "object", "properties": {
+            "pin": {"type": "string", "secret": true}, "code": {"type": "integer", "secret": true},
+            "card": {"type": "object", "secret": true, "properties": {"no": {"type": "string"}}},
+            "keys": {"type": "array", "items": {"type": "string", "secret": true}},
+            "free": {"secret": true}, "to": {"type": "string"}}});
+        let value = json!({"pin": "can\u{200b}ary", "code": 4711, "card": {"no": "4929"},
+            "keys": ["k-1"], "free": {"a": "f-1"}, "to": "Ada"});
+        let complaints = Complaints::from([("/pin".to_owned(), "Expected the form x".to_owned())]);
+        let draw = |original: Option<&Value>| {
+            let sheet = Sheet { root: &schema, complaints: &complaints, original, grown: None };
+            sheet.field(&schema, Some(&value), "", ("", true)).into_string()
+        };
+        let page = draw(None);
+        for gone in ["can", "ary", "4711", "4929", "k-1", "f-1"] {
+            assert!(!page.contains(gone), "{gone}\n{page}");
+        }
+        for name in ["pin", "code", "card/no", "keys/0"] {
+            let field =
+                page.split("<input").find(|it| it.contains(&format!("name=\"answer/{name}\"")));
+            let field = field.unwrap_or_default();
+            assert!(
+                field.contains("type=\"password\"") && field.contains("autocomplete=\"off\""),
+                "{field}"
+            );
+        }
+        assert!(page.contains("Ada") && page.contains("Expected the form x"), "{page}");
+        // Whoever changes what they were shown has that, and not what they typed.
+        let page = draw(Some(&json!({"pin": "shown-before"})));
+        assert!(page.contains("shown-before") && !page.contains("can"), "{page}");
     }
 }

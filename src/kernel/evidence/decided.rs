@@ -1,0 +1,336 @@
+//! Decided: who decided what, as a run's journal says it: every answer, every vote and every question that ended without
+//! one, beside what was asked. It reads what a walk has found to be chained; whether a signed head holds it is the
+//! bundle's to say.
+//!
+//! What is secret stands here as it does in the payload: as a hash. Where it is beside it, it is used for one thing:
+//! to compute again the digest of what was shown (K3).
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::kernel::evidence::walk::{Entry, Step};
+use crate::kernel::veil::reveal;
+use crate::kernel::{Closing, Event, Kind, Known, Millis, RequestId, RunId, Started, Version};
+
+/// How a question was spoken to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Act {
+    /// Somebody answered it.
+    Answered,
+    /// Somebody said their word on what needs more than theirs.
+    Voted,
+    /// It ended without an answer.
+    Closed(Closing),
+}
+
+impl Act {
+    /// The word that the trail has for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Answered => "answered",
+            Self::Voted => "voted",
+            Self::Closed(Closing::Rejected) => "expired",
+            Self::Closed(Closing::Passed) => "passed",
+            Self::Closed(Closing::Withdrawn) => "withdrawn",
+            Self::Closed(Closing::Moot) => "moot",
+        }
+    }
+}
+
+/// What was asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    /// What kind of question.
+    pub kind: Kind,
+    /// What stood above it, where its file gives it a title.
+    pub title: Option<String>,
+    /// What was asked.
+    pub prompt: String,
+    /// Its id; none where what that is drawn from is left out.
+    pub request: Option<RequestId>,
+    /// The digest of all that was shown, computed again; none where something that it is made of is left out.
+    digest: Option<String>,
+}
+
+/// One thing that was decided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decided {
+    /// The version of its event.
+    pub version: Version,
+    /// The version of the append that it is in.
+    pub append: Version,
+    /// When it was written.
+    pub at: Millis,
+    /// How.
+    pub act: Act,
+    /// Which of the run's questions.
+    pub ordinal: u32,
+    /// What was asked; none where the journal does not have it.
+    pub asked: Option<Asked>,
+    /// What was said; none where nobody answered.
+    pub value: Option<Value>,
+    /// Who.
+    pub by: String,
+    /// In whose place, where that was handed to them.
+    pub instead_of: Option<String>,
+    /// Through which door.
+    pub door: String,
+    /// How they were known.
+    pub known: Option<Known>,
+    /// The digest of what was shown, as it stands beside the answer; empty where nothing was decided by it.
+    pub shown: String,
+    /// Whether that is the digest of the question in the journal; none where it cannot be computed from it.
+    pub is_as_asked: Option<bool>,
+    /// Whether a fork has it from the run that it was forked from.
+    pub is_copied: bool,
+    /// The version that its leaf names, and the place of that in the log; none where it has no leaf.
+    pub leaf: Option<(Version, Option<u64>)>,
+    /// Whether a signed head holds it.
+    pub is_proven: bool,
+}
+
+impl Decided {
+    /// Somebody's word on a question, of which nothing else is known yet.
+    fn bare(act: Act, ordinal: u32, by: &str, door: &str) -> Self {
+        Self {
+            version: 0,
+            append: 0,
+            at: Millis(0),
+            act,
+            ordinal,
+            asked: None,
+            value: None,
+            by: by.to_owned(),
+            instead_of: None,
+            door: door.to_owned(),
+            known: None,
+            shown: String::new(),
+            is_as_asked: None,
+            is_copied: false,
+            leaf: None,
+            is_proven: false,
+        }
+    }
+}
+
+/// A look through a run for what was decided in it.
+#[derive(Debug)]
+pub(super) struct Trail<'a> {
+    run: &'a RunId,
+    /// How the run came to be, as it was renewed since.
+    started: Option<Started>,
+    /// Whether what nonces are drawn from is there.
+    has_seed: bool,
+    /// Up to which version a fork has copied.
+    copied: Version,
+    asked: BTreeMap<u32, Asked>,
+    decided: Vec<Decided>,
+}
+
+impl<'a> Trail<'a> {
+    /// At the beginning of a run.
+    pub(super) fn new(run: &'a RunId) -> Self {
+        let (asked, decided) = (BTreeMap::new(), Vec::new());
+        Self { run, started: None, has_seed: false, copied: 0, asked, decided }
+    }
+
+    /// What was decided, the first first.
+    pub(super) fn ended(self) -> Vec<Decided> {
+        self.decided
+    }
+
+    /// The next append, and what was found at it.
+    pub(super) fn take(&mut self, entry: &Entry, step: &Step) {
+        let is_whole = step.left_out == 0;
+        for (version, event) in (step.version..).zip(&step.events) {
+            let mut revealed = event.clone();
+            reveal(&mut revealed, &entry.secrets);
+            match (event, &revealed) {
+                (_, Event::Started(started)) => self.start(started, step, is_whole),
+                (_, Event::Renewed { .. }) => {
+                    if let Some(started) = &mut self.started {
+                        started.renew(&revealed);
+                    }
+                    self.has_seed = is_whole;
+                }
+                (Event::Asked(_), Event::Asked(_)) => {
+                    self.ask((event, &revealed), step.at, is_whole);
+                }
+                (_, _) => {
+                    let found = read(event).map(|found| self.placed(found, version, step));
+                    self.decided.extend(found);
+                }
+            }
+        }
+    }
+
+    fn start(&mut self, started: &Started, step: &Step, is_whole: bool) {
+        // What earlier builds forked does not say how much it copied: it did so in the first append.
+        let first = u64::try_from(step.events.len()).unwrap_or(u64::MAX);
+        let told = started.descent.as_ref().map(|descent| descent.copied);
+        self.copied = started.forked_from.as_ref().map_or(0, |_| told.unwrap_or(first));
+        (self.started, self.has_seed) = (Some(started.clone()), is_whole);
+    }
+
+    fn ask(&mut self, (event, revealed): (&Event, &Event), at: Millis, is_whole: bool) {
+        let (Event::Asked(question), Event::Asked(whole)) = (event, revealed) else { return };
+        let started = self.started.as_ref().filter(|_| self.has_seed);
+        let sealed = started.map(|started| started.sealed(self.run, whole, at));
+        let asked = Asked {
+            kind: question.kind,
+            title: question.named.as_ref().map(|named| named.title.clone()),
+            prompt: question.prompt.clone(),
+            request: sealed.as_ref().map(|sealed| sealed.id(self.run)),
+            digest: sealed.filter(|_| is_whole).map(|sealed| sealed.digest),
+        };
+        self.asked.insert(question.ordinal, asked);
+    }
+
+    /// With what was asked, and where it stands.
+    fn placed(&self, found: Decided, version: Version, step: &Step) -> Decided {
+        let is_copied = version <= self.copied;
+        let mut asked = self.asked.get(&found.ordinal).cloned();
+        // Whoever answered it was asked in another run, under another id.
+        if let Some(asked) = asked.as_mut().filter(|_| is_copied) {
+            (asked.request, asked.digest) = (None, None);
+        }
+        let digest = asked.as_ref().and_then(|asked| asked.digest.as_ref());
+        let is_as_asked =
+            digest.filter(|_| !found.shown.is_empty()).map(|digest| *digest == found.shown);
+        let append = step.version;
+        Decided { version, append, at: step.at, asked, is_as_asked, is_copied, ..found }
+    }
+}
+
+/// What an event says that somebody decided.
+fn read(event: &Event) -> Option<Decided> {
+    match event {
+        Event::Answered { ordinal, value, by, door, shown, known, instead_of, .. } => {
+            Some(Decided {
+                value: Some(value.clone()),
+                shown: shown.clone(),
+                known: known.as_deref().cloned(),
+                instead_of: instead_of.clone(),
+                ..Decided::bare(Act::Answered, *ordinal, by, door)
+            })
+        }
+        Event::Voted { ordinal, value, by, door, shown, known, instead_of, .. } => Some(Decided {
+            value: Some(value.clone()),
+            shown: shown.clone(),
+            known: known.as_deref().cloned(),
+            instead_of: instead_of.clone(),
+            ..Decided::bare(Act::Voted, *ordinal, by, door)
+        }),
+        Event::Closed { ordinal, closing, by, door, known, .. } => Some(Decided {
+            known: known.as_deref().cloned(),
+            ..Decided::bare(Act::Closed(*closing), *ordinal, by, door)
+        }),
+        Event::Started(_)
+        | Event::StepStarted { .. }
+        | Event::Delta { .. }
+        | Event::Noted { .. }
+        | Event::MessageAdded { .. }
+        | Event::ToolCalled { .. }
+        | Event::ToolReturned { .. }
+        | Event::HandedOff { .. }
+        | Event::StepCompleted { .. }
+        | Event::StepFailed { .. }
+        | Event::Asked(_)
+        | Event::Claimed(_)
+        | Event::Delegated(_)
+        | Event::Reminded { .. }
+        | Event::Escalated { .. }
+        | Event::Stood { .. }
+        | Event::Held { .. }
+        | Event::Renewed { .. }
+        | Event::Ruled(_)
+        | Event::Revoked { .. }
+        | Event::StepOpened { .. }
+        | Event::StepOutcome { .. }
+        | Event::StepClosed { .. }
+        | Event::Signalled { .. }
+        | Event::CheckpointSaved
+        | Event::Parked
+        | Event::Output { .. }
+        | Event::Warned(_)
+        | Event::Completed
+        | Event::Failed(_)
+        | Event::Cancelled { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::kernel::Apart;
+    use crate::kernel::evidence::chain::GENESIS;
+    use crate::kernel::evidence::walk::Walk;
+
+    /// What is found in one append in which a run was begun, asked and was answered.
+    fn found(started: &Value, shown: &str, apart: &[Apart], secrets: Vec<Apart>) -> Decided {
+        let run = RunId::parse("run_01k9zq3v7m8n4p5r6s7t8v9w0x").unwrap();
+        let mut told = json!({"at": 10, "events": [
+            {"started": {"session": "ses_01k9zq3v7m8n4p5r6s7t8v9w0x", "workflow": "pay", "definition": "d",
+                "owner": "ann", "door": "cli", "input": "Go.", "seed": "5eed"}},
+            {"asked": {"ordinal": 1, "step": "ask", "origin": "human_step", "kind": "approval", "prompt": "Pay?"}},
+            {"answered": {"ordinal": 1, "value": {"decision": "approve"}, "by": "bob", "door": "http",
+                "shown": shown, "known": {"assurance": "proven", "credential": {"key": "bob-1"}}}},
+        ]});
+        for (name, value) in started.as_object().unwrap() {
+            told["events"][0]["started"][name] = value.clone();
+        }
+        if !apart.is_empty() {
+            told["secrets"] = apart.iter().map(|one| one.hash().to_string()).collect();
+        }
+        let entry = Entry { version: 1, prev: Some(GENESIS), payload: told.to_string(), secrets };
+        let (mut walk, mut trail) = (Walk::new(&run), Trail::new(&run));
+        let step = walk.take(&entry).unwrap();
+        trail.take(&entry, &step);
+        trail.ended().pop().unwrap()
+    }
+
+    /// The digest of what is asked there.
+    fn digest() -> String {
+        found(&json!({}), "x", &[], Vec::new()).asked.unwrap().digest.unwrap()
+    }
+
+    #[test]
+    fn k3_what_stands_beside_an_answer_is_held_against_the_question_that_was_asked() {
+        let right = found(&json!({}), &digest(), &[], Vec::new());
+        assert_eq!((right.is_as_asked, right.is_copied, right.version), (Some(true), false, 3));
+        assert_eq!(right.known.unwrap().credential.to_string(), "key bob-1");
+        let request = right.asked.unwrap().request.unwrap();
+        assert_eq!(request.ordinal, 1);
+        assert_eq!(found(&json!({}), "0", &[], Vec::new()).is_as_asked, Some(false));
+        assert_eq!(
+            found(&json!({}), "", &[], Vec::new()).is_as_asked,
+            None,
+            "words decide nothing"
+        );
+        assert_eq!(
+            found(&json!({"owner": "eve"}), &digest(), &[], Vec::new()).is_as_asked,
+            Some(false)
+        );
+    }
+
+    #[test]
+    fn k3_what_was_shown_is_not_computed_from_what_is_left_out_and_is_from_what_is_there() {
+        let seed = Apart { salt: "salt".into(), json: "\"5eed\"".into() };
+        let hidden = json!({"seed": format!("⟦sha256:{}⟧", seed.hash())});
+        let all = [seed];
+        let told = found(&hidden, &digest(), &all, Vec::new());
+        assert_eq!((told.is_as_asked, told.asked.unwrap().request), (None, None));
+        assert_eq!(found(&hidden, &digest(), &all, all.to_vec()).is_as_asked, Some(true));
+    }
+
+    #[test]
+    fn what_a_fork_has_copied_is_told_to_be_copied_and_was_shown_in_another_run() {
+        let from = json!(["run_01k9zq3v7m8n4p5r6s7t8v9w0y", 3]);
+        let told = found(&json!({"forked_from": from}), &digest(), &[], Vec::new());
+        assert_eq!((told.is_copied, told.is_as_asked), (true, None));
+        assert_eq!(told.asked.unwrap().request, None);
+    }
+}

@@ -1,0 +1,210 @@
+//! What an operator of a database comes upon: a standby that is missing, limits and settings of a role, a directory with a
+//! store of its own, and variables that name two places. Each is told with its remedy, and nothing vanishes.
+
+use std::path::Path;
+
+use holdpoint::store::{PostgresConfig, PostgresError};
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::postgres::served::House;
+use crate::support::postgres::{Database, Private, launch};
+use crate::support::server::Setup;
+use crate::support::tool_server::Answer;
+use crate::terminal::cli::{Ended, holdpoint, with_env};
+
+/// Connections that one server has to one host at most.
+const CONNECTIONS_MAX: i64 = 16;
+
+async fn refused(address: &str) -> PostgresError {
+    let config = PostgresConfig::new(address).unwrap();
+    holdpoint::store::open_postgres(&config).await.map(drop).unwrap_err()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_standby_that_is_missing_is_named_and_eats_no_connections() {
+    let both = tokio::task::spawn_blocking(Private::with_standby).await.unwrap();
+    let (primary, standby) = both;
+    let address = format!("{}?durability=replicated", primary.address("postgres"));
+    let config = PostgresConfig::new(&address).unwrap();
+    holdpoint::store::migrate(&config).await.unwrap();
+    let store = holdpoint::store::open_postgres(&config).await.unwrap();
+    let journal = store.journal();
+    let replicas = journal.replicas().unwrap();
+    replicas.beat().await.unwrap();
+    let client = primary.client().await;
+    let count = async || {
+        let sql = "select count(*) from pg_stat_activity where application_name = 'holdpoint'";
+        client.query_one(sql, &[]).await.unwrap().get::<_, i64>(0)
+    };
+    let standby = tokio::task::spawn_blocking(move || {
+        standby.stop();
+        standby
+    });
+    let standby = standby.await.unwrap();
+    // Many write at once, before anybody knows.
+    let names: Vec<_> = (0..24).map(|number| format!("name {number}")).collect();
+    let writing = names.iter().map(|name| journal.remember(name, "text"));
+    let written = futures::future::join_all(writing).await;
+    assert!(written.iter().all(Result::is_err), "nothing was acknowledged");
+    assert!(count().await <= CONNECTIONS_MAX, "{}", count().await);
+    let told = replicas.beat().await.unwrap_err().to_string();
+    assert!(told.contains("waits for a synchronous standby"), "{told}");
+    let away = journal.away().unwrap();
+    assert!(away.contains("waits for a synchronous standby"), "what /readyz says: {away}");
+    // From then on nothing is sent that would wait as well.
+    let before = count().await;
+    for _ in 0..20 {
+        assert!(replicas.beat().await.is_err() && replicas.bury().await.is_err());
+        assert!(journal.remember("name", "text").await.is_err());
+    }
+    // One that was opened to ask, and is not closed yet, may be among them.
+    assert!(count().await <= before + 1, "{} and {before}", count().await);
+    // Whoever starts meanwhile waits, and says for whom.
+    let told = refused(&address).await;
+    assert!(matches!(told, PostgresError::NoStandby { .. }) && told.may_pass(), "{told}");
+    // It goes on by itself.
+    let standby = tokio::task::spawn_blocking(move || {
+        launch(standby.dir.path(), &["wal_level=replica", "max_wal_senders=4"]);
+        standby
+    });
+    let _standby = standby.await.unwrap();
+    while replicas.beat().await.is_err() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(journal.away(), None);
+    journal.remember("name", "text").await.unwrap();
+    journal.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn limits_and_settings_of_a_role_are_told_with_their_remedy() {
+    let database = Database::made().await;
+    let client = database.client().await;
+    let role = format!("crowded_{}", database.name);
+    client.batch_execute(&format!("create role {role} login connection limit 0")).await.unwrap();
+    let address = database.address().replace("holdpoint@", &format!("{role}@"));
+    let told = refused(&address).await;
+    assert!(matches!(told, PostgresError::Crowded { .. }) && told.may_pass(), "{told}");
+    assert!(told.to_string().contains("`max_connections`"), "{told}");
+    client.batch_execute(&format!("drop role {role}")).await.unwrap();
+    let set = format!("alter database {} set default_transaction_read_only", database.name);
+    client.batch_execute(&format!("{set} = on")).await.unwrap();
+    let told = refused(&database.address()).await.to_string();
+    assert!(told.contains("`alter role … reset default_transaction_read_only`"), "{told}");
+    let back = "set default_transaction_read_only = off";
+    client.batch_execute(&format!("{back}; {set} = off")).await.unwrap();
+    let set = format!("alter database {} set synchronous_commit", database.name);
+    client.batch_execute(&format!("{set} = off")).await.unwrap();
+    let told = refused(&database.address()).await.to_string();
+    assert!(told.contains("`alter role … reset synchronous_commit`"), "{told}");
+    client.batch_execute(&format!("{set} = on")).await.unwrap();
+    let set = format!("alter database {} set statement_timeout", database.name);
+    client.batch_execute(&format!("{set} = '200ms'")).await.unwrap();
+    // For as long as this one has the table, nobody else reads it.
+    let mut holder = database.client().await;
+    let held = holder.transaction().await.unwrap();
+    let lock =
+        "set local statement_timeout = 0; lock table holdpoint.meta in access exclusive mode";
+    held.batch_execute(lock).await.unwrap();
+    let told = refused(&database.address()).await.to_string();
+    assert!(told.contains("`alter role … reset statement_timeout`"), "{told}");
+    assert!(!told.contains("password"), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_lies_in_the_way_of_the_tables_is_told_and_no_password_is_doubted() {
+    let database = Database::empty().await;
+    let client = database.client().await;
+    let taken = "create schema holdpoint; create table holdpoint.runs (run bytea)";
+    client.batch_execute(taken).await.unwrap();
+    let config = PostgresConfig::new(&database.address()).unwrap();
+    let told = holdpoint::store::migrate(&config).await.unwrap_err().to_string();
+    assert!(told.contains("already exists") && !told.contains("password"), "{told}");
+}
+
+fn moved(root: &Path, address: &str) -> Ended {
+    let words = ["store", "move", "--data", "data"];
+    with_env(root, &words, "", &[("HOLDPOINT_MOVE_TO", address)])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_with_runs_of_its_own_is_not_served_beside_a_database() {
+    let (root, database) = (TempDir::new().unwrap(), Database::empty().await);
+    let (root, address) = (root.path(), database.address());
+    let beside = Database::made().await;
+    // A store without runs hides nothing.
+    let mut server = Setup::new(root).start();
+    server.terminate();
+    assert_eq!(server.wait().code(), Some(0), "{}", server.told());
+    let mut server = Setup::new(root).env("HOLDPOINT_STORE", &beside.address()).start();
+    server.terminate();
+    assert_eq!(server.wait().code(), Some(0), "{}", server.told());
+    let words = ["run", "approve_and_send", "Tell Ada.", "--json", "--data", "data"];
+    let begun = holdpoint(root, &words, "");
+    assert_eq!(begun.code, 4, "it asks: {begun:?}");
+    let other = beside.address();
+    let words = ["serve", "--listen", "127.0.0.1:0", "--data", "data", "--store", &other];
+    let told = holdpoint(root, &words, "");
+    assert_ne!(told.code, 0, "{told:?}");
+    assert!(told.err.contains("has a store of its own"), "{told:?}");
+    assert!(told.err.contains("holdpoint store move"), "{told:?}");
+    // Whoever only looks may.
+    let told = with_env(root, &["inbox"], "", &[("HOLDPOINT_STORE", &beside.address())]);
+    assert_eq!(told.code, 0, "{told:?}");
+    let told = holdpoint(root, &["keys", "add", "ada", "--data", "data"], "");
+    assert_eq!(told.code, 0, "{told:?}");
+    let told = moved(root, &address);
+    assert_eq!(told.code, 0, "{told:?}");
+    // The keys that lie there count no more, and nobody takes them for those that do.
+    let told = holdpoint(root, &["keys", "list", "--data", "data"], "");
+    assert!(told.code == 0 && told.err.contains("count no more"), "{told:?}");
+    let told = holdpoint(root, &["doctor", "--data", "data"], "");
+    assert!(told.out.contains("count no more"), "{told:?}");
+    let server = Setup::new(root).env("HOLDPOINT_STORE", &address).start();
+    assert_eq!(server.page("/readyz").0, 200, "{}", server.told());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_is_named_is_worked_on_though_a_server_is_named_as_well() {
+    let (root, database) = (TempDir::new().unwrap(), Database::made().await);
+    let (root, address) = (root.path(), database.address());
+    let both = [("HOLDPOINT_STORE", address.as_str()), ("HOLDPOINT_SERVER", "http://127.0.0.1:1")];
+    for words in [
+        &["doctor"][..],
+        &["keys", "list"],
+        &["store", "migrate"],
+        &["prune", "--older-than", "30d"],
+    ] {
+        let told = with_env(root, words, "", &both);
+        assert_eq!(told.code, 0, "{words:?}: {told:?}");
+    }
+    let told = with_env(root, &["verify"], "", &both);
+    assert!(!told.err.contains("HOLDPOINT_SERVER"), "{told:?}");
+    // Whoever says it here and now means it; and a directory is moved where it lies.
+    let told = with_env(root, &["keys", "list", "--server", "http://127.0.0.1:1"], "", &both);
+    assert!(told.code != 0 && told.err.contains("leave --server out"), "{told:?}");
+    let told = with_env(root, &["store", "move", "--to", &address], "", &both);
+    assert!(told.code != 0 && told.err.contains("HOLDPOINT_SERVER"), "{told:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_inbox_that_is_read_in_a_database_offers_nothing_that_is_refused_there() {
+    let database = Database::made().await;
+    let answer = Answer::Json(json!("receipt 7"));
+    let house = House::open(&database.address(), 1, ("unsafe", answer)).await;
+    let (_, request) = house.asked("k").await;
+    let root = TempDir::new().unwrap();
+    for words in [vec!["inbox"], vec!["inbox", &request]] {
+        let told = with_env(root.path(), &words, "", &[("HOLDPOINT_STORE", &database.address())]);
+        assert_eq!(told.code, 0, "{told:?}");
+        assert!(told.out.contains("Pay 7?"), "{told:?}");
+        assert!(!told.err.contains("holdpoint respond"), "{told:?}");
+        assert!(!told.err.contains("no server works here"), "{told:?}");
+    }
+    let told = with_env(root.path(), &["inbox"], "", &[("HOLDPOINT_STORE", &database.address())]);
+    assert!(told.err.contains("--server or HOLDPOINT_SERVER"), "{told:?}");
+    // At a server it is answered.
+    let told = holdpoint(root.path(), &["inbox", "--server", &house.servers[0].url()], "");
+    assert!(told.err.contains("holdpoint respond"), "{told:?}");
+}
