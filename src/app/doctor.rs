@@ -1,5 +1,6 @@
 //! Doctor: what is looked at when somebody asks whether all is well: settings, workflows, keys, store. It mends nothing.
 
+use crate::app::evidence::kept_head;
 use crate::app::keys::Keys;
 use crate::app::offline::{check, half, seen};
 use crate::app::{AppError, Config, counted, keyring, people};
@@ -66,7 +67,8 @@ pub async fn look(config: &Config) -> Result<Vec<Finding>, AppError> {
                 );
                 findings.push(Finding { subject: "keys".into(), is_ok: true, detail });
             }
-            let against = verify::Against::default();
+            let since = kept_head(config, &*journal).await?;
+            let against = verify::Against { since, ..verify::Against::default() };
             let verified = verify::verify(&*journal, &against, &|_| {}).await;
             journal.close().await;
             let verified = verified?;

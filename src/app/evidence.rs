@@ -77,8 +77,12 @@ pub async fn verify(
 
 /// The last head of a store's log that lies beside the key that signs it, where the settings name that: a store that was put
 /// back has an older one of its own, and agrees with it.
-async fn kept_head(config: &Config, journal: &dyn Journal) -> Result<Option<SignedHead>, AppError> {
-    let Some(origin) = journal.remembered(ORIGIN).await? else { return Ok(None) };
+pub(super) async fn kept_head(
+    config: &Config,
+    journal: &dyn Journal,
+) -> Result<Option<SignedHead>, AppError> {
+    // One that was just imported has no log yet, and is another all the same.
+    let origin = journal.remembered(ORIGIN).await?.unwrap_or_default();
     let audit = &config.audit;
     let heads = Heads::beside(audit.key.as_deref(), audit.key_before.as_deref());
     if audit.signer.is_some()

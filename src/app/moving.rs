@@ -132,7 +132,7 @@ pub use here::carry;
 
 #[cfg(feature = "postgres")]
 mod here {
-    use std::fs;
+    use std::fs::{self, File};
     use std::io;
     use std::path::{Path, PathBuf};
     use std::time::Duration;
@@ -142,7 +142,7 @@ mod here {
     use super::{AppError, Config, Deserialize, House, Mover, Serialize, Stage};
     use crate::app::clock::SystemClock;
     use crate::app::keyring;
-    use crate::app::keys::{Keys, shared as keys_shared};
+    use crate::app::keys::{Keys, KeysError, lock as keys_lock, shared as keys_shared};
     use crate::app::offline::note;
     use crate::app::store as shared;
     use crate::app::wiring::Wiring;
@@ -211,22 +211,28 @@ mod here {
             moving.copy(&|runs| progress(&Stage::Copying { runs })).await?;
             with_keys(config, &moving).await
         };
-        if let Err(error) = copied.await {
-            moving.give_up();
-            return Err(error);
+        match copied.await {
+            Ok(_unchanged) => Ok(moving.finish().await?),
+            Err(error) => {
+                moving.give_up();
+                Err(error)
+            }
         }
-        Ok(moving.finish().await?)
     }
 
     /// The keys of the data directory go along before the store is in charge there: whoever was asked for one is never
-    /// let in without (K7).
-    async fn with_keys(config: &Config, moving: &Move) -> Result<(), AppError> {
+    /// let in without (K7). While what is returned is had nobody changes them here: a key that was removed would be good
+    /// there.
+    async fn with_keys(config: &Config, moving: &Move) -> Result<Option<File>, AppError> {
         let path = config.keys_path();
         if config.keys.is_some() || !path.exists() {
-            return Ok(());
+            return Ok(None);
         }
+        let failed = |source| KeysError::Io { deed: "lock", path: path.clone(), source };
+        let lock = keys_lock(&path).map_err(failed)?;
         let (name, text) = keys_shared::record(&Keys::load(&path)?)?;
-        Ok(moving.keep(name, &text).await?)
+        moving.keep(name, &text).await?;
+        Ok(Some(lock))
     }
 
     /// The store's own log says where it goes, and takes that along.
@@ -367,7 +373,7 @@ mod here {
             house.world.retire(drain.min(ATTEMPTS)).await;
             crate::failpoint::hit("move.retired");
             let finished = match with_keys(&self.config, &moving).await {
-                Ok(()) => moving.finish().await.map_err(AppError::from),
+                Ok(_unchanged) => moving.finish().await.map_err(AppError::from),
                 Err(error) => {
                     moving.give_up();
                     Err(error)

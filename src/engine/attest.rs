@@ -3,9 +3,10 @@
 //! that is not signed is called so.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::engine::Engine;
+use crate::engine::attest_trouble::{AttestTrouble, not_beside};
 use crate::kernel::evidence::handover::Handover;
 use crate::kernel::evidence::note::{self, SignedHead, VerifyKey};
 use crate::kernel::evidence::tree::TreeHead;
@@ -31,20 +32,6 @@ const LEAVES_MAX: u64 = 10_000;
 /// Under which name a store that several processes share keeps which key signs for all of them.
 const SIGNER: &str = "evidence.signer";
 
-/// What is wrong with the signing of heads.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AttestTrouble {
-    /// They are not signed: proofs wait.
-    Unsigned(String),
-    /// They are signed, and could not be kept beside the key, where a store that is put back in silence is found out.
-    NotBeside(String),
-}
-
-fn not_beside(fault: &Fault) -> AttestTrouble {
-    tracing::error!(%fault, "the log's head is signed, and not kept beside the key: a store that is put back in silence would not be found out");
-    AttestTrouble::NotBeside(fault.to_string())
-}
-
 /// Whose key signs the heads of a store's log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Signing {
@@ -63,7 +50,7 @@ pub(super) struct Attesting {
     /// How many the log has.
     size: AtomicU64,
     /// What is wrong with the signing of heads.
-    trouble: Mutex<Option<AttestTrouble>>,
+    pub(super) trouble: Mutex<Option<AttestTrouble>>,
     /// One at a time.
     writing: tokio::sync::Mutex<()>,
 }
@@ -77,25 +64,19 @@ impl Engine {
         before: Option<Arc<dyn Signs>>,
     ) -> Result<Signing, Fault> {
         let journal = &self.inner.journal;
-        let origin = if let Some(origin) = journal.remembered(ORIGIN).await? {
-            origin
-        } else {
-            let origin = format!("holdpoint/{}", self.inner.clock.fresh_secret());
-            match self.replicas() {
-                Some(replicas) if !replicas.remember_if(ORIGIN, None, &origin).await? => {
-                    // Somebody else was first.
-                    journal.remembered(ORIGIN).await?.unwrap_or(origin)
-                }
-                Some(_) => origin,
-                None => {
-                    journal.remember(ORIGIN, &origin).await?;
-                    origin
-                }
-            }
-        };
+        let origin = self.origin().await?;
         let key = signer.key(&origin);
         let last = LastHead::of(&**journal).await?;
         let text = key.text();
+        // A key that has signed more than the log holds hands on to none: the next would sign what was put in its place.
+        if before.is_some()
+            && let Err(fault) =
+                self.goes_on((&*signer, &origin), journal.evidence().tree().await?).await
+        {
+            tracing::error!(%fault, "the key is not changed, and heads of the log are not signed");
+            self.leave_unsigned(&fault.to_string());
+            return Ok(Signing::Ours(key));
+        }
         let signs = self.signs(last.as_ref(), (&origin, &text), before.as_deref()).await?;
         if let Some(theirs) = signs {
             return Ok(Signing::Theirs(theirs));
@@ -128,6 +109,10 @@ impl Engine {
                 );
             }
             LastHead::hand_on(&**journal, change).await?;
+            // What the one before has signed is known beside this one from the first moment.
+            if let Err(fault) = signer.keep_last(&origin, &known.note) {
+                self.trouble(Some(not_beside(&fault)));
+            }
         } else if let Some(before) = before {
             self.hand_on_late(&origin, &text, &*before).await?;
         }
@@ -144,6 +129,24 @@ impl Engine {
         Ok(Signing::Ours(key.clone()))
     }
 
+    /// What a store's log is called: drawn once.
+    async fn origin(&self) -> Result<String, Fault> {
+        let journal = &self.inner.journal;
+        if let Some(origin) = journal.remembered(ORIGIN).await? {
+            return Ok(origin);
+        }
+        let origin = format!("holdpoint/{}", self.inner.clock.fresh_secret());
+        let Some(replicas) = self.replicas() else {
+            journal.remember(ORIGIN, &origin).await?;
+            return Ok(origin);
+        };
+        if replicas.remember_if(ORIGIN, None, &origin).await? {
+            return Ok(origin);
+        }
+        // Somebody else was first.
+        Ok(journal.remembered(ORIGIN).await?.unwrap_or(origin))
+    }
+
     /// What will keep the next head from being signed, or from being kept beside the key: told before there is one.
     async fn foreseen(&self, last: Option<&LastHead>) -> Option<AttestTrouble> {
         let (signer, origin, _) = self.inner.attesting.signer.get()?;
@@ -151,7 +154,7 @@ impl Engine {
             Ok(tree) if tree.size > 0 => tree,
             Ok(_) | Err(_) => return None,
         };
-        if let Err(fault) = self.goes_on(tree).await {
+        if let Err(fault) = self.goes_on((&**signer, origin), tree).await {
             tracing::error!(%fault, "heads of the log are not signed: proofs wait, decisions go on");
             return Some(AttestTrouble::Unsigned(fault.to_string()));
         }
@@ -305,7 +308,8 @@ impl Engine {
             && signed > known
             && last.key == key.text()
         {
-            self.goes_on(self.inner.journal.evidence().tree().await?).await?;
+            let tree = self.inner.journal.evidence().tree().await?;
+            self.goes_on((&**signer, origin), tree).await?;
             signer.keep_last(origin, &last.note)?;
         }
         Ok(())
@@ -340,20 +344,6 @@ impl Engine {
                 tracing::warn!("the last head is not signed: the signer takes too long");
             }
         }
-    }
-
-    fn trouble(&self, trouble: Option<AttestTrouble>) {
-        *self.inner.attesting.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
-    }
-
-    /// What is wrong with the signing of heads, if anything is.
-    pub fn attest_trouble(&self) -> Option<AttestTrouble> {
-        self.inner.attesting.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Heads are not signed here, for a reason that is told where they are asked for.
-    pub fn leave_unsigned(&self, why: &str) {
-        self.trouble(Some(AttestTrouble::Unsigned(why.to_owned())));
     }
 
     /// How many leaves the log has, and how many of them are signed.
@@ -425,16 +415,21 @@ impl Engine {
     /// Whether a head is this process's to sign. It must hold what was signed before it: whoever can write to the disk
     /// and has no key would else have the next head sign what they wrote there.
     async fn may_sign(&self, head: TreeHead) -> Result<bool, Fault> {
-        let Some((_, _, key)) = self.inner.attesting.signer.get() else { return Ok(false) };
+        let Some((signer, origin, key)) = self.inner.attesting.signer.get() else {
+            return Ok(false);
+        };
         if !self.still_signs(key).await? {
             return Ok(false);
         }
-        self.goes_on(head).await.map(|()| true)
+        self.goes_on((&**signer, origin), head).await.map(|()| true)
     }
 
     /// An error where a head does not hold what was signed before it, as the store has that and as it lies beside the key.
-    async fn goes_on(&self, head: TreeHead) -> Result<(), Fault> {
-        let Some((signer, origin, _)) = self.inner.attesting.signer.get() else { return Ok(()) };
+    async fn goes_on(
+        &self,
+        (signer, origin): (&dyn Signer, &str),
+        head: TreeHead,
+    ) -> Result<(), Fault> {
         let kept = LastHead::of(&*self.inner.journal).await?;
         // That of another key is checked with that one; that the key is another was said when it was changed.
         let kept = kept.map(|last| (VerifyKey::parse(&last.key), last.note));

@@ -86,6 +86,8 @@ impl Engine {
         self.refuse_if_unknown(who).await?;
         let changing = self.inner.halting.changing.lock().await;
         self.heed_halts().await?;
+        // Asked again: whoever was cut off from the store waited there, and keys were changed meanwhile.
+        self.refuse_if_unknown(who).await?;
         let halts = self.halts();
         let again =
             |known: &&Halt| !wish.key.is_empty() && known.key == wish.key && known.by == who.id;
@@ -132,8 +134,9 @@ impl Engine {
         }
         self.refuse_if_draining()?;
         self.refuse_if_looking()?;
-        self.refuse_if_unknown(who).await?;
         self.heed_halts().await?;
+        // After it: whoever was cut off from the store waited there, and keys were changed meanwhile.
+        self.refuse_if_unknown(who).await?;
         let halts = self.halts();
         let Some(known) = halts.0.iter().find(|known| known.id == id) else {
             let id = shortened(id);

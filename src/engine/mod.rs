@@ -10,6 +10,7 @@
 
 mod aside;
 mod attest;
+mod attest_trouble;
 mod audit;
 mod audit_entry;
 mod cell;
@@ -66,7 +67,8 @@ use crate::kernel::{Corruption, Declined, Operator, Refusal};
 use crate::ports::trace::Tracer;
 use crate::ports::{Agents, Clock, Credentials, Fault, Journal, NoNotifier, Notifier, Tools};
 
-pub use attest::{AttestTrouble, Signing};
+pub use attest::Signing;
+pub use attest_trouble::AttestTrouble;
 pub use audit::{AuditEntry, AuditFilter};
 pub use commands::{AnswerRequest, Begun, ForkRequest, Speech, StartRequest, Taken, Words};
 pub use halting::HaltRequest;

@@ -2,6 +2,7 @@
 //! else there, goes through here.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
@@ -21,9 +22,9 @@ pub(super) fn walk(value: &mut Value, touch: &mut dyn Touch) {
         Value::Object(members) => {
             let names: Vec<_> = members.keys().map(|name| touch.name(name)).collect();
             if names.iter().any(Option::is_some) {
-                let old = std::mem::take(members);
+                let (old, mut counts) = (std::mem::take(members), BTreeMap::new());
                 for ((name, value), other) in old.into_iter().zip(names) {
-                    let name = unused(members, other.unwrap_or(name));
+                    let name = unused(members, &mut counts, other.unwrap_or(name));
                     members.insert(name, value);
                 }
             }
@@ -33,13 +34,24 @@ pub(super) fn walk(value: &mut Value, touch: &mut dyn Touch) {
     }
 }
 
-/// A name that no member has yet: two that are masked are two still.
-fn unused(members: &Map<String, Value>, name: String) -> String {
-    let mut names = (2_usize..).map(|count| format!("{name} {count}"));
+/// A name that no member has yet: two that are masked are two still. How many there are of each is counted: to try all
+/// of them anew for each would take as long as they are many, times as many.
+fn unused(
+    members: &Map<String, Value>,
+    counts: &mut BTreeMap<String, usize>,
+    name: String,
+) -> String {
     if !members.contains_key(&name) {
         return name;
     }
-    names.find(|name| !members.contains_key(name)).unwrap_or_default()
+    let count = counts.entry(name.clone()).or_insert(1);
+    loop {
+        *count += 1;
+        let other = format!("{name} {count}");
+        if !members.contains_key(&other) {
+            return other;
+        }
+    }
 }
 
 /// The texts, numbers and names of a value.

@@ -58,11 +58,11 @@ impl<'a> Sieve<'a> {
     }
 
     /// What is looked for in somebody's own words, where they are. What they are not known to know they cannot tell, and
-    /// are not told either: of that, what can be guessed is not looked for, nor a part of anything.
+    /// are not told either: it is not looked for. A long one may be guessed as well, where most of it is known.
     pub(super) fn in_words_of(veil: &'a Veil, who: Option<&str>) -> Self {
         let givers = who.map(|_| veil.givers()).unwrap_or_default();
         let is_theirs = |names: &BTreeSet<String>| who.is_some_and(|who| names.contains(who));
-        let unsought = givers.iter().filter(|(json, names)| !is_theirs(names) && is_short(json));
+        let unsought = givers.iter().filter(|(_, names)| !is_theirs(names));
         let unsought: BTreeSet<_> = unsought.map(|(json, _)| json.clone()).collect();
         let mut sieve = Self {
             whole: &veil.0,
@@ -88,11 +88,7 @@ impl<'a> Sieve<'a> {
             sieve.numbers.extend(number);
         }
         for (json, text) in texts {
-            let make = match givers.get(*json) {
-                None => Sought::new,
-                Some(names) if is_theirs(names) => Sought::known,
-                Some(_) => Sought::whole,
-            };
+            let make = if givers.contains_key(*json) { Sought::known } else { Sought::new };
             sieve.trimmed.extend(Some(text.trim().to_owned()).filter(|text| !text.is_empty()));
             if !spelled.contains(text) {
                 sieve.seek(make(text));
@@ -222,11 +218,6 @@ fn said(json: &str) -> Option<String> {
         Value::Number(number) => Some(number.to_string()),
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
     }
-}
-
-/// Whether what a secret says can be found by trying.
-fn is_short(json: &str) -> bool {
-    said(json).is_none_or(|text| text.chars().count() < GUESSED_CHARS)
 }
 
 /// The bytes of the mask that a text begins with; none, if it does not.

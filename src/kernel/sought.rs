@@ -34,8 +34,6 @@ const STEPS_PER_SECRET: usize = 4;
 pub(super) struct Sought {
     text: String,
     chars: usize,
-    /// Whether it is looked for whole alone.
-    is_whole: bool,
     /// Whether whoever said what is looked through may be guessing at it.
     is_guarded: bool,
 }
@@ -110,12 +108,7 @@ impl Sought {
     /// A text, which is not empty.
     pub(super) fn new(text: &str) -> Self {
         let chars = text.chars().count();
-        Self { text: text.to_owned(), chars, is_whole: false, is_guarded: true }
-    }
-
-    /// The same, of which no part is looked for.
-    pub(super) fn whole(text: &str) -> Self {
-        Self { is_whole: true, ..Self::new(text) }
+        Self { text: text.to_owned(), chars, is_guarded: true }
     }
 
     /// The same in the words of somebody who knows it.
@@ -135,9 +128,6 @@ impl Sought {
 
     /// Where it ends if it stands at a place but for its beginning.
     pub(super) fn end_of_rest(&self, look: &mut Look<'_>, at: usize) -> Option<Found> {
-        if self.is_whole {
-            return None;
-        }
         let rests = self.text.char_indices().enumerate().skip(1);
         let rests = rests.take_while(|(count, _)| count + PART_CHARS_MIN <= self.chars);
         let rests = rests.filter_map(|(count, (from, _))| Some((count, self.text.get(from..)?)));
@@ -184,7 +174,7 @@ impl Sought {
     /// there the text must be long.
     fn tells(&self, chars: usize, bytes: usize, is_marked: bool) -> bool {
         let is_part = chars >= PART_CHARS_MIN && chars.saturating_mul(PART_OF) >= self.chars;
-        is_part && !self.is_whole && (is_marked || bytes >= CUT_BYTES_MIN)
+        is_part && (is_marked || bytes >= CUT_BYTES_MIN)
     }
 }
 

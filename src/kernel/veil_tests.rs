@@ -210,12 +210,14 @@ fn whoever_does_not_know_a_secret_is_not_told_by_a_mask_that_they_have_guessed_i
     veil.messages(&mut messages);
     assert_eq!(*messages[0], input);
     assert_eq!(veil.said("bob", guesses.clone()), guesses);
-    // Whoever gave it may say it anywhere; and what nobody guesses is hidden whoever says it.
+    // Whoever gave it may say it anywhere.
     for gone in ["4711", "97531"] {
         let told = veil.said("ada", guesses.clone()).to_string();
         assert!(!told.contains(gone), "{gone} in {told}");
     }
-    assert_eq!(veil.words("bob", "it is 4929-canary-7731"), "it is •••");
+    assert_eq!(veil.words("ada", "it is 4929-canary-7731"), "it is •••");
+    assert_eq!(veil.words("bob", "it is 4929-canary-7731"), "it is 4929-canary-7731");
+    assert_eq!(veil.text("it is 4929-canary-7731"), "it is •••");
     // An agent's words are nobody's.
     assert_eq!(veil.text("the PIN is 4711"), "the PIN is •••");
     // A later run of the session, and a build that finds the same in a journal, know as much.

@@ -277,7 +277,7 @@ impl Move {
 
     /// Has the store there keep something that stood beside this one.
     pub async fn keep(&self, name: &str, text: &str) -> Result<(), MoveError> {
-        Ok(self.to.keep(name, text).await?)
+        Ok(self.to.put_keepsake(name, text).await?)
     }
 
     /// Takes the rest, compares, and has the database be in charge. To be called when nobody works on the store any

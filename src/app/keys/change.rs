@@ -225,14 +225,27 @@ fn change(
         Some(_) | None => Path::new("."),
     };
     fs::create_dir_all(folder).map_err(failed)?;
-    let lock = beside(path, "lock");
-    let lock = private().create(true).truncate(false).open(lock).map_err(failed)?;
-    lock.lock().map_err(failed)?;
+    let _lock = lock(path).map_err(failed)?;
+    // The directory may have been moved while this waited: what is written here now counts for nobody.
+    #[cfg(feature = "postgres")]
+    if let Some(place) = crate::store::moving::is_moved(folder) {
+        let why = format!(
+            "its store has moved to the database at {place} meanwhile: name that with --store"
+        );
+        return Err(failed(io::Error::other(why)));
+    }
     let mut keys = if path.exists() { Keys::load(path)? } else { Keys::default() };
     edit(&mut keys)?;
     let text = keys.text(path)?;
     let fresh = beside(path, "new");
     replace(path, &fresh, folder, &text).map_err(failed)
+}
+
+/// Keeps everybody else from changing the keys, for as long as it is had.
+pub(in crate::app) fn lock(path: &Path) -> io::Result<File> {
+    let lock = private().create(true).truncate(false).open(beside(path, "lock"))?;
+    lock.lock()?;
+    Ok(lock)
 }
 
 fn replace(path: &Path, fresh: &Path, folder: &Path, text: &str) -> io::Result<()> {

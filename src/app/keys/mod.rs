@@ -46,6 +46,8 @@ use crate::kernel::{
 };
 
 pub use change::NewKey;
+#[cfg(feature = "postgres")]
+pub(in crate::app) use change::lock;
 pub use key::{Key, KeyKind, Retired};
 
 /// What every secret begins with, so that people and scanners recognise one that leaked.

@@ -139,8 +139,15 @@ impl Adopter {
         Ok(true)
     }
 
+    /// Has the store there keep something that stood beside the one that moves.
+    pub(in crate::store) async fn put_keepsake(&self, name: &str, text: &str) -> Result<(), Fault> {
+        self.step().await?;
+        self.keep(name, text).await?;
+        self.batch("commit").await
+    }
+
     /// Has the store there keep something under a name.
-    pub(in crate::store) async fn keep(&self, name: &str, text: &str) -> Result<(), Fault> {
+    async fn keep(&self, name: &str, text: &str) -> Result<(), Fault> {
         let body = codec::seal(&keys::keepsake(name), text.as_bytes());
         let sql = "insert into holdpoint.kept (name, body) values ($1, $2)
             on conflict (name) do update set body = excluded.body";

@@ -314,14 +314,22 @@ async fn j13_a_key_that_is_changed_knows_what_the_one_before_has_signed() {
     fs::remove_dir_all(&data).unwrap();
     fs::rename(&copy, &data).unwrap();
     // Put back in silence; and then the key is changed, as somebody may who wants it signed again.
+    let known = root.path().join("known.pub");
+    fs::copy(data.join("audit.pub"), &known).unwrap();
     let changed = setup.arg(&format!("--audit-key={}", next.display()));
-    let changed = changed.arg(&format!("--audit-key-before={}", first.display()));
-    let server = changed.start();
+    let named = changed.clone().arg(&format!("--audit-key-before={}", first.display()));
+    let mut server = named.start();
     decided(&server).await;
     while !server.page("/readyz").1.contains("heads are not being signed") {
         tokio::task::yield_now().await;
     }
     assert!(!next.with_added_extension("heads").exists(), "it has signed nothing");
+    server.terminate();
+    server.wait();
+    // Nor has the one before said that this one comes after it: whoever has that believes nothing that it signs later.
+    stopped(changed).await;
+    let told = command(root.path(), &["verify", "--key", known.to_str().unwrap()]);
+    assert!(told.code == 1 && told.out.contains("the chain of keys is broken"), "{told:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,0 +1,42 @@
+//! Attest trouble: what is wrong with the signing of heads, for whoever asks how the server is. What is signed is
+//! `attest`'s.
+
+use std::sync::PoisonError;
+
+use crate::engine::Engine;
+use crate::ports::Fault;
+
+/// What is wrong with the signing of heads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AttestTrouble {
+    /// They are not signed: proofs wait.
+    Unsigned(String),
+    /// They are signed, and could not be kept beside the key, where a store that is put back in silence is found out.
+    NotBeside(String),
+}
+
+/// That of a head that is signed, and lies nowhere else.
+pub(super) fn not_beside(fault: &Fault) -> AttestTrouble {
+    tracing::error!(
+        %fault,
+        "the log's head is signed, and not kept beside the key: a store that is put back in silence would not be found out"
+    );
+    AttestTrouble::NotBeside(fault.to_string())
+}
+
+impl Engine {
+    /// Says what is wrong from now on, or that nothing is.
+    pub(super) fn trouble(&self, trouble: Option<AttestTrouble>) {
+        *self.inner.attesting.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+    }
+
+    /// What is wrong with the signing of heads, if anything is.
+    pub fn attest_trouble(&self) -> Option<AttestTrouble> {
+        self.inner.attesting.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Heads are not signed here, for a reason that is told where they are asked for.
+    pub fn leave_unsigned(&self, why: &str) {
+        self.trouble(Some(AttestTrouble::Unsigned(why.to_owned())));
+    }
+}
