@@ -1,9 +1,9 @@
 //! A store that went back in time, and what those who live know better: which runs lack something though somebody wrote
 //! over them since, what was begun in that, and what was stopped.
 
-use holdpoint::engine::{Engine, HaltRequest};
+use holdpoint::engine::Engine;
+use holdpoint::kernel::Scope;
 use holdpoint::kernel::workflow::{Patience, Safety};
-use holdpoint::kernel::{Halt, Scope};
 use holdpoint::ports::{Journal, Note};
 use serde_json::json;
 
@@ -91,13 +91,6 @@ async fn j10_a_deed_that_was_begun_in_what_is_missing_is_told_though_the_run_was
     assert!(told.iter().any(is_it), "{told:?}");
 }
 
-async fn halt(pair: &Pair, engine: &Engine, scope: Scope) -> Halt {
-    let wish = HaltRequest { scope, reason: "odd".into(), key: String::new() };
-    let who = someone();
-    let (halt, ()) = tokio::join!(engine.halt(wish, &who), pair.pass(2_000));
-    halt.unwrap()
-}
-
 fn standing(engine: &Engine) -> Vec<String> {
     let mut standing: Vec<_> = engine.halts().0.iter().map(|halt| halt.id.clone()).collect();
     standing.sort();
@@ -109,10 +102,10 @@ async fn k7_a_halt_that_the_living_know_stands_though_the_store_has_an_older_lis
     let workflows = [approval(Patience::default())];
     let pair = Pair::new(&workflows, writers).await;
     let (a, b) = (&pair.a.engine, &pair.b.engine);
-    let first = halt(&pair, a, Scope::Workflow("approval".into())).await;
+    let first = pair.halt(a, Scope::Workflow("approval".into())).await;
     pair.pass(2_000).await;
     let picture = pair.cluster.picture();
-    let second = halt(&pair, a, Scope::All).await;
+    let second = pair.halt(a, Scope::All).await;
     pair.pass(2_000).await;
     let mut both = vec![first.id.clone(), second.id.clone()];
     both.sort();
@@ -145,17 +138,17 @@ async fn k7_a_halt_that_the_living_know_stands_though_others_wrote_another_list_
     let a = &pair.a.engine;
     pair.b.replica.kill();
     let picture = pair.cluster.picture();
-    let known = halt(&pair, a, Scope::All).await;
+    let known = pair.halt(a, Scope::All).await;
     pair.a.replica.freeze();
     pair.cluster.go_back(&picture);
     // Started since, it could not know.
     let c = node(&pair.cluster, &pair.clock, &pair.post, (&workflows, writers())).await;
     assert_eq!(standing(&c.engine), [""; 0]);
     for _ in 0..3 {
-        let other = halt(&pair, &c.engine, Scope::Workflow("approval".into())).await;
+        let other = pair.halt(&c.engine, Scope::Workflow("approval".into())).await;
         c.engine.release_halt(&other.id, &someone()).await.unwrap();
     }
-    let other = halt(&pair, &c.engine, Scope::Workflow("approval".into())).await;
+    let other = pair.halt(&c.engine, Scope::Workflow("approval".into())).await;
     pair.a.replica.thaw();
     pair.pass(5_000).await;
     let mut both = vec![known.id, other.id];

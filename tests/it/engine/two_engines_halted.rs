@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use holdpoint::engine::{HaltRequest, Until};
+use holdpoint::engine::Until;
 use holdpoint::kernel::Scope;
 use holdpoint::kernel::workflow::Safety;
 use holdpoint::ports::HeadStatus;
@@ -20,10 +20,7 @@ async fn k4_a_halt_at_one_stops_the_other_before_the_next_deed() {
     let pair = Pair::new(&[with_tool(Safety::Unsafe)], actors).await;
     let begun = pair.a.engine.start(start("with_tool", "", ""), &someone()).await.unwrap();
     pair.a.actors.asked().await;
-    let wish = HaltRequest { scope: Scope::All, reason: "odd".into(), key: String::new() };
-    let who = someone();
-    let (halt, ()) = tokio::join!(pair.b.engine.halt(wish, &who), pair.pass(2_000));
-    let halt = halt.unwrap();
+    let halt = pair.halt(&pair.b.engine, Scope::All).await;
     // It is let come home, and what would follow is not done.
     pair.a.actors.gate("worker").add_permits(9);
     pair.pass(3_000).await;
@@ -50,10 +47,7 @@ async fn k4_what_was_about_to_be_sent_when_another_server_halted_it_is_not_sent(
     pair.a.actors.asked().await;
     // It hears of nothing from now on, and nobody takes it for dead yet.
     pair.a.replica.freeze();
-    let wish = HaltRequest { scope: Scope::All, reason: "odd".into(), key: String::new() };
-    let who = someone();
-    let (halt, ()) = tokio::join!(pair.b.engine.halt(wish, &who), pair.pass(2_000));
-    let halt = halt.unwrap();
+    let halt = pair.halt(&pair.b.engine, Scope::All).await;
     pair.a.actors.connecting.as_ref().unwrap().add_permits(9);
     pair.settle().await;
     assert_eq!(pair.calls(), [], "somebody was told that nothing is sent any more");
@@ -77,9 +71,7 @@ async fn e8_what_a_dead_owner_left_at_a_halt_waits_there_and_keeps_nobody_busy()
     let pair = Pair::new(&[with_tool(Safety::Unsafe)], actors).await;
     let begun = pair.a.engine.start(start("with_tool", "", ""), &someone()).await.unwrap();
     pair.a.actors.asked().await;
-    let wish = HaltRequest { scope: Scope::All, reason: "odd".into(), key: String::new() };
-    let who = someone();
-    let (halt, ()) = tokio::join!(pair.b.engine.halt(wish, &who), pair.pass(2_000));
+    let halt = pair.halt(&pair.b.engine, Scope::All).await;
     pair.a.actors.gate("worker").add_permits(9);
     pair.pass(2_000).await;
     // Its call is not made, and its owner dies.
@@ -88,7 +80,7 @@ async fn e8_what_a_dead_owner_left_at_a_halt_waits_there_and_keeps_nobody_busy()
     assert_eq!(pair.calls(), []);
     // Whoever took it up still lives, and does everything else.
     pair.b.actors.gate("worker").add_permits(9);
-    pair.b.engine.release_halt(&halt.unwrap().id, &someone()).await.unwrap();
+    pair.b.engine.release_halt(&halt.id, &someone()).await.unwrap();
     pair.b.actors.gate("pay").add_permits(1);
     pair.pass(5_000).await;
     let run = begun.run.to_string();

@@ -3,12 +3,12 @@
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use holdpoint::engine::{Engine, Entry, Library};
-use holdpoint::kernel::{Event, Workflow, digest};
+use holdpoint::engine::{Engine, Entry, HaltRequest, Library};
+use holdpoint::kernel::{Event, Halt, Scope, Workflow, digest};
 use holdpoint::ports::{Clock, Delivery, Journal, Notifier, Undelivered};
 use holdpoint::store::{MemoryCluster, MemoryReplica};
 
-use crate::support::{Actors, SimClock};
+use crate::support::{Actors, SimClock, someone};
 
 /// A process.
 #[derive(Debug)]
@@ -80,6 +80,14 @@ impl Pair {
             self.clock.advance(500);
             self.settle().await;
         }
+    }
+
+    /// Halts something at one of them: it is told when no other sends anything any more, which takes time.
+    pub(crate) async fn halt(&self, engine: &Engine, scope: Scope) -> Halt {
+        let wish = HaltRequest { scope, reason: "odd".into(), key: String::new() };
+        let who = someone();
+        let (halt, ()) = tokio::join!(engine.halt(wish, &who), self.pass(2_000));
+        halt.unwrap()
     }
 
     /// Whatever the tools of both were called with.
