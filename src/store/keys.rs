@@ -82,6 +82,8 @@ pub const LEAF: u8 = b'e';
 /// Where in that log a leaf lies. Of appends, the first of a run among the leaves that lie at one place: those that
 /// follow it lie right after it. (An earlier build told the place of each.)
 pub const LEAF_INDEX: u8 = b'i';
+/// What follows `LEAF_INDEX` where the leaves of several runs begin, each newer than any that has leaves before them.
+const NEW_RUNS: u8 = 5;
 /// Hashes of whole subtrees of that log.
 pub const NODE: u8 = b'o';
 /// Chunks of large values.
@@ -357,6 +359,11 @@ pub fn is_pending_entries(bytes: &[u8]) -> bool {
 /// What the places (`LEAF_INDEX`) of the leaves of a run's appends have in common.
 pub fn leaf_places(run: &Packed) -> Vec<u8> {
     key(LEAF_INDEX, &[&[ENTRY_LEAF], run])
+}
+
+/// Where the place of the leaves of new runs is told, by the first of them.
+pub fn new_runs(run: &Packed) -> Vec<u8> {
+    key(LEAF_INDEX, &[&[NEW_RUNS], run])
 }
 
 /// Where an append's leaf waits, by its packed run.

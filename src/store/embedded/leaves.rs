@@ -3,7 +3,8 @@
 //!
 //! A leaf waits from the moment of its append (they are one group), and is given its place afterwards, by one
 //! writer, in batches: nothing on the way of an answer waits for the log. In a batch the leaves of one run lie side
-//! by side, so that one record tells where those at one place (a tile) begin.
+//! by side, so that one record tells where those at one place (a tile) begin. Most runs have most of their leaves in the
+//! batch after they began, and ids grow: of the runs at one place that are newer than all before, one record tells.
 
 use std::ops::Bound;
 
@@ -18,7 +19,7 @@ use crate::store::embedded::tree::{Bytes, Row, Span};
 use crate::store::embedded::view::View;
 use crate::store::embedded::wal_records::Write;
 use crate::store::embedded::{reader, waiting};
-use crate::store::keys;
+use crate::store::keys::{self, Packed};
 
 /// Hashes of subtrees are kept for every so many levels: a proof hashes a few hundred leaves anew, and the log
 /// costs a 256th more than its leaves.
@@ -112,7 +113,7 @@ fn in_order(view: View<'_>) -> impl Iterator<Item = Row> {
 
 /// What must be written to give leaves that wait their places, at most `most` of them.
 pub(super) fn grow(view: View<'_>, most: usize) -> Result<Grown, Fault> {
-    let mut log = Growing::on(edge(view)?);
+    let mut log = Growing::on(edge(view)?, NewRuns::newest(view)?);
     let mut leaves = Vec::new();
     for row in in_order(view) {
         let room = most - leaves.len();
@@ -145,12 +146,17 @@ struct Growing {
     first: u64,
     /// Whose append the last of them speaks of.
     run: Option<RunId>,
+    /// The newest run that any leaf speaks of whose place is told with those of others.
+    newest: Option<Packed>,
+    /// The first of those runs among the leaves at one place, and its leaf.
+    new_runs: Option<(Packed, u64)>,
 }
 
 impl Growing {
-    fn on(frontier: Frontier) -> Self {
+    fn on(frontier: Frontier, newest: Option<Packed>) -> Self {
         let (expected, first) = (frontier.size(), frontier.size());
-        Self { expected, frontier, writes: Vec::new(), tile: Vec::new(), first, run: None }
+        let (writes, tile) = (Vec::new(), Vec::new());
+        Self { expected, frontier, writes, tile, first, run: None, newest, new_runs: None }
     }
 
     fn push(&mut self, leaf: &Leaf) {
@@ -171,6 +177,12 @@ impl Growing {
             return;
         }
         self.run = run.cloned();
+        let new = run.and_then(keys::pack).filter(|run| self.newest.is_none_or(|it| it < *run));
+        if let Some(run) = new {
+            self.newest = Some(run);
+            self.new_runs.get_or_insert((run, index));
+            return;
+        }
         let key = keys::leaf_place(keys::LEAF_INDEX, &place);
         self.writes.extend(key.map(|key| sealed(key, &index.to_be_bytes())));
     }
@@ -178,16 +190,57 @@ impl Growing {
     fn end_tile(&mut self) {
         self.writes.push(sealed(keys::leaf(self.first), &std::mem::take(&mut self.tile)));
         (self.first, self.run) = (self.frontier.size() - 1, None);
+        self.tell_new_runs();
+    }
+
+    fn tell_new_runs(&mut self) {
+        let Some(((first, index), newest)) = self.new_runs.take().zip(self.newest) else { return };
+        let told = NewRuns { index, newest };
+        self.writes.push(sealed(keys::new_runs(&first), &told.bytes()));
     }
 
     fn grown(mut self) -> Grown {
         let head = self.frontier.head();
         if head.size > self.expected {
             self.writes.push(sealed(keys::leaf(self.first), &self.tile));
+            self.tell_new_runs();
             self.writes.push((keys::TREE.to_vec(), Some(sealed_frontier(&self.frontier).into())));
         }
         let added = usize::try_from(head.size - self.expected).unwrap_or(usize::MAX);
         Grown { expected: self.expected, writes: self.writes, head, added }
+    }
+}
+
+/// What is told of the runs at one place that were newer than all before them: no other such record is of a run between
+/// the first of them, which is its key, and the newest.
+#[derive(Debug)]
+struct NewRuns {
+    /// Where the leaves of the first of them begin.
+    index: u64,
+    newest: Packed,
+}
+
+impl NewRuns {
+    fn bytes(&self) -> Vec<u8> {
+        [&self.index.to_be_bytes()[..], &self.newest].concat()
+    }
+
+    /// What is told of the newest of them up to a run.
+    fn up_to(view: View<'_>, run: &Packed) -> Result<Option<Self>, Fault> {
+        let all = keys::new_runs(&Packed::default());
+        let span = (Bound::Included(all), Bound::Included(keys::new_runs(run)));
+        let Some(row) = view.rows_back(span).next() else { return Ok(None) };
+        let (key, record) = row?;
+        let bytes = codec::unseal(&key, &record)?;
+        let told = bytes.split_first_chunk::<8>().and_then(|(index, newest)| {
+            Some(Self { index: u64::from_be_bytes(*index), newest: newest.try_into().ok()? })
+        });
+        told.map(Some)
+            .ok_or_else(|| Fault::Corrupt("where leaves of new runs lie is not said".into()))
+    }
+
+    fn newest(view: View<'_>) -> Result<Option<Packed>, Fault> {
+        Ok(Self::up_to(view, &[u8::MAX; keys::RUN_BYTES])?.map(|told| told.newest))
     }
 }
 
@@ -235,11 +288,32 @@ pub(super) fn lain(view: View<'_>, place: &Place) -> Result<Option<Lain>, Fault>
         return Ok(Some(Lain { leaf, index: None }));
     }
     let Some(key) = keys::leaf_place(keys::LEAF_INDEX, place) else { return Ok(None) };
-    let Some((told, record)) = nearest(view, place, &key)? else { return Ok(None) };
-    let index = codec::unseal(&told, &record)?.try_into().map(u64::from_be_bytes);
-    let index = index.map_err(|_| Fault::Corrupt(format!("{place}: its leaf's place is none")))?;
-    // What is told to be its place is, whatever lies there; one that is not told of lies among those of its run.
-    let is_told = *told == *key;
+    if let Some((told, record)) = nearest(view, place, &key)? {
+        let index = codec::unseal(&told, &record)?.try_into().map(u64::from_be_bytes);
+        let index =
+            index.map_err(|_| Fault::Corrupt(format!("{place}: its leaf's place is none")))?;
+        // What is told to be its place is, whatever lies there; one that is not told of lies among those of its run.
+        let is_it = |found: &Place| *told == *key || found == place;
+        let may_follow = |found: &Place| is_same_run(found, place);
+        if let Some(lain) = looked_for(view, (place, index), is_it, may_follow)? {
+            return Ok(Some(lain));
+        }
+    }
+    let Place::Entry(run, _) = place else { return Ok(None) };
+    let Some(run) = keys::pack(run) else { return Ok(None) };
+    match NewRuns::up_to(view, &run)? {
+        Some(told) => looked_for(view, (place, told.index), |found| found == place, |_| true),
+        None => Ok(None),
+    }
+}
+
+/// The leaf that it is, among those at one place from the `index`-th on, for as long as it may still follow.
+fn looked_for(
+    view: View<'_>,
+    (place, index): (&Place, u64),
+    is_it: impl Fn(&Place) -> bool,
+    may_follow: impl Fn(&Place) -> bool,
+) -> Result<Option<Lain>, Fault> {
     let lie = tile(view, index)?;
     let is_missing = || Fault::Corrupt(format!("{place}: leaf {index} is not there"));
     if lie.is_empty() {
@@ -248,10 +322,10 @@ pub(super) fn lain(view: View<'_>, place: &Place) -> Result<Option<Lain>, Fault>
     for (index, text) in (index..).zip(&lie) {
         let leaf = Leaf::parse(text).ok_or_else(is_missing)?;
         let found = leaf.place();
-        if is_told || found == *place {
+        if is_it(&found) {
             return Ok(Some(Lain { leaf, index: Some(index) }));
         }
-        if !is_same_run(&found, place) {
+        if !may_follow(&found) {
             break;
         }
     }
@@ -349,7 +423,7 @@ mod tests {
 
     fn turn() -> impl Strategy<Value = Turn> {
         prop_oneof![
-            4 => proptest::collection::vec(0_u64..5, 1..90).prop_map(Turn::Group),
+            4 => proptest::collection::vec(0_u64..60, 1..90).prop_map(Turn::Group),
             4 => (1_usize..120).prop_map(Turn::Sequence),
             1 => Just(Turn::Flush),
             1 => Just(Turn::Open),

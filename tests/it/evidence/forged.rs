@@ -390,8 +390,8 @@ async fn j13_a_place_in_the_log_that_was_taken_away_is_found() {
     let forger = Forger::at(dir.path());
     let entry = forger.leaves().iter().find_map(|text| Leaf::parse(text)).unwrap();
     let Place::Entry(run, version) = entry.place() else { panic!("{entry:?}") };
-    let key = keys::leaf_place(keys::LEAF_INDEX, &entry.place()).unwrap();
-    forger.0.remove(key).unwrap();
+    let key = keys::new_runs(&keys::pack(&run).unwrap());
+    forger.0.remove(key).unwrap().expect("new runs are told together");
     forger.done();
     let found = told(dir.path(), &head).await;
     assert!(found.contains(&format!("run `{run}` at version {version}, byte ")), "{found}");
