@@ -221,6 +221,11 @@ pub struct Request {
     /// (`/guests`, `/address/city`): a schema is a map here, and a map has no order.
     #[prost(string, repeated, tag = "48")]
     pub field_order: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Where a halt stands in its way: its clock stands still, no deadline passes, and this is how long there is to answer
+    /// once the halt has ended. Then `deadline` is moved on by as long as it stood. Absent where it does not stand, and
+    /// where it has no deadline.
+    #[prost(uint64, optional, tag = "49")]
+    pub stands_with_ms_left: ::core::option::Option<u64>,
 }
 /// What somebody was shown before they answered, as their door tells it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1321,12 +1326,36 @@ pub struct ListReplicasResponse {
     pub replicas: ::prost::alloc::vec::Vec<Replica>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ReleaseStoreRequest {}
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReleaseStoreRequest {
+    /// Gives up the heads beside the key that the log does not hold: it is signed from whatever it holds. That stands in the
+    /// store's own log.
+    #[prost(bool, tag = "1")]
+    pub forget_head: bool,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ReleaseStoreResponse {
     /// Whether it was held.
     #[prost(bool, tag = "1")]
     pub was_held: bool,
+    /// Heads beside the key that the log does not hold: while they are there, it is not signed.
+    #[prost(message, repeated, tag = "2")]
+    pub heads: ::prost::alloc::vec::Vec<KeptHead>,
+    /// Whether they were forgotten: only where that was asked for.
+    #[prost(bool, tag = "3")]
+    pub heads_forgotten: bool,
+}
+/// A signed head that is kept beside the key, away from the store.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct KeptHead {
+    /// Of which log: another one where the key has signed that and never this.
+    #[prost(string, tag = "1")]
+    pub origin: ::prost::alloc::string::String,
+    /// How many leaves it holds.
+    #[prost(uint64, tag = "2")]
+    pub leaves: u64,
+    /// Their root, in hexadecimal digits; `none` where no head can be read.
+    #[prost(string, tag = "3")]
+    pub root: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetReceiptRequest {

@@ -3,7 +3,9 @@
 //! A provider is told everything by its input and looks nothing up (K5).
 
 mod a2a;
+mod last_look;
 mod models;
+mod places;
 mod post;
 mod record;
 mod settings;
@@ -91,7 +93,13 @@ impl Registry {
         }
         let tools = workflow.tools.iter();
         wrong.extend(tools.filter_map(|(name, tool)| Toolbox::check(name, tool).err()));
+        wrong.extend(places::never(workflow));
         wrong
+    }
+
+    /// What of it is worth a second look, and not wrong: in the same form.
+    pub fn doubts(workflow: &Workflow) -> Vec<(String, String)> {
+        places::hardly(workflow)
     }
 
     fn note(&self, input: &AgentInput) {

@@ -52,7 +52,9 @@ fn escalated(question: &Question) -> String {
     let before: Vec<&str> = question.asked_before.iter().map(String::as_str).collect();
     let now = question.to.iter().map(String::as_str).filter(|name| !before.contains(name));
     let now: Vec<&str> = now.collect();
-    let until = question.deadline.and_then(|at| {
+    // A clock that stands still has no time by which it is over.
+    let deadline = question.deadline.filter(|_| question.still.is_none());
+    let until = deadline.and_then(|at| {
         let at = jiff::Timestamp::from_millisecond(i64::try_from(at.0).ok()?).ok()?;
         Some(format!(", until {}", at.strftime("%Y-%m-%dT%H:%M:%SZ")))
     });

@@ -417,6 +417,7 @@ fn request(run: &RunId, session: &SessionId, workflow: &str, question: &Question
         response_schema: Some(response_schema),
         field_order,
         deadline: question.deadline.map(time),
+        stands_with_ms_left: question.still.and_then(|still| still.left_ms),
         on_timeout: question.silence().into(),
         digest: question.digest.clone(),
         decides: question.decides(),

@@ -76,9 +76,9 @@ where
     }
 }
 
-/// How a stream ends whose caller is admitted no more.
-pub fn unauthenticated() -> http::HeaderMap {
-    let refused: Response<Body> = status::refused(&Refusal::Unauthenticated).into_http();
+/// How a stream ends whose caller is admitted no more: with what a fresh call would be told.
+pub fn refused(why: &Refusal) -> http::HeaderMap {
+    let refused: Response<Body> = status::refused(why).into_http();
     let mut trailers = refused.into_parts().0.headers;
     // The head of the stream has said it.
     trailers.remove(http::header::CONTENT_TYPE);

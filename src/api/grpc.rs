@@ -350,8 +350,7 @@ impl Orchestrator for Service {
         request: Request<pb::ReleaseStoreRequest>,
     ) -> Reply<pb::ReleaseStoreResponse> {
         let who = self.who(&request)?;
-        let was_held = self.engine.release_store(&who).await.map_err(status::of)?;
-        Ok(Response::new(pb::ReleaseStoreResponse { was_held }))
+        halts::release_store(&self.engine, request.get_ref(), &who).await.map(Response::new)
     }
 
     async fn halt(&self, request: Request<pb::HaltRequest>) -> Reply<pb::HaltResponse> {

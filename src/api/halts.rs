@@ -1,10 +1,10 @@
-//! Halts: what is stopped, between the engine and gRPC.
+//! Halts: what is stopped, and a store that is let go on, between the engine and gRPC.
 
 use tonic::Status;
 
 use crate::api::status;
 use crate::api::times::time;
-use crate::engine::{Engine, HaltRequest};
+use crate::engine::{Engine, HaltRequest, KeptHead};
 use crate::kernel::{Halt, Principal, Refusal, Run, Scope, halt};
 use crate::wire::v1 as pb;
 use pb::halt::Scope as Told;
@@ -37,6 +37,20 @@ pub(super) async fn release(
 ) -> Result<pb::ReleaseHaltResponse, Status> {
     let halt = engine.release_halt(&request.halt_id, who).await.map_err(status::of)?;
     Ok(pb::ReleaseHaltResponse { halt: Some(told(&halt)) })
+}
+
+pub(super) async fn release_store(
+    engine: &Engine,
+    request: &pb::ReleaseStoreRequest,
+    who: &Principal,
+) -> Result<pb::ReleaseStoreResponse, Status> {
+    let done = engine.release_store(request.forget_head, who).await.map_err(status::of)?;
+    let told = |KeptHead { origin, leaves, root }| pb::KeptHead { origin, leaves, root };
+    Ok(pb::ReleaseStoreResponse {
+        was_held: done.was_held,
+        heads: done.heads.into_iter().map(told).collect(),
+        heads_forgotten: done.are_forgotten,
+    })
 }
 
 pub(super) fn list(engine: &Engine) -> pb::ListHaltsResponse {

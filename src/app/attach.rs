@@ -160,12 +160,14 @@ impl Way {
                     continue;
                 }
                 Err(AppError::Store(held @ store::OpenError::Held { .. })) => held,
+                // Its store is elsewhere, and whoever serves that is not.
+                Err(AppError::Store(error)) if error.server().is_some() => error,
                 Err(error) => return Err(error),
             };
-            if let store::OpenError::Held { server: Some(address), .. } = &held
+            if let Some(address) = held.server()
                 && let Ok(stream) = TcpStream::connect(address).await
             {
-                let address = self.server.get_or_init(|| address.clone());
+                let address = self.server.get_or_init(|| address.to_owned());
                 return Ok((Line::Server(stream), End::Server(address.clone())));
             }
             if Instant::now() >= until {

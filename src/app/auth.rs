@@ -12,19 +12,24 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 use tokio::sync::watch;
 
-use crate::api::{Doorkeeper, Shown};
-use crate::app::keys::{Key, KeyKind, Keys, KeysError};
+use crate::api::{Doorkeeper, Shown, console};
+use crate::app::keys::{Key, KeyKind, Keys, KeysError, shared};
 use crate::app::void::Void;
 use crate::kernel::{Assurance, Credential, Known, Millis, Principal, Refusal};
-use crate::ports::Clock;
+use crate::ports::{Clock, Guard};
 
 /// The secret that passes are made with, in the data directory. Without it everybody signs in again.
 pub(super) const FILE: &str = "console.key";
+/// The one that they were made with until the store moved into a database: whoever has signed in here stays so.
+const BEFORE: &str = "console.key.before";
+/// Nothing that was made with it is good for longer.
+const BEFORE_IS_OVER: Duration = Duration::from_secs(console::PASS_SECONDS);
 /// What whoever speaks for others is told where nobody has a key.
 const NO_SERVICES: &str =
     "x-holdpoint-on-behalf-of: this server has no keys, and so knows no services; leave it out";
@@ -65,6 +70,8 @@ pub(super) struct Keyed {
     wants_key: AtomicBool,
     /// Made when there are keys.
     secret: OnceLock<[u8; 32]>,
+    /// What no pass is made with any more, though some were.
+    before: OnceLock<[u8; 32]>,
     /// The people whom the settings name.
     people: BTreeSet<String>,
     data: PathBuf,
@@ -75,6 +82,8 @@ pub(super) struct Keyed {
     trouble: RwLock<Option<String>>,
     /// When the keys were last seen to be those that are kept, by ticks.
     confirmed: AtomicU64,
+    is_doubted: AtomicBool,
+    guard: RwLock<Guard>,
 }
 
 /// For how long keys that others may change are believed without a look.
@@ -99,6 +108,7 @@ impl Keyed {
             keys: RwLock::new(None),
             wants_key: AtomicBool::new(false),
             secret: OnceLock::new(),
+            before: OnceLock::new(),
             people,
             data: data.to_path_buf(),
             void: Void::open(data)?,
@@ -106,6 +116,8 @@ impl Keyed {
             changes: watch::Sender::new(()),
             trouble: RwLock::new(None),
             confirmed: AtomicU64::new(0),
+            is_doubted: AtomicBool::new(false),
+            guard: RwLock::new(shared::guard(None)),
         };
         if let Some(keys) = keys {
             door.take(keys)?;
@@ -119,6 +131,9 @@ impl Keyed {
         let kept = match self.secret.get() {
             Some(_) => Ok(()),
             None => secret(&self.data.join(FILE)).map(|secret| {
+                if let Some(before) = secret_before(&self.data) {
+                    self.before.get_or_init(|| before);
+                }
                 self.secret.get_or_init(|| secret);
             }),
         };
@@ -136,15 +151,27 @@ impl Keyed {
         }
     }
 
-    /// The keys were those that are kept when it was this late, by ticks.
-    pub(super) fn confirm(&self, ticks: u64) {
+    /// The keys were those that are kept, in these words, when it was this late, by ticks.
+    pub(super) fn confirm(&self, ticks: u64, text: Option<&str>) {
+        *write(&self.guard) = shared::guard(text);
         self.confirmed.store(ticks, Ordering::Release);
+        self.is_doubted.store(false, Ordering::Release);
     }
 
-    /// Whether that was just now.
+    /// They have changed since.
+    pub(super) fn doubt(&self) {
+        self.is_doubted.store(true, Ordering::Release);
+    }
+
+    /// That what is kept is still what it was when they were last seen.
+    pub(super) fn guard(&self) -> Guard {
+        read(&self.guard).clone()
+    }
+
+    /// Whether that was just now, and nobody doubts it.
     pub(super) fn is_confirmed(&self) -> bool {
         let since = self.ticks().saturating_sub(self.confirmed.load(Ordering::Acquire));
-        since < BELIEVED_MS
+        since < BELIEVED_MS && !self.is_doubted.load(Ordering::Acquire)
     }
 
     /// How late it is, by what only goes on.
@@ -181,11 +208,21 @@ impl Keyed {
         *write(&self.trouble) = trouble;
     }
 
-    fn code(&self, key: &Key, until: Millis, chance: &str) -> Option<Hmac<Sha256>> {
-        let mut code = Hmac::<Sha256>::new_from_slice(self.secret.get()?).ok()?;
-        code.update(format!("{}.{chance}.{}.{}", key.name, until.0, key.sha256).as_bytes());
-        Some(code)
+    /// Whether a pass has this code by what they are made with, or were before.
+    fn has_made(&self, code: &[u8], (key, until, chance): (&Key, Millis, &str)) -> bool {
+        let secrets = [self.secret.get(), self.before.get()];
+        secrets.into_iter().flatten().any(|secret| {
+            let made = code_by(secret, key, until, chance);
+            made.is_some_and(|made| made.verify_slice(code).is_ok())
+        })
     }
+}
+
+/// What binds a pass to its key and its time.
+fn code_by(secret: &[u8; 32], key: &Key, until: Millis, chance: &str) -> Option<Hmac<Sha256>> {
+    let mut code = Hmac::<Sha256>::new_from_slice(secret).ok()?;
+    code.update(format!("{}.{chance}.{}.{}", key.name, until.0, key.sha256).as_bytes());
+    Some(code)
 }
 
 /// Whoever panicked beside it has left it whole: what is kept here is replaced, never changed.
@@ -229,7 +266,8 @@ impl Doorkeeper for Keyed {
         let mut chance = [0; 8];
         getrandom::fill(&mut chance).map_err(|_| Refusal::Unauthenticated)?;
         let chance = hex(&chance);
-        let code = self.code(key, until, &chance).ok_or(Refusal::Unauthenticated)?;
+        let secret = self.secret.get().ok_or(Refusal::Unauthenticated)?;
+        let code = code_by(secret, key, until, &chance).ok_or(Refusal::Unauthenticated)?;
         let name = &key.name;
         Ok(format!("{name}.{chance}.{}.{}", until.0, hex(&code.finalize().into_bytes())))
     }
@@ -247,7 +285,7 @@ impl Doorkeeper for Keyed {
             let (code, until) = (parts.next()?, Millis(parts.next()?.parse().ok()?));
             let (chance, name) = (parts.next()?, parts.next()?);
             let key = keys.list().iter().find(|key| key.name == name)?;
-            self.code(key, until, chance)?.verify_slice(&unhex(code)?).ok()?;
+            self.has_made(&unhex(code)?, (key, until, chance)).then_some(())?;
             let credential = Credential::Pass(key.name.clone());
             let known = Known::new(Assurance::Proven, credential);
             let workflows = key.workflows.clone();
@@ -319,6 +357,36 @@ pub(super) fn secret(path: &Path) -> io::Result<[u8; 32]> {
     Ok(secret)
 }
 
+/// Keeps what passes were made with so far where the store is about to move: servers over a database make them with what
+/// they have in common. It stays in the data directory: whoever reads it in a database could make a pass for anybody.
+#[cfg_attr(
+    not(any(feature = "postgres", test)),
+    expect(dead_code, reason = "there is nowhere to go")
+)]
+pub(super) fn keep_secret(data: &Path) -> io::Result<()> {
+    let (path, kept) = (data.join(FILE), data.join(BEFORE));
+    if !path.exists() {
+        return Ok(());
+    }
+    let part = kept.with_added_extension("part");
+    // With its rights: it is its owner's alone.
+    fs::copy(&path, &part)?;
+    fs::rename(&part, &kept)
+}
+
+/// What passes were made with before a move, for as long as any of them may be good.
+fn secret_before(data: &Path) -> Option<[u8; 32]> {
+    let path = data.join(BEFORE);
+    let kept = fs::read(&path).ok()?;
+    let age = fs::metadata(&path).and_then(|about| about.modified()).ok()?.elapsed();
+    if age.is_ok_and(|age| age > BEFORE_IS_OVER) {
+        // Where it cannot be removed it is passed over all the same.
+        drop(fs::remove_file(&path));
+        return None;
+    }
+    kept.try_into().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -374,6 +442,37 @@ mod tests {
         assert!(door.admit_pass(&other, Millis(1), "console").is_ok());
         assert!(again().admit_pass(&one, Millis(1), "console").is_err());
         assert!(again().admit_pass(&other, Millis(1), "console").is_ok());
+    }
+
+    #[test]
+    fn whoever_has_signed_in_stays_so_when_passes_are_made_with_another_secret_after_a_move() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys.toml");
+        let ada = Keys::add(&path, "ada", Role::User, "").unwrap();
+        let open = || {
+            let keys = Keys::load(&path).unwrap();
+            let clock = Arc::new(SystemClock);
+            Keyed::open(Some(keys), BTreeSet::new(), folder.path(), clock).unwrap()
+        };
+        let is_in = |pass: &str| open().admit_pass(pass, Millis(1), "console").is_ok();
+        let (one, two) = {
+            let door = open();
+            (door.pass(&ada, Millis(9)).unwrap(), door.pass(&ada, Millis(9)).unwrap())
+        };
+        keep_secret(folder.path()).unwrap();
+        let shared = |byte: u8| fs::write(folder.path().join(FILE), [byte; 32]).unwrap();
+        shared(7);
+        let new = open().pass(&ada, Millis(9)).unwrap();
+        assert!(is_in(&one) && is_in(&two) && is_in(&new));
+        open().void_pass(&one, Millis(1));
+        assert!(!is_in(&one) && is_in(&two), "who signs out is out");
+        // What servers have in common follows from a key that may be changed because somebody has it: nothing of it stays.
+        shared(8);
+        assert!(is_in(&two) && !is_in(&new));
+        // No pass is good for so long.
+        let kept = OpenOptions::new().write(true).open(folder.path().join(BEFORE)).unwrap();
+        kept.set_modified(std::time::UNIX_EPOCH).unwrap();
+        assert!(!is_in(&two) && !folder.path().join(BEFORE).exists());
     }
 
     #[test]

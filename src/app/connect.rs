@@ -54,17 +54,19 @@ impl Hands {
 }
 
 /// Connects to the server that was named; else opens the data directory in this process, to drive no
-/// more than `reach` says; else, where a server or another terminal has the directory, talks to that. When that one
-/// goes, whoever follows a run finds the way anew, and takes up what it `followed`.
+/// more than `reach` says; else, where a server or another terminal has the directory, or serves a database beside it,
+/// talks to that. When that one goes, whoever follows a run finds the way anew, and takes up what it `followed`.
 pub async fn connect(
     config: &Config,
     reach: Reach,
     followed: Followed,
 ) -> Result<Connection, AppError> {
     let bearer = client::Bearer::new(config.api_key.as_deref())?;
-    if let Some(server) = &config.server {
-        let client = client::dial(server, bearer).await?;
-        return Ok(Connection { client, embedded: false, place: server.clone(), way: None });
+    // What is in a database is worked on by servers; the one that has this data directory is at hand.
+    let at_hand = || store::server_here(config).filter(|_| reach != Reach::Nothing);
+    if let Some(server) = config.server.clone().or_else(at_hand) {
+        let client = client::dial(&server, bearer).await?;
+        return Ok(Connection { client, embedded: false, place: server, way: None });
     }
     store::refuse_shared(config, reach)?;
     let way = Arc::new(Way::new(config.clone(), reach, followed));

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use crate::app::auth::Keyed;
 use crate::app::keys::shared;
 use crate::kernel::{Credential, Principal};
-use crate::ports::{Credentials, Fault, Journal};
+use crate::ports::{Credentials, Fault, Journal, Vouched};
 
 /// The keys of a store that several servers share.
 #[derive(Debug)]
@@ -25,19 +25,29 @@ impl SharedKeys {
 
 #[async_trait]
 impl Credentials for SharedKeys {
-    async fn are_good(&self, who: &Principal) -> Result<bool, Fault> {
+    async fn vouch(&self, who: &Principal) -> Result<Vouched, Fault> {
         let name = match &who.known.credential {
-            Credential::Machine => return Ok(true),
+            Credential::Machine => return Ok(Vouched::Good(None)),
             Credential::Key(name) | Credential::Pass(name) | Credential::Service(name) => name,
         };
-        let Some(shown) = self.door.key(name, who.mark) else { return Ok(false) };
+        // First: keys that come in while this is looked at have another.
+        let seen = self.door.guard();
+        let Some(shown) = self.door.key(name, who.mark) else { return Ok(Vouched::Unknown) };
         if self.door.is_confirmed() {
-            return Ok(true);
+            return Ok(Vouched::Good(Some(seen)));
         }
-        let kept = shared::kept(&*self.journal).await;
+        let text = shared::written(&*self.journal).await?;
+        let kept = text.as_deref().map(shared::read).transpose();
         let kept = kept.map_err(|error| Fault::Retriable(error.to_string()))?;
         // The very same: one that was made anew has its name, and another secret.
-        Ok(kept.is_some_and(|keys| keys.list().contains(&shown)))
+        if kept.is_some_and(|keys| keys.list().contains(&shown)) {
+            return Ok(Vouched::Good(Some(shared::guard(text.as_deref()))));
+        }
+        Ok(Vouched::Unknown)
+    }
+
+    fn doubt(&self) {
+        self.door.doubt();
     }
 }
 
@@ -71,6 +81,10 @@ mod tests {
         }
     }
 
+    async fn is_good(known: &SharedKeys, who: &Principal) -> bool {
+        matches!(known.vouch(who).await, Ok(Vouched::Good(_)))
+    }
+
     #[tokio::test]
     async fn k7_a_key_that_was_removed_while_a_server_stood_still_decides_nothing_when_it_goes_on()
     {
@@ -95,16 +109,16 @@ mod tests {
         let known = SharedKeys::new(Arc::clone(&door), Arc::clone(&journal));
         let [ada, bob] = ["ada", "bob"].map(|name| Principal::new(name, Role::User, "grpc"));
         clock.0.store(10_000, Ordering::SeqCst);
-        door.confirm(9_000);
+        door.confirm(9_000, None);
         Keys::remove(&path, "bob", "").unwrap();
         keep(&Keys::load(&path).unwrap()).await;
         // It was looked at a second ago, and is looked at again within two.
-        assert!(known.are_good(&bob).await.unwrap());
+        assert!(is_good(&known, &bob).await);
         clock.0.store(11_000, Ordering::SeqCst);
-        assert!(!known.are_good(&bob).await.unwrap(), "nobody has looked for two seconds");
-        assert!(known.are_good(&ada).await.unwrap());
-        assert!(!known.are_good(&Principal::new("eve", Role::User, "grpc")).await.unwrap());
-        assert!(known.are_good(&Principal::local("console")).await.unwrap());
+        assert!(!is_good(&known, &bob).await, "nobody has looked for two seconds");
+        assert!(is_good(&known, &ada).await);
+        assert!(!is_good(&known, &Principal::new("eve", Role::User, "grpc")).await);
+        assert!(is_good(&known, &Principal::local("console")).await);
     }
 
     #[tokio::test]
@@ -133,12 +147,12 @@ mod tests {
         assert!(mark.is_some() && old.mark != new.mark);
         clock.0.store(60_000, Ordering::SeqCst);
         let known = SharedKeys::new(frozen, Arc::clone(&journal));
-        assert!(!known.are_good(&old).await.unwrap(), "it was frozen, and has only the old one");
+        assert!(!is_good(&known, &old).await, "it was frozen, and has only the old one");
         // What was shown before the new one came in is looked at after it did.
         let awake = open(&keys);
-        awake.confirm(60_000);
+        awake.confirm(60_000, None);
         let known = SharedKeys::new(awake, journal);
-        assert!(!known.are_good(&old).await.unwrap());
-        assert!(known.are_good(&new).await.unwrap());
+        assert!(!is_good(&known, &old).await);
+        assert!(is_good(&known, &new).await);
     }
 }

@@ -1,12 +1,15 @@
 //! Doctor: what is looked at when somebody asks whether all is well: settings, workflows, keys, store. It mends nothing.
 
+use crate::app::brake::HaltFile;
 use crate::app::evidence::kept_head;
 use crate::app::keys::Keys;
-use crate::app::offline::{check, half, seen};
+use crate::app::offline::{check, half, place, seen};
 use crate::app::{AppError, Config, counted, keyring, people};
 use crate::definition;
-use crate::ports::StoreReport;
+use crate::engine::halts_kept;
+use crate::ports::brake::Brake as _;
 use crate::ports::identity::Identity;
+use crate::ports::{Journal, StoreReport};
 use crate::store;
 use crate::store::verify::{self, Verified};
 
@@ -67,13 +70,14 @@ pub async fn look(config: &Config) -> Result<Vec<Finding>, AppError> {
                 );
                 findings.push(Finding { subject: "keys".into(), is_ok: true, detail });
             }
+            findings.extend(halts_finding(config, &*journal).await?);
             let since = kept_head(config, &*journal).await?;
             let against = verify::Against { since, ..verify::Against::default() };
             let verified = verify::verify(&*journal, &against, &|_| {}).await;
             journal.close().await;
             let verified = verified?;
             findings.push(evidence_finding(&verified));
-            store_finding(&verified.report)
+            store_finding(&verified.report, &place(config))
         }
     };
     findings.push(finding);
@@ -100,7 +104,7 @@ fn keys_finding(config: &Config) -> Finding {
     if let Some(place) = keyring::left_for(config) {
         let path = config.keys_path();
         let detail = format!(
-            "those in `{}` count no more: the store was moved to the database at {place}, and its keys with it; `--store` has them",
+            "those in `{}` count no more: the store is in the database at {place}, and its keys with it; `--store` has them",
             path.display()
         );
         return Finding { subject: "keys".into(), is_ok: true, detail };
@@ -118,6 +122,28 @@ fn keys_finding(config: &Config) -> Finding {
     Finding { subject: "keys".into(), is_ok, detail }
 }
 
+/// What is halted, if anything is: nothing is wrong with that, and it is why nothing moves.
+async fn halts_finding(
+    config: &Config,
+    journal: &dyn Journal,
+) -> Result<Option<Finding>, AppError> {
+    let kept = halts_kept(journal).await?;
+    let words = |what: &str, by: &str, why: &str| format!("{what}, by {by}: {why}");
+    let told = kept.0.iter().map(|halt| words(&halt.scope.words(), &halt.by, &halt.reason));
+    let mut told: Vec<_> = told.collect();
+    // It is kept once somebody has heeded it.
+    let pulled = HaltFile::in_dir(&config.data).pulled();
+    let pulled = pulled.filter(|_| kept.0.iter().all(|halt| halt.by != "file"));
+    told.extend(pulled.map(|why| words("everything", "the file HALT", &why)));
+    if told.is_empty() {
+        return Ok(None);
+    }
+    let remedy =
+        "nothing of it is done or decided until that is taken back; `holdpoint halt` lists it";
+    told.push(remedy.into());
+    Ok(Some(Finding { subject: "halts".into(), is_ok: true, detail: told.join("\n") }))
+}
+
 /// What does not hold of the chain and the log of leaves; what is damaged is the store's to tell.
 fn evidence_finding(verified: &Verified) -> Finding {
     let wrong: Vec<_> = verified.findings.iter().filter(|one| one.place != "the store").collect();
@@ -126,9 +152,9 @@ fn evidence_finding(verified: &Verified) -> Finding {
     Finding { subject: "evidence".into(), is_ok: wrong.is_empty(), detail }
 }
 
-fn store_finding(report: &StoreReport) -> Finding {
+fn store_finding(report: &StoreReport, place: &str) -> Finding {
     let mut detail = format!(
-        "{} in {}, {}, {}, {} KB on disk, format {}",
+        "{} in {}, {}, {}, {} KB on disk, format {}, in {place}",
         counted(report.runs, "run"),
         counted(report.sessions, "session"),
         counted(report.events, "event"),

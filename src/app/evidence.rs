@@ -12,7 +12,7 @@ use crate::kernel::RunId;
 use crate::kernel::evidence::bundle::{Bundle, Verdict};
 use crate::kernel::evidence::decided::Decided;
 use crate::kernel::evidence::note::{SignedHead, VerifyKey};
-use crate::kernel::evidence::receipt::Receipt;
+use crate::kernel::evidence::receipt::{Receipt, Standing};
 use crate::ports::evidence::ORIGIN;
 use crate::ports::{Journal, Note};
 use crate::store::{self, verify};
@@ -86,7 +86,7 @@ pub(super) async fn kept_head(
     let audit = &config.audit;
     let heads = Heads::beside(audit.key.as_deref(), audit.key_before.as_deref());
     if audit.signer.is_some()
-        && let Some(other) = heads.other_than(&origin)?
+        && let Some((other, _)) = heads.other_than(&origin)?
     {
         return Err(AppError::Evidence(format!(
             "the key of `audit_signer` has signed the log `{other}` and never this one, `{origin}`: this is another store, or one \
@@ -196,11 +196,12 @@ pub fn verify_receipt(text: &str, against: &Against) -> Result<Option<Receipted>
     let own = receipt.key.as_deref().filter(|_| key.is_none()).and_then(VerifyKey::parse);
     let is_own_key = own.is_some();
     let key = key.or(own);
-    let (is_proven, finding) = match receipt.check(key.as_ref()) {
-        Ok(is_proven) => (is_proven, None),
-        Err(finding) => (false, Some(finding.to_string())),
+    let none = Standing { is_proven: false, signer: None };
+    let (Standing { is_proven, signer }, finding) = match receipt.check(key.as_ref()) {
+        Ok(standing) => (standing, None),
+        Err(finding) => (none, Some(finding.to_string())),
     };
-    let signer = key.filter(|_| is_proven).map(|key| key.text());
+    let signer = signer.map(|key| key.text());
     Ok(Some(Receipted { place: receipt.place(), is_proven, signer, is_own_key, finding }))
 }
 

@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 use crate::agents::Registry;
 use crate::app::config::Origin;
 use crate::app::discovery::{self, Offered};
-use crate::app::{AppError, Config, SystemClock};
+use crate::app::{AppError, Config, SystemClock, offline};
 use crate::definition::{self, Loaded, Problem, Voices};
 use crate::engine::{Broken, Edition, Library, Reach};
 use crate::kernel::Operator;
@@ -235,6 +235,10 @@ impl Folder {
             for found in loaded.people_problems(operator) {
                 let (workflow, place) = (&loaded.workflow.name, found.line);
                 tracing::warn!(%workflow, line = place, code = found.code, "{}", found.message);
+            }
+            for doubt in offline::provider_doubts(loaded) {
+                let (workflow, line) = (&loaded.workflow.name, doubt.line);
+                tracing::warn!(%workflow, line, code = doubt.code, "{}", doubt.message);
             }
             for note in loaded.people_notes(operator) {
                 tracing::warn!(workflow = %loaded.workflow.name, "{note}");

@@ -33,11 +33,11 @@ impl Heads {
         Ok(notes)
     }
 
-    /// Another log that the key has signed, where it was never said to sign this one.
-    pub(super) fn other_than(&self, origin: &str) -> Result<Option<String>, Fault> {
+    /// Another log that the key has signed, and its last head, where it was never said to sign this one.
+    pub(super) fn other_than(&self, origin: &str) -> Result<Option<(String, String)>, Fault> {
         let Some(path) = &self.own else { return Ok(None) };
         let known = all(path)?;
-        Ok(if known.contains_key(origin) { None } else { known.into_keys().next() })
+        Ok(if known.contains_key(origin) { None } else { known.into_iter().next() })
     }
 
     /// Keeps another one in its place.

@@ -24,10 +24,11 @@ use crate::app::server;
 use crate::app::supervisor::Supervisor;
 use crate::app::watchman::Watchman;
 use crate::app::wiring::{Wiring, render};
-use crate::app::{AppError, Config, people, policy, reload};
+use crate::app::{AppError, Config, people, policy, reload, store};
 use crate::definition::draw;
 use crate::engine::Engine;
 use crate::ports::{Introduction, Note};
+use crate::store::Announced;
 
 /// What serves one store.
 #[derive(Debug)]
@@ -36,6 +37,8 @@ pub(super) struct House {
     pub(super) front: Front,
     pub(super) supervisor: Arc<Supervisor>,
     address: SocketAddr,
+    /// Says where the house is, where its store is in a database.
+    _announced: Option<Announced>,
     /// Ends with the house.
     _beside: Vec<AbortOnDropHandle<()>>,
 }
@@ -94,6 +97,7 @@ impl House {
             .store
             .announce(&address.to_string())
             .map_err(|source| AppError::Bind { listen: address, source })?;
+        let announced = store::announce(config, address);
         let a2a = agents(config, &world, Some(address))?;
         beside.extend(world.watch_folder());
         let console = Console::new(world.engine.clone(), Arc::clone(&doorkeeper));
@@ -105,7 +109,7 @@ impl House {
         begins(&world.engine, address, summary).await;
         let (supervisor, reassuring) = Supervisor::beside(&world.engine);
         beside.push(reassuring);
-        Ok(Self { world, front, supervisor, address, _beside: beside })
+        Ok(Self { world, front, supervisor, address, _announced: announced, _beside: beside })
     }
 
     /// Lets what is under way finish for as long as there is patience, and closes the store.

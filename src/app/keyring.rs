@@ -11,7 +11,7 @@ use crate::app::{AppError, Config, offline, posture, store};
 use crate::kernel::Millis;
 use crate::ports::{Clock as _, Journal};
 #[cfg(feature = "postgres")]
-use crate::store::PostgresConfig;
+use crate::store::{OpenError, PostgresConfig};
 
 impl From<SharedKeysError> for AppError {
     fn from(error: SharedKeysError) -> Self {
@@ -81,7 +81,11 @@ pub(super) async fn bring(config: &Config, journal: &dyn Journal) -> Result<(), 
     if shared::bring(journal, &own).await? {
         tracing::info!(path = %path.display(), "the keys of this file are in the database from now on");
     } else if shared::kept(journal).await?.as_ref() != Some(&own) {
-        tracing::warn!(path = %path.display(), "the keys in the database are in force, and not those of this file");
+        tracing::warn!(
+            path = %path.display(),
+            "the keys in the database are in force, and not those of this file: make what is missing with `holdpoint keys add \
+             NAME --store URL`, and remove the file to end this warning"
+        );
     }
     Ok(())
 }
@@ -96,7 +100,8 @@ fn is_left_for_another(config: &Config) -> bool {
     if is_another {
         tracing::warn!(
             data = %config.data.display(), moved, named = named.place(),
-            "the store of this data directory was moved to another database than this one; its keys are not taken along"
+            "the store of this data directory was moved to another database than this one; its keys are not taken along, and \
+             those in this database are in force: remove its `keys.toml`, which counts no more, to end this warning"
         );
     }
     is_another
@@ -107,36 +112,46 @@ fn is_left_for_another(_config: &Config) -> bool {
     false
 }
 
-/// Where the store went whose keys the data directory has, if it did: no server asks for those any more.
+/// Where the store is that a server with this data directory serves, if not there: none asks for the keys in it.
 #[cfg(feature = "postgres")]
 pub fn left_for(config: &Config) -> Option<String> {
     if config.store.is_some() || config.keys.is_some() {
         return None;
     }
-    crate::store::moving::is_moved(&config.data)
+    let moved = crate::store::moving::is_moved(&config.data);
+    moved.or_else(|| crate::store::beside(&config.data).map(|beside| beside.place))
 }
 
-/// Where the store went whose keys the data directory has: without databases, nowhere.
+/// Where the store is that a server with this data directory serves: without databases, there.
 #[cfg(not(feature = "postgres"))]
 pub fn left_for(_config: &Config) -> Option<String> {
     None
 }
 
-/// Refuses to change keys of a data directory whose store went elsewhere.
+/// Refuses to change keys of a data directory whose store is elsewhere: they would be good nowhere.
 #[cfg(feature = "postgres")]
 fn refuse_left(config: &Config) -> Result<(), AppError> {
-    match left_for(config) {
-        Some(place) => {
-            Err(crate::store::OpenError::Moved { dir: config.data.clone(), place }.into())
-        }
-        None => Ok(()),
-    }
+    let Some(place) = left_for(config) else { return Ok(()) };
+    let dir = config.data.clone();
+    Err(if crate::store::moving::is_moved(&dir).is_some() {
+        OpenError::Moved { dir, place, server: None }.into()
+    } else {
+        OpenError::Beside { dir, place, server: None }.into()
+    })
 }
 
 #[cfg(not(feature = "postgres"))]
 #[expect(clippy::unnecessary_wraps, reason = "as it is with the feature")]
 fn refuse_left(_config: &Config) -> Result<(), AppError> {
     Ok(())
+}
+
+/// Where the keys are that a command works on, as people are told.
+pub fn place(config: &Config) -> String {
+    if config.shares_keys() {
+        return offline::place(config);
+    }
+    format!("`{}`", config.keys_path().display())
 }
 
 /// The store that has the keys, for a command; none where a file has them.

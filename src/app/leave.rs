@@ -1,4 +1,4 @@
-//! Leave: a stream that is open ends when whoever opened it is admitted no more: its key was removed, its
+//! Leave: a stream that is open ends when whoever opened it is admitted no more: its key was removed or is over, its
 //! person has signed out, or keys have come to a server that had none. Calls that are answered at once
 //! are over before they could notice, and pay next to nothing.
 
@@ -12,6 +12,7 @@ use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use tokio::sync::watch;
 
 use crate::api::{Doorkeeper, ON_BEHALF_OF, Shown, console, envelope};
+use crate::kernel::Refusal;
 
 /// What a caller showed, to be shown again.
 #[derive(Debug, Clone)]
@@ -62,10 +63,13 @@ impl Leave {
         })
     }
 
-    fn is_admitted(&self) -> bool {
+    /// Why the caller is admitted no more, as a fresh call would be told; nothing where it is.
+    fn refusal(&self) -> Option<Refusal> {
         match &self.shown {
-            Given::Headers(headers) => self.doorkeeper.admit(Shown::of(headers), "open").is_ok(),
-            Given::Pass(pass) => self.doorkeeper.still_admits_pass(pass),
+            Given::Headers(headers) => self.doorkeeper.admit(Shown::of(headers), "open").err(),
+            Given::Pass(pass) => {
+                (!self.doorkeeper.still_admits_pass(pass)).then_some(Refusal::Unauthenticated)
+            }
         }
     }
 }
@@ -94,28 +98,28 @@ struct Leaving<B> {
 }
 
 impl<B> Leaving<B> {
-    /// Whether the caller's leave has ended; wakes whoever polls when that may be.
-    fn has_to_go(&mut self, cx: &mut Context<'_>) -> bool {
+    /// Why the caller's leave has ended, if it has; wakes whoever polls when that may be.
+    fn has_to_go(&mut self, cx: &mut Context<'_>) -> Option<Refusal> {
         if self.changed.is_none() {
-            let Some(changes) = self.leave.doorkeeper.changes() else { return false };
+            let changes = self.leave.doorkeeper.changes()?;
             self.changed = Some(next(changes));
             // It may have changed before it was listened to.
-            if !self.leave.is_admitted() {
-                return true;
+            if let Some(why) = self.leave.refusal() {
+                return Some(why);
             }
         }
         while let Some(changed) = &mut self.changed {
             match changed.as_mut().poll(cx) {
-                Poll::Pending | Poll::Ready(None) => return false,
+                Poll::Pending | Poll::Ready(None) => return None,
                 Poll::Ready(Some(changes)) => {
                     self.changed = Some(next(changes));
-                    if !self.leave.is_admitted() {
-                        return true;
+                    if let Some(why) = self.leave.refusal() {
+                        return Some(why);
                     }
                 }
             }
         }
-        false
+        None
     }
 }
 
@@ -142,14 +146,12 @@ where
         if polled.is_ready() && self.changed.is_none() {
             return polled;
         }
-        if !self.has_to_go(cx) {
-            return polled;
-        }
+        let Some(why) = self.has_to_go(cx) else { return polled };
         self.is_over = true;
         if !self.is_grpc {
             return Poll::Ready(None);
         }
-        let trailers: HeaderMap = envelope::unauthenticated();
+        let trailers: HeaderMap = envelope::refused(&why);
         Poll::Ready(Some(Ok(Frame::trailers(trailers))))
     }
 

@@ -40,6 +40,7 @@ mod server;
 mod signer;
 mod slow_reader;
 pub mod store;
+mod stranded;
 mod supervisor;
 pub mod telemetry;
 mod void;
@@ -179,6 +180,8 @@ pub enum AppError {
     NoKeys {
         /// The address.
         listen: SocketAddr,
+        /// Whether they would be in the database that was named.
+        in_store: bool,
     },
     /// Agent cards cannot be signed.
     #[error("a2a_card_key: cannot sign with `{}`", .path.display())]
@@ -282,7 +285,10 @@ impl AppError {
                 "`holdpoint keys add NAME --store URL` makes one; where there are some, leave `keys` out. `holdpoint audit --store` says when they went"
                     .into(),
             ),
-            Self::NoKeys { .. } => {
+            Self::NoKeys { in_store: true, .. } => Some(
+                "`holdpoint keys add NAME --store URL` (or with HOLDPOINT_STORE set) makes one; or listen on 127.0.0.1".into(),
+            ),
+            Self::NoKeys { in_store: false, .. } => {
                 Some("`holdpoint keys add NAME` makes one; or listen on 127.0.0.1".into())
             }
             Self::Bind { source, .. } if source.kind() == std::io::ErrorKind::AddrInUse => {
@@ -306,7 +312,8 @@ impl AppError {
                 "stop them first; one that died is forgotten after seven seconds".into(),
             ),
             Self::SharedStore => Some(
-                "name one of them with --server or HOLDPOINT_SERVER; or leave `store` out to use the data directory"
+                "name one of them with --server or HOLDPOINT_SERVER; one that runs on this machine is found by its --data. What is \
+                 in a directory is worked on without `store`"
                     .into(),
             ),
             Self::OwnStore(data) => Some(format!(

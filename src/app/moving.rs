@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::app::gate::Gate;
 use crate::app::house::House;
+pub use crate::app::stranded::Stranded;
 use crate::app::{AppError, Config};
 
 /// How far a move is.
@@ -37,12 +38,23 @@ pub enum Stage {
         /// For how long callers waited; none where nobody served it.
         #[serde(default)]
         gap_ms: Option<u64>,
+        /// What nobody can answer any more where servers ask for keys.
+        #[serde(default)]
+        stranded: Stranded,
     },
     /// The data directory is in charge, as before.
     Failed {
         /// Why.
         why: String,
     },
+}
+
+impl Stage {
+    /// The end of a move that came to it before: what there was is not counted again.
+    #[cfg(feature = "postgres")]
+    fn before(place: String) -> Self {
+        Self::Done { place, runs: 0, events: 0, gap_ms: None, stranded: Stranded::default() }
+    }
 }
 
 /// A server's readiness to take its store elsewhere.
@@ -139,7 +151,8 @@ mod here {
 
     use tokio::time::Instant;
 
-    use super::{AppError, Config, Deserialize, House, Mover, Serialize, Stage};
+    use super::{AppError, Config, Deserialize, House, Mover, Serialize, Stage, Stranded};
+    use crate::app::auth;
     use crate::app::clock::SystemClock;
     use crate::app::keyring;
     use crate::app::keys::{Keys, KeysError, lock as keys_lock, shared as keys_shared};
@@ -177,25 +190,41 @@ mod here {
         let named = PostgresConfig::new(to)?;
         let dir = &config.data;
         if let Some(place) = is_moved(dir) {
-            take_up(dir, &named).await?;
-            return Ok(Stage::Done { place, runs: 0, events: 0, gap_ms: None });
+            let is_named = named.is_at(&place);
+            // Under another name it is known by the mark that the move has left; in another database nothing is made.
+            let is_there = is_named || has_store(&named).await;
+            if !is_there || !take_up(dir, &named).await? && !is_named {
+                return Err(MoveError::Elsewhere { place }.into());
+            }
+            return Ok(Stage::before(place));
         }
         if !store::is_there(dir) {
             return Err(AppError::NoData(dir.clone()));
         }
         match store::open(&StoreConfig::new(dir)).await {
             Ok(open) => {
+                let stranded = stranded(&open).await;
                 let moved = alone(config, &open, &named, progress).await;
                 open.journal().close().await;
                 let Moved { place, runs, events } = moved?;
-                Ok(Stage::Done { place, runs, events, gap_ms: None })
+                Ok(Stage::Done { place, runs, events, gap_ms: None, stranded })
             }
             Err(OpenError::Held { server: Some(_), .. }) => {
                 ask(dir, &Wish { to: to.into() })?;
-                wait(dir, &named, progress).await
+                let moved = wait(dir, &named, progress).await;
+                // Whoever asked has heard it, and nobody else looks.
+                drop(fs::remove_file(dir.join(STATE)));
+                moved
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Whether there is a store in a database.
+    async fn has_store(named: &PostgresConfig) -> bool {
+        let Ok(looked) = store::look_at_postgres(named).await else { return false };
+        looked.journal().close().await;
+        true
     }
 
     /// Moves a store that nobody serves.
@@ -222,8 +251,10 @@ mod here {
 
     /// The keys of the data directory go along before the store is in charge there: whoever was asked for one is never
     /// let in without (K7). While what is returned is had nobody changes them here: a key that was removed would be good
-    /// there.
+    /// there. What the console's passes were made with stays beside them: whoever has signed in stays so.
     async fn with_keys(config: &Config, moving: &Move) -> Result<Option<File>, AppError> {
+        let unkept = |source| AppError::Passes { data: config.data.clone(), source };
+        auth::keep_secret(&config.data).map_err(unkept)?;
         let path = config.keys_path();
         if config.keys.is_some() || !path.exists() {
             return Ok(None);
@@ -233,6 +264,14 @@ mod here {
         let (name, text) = keys_shared::record(&Keys::load(&path)?)?;
         moving.keep(name, &text).await?;
         Ok(Some(lock))
+    }
+
+    /// What waits for `local` there. A move does not fail for it.
+    async fn stranded(open: &Store) -> Stranded {
+        Stranded::of(&*open.journal()).await.unwrap_or_else(|fault| {
+            tracing::warn!(%fault, "what waits for `local` could not be counted");
+            Stranded::default()
+        })
     }
 
     /// The store's own log says where it goes, and takes that along.
@@ -292,7 +331,7 @@ mod here {
             drop(fs::remove_file(dir.join(WISH)));
             let Some(place) = is_moved(dir) else { return Err(AppError::MoveCut) };
             take_up(dir, to).await?;
-            return Ok(Stage::Done { place, runs: 0, events: 0, gap_ms: None });
+            return Ok(Stage::before(place));
         }
     }
 
@@ -395,7 +434,9 @@ mod here {
             let Moved { place, runs, events } = finished?;
             let gap_ms = u64::try_from(gap.as_millis()).ok();
             tracing::info!(place, runs, events, gap_ms, "the store has moved");
-            Ok(Stage::Done { place, runs, events, gap_ms })
+            // Nobody waits for this any more.
+            let stranded = stranded(&house.world.store).await;
+            Ok(Stage::Done { place, runs, events, gap_ms, stranded })
         }
 
         /// A house over a store, at the address where there was one before.

@@ -124,7 +124,7 @@ pub fn check(config: &Config, paths: &[PathBuf]) -> Vec<Checked> {
                     .chain(&one.people_problems(&operator))
                     .map(problem)
                     .collect(),
-                warnings: one.warnings.iter().map(problem).collect(),
+                warnings: one.warnings.iter().chain(&provider_doubts(&one)).map(problem).collect(),
                 notes: one.people_notes(&present),
             });
         }
@@ -171,6 +171,12 @@ pub(super) fn provider_problems(loaded: &Loaded) -> Vec<definition::Problem> {
     let registry = Registry::new(Arc::new(SystemClock)).without_keys();
     let wrong = registry.problems(&loaded.workflow).into_iter();
     wrong.map(|(field, remedy)| loaded.problem(&field, "provider.invalid", remedy)).collect()
+}
+
+/// What the providers would have somebody look at again.
+pub(super) fn provider_doubts(loaded: &Loaded) -> Vec<definition::Problem> {
+    let doubts = Registry::doubts(&loaded.workflow).into_iter();
+    doubts.map(|(field, why)| loaded.problem(&field, "provider.private", why)).collect()
 }
 
 fn problem(found: &definition::Problem) -> Problem {
@@ -351,6 +357,22 @@ pub(super) async fn note(journal: &dyn Journal, note: Note) {
     if let Err(fault) = journal.note(Noting::once(now, note)).await {
         tracing::warn!(%fault, "this could not be noted in the store's own log");
     }
+}
+
+/// Which store a command works on, as people are told: a database without its password, or a directory.
+pub fn place(config: &Config) -> String {
+    let place = shared::place(config);
+    if config.store.is_some() { place } else { format!("`{place}`") }
+}
+
+/// Whether the data directory has a store of its own.
+pub fn has_own_store(config: &Config) -> bool {
+    store::has_own(&config.data)
+}
+
+/// The server over the database that is named which has this data directory, if one lives.
+pub fn server_here(config: &Config) -> Option<String> {
+    shared::server_here(config)
 }
 
 /// Whether there is anything in the data directory yet.

@@ -13,7 +13,7 @@ use crate::kernel::{Environment, Membership, Millis, Operator, Voice};
 /// Where a server works that asks for no keys, unless the operator says otherwise.
 const DEVELOPMENT: &str = "development";
 /// Who speaks where there are no keys.
-const LOCAL: &str = "local";
+pub(super) const LOCAL: &str = "local";
 
 /// A person, as `[people.NAME]` of the settings file has them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -125,6 +125,9 @@ fn people(
                 member.own = voice(own);
             }
             member.vouched = vouched.clone();
+            let is_own = |key: &&Key| key.kind == KeyKind::Person && key.identity() == name;
+            let own = good().filter(is_own).filter(|key| key.workflows.is_empty());
+            member.own_roles = own.flat_map(|key| key.roles.iter()).collect();
         }
     }
     if keys.is_some() || !people.is_empty() {

@@ -33,6 +33,8 @@ pub(super) async fn had_keys(journal: &dyn Journal) -> Result<bool, Fault> {
 #[serde(default)]
 pub(super) struct Posture {
     environment: Option<String>,
+    /// Whether no setting says it, so that it goes by whether there are keys; absent before it was written down.
+    unsaid: bool,
     four_eyes: bool,
     /// Whoever is part of something, and of what.
     people: BTreeMap<String, Vec<String>>,
@@ -71,6 +73,7 @@ impl Posture {
         }
         Self {
             environment,
+            unsaid: config.environment.is_none(),
             four_eyes: operator.four_eyes,
             people: people.filter(|(_, parts)| !parts.is_empty()).collect(),
             keys: fingerprints,
@@ -93,9 +96,7 @@ impl Posture {
         }
         let mut what = Vec::new();
         if before.environment != self.environment {
-            let word = |named: &Option<String>| named.clone().unwrap_or_else(|| "not said".into());
-            let (was, is) = (word(&before.environment), word(&self.environment));
-            what.push(format!("environment: {was} -> {is}"));
+            what.push(self.elsewhere(before));
         }
         if before.four_eyes != self.four_eyes {
             what.push(format!("four_eyes: {} -> {}", before.four_eyes, self.four_eyes));
@@ -112,6 +113,24 @@ impl Posture {
             notes.push(Note::PolicyChanged { what });
         }
         notes
+    }
+
+    /// Where the server works, in the place of where it did. Where no setting said it, then or now, only the keys
+    /// have come or gone: it is told what that comes to for decisions, and not as if somebody had changed a setting.
+    fn elsewhere(&self, before: &Self) -> String {
+        if before.unsaid && self.unsaid {
+            let means = self.environment.as_ref().map_or_else(
+                || "with keys it is taken for none, and gates that look at it ask".to_owned(),
+                |name| format!("without keys it is taken for {name}"),
+            );
+            return format!("environment: not said, as before; {means}");
+        }
+        let word = |posture: &Self| match &posture.environment {
+            Some(name) if posture.unsaid => format!("not said (taken for {name})"),
+            Some(name) => name.clone(),
+            None => "not said".into(),
+        };
+        format!("environment: {} -> {}", word(before), word(self))
     }
 
     /// Notes what is not as it was when somebody last looked, before anything is served, and keeps how it is now.
@@ -188,6 +207,7 @@ mod tests {
     fn what_changed_is_told_by_name() {
         let before = Posture {
             environment: Some("production".into()),
+            unsaid: false,
             four_eyes: true,
             people: [("ada".to_owned(), vec!["group:finance".to_owned()])].into(),
             keys: map(&[("ada", "1"), ("bob", "2")]),
@@ -195,6 +215,7 @@ mod tests {
         };
         let now = Posture {
             environment: None,
+            unsaid: true,
             four_eyes: false,
             people: [("ada".to_owned(), vec!["role:director".to_owned()])].into(),
             keys: map(&[("ada", "9"), ("eve", "3")]),
@@ -210,5 +231,40 @@ mod tests {
             ]
         );
         assert_eq!(now.since(&now), []);
+    }
+
+    #[test]
+    fn keys_that_come_or_go_say_what_that_means_where_nobody_says_the_environment() {
+        let open =
+            Posture { environment: Some("development".into()), unsaid: true, ..Posture::default() };
+        let keyed = Posture {
+            environment: None,
+            unsaid: true,
+            keys: map(&[("ada", "1")]),
+            ..Posture::default()
+        };
+        let told = |now: &Posture, before: &Posture| {
+            now.since(before).iter().map(|note| note.clone().bounded().words()).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            told(&keyed, &open),
+            [
+                "came: ada",
+                "environment: not said, as before; with keys it is taken for none, and gates that \
+                 look at it ask",
+            ]
+        );
+        assert_eq!(
+            told(&open, &keyed),
+            [
+                "went: ada",
+                "environment: not said, as before; without keys it is taken for development"
+            ]
+        );
+        let said = Posture { environment: Some("production".into()), ..Posture::default() };
+        assert_eq!(
+            told(&said, &open),
+            ["environment: not said (taken for development) -> production"]
+        );
     }
 }

@@ -56,7 +56,7 @@ pub(super) async fn watch(
                 }
                 let ticks = door.ticks();
                 if look_in(&door, &**journal, (&mut written, &mut removed)).await {
-                    door.confirm(ticks);
+                    door.confirm(ticks, written.as_deref());
                 }
             }
         }

@@ -22,6 +22,7 @@ use tokio::process::Command;
 use crate::app::heads::Heads;
 use crate::app::{AppError, Config};
 use crate::engine::{Engine, Signing};
+use crate::kernel::evidence::handover::{self, Handover};
 use crate::kernel::evidence::note::VerifyKey;
 use crate::ports::Fault;
 use crate::ports::evidence::{Signer, Signs};
@@ -140,8 +141,11 @@ pub(super) async fn attest(
     engine: &Engine,
     journal: &dyn Journal,
 ) -> Result<(), AppError> {
-    let signer = match signatory(config, journal).await? {
-        Signatory::Here(signer) => signer,
+    let key = match signatory(config, journal).await? {
+        Signatory::Here(signer) => {
+            let signs = engine.attest_with(signer, before(config)?).await?;
+            agreed(config, &signs)?.clone()
+        }
         Signatory::Elsewhere(key) => {
             tracing::warn!(
                 key = key.text(),
@@ -149,13 +153,42 @@ pub(super) async fn attest(
                  on the command line or in holdpoint.toml"
             );
             engine.leave_unsigned("`audit_key` does not name the key that they are signed with");
-            hand_out(&config.data, &key);
-            return Ok(());
+            key
         }
     };
-    let signs = engine.attest_with(signer, before(config)?).await?;
-    hand_out(&config.data, agreed(config, &signs)?);
+    hand_out(&config.data, &key);
+    for path in outlived(config, &key, &LastHead::handed(journal).await?) {
+        tracing::warn!(
+            path = %path.display(),
+            "the key in this file signs no more, and nobody needs it: destroy it, and its copies. Whoever has it can sign that \
+             a key of their own came after it, and a check with its public half would follow that"
+        );
+    }
     Ok(())
+}
+
+/// The files in the data directory whose key has given way to another, and that no setting names.
+fn outlived(config: &Config, now: &VerifyKey, handed: &[Handover]) -> Vec<PathBuf> {
+    if handed.is_empty() {
+        return Vec::new();
+    }
+    let whole = |path: &Path| path.canonicalize().ok();
+    let named =
+        [&config.audit.key, &config.audit.key_before].map(|it| it.as_deref().and_then(whole));
+    let files = std::fs::read_dir(&config.data).into_iter().flatten().filter_map(Result::ok);
+    let files = files.filter(|file| file.file_type().is_ok_and(|kind| kind.is_file()));
+    let mut found: Vec<_> = files
+        .map(|file| file.path())
+        .filter(|path| !named.contains(&whole(path)))
+        // Whoever else can read it: it is a key all the same.
+        .filter(|path| {
+            let pair = read(path).and_then(|pem| pair(&pem));
+            let key = pair.ok().and_then(|pair| pair.public_key().as_ref().try_into().ok());
+            key.is_some_and(|key| handover::is_outlived(&key, now, handed))
+        })
+        .collect();
+    found.sort();
+    found
 }
 
 /// The private key in a file that nobody else can read.
@@ -164,8 +197,12 @@ fn private(path: &Path) -> Result<Ed25519KeyPair, String> {
     if about.permissions().mode() & OTHERS != 0 {
         return Err("others can read it; make a new one, or `chmod 600` it".into());
     }
-    let pem = read(path)?;
-    let der = PrivatePkcs8KeyDer::from_pem_slice(&pem);
+    pair(&read(path)?)
+}
+
+/// The key that a file has.
+fn pair(pem: &[u8]) -> Result<Ed25519KeyPair, String> {
+    let der = PrivatePkcs8KeyDer::from_pem_slice(pem);
     let pair = der
         .ok()
         .and_then(|der| Ed25519KeyPair::from_pkcs8_maybe_unchecked(der.secret_pkcs8_der()).ok());
@@ -239,6 +276,11 @@ impl Signer for Own {
         self.heads.last(origin)
     }
 
+    fn other(&self, _origin: &str) -> Result<Option<(String, String)>, Fault> {
+        // It is named after its log.
+        Ok(None)
+    }
+
     fn keep_last(&self, origin: &str, note: &str) -> Result<(), Fault> {
         self.heads.keep(origin, note)
     }
@@ -271,13 +313,17 @@ impl Signer for Outside {
     fn last(&self, origin: &str) -> Result<Vec<String>, Fault> {
         // Its name says nothing of the log, as that of a key of ours does: a log that was written anew, under an origin of
         // its own, would be taken for the one that it stands in for.
-        if let Some(other) = self.heads.other_than(origin)? {
+        if let Some((other, _)) = self.heads.other_than(origin)? {
             return Err(Fault::Permanent(format!(
                 "the key of `audit_signer` has signed the log `{other}` and never this one, `{origin}`: where this is another \
-                 store, or was imported, `holdpoint release` has it signed from here on"
+                 store, or was imported, `holdpoint release --forget-head` has it signed from here on"
             )));
         }
         self.heads.last(origin)
+    }
+
+    fn other(&self, origin: &str) -> Result<Option<(String, String)>, Fault> {
+        self.heads.other_than(origin)
     }
 
     fn keep_last(&self, origin: &str, note: &str) -> Result<(), Fault> {

@@ -1,10 +1,11 @@
 //! Store: which store is opened: the data directory, or the database that was named. Only servers write to a database
 //! that several of them share: a command beside them would be one more engine.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::app::signer::{self, Signatory};
-use crate::app::{AppError, Config, auth};
+use crate::app::{AppError, Config, auth, probe};
 use crate::engine::Reach;
 use crate::kernel::evidence::Hash;
 use crate::ports::evidence::ORIGIN;
@@ -13,7 +14,7 @@ use crate::ports::{Fault, Journal};
 use crate::store::OpenError;
 #[cfg(feature = "postgres")]
 use crate::store::moving::{MoveError, take_up};
-use crate::store::{self, Store, StoreConfig};
+use crate::store::{self, Announced, Store, StoreConfig};
 #[cfg(feature = "postgres")]
 use crate::store::{Migrated, PostgresConfig};
 
@@ -119,6 +120,44 @@ pub(super) fn place(config: &Config) -> String {
         return format!("the database at {}", named.place());
     }
     config.data.display().to_string()
+}
+
+/// The server over the database that is named which has this data directory, as commands talk to it; none where none lives.
+pub(super) fn server_here(config: &Config) -> Option<String> {
+    let beside = store::beside(&config.data)?;
+    let address = beside.server?;
+    let is_same = is_at(config.store.as_deref()?, &beside.place);
+    is_same.then(|| address.parse().map_or_else(|_| format!("http://{address}"), probe::here))
+}
+
+/// Whether the database that is named is at a place that was told.
+#[cfg(feature = "postgres")]
+fn is_at(address: &str, place: &str) -> bool {
+    PostgresConfig::new(address).is_ok_and(|named| named.is_at(place))
+}
+
+#[cfg(not(feature = "postgres"))]
+fn is_at(_address: &str, _place: &str) -> bool {
+    false
+}
+
+/// Tells commands that are led to the data directory where its server can be talked to, for as long as what is returned
+/// lives; a store in the directory does so itself.
+#[cfg(feature = "postgres")]
+pub(super) fn announce(config: &Config, listens: SocketAddr) -> Option<Announced> {
+    let named = PostgresConfig::new(config.store.as_deref()?).ok()?;
+    match store::announce_beside(&config.data, &listens.to_string(), &named.place()) {
+        Ok(announced) => Some(announced),
+        Err(error) => {
+            tracing::warn!(%error, "commands on this machine do not find this server");
+            None
+        }
+    }
+}
+
+#[cfg(not(feature = "postgres"))]
+pub(super) fn announce(_config: &Config, _listens: SocketAddr) -> Option<Announced> {
+    None
 }
 
 /// Refuses a command that would work on runs where a database was named: servers do.

@@ -146,13 +146,19 @@ impl Wiring {
 
     /// Lets what is under way finish for as long as there is patience, and sends what was traced.
     pub(super) async fn shut_down(&self, patience: Duration) {
-        self.retire(patience).await;
+        self.engine.drain(patience).await;
+        self.send_traces().await;
         self.store.journal().close().await;
     }
 
-    /// The same, and leaves the store open.
+    /// Lets what is being done come home, and leaves the store open for whoever takes it elsewhere.
+    #[cfg(feature = "postgres")]
     pub(super) async fn retire(&self, patience: Duration) {
         self.engine.retire(patience).await;
+        self.send_traces().await;
+    }
+
+    async fn send_traces(&self) {
         if let Some(traces) = self.traces.clone() {
             traces.close().await;
         }

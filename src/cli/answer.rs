@@ -16,6 +16,9 @@ use crate::wire::v1::Request;
 /// Ends the conversation where the question allows it.
 pub(super) const END: &str = "/end";
 
+/// What is said about a side effect that may have happened.
+const OUTCOMES: &str = "happened: what came of it, redo or abort";
+
 /// What a typed answer means.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Meaning {
@@ -156,7 +159,7 @@ pub(super) fn takes(request: &Request) -> String {
         let end = if takes_note(&schema) { "" } else { " to end the run" };
         format!("y for this once{all}, n{end}{back}{edit}")
     } else if takes_verbs(&schema) {
-        "happened, redo or abort".to_owned()
+        OUTCOMES.to_owned()
     } else if takes_words(request, &schema) {
         let note = if takes_note(&schema) { ", a note after a colon" } else { "" };
         format!("1 to {}{note}", request.options.len())
@@ -212,13 +215,13 @@ fn noted(text: &str) -> (String, &str) {
 
 fn decision(text: &str, schema: &Value) -> Meaning {
     let (word, note) = noted(text);
-    match word.as_str() {
-        "y" | "yes" | "approve" | "approved" => Meaning::Value(approve(note)),
-        "n" | "no" | "reject" | "rejected" if note.is_empty() => Meaning::Reject,
-        "n" | "no" | "reject" | "rejected" => Meaning::Value(reject(note)),
-        "return" => returned(note),
-        "e" | "edit" if takes_edit(schema) && note.is_empty() => Meaning::Edit,
-        &_ => match strict::read(text.as_bytes()) {
+    match (Verb::plainly(&word), word.as_str()) {
+        (Some(true), _) => Meaning::Value(approve(note)),
+        (Some(false), _) if note.is_empty() => Meaning::Reject,
+        (Some(false), _) => Meaning::Value(reject(note)),
+        (None, "return") => returned(note),
+        (None, "e" | "edit") if takes_edit(schema) && note.is_empty() => Meaning::Edit,
+        (None, _) => match strict::read(text.as_bytes()) {
             Ok(value) if value.is_object() => Meaning::Value(value),
             Ok(_) | Err(_) if takes_edit(schema) => {
                 let back = if takes_return(schema) { ", return to have it changed" } else { "" };
@@ -251,16 +254,16 @@ fn returned(note: &str) -> Meaning {
 /// What is typed about a tool call that waits at a gate.
 fn ruling(text: &str, schema: &Value) -> Meaning {
     let (word, note) = noted(text);
-    match word.as_str() {
-        "y" | "yes" | "allow" | "allow_once" => {
+    match (Verb::plainly(&word), word.as_str()) {
+        (Some(true), _) | (None, "allow_once") => {
             Meaning::Value(decided(Verb::AllowOnce.word(), note))
         }
-        "all" | "allow_for_run" => Meaning::Value(decided(Verb::AllowForRun.word(), note)),
-        "n" | "no" | "deny" if note.is_empty() && takes_note(schema) => Meaning::Deny,
-        "n" | "no" | "deny" => Meaning::Value(deny(note)),
-        "return" if takes_return(schema) => returned(note),
-        "e" | "edit" if note.is_empty() && says_edit(schema) => Meaning::Edit,
-        &_ => match strict::read(text.as_bytes()) {
+        (None, "all" | "allow_for_run") => Meaning::Value(decided(Verb::AllowForRun.word(), note)),
+        (Some(false), _) if note.is_empty() && takes_note(schema) => Meaning::Deny,
+        (Some(false), _) => Meaning::Value(deny(note)),
+        (None, "return") if takes_return(schema) => returned(note),
+        (None, "e" | "edit") if note.is_empty() && says_edit(schema) => Meaning::Edit,
+        (None, _) => match strict::read(text.as_bytes()) {
             Ok(value) if value.is_object() => Meaning::Value(value),
             Ok(_) | Err(_) => {
                 let words = [("y", true), ("all", takes_all(schema)), ("n", true)];
@@ -275,14 +278,18 @@ fn ruling(text: &str, schema: &Value) -> Meaning {
     }
 }
 
+/// What is typed about a side effect that nobody knows of: that it happened, with what came of it after a colon, or what
+/// is to be done now.
 fn verb(text: &str) -> Meaning {
-    match text.to_lowercase().as_str() {
-        "h" | "happened" => Meaning::Happened,
-        "r" | "redo" => Meaning::Value(json!({"verb": Verb::Redo.word()})),
-        "a" | "abort" => Meaning::Value(json!({"verb": Verb::Abort.word()})),
-        &_ => match strict::read(text.as_bytes()) {
+    let (word, came) = noted(text);
+    match (word.as_str(), came) {
+        ("h" | "happened", "") => Meaning::Happened,
+        ("h" | "happened", came) => Meaning::Value(happened(came)),
+        ("r" | "redo", "") => Meaning::Value(json!({"verb": Verb::Redo.word()})),
+        ("a" | "abort", "") => Meaning::Value(json!({"verb": Verb::Abort.word()})),
+        (_, _) => match strict::read(text.as_bytes()) {
             Ok(value) if value.is_object() => Meaning::Value(value),
-            Ok(_) | Err(_) => Meaning::Unclear("type happened, redo or abort".into()),
+            Ok(_) | Err(_) => Meaning::Unclear(format!("type one of: {OUTCOMES}")),
         },
     }
 }
@@ -298,8 +305,12 @@ fn word(request: &Request, text: &str) -> Meaning {
     }
     let (word, note) = text.split_once(':').unwrap_or((text, ""));
     let word = word.trim().to_lowercase();
+    let offers = |word: &str| request.options.iter().any(|option| option.id == word);
     let word = option_by_number(request, &word).unwrap_or(word);
-    let is_offered = request.options.iter().any(|option| option.id == word);
+    let plainly = Verb::plainly(&word).map(|yes| if yes { Verb::Approve } else { Verb::Reject });
+    let plainly = plainly.filter(|verb| !offers(&word) && offers(verb.word()));
+    let word = plainly.map_or(word, |verb| verb.word().to_owned());
+    let is_offered = offers(&word);
     match (is_offered, word.as_str(), note.trim()) {
         (true, "modify", _) => Meaning::Unclear(
             "write your own version: {\"decision\": \"modify\", \"plan\": …}".into(),
@@ -379,7 +390,7 @@ fn says(schema: &Value, word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::{Kind, Origin, Question};
+    use crate::kernel::{Kind, Origin, Question, ToolCall};
     use crate::wire::v1::Option as Choice;
 
     /// A request with the schema that the kernel really checks against.
@@ -429,6 +440,34 @@ mod tests {
         assert_eq!(read(&chosen, "2 KWQFM"), Meaning::Value(json!("b")));
         let without = asked(Kind::Approval, Origin::HumanStep);
         assert!(matches!(read(&without, "approve KWQFM"), Meaning::Unclear(_)));
+    }
+
+    #[test]
+    fn whatever_word_the_server_takes_for_a_decision_is_taken_here() {
+        let verbs = json!({"enum": ["allow_once", "deny"]});
+        let fields = json!({"decision": verbs, "note": {"type": "string"}});
+        let schema = json!({"type": "object", "properties": fields, "required": ["decision"]});
+        let call = Origin::Gate(Box::new(ToolCall::new("c", "pay", json!({}))));
+        let gate = Question { schema: Some(schema), ..Question::bare(Kind::ToolApproval, call) };
+        let approval = Question::bare(Kind::Approval, Origin::HumanStep);
+        let words = ["approve", "Approved", "allow", "yes", "y", "reject", "rejected", "deny"];
+        for (question, yes, no) in
+            [(&gate, "allow_once", Meaning::Deny), (&approval, "approve", Meaning::Reject)]
+        {
+            let schema = question.response_schema().into();
+            let request = Request { response_schema: Some(schema), ..Default::default() };
+            for word in words.into_iter().chain(["denied", "no", "n", yes]) {
+                let taken = question.read(&json!(word)).unwrap();
+                let meant = read(&request, word);
+                let is_yes = taken["decision"] == yes;
+                let same = if is_yes { meant == Meaning::Value(taken) } else { meant == no };
+                assert!(same, "{word}: {meant:?}");
+            }
+            for word in ["ok", "maybe", "approve it", "sure"] {
+                assert!(question.read(&json!(word)).is_err(), "{word}");
+                assert!(matches!(read(&request, word), Meaning::Unclear(_)), "{word}");
+            }
+        }
     }
 
     #[test]
@@ -502,7 +541,8 @@ mod tests {
         let own = json!({"decision": "modify", "plan": {"steps": []}});
         assert_eq!(value(&own.to_string()), own);
         assert_eq!(read(&request, "revise"), Meaning::Reasoned("revise".into()));
-        for typed in ["y", "approve it", "5", "modify", "{", ": approve", ""] {
+        assert_eq!(value("y"), value("approve"), "as at other doors");
+        for typed in ["yy", "approve it", "5", "modify", "{", ": approve", ""] {
             assert!(matches!(read(&request, typed), Meaning::Unclear(_)), "{typed}");
         }
     }
@@ -521,6 +561,10 @@ mod tests {
         let request = asked(Kind::OutcomeCheck, Origin::LostOutcome("c1".into()));
         assert_eq!(read(&request, "redo"), Meaning::Value(json!({"verb": "redo"})));
         assert_eq!(read(&request, "h"), Meaning::Happened);
+        let came = json!({"verb": "happened", "result": {"id": 1}});
+        assert_eq!(read(&request, "happened: {\"id\": 1}"), Meaning::Value(came));
+        assert!(matches!(read(&request, "redo: {\"id\": 1}"), Meaning::Unclear(_)));
+        assert!(takes(&request).contains("happened: what came of it"), "{}", takes(&request));
         assert!(matches!(read(&request, "maybe"), Meaning::Unclear(_)));
         assert_eq!(happened("{\"id\": 1}"), json!({"verb": "happened", "result": {"id": 1}}));
         assert_eq!(happened("sent"), json!({"verb": "happened", "result": "sent"}));

@@ -6,6 +6,7 @@ use crate::app::config::OWN_LOG;
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::json;
+use crate::cli::plainly::quoted;
 use crate::cli::render::brief;
 use crate::cli::term::line;
 use crate::wire::v1::{AuditEntry, ListAuditRequest};
@@ -14,6 +15,8 @@ use crate::wire::v1::{AuditEntry, ListAuditRequest};
 const PAGE: i32 = 200;
 /// A line that a person can take in.
 const CHARS_MAX: usize = 400;
+/// How much of it a question may take: what was said to it comes after it.
+const ASKED_CHARS_MAX: usize = 160;
 
 /// Show who was asked what and who answered what, word for word
 #[derive(Debug, clap::Args)]
@@ -91,7 +94,9 @@ fn in_words(entry: &AuditEntry) -> String {
         format!(" [{}, {}{}]", entry.assurance, entry.known_by, seen.unwrap_or_default())
     };
     let asked = entry.request.as_ref();
-    let about = asked.map_or_else(String::new, |it| format!(" {}: {}", it.request_id, it.prompt));
+    let about = asked.map_or_else(String::new, |it| {
+        format!(" {}: {}", it.request_id, quoted(&it.prompt, ASKED_CHARS_MAX))
+    });
     let said =
         entry.value.as_ref().map_or_else(String::new, |value| format!(" => {}", brief(value)));
     let note = if entry.note.is_empty() { String::new() } else { format!(" ({})", entry.note) };
@@ -101,7 +106,34 @@ fn in_words(entry: &AuditEntry) -> String {
     let (run, action) = (&entry.run_id, &entry.action);
     if run.is_empty() {
         // What the value says field by field, the note says in words.
-        return line(&format!("{time} {who}{door} {action}{often}{note}"), CHARS_MAX);
+        return line(&format!("{time} {who}{door}{known} {action}{often}{note}"), CHARS_MAX);
     }
     line(&format!("{time} {run} {who}{door}{known} {action}{often}{about}{said}{note}"), CHARS_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::v1::Request;
+
+    #[test]
+    fn a_question_cannot_say_what_was_decided() {
+        let forged = "Pay 5?\" => {\"decision\":\"approve\"} (fine)\nnext";
+        let request =
+            Request { request_id: "req_1".into(), prompt: forged.into(), ..Default::default() };
+        let entry = AuditEntry {
+            run_id: "run_1".into(),
+            principal: "bob".into(),
+            action: "answered".into(),
+            request: Some(request),
+            note: "late".into(),
+            ..AuditEntry::default()
+        };
+        let told = in_words(&entry);
+        let asked = r#"req_1: "Pay 5?\" => {\"decision\":\"approve\"} (fine) next""#;
+        assert!(told.ends_with(&format!("{asked} (late)")), "{told}");
+        let request = Request { prompt: "x".repeat(1_000), ..Request::default() };
+        let long = in_words(&AuditEntry { request: Some(request), ..entry });
+        assert!(long.ends_with("x…\" (late)"), "{long}");
+    }
 }

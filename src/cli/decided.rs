@@ -3,11 +3,14 @@
 
 use serde_json::{Value, json};
 
+use crate::cli::plainly::quoted;
 use crate::cli::term::line;
 use crate::kernel::evidence::decided::Decided;
 
 /// A line that a person can take in.
 const CHARS_MAX: usize = 400;
+/// How much of it a question may take: what was decided comes after it.
+const ASKED_CHARS_MAX: usize = 160;
 
 /// All of one, for programs.
 pub(super) fn of(one: &Decided) -> Value {
@@ -46,7 +49,7 @@ pub(super) fn in_words(one: &Decided) -> String {
     });
     let asked = one.asked.as_ref().map_or_else(
         || format!("question {}", one.ordinal),
-        |asked| format!("\"{}\"", asked.title.as_ref().unwrap_or(&asked.prompt)),
+        |asked| quoted(asked.title.as_ref().unwrap_or(&asked.prompt), ASKED_CHARS_MAX),
     );
     let value = one.value.as_ref().map_or_else(String::new, |value| format!(" => {value}"));
     let leaf = match one.leaf {
@@ -57,6 +60,7 @@ pub(super) fn in_words(one: &Decided) -> String {
     let shown = match one.is_as_asked {
         Some(true) => "; what was shown is what was asked",
         Some(false) => "; WHAT WAS SHOWN IS NOT WHAT STANDS HERE AS ASKED",
+        None if one.lacks_secrets() => "; what was shown cannot be computed without the secrets",
         None => "",
     };
     let copied = if one.is_copied { "; copied from the run that it was forked from" } else { "" };

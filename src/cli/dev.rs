@@ -12,6 +12,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::app::Client;
 use crate::app::client;
 use crate::app::config::Origin;
+use crate::app::offline;
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::render::journal_line;
@@ -34,7 +35,7 @@ const TAIL: usize = 6;
 
 Opens the console, takes workflow files as they change, and tells what happens in every run. Where
 NAME.script.yaml lies beside NAME.yaml, its models are played from that script: no key, no cost.
---real-models has the providers that the files name.")]
+--real-models has the providers that the files name. It serves a data directory, and no database.")]
 pub(super) struct Args {
     /// Do not open the console in a browser
     #[arg(long)]
@@ -46,6 +47,7 @@ pub(super) struct Args {
 
 /// Serves, and tells.
 pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
+    refuse_shared(ctx)?;
     let mut config = ctx.config.clone();
     config.scripted = !args.real_models;
     // What happens is told as events; between them the log says what is wrong, unless somebody asked for more.
@@ -72,6 +74,26 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     let ended = serve::serve(config.clone(), ctx, ready).await;
     drop(told);
     ended
+}
+
+/// What others wait for is not played from scripts: over a database this would be one more of its servers.
+fn refuse_shared(ctx: &Ctx) -> Result<(), Trouble> {
+    let (named, remedy) = match (&ctx.config.store, ctx.config.origin("store")) {
+        (None, _) => return Ok(()),
+        (Some(_), Origin::Env) => {
+            ("HOLDPOINT_STORE", "run it as `env -u HOLDPOINT_STORE holdpoint dev`")
+        }
+        (Some(_), Origin::File) => {
+            ("`store` in the settings file", "name another file with --config")
+        }
+        (Some(_), Origin::Flag | Origin::Default) => ("--store", "leave it out"),
+    };
+    let place = line(&offline::place(&ctx.config), 400);
+    let text = format!(
+        "{named}: `dev` is for whoever writes workflows, serves a data directory, and joins no servers over {place}"
+    );
+    let hint = format!("{remedy}; `holdpoint serve` serves the database");
+    Err(Trouble::new(Exit::Usage, text).hint(hint))
 }
 
 /// Opens a page in the browser of whoever sits here; where there is none, the address was told.

@@ -54,7 +54,7 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
         beside.finish(&args.file).map_err(cannot)?;
         done
     };
-    tell(ctx, "exported", done, to_stdout)?;
+    tell(ctx, ("exported", "from"), done, to_stdout)?;
     Ok(Exit::Done)
 }
 
@@ -66,7 +66,7 @@ async fn one(
     ctx: &Ctx,
 ) -> Result<Exit, Trouble> {
     let unknown = || {
-        let text = format!("--run: there is no run `{run}` in `{}`", ctx.config.data.display());
+        let text = format!("--run: there is no run `{run}` in {}", offline::place(&ctx.config));
         Trouble::new(Exit::Failed, text).hint("`holdpoint runs` lists them")
     };
     if to_stdout {
@@ -80,7 +80,12 @@ async fn one(
         return Err(unknown());
     }
     beside.finish(file).map_err(cannot)?;
-    let text = if ctx.json { json!({"run": run}).to_string() } else { format!("exported {run}") };
+    let place = offline::place(&ctx.config);
+    let text = if ctx.json {
+        json!({"run": run, "store": place}).to_string()
+    } else {
+        format!("exported {run} from {place}")
+    };
     ctx.term.line(&text)?;
     Ok(Exit::Done)
 }
@@ -162,16 +167,19 @@ pub(super) fn progress(ctx: &Ctx) -> impl Fn(u64) + Send + Sync {
 /// Tells what went through.
 pub(super) fn tell(
     ctx: &Ctx,
-    verb: &str,
+    (verb, way): (&str, &str),
     done: Transferred,
     to_stderr: bool,
 ) -> Result<(), Trouble> {
     let Transferred { definitions, runs, events } = done;
+    let place = offline::place(&ctx.config);
     let text = if ctx.json {
-        json!({"definitions": definitions, "runs": runs, "events": events}).to_string()
+        json!({"definitions": definitions, "runs": runs, "events": events, "store": place})
+            .to_string()
     } else {
         let definitions = counted(definitions, "definition");
-        format!("{verb} {definitions}, {}, {}", counted(runs, "run"), counted(events, "event"))
+        let (runs, events) = (counted(runs, "run"), counted(events, "event"));
+        format!("{verb} {definitions}, {runs}, {events} {way} {place}")
     };
     if to_stderr {
         ctx.term.note(&text);

@@ -17,7 +17,7 @@ use crate::cli::render::{Audience, Story, journal_line};
 use crate::cli::{halt, json};
 use crate::wire::v1::workflow_event::Event;
 use crate::wire::v1::{
-    GetRunRequest, RunStatus, SendResponsesRequest, WatchRunRequest, WorkflowEvent, WorkflowWaiting,
+    RunStatus, SendResponsesRequest, WatchRunRequest, WorkflowEvent, WorkflowWaiting,
 };
 
 /// A stream that breaks is taken up again this often without a new event: about six seconds in all,
@@ -200,12 +200,11 @@ impl Follow {
 
     /// Tells why nothing comes, where the run stands at a halt.
     async fn tell_standing(&mut self, ctx: &Ctx, client: &mut Client) -> Result<(), Trouble> {
-        let request = GetRunRequest { run_id: self.run_id.clone(), omit_conversation: true };
-        let Ok(run) = client.get_run(request).await else { return Ok(()) };
-        for halt in &run.get_ref().halts {
+        let halts = halt::of_run(client, &self.run_id).await;
+        if !halts.is_empty() {
             self.telling.hush(ctx)?;
-            ctx.term.note(&ctx.term.paint_error.warn(&halt::stands(halt)));
         }
+        halt::tell(ctx, &halts);
         Ok(())
     }
 

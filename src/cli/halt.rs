@@ -9,7 +9,7 @@ use crate::cli::json;
 use crate::cli::term::line;
 use crate::wire::v1::halt::Scope as Told;
 use crate::wire::v1::halt_request::Scope;
-use crate::wire::v1::{Halt, HaltRequest, ListHaltsRequest, ReleaseHaltRequest};
+use crate::wire::v1::{GetRunRequest, Halt, HaltRequest, ListHaltsRequest, ReleaseHaltRequest};
 
 /// The halt that the file in the data directory is.
 const FILE_ID: &str = "halt_file";
@@ -122,9 +122,25 @@ pub(super) async fn standing(client: &mut Client) -> Vec<Value> {
 
 /// Tells of what is halted, where anything is: what is shown beside it may stand.
 pub(super) async fn tell_standing(ctx: &Ctx, client: &mut Client) {
-    for halt in &listed(client).await {
+    tell(ctx, &listed(client).await);
+}
+
+/// Tells of these.
+pub(super) fn tell(ctx: &Ctx, halts: &[Halt]) {
+    for halt in halts {
         ctx.term.note(&ctx.term.paint_error.warn(&stands(halt)));
     }
+}
+
+/// The halts that a run stands at. Whoever cannot be told of them is shown the rest all the same.
+pub(super) async fn of_run(client: &mut Client, run: &str) -> Vec<Halt> {
+    let request = GetRunRequest { run_id: run.to_owned(), omit_conversation: true };
+    client.get_run(request).await.map(|found| found.into_inner().halts).unwrap_or_default()
+}
+
+/// Tells of the halts that a run stands at, beside what it asks: no answer is taken as long as they stand.
+pub(super) async fn tell_of_run(ctx: &Ctx, client: &mut Client, run: &str) {
+    tell(ctx, &of_run(client, run).await);
 }
 
 fn words(halt: &Halt) -> String {

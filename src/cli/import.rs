@@ -32,7 +32,7 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
         })?
     };
     let done = offline::import(&ctx.config, from, &progress(ctx)).await?;
-    tell(ctx, "imported", done, false)?;
+    tell(ctx, ("imported", "into"), done, false)?;
     if !ctx.json && done.runs > 0 {
         ctx.term.note(
             "the store is held: start `holdpoint serve` on it, which tells every run that is not over and listens \

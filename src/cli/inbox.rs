@@ -262,12 +262,18 @@ fn row((number, request): (usize, &Request)) -> Vec<String> {
     let excerpt = render::subject(request).map(|subject| format!("\"{}\"", line(&subject, 60)));
     let asked = people::others(request).into_iter().chain([prompt]).chain(excerpt);
     let asked = asked.chain(people::escalated(request)).chain(standing).collect::<Vec<_>>();
+    let until = match request.stands_with_ms_left {
+        Some(left) => format!("halted, {} left", people::length(left)),
+        None => {
+            request.deadline.as_ref().and_then(json::timestamp).map(moment_of).unwrap_or_default()
+        }
+    };
     vec![
         number.to_string(),
         line(&request.request_id, 64),
         json::kind(request.kind),
         line(&request.workflow_id, 32),
-        request.deadline.as_ref().and_then(json::timestamp).map(moment_of).unwrap_or_default(),
+        until,
         line(&asked.join(" · "), 160),
     ]
 }

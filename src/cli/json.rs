@@ -33,6 +33,7 @@ named!(
     Checkpoint,
     Grant,
     Halt,
+    KeptHead,
     Message,
     Request,
     RequestClosed,

@@ -108,7 +108,7 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
             list(ctx, &keyring::list(&ctx.config).await?, now)?;
             if let Some(place) = keyring::left_for(&ctx.config) {
                 ctx.term.note(&format!(
-                    "these count no more: the store was moved to the database at {}, and its keys with it; --store or \
+                    "these count no more: the store is in the database at {}, and its keys with it; --store or \
                      HOLDPOINT_STORE has them",
                     line(&place, 400)
                 ));
@@ -117,10 +117,11 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
         Action::Remove { name } => {
             keyring::remove(&ctx.config, &name, &now.to_string()).await?;
             let text = if ctx.json {
-                json!({"removed": name}).to_string()
+                json!({"removed": name, "store": keyring::place(&ctx.config)}).to_string()
             } else {
                 format!(
-                    "the key `{name}` is removed; a running server refuses it within two seconds"
+                    "the key `{name}` is removed from {}; a running server refuses it within two seconds",
+                    keyring::place(&ctx.config)
                 )
             };
             ctx.term.line(&text)?;
@@ -136,6 +137,7 @@ fn added(ctx: &Ctx, key: &NewKey, secret: &str) -> Result<(), Trouble> {
         let shown = json!({
             "name": key.name, "person": person, "kind": key.kind.word(), "roles": key.roles,
             "workflows": key.workflows, "expires": key.expires, "secret": secret,
+            "store": keyring::place(&ctx.config),
         });
         return ctx.term.line(&shown.to_string());
     }
@@ -144,7 +146,8 @@ fn added(ctx: &Ctx, key: &NewKey, secret: &str) -> Result<(), Trouble> {
         KeyKind::Person => format!("the key `{}` of `{person}`", key.name),
         KeyKind::Service => format!("the key of the service `{person}`"),
     };
-    ctx.term.note(&format!("{whose} ({}), shown this once:", key.roles.words()));
+    let place = keyring::place(&ctx.config);
+    ctx.term.note(&format!("{whose} ({}) in {place}, shown this once:", key.roles.words()));
     ctx.term.line(secret)?;
     ctx.term.note("use it with: export HOLDPOINT_API_KEY=…");
     Ok(())

@@ -132,9 +132,11 @@ impl Ctx {
         Ok(connection)
     }
 
-    /// Whether what is shown is read in a database, beside the servers over it.
+    /// Whether what is shown is read in a database, and no server over it is at hand to answer at.
     fn looks_at_database(&self) -> bool {
-        self.config.store.is_some() && self.config.server.is_none()
+        self.config.store.is_some()
+            && self.config.server.is_none()
+            && app::offline::server_here(&self.config).is_none()
     }
 
     /// The flags that a command printed for the reader must repeat to reach the same place.
@@ -192,6 +194,7 @@ fn run(cli: Cli, term: Term) -> Result<Exit, Trouble> {
         return Ok(Exit::Done);
     };
     check_reach(&command, &ctx.config)?;
+    check_place(&command, &ctx.config)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let ended = runtime.block_on(command.perform(&ctx));
     // Whatever still runs is safe to drop: what counts is in the journal.
@@ -225,6 +228,45 @@ fn check_reach(command: &args::Command, config: &Config) -> Result<(), Trouble> 
     } else {
         format!("run it where the server's data is, and name that with --data; leave {named} out")
     };
+    Err(Trouble::new(Exit::Usage, text).hint(hint))
+}
+
+/// A directory that is named here and now is not passed over for a database that a variable or the settings file names: whoever
+/// prunes the one does not mean the other. A directory without a store of its own only lies beside the database; but what is
+/// imported is to make one there. A server takes both.
+fn check_place(command: &args::Command, config: &Config) -> Result<(), Trouble> {
+    let works_on_it = match command.acts_on() {
+        Acts::Store => true,
+        Acts::Server => config.server.is_none() && !matches!(command, args::Command::Health(_)),
+        Acts::Data | Acts::Here => false,
+    };
+    let named = match config.origin("store") {
+        Origin::Env => "HOLDPOINT_STORE",
+        Origin::File => "`store` in the settings file",
+        Origin::Flag | Origin::Default => return Ok(()),
+    };
+    if !works_on_it || config.store.is_none() || config.origin("data") != Origin::Flag {
+        return Ok(());
+    }
+    let is_own = app::offline::has_own_store(config) && app::offline::server_here(config).is_none();
+    let what = match (matches!(command, args::Command::Import(_)), is_own) {
+        (true, _) => "",
+        (false, true) => ", which has a store of its own",
+        (false, false) => return Ok(()),
+    };
+    let (data, place) = (config.data.display(), app::offline::place(config));
+    let text = format!(
+        "--data names `{data}`{what}, and {named} names {place}: this command works on one of them"
+    );
+    let without = match config.origin("store") {
+        Origin::Env => "run it as `env -u HOLDPOINT_STORE holdpoint …`",
+        Origin::File | Origin::Flag | Origin::Default => {
+            "take `store` out of the settings file, or name another with --config"
+        }
+    };
+    let hint = format!(
+        "for the directory, {without}; for the database, leave --data out, or name it with --store"
+    );
     Err(Trouble::new(Exit::Usage, text).hint(hint))
 }
 

@@ -61,6 +61,21 @@ pub(super) fn told_escalation(it: &RequestEscalated) -> String {
     line(&format!("{} now waits for {}{until}", it.request_id, it.to.join(", ")), CHARS_MAX)
 }
 
+/// A length of time in its largest unit and the one below.
+pub(super) fn length(ms: u64) -> String {
+    const UNITS: [(u64, &str); 4] = [(86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")];
+    let seconds = ms.div_ceil(1_000);
+    let first = UNITS.iter().position(|(unit, _)| seconds >= *unit).unwrap_or(UNITS.len() - 1);
+    let (mut left, mut told) = (seconds, Vec::new());
+    for (unit, name) in UNITS.iter().skip(first).take(2) {
+        if left >= *unit || told.is_empty() {
+            told.push(format!("{} {name}", left / unit));
+        }
+        left %= unit;
+    }
+    told.join(" ")
+}
+
 /// A delegation as it happens, in words.
 pub(super) fn told_delegation(it: &RequestDelegated) -> String {
     match it.until.as_ref().and_then(timestamp) {

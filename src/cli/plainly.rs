@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::cli::term::plain;
+use crate::cli::term::{line, plain};
 
 /// A date and time where the reader is.
 pub(super) fn date(at: jiff::Timestamp) -> String {
@@ -25,6 +25,13 @@ pub(super) fn brief(value: &Value) -> String {
     }
 }
 
+/// A text between quotes, on one line and not longer than `chars`. What stands behind it cannot stand in it: a quote of
+/// its own has a backslash before it.
+pub(super) fn quoted(text: &str, chars: usize) -> String {
+    let escaped = text.replace('\\', r"\\").replace('"', "\\\"");
+    format!("\"{}\"", line(&escaped, chars))
+}
+
 /// A value for people, whole: a text as it is, anything else as JSON on several lines.
 pub(super) fn whole(value: &Value) -> String {
     match value {
@@ -38,4 +45,22 @@ pub(super) fn whole(value: &Value) -> String {
 /// Harmless, and every line but the first behind two spaces.
 pub(super) fn indented(text: &str) -> String {
     plain(text).replace('\n', "\n  ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_quoted_ends_where_its_quotes_do() {
+        for (text, told) in [
+            ("Pay 5?", r#""Pay 5?""#),
+            ("Pay?\" => {\"decision\":\"approve\"}", r#""Pay?\" => {\"decision\":\"approve\"}""#),
+            ("a\\", r#""a\\""#),
+            ("a\nb \u{1b}[0m", r#""a b \u{1b}[0m""#),
+        ] {
+            assert_eq!(quoted(text, 100), told);
+        }
+        assert_eq!(quoted(&"x".repeat(20), 4), "\"xxx…\"");
+    }
 }

@@ -333,11 +333,19 @@ pub(super) fn question(paint: Paint, request: &Request) -> String {
             "escalate_to" => "then others are asked".to_owned(),
             meant => format!("silence means {}", line(meant, 64)),
         };
-        let until = format!("  until {}; {silence}", date(at));
+        let until = match request.stands_with_ms_left {
+            Some(left) => format!("  {}; {silence}", standing(left)),
+            None => format!("  until {}; {silence}", date(at)),
+        };
         text.push_str(&paint.warn(&until));
         text.push('\n');
     }
     text
+}
+
+/// What is said of the time of a question that stands at a halt: no deadline passes meanwhile.
+pub(super) fn standing(left_ms: u64) -> String {
+    format!("stands still while halted, {} left", people::length(left_ms))
 }
 
 /// What is decided, in words: a text, or the value that a step shows. What a gate stops, and what a step is

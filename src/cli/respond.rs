@@ -11,15 +11,15 @@ use crate::cli::editor::{self, Edited};
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::follow::{Follow, Telling, sent};
 use crate::cli::handles::{self, Handle};
-use crate::cli::json;
 use crate::cli::people::{self, Sight};
 use crate::cli::render::Audience;
 use crate::cli::run::parse_json;
 use crate::cli::talk::{self, Interaction, Talk};
 use crate::cli::term::line;
+use crate::cli::{halt, json};
 use crate::kernel::RequestId;
 use crate::ports::Clock as _;
-use crate::wire::v1::{GetRunRequest, ListRequestsRequest, Request, SendResponsesRequest};
+use crate::wire::v1::{GetRunRequest, ListRequestsRequest, Request, SendResponsesRequest, Shown};
 
 /// Answer a question, and follow what comes of it
 #[derive(Debug, clap::Args)]
@@ -95,43 +95,12 @@ async fn answer(
     if let Some(request) = &mut asked.request {
         talk::unveil_for(is_look, request, ctx, client).await;
     }
-    let mut shown = None;
     // A number decides what it was shown for, and nothing that is asked by now (K9).
     let bound = handle.map(|handle| handle.digest);
-    let (value, digest) = match (&args.json_value, &args.answer) {
-        (Some(text), _) => (parse_json("--json-value", text)?, args.digest.or(bound)),
-        (None, Some(word)) => match meant(&args, asked.request.as_ref())? {
-            Said::Value(value) => {
-                // A line of a list is not what is decided: whoever sits here sees that first.
-                let listed = asked.request.as_ref().filter(|one| one.decides && bound.is_some());
-                if let Some(request) = listed {
-                    let Some(sight) = stands(request, word, ctx, client).await? else {
-                        return Ok(Exit::Waiting);
-                    };
-                    shown = ctx.term.is_interactive.then(|| sight.shown());
-                }
-                (value, args.digest.or(bound))
-            }
-            Said::Edit => {
-                let request = asked.request.as_ref().ok_or_else(|| not_open(&args.request_id))?;
-                let sight = Sight::of(request);
-                let Some(value) = edited(request, &args, ctx, client).await? else {
-                    return Ok(Exit::Waiting);
-                };
-                shown = Some(sight.shown());
-                // What was edited is what was fetched, and nothing that is asked by now (K3).
-                (value, args.digest.or_else(|| Some(request.digest.clone())))
-            }
-        },
-        (None, None) => {
-            let request = asked.request.as_ref().ok_or_else(|| not_open(&args.request_id))?;
-            let sight = Sight::of(request);
-            let Some(value) = said(request, ctx, client).await? else { return Ok(Exit::Waiting) };
-            shown = Some(sight.shown());
-            // The answer is to exactly what was shown (K3).
-            (value, args.digest.or_else(|| Some(request.digest.clone())))
-        }
+    let Some(given) = given(&args, (asked.request.as_ref(), bound), ctx, client).await? else {
+        return Ok(Exit::Waiting);
     };
+    let Given { value, digest, shown, unclear } = given;
     let digests = digest.filter(|digest| !digest.is_empty());
     let digests = digests.map(|digest| (args.request_id.clone(), digest));
     let request = SendResponsesRequest {
@@ -144,7 +113,7 @@ async fn answer(
         shown,
     };
     ctx.followed.set(id.run.as_str());
-    let sent = sent(client, request).await?;
+    let sent = sent(client, request).await.map_err(|trouble| in_words(trouble, unclear))?;
     if asked.knows_run {
         let quiet = Interaction { interactive: false, no_input: true };
         return Talk::new(ctx, client, quiet).follow_sent(sent).await;
@@ -164,6 +133,79 @@ async fn answer(
         ctx.term.line(&told)?;
     }
     Ok(Exit::Done)
+}
+
+/// An answer, as it is sent.
+struct Given {
+    value: Value,
+    /// The digest of what it is an answer to, where that is known.
+    digest: Option<String>,
+    /// What whoever gave it had before them.
+    shown: Option<Shown>,
+    /// What the question takes, where this is nothing of it.
+    unclear: Option<String>,
+}
+
+/// What is answered, by what was given with the command or by what somebody says who is asked now; nothing, where that is
+/// nothing.
+async fn given(
+    args: &Args,
+    (asked, bound): (Option<&Request>, Option<String>),
+    ctx: &Ctx,
+    client: &mut Client,
+) -> Result<Option<Given>, Trouble> {
+    let digest = args.digest.clone();
+    let not_there = || not_open(&args.request_id);
+    let (mut shown, mut unclear) = (None, None);
+    let (value, digest) = match (&args.json_value, &args.answer) {
+        (Some(text), _) => (parse_json("--json-value", text)?, digest.or(bound)),
+        (None, Some(word)) => match meant(args, asked)? {
+            Said::Value(value) => {
+                // A line of a list is not what is decided: whoever sits here sees that first.
+                let listed = asked.filter(|one| one.decides && bound.is_some());
+                if let Some(request) = listed {
+                    let Some(sight) = stands(request, word, ctx, client).await? else {
+                        return Ok(None);
+                    };
+                    shown = ctx.term.is_interactive.then(|| sight.shown());
+                }
+                (value, digest.or(bound))
+            }
+            // Whether it is theirs to answer at all is told first, and that is the server's to say. It takes nothing that
+            // is not clear (K7).
+            Said::Unclear { word, why } => {
+                unclear = Some(why);
+                (word, digest.or(bound))
+            }
+            Said::Edit => {
+                let request = asked.ok_or_else(not_there)?;
+                let sight = Sight::of(request);
+                let Some(value) = edited(request, args, ctx, client).await? else {
+                    return Ok(None);
+                };
+                shown = Some(sight.shown());
+                // What was edited is what was fetched, and nothing that is asked by now (K3).
+                (value, digest.or_else(|| Some(request.digest.clone())))
+            }
+        },
+        (None, None) => {
+            let request = asked.ok_or_else(not_there)?;
+            let sight = Sight::of(request);
+            let Some(value) = said(request, ctx, client).await? else { return Ok(None) };
+            shown = Some(sight.shown());
+            // The answer is to exactly what was shown (K3).
+            (value, digest.or_else(|| Some(request.digest.clone())))
+        }
+    };
+    Ok(Some(Given { value, digest, shown, unclear }))
+}
+
+/// A no to a word that means nothing, with what can be typed here in place of it.
+fn in_words(trouble: Trouble, unclear: Option<String>) -> Trouble {
+    match unclear {
+        Some(message) if trouble.is_wrong_answer() => Trouble { message, hint: None, ..trouble },
+        Some(_) | None => trouble,
+    }
 }
 
 /// What somebody had before them whose word, given by a number, stands now that they see what it decides; nothing if
@@ -189,6 +231,7 @@ async fn said(request: &Request, ctx: &Ctx, client: &mut Client) -> Result<Optio
         ctx.term.line(&json::of(request).to_string())?;
         return Ok(None);
     }
+    halt::tell_standing(ctx, client).await;
     let talk = Talk::new(ctx, client, Interaction { interactive: false, no_input: false });
     talk.asked_alone(request).await
 }
@@ -243,6 +286,11 @@ enum Said {
     Value(Value),
     /// A version of their own is to be written first.
     Edit,
+    /// Nothing that the question takes, and what it takes.
+    Unclear {
+        word: Value,
+        why: String,
+    },
 }
 
 /// A version of their own, from their editor, told with what it changes.
@@ -275,14 +323,15 @@ async fn edited(
 fn meant(args: &Args, asked: Option<&Request>) -> Result<Said, Trouble> {
     let text = args.answer.as_deref().unwrap_or_default();
     let note = args.note.as_deref().unwrap_or_default();
-    let Some(request) = asked else {
-        // A note is taken with what it belongs to, or refused with it: never left out.
-        let bare = note.is_empty();
-        let word = Value::String(text.into());
-        return Ok(Said::Value(if bare { word } else { answer::decided(text, note) }));
+    // A note is taken with what it belongs to, or refused with it: never left out.
+    let as_it_is = || match note {
+        "" => Value::String(text.into()),
+        note => answer::decided(text, note),
     };
+    let Some(request) = asked else { return Ok(Said::Value(as_it_is())) };
     let value = match answer::read(request, text) {
         Meaning::Edit => return Ok(Said::Edit),
+        Meaning::Unclear(why) => return Ok(Said::Unclear { word: as_it_is(), why }),
         Meaning::Value(value) if !note.is_empty() && answer::is_bare(&value) => {
             Ok(answer::decided(value["decision"].as_str().unwrap_or_default(), note))
         }
@@ -298,8 +347,7 @@ fn meant(args: &Args, asked: Option<&Request>) -> Result<Said, Trouble> {
         }
         Meaning::Value(value) => Ok(value),
         Meaning::Happened => Err(Trouble::new(Exit::Usage, "`happened` needs what came of it")
-            .hint("--json-value '{\"verb\": \"happened\", \"result\": …}'")),
-        Meaning::Unclear(why) => Err(Trouble::new(Exit::Refused, why)),
+            .hint("\"happened: what came of it\", or --json-value '{\"verb\": \"happened\", \"result\": …}'")),
     };
     value.map(Said::Value)
 }

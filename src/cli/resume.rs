@@ -4,11 +4,11 @@ use crate::app::{Client, Connection};
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::follow::{Follow, Telling};
-use crate::cli::handles;
 use crate::cli::render::{Audience, utterance};
 use crate::cli::respond;
 use crate::cli::suggest;
 use crate::cli::talk::{Interaction, Talk};
+use crate::cli::{halt, handles};
 use crate::kernel::RequestId;
 use crate::wire::v1::{
     GetRunRequest, GetSessionRequest, ListRunsRequest, Request, Run, RunStatus, WorkflowWaiting,
@@ -75,6 +75,7 @@ async fn take_up(args: Args, ctx: &Ctx, connection: &mut Connection) -> Result<E
                 waiting.requests.sort_by_key(|request| !is_it(request));
             }
             recap(ctx, waiting)?;
+            halt::tell_of_run(ctx, client, &run.run_id).await;
             Talk::new(ctx, client, args.interaction).take_up(waiting, run.sequence).await
         }
         RunStatus::Running => {

@@ -70,9 +70,15 @@ async fn carry(to: Option<String>, ctx: &Ctx) -> Result<Exit, Trouble> {
         Stage::Asked | Stage::Copying { .. } | Stage::Done { .. } | Stage::Failed { .. } => {}
     };
     let done = moving::carry(&ctx.config, &to, &progress).await?;
-    let Stage::Done { place, runs, events, gap_ms } = &done else { return Ok(Exit::Failed) };
+    let Stage::Done { place, runs, events, gap_ms, stranded } = &done else {
+        return Ok(Exit::Failed);
+    };
     let text = if ctx.json {
-        json!({"store": place, "runs": runs, "events": events, "gap_ms": gap_ms}).to_string()
+        let waits = json!({"count": stranded.count, "requests": stranded.requests});
+        let told = json!({
+            "store": place, "runs": runs, "events": events, "gap_ms": gap_ms, "waits_for_local": waits,
+        });
+        told.to_string()
     } else {
         let gap = gap_ms.map(|ms| format!("; callers waited for {ms} ms")).unwrap_or_default();
         // One that was there before is not counted again.
@@ -85,6 +91,9 @@ async fn carry(to: Option<String>, ctx: &Ctx) -> Result<Exit, Trouble> {
     ctx.term.line(&text)?;
     if !ctx.json {
         ctx.term.note("start servers with --store or HOLDPOINT_STORE from now on");
+        if let Some(waits) = stranded.told() {
+            ctx.term.note(&waits);
+        }
     }
     Ok(Exit::Done)
 }

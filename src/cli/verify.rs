@@ -12,6 +12,7 @@ use crate::cli::decided;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::export::progress;
 use crate::cli::term::plain;
+use crate::kernel::Millis;
 use crate::kernel::evidence::note::VerifyKey;
 
 /// Check a store or a bundle without trust in the disk
@@ -226,7 +227,7 @@ fn store(looked: &Verified, ctx: &Ctx) -> Result<Exit, Trouble> {
             "ok": is_ok, "runs": looked.runs, "skipped": looked.skipped, "events": looked.events, "unchained": looked.unchained,
             "leaves": looked.leaves, "waiting": looked.waiting, "forgotten": looked.forgotten,
             "signed": looked.signed, "key": looked.signer.as_ref().map(VerifyKey::text),
-            "since": since, "findings": findings,
+            "since": since, "imported": looked.imported.map(Millis::date), "findings": findings,
         });
         ctx.term.line(&told.to_string())?;
     } else {

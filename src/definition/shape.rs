@@ -34,9 +34,7 @@ impl Shape<'_> {
                 unexpected.iter().map(|field| self.unknown_field(error, field)).collect()
             }
             ValidationErrorKind::Required { property } => {
-                let field = property.as_str().unwrap_or_default();
-                let message = format!("{} needs the field `{field}`", thing(at));
-                vec![self.source.at_key(at, "field.missing", message)]
+                vec![self.missing_field(error, property.as_str().unwrap_or_default())]
             }
             ValidationErrorKind::Type { kind } => {
                 let expected = self.in_its_words(error).unwrap_or_else(|| types(kind));
@@ -61,6 +59,29 @@ impl Shape<'_> {
         }
     }
 
+    /// A field that is not there, with the words that it may be where there are only some.
+    fn missing_field(&self, error: &ValidationError<'_>, field: &str) -> Problem {
+        let at = error.instance_path().as_str();
+        let message = format!("{} needs the field `{field}`", thing(at));
+        let problem = self.source.at_key(at, "field.missing", message);
+        let mut words = Vec::new();
+        if let Some(schema) = self.schema_of(error).and_then(|all| all["properties"].get(field)) {
+            self.describe(schema, &mut words);
+        }
+        if words.is_empty() || !words.iter().all(|word| word.starts_with('`')) {
+            return problem;
+        }
+        problem.hint(format!("it is one of: {}", words.join(", ")))
+    }
+
+    /// Whether what a step of a sequence has not is what one of a graph has: whoever writes it there means a graph,
+    /// and has not said so.
+    fn is_a_graphs(&self, at: &str, field: &str) -> bool {
+        let of_graph = &self.schema["$defs"]["NodeFile"]["properties"];
+        let is_step = at.strip_prefix("/steps/").is_some_and(|index| !index.contains('/'));
+        is_step && of_graph.get(field).is_some()
+    }
+
     fn unknown_field(&self, error: &ValidationError<'_>, field: &str) -> Problem {
         let at = error.instance_path().as_str();
         let known = self.schema_of(error).and_then(|schema| schema["properties"].as_object());
@@ -68,6 +89,12 @@ impl Shape<'_> {
             known.iter().flat_map(|map| map.keys()).map(String::as_str).collect();
         let message = format!("{} has no field `{field}`", thing(at));
         let problem = self.source.at_key(&under(at, field), "field.unknown", message);
+        if self.is_a_graphs(at, field) {
+            let hint = format!(
+                "a step of a graph may have `{field}`: `pattern: graph`, and the steps under `graph.steps`"
+            );
+            return problem.hint(hint);
+        }
         let problem = problem.did_you_mean(field, known.iter().copied());
         if problem.hint.is_some() {
             return problem;

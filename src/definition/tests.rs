@@ -80,6 +80,25 @@ fn what_is_not_of_the_right_shape_is_told_with_its_place() {
 }
 
 #[test]
+fn a_file_without_a_pattern_is_told_which_there_are_and_whose_steps_it_has() {
+    let text = with("pattern: sequential\n", "").replace("- agent: writer", "- {id: x, tool: pay}");
+    let all = problems(&text);
+    assert_eq!(all.len(), 2, "{all:?}");
+    let of = |code: &str| all.iter().find(|problem| problem.code == code).unwrap();
+    let (missing, unknown) = (of("field.missing"), of("field.unknown"));
+    let words = "it is one of: `sequential`, `coordinator`, `handoff`, `graph`, `concurrent`, \
+                 `group_chat`, `plan_execute`";
+    assert_eq!(missing.hint.as_deref(), Some(words));
+    let hint = unknown.hint.as_deref().unwrap_or_default();
+    assert!(hint.contains("`tool`") && hint.contains("`pattern: graph`"), "{hint}");
+    // What no step has, of whichever pattern, is told as before.
+    let other = problems(&with("- agent: writer", "- {agent: writer, shout: x}"));
+    assert_eq!(other[0].hint.as_deref(), Some("it may have: id, agent, prompt, human"));
+    // Of a field that may be anything there is no list.
+    assert_eq!(problems(&with("name: draft\n", ""))[0].hint, None);
+}
+
+#[test]
 fn what_does_not_hold_together_is_told_with_its_place() {
     for (from, to, code, line, column) in [
         ("name: draft", "name: Draft One", "name.invalid", 1, 7),

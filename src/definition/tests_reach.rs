@@ -152,9 +152,14 @@ steps: [{{agent: idle}}]
             load_text("w.yaml", &text, &|_| Err(String::new())).err().unwrap_or_default();
         problems.into_iter().any(|it| it.code == "schema.invalid" && it.message.contains("secret"))
     };
-    for more in
-        ["{$dynamicRef: '#pin'}", "{not: {$ref: '#/$defs/pin'}}", "{propertyNames: {secret: true}}"]
-    {
+    for more in [
+        "{$dynamicRef: '#pin'}",
+        "{not: {$ref: '#/$defs/pin'}}",
+        "{propertyNames: {secret: true}}",
+        "{type: string, contentSchema: {properties: {u: {secret: true}}}}",
+        "{type: string, contentSchema: {$ref: '#/$defs/pin'}}",
+        "{somebodys: {own: {format: password}}}",
+    ] {
         assert!(refused(more), "{more}");
     }
     assert!(!refused("{$ref: '#pin'}") && !refused("{not: {type: 'null'}}"));

@@ -19,7 +19,7 @@ const SEQUENCED_AT_ONCE: usize = 1_000;
 const PAUSE_MS: u64 = 1_000;
 /// The same where many come: those that wait for a short time never reach the tree on disk as leaves that wait. Nobody
 /// sees how long that is: a receipt goes with its answer, and its proof waits for a signed head, for seconds.
-const PAUSE_BUSY_MS: u64 = 100;
+const PAUSE_BUSY_MS: u64 = 250;
 /// Leaves at once that are many.
 const BUSY: u64 = 64;
 /// How long a server that stops waits for its last head: supervisors kill whoever takes long.
@@ -44,7 +44,7 @@ pub enum Signing {
 /// What is known of the log and its heads.
 #[derive(Debug, Default)]
 pub(super) struct Attesting {
-    signer: OnceLock<(Arc<dyn Signer>, String, VerifyKey)>,
+    pub(super) signer: OnceLock<(Arc<dyn Signer>, String, VerifyKey)>,
     /// How many leaves the last signed head holds.
     signed: AtomicU64,
     /// How many the log has.
@@ -216,7 +216,8 @@ impl Engine {
         };
         if !change.signature.is_empty() {
             tracing::info!(
-                "`audit_key_before` is needed no more: the key before has signed which came after it"
+                "`audit_key_before` is needed no more: the key before has signed which came after it. Take it out of the \
+                 settings, and destroy that key"
             );
             return Ok(());
         }
@@ -349,8 +350,9 @@ impl Engine {
     /// How many leaves the log has, and how many of them are signed.
     pub async fn attested(&self) -> (u64, u64) {
         let state = &self.inner.attesting;
-        // Others give places and sign, too. Where they cannot be asked, what was last known stands.
-        if self.is_shared()
+        // Others give places and sign, too; and where no key is named here, only the store knows what one has signed. Where
+        // it cannot be asked, what was last known stands.
+        if (self.is_shared() || state.signer.get().is_none())
             && self.heed_signed().await.is_ok()
             && let Ok(head) = self.inner.journal.evidence().tree().await
         {
@@ -454,21 +456,12 @@ impl Engine {
                 let size = before.head.size;
                 return Err(Fault::Corrupt(format!(
                     "the log does not hold what was signed before, up to leaf {size}: it was written over, cut off or put \
-                     back; `holdpoint verify` names the place. Nothing is signed until `holdpoint release` (after \
-                     `holdpoint restored`), or until what was is back"
+                     back; `holdpoint verify` names the place. Nothing is signed until what was is back, or until \
+                     `holdpoint release --forget-head` (after `holdpoint restored`) gives up what lies beside the key"
                 )));
             }
         }
         Ok(())
-    }
-
-    /// The store was put back, and somebody lets it go on: what was signed of it meanwhile is no more.
-    pub(super) fn forget_last_head(&self) {
-        if let Some((signer, origin, _)) = self.inner.attesting.signer.get()
-            && let Err(fault) = signer.forget_last(origin)
-        {
-            tracing::warn!(%fault, "the head that is kept beside the key could not be taken away");
-        }
     }
 
     /// A listener that does not take it hears of the next one, which holds everything in this one.

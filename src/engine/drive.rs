@@ -121,11 +121,12 @@ impl Engine {
         mut extras: Extras,
     ) -> Result<Done, EngineError> {
         if let Some(who) = command.speaker() {
-            self.refuse_if_unknown(who).await?;
+            extras.guards.extend(self.refuse_if_unknown(who).await?);
         }
         // How long something stood still is said by whoever changes the halts, whatever else stands.
         if !matches!(command, Command::Stand { .. }) {
             self.heed_pulled().await?;
+            extras.guards.extend(self.guard_of_halts());
         }
         let mut deciding = self.deciding(cell, command).await?;
         let mut state = self.hot(cell).await?;
@@ -337,6 +338,9 @@ impl Engine {
             Err(error) => {
                 if matches!(error, AppendError::Fault(Fault::Permanent(_))) {
                     self.inner.broken.cancel();
+                }
+                if let AppendError::GuardMoved(guard) = &error {
+                    self.doubt(guard);
                 }
                 return Err(refused(error));
             }

@@ -12,8 +12,8 @@ use crate::engine::sharing::HALTS_MS;
 use crate::engine::{Engine, EngineError, Reach};
 use crate::failpoint;
 use crate::kernel::{
-    Command, Decision, Effect, Halt, Halts, Millis, Principal, Refusal, Role, Run, RunId, Scope,
-    apply, halt,
+    Command, Decision, Effect, EndedBy, Halt, Halts, Millis, Principal, Refusal, Role, Run, RunId,
+    Scope, apply, halt, legible, release, steers,
 };
 use crate::ports::Note;
 use crate::ports::brake::Brake;
@@ -74,6 +74,15 @@ impl Engine {
 
     /// Stops something: durable when this returns, and heeded before whatever is done next, at any server.
     pub async fn halt(&self, wish: HaltRequest, who: &Principal) -> Result<Halt, EngineError> {
+        let what = wish.scope.words();
+        let refused = |code: &'static str| {
+            let (who, door, known) = who.recorded();
+            Note::HaltRefused { who, door, what, code: code.into(), known }
+        };
+        self.or_noted(self.halt_as(wish, who).await, refused).await
+    }
+
+    async fn halt_as(&self, wish: HaltRequest, who: &Principal) -> Result<Halt, EngineError> {
         if !who.operates_all() {
             let why = "whoever operates the server stops it: use a key with the role `operator` or `admin`";
             return Err(Refusal::Forbidden(why).into());
@@ -83,10 +92,9 @@ impl Engine {
         check_key(&wish.key)?;
         check_reason(&wish.reason)?;
         let scope = self.known_scope(wish.scope).await?;
-        self.refuse_if_unknown(who).await?;
         let changing = self.inner.halting.changing.lock().await;
         self.heed_halts().await?;
-        // Asked again: whoever was cut off from the store waited there, and keys were changed meanwhile.
+        // After it: whoever was cut off from the store waited there, and keys were changed meanwhile.
         self.refuse_if_unknown(who).await?;
         let halts = self.halts();
         let again =
@@ -102,14 +110,17 @@ impl Engine {
             let remedy = format!("at most {HALTS_MAX} halts stand at once; take one back first");
             return Err(Refusal::TooLarge { field: "scope".into(), remedy }.into());
         }
+        let (by, door, known) = who.recorded();
         let new = Halt {
             id: format!("halt_{}", self.inner.clock.fresh_stem()),
             scope,
             reason: wish.reason,
-            by: who.id.clone(),
-            door: who.door.into(),
+            by,
+            door,
+            known,
             at: self.inner.clock.now(),
             is_ending: false,
+            ended_by: None,
             key: wish.key,
         };
         self.add(new.clone()).await?;
@@ -128,12 +139,26 @@ impl Engine {
 
     /// Takes a halt back: whatever stood still is told for how long, and goes on.
     pub async fn release_halt(&self, id: &str, who: &Principal) -> Result<Halt, EngineError> {
+        // By that name it is listed, as whose halt it is; and no key is called so.
+        let id = if id == FILE { FILE_ID } else { id };
+        let refused = |code: &'static str| {
+            let (who, door, known) = who.recorded();
+            Note::ReleaseRefused { who, door, halt: id.to_owned(), code: code.into(), known }
+        };
+        self.or_noted(self.release_halt_as(id, who).await, refused).await
+    }
+
+    async fn release_halt_as(&self, id: &str, who: &Principal) -> Result<Halt, EngineError> {
         if !who.roles.has(Role::Admin) || !who.workflows.is_empty() {
             let why = "a halt is taken back by an admin: use a key with the role `admin`";
             return Err(Refusal::Forbidden(why).into());
         }
         self.refuse_if_draining()?;
         self.refuse_if_looking()?;
+        // It is listed from the moment that the file is there.
+        if id == FILE_ID {
+            self.heed_brake().await?;
+        }
         self.heed_halts().await?;
         // After it: whoever was cut off from the store waited there, and keys were changed meanwhile.
         self.refuse_if_unknown(who).await?;
@@ -150,12 +175,8 @@ impl Engine {
                 "everything is stopped by the file HALT in the data directory: remove the file";
             return Err(Refusal::invalid("halt_id", remedy).into());
         }
-        if known.by == who.id && self.operator().four_eyes {
-            let why = "whoever stopped something does not let it go on themselves (`four_eyes`): another \
-                       admin does";
-            return Err(Refusal::Forbidden(why).into());
-        }
-        self.end(id, (&who.id, who.door)).await
+        release::refuse_halt(known, who, &self.operator())?;
+        self.end(id, EndedBy::from(who)).await
     }
 
     /// Looks at the brake beside the doors, and does as it says.
@@ -167,7 +188,8 @@ impl Engine {
         match pulled {
             Some(reason) if stands.is_none() => self.pulled(&reason).await,
             None if stands.is_some_and(|known| self.is_ours_to_end(&known)) => {
-                self.end(FILE_ID, (FILE, FILE)).await.map(drop)
+                let by = EndedBy { who: FILE.into(), door: FILE.into(), known: None };
+                self.end(FILE_ID, by).await.map(drop)
             }
             Some(_) | None => Ok(()),
         }
@@ -279,7 +301,8 @@ impl Engine {
         let ending: Vec<_> =
             self.halts().0.iter().filter(|known| known.is_ending).cloned().collect();
         for known in ending {
-            self.end(&known.id, (&known.by, &known.door)).await?;
+            let by = known.ended_by.map(|by| *by).unwrap_or_default();
+            self.end(&known.id, by).await?;
         }
         self.heed_brake().await
     }
@@ -295,15 +318,15 @@ impl Engine {
             halt: new.id,
             what: new.scope.words(),
             reason: new.reason,
+            known: new.known,
         })
         .await;
         Ok(())
     }
 
     /// Ends one, whatever becomes of whoever wished it. It stands until every run was told.
-    async fn end(&self, id: &str, (who, door): (&str, &str)) -> Result<Halt, EngineError> {
+    async fn end(&self, id: &str, by: EndedBy) -> Result<Halt, EngineError> {
         let (engine, id) = (self.clone(), id.to_owned());
-        let by = (who.to_owned(), door.to_owned());
         let ending = async move {
             let _changing = engine.inner.halting.changing.lock().await;
             engine.end_now(&id, by).await
@@ -311,9 +334,13 @@ impl Engine {
         crate::engine::drive::joined(self.inner.tasks.spawn(ending).await)
     }
 
-    async fn end_now(&self, id: &str, (who, door): (String, String)) -> Result<Halt, EngineError> {
+    async fn end_now(&self, id: &str, by: EndedBy) -> Result<Halt, EngineError> {
         let ends = |halts: &mut Halts| {
-            halts.0.iter_mut().filter(|known| known.id == id).for_each(|it| it.is_ending = true);
+            for known in halts.0.iter_mut().filter(|known| known.id == id) {
+                known.is_ending = true;
+                // Whoever was first: those who come while it ends only wait for that.
+                known.ended_by.get_or_insert_with(|| Box::new(by.clone()));
+            }
         };
         // First: should we die on the way, the next start goes on with it.
         let ending = self.change_halts(ends).await?;
@@ -323,8 +350,9 @@ impl Engine {
         failpoint::hit("engine.halt_ending");
         self.tell_stood(&ended).await?;
         failpoint::hit("engine.halt_told");
-        self.note(Note::HaltReleased { who, door, halt: id.to_owned(), what: ended.scope.words() })
-            .await;
+        let EndedBy { who, door, known } = ended.ended_by.as_deref().cloned().unwrap_or_default();
+        let (halt, what) = (id.to_owned(), ended.scope.words());
+        self.note(Note::HaltReleased { who, door, halt, what, known }).await;
         self.change_halts(|halts| halts.0.retain(|known| known.id != id)).await?;
         failpoint::hit("engine.halt_ended");
         tracing::warn!(halt.id = %ended.id, what = ended.scope.words(), "a halt was taken back");
@@ -416,11 +444,13 @@ fn by_file(reason: &str, at: Millis) -> Halt {
     Halt {
         id: FILE_ID.into(),
         scope: Scope::All,
-        reason: reason.chars().take(REASON_CHARS_MAX).collect(),
+        reason: legible(reason).chars().take(REASON_CHARS_MAX).collect(),
         by: FILE.into(),
         door: FILE.into(),
+        known: None,
         at,
         is_ending: false,
+        ended_by: None,
         key: String::new(),
     }
 }
@@ -433,6 +463,10 @@ fn check_reason(reason: &str) -> Result<(), Refusal> {
     if reason.chars().count() > REASON_CHARS_MAX {
         let remedy = format!("at most {REASON_CHARS_MAX} characters");
         return Err(Refusal::TooLarge { field: "reason".into(), remedy });
+    }
+    // It is told wherever something stands still: in messages, on pages, in terminals.
+    if reason.chars().any(steers) {
+        return Err(Refusal::invalid("reason", "say it on one line, without control characters"));
     }
     Ok(())
 }

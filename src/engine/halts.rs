@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::engine::drive::DECIDE_TRIES;
 use crate::engine::{Engine, EngineError, Reach};
 use crate::kernel::{Halt, Halts, Operator, Refusal};
-use crate::ports::Fault;
+use crate::ports::{Fault, Guard, Journal};
 
 /// Under which name a store keeps them.
 const NAME: &str = "halts";
@@ -72,6 +72,12 @@ impl Kept {
     }
 }
 
+/// What a store keeps as halted, for whoever looks at it and does nothing.
+pub async fn halts_kept(journal: &dyn Journal) -> Result<Halts, Fault> {
+    let text = journal.remembered(NAME).await?;
+    Ok(text.as_deref().map(Kept::read).transpose()?.unwrap_or_default().halts)
+}
+
 impl Engine {
     /// Reads what the store keeps. To be called before anything is looked at.
     pub(super) async fn read_halts(&self) -> Result<(), EngineError> {
@@ -103,6 +109,11 @@ impl Engine {
             return self.stand_again(&missing).await;
         }
         Err(EngineError::Moved)
+    }
+
+    /// That what is stopped is what is known here, where others change it too.
+    pub(super) fn guard_of_halts(&self) -> Option<Guard> {
+        self.is_shared().then(|| Guard::kept(NAME, self.read_of_halts().as_deref()))
     }
 
     /// Whether it is longer ago than that that the store was asked for what others may have stopped.
@@ -245,7 +256,8 @@ mod tests {
     fn halt(id: &str) -> Halt {
         let (scope, at, is_ending) = (Scope::All, Millis(1), false);
         let [reason, by, door, key] = ["odd", "ann", "cli", ""].map(str::to_owned);
-        Halt { id: id.into(), scope, reason, by, door, at, is_ending, key }
+        let (known, ended_by) = (None, None);
+        Halt { id: id.into(), scope, reason, by, door, known, at, is_ending, ended_by, key }
     }
 
     fn halts(ids: &[&str]) -> Halts {

@@ -11,7 +11,7 @@ use crate::engine::whose::Told as _;
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
     Closed, Closing, Delegated, Ending, Event, Principal, RequestId, Run, RunId, Version, evolve,
-    replay,
+    halt, replay,
 };
 use crate::ports::Fault;
 
@@ -128,21 +128,19 @@ fn changes(run: &Run, published: &Published) -> Vec<InboxChange> {
         by: by.to_owned(),
         owner: run.owner.clone(),
     };
+    let opened = |question| {
+        let shown = halt::shown(&run.operator.halts, run, question);
+        InboxChange::Opened(Box::new(OpenRequest::of(run, shown)))
+    };
     match &*published.event {
-        Event::Asked(_) => published
-            .asked
-            .iter()
-            .map(|asked| {
-                InboxChange::Opened(Box::new(OpenRequest::of(run, asked.question.clone())))
-            })
-            .collect(),
+        Event::Asked(_) => {
+            published.asked.iter().map(|asked| opened(asked.question.clone())).collect()
+        }
         // Others may be asked from now on, to whom it is new.
         Event::Escalated { ordinal, .. }
         | Event::Voted { ordinal, .. }
         | Event::Delegated(Delegated { ordinal, .. }) => {
-            let open = run.questions.get(ordinal).cloned();
-            let opened = |question| InboxChange::Opened(Box::new(OpenRequest::of(run, question)));
-            open.map(opened).into_iter().collect()
+            run.questions.get(ordinal).cloned().map(opened).into_iter().collect()
         }
         Event::Answered { ordinal, by, .. } => vec![closed(*ordinal, "answered", by)],
         Event::Closed { ordinal, closing, by, .. } => {

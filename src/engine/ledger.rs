@@ -227,6 +227,19 @@ impl Engine {
         }
     }
 
+    /// What came of an operator's wish; where it was refused, that is noted, too: whoever tries what is not theirs stands in
+    /// the log with it, at every door.
+    pub(super) async fn or_noted<T>(
+        &self,
+        taken: Result<T, EngineError>,
+        note: impl FnOnce(&'static str) -> Note,
+    ) -> Result<T, EngineError> {
+        if let Err(EngineError::Refused(refusal)) = &taken {
+            self.note(note(refusal.code())).await;
+        }
+        taken
+    }
+
     /// Notes that an answer was not taken, and why.
     pub async fn note_refused(&self, named: &str, refusal: &Refusal, who: &Principal) {
         let (named, run) = told(named, refusal);

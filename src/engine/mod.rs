@@ -26,6 +26,7 @@ mod holder;
 mod holding;
 mod inbox;
 mod inbox_by_owner;
+mod kept_heads;
 mod ledger;
 mod library;
 mod narrate;
@@ -45,6 +46,7 @@ mod rests;
 mod rewind;
 mod session_memory;
 mod sharing;
+mod stilled;
 mod timers;
 mod trace;
 mod trail;
@@ -72,7 +74,9 @@ pub use attest_trouble::AttestTrouble;
 pub use audit::{AuditEntry, AuditFilter};
 pub use commands::{AnswerRequest, Begun, ForkRequest, Speech, StartRequest, Taken, Words};
 pub use halting::HaltRequest;
+pub use halts::halts_kept;
 pub use inbox::{InboxChange, InboxWatch};
+pub use kept_heads::{KeptHead, ReleasedStore};
 pub use library::{Broken, Edition, Entry, Library, Prepare};
 pub use narrate::{Asked, Published, Waiting};
 pub use onlooker::Onlooker;
@@ -186,6 +190,8 @@ struct Inner {
     tasks: TaskTracker,
     /// Set first: nothing new is taken on.
     draining: AtomicBool,
+    /// Whether another process goes on with everything in a moment.
+    retiring: AtomicBool,
     /// Set when the store has failed for good: nothing will move any more, and watchers are told.
     broken: CancellationToken,
     /// Set last: whatever still runs is cut off, and taken up again at the next start.
@@ -244,6 +250,7 @@ impl Engine {
             under_way: AtomicUsize::new(0),
             tasks: TaskTracker::new(),
             draining: AtomicBool::new(false),
+            retiring: AtomicBool::new(false),
             broken: CancellationToken::new(),
             stop: CancellationToken::new(),
         };
@@ -304,6 +311,11 @@ impl Engine {
         self.inner.draining.load(Ordering::Acquire)
     }
 
+    /// Whether no turn is begun any more, since another process goes on in a moment.
+    fn is_retiring(&self) -> bool {
+        self.inner.retiring.load(Ordering::Acquire)
+    }
+
     /// Waits until nothing more can come of waiting: the server stops, or its store has failed.
     async fn ended(&self) -> EngineError {
         tokio::select! {
@@ -328,15 +340,22 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes on nothing new, lets attempts under way finish for as long as `patience`, then closes
+    /// Takes on nothing new, drives what is under way on for as long as `patience`, then closes
     /// the store. What is cut off is taken up again at the next start.
     pub async fn shut_down(&self, patience: Duration) {
-        self.retire(patience).await;
+        self.drain(patience).await;
         self.inner.journal.close().await;
     }
 
-    /// The same, and leaves the store open: for whoever takes it elsewhere.
+    /// Lets what is being done come home, and leaves the store open: for whoever takes it elsewhere. They begin what comes
+    /// next.
     pub async fn retire(&self, patience: Duration) {
+        self.inner.retiring.store(true, Ordering::Release);
+        self.drain(patience).await;
+    }
+
+    /// Takes on nothing new and drives on what is under way, and leaves the store open.
+    pub async fn drain(&self, patience: Duration) {
         self.inner.draining.store(true, Ordering::Release);
         self.say_draining().await;
         self.inner.tasks.close();

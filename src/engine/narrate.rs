@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::kernel::{
     Event, Message, Millis, Question, Recorded, RequestId, Run, RunId, SessionId, Status, Version,
-    secret,
+    halt, secret,
 };
 
 /// How many messages before a question are told with it; the whole conversation is a call away.
@@ -108,7 +108,8 @@ impl Waiting {
                 .questions
                 .values()
                 .take(most)
-                .map(|question| run.veil.question(Arc::clone(question)))
+                .map(|question| halt::shown(&run.operator.halts, run, Arc::clone(question)))
+                .map(|question| run.veil.question(question))
                 .collect(),
             open: run.questions.len(),
         })

@@ -10,6 +10,7 @@ use crate::engine::whose::Told as _;
 use crate::engine::{AuditEntry, Engine, EngineError, OpenRequest, Published};
 use crate::kernel::{
     Admission, Asker, Event, Principal, Question, Recorded, Refusal, RunId, Veil, Version, bars,
+    halt,
 };
 use crate::ports::Head;
 
@@ -115,7 +116,7 @@ impl Engine {
         let run = &hot.run;
         let kept = run.questions.get(&id.ordinal).filter(|_| run.request(id.ordinal) == id);
         let kept = kept.map(Arc::clone).ok_or_else(|| self.not_there(unknown.clone()))?;
-        let mut open = OpenRequest::of(run, kept);
+        let mut open = OpenRequest::of(run, halt::shown(&self.halts_listed(), run, kept));
         let (operator, now) = (self.operator(), self.inner.clock.now());
         if !open.is_known_to(who, &operator, now) {
             return Err(unknown.into());

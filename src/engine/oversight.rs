@@ -76,10 +76,11 @@ impl Engine {
         let (now, mut left) = (self.inner.clock.now(), OPEN_MAX);
         loop {
             let page = self.inner.journal.waiting(cursor.as_deref(), left.min(HEADS)).await?;
-            for question in page.rows.iter().flat_map(|head| &head.questions) {
+            let heads = self.stilled(page.rows).await;
+            for question in heads.iter().flat_map(|head| &head.questions) {
                 open.count(question, now);
             }
-            left = left.saturating_sub(page.rows.len());
+            left = left.saturating_sub(heads.len());
             cursor = page.next;
             if cursor.is_none() || left == 0 {
                 return Ok(open);

@@ -87,7 +87,7 @@ impl Engine {
             if hot.run.request(request.ordinal) != *request {
                 return Err(self.not_there(unknown));
             }
-            Run::clone(&hot.run)
+            self.stilled_run(&hot.run)
         };
         let asked = run.questions.get(&request.ordinal);
         let operator = self.operator();

@@ -8,9 +8,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::engine::cell::{Cell, State};
 use crate::engine::drive::Extras;
+use crate::engine::kept_heads::ReleasedStore;
 use crate::engine::{Engine, EngineError, Reach};
 use crate::failpoint;
-use crate::kernel::{Command, Principal, Refusal, Run, Status};
+use crate::kernel::{Command, Principal, Refusal, Run, Status, release};
 use crate::ports::identity::Identity;
 use crate::ports::{Fault, Note, RunFilter, keep_time};
 
@@ -211,8 +212,24 @@ impl Engine {
         }
     }
 
-    /// Lets what waits go on; whether it was held.
-    pub async fn release_store(&self, who: &Principal) -> Result<bool, EngineError> {
+    /// Lets what waits go on. Heads beside the key that the log does not hold stay, unless `forgets` gives them up.
+    pub async fn release_store(
+        &self,
+        forgets: bool,
+        who: &Principal,
+    ) -> Result<ReleasedStore, EngineError> {
+        let refused = |code: &'static str| {
+            let (who, door, known) = who.recorded();
+            Note::ReleaseRefused { who, door, halt: String::new(), code: code.into(), known }
+        };
+        self.or_noted(self.release_store_as(forgets, who).await, refused).await
+    }
+
+    async fn release_store_as(
+        &self,
+        forgets: bool,
+        who: &Principal,
+    ) -> Result<ReleasedStore, EngineError> {
         if !who.operates_all() {
             let why = "a store that is held is released by whoever operates it: use a key with the role \
                        `operator` or `admin`";
@@ -221,14 +238,18 @@ impl Engine {
         self.refuse_if_draining()?;
         self.refuse_if_looking()?;
         self.refuse_if_unknown(who).await?;
+        release::refuse_store(who, &self.operator())?;
         let _changing = self.inner.standing.changing.lock().await;
         let seen = self.inner.standing.get();
-        self.forget_last_head();
+        let heads = self.settle_heads(forgets, who).await?;
+        let are_forgotten = forgets && !heads.is_empty();
+        let done = ReleasedStore { was_held: seen.is_held, heads, are_forgotten };
         if !seen.is_held {
-            return Ok(false);
+            return Ok(done);
         }
         // Said before it is so: whoever lets it go on stands in the log.
-        self.note(Note::Released { who: who.id.clone(), door: who.door.into() }).await;
+        let (name, door, known) = who.recorded();
+        self.note(Note::Released { who: name, door, known }).await;
         let let_go =
             |known: &Identity| Identity { is_held: false, is_rewound: false, ..known.clone() };
         let identity = if let Some(replicas) = self.replicas() {
@@ -247,6 +268,6 @@ impl Engine {
         if is_held {
             return Err(self.held_why().into());
         }
-        Ok(true)
+        Ok(done)
     }
 }

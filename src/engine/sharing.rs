@@ -4,12 +4,12 @@
 //! A hint makes things quick and may be lost; what is true is asked for every second.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-use crate::engine::cell::{Cell, State};
+use crate::engine::cell::{Cell, State, WorkKey};
 use crate::engine::holder::Holder;
 use crate::engine::work::LastWord;
 use crate::engine::work::is_under_way;
@@ -140,6 +140,7 @@ impl Engine {
         &self,
         (workflow, agent): (&str, &str),
         tool: Option<&str>,
+        (cell, key): (&Arc<Cell>, &WorkKey),
         last: &LastWord,
     ) -> Leave {
         let (engine, last) = (self.clone(), last.clone());
@@ -147,6 +148,9 @@ impl Engine {
         let tool = tool.map(ToOwned::to_owned);
         let (living, asking, is_call) = (self.clone(), self.clone(), tool.is_some());
         let (no, no_more) = (last.clone(), last);
+        let (cell, key, is_gone) =
+            (Arc::clone(cell), key.clone(), Arc::new(AtomicBool::new(false)));
+        let goes = Arc::clone(&is_gone);
         let goes_on = Arc::new(move || {
             let halts = &engine.operator().halts;
             let is_no =
@@ -158,7 +162,8 @@ impl Engine {
         });
         let begins = Arc::clone(&goes_on);
         let leave = Leave::new(move || {
-            let is_dead = living.is_shared() && !living.is_in_time();
+            let is_dead =
+                living.is_shared() && (!living.is_in_time() || goes.load(Ordering::Acquire));
             if is_dead {
                 no_more.no();
             }
@@ -167,8 +172,10 @@ impl Engine {
         });
         let leave = leave.begun_if(move || begins());
         leave.renewed_by(move || {
-            let engine = asking.clone();
+            let (engine, is_gone) = (asking.clone(), Arc::clone(&is_gone));
+            let (cell, key) = (Arc::clone(&cell), key.clone());
             Box::pin(async move {
+                is_gone.store(!engine.is_wanted(&cell, &key).await, Ordering::Release);
                 if engine.halts_are_old(HALTS_MS / 2)
                     && let Err(error) = engine.heed_halts().await
                 {
@@ -176,6 +183,21 @@ impl Engine {
                 }
             })
         })
+    }
+
+    /// Whether something is still to be done, where others write to the same store: they may have ended its run, and this
+    /// process not have heard of it.
+    async fn is_wanted(&self, cell: &Arc<Cell>, key: &WorkKey) -> bool {
+        if !self.is_shared() {
+            return true;
+        }
+        match self.read(cell).await {
+            Ok(state) => matches!(&*state, State::Hot(hot) if hot.work.contains_key(key)),
+            Err(error) => {
+                tracing::warn!(run.id = %cell.id, %error, "what became of a run could not be asked: nothing is sent");
+                false
+            }
+        }
     }
 
     fn is_in_time(&self) -> bool {

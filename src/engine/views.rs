@@ -159,7 +159,8 @@ impl Engine {
         let (_, cell) = self.seen_run(run, who).await?;
         let state = self.read(&cell).await?;
         let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
-        Ok(RunView { head: Head::of(&hot.run), run: Run::clone(&hot.run) }.told_to(who))
+        let run = self.stilled_run(&hot.run);
+        Ok(RunView { head: Head::of(&run), run }.told_to(who))
     }
 
     /// Where a run stands, without its conversation.
@@ -167,7 +168,7 @@ impl Engine {
         let (_, cell) = self.seen_run(run, who).await?;
         let state = self.read(&cell).await?;
         let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
-        Ok(Head::of(&hot.run).told_to(who))
+        Ok(self.stilled_head(&hot.run).told_to(who))
     }
 
     /// Runs, newest first.
@@ -188,7 +189,8 @@ impl Engine {
         loop {
             let page =
                 self.inner.journal.heads(&filter, cursor.as_deref(), page_size(limit)?).await?;
-            let rows = page.rows.into_iter().filter(|head| who.covers(&head.workflow));
+            let rows = page.rows.into_iter().filter(|head| who.covers(&head.workflow)).collect();
+            let rows = self.stilled(rows).await.into_iter();
             let rows: Vec<_> = rows.map(|head| head.told_to(who)).collect();
             // A page may be short, and is empty only at the end.
             if !rows.is_empty() || page.next.is_none() {
@@ -234,7 +236,7 @@ impl Engine {
     async fn session_view(&self, row: SessionRow) -> Result<SessionView, EngineError> {
         let filter = RunFilter { session: Some(row.session.clone()), ..RunFilter::default() };
         let runs = self.inner.journal.heads(&filter, None, PAGE_DEFAULT).await?.rows;
-        Ok(SessionView { row, runs })
+        Ok(SessionView { row, runs: self.stilled(runs).await })
     }
 
     /// What a session began with, as its caller said it: the input of the first of the runs that are shown.
@@ -265,7 +267,7 @@ impl Engine {
                 Some(of) => self.waiting_of(of, cursor.as_deref(), limit.min(SCAN)).await?,
             };
             let operator = self.operator();
-            let open = page.rows.into_iter().flat_map(open_requests);
+            let open = self.stilled(page.rows).await.into_iter().flat_map(open_requests);
             let now = self.inner.clock.now();
             let visible = open.filter(|row| row.is_known_to(who, &operator, now));
             let wanted = visible.filter(|row| filter.accepts(row, who, &operator, now));

@@ -55,7 +55,7 @@ impl Engine {
             }
             // Nor is a turn begun that would be cut off: whoever comes next begins it. Of a call its journal says already
             // that it is made.
-            if self.is_draining() && matches!(effect, Effect::Reply { .. }) {
+            if self.is_retiring() && matches!(effect, Effect::Reply { .. }) {
                 continue;
             }
             self.make_ours(cell, hot).await?;
@@ -103,7 +103,8 @@ impl Engine {
                 // Asked once more as late as can be: whoever was frozen, or waits for somebody to take the call, does not
                 // know what was said meanwhile.
                 let last = LastWord::default();
-                let leave = engine.leave((&workflow.name, &agent), tool.as_deref(), &last);
+                let leave =
+                    engine.leave((&workflow.name, &agent), tool.as_deref(), (&cell, &key), &last);
                 let performed = engine.perform(&cell, &workflow, (effect, key), (around, last));
                 leave::within(Some(leave), performed).await;
             };

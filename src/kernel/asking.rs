@@ -115,7 +115,7 @@ pub(super) fn by_call(
     {
         return Err(format!("`response_schema` is no JSON Schema: {wrong}"));
     }
-    if let Some(wrong) = arguments.get("response_schema").and_then(secret::unfollowed) {
+    if let Some((_, wrong)) = arguments.get("response_schema").and_then(secret::unfollowed) {
         return Err(format!("`response_schema`: {wrong}"));
     }
     let text = |field: &str| arguments.get(field).and_then(Value::as_str).unwrap_or_default();

@@ -24,17 +24,6 @@ const LETTERS: &[u8; 20] = b"BCDFGHJKLMNPQRSTVWXZ";
 const CODE_CHARS: usize = 5;
 /// Where two begin alike, as many more as tell them apart; after this many they are one question.
 const CODE_CHARS_MAX: usize = 16;
-/// Words that people use in place of the verbs, and whether they say yes.
-const ALIASES: [(&str, bool); 8] = [
-    ("yes", true),
-    ("y", true),
-    ("approved", true),
-    ("allow", true),
-    ("no", false),
-    ("n", false),
-    ("rejected", false),
-    ("denied", false),
-];
 
 /// By what an answer names its question.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,7 +84,7 @@ fn read(text: &str) -> Words<'_> {
     };
     let lower = word.to_ascii_lowercase();
     let is_verb = Verb::parse(&lower).is_some()
-        || ALIASES.iter().any(|(alias, _)| *alias == lower)
+        || Verb::plainly(&lower).is_some()
         || word.bytes().all(|byte| byte.is_ascii_digit());
     match code(letters) {
         Some(code) if is_verb => Words::Coded { word, code, note: note.trim() },

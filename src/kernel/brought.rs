@@ -35,7 +35,12 @@ pub(super) fn is_named_so(gate: &str) -> bool {
 /// Whether a start's own gate asks.
 pub(super) fn is_brought(question: &Question) -> bool {
     let is_gates = matches!(question.origin, Origin::Gate(_) | Origin::Phase(_));
-    is_gates && gates_of(question).any(is_named_so)
+    is_gates && is_told_so(&question.context)
+}
+
+/// Whether the facts of a gate's question say that a start's own asks.
+pub(super) fn is_told_so(context: &Value) -> bool {
+    gates_of(context).any(is_named_so)
 }
 
 impl Question {
@@ -45,8 +50,8 @@ impl Question {
     }
 }
 
-fn gates_of(question: &Question) -> impl Iterator<Item = &str> {
-    let named = question.context.get("gates").and_then(Value::as_array).into_iter().flatten();
+fn gates_of(context: &Value) -> impl Iterator<Item = &str> {
+    let named = context.get("gates").and_then(Value::as_array).into_iter().flatten();
     named.filter_map(Value::as_str)
 }
 
@@ -69,7 +74,8 @@ pub(super) struct Looked {
 impl Looked {
     /// Folds in a yes to a question at a gate; `owed` is what was kept when it was asked.
     pub(super) fn pass(&mut self, question: &Question, owed: Owed) {
-        let names = gates_of(question).map(str::to_owned).chain(question.passed.iter().cloned());
+        let names =
+            gates_of(&question.context).map(str::to_owned).chain(question.passed.iter().cloned());
         for name in names {
             if !self.has_passed(&name) {
                 self.passed.push(name);

@@ -411,11 +411,7 @@ fn lost_outcome(run: &Run, (turn, open): (&Turn, &OpenCall), ordinal: u32, why: 
         prompt: format!("{why} It may have happened. Did it?"),
         context: serde_json::json!({
             "tool": open.call.tool,
-            "arguments": readable(&secret::masked(
-                &run.workflow,
-                &open.call.tool,
-                &open.call.arguments,
-            )),
+            "arguments": secret::masked(&run.workflow, &open.call.tool, &open.call.arguments),
         }),
         options: Vec::new(),
         schema: None,

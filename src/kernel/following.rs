@@ -5,11 +5,19 @@
 
 use serde_json::Value;
 
+/// How many schemas are looked into for one place of a value; a schema that leads to itself ends there.
+pub(super) const DEPTH_MAX: usize = 16;
 /// Words of a schema whose values are no schemas: what is chosen from, or stands there unless something is said.
-const DATA: [&str; 4] = ["enum", "const", "default", "examples"];
+pub(super) const DATA: [&str; 4] = ["enum", "const", "default", "examples"];
 /// Words whose values have schemas by names that somebody chose, whatever those are.
-const NAMED: [&str; 6] =
+pub(super) const NAMED: [&str; 6] =
     ["properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions"];
+
+/// Words for members that no other word names, and for items that none counts.
+pub(super) const OTHER_MEMBERS: [&str; 2] = ["additionalProperties", "unevaluatedProperties"];
+/// Earlier drafts have the first items in `items`, and the others beside it.
+pub(super) const OTHER_ITEMS: [&str; 4] =
+    ["items", "additionalItems", "contains", "unevaluatedItems"];
 
 /// Whether a schema marks the value itself.
 pub fn is_marked(schema: &Value) -> bool {
@@ -72,6 +80,29 @@ pub(super) fn unfollowed(root: &Value) -> Option<String> {
         found = found.take().or(lost).or_else(|| dynamic.map(|word| format!("`{word}`")));
     });
     found
+}
+
+/// The schemas that a schema has its value fit as well, references included. What any of several marks is marked: which of
+/// them fits is not asked.
+pub(super) fn beside<'s>(root: &'s Value, schema: &'s Value) -> Vec<&'s Value> {
+    let lists = ["allOf", "anyOf", "oneOf"].into_iter();
+    let lists = lists.filter_map(|word| schema.get(word)?.as_array()).flatten();
+    let ifs = ["if", "then", "else"].into_iter().filter_map(|word| schema.get(word));
+    let named = ["dependentSchemas", "dependencies"].into_iter();
+    let named = named.filter_map(|word| schema.get(word)?.as_object()).flat_map(|all| all.values());
+    let elsewhere = schema.get("$ref").and_then(Value::as_str);
+    let elsewhere = elsewhere.into_iter().flat_map(|to| followed(root, to));
+    lists.chain(ifs).chain(named).chain(elsewhere).collect()
+}
+
+/// The schemas that a schema has for what is in its value: members and items.
+pub(super) fn below(schema: &Value) -> Vec<&Value> {
+    let named = ["properties", "patternProperties"].into_iter();
+    let named = named.filter_map(|word| schema.get(word)?.as_object()).flat_map(|all| all.values());
+    let lists = ["prefixItems", "items"].into_iter();
+    let lists = lists.filter_map(|word| schema.get(word)?.as_array()).flatten();
+    let others = [OTHER_MEMBERS.as_slice(), OTHER_ITEMS.as_slice()].concat().into_iter();
+    named.chain(lists).chain(others.filter_map(|word| schema.get(word))).collect()
 }
 
 /// Goes through a schema and all schemas in it.

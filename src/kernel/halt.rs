@@ -4,11 +4,13 @@
 //!
 //! Keeping halts, and telling runs when one has ended, is the engine's.
 
+use std::sync::Arc;
+
 use crate::kernel::command::Command;
 use crate::kernel::decide::Decision;
 use crate::kernel::event::Event;
 use crate::kernel::graph::Task;
-use crate::kernel::halts::{Halt, Halts, Scope};
+use crate::kernel::halts::{Halt, Halts, Scope, Still};
 use crate::kernel::plan::{Effect, plan};
 use crate::kernel::question::{Origin, Question};
 use crate::kernel::refusal::Refusal;
@@ -65,6 +67,72 @@ fn is_under_way(run: &Run, effect: &Effect) -> bool {
 /// The halt under which a question takes no decision, if there is one.
 fn of_question<'a>(run: &'a Run, question: &Question) -> Option<&'a Halt> {
     run.operator.halts.0.iter().find(|halt| concerns(halt, run, question))
+}
+
+/// The no that a decision on a question would get as long as a halt stands in its way; nothing, where none does.
+pub fn of_decision(halts: &Halts, run: &Run, question: &Question) -> Option<Refusal> {
+    halts.0.iter().find(|halt| concerns(halt, run, question)).map(refused)
+}
+
+/// A question of a run as it is shown: it says that its clock stands still, where it does.
+pub fn shown(halts: &Halts, run: &Run, mut question: Arc<Question>) -> Arc<Question> {
+    let still = still_under(&question, halts.0.iter().filter(|it| concerns(it, run, &question)));
+    if still.is_some() {
+        Arc::make_mut(&mut question).still = still;
+    }
+    question
+}
+
+/// Only the run itself tells what a question is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NeedsRun;
+
+/// Whether the clock of an open question stands still, from what it says itself: lists have no more of a run.
+pub fn still(
+    halts: &Halts,
+    workflow: &str,
+    question: &Question,
+) -> Result<Option<Still>, NeedsRun> {
+    let mut stopping = Vec::new();
+    for halt in &halts.0 {
+        if concerns_itself(halt, workflow, question)? {
+            stopping.push(halt);
+        }
+    }
+    Ok(still_under(question, stopping.into_iter()))
+}
+
+/// The same as `concerns`, where a question alone tells it.
+fn concerns_itself(halt: &Halt, workflow: &str, question: &Question) -> Result<bool, NeedsRun> {
+    let agent = question.agent.as_deref().unwrap_or_default();
+    let called = if let Origin::Gate(call) = &question.origin { Some(call) } else { None };
+    let tool = called.map(|call| call.tool.as_str());
+    if halt.scope.holds(workflow, agent, tool) {
+        return Ok(true);
+    }
+    let is_known = match &halt.scope {
+        Scope::All | Scope::Agent(_) => true,
+        Scope::Tool(_) => !matches!(
+            question.origin,
+            Origin::LostOutcome(_) | Origin::ToolCall(_) | Origin::Phase(_)
+        ),
+        // Whether a step lies in that workflow is said by what is around it.
+        Scope::Workflow(_) => {
+            !question.step.contains('/') && !matches!(question.origin, Origin::Phase(_))
+        }
+    };
+    if is_known { Ok(false) } else { Err(NeedsRun) }
+}
+
+/// What is said of a clock under these halts, all of which stop it.
+fn still_under<'a>(question: &Question, halts: impl Iterator<Item = &'a Halt>) -> Option<Still> {
+    let from = stood_from(halts.map(|halt| halt.at).min()?, question);
+    Some(Still { left_ms: question.deadline.map(|deadline| deadline.since(from)) })
+}
+
+/// From when on a question stands under a halt since then: not before it was asked, and no time counts twice.
+fn stood_from(since: Millis, question: &Question) -> Millis {
+    since.max(question.stood_to).max(question.asked_at)
 }
 
 /// Whose work it is, and by which tool.
@@ -218,7 +286,7 @@ pub(super) fn decide(run: &Run, halt: &Halt, now: Millis) -> Decision {
     let questions = run.questions.values().filter(|question| concerns(halt, run, question));
     let questions: Vec<u32> = questions.map(|question| question.ordinal).collect();
     let is_known = (!is_whole || run.stood.run >= now)
-        && questions.iter().all(|one| run.stood.questions.get(one).is_some_and(|at| *at >= now));
+        && questions.iter().all(|one| run.questions.get(one).is_some_and(|it| it.stood_to >= now));
     if run.status.is_over() || is_known || halt.at >= now {
         return Decision::Repeat { after: run.version };
     }
@@ -234,12 +302,12 @@ pub(super) fn stood(
     at: Millis,
 ) -> Result<(), &'static str> {
     for ordinal in questions {
-        let told = run.stood.questions.insert(*ordinal, at).unwrap_or_default();
         let Some(question) = run.questions.get_mut(ordinal) else {
             return Err("only what is open has stood still");
         };
-        let question = std::sync::Arc::make_mut(question);
-        let ms = at.since(since.max(told).max(question.asked_at));
+        let question = Arc::make_mut(question);
+        let ms = at.since(stood_from(since, question));
+        question.stood_to = at;
         for due in [&mut question.deadline, &mut question.remind_at] {
             *due = due.map(|due| due.plus(ms));
         }

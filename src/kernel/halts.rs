@@ -1,10 +1,9 @@
 //! Halts: what somebody has stopped, by name. What of a run that stops is said by `halt`.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
 use crate::kernel::nested::{is_called, is_within};
+use crate::kernel::principal::{Known, Principal};
 use crate::kernel::time::Millis;
 
 /// What is stopped.
@@ -69,14 +68,39 @@ pub struct Halt {
     pub by: String,
     /// Where they said so.
     pub door: String,
+    /// How they were known; absent before it was written down, and where a file says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known: Option<Box<Known>>,
     /// Since when.
     pub at: Millis,
     /// Whether it is being taken back: runs are told how long they stood, and then it is over.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_ending: bool,
+    /// Who takes it back, once somebody does: should the process die meanwhile, the next one notes them and nobody else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_by: Option<Box<EndedBy>>,
     /// The caller's idempotency key; empty if it had none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub key: String,
+}
+
+/// Whoever takes a halt back.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+pub struct EndedBy {
+    /// Who; empty where an earlier build did not keep it.
+    pub who: String,
+    /// Where.
+    pub door: String,
+    /// How they were known; absent where a file says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known: Option<Box<Known>>,
+}
+
+impl From<&Principal> for EndedBy {
+    fn from(who: &Principal) -> Self {
+        let (who, door, known) = who.recorded();
+        Self { who, door, known }
+    }
 }
 
 /// Every halt that stands.
@@ -101,11 +125,47 @@ impl Halts {
     }
 }
 
-/// How long a run has stood, as its journal says.
+/// How long a run has stood, as its journal says. Questions keep their own.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Stood {
     /// Up to when the run as a whole was told.
     pub(super) run: Millis,
-    /// And each question.
-    pub(super) questions: BTreeMap<u32, Millis>,
+}
+
+/// That the clock of a question stands still: a halt stands in its way, and no deadline of it passes meanwhile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Still {
+    /// How long there is to answer once it goes on; for ever, if absent.
+    pub left_ms: Option<u64>,
+}
+
+/// Whether a character of a reason steers whatever shows it, in place of being read: a terminal, a line, its direction.
+pub fn steers(char: char) -> bool {
+    let turns = matches!(char, '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    char.is_control() || turns || matches!(char, '\u{2028}' | '\u{2029}')
+}
+
+/// A reason that came by no door which could refuse it, as it is told: what steers is spelled out.
+pub fn legible(reason: &str) -> String {
+    let mut told = String::with_capacity(reason.len());
+    for char in reason.chars() {
+        if steers(char) {
+            told.extend(char.escape_default());
+        } else {
+            told.push(char);
+        }
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_steers_nothing_that_shows_it() {
+        let told = legible("\u{1b}[31mred\u{1b}[0m, Zoë\u{9b}2J \u{202e}dab\u{2028}ready");
+        assert_eq!(told, r"\u{1b}[31mred\u{1b}[0m, Zoë\u{9b}2J \u{202e}dab\u{2028}ready");
+        assert!(!told.chars().any(steers));
+    }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::kernel::halts::Halts;
 use crate::kernel::policy::Policy;
-use crate::kernel::principal::Assurance;
+use crate::kernel::principal::{Assurance, Roles};
 
 /// Where the server works.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -33,6 +33,9 @@ pub struct Membership {
     pub own: Voice,
     /// Where what a service says for them counts.
     pub vouched: Voice,
+    /// What those keys of their own are good for that are confined to no workflow: a service that speaks for them lets
+    /// nothing go on that they could not.
+    pub own_roles: Roles,
 }
 
 /// In which workflows somebody's credentials are good for a decision.

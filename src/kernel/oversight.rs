@@ -77,7 +77,7 @@ pub struct Share {
 pub struct Open {
     /// Within the hour, the day, the week, and older.
     pub ages: [u64; 4],
-    /// Beyond their deadline.
+    /// Beyond their deadline; what stands still at a halt is not.
     pub overdue: u64,
 }
 
@@ -90,7 +90,7 @@ impl Open {
         let age = now.since(question.asked_at);
         let place = AGES_MS.iter().position(|bound| age < *bound).unwrap_or(AGES_MS.len());
         self.ages[place] += 1;
-        self.overdue += u64::from(question.deadline.is_some_and(|deadline| deadline <= now));
+        self.overdue += u64::from(question.is_overdue(now));
     }
 }
 
@@ -144,6 +144,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::kernel::halts::Still;
     use crate::kernel::question::Kind;
 
     fn question() -> Question {
@@ -206,5 +207,16 @@ mod tests {
             figures.open("group:finance", &question, Millis(10 * day + 1));
         }
         assert_eq!(figures.open["group:finance"], Open { ages: [1, 0, 1, 1], overdue: 1 });
+    }
+
+    #[test]
+    fn what_stands_still_at_a_halt_is_not_overdue() {
+        let mut open = Open::default();
+        let late = Question { deadline: Some(Millis(2_000)), ..question() };
+        let still = Some(Still { left_ms: Some(1) });
+        open.count(&Question { still, ..late.clone() }, Millis(9_000));
+        assert_eq!(open, Open { ages: [1, 0, 0, 0], overdue: 0 });
+        open.count(&late, Millis(9_000));
+        assert_eq!(open.overdue, 1);
     }
 }

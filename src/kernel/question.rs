@@ -22,6 +22,7 @@ use crate::kernel::choice::Choice;
 use crate::kernel::editing;
 use crate::kernel::family::Refused;
 use crate::kernel::graph::{Frozen, Point, called};
+use crate::kernel::halts::Still;
 use crate::kernel::id::{RequestId, RunId};
 use crate::kernel::message::ToolCall;
 use crate::kernel::named::Named;
@@ -185,6 +186,12 @@ pub struct Question {
     /// When silence becomes an answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Millis>,
+    /// Up to when its clock was told that it stood still; set when events are folded in.
+    #[serde(default, skip_serializing_if = "is_unset")]
+    pub stood_to: Millis,
+    /// That its clock stands still as it is shown; never said where it is kept.
+    #[serde(skip)]
+    pub still: Option<Still>,
     /// What silence means.
     #[serde(default, skip_serializing_if = "is_reject")]
     pub on_timeout: OnTimeout,
@@ -338,6 +345,8 @@ impl Question {
             options: Vec::new(),
             schema: None,
             deadline: None,
+            stood_to: Millis(0),
+            still: None,
             on_timeout: OnTimeout::Reject,
             to: Vec::new(),
             asked_before: Vec::new(),
@@ -376,6 +385,11 @@ impl Question {
     /// The question's id in `run`.
     pub fn id(&self, run: &RunId) -> RequestId {
         RequestId { run: run.clone(), ordinal: self.ordinal, tail: sealing::tail(&self.nonce) }
+    }
+
+    /// Whether its deadline has passed: never, as long as its clock stands still.
+    pub fn is_overdue(&self, now: Millis) -> bool {
+        self.still.is_none() && self.deadline.is_some_and(|deadline| deadline <= now)
     }
 
     /// Who is asked as well if nobody has answered by its deadline.

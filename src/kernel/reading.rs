@@ -180,10 +180,8 @@ impl Question {
 
     fn meant_by(&self, text: &str, schema: &Compiled) -> Option<Value> {
         let word = match text.to_lowercase().as_str() {
-            "approve" | "approved" | "allow" | "yes" | "y" => Some(self.decision(true)),
-            "reject" | "rejected" | "deny" | "no" | "n" => Some(self.decision(false)),
             word @ ("allow_once" | "allow_for_run") => Some(json!({"decision": word})),
-            &_ => None,
+            word => Verb::plainly(word).map(|yes| self.decision(yes)),
         };
         let fits = |word: &Value| self.is_verdict() && schema.fits(word);
         if let Some(word) = word.filter(fits) {

@@ -180,7 +180,7 @@ pub enum Refusal {
         code: String,
     },
     /// Somebody whom the question does not admit (K8).
-    #[error("request `{request}` waits for {waits_for}; {who} {why}")]
+    #[error("request `{request}` waits for {waits_for}; {who} {why}{}", if_stranded(.waits_for, *.why))]
     NotAdmitted {
         /// The request.
         request: String,
@@ -371,6 +371,15 @@ fn unassured(request: &str, who: &str, known: &Known, wants: Assurance) -> Strin
     format!("request `{request}` is a decision, and {is}: {remedy}")
 }
 
+/// What to do where nobody is asked: whoever else is refused has a key, and where there are keys nobody is `local`.
+fn if_stranded(waits_for: &str, why: WhyNot) -> &'static str {
+    if waits_for == "local" && why == WhyNot::NotAsked {
+        ". Where a server asks for keys nobody is `local`: an operator takes it back with `holdpoint cancel`"
+    } else {
+        ""
+    }
+}
+
 fn at(pointer: &str) -> String {
     if pointer.is_empty() { String::new() } else { format!(" at `{pointer}`") }
 }
@@ -476,5 +485,25 @@ impl Refusal {
             Self::UnknownPerson(_) => Some("x-holdpoint-on-behalf-of".into()),
             Self::Stale | Self::Held | Self::Rewound | Self::Halted { .. } => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_cannot_answer_for_local_is_told_how_such_a_question_ends() {
+        let refused = |waits_for: &str, why: WhyNot| {
+            let (request, who) = ("req_1".to_owned(), "ops".to_owned());
+            Refusal::NotAdmitted { request, waits_for: waits_for.into(), who, why }.to_string()
+        };
+        let told = refused("local", WhyNot::NotAsked);
+        assert!(
+            told.contains("ops is not among them. ") && told.contains("holdpoint cancel"),
+            "{told}"
+        );
+        assert!(!refused("ada", WhyNot::NotAsked).contains("cancel"));
+        assert!(!refused("local", WhyNot::AskedForIt).contains("cancel"));
     }
 }

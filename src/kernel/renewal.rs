@@ -57,6 +57,7 @@ pub(super) fn anew(question: &Question, now: Millis) -> Question {
         deadline: within_ms.map(|ms| now.plus(ms)),
         // What is set when the event is folded in is not the event's to say.
         remind_at: None,
+        stood_to: Millis(0),
         asked_at: Millis(0),
         messages: 0,
         stage: 0,

@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::kernel::act;
 use crate::kernel::approvers::Stage;
 use crate::kernel::asking;
+use crate::kernel::brought;
 use crate::kernel::command::Reply;
 use crate::kernel::cut::{self, WhenCut};
 use crate::kernel::event::{Event, Failure};
@@ -303,7 +304,11 @@ fn called(
 /// A draft becomes a question: it gets its ordinal, its stages and its deadline. What may not pass by
 /// silence is rejected by it, whatever the terms say (K7).
 pub(super) fn ask(workflow: &Workflow, draft: Draft, ordinal: usize, now: Millis) -> Question {
-    let (secrets, confided) = secrets(workflow, &draft);
+    let (mut secrets, mut confided) = secrets(workflow, &draft);
+    // Whoever starts a run chooses whom its own gates ask: what is for those whom the file asks is not theirs to show.
+    if brought::is_told_so(&draft.context) {
+        secrets.append(&mut confided);
+    }
     let mut context = draft.context;
     for place in ["/arguments", "/task/arguments"] {
         secret::replace(&mut context, place, &secrets, &secret::mask);

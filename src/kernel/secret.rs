@@ -9,13 +9,11 @@ use serde_json::{Value, json};
 
 use crate::kernel::canonical;
 use crate::kernel::digest;
-use crate::kernel::following::{self, followed};
+use crate::kernel::following::{self, DEPTH_MAX, OTHER_ITEMS, OTHER_MEMBERS, beside};
 use crate::kernel::workflow::Workflow;
 
 pub use crate::kernel::following::{is_marked, marks};
-
-/// How many schemas are looked into for one place of a value; a schema that leads to itself ends there.
-const DEPTH_MAX: usize = 16;
+pub use crate::kernel::unfollowed::unfollowed;
 
 /// From whom a value is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,37 +76,6 @@ pub fn is_misspelled(schema: &Value) -> bool {
     }
 }
 
-/// What in a schema that marks something may lead to a mark that nobody would find: nothing fails open, so such a schema is
-/// refused where it is written.
-pub fn unfollowed(schema: &Value) -> Option<String> {
-    if !marks(schema) {
-        return None;
-    }
-    let mut found = following::unfollowed(schema);
-    following::each(schema, &mut |part| {
-        for word in ["not", "propertyNames"] {
-            let is_lost = |it: &Value| marks(it) || refers(it);
-            if found.is_none() && part.get(word).is_some_and(is_lost) {
-                found = Some(format!("`{word}`"));
-            }
-        }
-    });
-    let why = |what| {
-        format!(
-            "{what} cannot be followed, and something in this schema is marked as secret: write out what it leads to, \
-             or mark it in its own place"
-        )
-    };
-    found.map(why)
-}
-
-/// Whether a schema is said elsewhere, in whole or in part.
-fn refers(schema: &Value) -> bool {
-    let mut found = false;
-    following::each(schema, &mut |part| found |= part.get("$ref").is_some());
-    found
-}
-
 /// A definition that says of itself whether anything in it is marked: its tools' arguments, its people's
 /// answers, what it is given.
 #[must_use]
@@ -160,25 +127,8 @@ impl Search<'_> {
             return;
         }
         let Some(depth) = depth.checked_sub(1) else { return };
-        // What any of several schemas marks is marked: which of them fits is not asked here.
-        for word in ["allOf", "anyOf", "oneOf"] {
-            for schema in schema.get(word).and_then(Value::as_array).into_iter().flatten() {
-                self.find(schema, value, at, depth);
-            }
-        }
-        for schema in ["if", "then", "else"].iter().filter_map(|word| schema.get(*word)) {
+        for schema in beside(self.root, schema) {
             self.find(schema, value, at, depth);
-        }
-        for word in ["dependentSchemas", "dependencies"] {
-            let dependent = schema.get(word).and_then(Value::as_object);
-            for schema in dependent.into_iter().flat_map(|all| all.values()) {
-                self.find(schema, value, at, depth);
-            }
-        }
-        if let Some(elsewhere) = schema.get("$ref").and_then(Value::as_str) {
-            for schema in followed(self.root, elsewhere) {
-                self.find(schema, value, at, depth);
-            }
         }
         self.below(schema, value, at);
     }
@@ -188,8 +138,7 @@ impl Search<'_> {
         match value {
             Value::Object(members) => {
                 let patterns = schema.get("patternProperties").and_then(Value::as_object);
-                let others = ["additionalProperties", "unevaluatedProperties"];
-                let others = others.iter().filter_map(|word| schema.get(*word));
+                let others = OTHER_MEMBERS.iter().filter_map(|word| schema.get(*word));
                 let others: Vec<_> =
                     patterns.into_iter().flat_map(|all| all.values()).chain(others).collect();
                 for (name, value) in members {
@@ -205,11 +154,9 @@ impl Search<'_> {
             }
             Value::Array(items) => {
                 for (index, value) in items.iter().enumerate() {
-                    // Earlier drafts have the first ones in `items`, and the others beside it.
                     let own = ["prefixItems", "items"].into_iter();
                     let own = own.filter_map(|word| schema.get(word)?.as_array()?.get(index));
-                    let all = ["items", "additionalItems", "contains", "unevaluatedItems"];
-                    let all = all.iter().filter_map(|word| schema.get(*word));
+                    let all = OTHER_ITEMS.iter().filter_map(|word| schema.get(*word));
                     for schema in own.chain(all) {
                         self.find(schema, value, &format!("{at}/{index}"), DEPTH_MAX);
                     }
@@ -383,22 +330,6 @@ mod tests {
         let deep = format!("/e{}/pin", "/next".repeat(30));
         assert_eq!(found, ["/a", "/b", "/c", "/d", deep.as_str(), "/f/1"]);
         assert_eq!(unfollowed(&schema), None);
-    }
-
-    #[test]
-    fn a_schema_with_marks_that_would_not_be_found_is_not_taken() {
-        let with = |more: Value| json!({"properties": {"pin": {"secret": true}, "x": more}});
-        for more in [
-            json!({"$ref": "far.json"}),
-            json!({"$ref": "#nobody"}),
-            json!({"$dynamicRef": "#pin"}),
-            json!({"propertyNames": {"secret": true}}),
-            json!({"not": {"$ref": "#/properties/pin"}}),
-        ] {
-            assert!(unfollowed(&with(more.clone())).is_some(), "{more}");
-            assert_eq!(unfollowed(&json!({"$defs": {}, "title": "nothing is marked"})), None);
-        }
-        assert_eq!(unfollowed(&with(json!({"not": {"required": ["a"]}}))), None);
     }
 
     #[test]

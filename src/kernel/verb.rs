@@ -89,6 +89,16 @@ impl Verb {
         Self::ALL.into_iter().find(|verb| verb.word() == word)
     }
 
+    /// What a plain word says that people use in place of a verb: yes or no; nothing, where it is none of them. One list
+    /// for all doors, so that no word is taken at one and refused at another.
+    pub fn plainly(word: &str) -> Option<bool> {
+        match word.to_lowercase().as_str() {
+            "y" | "yes" | "approve" | "approved" | "allow" => Some(true),
+            "n" | "no" | "reject" | "rejected" | "deny" | "denied" => Some(false),
+            &_ => None,
+        }
+    }
+
     /// The verb that an accepted answer says: as a word, as its `decision` or `verb`, or as a plain
     /// `true` or `false`.
     pub fn of(value: &Value) -> Option<Self> {

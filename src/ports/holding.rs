@@ -46,6 +46,9 @@ pub struct Appended {
     pub link: Option<Hash>,
 }
 
+/// What the name of a guard begins with that is about what is kept under a name.
+const KEPT: &str = "kept ";
+
 /// Something beside the run that a decision was made on, and that must not have changed when it is written: a
 /// number that a store keeps under a name, 0 where nobody has raised it yet. Only stores that several processes
 /// write to compare it; in one process the engine's own locks hold it still.
@@ -68,6 +71,28 @@ impl Guard {
     /// The name for what is decided in a family of runs.
     pub fn family(family: &RunId) -> String {
         format!("family {family}")
+    }
+
+    /// That what the store keeps under a name is still this: no number that anybody raises, but one of the text itself.
+    pub fn kept(name: &str, text: Option<&str>) -> Self {
+        Self { name: format!("{KEPT}{name}"), number: Self::number_of(text), raises: false }
+    }
+
+    /// The number of a text that is kept; 0 where there is none.
+    pub fn number_of(text: Option<&str>) -> u64 {
+        let Some(text) = text else { return 0 };
+        let Hash(hash) = Hash::of(&[text.as_bytes()]);
+        hash.iter().take(7).fold(0, |number, byte| number << 8 | u64::from(*byte))
+    }
+
+    /// The name of what is kept that this is about, if it is about such.
+    pub fn of_kept(&self) -> Option<&str> {
+        self.name.strip_prefix(KEPT)
+    }
+
+    /// Whether a guard of that name is about such.
+    pub fn is_of_kept(name: &str) -> bool {
+        name.starts_with(KEPT)
     }
 
     /// The name for what a session spends.

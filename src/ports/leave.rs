@@ -53,6 +53,14 @@ impl Leave {
         self.still_holds().await && self.begins.as_ref().is_none_or(|begins| begins())
     }
 
+    /// The same for what is still to be begun: it holds only while something may be.
+    fn for_what_begins(self) -> Self {
+        let (holds, Some(begins)) = (Arc::clone(&self.holds), self.begins.clone()) else {
+            return self;
+        };
+        Self { holds: Arc::new(move || holds() && begins()), ..self }
+    }
+
     /// The same, where what it says grows old: whoever can wait has it asked anew first.
     #[must_use]
     pub fn renewed_by(
@@ -79,6 +87,11 @@ impl Leave {
 /// The leave that this piece of work has, if it needs one.
 pub fn current() -> Option<Leave> {
     CURRENT.try_with(Clone::clone).ok()
+}
+
+/// The same, for a request of this work that nobody has heard yet: whoever waits for a connection learns of a halt there.
+pub fn to_begin() -> Option<Leave> {
+    current().map(Leave::for_what_begins)
 }
 
 /// Whether what is about to be done may be done; it may, where nobody's leave is needed.

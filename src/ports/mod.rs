@@ -20,7 +20,7 @@ pub mod trace;
 
 pub use agent::{Agents, DeltaSink, Tools};
 pub use clock::{Clock, keep_time};
-pub use credentials::Credentials;
+pub use credentials::{Credentials, Vouched};
 pub use desks::Desk;
 pub use holding::{Appended, Fence, Guard, Hold, Incarnation, Token};
 pub use journal::{Append, AppendError, Head, HeadStatus, Journal, KeyRow, SessionRow};

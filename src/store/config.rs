@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::store::beside::Beside;
+
 /// What an embedded store is told.
 #[derive(Debug, Clone)]
 pub struct StoreConfig {
@@ -68,6 +70,21 @@ pub enum OpenError {
         dir: PathBuf,
         /// Where it is, without a password.
         place: String,
+        /// The address of the server that serves it from there with this directory, if one does.
+        server: Option<String>,
+    },
+    /// It is the directory of a server whose store is elsewhere.
+    #[error(
+        "`{}` is the data directory of a server over the database at {place}{}, and its store is there: name that database \
+         with `--store` or HOLDPOINT_STORE; a store in a directory wants another one", .dir.display(), serves(.server.as_deref())
+    )]
+    Beside {
+        /// The directory.
+        dir: PathBuf,
+        /// Where the store is, without a password.
+        place: String,
+        /// The address of the server, while it lives.
+        server: Option<String>,
     },
     /// It is not ours.
     #[error(
@@ -132,6 +149,27 @@ pub enum OpenError {
 }
 
 impl OpenError {
+    /// A directory that lies beside a database.
+    pub(super) fn beside(dir: &Path, Beside { place, server }: Beside) -> Self {
+        Self::Beside { dir: dir.to_path_buf(), place, server }
+    }
+
+    /// The address of whoever can be talked to in the place of the directory.
+    pub fn server(&self) -> Option<&str> {
+        match self {
+            Self::Held { server, .. }
+            | Self::Moved { server, .. }
+            | Self::Beside { server, .. } => server.as_deref(),
+            Self::WrongFormat { .. }
+            | Self::Foreign { .. }
+            | Self::Damaged { .. }
+            | Self::Lost { .. }
+            | Self::ReadOnly { .. }
+            | Self::NoSpace { .. }
+            | Self::Io { .. } => None,
+        }
+    }
+
     /// What an operating system's no means for a path.
     pub(super) fn of(path: &Path, source: io::Error) -> Self {
         let path = path.to_path_buf();
@@ -146,6 +184,10 @@ impl OpenError {
         }
         Self::Io { path, source }
     }
+}
+
+fn serves(server: Option<&str>) -> String {
+    server.map(|server| format!(", which serves {server}")).unwrap_or_default()
 }
 
 fn holder(pid: Option<u32>, server: Option<&str>) -> String {

@@ -1,6 +1,7 @@
 //! The store: journals that last. The door to the adapters of [`Journal`]; callers see the port.
 
 mod audit;
+mod beside;
 pub mod codec;
 mod config;
 #[cfg(feature = "postgres")]
@@ -22,6 +23,7 @@ pub mod verify;
 
 use std::sync::Arc;
 
+pub use beside::{Announced, Beside, announce as announce_beside};
 pub use config::{OpenError, StoreConfig};
 pub use memory::cluster::{Fate, MemoryCluster, MemoryReplica, Mishap, Picture, Written};
 #[cfg(feature = "postgres")]
@@ -72,11 +74,25 @@ pub fn is_held(dir: &std::path::Path) -> bool {
     embedded::is_held(dir)
 }
 
+/// Which database a directory lies beside, if it does.
+pub fn beside(dir: &std::path::Path) -> Option<Beside> {
+    embedded::lies_beside(dir)
+}
+
+/// Whether a directory has a store of its own, which was not moved elsewhere.
+pub fn has_own(dir: &std::path::Path) -> bool {
+    embedded::is_whole(dir)
+}
+
 /// Whether there is a store in a directory that has runs and was not moved elsewhere. One that cannot be asked may have
 /// some, and one of the format before is not taken over to ask it.
 #[cfg(feature = "postgres")]
 pub async fn has_runs(dir: &std::path::Path) -> bool {
     if !embedded::is_whole(dir) {
+        return false;
+    }
+    // Another server over the database has looked, and keeps whoever would open it away.
+    if beside(dir).is_some_and(|beside| beside.server.is_some()) {
         return false;
     }
     if is_older(dir) {

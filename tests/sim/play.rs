@@ -423,7 +423,7 @@ impl Play {
         }
         // Somebody has looked, and lets everything go on.
         for node in self.nodes.iter().filter(|node| node.fares() == Fares::Well) {
-            drop(node.engine.release_store(&owner()).await);
+            drop(node.engine.release_store(false, &owner()).await);
         }
     }
 
@@ -442,7 +442,7 @@ impl Play {
         self.pass_heard().await;
         for round in 0..LAST_ROUNDS {
             if engine.is_held() {
-                drop(engine.release_store(&owner()).await);
+                drop(engine.release_store(false, &owner()).await);
             }
             for (_, until) in self.world.halts.lock().unwrap().iter_mut() {
                 until.get_or_insert(self.clock.now());

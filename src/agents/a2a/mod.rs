@@ -30,6 +30,7 @@ use http::{HeaderMap, header};
 use serde_json::Value;
 
 use crate::agents::models::Environment;
+use crate::agents::tools::guard::Place;
 use crate::agents::tools::web::Web;
 use crate::kernel::workflow::Model;
 use crate::kernel::{AgentInput, AttemptFault, Millis, Reply};
@@ -76,6 +77,12 @@ impl Remotes {
             }
             (Some(_) | None, _) => Ok(()),
         }
+    }
+
+    /// Where a model's card is, if its settings say it.
+    pub(super) fn place(name: &str, model: &Model) -> Option<Place> {
+        let Settings { card, allow, .. } = Settings::read(&model.settings).ok()?;
+        Some(Place { at: format!("/models/{name}/card"), url: card, allow })
     }
 
     /// One attempt of a reply.

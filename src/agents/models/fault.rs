@@ -4,6 +4,7 @@
 //! the attempt retries, the circuit counts, the step's policy has the last word.
 
 use crate::kernel::{AttemptFault, Failure, shortened};
+use crate::ports::leave;
 
 /// How much of a provider's own words is passed on: enough to act on, too little to fill a journal.
 const WORDS_CHARS_MAX: usize = 400;
@@ -57,6 +58,8 @@ pub(super) enum Code {
     NotRecorded,
     /// The recording cannot be read or written.
     Recording,
+    /// A halt stands, or this server may be taken for dead: nothing was asked.
+    NotBegun,
 }
 
 impl Code {
@@ -86,6 +89,7 @@ impl Code {
             Self::Declined => "model.declined",
             Self::NotRecorded => "model.not_recorded",
             Self::Recording => "model.recording",
+            Self::NotBegun => leave::NOT_BEGUN,
         }
     }
 
@@ -102,7 +106,8 @@ impl Code {
             | Self::CutStream
             | Self::BadJson
             | Self::Empty
-            | Self::ErrorBody => true,
+            | Self::ErrorBody
+            | Self::NotBegun => true,
             Self::Settings
             | Self::KeyMissing
             | Self::Unauthorized

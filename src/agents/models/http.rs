@@ -1,5 +1,6 @@
 //! Http: one attempt of a reply over the network: connect, ask, listen, and try again while
-//! nothing has been said.
+//! nothing has been said. Each try is a request of its own with the whole conversation: none is begun
+//! where a halt stands.
 //!
 //! Dropping the future closes the connection, which stops the model. All time is the clock's, but
 //! for the dial, which the connector times.
@@ -9,8 +10,9 @@ use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode, header};
-use reqwest::{Client, Response};
+use reqwest::{Body, Client, Response};
 
+use crate::agents::last_look::{Guarded, LastLook};
 use crate::agents::models::backoff;
 use crate::agents::models::body::{self, ERROR_BYTES_MAX, WHOLE_BYTES_MAX};
 use crate::agents::models::breaker::Breakers;
@@ -22,7 +24,7 @@ use crate::agents::models::secret::Secret;
 use crate::agents::models::settings::Settings;
 use crate::agents::trace;
 use crate::kernel::{AgentInput, Reply};
-use crate::ports::Clock;
+use crate::ports::{Clock, leave};
 
 /// Clients differ by their dial only; a server's workflows have one or two kinds.
 const CLIENTS_MAX: usize = 64;
@@ -77,12 +79,14 @@ impl Http {
                 Err(fault) => fault,
             };
             let may_retry = fault.retriable
-                && fault.code != Code::CircuitOpen
+                && !matches!(fault.code, Code::CircuitOpen | Code::NotBegun)
                 && !ear.has_spoken()
                 && tried < asking.settings.retries;
             let chance = backoff::chance(&*self.clock);
             let pause = backoff::pause_ms(tried, fault.retry_after_ms, chance);
             let Some(pause) = pause.filter(|_| may_retry) else { return Err(fault) };
+            // Where a halt stands there is nothing to wait for.
+            may_ask().await?;
             tracing::debug!(code = fault.code.word(), pause, "model is asked again");
             self.after(pause).await;
             tried += 1;
@@ -91,6 +95,7 @@ impl Http {
     }
 
     async fn try_once(&self, asking: &Asking<'_>, ear: &mut Ear<'_>) -> Result<Reply, ModelFault> {
+        may_ask().await?;
         let address = asking.settings.base_url.as_str();
         let passage = self.breakers.enter(address, self.clock.now()).map_err(|(left_ms, why)| {
             let seconds = left_ms.div_ceil(1_000);
@@ -110,6 +115,8 @@ impl Http {
             Err(fault) if fault.code.is_illness() => {
                 passage.ill(self.clock.now(), &fault.message);
             }
+            // Nobody was asked, and nothing learnt.
+            Err(ModelFault { code: Code::NotBegun, .. }) => drop(passage),
             Ok(_) | Err(_) => passage.well(),
         }
         outcome
@@ -147,13 +154,17 @@ impl Http {
             .headers(trace::headers())
             .header(header::CONTENT_TYPE, "application/json")
             .header(header::ACCEPT, "text/event-stream, application/json")
-            .body(asking.request.clone());
-        request.send().await.map_err(|error| {
+            .body(Body::wrap(Guarded::to_begin(asking.request.clone())));
+        // A name that is looked up, and a handshake, take their time: leave is asked once more after them.
+        leave::within(leave::to_begin(), request.send()).await.map_err(|error| {
             if error.is_connect() && error.is_timeout() {
                 let message = "no connection within `timeouts.connect`";
                 return ModelFault::new(Code::TimeoutConnect, message);
             }
             let cause = body::cause(&error);
+            if cause == leave::LATE {
+                return ModelFault::new(Code::NotBegun, leave::LATE);
+            }
             let message = format!("its server at `base_url` does not answer: {cause}");
             ModelFault::new(Code::Unreachable, message)
         })
@@ -185,6 +196,7 @@ impl Http {
             .connect_timeout(Duration::from_millis(settings.connect_ms))
             // A redirect would carry the key to wherever the server points.
             .redirect(reqwest::redirect::Policy::none())
+            .connector_layer(LastLook)
             .tcp_nodelay(true);
         if !is_tls {
             // A machine without certificates can still speak to the server beside it.
@@ -204,6 +216,14 @@ impl Http {
     async fn after(&self, ms: u64) {
         self.clock.pause(ms).await;
     }
+}
+
+/// Whether the model may be asked now: somebody may have halted it since it was asked last.
+async fn may_ask() -> Result<(), ModelFault> {
+    if leave::may_begin().await {
+        return Ok(());
+    }
+    Err(ModelFault::new(Code::NotBegun, leave::LATE))
 }
 
 /// Whether the reply comes as a stream of events; whatever else it is must be JSON.

@@ -35,6 +35,30 @@ impl AllowPrivate {
     }
 }
 
+/// A place that a file writes out.
+#[derive(Debug)]
+pub(in crate::agents) struct Place {
+    /// Where it is written: a JSON pointer.
+    pub(in crate::agents) at: String,
+    /// Where it leads.
+    pub(in crate::agents) url: url::Url,
+    /// What the file allows there.
+    pub(in crate::agents) allow: AllowPrivate,
+}
+
+impl Place {
+    /// Whether the file allows it, wherever it is.
+    pub(in crate::agents) fn is_allowed(&self) -> bool {
+        self.allow.allows(self.url.host_str().unwrap_or_default())
+    }
+
+    /// Whether its name is one of this machine.
+    pub(in crate::agents) fn is_here(&self) -> bool {
+        let name = self.url.domain().map(|name| name.trim_end_matches('.').to_ascii_lowercase());
+        name.is_some_and(|name| name == "localhost" || name.ends_with(".localhost"))
+    }
+}
+
 /// A host that is not on the public internet.
 #[derive(Debug, thiserror::Error)]
 #[error("`{host}` is at {address}, which is not on the public internet")]

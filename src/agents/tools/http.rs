@@ -20,7 +20,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use url::Url;
 
-use crate::agents::tools::guard::AllowPrivate;
+use crate::agents::tools::guard::{AllowPrivate, Place};
 use crate::agents::tools::released::Released;
 use crate::agents::tools::web::{Incoming, Outgoing, Trouble, Web};
 use crate::agents::tools::{Wrong, fault, secret};
@@ -81,6 +81,14 @@ pub(super) fn check(tool: &Tool) -> Result<(), Wrong> {
         return Err(("/result".into(), "expected a JSON pointer such as `/data/id`".into()));
     }
     check_names(&settings, tool)
+}
+
+/// Where its calls go. The host is written out, whatever stands for the rest.
+pub(super) fn place(name: &str, tool: &Tool) -> Option<Place> {
+    let settings = read(tool).ok()?;
+    check_url(&settings.url).ok()?;
+    let url = Url::parse(&settings.url).ok()?;
+    Some(Place { at: format!("/tools/{name}/settings/url"), url, allow: settings.allow_private })
 }
 
 /// Names that no argument can have are slips of the pen.

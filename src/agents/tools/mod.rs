@@ -5,7 +5,6 @@
 
 pub(super) mod guard;
 mod http;
-mod last_look;
 pub(super) mod mcp;
 mod released;
 mod scripted;
@@ -16,6 +15,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::agents::tools::guard::Place;
 use crate::agents::tools::mcp::Servers;
 use crate::agents::tools::released::Released;
 use crate::agents::tools::web::Web;
@@ -62,6 +62,15 @@ impl Toolbox {
             other => return Err(super::unknown(&at, other, &TOOL_PROVIDERS)),
         };
         wrong.map_err(|(inner, wrong)| (format!("{at}/settings{inner}"), wrong))
+    }
+
+    /// Where a tool's calls go, if its settings say it.
+    pub(super) fn place(name: &str, tool: &Tool) -> Option<Place> {
+        match tool.provider.as_str() {
+            "http" => http::place(name, tool),
+            "mcp" => mcp::place(tool),
+            _ => None,
+        }
     }
 
     /// Fills in what MCP servers say of their tools; the workflow as runs will keep it.

@@ -9,8 +9,8 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION};
 use reqwest::{Body, Client, Method, Response, StatusCode, redirect};
 use url::Url;
 
+use crate::agents::last_look::{Guarded, LastLook};
 use crate::agents::tools::guard::{self, AllowPrivate, Private, PublicOnly};
-use crate::agents::tools::last_look::{Guarded, LastLook};
 
 /// Redirects that are followed; a longer way is a loop.
 const HOPS_MAX: usize = 5;

@@ -328,6 +328,9 @@ fn request(run: &RunId, question: &Question, barred: Option<Refusal>) -> Value {
     if let Some(deadline) = question.deadline.and_then(time) {
         request["deadline"] = json!(deadline);
     }
+    if let Some(left) = question.still.and_then(|still| still.left_ms) {
+        request["standsWithMsLeft"] = json!(left);
+    }
     request
 }
 

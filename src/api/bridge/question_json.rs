@@ -46,6 +46,9 @@ pub(super) fn request(run: &RunId, question: &Question) -> Value {
         "code": question.code(),
         "binding": question.binding(),
     });
+    if let Some(left) = question.still.and_then(|still| still.left_ms) {
+        request["stands_with_ms_left"] = json!(left);
+    }
     if question.is_veiled {
         request["veiled"] = json!(true);
     }

@@ -13,7 +13,7 @@ use crate::api::console::request_context::Visit;
 use crate::api::console::{listing, text, value};
 use crate::api::receipts;
 use crate::engine::{AuditEntry, AuditFilter};
-use crate::kernel::{Question, RunId, Version};
+use crate::kernel::{RunId, Version};
 
 /// Entries on a page, about: a run's own stay together.
 const ENTRIES: i32 = 100;
@@ -93,14 +93,19 @@ fn table(deeds: &[AuditEntry], seen: &BTreeSet<RunId>) -> Markup {
     }
 }
 
-/// Whether it has a leaf in the log of decisions.
+/// Whether it has a leaf in the log of decisions. Every answer has one, in words or by a choice: `verify` counts them all.
 fn is_proven(deed: &AuditEntry) -> bool {
-    let decides = deed.question.as_ref().is_some_and(Question::decides);
-    match deed.action {
-        "answered" | "voted" => decides,
-        "expired" | "passed" | "withdrawn" | "moot" | "grant_revoked" | "cancelled" => true,
-        _ => false,
-    }
+    matches!(
+        deed.action,
+        "answered"
+            | "voted"
+            | "expired"
+            | "passed"
+            | "withdrawn"
+            | "moot"
+            | "grant_revoked"
+            | "cancelled"
+    )
 }
 
 /// What a decision can be proven by, as a file.

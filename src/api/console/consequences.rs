@@ -93,7 +93,7 @@ fn deed(case: &Case, call: &ToolCall) -> Markup {
                 @if let Some(agent) = &case.question.agent { " for the agent " strong { (agent) } }
                 " with these arguments:" }
             @if call.arguments.is_null() { p.quiet { "none" } } @else {
-                (arguments(&secret::masked(&case.run.workflow, &call.tool, &call.arguments)))
+                (arguments(&secret::hidden(&call.arguments, &case.question.secrets)))
             }
             @if let Some(deed) = call.deed.as_ref().filter(|deed| deed.is_outside()) {
                 p.destination { "It goes to " code { (text::shown(&deed.destination)) } " and nowhere else." }
@@ -293,7 +293,10 @@ fn next_level(question: &Question) -> Option<String> {
 fn silence(question: &Question) -> Markup {
     html! {
         @if let Some(at) = question.deadline {
-            p.quiet { "If nobody answers by " (text::time(at)) ", "
+            p.quiet {
+                @if let Some(left) = question.still.and_then(|still| still.left_ms) {
+                    "Its time " (text::standing(left)) ". If nobody answers by its end, "
+                } @else { "If nobody answers by " (text::time(at)) ", " }
                 @match &question.on_timeout {
                     _ if next_level(question).is_some() => { "these are asked as well: " (text::shown(&next_level(question).unwrap_or_default())) "." }
                     OnTimeout::Reject => { "that is a no." }

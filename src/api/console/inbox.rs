@@ -155,7 +155,7 @@ fn drawn(row: &OpenRequest, now: Millis, address: &str, choice: Option<&Markup>)
                 @if let Some(named) = &question.named { span.type { (text::shown(&named.title)) } }
                 span { (row.workflow) " · " (text::shown(&question.step)) }
                 span { "asked " (text::ago(question.asked_at, now)) }
-                @if let Some(at) = question.deadline { (text::deadline(at, now)) }
+                (text::due(question, now))
                 @if let Some(claim) = question.claimed(now) { span.claimed { "claimed by " (claim.by) " until " (text::time(claim.until)) } }
             }
         }

@@ -46,7 +46,12 @@ fn table(entries: &[Logged]) -> Markup {
                 @let (who, door) = entry.note.who();
                 tr {
                     td { (text::time(entry.last)) }
-                    td { (text::shown(who)) @if !door.is_empty() { div.quiet { "by " (door) } } }
+                    td {
+                        (text::shown(who)) @if !door.is_empty() { div.quiet { "by " (door) } }
+                        @if let Some(known) = entry.note.known() {
+                            div.quiet { (text::shown(&format!("{}, {}", known.assurance.word(), known.credential))) }
+                        }
+                    }
                     td { (entry.note.action()) }
                     td.wide { (text::shown(&entry.note.words())) }
                     td { (entry.count) }

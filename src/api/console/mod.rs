@@ -51,7 +51,7 @@ use crate::api::Doorkeeper;
 use crate::engine::Engine;
 use page::Trouble;
 use request_context::Visit;
-pub use sign_in::pass;
+pub use sign_in::{PASS_SECONDS, pass};
 
 /// The console over an engine.
 #[derive(Debug, Clone)]

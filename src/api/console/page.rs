@@ -277,9 +277,14 @@ pub(super) fn told(trouble: &Trouble) -> (StatusCode, &'static str, String) {
             let words = "The server is shutting down. Try again in a moment.";
             (StatusCode::SERVICE_UNAVAILABLE, "One moment", words.into())
         }
-        Trouble::Engine(
-            EngineError::Fault(Fault::Retriable(_)) | EngineError::Moved | EngineError::Superseded,
-        ) => {
+        // As at every other door: a database that is away is not somebody who is busy.
+        Trouble::Engine(EngineError::Fault(Fault::Retriable(why))) => {
+            // Whether anything was written is not known of all of them.
+            let more = if why.contains("try again") { "" } else { " Try again in a moment." };
+            let words = format!("{}{more}", sentence(why));
+            (StatusCode::SERVICE_UNAVAILABLE, "One moment", words)
+        }
+        Trouble::Engine(EngineError::Moved | EngineError::Superseded) => {
             let words = "The server is busy. Nothing was changed; try again in a moment.";
             (StatusCode::SERVICE_UNAVAILABLE, "One moment", words.into())
         }
@@ -384,5 +389,15 @@ mod tests {
         let refused = Trouble::from(Refusal::Forbidden("that is for admins"));
         let (status, _, words) = told(&refused);
         assert_eq!((status, words.contains("for admins")), (StatusCode::FORBIDDEN, true));
+    }
+
+    #[test]
+    fn a_database_that_is_away_is_told_as_that_and_not_as_a_server_that_is_busy() {
+        let why = "the database at db.internal/holdpoint cannot be reached: refused";
+        let away = Trouble::from(EngineError::Fault(Fault::Retriable(why.into())));
+        let (status, title, words) = told(&away);
+        assert_eq!((status, title), (StatusCode::SERVICE_UNAVAILABLE, "One moment"));
+        assert!(words.starts_with("The database at db.internal/holdpoint cannot be"), "{words}");
+        assert!(words.contains("Try again") && !words.contains("busy"), "{words}");
     }
 }

@@ -13,7 +13,7 @@ use crate::kernel::Refusal;
 /// The cookie's name.
 const COOKIE: &str = "holdpoint_console";
 /// A working day: a browser that is left open overnight asks again in the morning.
-const PASS_SECONDS: u64 = 12 * 3_600;
+pub const PASS_SECONDS: u64 = 12 * 3_600;
 
 /// The pass that a browser shows.
 pub fn pass(headers: &HeaderMap) -> Option<&str> {

@@ -1,7 +1,7 @@
 //! Text: what others wrote, shown so that nothing hides in it. Invisible and direction-changing
 //! characters appear as escapes; markup stays text. Times and ids as people read them.
 
-use crate::kernel::Millis;
+use crate::kernel::{Millis, Question};
 use jiff::Timestamp;
 use maud::{Markup, html};
 
@@ -107,6 +107,22 @@ pub(super) fn deadline(at: Millis, now: Millis) -> Markup {
             @if left == 0 { "deadline passed" } @else { "due in " (length(left)) }
         }
     }
+}
+
+/// The deadline of an open question: how long is left, and no time, where its clock stands still.
+pub(super) fn due(question: &Question, now: Millis) -> Markup {
+    html! {
+        @match (question.deadline, question.still.and_then(|still| still.left_ms)) {
+            (None, _) => {}
+            (Some(_), Some(left)) => { span.deadline { (standing(left)) } }
+            (Some(at), None) => { (deadline(at, now)) }
+        }
+    }
+}
+
+/// What is said of a clock that stands still.
+pub(super) fn standing(left_ms: u64) -> String {
+    format!("stands still while halted, {} left", length(left_ms))
 }
 
 /// A length of time in at most two units.

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use crate::app::keys::{Keys, KeysError};
-use crate::ports::{Fault, Journal};
+use crate::ports::{Fault, Guard, Journal};
 
 /// Under which name a store keeps them.
 const NAME: &str = "keys";
@@ -32,6 +32,11 @@ pub(in crate::app) async fn written(journal: &dyn Journal) -> Result<Option<Stri
 /// The keys that are written so.
 pub(in crate::app) fn read(text: &str) -> Result<Keys, KeysError> {
     Keys::read(text, Path::new(PLACE))
+}
+
+/// That the keys are still those that were written so.
+pub(in crate::app) fn guard(text: Option<&str>) -> Guard {
+    Guard::kept(NAME, text)
 }
 
 /// The keys that a store keeps; none if nobody has made any.

@@ -46,6 +46,7 @@ impl Engine {
             let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
             let Run { session, checkpoints, requesters, .. } = &*hot.run;
             who.may(Act::Fork, &hot.run.owner)?;
+            refuse_if_confided(&hot.run, who)?;
             let (session, marks) = (session.clone(), checkpoints.clone());
             let pinned = Arc::clone(&hot.run.workflow);
             let (requesters, kinship) = (requesters.clone(), Kinship::of(&hot.run));
@@ -107,6 +108,16 @@ impl Engine {
         }
         Ok(Begun { watch: begun.watch.past(told), ..begun })
     }
+}
+
+/// Whoever forks a run is asked in its owner's place, and would be shown what was given to those who were asked there.
+fn refuse_if_confided(run: &Run, who: &Principal) -> Result<(), Refusal> {
+    if run.veil.is_nothing() || run.owner == who.id {
+        return Ok(());
+    }
+    let why = "something was given in this run that is marked as secret, and a fork would ask you in its owner's place: \
+               its owner forks it";
+    Err(Refusal::Forbidden(why))
 }
 
 /// What the operator says of a fork, and of whoever forks it, is in force from its beginning.
@@ -209,8 +220,8 @@ impl Engine {
     }
 
     async fn note_fork(&self, (from, version): (RunId, Version), run: RunId, who: &Principal) {
-        let (who, door) = (who.id.clone(), who.door.into());
-        self.note(Note::Forked { who, door, from, version, run }).await;
+        let (who, door, known) = who.recorded();
+        self.note(Note::Forked { who, door, from, version, run, known }).await;
     }
 }
 

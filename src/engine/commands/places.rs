@@ -5,7 +5,7 @@ use crate::engine::commands::check::{check_key, parse_request};
 use crate::engine::drive::Extras;
 use crate::engine::views::OpenRequest;
 use crate::engine::{Engine, EngineError};
-use crate::kernel::{Command, Holder, Principal, Refusal, RequestId, Span};
+use crate::kernel::{Command, Holder, Principal, Refusal, RequestId, Span, halt};
 
 impl Engine {
     /// Says that somebody is looking at a request; without a `span`, no longer. A repeat with its `key`
@@ -52,6 +52,8 @@ impl Engine {
         let state = self.read(&cell).await?;
         let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
         let open = hot.run.questions.get(&id.ordinal).cloned();
-        Ok(open.map(|question| OpenRequest::of(&hot.run, question)))
+        let halts = self.halts_listed();
+        let shown = |question| halt::shown(&halts, &hot.run, question);
+        Ok(open.map(|question| OpenRequest::of(&hot.run, shown(question))))
     }
 }

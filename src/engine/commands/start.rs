@@ -181,6 +181,9 @@ impl Engine {
         self.refuse_if_looking()?;
         self.refuse_if_held(None)?;
         self.heed_pulled().await?;
+        // Both are as they are known here when it is written, or it is looked at again (K7).
+        batch.extras.guards.extend(self.guard_of_halts());
+        batch.extras.guards.extend(self.refuse_if_unknown(who).await?);
         self.refuse_if_halted(&run.workflow.name)?;
         let (id, session) = (run.id.clone(), run.session.clone());
         let row = SessionRow::new(session.clone(), who.id.clone(), batch.now);

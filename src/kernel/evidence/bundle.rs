@@ -133,7 +133,7 @@ impl Bundle {
         let (mut walk, mut trail) = (Walk::new(&self.run), Trail::new(&self.run));
         let mut steps = Vec::new();
         for entry in &self.entries {
-            let mut step = walk.take(entry)?;
+            let mut step = walk.take_by_form(entry)?;
             self.refuse_ambiguous(entry)?;
             trail.take(entry, &step);
             step.events = Vec::new();
@@ -155,6 +155,11 @@ impl Bundle {
             })
         });
         let held = held.map(|(_, end)| end).max().unwrap_or_default();
+        // What nobody has signed may be anything; what was signed, and cannot be read, says nothing here.
+        let mut signed = steps.iter().filter(|step| step.version <= held);
+        if let Some(finding) = signed.find_map(|step| step.unread.clone()) {
+            return Err(finding);
+        }
         let (proven, unproven_events) = (proven.len(), events - held);
         let held = if signer.is_some() { held } else { 0 };
         let decided = self.placed(trail.ended(), unchained, held);

@@ -91,6 +91,13 @@ pub struct Decided {
 }
 
 impl Decided {
+    /// Whether what was shown could be computed again with what is left out, and cannot be without. Of what a fork has
+    /// copied it never can: that was shown in another run.
+    pub fn lacks_secrets(&self) -> bool {
+        let is_left_out = self.asked.as_ref().is_some_and(|asked| asked.digest.is_none());
+        is_left_out && !self.shown.is_empty() && !self.is_copied
+    }
+
     /// Somebody's word on a question, of which nothing else is known yet.
     fn bare(act: Act, ordinal: u32, by: &str, door: &str) -> Self {
         Self {
@@ -332,5 +339,18 @@ mod tests {
         let told = found(&json!({"forked_from": from}), &digest(), &[], Vec::new());
         assert_eq!((told.is_copied, told.is_as_asked), (true, None));
         assert_eq!(told.asked.unwrap().request, None);
+    }
+
+    #[test]
+    fn k3_what_cannot_be_computed_for_want_of_secrets_is_told_apart_from_what_never_can() {
+        let seed = Apart { salt: "salt".into(), json: "\"5eed\"".into() };
+        let hidden = json!({"seed": format!("⟦sha256:{}⟧", seed.hash())});
+        let all = [seed];
+        assert!(found(&hidden, &digest(), &all, Vec::new()).lacks_secrets());
+        assert!(!found(&hidden, &digest(), &all, all.to_vec()).lacks_secrets(), "they are there");
+        assert!(!found(&hidden, "", &all, Vec::new()).lacks_secrets(), "words decide nothing");
+        let from = json!(["run_01k9zq3v7m8n4p5r6s7t8v9w0y", 3]);
+        let copied = found(&json!({"forked_from": from}), &digest(), &[], Vec::new());
+        assert!(!copied.lacks_secrets(), "it was shown in another run");
     }
 }

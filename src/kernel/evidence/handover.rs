@@ -102,6 +102,21 @@ pub fn signer(
     Err(Finding::new("the signed head", format!("{what}{more}")))
 }
 
+/// Whether a key has nothing left to say: another signs now, and it has signed which one came after it, or the next has
+/// already given way to another. Whoever has it can still sign a change to a key of their own, and whoever trusts it
+/// would go on from there.
+pub fn is_outlived(key: &[u8; 32], now: &VerifyKey, handed: &[Handover]) -> bool {
+    let is_its =
+        |change: &Handover| VerifyKey::parse(&change.before).is_some_and(|it| it.key == *key);
+    let Some(at) = handed.iter().rposition(is_its) else { return false };
+    // A change that was cut off before anything was signed is told again, the second time perhaps without its word.
+    let is_signed = handed.get(at).is_some_and(|last| {
+        let is_same = |it: &Handover| it.before == last.before && it.key == last.key;
+        handed.iter().any(|it| is_same(it) && !it.signature.is_empty())
+    });
+    now.key != *key && (is_signed || at + 1 < handed.len())
+}
+
 #[cfg(test)]
 mod tests {
     use ring::signature::{Ed25519KeyPair, KeyPair as _};
@@ -152,5 +167,22 @@ mod tests {
         let moved =
             SignedHead::parse(&note.replace("holdpoint/test\n7", "holdpoint/other\n7")).unwrap();
         assert!(signer(&moved, &pair(1).1, &chain).is_err());
+    }
+
+    #[test]
+    fn a_key_is_outlived_once_it_has_said_which_comes_after_it_and_signs_no_more() {
+        let bytes = |seed| pair(seed).1.key;
+        let (signed, unsigned) = ([handed(1, 2, 1)], [handed(1, 2, 9)]);
+        assert!(is_outlived(&bytes(1), &pair(2).1, &signed));
+        assert!(!is_outlived(&bytes(2), &pair(2).1, &signed), "it signs");
+        assert!(!is_outlived(&bytes(3), &pair(2).1, &signed), "it has never signed here");
+        assert!(!is_outlived(&bytes(1), &pair(2).1, &unsigned), "its word is as good later");
+        let again = [handed(1, 2, 1), handed(1, 2, 9)];
+        assert!(is_outlived(&bytes(1), &pair(2).1, &again), "it has said so once");
+        let further = [handed(1, 2, 9), handed(2, 3, 2)];
+        assert!(is_outlived(&bytes(1), &pair(3).1, &further), "nobody asks for its word any more");
+        let back = [handed(1, 2, 1), handed(2, 1, 2)];
+        assert!(!is_outlived(&bytes(1), &pair(1).1, &back), "it was taken back");
+        assert!(is_outlived(&bytes(2), &pair(1).1, &back));
     }
 }

@@ -2,6 +2,7 @@
 //! log, and under which link. A leaf says nothing that the journal does not say; it fixes it.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::kernel::evidence::Hash;
 use crate::kernel::{Event, RunId, Version};
@@ -82,6 +83,23 @@ impl Weighty {
             | Event::Warned(_) => None,
         }
     }
+
+    /// The same of an event that this build cannot read, by its name and what it says.
+    fn named(name: &str, body: &Value) -> Option<Self> {
+        match name {
+            "answered" => Some(Self::Decision),
+            "voted" => Some(Self::Vote),
+            "closed" => Some(Self::Closed),
+            "revoked" => Some(Self::Revoked),
+            "renewed" => Some(Self::Renewed),
+            "ruled" => Some(Self::Ruled),
+            "started" => {
+                body.get("forked_from").is_some_and(|from| !from.is_null()).then_some(Self::Fork)
+            }
+            "completed" | "failed" | "cancelled" => Some(Self::End),
+            &_ => None,
+        }
+    }
 }
 
 /// What an append has of that; as one byte, since it is stored with every one that has any.
@@ -92,6 +110,12 @@ impl Kinds {
     /// What these events have.
     pub fn of<'a>(events: impl IntoIterator<Item = &'a Event>) -> Self {
         let kinds = events.into_iter().filter_map(Weighty::of);
+        Self(kinds.fold(0, |all, kind| all | kind.bit()))
+    }
+
+    /// What events have that this build cannot read, each by its name and what it says.
+    pub(super) fn named<'a>(events: impl IntoIterator<Item = (&'a str, &'a Value)>) -> Self {
+        let kinds = events.into_iter().filter_map(|(name, body)| Weighty::named(name, body));
         Self(kinds.fold(0, |all, kind| all | kind.bit()))
     }
 

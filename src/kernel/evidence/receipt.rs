@@ -43,6 +43,15 @@ pub struct Receipt {
     pub keys: Vec<Handover>,
 }
 
+/// What a receipt came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    /// Whether a head holds it; no where none does yet.
+    pub is_proven: bool,
+    /// Whose signature that head has: the key that was brought, or one that it has led to. None without a key, or a head.
+    pub signer: Option<VerifyKey>,
+}
+
 /// A number, or the text of one: protobuf writes those of 64 bits as texts in JSON, with digits and nothing else.
 fn number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     let value = Option::<Value>::deserialize(from)?;
@@ -74,9 +83,9 @@ impl Receipt {
         place.unwrap_or_else(|| "a leaf".into())
     }
 
-    /// Checks it: whether a head that this key signed holds it; no where none does yet. Without a key no signature is
+    /// Checks it: whether a head holds it that this key signed, or one that it has led to. Without a key no signature is
     /// looked at.
-    pub fn check(&self, key: Option<&VerifyKey>) -> Result<bool, Finding> {
+    pub fn check(&self, key: Option<&VerifyKey>) -> Result<Standing, Finding> {
         let Some(leaf) = Leaf::parse(&self.leaf) else {
             return Err(Finding::new("the leaf", "it is none"));
         };
@@ -89,16 +98,14 @@ impl Receipt {
         let head = self.head.as_deref().filter(|head| !head.is_empty()).map(SignedHead::parse);
         let Some(head) = head.transpose().map_err(|what| Finding::new("the signed head", what))?
         else {
-            return Ok(false);
+            return Ok(Standing { is_proven: false, signer: None });
         };
-        if let Some(key) = key {
-            handover::signer(&head, key, &self.keys)?;
-        }
+        let signer = key.map(|key| handover::signer(&head, key, &self.keys)).transpose()?;
         let led = self.index.and_then(|at| tree::led_to(hash, at, head.head.size, &self.proof));
         if led != Some(head.head.root) {
             return Err(Finding::new("the proof", "it does not lead to the signed head"));
         }
-        Ok(true)
+        Ok(Standing { is_proven: true, signer })
     }
 
     /// What stands around the leaf is bound to nothing but the leaf: it says the same, or nothing.
@@ -123,12 +130,15 @@ impl Receipt {
 
 #[cfg(test)]
 mod tests {
+    use ring::signature::{Ed25519KeyPair, KeyPair as _};
     use serde_json::json;
 
     use super::*;
     use crate::kernel::RunId;
     use crate::kernel::evidence::chain::GENESIS;
     use crate::kernel::evidence::leaf::Kinds;
+    use crate::kernel::evidence::note;
+    use crate::kernel::evidence::tree::TreeHead;
 
     const RUN: &str = "run_01k9zq3v7m8n4p5r6s7t8v9w0x";
 
@@ -140,7 +150,8 @@ mod tests {
     }
 
     fn checked(receipt: &Value) -> Option<bool> {
-        Receipt::read(&receipt.to_string())?.check(None).ok()
+        let standing = Receipt::read(&receipt.to_string())?.check(None).ok()?;
+        Some(standing.is_proven)
     }
 
     #[test]
@@ -181,5 +192,31 @@ mod tests {
             let twice = text.replacen('{', &format!("{{{more}"), 1);
             assert_eq!(Receipt::read(&twice), None, "{more}");
         }
+    }
+
+    #[test]
+    fn j13_a_receipt_names_the_key_that_signed_its_head_and_not_the_one_that_led_to_it() {
+        let pair = |seed: u8| Ed25519KeyPair::from_seed_unchecked(&[seed; 32]).unwrap();
+        let key = |seed: u8| {
+            let key = pair(seed).public_key().as_ref().try_into().unwrap();
+            VerifyKey::new("holdpoint/test", key).unwrap()
+        };
+        let (first, now) = (key(1).text(), key(2).text());
+        let said = pair(1).sign(Handover::text("holdpoint/test", &first, &now).as_bytes());
+        let change = Handover::new("holdpoint/test", (&first, &now), Some(said.as_ref()));
+        let mut proven = receipt();
+        let root = tree::leaf_hash(proven["leaf"].as_str().unwrap().as_bytes());
+        let body = note::body("holdpoint/test", TreeHead { size: 1, root });
+        proven["head"] =
+            note::signed(&body, &key(2), pair(2).sign(body.as_bytes()).as_ref()).into();
+        proven["index"] = json!(0);
+        proven["keys"] = json!([change]);
+        let proven = Receipt::read(&proven.to_string()).unwrap();
+        for brought in [1, 2] {
+            let standing = proven.check(Some(&key(brought))).unwrap();
+            assert_eq!(standing, Standing { is_proven: true, signer: Some(key(2)) }, "{brought}");
+        }
+        assert_eq!(proven.check(None), Ok(Standing { is_proven: true, signer: None }));
+        assert!(proven.check(Some(&key(9))).is_err());
     }
 }

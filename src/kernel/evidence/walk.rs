@@ -2,6 +2,7 @@
 //! hold. It looks at bytes and at what weighs; whether the events make sense together is for a replay to say.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::kernel::evidence::leaf::Kinds;
 use crate::kernel::evidence::{Finding, Hash, chain};
@@ -24,12 +25,71 @@ pub struct Entry {
 
 /// What the bytes of an append say.
 #[derive(Debug, Deserialize)]
-struct Told {
+struct Told<E> {
     at: Millis,
-    events: Vec<Event>,
+    events: Vec<E>,
     /// The hashes of what stands apart.
     #[serde(default)]
     secrets: Vec<Hash>,
+}
+
+/// The same, as far as it is read here.
+#[derive(Debug)]
+struct Read {
+    told: Told<Event>,
+    /// How many events there are.
+    count: usize,
+    kinds: Kinds,
+    /// The digest of the definition, where the first event begins a run.
+    definition: Option<String>,
+    /// Why the events themselves could not be read, where they have the form of events.
+    unread: Option<serde_json::Error>,
+}
+
+impl Read {
+    fn of(payload: &str) -> Result<Self, serde_json::Error> {
+        let told: Told<Event> = match serde_json::from_str(payload) {
+            Ok(told) => told,
+            Err(error) => return Self::by_form(payload, error),
+        };
+        let definition = if let Some(Event::Started(started)) = told.events.first() {
+            Some(started.definition.clone())
+        } else {
+            None
+        };
+        let (count, kinds) = (told.events.len(), Kinds::of(&told.events));
+        Ok(Self { told, count, kinds, definition, unread: None })
+    }
+
+    /// What can be said of events without reading them: each is a name, alone or with one thing that it says.
+    fn by_form(payload: &str, error: serde_json::Error) -> Result<Self, serde_json::Error> {
+        let Ok(Told { at, events, secrets }) = serde_json::from_str::<Told<Value>>(payload) else {
+            return Err(error);
+        };
+        let Some(named) = events.iter().map(named).collect::<Option<Vec<_>>>() else {
+            return Err(error);
+        };
+        let begun = named.first().filter(|(name, _)| *name == "started");
+        let definition = begun.and_then(|(_, body)| Some(body.get("definition")?.as_str()?.into()));
+        let (count, kinds) = (named.len(), Kinds::named(named.iter().copied()));
+        let told = Told { at, events: Vec::new(), secrets };
+        Ok(Self { told, count, kinds, definition, unread: Some(error) })
+    }
+}
+
+/// An event's name and what it says; none where it has not the form of one.
+fn named(event: &Value) -> Option<(&str, &Value)> {
+    match event {
+        Value::String(name) => Some((name, &Value::Null)),
+        Value::Object(members) if members.len() == 1 => {
+            let (name, body) = members.iter().next()?;
+            // What a run begins with is looked into, so it has members.
+            (name != "started" || body.is_object()).then_some((name, body))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            None
+        }
+    }
 }
 
 /// What was found at one append.
@@ -49,8 +109,10 @@ pub struct Step {
     pub byte: u64,
     /// When it was written.
     pub at: Millis,
-    /// Its events, as they were hashed.
+    /// Its events, as they were hashed; none where they could not be read.
     pub events: Vec<Event>,
+    /// Why they could not be, where they have the form of events.
+    pub unread: Option<Finding>,
 }
 
 /// A walk along a run.
@@ -94,6 +156,12 @@ impl<'a> Walk<'a> {
 
     /// The next append.
     pub fn take(&mut self, entry: &Entry) -> Result<Step, Finding> {
+        let mut step = self.take_by_form(entry)?;
+        step.unread.take().map_or(Ok(step), Err)
+    }
+
+    /// The same, where what its events say need not be known: whoever has put them there may have written anything.
+    pub(super) fn take_by_form(&mut self, entry: &Entry) -> Result<Step, Finding> {
         let (version, byte) = (entry.version, self.bytes);
         let wrong = |what: String| {
             Finding::new(format!("run `{}` at version {version}", self.run), what).at_byte(byte)
@@ -116,27 +184,29 @@ impl<'a> Walk<'a> {
             }
             None => {}
         }
-        let told: Told = serde_json::from_str(&entry.payload).map_err(|error| {
+        let unreadable = |error: serde_json::Error| {
             // It is one line: the column is the byte.
             let column = u64::try_from(error.column()).unwrap_or_default();
             wrong(format!("its bytes cannot be read: {error}"))
                 .at_byte(byte + column.saturating_sub(1))
-        })?;
-        if told.events.is_empty() {
+        };
+        let Read { told, count, kinds, definition, unread } =
+            Read::of(&entry.payload).map_err(unreadable)?;
+        let unread = unread.map(unreadable);
+        if count == 0 {
             return Err(wrong("it holds no event".into()));
         }
-        let definition = match (version, told.events.first()) {
-            (1, Some(Event::Started(started))) => Some(started.definition.clone()),
-            (1, _) => return Err(wrong("a journal begins with `started`".into())),
-            (_, _) => None,
-        };
+        if version == 1 && definition.is_none() {
+            return Err(wrong("a journal begins with `started`".into()));
+        }
+        let definition = definition.filter(|_| version == 1);
         // Left out, all of them are; what is there must be what was said.
         let is_all = entry.secrets.iter().map(Apart::hash).eq(told.secrets.iter().copied());
         if !entry.secrets.is_empty() && !is_all {
             return Err(wrong("what stands apart from it is not what its hashes say".into()));
         }
         let left_out = if is_all { 0 } else { told.secrets.len() };
-        let count = u64::try_from(told.events.len()).unwrap_or(u64::MAX);
+        let count = u64::try_from(count).unwrap_or(u64::MAX);
         self.link =
             chain::link(self.link, self.run, version, chain::payload(entry.payload.as_bytes()));
         self.next = version.saturating_add(count);
@@ -144,8 +214,7 @@ impl<'a> Walk<'a> {
         if !self.is_chained {
             self.unchained = self.version();
         }
-        let kinds = Kinds::of(&told.events);
         let (link, at, events) = (self.link, told.at, told.events);
-        Ok(Step { version, link, kinds, definition, left_out, byte, at, events })
+        Ok(Step { version, link, kinds, definition, left_out, byte, at, events, unread })
     }
 }

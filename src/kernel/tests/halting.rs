@@ -6,10 +6,11 @@ use serde_json::json;
 
 use super::cast::{human, patience, sequence, step};
 use super::stage::Stage;
-use crate::kernel::halt::{of_effect, standing};
+use crate::kernel::halt::{NeedsRun, of_decision, of_effect, refused, shown, standing, still};
 use crate::kernel::{
     Answer, Command, Decision, Declined, Effect, Event, Halt, Halts, Kind, Millis, OnTimeout,
-    Operator, Principal, Refusal, Role, Run, Scope, Status, apply, plan,
+    Operator, Origin, Principal, Question, Refusal, Role, Run, Scope, Status, ToolCall, apply,
+    plan,
 };
 
 fn halt(scope: Scope, at: u64) -> Halt {
@@ -19,8 +20,10 @@ fn halt(scope: Scope, at: u64) -> Halt {
         reason: "it looks wrong".into(),
         by: "op".into(),
         door: "grpc".into(),
+        known: None,
         at: Millis(at),
         is_ending: false,
+        ended_by: None,
         key: String::new(),
     }
 }
@@ -95,6 +98,49 @@ fn a_run_that_waits_names_the_halts_that_stand_in_its_way() {
     assert_eq!(standing(&both, &run), [&both.0[0]], "each once, and only those");
     run.status = Status::Cancelled { by: "ann".into() };
     assert_eq!(named(&run, Scope::All), 0, "what is over stands at nothing");
+}
+
+#[test]
+fn a_question_that_stands_is_not_overdue_and_says_how_long_is_left() {
+    let mut run = approval();
+    let due = run.wake_at().unwrap().0;
+    let question = |run: &Run| Arc::clone(&run.questions[&1]);
+    let left = |run: &Run, halts: &[Halt]| {
+        let shown = shown(&Halts(halts.to_vec()), run, question(run));
+        let itself = still(&Halts(halts.to_vec()), &run.workflow.name, &question(run)).unwrap();
+        assert_eq!(shown.still, itself, "a list says the same");
+        assert_eq!(shown.is_overdue(Millis(due + 90_000)), itself.is_none());
+        itself.and_then(|still| still.left_ms)
+    };
+    assert_eq!(left(&run, &[]), None);
+    assert_eq!(left(&run, &[halt(Scope::Tool("pay".into()), 0)]), None, "of something else");
+    let (first, second) = (halt(Scope::All, due - 400), halt(Scope::All, due - 300));
+    let both = [first.clone(), second.clone()];
+    assert_eq!(left(&run, &both), Some(400), "since the first of them");
+    assert_eq!(of_decision(&Halts(both.to_vec()), &run, &question(&run)), Some(refused(&first)));
+    stood(&mut run, &first, due + 600);
+    assert_eq!(left(&run, &[second]), Some(400), "what was moved on is not left once more");
+    assert_eq!(left(&run, &[]), None);
+}
+
+#[test]
+fn a_list_asks_for_the_run_where_a_question_alone_does_not_tell_what_it_is_about() {
+    let run = approval();
+    let told = |scope: Scope, origin: Origin, step: &str| {
+        let question = Question { step: step.into(), ..Question::bare(Kind::Approval, origin) };
+        let halts = Halts(vec![halt(scope, 0)]);
+        still(&halts, &run.workflow.name, &question).map(|still| still.is_some())
+    };
+    let pay = || Scope::Tool("pay".into());
+    let other = || Scope::Workflow("other".into());
+    let gate = |tool: &str| Origin::Gate(Box::new(ToolCall::new("c", tool, json!({}))));
+    assert_eq!(told(pay(), gate("pay"), "q"), Ok(true));
+    assert_eq!(told(pay(), gate("mail"), "q"), Ok(false));
+    assert_eq!(told(pay(), Origin::ToolCall("c".into()), "q"), Err(NeedsRun));
+    assert_eq!(told(other(), Origin::HumanStep, "q"), Ok(false));
+    assert_eq!(told(other(), Origin::HumanStep, "sub/q"), Err(NeedsRun));
+    assert_eq!(told(Scope::Agent("a".into()), Origin::HumanStep, "sub/q"), Ok(false));
+    assert_eq!(told(Scope::All, Origin::ToolCall("c".into()), "sub/q"), Ok(true));
 }
 
 #[test]

@@ -89,7 +89,7 @@ fn e2_a_call_that_may_have_happened_becomes_a_question() {
         "recovers -> waiting for #1 outcome_check\nc1 returns \"late\" -> refused work.stale\n"
     ));
     let asked = &stage.run.questions[&1];
-    assert_eq!(asked.context, json!({"tool": "charge", "arguments": "{\"id\":1}"}));
+    assert_eq!(asked.context, json!({"tool": "charge", "arguments": {"id": 1}}));
     stage.perform([answers(1, "yes"), answers(1, json!({"verb": "happened"}))]);
     assert_eq!(stage.told.matches("refused answer.invalid").count(), 2, "K7: {}", stage.told);
 }

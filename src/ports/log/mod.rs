@@ -8,8 +8,8 @@
 //! rewritten (L3).
 
 mod entry;
-
-use std::cmp::Ordering;
+mod who;
+mod words;
 
 use serde::{Deserialize, Serialize};
 
@@ -53,6 +53,34 @@ pub enum Note {
         /// At which door.
         door: String,
     },
+    /// A wish to stop something was not taken.
+    HaltRefused {
+        /// Whose.
+        who: String,
+        /// Where.
+        door: String,
+        /// What was to be stopped, in words.
+        what: String,
+        /// Why not: the stable code.
+        code: String,
+        /// How they were known; absent before it was written down.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        known: Option<Box<Known>>,
+    },
+    /// A wish to let something go on was not taken.
+    ReleaseRefused {
+        /// Whose.
+        who: String,
+        /// Where.
+        door: String,
+        /// Which halt; empty where it was the store.
+        halt: String,
+        /// Why not: the stable code.
+        code: String,
+        /// How they were known; absent before it was written down.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        known: Option<Box<Known>>,
+    },
     /// More refusals at once than are told apart.
     Crowded,
     /// The keys are others.
@@ -87,6 +115,9 @@ pub enum Note {
         version: Version,
         /// The new run.
         run: RunId,
+        /// How they were known; absent before it was written down.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        known: Option<Box<Known>>,
     },
     /// Somebody began to export the store, or one run: noted before the first byte is out.
     Exported {
@@ -150,6 +181,26 @@ pub enum Note {
         who: String,
         /// Where.
         door: String,
+        /// How they were known; absent before it was written down.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        known: Option<Box<Known>>,
+    },
+    /// Somebody had a head forgotten that was kept beside the key and that the log does not hold: it is signed from
+    /// whatever it holds.
+    HeadForgotten {
+        /// Who.
+        who: String,
+        /// Where.
+        door: String,
+        /// Of which log the head was: another's where the key had signed that one and never this.
+        origin: String,
+        /// How many leaves it held.
+        leaves: u64,
+        /// Their root; `none` where no head could be read.
+        root: String,
+        /// How they were known; absent before it was written down.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        known: Option<Box<Known>>,
     },
     /// Somebody stopped something.
     Halted {
@@ -163,6 +214,9 @@ pub enum Note {
         what: String,
         /// Why.
         reason: String,
+        /// How they were known; absent before it was written down.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        known: Option<Box<Known>>,
     },
     /// Somebody let it go on.
     HaltReleased {
@@ -174,6 +228,9 @@ pub enum Note {
         halt: String,
         /// What had been stopped, in words.
         what: String,
+        /// How they were known; absent before it was written down.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        known: Option<Box<Known>>,
     },
     /// Somebody said that the data directory was put back from a backup.
     Restored,
@@ -248,21 +305,6 @@ impl Note {
         Self::AnswerRefused { who, door: door.into(), request, run, code: code.into(), known: None }
     }
 
-    /// The same, with how whoever was refused was known.
-    #[must_use]
-    pub fn known_as(mut self, by: &Known) -> Self {
-        if let Self::AnswerRefused { known, .. } = &mut self {
-            // What they had been shown differs each time; the same refusal again is counted, not listed.
-            *known = Some(Box::new(Known { seen: None, ..by.clone() }));
-        }
-        self
-    }
-
-    /// How whoever did it was known, where that is kept.
-    pub fn known(&self) -> Option<&Known> {
-        if let Self::AnswerRefused { known, .. } = self { known.as_deref() } else { None }
-    }
-
     /// The same with no more names and words than an entry is made for.
     #[must_use]
     pub fn bounded(mut self) -> Self {
@@ -276,6 +318,9 @@ impl Note {
                     *text = cut(text);
                 }
             }
+            Self::HaltRefused { what, .. } => *what = cut(what),
+            Self::ReleaseRefused { halt, .. } => *halt = cut(halt),
+            Self::HeadForgotten { origin, .. } => *origin = cut(origin),
             Self::Rewound { deeds, .. } => few(deeds),
             Self::ConsentBroken { request, what, why, .. } => {
                 for text in [request, what, why] {
@@ -305,7 +350,11 @@ impl Note {
     /// Where it is kept.
     pub fn lane(&self) -> Lane {
         match self {
-            Self::AnswerRefused { .. } | Self::KeyRefused { .. } | Self::Crowded => Lane::Refusals,
+            Self::AnswerRefused { .. }
+            | Self::KeyRefused { .. }
+            | Self::HaltRefused { .. }
+            | Self::ReleaseRefused { .. }
+            | Self::Crowded => Lane::Refusals,
             Self::KeysChanged { .. }
             | Self::PolicyChanged { .. }
             | Self::Forked { .. }
@@ -316,6 +365,7 @@ impl Note {
             | Self::Renewed { .. }
             | Self::Rewound { .. }
             | Self::Released { .. }
+            | Self::HeadForgotten { .. }
             | Self::Halted { .. }
             | Self::HaltReleased { .. }
             | Self::Restored
@@ -332,6 +382,8 @@ impl Note {
         match self {
             Self::AnswerRefused { .. } => "answer_refused",
             Self::KeyRefused { .. } => "key_refused",
+            Self::HaltRefused { .. } => "halt_refused",
+            Self::ReleaseRefused { .. } => "release_refused",
             Self::Crowded => "crowded",
             Self::KeysChanged { .. } => "keys_changed",
             Self::PolicyChanged { .. } => "policy_changed",
@@ -343,6 +395,7 @@ impl Note {
             Self::Renewed { .. } => "renewed",
             Self::Rewound { .. } => "rewound",
             Self::Released { .. } => "store_released",
+            Self::HeadForgotten { .. } => "head_forgotten",
             Self::Halted { .. } => "halted",
             Self::HaltReleased { .. } => "halt_released",
             Self::Restored => "restored",
@@ -351,33 +404,6 @@ impl Note {
             Self::Lost => "lost",
             Self::Forgotten => "forgotten",
             Self::Unknown => "unknown",
-        }
-    }
-
-    /// Who did it, and at which door; empty where nobody is known.
-    pub fn who(&self) -> (&str, &str) {
-        match self {
-            Self::AnswerRefused { who, door, .. }
-            | Self::Forked { who, door, .. }
-            | Self::Halted { who, door, .. }
-            | Self::HaltReleased { who, door, .. }
-            | Self::Released { who, door } => (who, door),
-            Self::KeyRefused { door, .. } => ("", door),
-            Self::Crowded
-            | Self::KeysChanged { .. }
-            | Self::PolicyChanged { .. }
-            | Self::Exported { .. }
-            | Self::Imported { .. }
-            | Self::Pruned { .. }
-            | Self::ConsentBroken { .. }
-            | Self::Renewed { .. }
-            | Self::Rewound { .. }
-            | Self::Restored
-            | Self::ServerStarted { .. }
-            | Self::ServerStopped { .. }
-            | Self::Lost
-            | Self::Forgotten
-            | Self::Unknown => ("", ""),
         }
     }
 
@@ -390,6 +416,8 @@ impl Note {
             Self::Forked { from, run, .. } => (Some(from), Some(run)),
             Self::ConsentBroken { run, .. } => (Some(run), None),
             Self::KeyRefused { .. }
+            | Self::HaltRefused { .. }
+            | Self::ReleaseRefused { .. }
             | Self::Crowded
             | Self::KeysChanged { .. }
             | Self::PolicyChanged { .. }
@@ -397,6 +425,7 @@ impl Note {
             | Self::Pruned { .. }
             | Self::Renewed { .. }
             | Self::Released { .. }
+            | Self::HeadForgotten { .. }
             | Self::Halted { .. }
             | Self::HaltReleased { .. }
             | Self::Restored
@@ -407,70 +436,6 @@ impl Note {
             | Self::Unknown => (None, None),
         };
         one.into_iter().chain(other)
-    }
-
-    /// The rest of it, in words.
-    pub fn words(&self) -> String {
-        match self {
-            Self::AnswerRefused { request, code, .. } if request.is_empty() => code.clone(),
-            Self::AnswerRefused { request, code, .. } => format!("{request}: {code}"),
-            Self::KeyRefused { peer, .. } => format!("from {peer}"),
-            Self::Crowded => "more refusals at once than are told apart".into(),
-            Self::KeysChanged { came, went, changed, ended } => {
-                let told =
-                    [("came", came), ("went", went), ("changed", changed), ("expired", ended)];
-                let told = told.iter().filter(|(_, names)| !names.is_empty());
-                let told: Vec<_> =
-                    told.map(|(how, names)| format!("{how}: {}", names.join(", "))).collect();
-                told.join("; ")
-            }
-            Self::PolicyChanged { what } => what.join("; "),
-            Self::Forked { from, version, run, .. } => {
-                format!("{from} up to version {version}, as {run}")
-            }
-            Self::Imported { runs, events } => {
-                format!("{runs} runs, {events} events")
-            }
-            Self::Pruned { runs, .. } => format!("{runs} runs"),
-            Self::ConsentBroken { request, what, why, .. } if request.is_empty() => {
-                format!("{what}: {why}")
-            }
-            Self::ConsentBroken { request, what, why, .. } => format!("{request} {what}: {why}"),
-            Self::ServerStarted { address, version, environment, four_eyes, keys } => {
-                let environment = environment.as_deref().unwrap_or("not said");
-                let eyes = if *four_eyes { ", four eyes" } else { "" };
-                format!("{address}, build {version}, environment {environment}, keys: {keys}{eyes}")
-            }
-            Self::Halted { halt, what, reason, .. } => format!("{halt}: {what}: {reason}"),
-            Self::HaltReleased { halt, what, .. } => format!("{halt}: {what}"),
-            Self::Renewed { epoch, runs } => format!("{runs} runs, epoch {epoch}"),
-            Self::Rewound { run, had, has, deeds } => {
-                let of = run.as_ref().map_or_else(|| "the store".to_owned(), ToString::to_string);
-                let another = format!("{of} tells another history up to {had} than it did");
-                let mut told = match had.cmp(has) {
-                    Ordering::Equal => another,
-                    Ordering::Less => format!("{another}, and ends at {has}"),
-                    Ordering::Greater => format!("{of} was known up to {had}, and ends at {has}"),
-                };
-                if !deeds.is_empty() {
-                    told = format!("{told}; begun in what is missing: {}", deeds.join(", "));
-                }
-                told
-            }
-            Self::Exported { run, secrets } => {
-                let what = run.as_ref().map_or_else(|| "the store".into(), ToString::to_string);
-                match secrets {
-                    Some(true) => format!("{what}, with what is secret"),
-                    Some(false) => format!("{what}, without what is secret"),
-                    None => String::new(),
-                }
-            }
-            Self::ServerStopped { address } => address.clone(),
-            Self::Released { .. } | Self::Restored => String::new(),
-            Self::Lost => "could not be noted while the store took no writes".into(),
-            Self::Forgotten => "older entries are kept no more".into(),
-            Self::Unknown => "noted by a later build".into(),
-        }
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! lock          held by the one process that has the store open; its pid inside
-//! server.json   the address that process serves, for others to talk to
+//! server.json   the address that process serves, for others to talk to; or that of a server over a database (`beside`)
 //! terminal.sock where it listens for other terminals, if it is a command and no server
 //! format        `holdpoint store 2`, written last: without it there is no store yet; or where the store was moved to
 //! audit.key     the key that heads of the log of leaves are signed with, unless it is kept elsewhere;
@@ -22,6 +22,7 @@ use std::sync::{Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 
 use crate::failpoint;
+use crate::store::beside::{self, Beside};
 use crate::store::config::OpenError;
 
 /// The format of the directory: layout, keys and records together.
@@ -83,7 +84,11 @@ impl Directory {
         let fail = |source| OpenError::of(path, source);
         fs::create_dir_all(path).map_err(fail)?;
         let lock = lock(path)?;
-        let found = check_format(path)?;
+        let beside = lies_beside(path);
+        let found = check_format(path, beside.as_ref())?;
+        if let Some(beside) = beside {
+            return Err(OpenError::beside(path, beside));
+        }
         remove_if_there(&path.join("server.json")).map_err(fail)?;
         let free = free_bytes(path).map_err(fail)?;
         let needed = reserve_bytes / 4;
@@ -183,6 +188,9 @@ impl Drop for Directory {
 
 /// Whether there is more in a directory than what may be there before a store is.
 pub(in crate::store) fn is_there(path: &Path) -> bool {
+    if lies_beside(path).is_some() {
+        return true;
+    }
     match is_empty(path) {
         Ok(is_empty) => !is_empty,
         // Whatever cannot be looked into is for the opening to tell.
@@ -203,8 +211,13 @@ pub(in crate::store) fn is_older(path: &Path) -> bool {
     [OLDER, OLDER_UNFINISHED].contains(&format.trim())
 }
 
+/// Which database a directory lies beside, if it does. Of one with a store of its own that counts while the server lives:
+/// afterwards it is as good as any.
+pub(in crate::store) fn lies_beside(path: &Path) -> Option<Beside> {
+    beside::said(path).filter(|beside| beside.server.is_some() || !is_whole(path))
+}
+
 /// Whether there is a store in a directory that was not moved elsewhere.
-#[cfg(feature = "postgres")]
 pub(in crate::store) fn is_whole(path: &Path) -> bool {
     let format = fs::read_to_string(path.join("format")).unwrap_or_default();
     [FORMAT, OLDER].contains(&format.trim())
@@ -267,12 +280,14 @@ fn lock(path: &Path) -> Result<File, OpenError> {
 }
 
 /// What the directory holds; an error if that is not a store of ours.
-fn check_format(path: &Path) -> Result<Found, OpenError> {
+fn check_format(path: &Path, beside: Option<&Beside>) -> Result<Found, OpenError> {
     let name = path.join("format");
     let found = match fs::read(&name) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).trim().to_owned(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return if is_empty(path).map_err(|source| OpenError::of(path, source))? {
+            return if let Some(beside) = beside {
+                Err(OpenError::beside(path, beside.clone()))
+            } else if is_empty(path).map_err(|source| OpenError::of(path, source))? {
                 Ok(Found::Nothing)
             } else {
                 Err(OpenError::Foreign { dir: path.to_path_buf() })
@@ -281,7 +296,8 @@ fn check_format(path: &Path) -> Result<Found, OpenError> {
         Err(source) => return Err(OpenError::of(&name, source)),
     };
     if let Some((place, _)) = moved(&found) {
-        return Err(OpenError::Moved { dir: path.to_path_buf(), place });
+        let server = beside.and_then(|beside| beside.server.clone());
+        return Err(OpenError::Moved { dir: path.to_path_buf(), place, server });
     }
     match found.as_str() {
         UNFINISHED | OLDER_UNFINISHED => Ok(Found::Nothing),

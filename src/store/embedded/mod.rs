@@ -63,8 +63,8 @@ use crate::store::embedded::counts::Counts;
 use crate::store::embedded::database::Database;
 use crate::store::embedded::directory::Directory;
 #[cfg(feature = "postgres")]
-pub(super) use crate::store::embedded::directory::{is_held, is_whole, moved_to};
-pub(super) use crate::store::embedded::directory::{is_older, is_there};
+pub(super) use crate::store::embedded::directory::{is_held, moved_to};
+pub(super) use crate::store::embedded::directory::{is_older, is_there, is_whole, lies_beside};
 use crate::store::embedded::group::Written;
 use crate::store::embedded::head_cache::HeadCache;
 use crate::store::embedded::health::Health;

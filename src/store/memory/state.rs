@@ -141,8 +141,11 @@ impl State {
     }
 
     fn check_guards(&self, guards: &[Guard]) -> Result<(), AppendError> {
-        let number = |name: &str| self.guards.get(name).copied().unwrap_or(0);
-        match guards.iter().find(|guard| number(&guard.name) != guard.number) {
+        let number = |guard: &Guard| match guard.of_kept() {
+            Some(name) => Guard::number_of(self.keepsakes.get(name).map(String::as_str)),
+            None => self.guards.get(&guard.name).copied().unwrap_or(0),
+        };
+        match guards.iter().find(|guard| number(guard) != guard.number) {
             Some(moved) => Err(AppendError::GuardMoved(moved.name.clone())),
             None => Ok(()),
         }

@@ -40,8 +40,13 @@ begin
   perform 1 from holdpoint.runs x where x.run = any (a_run) order by x.run for update;
   if cardinality(g_name) > 0 then
     insert into holdpoint.guards (name, number)
-      select distinct n collate "C", 0 from unnest(g_name) n order by 1 on conflict do nothing;
+      select distinct n collate "C", 0 from unnest(g_name) n where not starts_with(n, 'kept ') order by 1
+      on conflict do nothing;
     perform 1 from holdpoint.guards x where x.name = any (g_name) order by x.name for update;
+    -- Whoever changes what is kept under a name waits until what rests on it is written, and is waited for
+    -- (`replicas.rs`). Many rest on it at once: no row is locked, or all of them would stand in line for it.
+    perform pg_advisory_xact_lock_shared(1752132964, hashtext(k.name))
+      from (select distinct 'mown.' || substr(n, 6) as name from unnest(g_name) n where starts_with(n, 'kept ') order by 1) k;
   end if;
 
   select array_agg(d.said), array_agg(d.number), array_agg(d.fence), array_agg(d.about), array_agg(d.there), array_agg(d.moves)
@@ -86,7 +91,13 @@ begin
       ) w on true
       left join (
         select u.item, min(u.name) as name from unnest(g_item, g_name, g_number) as u (item, name, number)
-          join holdpoint.guards x on x.name = u.name collate "C" where x.number <> u.number group by u.item
+          left join holdpoint.guards x on x.name = u.name collate "C"
+          left join holdpoint.kept y on y.name = ('mown.' || substr(u.name, 6)) collate "C"
+          where u.number <> case when starts_with(u.name, 'kept ')
+              -- Of what is kept, behind the five bytes that say in which form: `Guard::kept`.
+              then coalesce(('x' || encode(substr(sha256(substr(y.body, 6)), 1, 7), 'hex'))::bit(56)::bigint, 0)
+              else x.number end
+          group by u.item
       ) g on g.item = t.item
       left join holdpoint.sessions s on s.session = t.session and t.brings is not null
       left join holdpoint.keys k on k.id = t.key

@@ -245,6 +245,17 @@ fn tls_remedy(why: &str) -> &'static str {
     }
 }
 
+/// What to do about tables that may not be made, or changed: a right to what is in a schema helps nobody to make that.
+fn owner_remedy(are_there: bool) -> &'static str {
+    if are_there {
+        "the tables are looked through and changed by the role that owns them: run this as that one (`\\dn holdpoint` in psql \
+         names it)"
+    } else {
+        "that user may not make the schema `holdpoint` there: `grant create on database NAME to USER`, or make it the owner \
+         (`alter database NAME owner to USER`)"
+    }
+}
+
 /// Why a store on PostgreSQL did not open. Nothing was changed, and no empty one was put in its place.
 #[derive(Debug, thiserror::Error)]
 pub enum PostgresError {
@@ -275,6 +286,16 @@ pub enum PostgresError {
         place: String,
         /// What it says.
         why: String,
+    },
+    /// Whoever asks may not make, or change, our tables.
+    #[error("the database at {place} refuses: {why}; {}", owner_remedy(*.are_there))]
+    NotOwner {
+        /// Where.
+        place: String,
+        /// What it says.
+        why: String,
+        /// Whether there are any.
+        are_there: bool,
     },
     /// It answers with a no that has nothing to do with who asks.
     #[error("the database at {place} says: {why}")]
@@ -446,7 +467,7 @@ pub enum PostgresError {
 }
 
 /// The schema that this program reads and writes.
-pub(super) const SCHEMA: i32 = 3;
+pub(super) const SCHEMA: i32 = 4;
 /// The newest form of records that this program reads, and the one that it writes (`store/codec`).
 pub(super) const READS: i32 = APART as i32;
 pub(super) const WRITES: i32 = APART as i32;
@@ -522,6 +543,17 @@ mod tests {
             crowded.contains("`max_connections`") && crowded.contains("docs/scale.md"),
             "{crowded}"
         );
+    }
+
+    #[test]
+    fn whoever_may_not_make_tables_is_told_which_right_that_takes() {
+        let told = |are_there| {
+            let (place, why) = ("one/db".to_owned(), "permission denied".to_owned());
+            PostgresError::NotOwner { place, why, are_there }.to_string()
+        };
+        assert!(told(false).contains("grant create on database"), "{}", told(false));
+        assert!(!told(false).contains("to use schema"), "there is none: {}", told(false));
+        assert!(told(true).contains("the role that owns them"), "{}", told(true));
     }
 
     #[test]

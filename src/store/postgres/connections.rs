@@ -61,6 +61,8 @@ pub(super) struct Connections {
     histories: Histories,
     /// Why the last attempt to reach it failed, if it did.
     away: Mutex<Option<String>>,
+    /// Whether any came through.
+    was_reached: AtomicBool,
     /// What is wrong with what it leads to, if anything was when that was last looked at.
     unfit: Mutex<Option<String>>,
     /// What it says of having no room for what is written, if it said so last.
@@ -89,6 +91,7 @@ impl Connections {
             permits: Semaphore::new(AT_ONCE),
             histories: Histories::default(),
             away: Mutex::default(),
+            was_reached: AtomicBool::new(false),
             unfit: Mutex::default(),
             full: Mutex::default(),
             stuck: Mutex::default(),
@@ -141,9 +144,22 @@ impl Connections {
         self.unfit.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether it was reached, as somebody has just found out.
-    pub(super) fn found(&self, away: Option<String>) {
-        *self.away.lock().unwrap_or_else(PoisonError::into_inner) = away;
+    /// Whether it was reached, as somebody has just found out. That it went is told here, before all that fails for it; of
+    /// one that was never reached whoever waits for it tells.
+    pub(super) fn found(&self, why_not: Option<String>) {
+        let mut away = self.away.lock().unwrap_or_else(PoisonError::into_inner);
+        let was_reached = match &why_not {
+            Some(_) => self.was_reached.load(Ordering::Relaxed),
+            None => self.was_reached.swap(true, Ordering::Relaxed),
+        };
+        match (&*away, &why_not) {
+            (None, Some(why)) if was_reached => {
+                tracing::error!(why, "the database is away, or cannot be used; it is waited for");
+            }
+            (Some(_), None) if was_reached => tracing::info!("the database is there again"),
+            (None | Some(_), Some(_) | None) => {}
+        }
+        *away = why_not;
     }
 
     /// Looks at what every new connection is looked at for: settings are changed, rights taken away and tables altered

@@ -117,6 +117,7 @@ fn weight(error: &PostgresError) -> u8 {
         | PostgresError::Unanswered { .. }
         | PostgresError::NoStandby { .. }
         | PostgresError::Denied { .. }
+        | PostgresError::NotOwner { .. }
         | PostgresError::Untrusted { .. }
         | PostgresError::TooOld { .. }
         | PostgresError::Woken

@@ -307,10 +307,16 @@ impl Replicas for PostgresJournal {
         let knew = knew.map(|knew| codec::seal(&at, knew.as_bytes()));
         let (me, mark) = (self.me(), self.marks.draw(Lane::Beats));
         let life = int(me.0);
+        // What rests on it and is being written is waited for, and what comes after sees this (`append.sql`).
+        let alone = format!("(select pg_advisory_xact_lock({RESTS}, hashtext($1))) l");
         let change = if knew.is_some() {
-            "update holdpoint.kept set body = $2 where name = $1 and body = $5"
+            format!(
+                "update holdpoint.kept set body = $2 from {alone} where name = $1 and body = $5"
+            )
         } else {
-            "insert into holdpoint.kept (name, body) values ($1, $2) on conflict do nothing"
+            format!(
+                "insert into holdpoint.kept (name, body) select $1, $2 from {alone} on conflict do nothing"
+            )
         };
         let sql = format!(
             "with m as (update holdpoint.marks set mark = greatest(mark, $4) where incarnation = $3 and lane = 1) {change}"
@@ -329,6 +335,9 @@ impl Replicas for PostgresJournal {
         Ok(changed > 0)
     }
 }
+
+/// What locks over what is kept under names have in common, in `append.sql` too.
+const RESTS: i32 = 1_752_132_964;
 
 /// The name under which something of the store's own is kept.
 pub(super) fn keepsake(name: &str) -> String {

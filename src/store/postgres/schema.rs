@@ -17,8 +17,11 @@ const MIGRATING: i64 = 0x686f_6c64;
 /// The tables, as schema 1 has them, which every store was made with or raised from.
 const MAKE: &str = include_str!("schema.sql");
 /// What takes them from one schema to the next: each only adds, so that what is stored stays as it is.
-const RAISE: [(i32, &str); 2] =
-    [(2, include_str!("schema_2.sql")), (DESKS, include_str!("schema_3.sql"))];
+const RAISE: [(i32, &str); 3] = [
+    (2, include_str!("schema_2.sql")),
+    (DESKS, include_str!("schema_3.sql")),
+    (4, include_str!("schema_4.sql")),
+];
 /// How appends are decided and written, and what is asked most: as they are now, whatever they were.
 const FUNCTIONS: [&str; 2] = [include_str!("append.sql"), include_str!("asked.sql")];
 /// What to do about a commit that waits for nothing: nobody who looks at the server's settings sees a role's.
@@ -253,7 +256,8 @@ pub(super) async fn migrate_as(
 ) -> Result<Migrated, PostgresError> {
     let place = config.place();
     check_server(config, client).await?;
-    let failed = |error: tokio_postgres::Error| refused(place.clone(), &error);
+    let failed = |error: tokio_postgres::Error| not_owned(&place, &error, true);
+    let unmade = |error: tokio_postgres::Error| not_owned(&place, &error, false);
     let transaction = client.transaction().await.map_err(failed)?;
     let lock = format!("select pg_catalog.pg_advisory_xact_lock({MIGRATING})");
     transaction.batch_execute(&lock).await.map_err(failed)?;
@@ -261,7 +265,7 @@ pub(super) async fn migrate_as(
     let row = transaction.query_typed_one(is_there, &[]).await.map_err(failed)?;
     let is_there: bool = row.try_get(0).map_err(failed)?;
     if !is_there {
-        transaction.batch_execute(MAKE).await.map_err(failed)?;
+        transaction.batch_execute(MAKE).await.map_err(unmade)?;
         let made = "insert into holdpoint.meta (schema) values (1)";
         transaction.batch_execute(made).await.map_err(failed)?;
     }
@@ -286,6 +290,19 @@ pub(super) async fn migrate_as(
     Ok(outcome)
 }
 
+/// What a no means to whoever makes or changes the tables: one for want of a right is not the password's matter, nor that
+/// of whoever only serves.
+fn not_owned(place: &str, error: &tokio_postgres::Error, are_there: bool) -> PostgresError {
+    match error.as_db_error() {
+        Some(told) if *told.code() == SqlState::INSUFFICIENT_PRIVILEGE => PostgresError::NotOwner {
+            place: place.to_owned(),
+            why: told.message().to_owned(),
+            are_there,
+        },
+        Some(_) | None => refused(place.to_owned(), error),
+    }
+}
+
 /// Takes tables on from an earlier schema. Whoever serves from them would write what the new ones must know of, and write it
 /// the old way: nobody does meanwhile.
 async fn raise(
@@ -293,7 +310,7 @@ async fn raise(
     transaction: &Transaction<'_>,
     found: i32,
 ) -> Result<(), PostgresError> {
-    let failed = |error: tokio_postgres::Error| refused(place.to_owned(), &error);
+    let failed = |error: tokio_postgres::Error| not_owned(place, &error, true);
     let alone =
         "set local lock_timeout = '5s'; lock table holdpoint.replicas in share row exclusive mode";
     transaction.batch_execute(alone).await.map_err(failed)?;

@@ -1,6 +1,7 @@
 //! Log: the store's own log, lane by lane: each entry holds on to the one before it, and what was done has its
 //! leaf.
 
+use crate::kernel::Millis;
 use crate::kernel::evidence::chain;
 use crate::kernel::evidence::leaf::Place;
 use crate::ports::log::Lane;
@@ -17,6 +18,25 @@ pub(super) async fn lanes(journal: &dyn Journal, verified: &mut Verified) -> Res
         or_finding(walk(journal, lane, verified).await, &place, verified)?;
     }
     Ok(())
+}
+
+/// When the store was made from an export, if its own log says so. What is damaged there is found by the walk.
+pub(super) async fn imported(journal: &dyn Journal) -> Result<Option<Millis>, Fault> {
+    let mut from = 0;
+    loop {
+        let (entries, _) = match journal.evidence().log(Lane::Deeds, from, PAGE).await {
+            Err(Fault::Corrupt(_)) => return Ok(None),
+            read => read?,
+        };
+        let mut notes = entries.iter().map(|one| &one.entry);
+        if let Some(found) = notes.find(|entry| matches!(entry.note, Note::Imported { .. })) {
+            return Ok(Some(found.first));
+        }
+        match entries.last() {
+            Some(last) if entries.len() == PAGE => from = last.index + 1,
+            Some(_) | None => return Ok(None),
+        }
+    }
 }
 
 /// The oldest are forgotten where a lane is full, and not before: whoever takes some away says that they were.

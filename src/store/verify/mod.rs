@@ -15,7 +15,8 @@ mod runs;
 
 use crate::kernel::evidence::note::{SignedHead, VerifyKey};
 use crate::kernel::evidence::{Finding, Hash, handover};
-use crate::kernel::{RunId, Version};
+use crate::kernel::{Millis, RunId, Version};
+use crate::ports::evidence::ORIGIN;
 use crate::ports::{Fault, Journal, LastHead, StoreReport};
 
 pub use bundle::bundle;
@@ -58,6 +59,8 @@ pub struct Verified {
     /// The head from outside that it was held against, if one was brought: which log it is of, and how many leaves it
     /// holds.
     pub since: Option<(String, u64)>,
+    /// When the store was made from an export, if it was and its own log has that still: its log of leaves began there.
+    pub imported: Option<Millis>,
     /// What the store says of itself.
     pub report: StoreReport,
 }
@@ -83,6 +86,11 @@ impl Verified {
                 "\nit was held against "
             };
             told.extend([word, &kept]);
+        }
+        if let Some(at) = self.imported {
+            let began =
+                format!("\nits log began by an import, at {}: of what is older ", at.date());
+            told.extend([&*began, "it proves how that was imported, and no more"]);
         }
         let unchained =
             "events are of an earlier build: they are as they were when they were taken over";
@@ -176,7 +184,7 @@ pub async fn go_on(
     memory: &dyn Memory,
     progress: &(dyn Fn(u64) + Send + Sync),
 ) -> Result<Verified, Fault> {
-    let mut verified = Verified::default();
+    let mut verified = Verified { imported: log::imported(journal).await?, ..Verified::default() };
     let heads = signed_heads(journal, against, &mut verified).await?;
     let gone = leaves::tree(journal, &heads, &mut verified).await?;
     runs::runs(journal, (&gone, memory), &mut verified, progress).await?;
@@ -234,12 +242,14 @@ async fn signed_heads(
     }
     let own = own.map(|head| Claim { what: "the signed head of the store", head });
     let since = since.map(|head| Claim { what: "the head from outside", head });
+    let origin = journal.remembered(ORIGIN).await?;
     let handed = LastHead::handed(journal).await;
     let handed = or_finding(handed, "the chain of keys", verified)?.unwrap_or_default();
     let earlier: Vec<_> = handed.iter().filter_map(|it| VerifyKey::parse(&it.before)).collect();
     for claim in own.into_iter().chain(since) {
         let Some(key) = &key else {
-            verified.found(claim.what, "there is no key to check its signature with");
+            let what = keyless(&claim.head, origin.as_deref(), verified.imported);
+            verified.found(claim.what, what);
             continue;
         };
         let signer = handover::signer(&claim.head, key, &handed);
@@ -272,9 +282,44 @@ async fn signed_heads(
     Ok(claims)
 }
 
+/// What is said of a head where no key is known, and what can be done about it. A store that was imported has a log of
+/// its own, which no key has signed at first: a head of the log before is none that it could hold.
+fn keyless(head: &SignedHead, origin: Option<&str>, imported: Option<Millis>) -> String {
+    let key = "there is no key to check its signature with";
+    match imported.filter(|_| origin != Some(&*head.origin)) {
+        Some(at) => format!(
+            "{key}: this store was made by an import, at {}. Its log began there, is not signed yet, and holds no head of the \
+             log `{}`: hold the store that was exported against that one, and this one against a head of its own",
+            at.date(),
+            head.origin
+        ),
+        None => format!(
+            "{key}: nothing in this store says which key signs it; bring the public key that signed this head, with --key"
+        ),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::evidence::note;
+    use crate::kernel::evidence::tree::TreeHead;
+
+    #[test]
+    fn whoever_has_no_key_to_a_head_is_told_what_can_be_done() {
+        let body = note::body("holdpoint/old", TreeHead { size: 7, root: Hash::of(&[b"root"]) });
+        let key = VerifyKey::new("holdpoint/old", [7; 32]).unwrap();
+        let head = SignedHead::parse(&note::signed(&body, &key, &[0; 64])).unwrap();
+        let imported = Some(Millis(1_000));
+        for origin in [None, Some("holdpoint/new")] {
+            let told = keyless(&head, origin, imported);
+            assert!(told.contains("made by an import, at 1970-01-01T00:00:01Z"), "{told}");
+            assert!(told.contains("holds no head of the log `holdpoint/old`"), "{told}");
+        }
+        let own = keyless(&head, Some("holdpoint/old"), imported);
+        assert!(own.contains("with --key"), "it is of this log: {own}");
+        assert!(keyless(&head, None, None).contains("with --key"));
+    }
 
     #[test]
     fn what_is_told_of_a_log_that_was_cut_off_adds_up_and_names_what_it_was_held_against() {

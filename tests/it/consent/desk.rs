@@ -5,7 +5,8 @@ use std::fs;
 
 use holdpoint::wire::v1::Request;
 
-use crate::consent::stage::{Stage, TOOL};
+use crate::consent::stage::{LOCAL, Stage, TOOL, question};
+use crate::evidence::halting::gated;
 use crate::terminal::cli::{Ended, holdpoint};
 
 const PEOPLE: [(&str, &str); 5] = [
@@ -129,6 +130,33 @@ async fn whoever_may_not_answer_is_told_for_whom_it_waits_and_not_how_to_answer(
     assert!(vague.code == 6 && vague.err.contains("return"), "{vague:?}");
     let code = stage.command("bob", &["respond", &request.code, "approve"]);
     assert!(code.code == 2 && code.err.contains("a code goes with words"), "{code:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_word_that_means_nothing_is_refused_after_it_is_known_who_may_answer() {
+    let (stage, request) = asked().await;
+    let vague = stage.command("ada", &["respond", &request.request_id, "perhaps"]);
+    assert!(vague.code == 6 && vague.err.contains("group:finance"), "{vague:?}");
+    assert!(!vague.err.contains("type y"), "{vague:?}");
+    let trail = stage.audit("ada", &request.run_id).await;
+    let refused = trail.iter().filter(|entry| entry.action == "answer_refused");
+    assert_eq!(refused.map(|entry| entry.principal.as_str()).collect::<Vec<_>>(), ["ada"]);
+    // Whoever is asked is told what they can type.
+    let vague = stage.command("bob", &["respond", &request.request_id, "perhaps"]);
+    assert!(vague.code == 6 && vague.err.contains("type y to approve"), "{vague:?}");
+    stage.assert_untouched("ada", &request, "perhaps").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn approve_and_reject_decide_a_tool_gate_at_the_terminal_as_at_other_doors() {
+    for (word, deeds) in [("approve", 1), ("reject", 0)] {
+        let stage = Stage::open(&gated()).await;
+        let asked = question(&stage.start(LOCAL, "s", "Bill 7.").await);
+        assert_eq!(stage.command(LOCAL, &["inbox"]).code, 0);
+        let ended = stage.command(LOCAL, &["respond", "1", word]);
+        assert!(!ended.err.contains("type one of"), "{ended:?}");
+        assert_eq!(stage.deeds(LOCAL, &asked.run_id).await.len(), deeds, "{word}: {ended:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

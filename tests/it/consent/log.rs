@@ -223,6 +223,20 @@ async fn changed_keys_and_settings_stand_in_the_log_whether_the_server_ran_or_no
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn first_keys_say_what_they_mean_for_gates_and_do_not_read_as_a_changed_setting() {
+    let root = TempDir::new().unwrap();
+    let mut server = Setup::new(root.path()).start();
+    server.kill();
+    let ops = Keys::add(&root.path().join("data/keys.toml"), "ops", Role::Admin, "").unwrap();
+    let server = Setup::new(root.path()).start();
+    let entries = log(&mut server.client_with(&ops).await).await;
+    let told = entries.iter().rev().filter(|entry| entry.action.ends_with("_changed"));
+    let told: Vec<_> = told.map(|entry| (entry.action.as_str(), entry.note.as_str())).collect();
+    let means = "environment: not said, as before; with keys it is taken for none, and gates that look at it ask";
+    assert_eq!(told, [("keys_changed", "came: ops"), ("policy_changed", means)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn forks_exports_prunes_starts_and_stops_stand_in_the_log() {
     let (mut stage, request) = asked().await;
     let fork = ForkRunRequest { run_id: request.run_id.clone(), ..Default::default() };
@@ -255,5 +269,5 @@ async fn forks_exports_prunes_starts_and_stops_stand_in_the_log() {
     let lines = holdpoint(root, &["audit", "--store", "--json", "--data", "again"], "").out;
     assert_eq!(actions(&lines)[..1], ["imported"], "{lines}");
     let words = holdpoint(root, &["audit", "--store", "--data", "data"], "").out;
-    assert!(words.contains("clerk by grpc forked"), "{words}");
+    assert!(words.contains("clerk by grpc [proven, key clerk] forked"), "{words}");
 }

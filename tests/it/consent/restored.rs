@@ -50,7 +50,7 @@ async fn sends(stage: &Stage, request: &Request) -> (Code, String) {
 }
 
 async fn release(stage: &Stage) -> bool {
-    let request = ReleaseStoreRequest {};
+    let request = ReleaseStoreRequest::default();
     stage.client(LOCAL).await.release_store(request).await.unwrap().into_inner().was_held
 }
 

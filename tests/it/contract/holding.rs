@@ -267,6 +267,30 @@ async fn what_was_decided_on_must_not_have_changed_when_it_is_written() {
 }
 
 #[tokio::test]
+async fn k7_what_rests_on_what_is_kept_is_not_written_once_that_is_another() {
+    let (_, _, [a, b]) = pair();
+    rests_on_what_is_kept([&*a.journal(), &*b.journal()]).await;
+}
+
+/// An append that rests on what is kept under a name is written while that is so, and not afterwards.
+pub(crate) async fn rests_on_what_is_kept([a, b]: [&dyn Journal; 2]) {
+    let begins = |number| Play::begin(number, &format!("s{number}"), "ann", 10).1;
+    let resting =
+        |number, text| Append { guards: vec![Guard::kept("keys", text)], ..begins(number) };
+    a.append(resting(1, None)).await.unwrap();
+    for text in ["one", "two"] {
+        let knew = (text == "two").then_some("one");
+        assert!(b.replicas().unwrap().remember_if("keys", knew, text).await.unwrap());
+        let refused = a.append(resting(2, knew)).await;
+        assert!(matches!(&refused, Err(AppendError::GuardMoved(_))), "{refused:?}");
+        assert_eq!(a.head(&run_id(2)).await.unwrap(), None);
+    }
+    a.append(resting(2, Some("two"))).await.unwrap();
+    // Many rest on it at once, and on nothing else.
+    b.append(resting(3, Some("two"))).await.unwrap();
+}
+
+#[tokio::test]
 async fn an_entry_is_carried_by_one_of_them_and_by_another_when_that_takes_too_long() {
     let (clock, _, [a, b]) = pair();
     let (play, begin) = Play::begin(1, "s", "ann", 10);

@@ -18,7 +18,14 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Starts `steady` and returns its stream when the agent is at work.
 async fn at_work(client: &mut Client) -> (Streaming<WorkflowEvent>, Vec<WorkflowEvent>) {
-    let request = start_of("steady", "", "Think.", "steady-key");
+    at_work_on("steady", client).await
+}
+
+async fn at_work_on(
+    workflow: &str,
+    client: &mut Client,
+) -> (Streaming<WorkflowEvent>, Vec<WorkflowEvent>) {
+    let request = start_of(workflow, "", "Think.", "steady-key");
     let mut stream = client.run_workflow(request).await.unwrap().into_inner();
     let mut events = Vec::new();
     while names(&events).last() != Some(&"executor_invoked") {
@@ -40,6 +47,22 @@ async fn work_under_way_is_finished_and_the_stream_with_it() {
     server.terminate();
     let events = timeout(PATIENCE, drained(stream)).await.unwrap().unwrap();
     assert_eq!(names(&events).last(), Some(&"completed"));
+    drop(client);
+    assert_eq!(server.wait().code(), Some(0), "{}", server.told());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn agents_whose_turn_comes_while_it_drains_have_it_and_the_stream_follows() {
+    let root = TempDir::new().unwrap();
+    let mut server = Server::start(root.path());
+    let mut client = server.client().await;
+    let (stream, _) = at_work_on("steady_pair", &mut client).await;
+    server.terminate();
+    let rest = timeout(PATIENCE, drained(stream)).await.unwrap().unwrap();
+    let names = names(&rest);
+    let count = |wanted: &str| names.iter().filter(|name| **name == wanted).count();
+    assert_eq!((count("executor_completed"), count("executor_failed")), (2, 0), "{names:?}");
+    assert_eq!(names.last(), Some(&"completed"));
     drop(client);
     assert_eq!(server.wait().code(), Some(0), "{}", server.told());
 }

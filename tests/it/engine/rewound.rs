@@ -120,7 +120,7 @@ async fn k7_a_halt_that_the_living_know_stands_though_the_store_has_an_older_lis
     let c = node(&pair.cluster, &pair.clock, &pair.post, (&workflows, writers())).await;
     assert_eq!(standing(&c.engine), both);
     // Taken back it is over, at all of them and for good.
-    a.release_store(&someone()).await.unwrap();
+    a.release_store(false, &someone()).await.unwrap();
     b.release_halt(&second.id, &someone()).await.unwrap();
     pair.pass(3_000).await;
     for engine in [a, b, &c.engine] {

@@ -426,7 +426,7 @@ async fn j10_a_store_that_went_back_is_held_and_whoever_saw_more_is_told() {
     assert!(matches!(watch.next().await, Err(EngineError::Rewound)));
     let held = b.answer(answer(&request, json!("approve")), &someone()).await.map(drop);
     assert!(matches!(held, Err(EngineError::Refused(_))), "{held:?}");
-    a.release_store(&someone()).await.unwrap();
+    a.release_store(false, &someone()).await.unwrap();
     pair.pass(3_000).await;
     assert!(!a.is_rewound() && !b.is_rewound());
     let head = b.head(&run, &someone()).await.unwrap();

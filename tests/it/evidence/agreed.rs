@@ -4,8 +4,10 @@
 use std::fs;
 use std::path::Path;
 
+use holdpoint::kernel::evidence::bundle::Bundle;
 use holdpoint::kernel::evidence::leaf::Leaf;
 use holdpoint::kernel::evidence::tree::leaf_hash;
+use holdpoint::kernel::evidence::walk::{Entry, Walk};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -117,6 +119,41 @@ async fn j13_verify_and_the_script_refuse_the_same_bundles() {
     let mut late: Value = serde_json::from_str(&late).unwrap();
     late["leaves"][0]["proof"] = json!(["rubbish"]);
     assert_eq!(both(root.path(), &late.to_string(), "a proof that is none"), 1);
+}
+
+/// The same with one more append, chained as it should be by somebody who has no key.
+fn longer(bundle: &Value, payload: &str) -> String {
+    let mut longer: Bundle = serde_json::from_value(bundle.clone()).unwrap();
+    let mut walk = Walk::new(&longer.run);
+    for entry in &longer.entries {
+        walk.take(entry).unwrap();
+    }
+    let (version, prev) = (walk.version() + 1, Some(walk.link()));
+    let payload = payload.to_owned();
+    longer.entries.push(Entry { version, prev, payload, secrets: Vec::new() });
+    serde_json::to_string(&longer).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn j13_verify_and_the_script_say_the_same_of_what_nobody_has_signed() {
+    let root = TempDir::new().unwrap();
+    let bundle = exported(root.path()).await;
+    for (payload, code) in [
+        (r#"{"at":1,"events":["checkpoint_saved"]}"#, 4),
+        (r#"{"at":1,"events":[{"reminded":{"ordinal":1}}]}"#, 4),
+        (r#"{"at":1,"events":[{"reminded":{"ordinal":1.0}}]}"#, 4),
+        (r#"{"at":1,"events":[{"reminded":{"ordinal":1e0}},"checkpoint_saved"]}"#, 4),
+        (r#"{"at":1,"events":[{"of_a_later_build":{}}]}"#, 4),
+        (r#"{"at":1.0,"events":["checkpoint_saved"]}"#, 1),
+        (r#"{"at":1,"events":[{"answered":{"ordinal":1.0}}]}"#, 1),
+        (r#"{"at":1,"events":["completed",{"reminded":{"ordinal":1.0}}]}"#, 1),
+        (r#"{"at":1,"events":[["reminded"]]}"#, 1),
+        (r#"{"at":1,"events":[{"reminded":{},"parked":{}}]}"#, 1),
+        (r#"{"at":1,"events":[{"started":1.0}]}"#, 1),
+        (r#"{"at":1,"events":[]}"#, 1),
+    ] {
+        assert_eq!(both(root.path(), &longer(&bundle, payload), payload), code, "{payload}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -168,10 +168,12 @@ const CONTROLS: &[Control] = &[
     Control {
         id: "12.4.3",
         asks: "kill-switch activations and override commands are logged",
-        does: "halts and their ends, forks, releases, restores and changes of keys and policy stand in the store's own log, and cancels in their run's trail with how their person was known; all chained and signed",
+        does: "halts and their ends, forks, releases, restores, heads that were given up, halts and releases that were refused, and changes of keys and policy stand in the store's own log, and cancels in their run's trail with how their person was known; all chained and signed",
         tests: &[
             "forks_exports_prunes_starts_and_stops_stand_in_the_log",
             "what_is_halted_is_neither_begun_nor_decided_through_any_door_until_it_is_released",
+            "a_halt_and_a_release_that_are_refused_stand_in_the_stores_own_log",
+            "a_release_keeps_the_head_that_the_log_lacks_until_somebody_gives_it_up_by_name",
         ],
         open: "",
     },

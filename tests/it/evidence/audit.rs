@@ -9,6 +9,7 @@ use prost_types::Timestamp;
 use tempfile::TempDir;
 use tonic::Code;
 
+use crate::consent::stage::{LOCAL, Stage, question};
 use crate::support::server::{Setup, answer_to, asked, run, send, start_of};
 use crate::terminal::cli::holdpoint;
 
@@ -112,4 +113,26 @@ async fn the_trail_says_who_was_asked_and_who_answered_word_for_word() {
     let nobody = ListAuditRequest { page_token: "x".into(), ..Default::default() };
     let refused = server.client().await.list_audit(nobody).await.unwrap_err();
     assert_eq!(refused.code(), Code::InvalidArgument);
+}
+
+const WORDS: &str = "
+name: venue
+models: {default: {provider: scripted, script: [{say: Thank you.}]}}
+agents: {clerk: {human_input: false}}
+pattern: sequential
+steps:
+  - {id: where, human: {kind: clarification, prompt: Which venue do you prefer?}}
+  - {agent: clerk}
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn j13_an_answer_in_words_has_its_receipt_in_the_consoles_audit_as_a_decision_has() {
+    let stage = Stage::open(WORDS).await;
+    let asked = question(&stage.start(LOCAL, "s", "Go.").await);
+    let told = stage.answer(LOCAL, &asked, "The old mill.".into()).await.unwrap();
+    let received = told.iter().find(|it| matches!(it.event, Some(Event::ResponseReceived(_))));
+    let path = format!("/console/runs/{}/receipts/{}", asked.run_id, received.unwrap().sequence);
+    let (_, page) = stage.server.page("/console/audit");
+    assert!(page.contains("The old mill.") && page.contains(&path), "{path}: {page}");
+    assert_eq!(stage.server.page(&path).0, 200);
 }

@@ -98,3 +98,24 @@ async fn j13_a_leaf_that_is_there_twice_and_a_definition_that_says_one_thing_twi
     assert_eq!(told.code, 1, "{}", told.out);
     assert!(told.out.contains("definition"), "{}", told.out);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn j13_a_store_that_was_imported_says_when_its_log_began_and_which_heads_it_cannot_hold() {
+    let root = TempDir::new().unwrap();
+    let bundle = exported(root.path()).await;
+    let here = root.path();
+    assert_eq!(command(here, &["export", "all.jsonl"]).code, 0);
+    assert_eq!(holdpoint(here, &["import", "all.jsonl", "--data", "new"], "").code, 0);
+    assert_eq!(command(here, &["verify", "--json"]).json()["imported"], Value::Null);
+    let words = ["verify", "--data", "new"];
+    let told = holdpoint(here, &[&words[..], &["--json"]].concat(), "");
+    let began = told.json()["imported"].as_str().unwrap().to_owned();
+    let told = holdpoint(here, &words, "");
+    let line = format!("its log began by an import, at {began}");
+    assert!(told.code == 0 && told.out.contains(&line), "{told:?}");
+    // A head of the log before is none of this one, and a key would not help.
+    fs::write(here.join("head.txt"), bundle.head.unwrap()).unwrap();
+    let told = holdpoint(here, &[&words[..], &["--since", "head.txt"]].concat(), "");
+    assert_eq!(told.code, 1, "{told:?}");
+    assert!(told.out.contains("hold the store that was exported against that one"), "{told:?}");
+}

@@ -1,8 +1,8 @@
 //! Wishes to halt, as people and programs say them: what is wrong with one, one that comes again, and what whoever waits is
 //! told of it.
 
-use holdpoint::wire::v1::HaltRequest;
 use holdpoint::wire::v1::halt_request::Scope;
+use holdpoint::wire::v1::{HaltRequest, ListAuditRequest, ReleaseStoreRequest};
 use serde_json::json;
 use tonic::Code;
 
@@ -23,6 +23,8 @@ async fn a_wrong_wish_to_halt_stops_nothing_and_says_why() {
         (wish(Some(Scope::All(false)), "why"), "scope"),
         (wish(Some(Scope::All(true)), "  "), "reason"),
         (wish(Some(Scope::All(true)), &long), "reason"),
+        (wish(Some(Scope::All(true)), "\u{1b}[31mred"), "reason"),
+        (wish(Some(Scope::All(true)), "one\ntwo"), "reason"),
         (wish(Some(Scope::WorkflowId("bill".into())), "why"), "workflow_id"),
         (wish(Some(Scope::Tool("play".into())), "why"), "tool"),
         (wish(Some(Scope::Agent("nobody".into())), "why"), "agent"),
@@ -110,4 +112,66 @@ async fn a_run_that_waits_says_that_its_question_takes_no_decision() {
     }
     assert_eq!(shown(&["inbox", "--json"]).json()["halts"], json!([]));
     assert!(stage.server.page("/metrics").1.contains("holdpoint_halts 0"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_halt_and_a_release_that_are_refused_stand_in_the_stores_own_log() {
+    let people = [("ann", "starter"), ("op", "operator"), ("root", "admin")];
+    let mut stage = Stage::set(&gated(), &people, &["--four-eyes=true"]).await;
+    for _ in 0..2 {
+        halt(&stage, "ann", Scope::All(true)).await.unwrap_err();
+    }
+    let stands = halt(&stage, "root", Scope::All(true)).await.unwrap();
+    for who in ["op", "root"] {
+        release(&stage, who, &stands).await.unwrap_err();
+    }
+    let wish = ReleaseStoreRequest::default();
+    stage.client("ann").await.release_store(wish).await.unwrap_err();
+    stage.server.restart();
+    let request = ListAuditRequest { store: true, ..Default::default() };
+    let told = stage.client("root").await.list_audit(request).await.unwrap().into_inner();
+    let mut refused: Vec<_> = told
+        .entries
+        .iter()
+        .filter(|entry| entry.action.ends_with("_refused"))
+        .map(|entry| {
+            assert_eq!(entry.door, "grpc", "{entry:?}");
+            (entry.action.as_str(), entry.principal.as_str(), entry.note.clone(), entry.count)
+        })
+        .collect();
+    refused.sort();
+    let of_halt = format!("{}: auth.forbidden", stands.halt_id);
+    let wanted = [
+        ("halt_refused", "ann", "everything: auth.forbidden".to_owned(), 2),
+        ("release_refused", "ann", "the store: auth.forbidden".to_owned(), 1),
+        ("release_refused", "op", of_halt.clone(), 1),
+        ("release_refused", "root", of_halt, 1),
+    ];
+    assert_eq!(refused, wanted);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_lets_the_file_go_on_by_the_name_it_is_listed_under_is_told_to_remove_it() {
+    let stage = Stage::open(&gated()).await;
+    std::fs::write(stage.root.path().join("data/HALT"), "call the office\n").unwrap();
+    for id in ["file", "halt_file"] {
+        let refused = stage.command(LOCAL, &["halt", "--release", id]);
+        assert_ne!(refused.code, 0, "{refused:?}");
+        assert!(refused.err.contains("remove the file"), "{id}: {refused:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_file_says_steers_no_page_and_no_message() {
+    let stage = Stage::open(&gated()).await;
+    let asked = question(&stage.start(LOCAL, "s", "Bill 7.").await);
+    std::fs::write(stage.root.path().join("data/HALT"), "\u{1b}[31mcall\u{7} the office\n")
+        .unwrap();
+    let refused = stage.answer(LOCAL, &asked, json!("allow_once")).await.unwrap_err();
+    let told = r"\u{1b}[31mcall\u{7} the office";
+    assert!(refused.message().contains(told), "{refused:?}");
+    let standing = halts(&stage).await;
+    assert_eq!(standing[0].reason, told);
+    let page = stage.server.page("/readyz").1;
+    assert!(page.contains(told) && !page.contains('\u{1b}'), "{page}");
 }

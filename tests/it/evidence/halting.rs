@@ -15,6 +15,7 @@ use tonic::{Code, Status};
 
 use crate::consent::stage::{LOCAL, Stage, TOOL, bills, question, refusal};
 use crate::support::server::{drained, journal, names, start_of};
+use crate::terminal::cli::holdpoint;
 
 /// A payment that a gate asks about.
 pub(crate) fn gated() -> String {
@@ -96,6 +97,45 @@ async fn what_is_halted_is_neither_begun_nor_decided_through_any_door_until_it_i
     assert_eq!(stage.deeds(LOCAL, &asked.run_id).await.len(), 1);
     assert_eq!((log(&stage, "halted").await, log(&stage, "halt_released").await), (1, 1));
     assert_eq!(stage.server.page("/readyz").1, "ready\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deadline_that_stands_still_is_told_so_at_every_door_and_nothing_is_offered() {
+    let flow = gated().replace("tools: [pay]}", "tools: [pay], deadline: 1h}");
+    let mut stage = Stage::open(&flow).await;
+    let asked = question(&stage.start(LOCAL, "s", "Bill 7.").await);
+    assert_eq!(asked.stands_with_ms_left, None);
+    let offers = |page: &str| page.contains("name=\"decision\"");
+    let path = format!("/console/requests/{}", asked.request_id);
+    let page = |stage: &Stage, path: &str| stage.console(LOCAL).raw("GET", path, "").body;
+    assert!(offers(&page(&stage, &path)), "{}", page(&stage, &path));
+    let all = halt(&stage, LOCAL, Scope::All(true)).await.unwrap();
+    let left = stage.inbox(LOCAL).await.remove(0).stands_with_ms_left;
+    assert!(left.is_some_and(|ms| (1..=3_600_000).contains(&ms)), "{left:?}");
+    let stands = "stands still while halted";
+    let inbox = stage.command(LOCAL, &["inbox"]);
+    assert!(inbox.out.contains("halted, "), "{inbox:?}");
+    let whole = stage.command(LOCAL, &["inbox", &asked.request_id]);
+    assert!(whole.out.contains(stands) && !whole.out.contains("  until "), "{whole:?}");
+    let shown = page(&stage, &path);
+    assert!(shown.contains(stands) && shown.contains("it looks wrong"), "{shown}");
+    assert!(!offers(&shown) && !shown.contains("If nobody answers by <time"), "{shown}");
+    assert!(page(&stage, "/console/inbox").contains(stands));
+    assert!(stage.server.page("/metrics").1.contains("holdpoint_requests_overdue 0"));
+    // Whoever takes the run up is told why no answer is taken.
+    let resumed = stage.command(LOCAL, &["resume", &asked.run_id, "--no-input"]);
+    assert!(resumed.out.contains(stands), "{resumed:?}");
+    assert!(resumed.err.contains("a halt stands: "), "{resumed:?}");
+    // So is whoever looks whether all is well.
+    stage.server.kill();
+    let looked = holdpoint(stage.root.path(), &["doctor", "--data", "data"], "");
+    assert!(looked.out.contains("halts: everything, by local: it looks wrong"), "{looked:?}");
+    stage.server.restart();
+    release(&stage, LOCAL, &all).await.unwrap();
+    assert_eq!(stage.inbox(LOCAL).await.remove(0).stands_with_ms_left, None);
+    assert!(offers(&page(&stage, &path)));
+    let looked = stage.command(LOCAL, &["inbox", &asked.request_id]);
+    assert!(looked.out.contains("  until "), "{looked:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::evidence::served::{command, decided, scripted, stopped, text};
 use crate::support::server::{Server, Setup};
-use crate::terminal::cli::holdpoint;
+use crate::terminal::cli::{Ended, holdpoint};
 
 #[test]
 fn a_key_that_others_can_read_or_that_is_none_is_refused_with_the_remedy() {
@@ -55,12 +55,11 @@ fn a_signer_without_its_public_key_is_told_where_that_line_comes_from() {
     is_told("there is none");
     fs::write(&key, "-----BEGIN PRIVATE KEY-----\n").unwrap();
     is_told("it is a private one");
-    // What the docs have for it.
+    // What the docs have for it, copied as it stands there, with the indentation of its list.
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/evidence.md");
     let docs = fs::read_to_string(docs).unwrap();
     let (_, rest) = docs.split_once("  ```sh\n  openssl pkey").unwrap();
-    let script = format!("openssl pkey{}", rest.split_once("  ```").unwrap().0);
-    let script = script.replace("\n  ", "\n");
+    let script = format!("  openssl pkey{}", rest.split_once("  ```").unwrap().0);
     let made = format!("openssl genpkey -algorithm ed25519 -out signer.pem && {script}");
     let made = Command::new("bash").args(["-c", &made]).current_dir(root.path()).status();
     assert!(made.unwrap().success());
@@ -238,12 +237,12 @@ async fn j13_a_store_that_was_put_back_in_silence_is_not_signed_by_a_key_that_li
     }
     server.terminate();
     server.wait();
-    // Whoever says that it was put back, and lets it go on, has it signed from there.
+    // Whoever says that it was put back, lets it go on and gives up what was signed since, has it signed from there.
     let told = command(root.path(), &["restored"]);
     assert_eq!(told.code, 0, "{told:?}");
     let server = setup.start();
-    let told = holdpoint(root.path(), &["release", "--server", server.address()], "");
-    assert_eq!(told.code, 0, "{told:?}");
+    let told = released(root.path(), &server, &["--forget-head"]);
+    assert!(told.out.contains("\nforgotten: the head of "), "{told:?}");
     decided(&server).await;
     while !is_signed(&server) {
         tokio::task::yield_now().await;
@@ -251,6 +250,111 @@ async fn j13_a_store_that_was_put_back_in_silence_is_not_signed_by_a_key_that_li
     while server.page("/readyz").1.contains("heads are not being signed") {
         tokio::task::yield_now().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn j13_verify_names_the_key_that_signed_a_receipt_and_not_the_one_that_was_brought() {
+    let root = TempDir::new().unwrap();
+    let data = root.path().join("data");
+    let setup = Setup::new(root.path());
+    let run = stopped(setup.clone()).await;
+    let (first, before) = (root.path().join("first.pub"), root.path().join("one.pem"));
+    fs::copy(data.join("audit.pub"), &first).unwrap();
+    fs::rename(data.join("audit.key"), &before).unwrap();
+    stopped(setup.arg(&format!("--audit-key-before={}", before.display()))).await;
+    assert_eq!(command(root.path(), &["export", "run.json", "--run", &run]).code, 0);
+    let check = |file: &str| {
+        let words = ["verify", file, "--key", first.to_str().unwrap(), "--json"];
+        holdpoint(root.path(), &words, "").json()
+    };
+    let bundle = check("run.json");
+    let version = bundle["decisions"][0]["version"].to_string();
+    let receipt = command(root.path(), &["receipt", &run, &version]);
+    fs::write(root.path().join("receipt.json"), &receipt.out).unwrap();
+    let told = check("receipt.json");
+    let now = text(&data.join("audit.pub"));
+    assert_eq!((&told["ok"], &told["signed_by"]), (&json!(true), &json!(now.trim())), "{told}");
+    assert_eq!(told["signed_by"], bundle["signed_by"]);
+    assert_ne!(now, text(&first));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_no_key_is_named_the_leaves_that_one_has_signed_are_not_called_unsigned() {
+    let root = TempDir::new().unwrap();
+    let setup = Setup::new(root.path());
+    let away = root.path().join("away.pem");
+    stopped(setup.clone().arg(&format!("--audit-key={}", away.display()))).await;
+    let mut server = setup.start();
+    decided(&server).await;
+    let page = server.page("/metrics").1;
+    let figure = |name: &str| {
+        let line = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("{name}: {page}")).parse::<u64>().unwrap()
+    };
+    server.terminate();
+    server.wait();
+    let looked = command(root.path(), &["verify", "--json"]).json();
+    let signed = looked["signed"].as_u64().unwrap();
+    assert!(signed > 0, "{looked}");
+    assert_eq!(figure("holdpoint_leaves") - figure("holdpoint_leaves_unsigned"), signed);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_keeps_the_head_that_the_log_lacks_until_somebody_gives_it_up_by_name() {
+    let root = TempDir::new().unwrap();
+    let (data, copy) = (root.path().join("data"), root.path().join("copy"));
+    let key = root.path().join("audit.pem");
+    let setup = Setup::new(root.path()).arg("--audit-seconds=1");
+    let setup = setup.arg(&format!("--audit-key={}", key.display()));
+    stopped(setup.clone()).await;
+    assert!(Command::new("cp").arg("-r").args([&data, &copy]).status().unwrap().success());
+    // Where the log goes on from the head there is nothing to forget.
+    let beside = key.with_added_extension("heads");
+    let mut server = setup.clone().start();
+    let told = released(root.path(), &server, &["--forget-head", "--json"]).json();
+    assert_eq!((&told["heads"], &told["heads_forgotten"]), (&json!([]), &json!(false)), "{told}");
+    assert!(!text(&beside).contains("\"\""), "it is still there");
+    decided(&server).await;
+    server.terminate();
+    server.wait();
+    // Put back in silence: a release by itself leaves the proof of that where it is, and says so.
+    fs::remove_dir_all(&data).unwrap();
+    fs::rename(&copy, &data).unwrap();
+    let known = text(&beside);
+    let mut server = setup.start();
+    while !server.page("/readyz").1.contains("heads are not being signed") {
+        tokio::task::yield_now().await;
+    }
+    let told = released(root.path(), &server, &[]);
+    assert!(told.out.contains("the store was not held"), "{told:?}");
+    assert!(told.out.contains("not forgotten: the head of "), "{told:?}");
+    assert!(told.err.contains("--forget-head"), "{told:?}");
+    assert_eq!(text(&beside), known, "it is where it was");
+    assert!(server.page("/readyz").1.contains("heads are not being signed"));
+    let log = |server: &Server| {
+        let words = ["audit", "--store", "--json", "--server", server.address()];
+        holdpoint(root.path(), &words, "").out
+    };
+    assert!(!log(&server).contains("head_forgotten"));
+    // Given up by name, it stands in the log who did that, and what it was.
+    let told = released(root.path(), &server, &["--forget-head", "--json"]).json();
+    assert_eq!(told["heads_forgotten"], json!(true), "{told}");
+    let root_hash = told["heads"][0]["root"].as_str().unwrap().to_owned();
+    let entries = log(&server);
+    let entry = entries.lines().find(|line| line.contains("head_forgotten")).unwrap();
+    assert!(entry.contains("local") && entry.contains(&root_hash), "{entry}");
+    assert!(server.told().contains("a head that was kept beside the key is forgotten"));
+    server.terminate();
+    server.wait();
+    assert_ne!(text(&beside), known);
+}
+
+/// Lets a store go on.
+fn released(root: &Path, server: &Server, more: &[&str]) -> Ended {
+    let words = [&["release", "--server", server.address()][..], more].concat();
+    let told = holdpoint(root, &words, "");
+    assert_eq!(told.code, 0, "{told:?}");
+    told
 }
 
 /// Whether the server has signed a head since it was started.
@@ -293,8 +397,10 @@ async fn j13_a_log_that_was_written_anew_is_not_signed_by_a_signer_that_has_sign
     }
     assert!(!is_signed(&server));
     // Whoever means it to be another store says so.
-    let told = holdpoint(root.path(), &["release", "--server", server.address()], "");
-    assert_eq!(told.code, 0, "{told:?}");
+    let kept = released(root.path(), &server, &[]);
+    assert!(kept.out.contains("not forgotten: the head of "), "{kept:?}");
+    let given_up = released(root.path(), &server, &["--forget-head"]);
+    assert!(given_up.out.contains("\nforgotten: the head of "), "{given_up:?}");
     decided(&server).await;
     while !is_signed(&server) {
         tokio::task::yield_now().await;

@@ -325,7 +325,10 @@ async fn a_secret_is_seen_by_those_who_decide_and_in_the_tools_hands_alone() {
     shows("a bundle with secrets", &read("whole.json"));
     let told = verify("whole.json");
     assert_eq!((told.code, &told.json()["left_out"]), (0, &json!(0)), "{}", told.out);
-    for file in ["redacted.json", "whole.json"] {
+    for (file, is_said) in [("redacted.json", true), ("whole.json", false)] {
+        let told = holdpoint(scene.root.path(), &["verify", file, "--key", "data/audit.pub"], "");
+        let why = "what was shown cannot be computed without the secrets";
+        assert_eq!(told.out.contains(why), is_said, "{file}: {told:?}");
         scripted(scene.root.path(), file);
     }
     // Which run was handed out, and whether with what is secret in it, stands in its own trail, too.

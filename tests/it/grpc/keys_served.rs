@@ -152,7 +152,7 @@ async fn streams_over_http_and_sockets_end_with_their_key() {
 }
 
 /// Signs in at the console; returns the cookie.
-fn signed_in(server: &Server, key: &str) -> String {
+pub(crate) fn signed_in(server: &Server, key: &str) -> String {
     let form = "Content-Type: application/x-www-form-urlencoded";
     let caller = Caller::new(server.address()).with(form);
     let reply = caller.raw("POST", "/console/sign-in", &format!("key={key}"));

@@ -8,6 +8,7 @@ mod cut;
 pub(crate) mod desk;
 mod faults;
 pub(crate) mod fixture;
+mod halted;
 mod keys;
 mod player;
 mod plays;

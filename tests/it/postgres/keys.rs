@@ -149,7 +149,7 @@ async fn k7_a_key_that_was_removed_is_not_taken_again_where_the_database_went_ba
         .await;
     assert_eq!(says(&server, &ada).await, Some(Code::Unauthenticated));
     let mut grpc = server.client_with(&chief).await;
-    grpc.release_store(ReleaseStoreRequest {}).await.unwrap();
+    grpc.release_store(ReleaseStoreRequest::default()).await.unwrap();
     until(&server, &ada, None).await;
 }
 

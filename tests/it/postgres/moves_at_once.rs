@@ -1,6 +1,7 @@
 //! Two stores on their way into one database, or one that comes late: whoever was there first is in charge, and nothing of
 //! theirs is taken away.
 
+use std::fs::{self, File};
 use std::path::Path;
 
 use holdpoint::ports::identity::Identity;
@@ -12,6 +13,7 @@ use crate::postgres::moved::{cut_off, folder, is_done};
 use crate::support::kit::Play;
 use crate::support::postgres::Database;
 use crate::support::server::Setup;
+use crate::terminal::cli::holdpoint;
 
 /// A directory with a run that waits.
 async fn waiting_store(root: &Path, number: u64) -> holdpoint::store::Store {
@@ -77,7 +79,34 @@ async fn of_two_moves_at_once_the_one_that_began_first_puts_nothing_more() {
     let mut late = Move::begin(&second, &config, "two".into()).await.unwrap();
     let refused = early.copy(&|_| {}).await;
     assert!(refused.is_err(), "another has begun since");
+    assert!(early.keep("keys", "theirs").await.is_err(), "nor keys that nobody has there");
     early.give_up();
     late.copy(&|_| {}).await.unwrap();
     assert_eq!(late.finish().await.unwrap().runs, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_is_not_removed_where_it_counts_no_more_by_whoever_waited_for_a_move() {
+    let (root, database) = (TempDir::new().unwrap(), Database::empty().await);
+    let data = root.path().join("data");
+    let added = holdpoint(root.path(), &["keys", "add", "ada", "--data", "data"], "");
+    assert_eq!(added.code, 0, "{added:?}");
+    let before = fs::read(data.join("keys.toml")).unwrap();
+    // Whoever moves a store has this while its keys go along.
+    let lock = File::create(data.join("keys.toml.lock")).unwrap();
+    lock.lock().unwrap();
+    let own = root.path().to_owned();
+    let removed = tokio::task::spawn_blocking(move || {
+        holdpoint(&own, &["keys", "remove", "ada", "--data", "data"], "")
+    });
+    let store = waiting_store(&data, 1).await;
+    let config = PostgresConfig::new(&database.address()).unwrap();
+    let mut moving = Move::begin(&store, &config, "one".into()).await.unwrap();
+    moving.copy(&|_| {}).await.unwrap();
+    moving.finish().await.unwrap();
+    drop(lock);
+    let told = removed.await.unwrap();
+    assert_ne!(told.code, 0, "{told:?}");
+    assert!(told.err.contains("moved") && told.err.contains("--store"), "{told:?}");
+    assert_eq!(fs::read(data.join("keys.toml")).unwrap(), before);
 }

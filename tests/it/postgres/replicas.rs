@@ -260,7 +260,7 @@ async fn j10_a_database_that_went_back_is_said_so_and_waits_for_an_operator() {
     assert!(["store.held", "request.asked_anew"].contains(&reason.as_str()), "{held}");
     let noted = lost_deed_noted(&mut client);
     tokio::time::timeout(PATIENCE, noted).await.expect("the deed that is lost stands in the log");
-    client.release_store(ReleaseStoreRequest {}).await.unwrap();
+    client.release_store(ReleaseStoreRequest::default()).await.unwrap();
     for server in &house.servers {
         ready(server).await;
     }

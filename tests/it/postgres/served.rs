@@ -301,6 +301,8 @@ async fn a_server_waits_for_its_database_and_says_why_it_is_not_ready() {
     };
     let told = tokio::time::timeout(PATIENCE, unready).await.unwrap();
     assert!(told.contains("the database"), "{told}");
+    let log = served.told();
+    assert_eq!(log.matches("the database is away").count(), 1, "once, in plain words: {log}");
     assert_eq!(page("/healthz").await.0, 200, "nobody need start it again");
 }
 

@@ -319,7 +319,7 @@ async fn no_store_is_made_unless_somebody_says_so() {
 async fn another_schema_and_altered_tables_are_refused_with_the_remedy() {
     let database = Database::made().await;
     let client = database.client().await;
-    for (schema, word) in [(2, "migrate"), (4, "later build")] {
+    for (schema, word) in [(3, "migrate"), (5, "later build")] {
         client
             .batch_execute(&format!("update holdpoint.meta set schema = {schema}"))
             .await
@@ -327,7 +327,7 @@ async fn another_schema_and_altered_tables_are_refused_with_the_remedy() {
         let told = refused(&database.address()).await.to_string();
         assert!(told.contains(word), "{told}");
     }
-    client.batch_execute("update holdpoint.meta set schema = 3").await.unwrap();
+    client.batch_execute("update holdpoint.meta set schema = 4").await.unwrap();
     for (change, back, word) in [
         ("drop column hooks", "add column hooks bigint not null default 0", "runs.hooks"),
         ("alter column holder type integer", "alter column holder type bigint", "runs.holder"),

@@ -16,6 +16,7 @@ use holdpoint::kernel::{
 use holdpoint::ports::{HeadStatus, Hook, Journal};
 use serde_json::json;
 
+use crate::contract::holding::rests_on_what_is_kept;
 use crate::support::pair::{Post, engine_on};
 use crate::support::plays::{answer, payers, slow_sender, start, writers};
 use crate::support::postgres::Database;
@@ -334,4 +335,39 @@ async fn what_one_gives_back_when_it_leaves_another_takes_at_once() {
     pair.b.actors.asked().await;
     pair.b.actors.gate("send").add_permits(1);
     assert_eq!(to_the_end(&pair.b.engine, &run).await.last(), Some(&"completed"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn k7_a_halt_waits_for_the_decision_that_is_being_written_and_none_comes_after_it() {
+    let (pair, run, request) = asked(Patience::default(), writers).await;
+    let (lock, look) = (pair.database.client().await, pair.database.client().await);
+    lock.batch_execute("begin; lock table holdpoint.entries in share mode").await.unwrap();
+    let waits = async |kind: &str, count: i64| {
+        let sql = "select count(*) from pg_locks where not granted and locktype = $1
+            and database = (select oid from pg_database where datname = current_database())";
+        while look.query_one(sql, &[&kind]).await.unwrap().get::<_, i64>(0) < count {
+            tokio::task::yield_now().await;
+        }
+    };
+    let engine = pair.a.engine.clone();
+    let answered = tokio::spawn(async move {
+        engine.answer(answer(&request, json!("approve")), &someone()).await.map(drop)
+    });
+    waits("relation", 1).await;
+    let engine = pair.b.engine.clone();
+    let wish = HaltRequest { scope: Scope::All, reason: "why".into(), key: String::new() };
+    let halted = tokio::spawn(async move { engine.halt(wish, &someone()).await });
+    waits("advisory", 1).await;
+    assert!(!halted.is_finished(), "what is being written is written first");
+    lock.batch_execute("commit").await.unwrap();
+    answered.await.unwrap().unwrap();
+    halted.await.unwrap().unwrap();
+    assert!(!matches!(status(&pair.b.engine, &run).await, HeadStatus::Waiting(_)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn k7_what_rests_on_what_is_kept_is_not_written_once_that_is_another() {
+    let database = Database::made().await;
+    let [a, b] = [database.open().await.journal(), database.open().await.journal()];
+    rests_on_what_is_kept([&*a, &*b]).await;
 }

@@ -89,11 +89,11 @@ async fn respond_takes_words_and_json_and_is_refused_what_does_not_fit() {
     assert_eq!(ended.code, 6);
     assert!(ended.err.contains("expected a decision"), "{}", ended.err);
     let ended = talk(&fake, &["respond", ASKED, "sure, why not"], "").await;
-    assert_eq!((ended.code, fake.sent.lock().unwrap().len()), (6, 1), "K7: not clearly a yes");
+    assert_eq!((ended.code, fake.sent.lock().unwrap().len()), (6, 2), "K7: the server says no");
     let ended = talk(&fake, &["respond", ASKED, "no", "--note", "too dear"], "").await;
     assert_eq!(ended.code, 0, "{}", ended.err);
     let sent = fake.sent.lock().unwrap();
-    let said = &sent[1].responses[ASKED];
+    let said = &sent[2].responses[ASKED];
     assert_eq!(**said, json!({"decision": "reject", "note": "too dear"}));
 }
 

@@ -89,6 +89,29 @@ fn j13_a_key_before_that_is_named_late_mends_the_chain_and_one_of_no_use_is_told
     assert_eq!(checked().code, 0, "{:?}", checked());
 }
 
+#[test]
+fn j13_a_key_that_has_given_way_and_still_lies_with_the_data_is_told_to_be_destroyed() {
+    let root = place(DECISION);
+    let here = root.path();
+    decides(here);
+    let (old, next) = (here.join("data/audit.key"), here.join("next.pem"));
+    let destroy = "signs no more, and nobody needs it: destroy it";
+    let setup = Setup::new(here).arg(&format!("--audit-key={}", next.display()));
+    // As long as a setting names it, it is in use.
+    let told = starts(here, &setup.clone().arg(&format!("--audit-key-before={}", old.display())));
+    assert!(!told.contains(destroy), "{told}");
+    let told = starts(here, &setup);
+    let line = told.lines().find(|line| line.contains(destroy)).unwrap_or_default();
+    assert!(line.contains("data/audit.key"), "{told}");
+    // Under another name it is the same key.
+    fs::rename(&old, here.join("data/old.pem")).unwrap();
+    let told = starts(here, &setup);
+    assert!(told.contains(destroy) && told.contains("data/old.pem"), "{told}");
+    fs::remove_file(here.join("data/old.pem")).unwrap();
+    let told = starts(here, &setup);
+    assert!(!told.contains(destroy), "{told}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_start_after_an_import_says_what_it_does_before_it_listens() {
     let mut stage = Stage::open(DECISION).await;

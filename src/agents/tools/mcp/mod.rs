@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::agents::tools::guard::AllowPrivate;
+use crate::agents::tools::guard::{AllowPrivate, Place};
 use crate::agents::tools::released::Released;
 use crate::agents::tools::web::Web;
 use crate::agents::tools::{Wrong, fault, secret, timeout_ms};
@@ -93,6 +93,13 @@ pub(super) fn check(name: &str, tool: &Tool) -> Result<(), Wrong> {
         }
     }
     Ok(())
+}
+
+/// Where its server is; nowhere, for a program.
+pub(super) fn place(tool: &Tool) -> Option<Place> {
+    let Server { name, url, allow_private, .. } = read(tool).ok()?.server;
+    let url = url::Url::parse(&url?).ok()?;
+    Some(Place { at: format!("/mcp/{name}/url"), url, allow: allow_private })
 }
 
 /// Asks the servers of a workflow for their tools, and keeps what they say in it. Tools whose

@@ -6,7 +6,7 @@ use crate::api::console::page;
 use crate::api::console::request::{Case, Draft, Ended, form, places, reading};
 use crate::api::console::request_context::Visit;
 use crate::api::console::{consequences, conversation, flow, listing, sessions, text, value};
-use crate::kernel::{Act, Admission, Closing, Origin, Question, Refusal, Subject, bars};
+use crate::kernel::{Act, Admission, Closing, Origin, Question, Refusal, Subject, bars, halt};
 
 /// Messages before the question that are shown with it.
 const RECENT: usize = 6;
@@ -16,6 +16,8 @@ pub(super) async fn body(visit: &Visit, case: &Case, draft: &Draft) -> Markup {
     let question = &case.question;
     let state = match &case.ended {
         Some(_) => "closed".to_owned(),
+        // The form is there again when it goes on.
+        None if question.still.is_some() => format!("halted {}", question.digest),
         None => question.digest.clone(),
     };
     let is_apart = matches!(question.subject.as_deref(), Some(Subject::Shown(_)));
@@ -39,7 +41,7 @@ pub(super) async fn body(visit: &Visit, case: &Case, draft: &Draft) -> Markup {
                 @if let Some(named) = &question.named { span.type { (text::shown(&named.title)) } }
                 span { (to_run(visit, case, &html! { (case.run.workflow.name) })) " · step " (text::shown(&question.step)) }
                 span { "asked " (text::ago(question.asked_at, visit.now)) }
-                @if let (Some(at), None) = (question.deadline, &case.ended) { (text::deadline(at, visit.now)) }
+                @if case.ended.is_none() { (text::due(question, visit.now)) }
             }
             h1.prompt { (text::ticked(&question.prompt)) }
             (author(question))
@@ -57,37 +59,52 @@ pub(super) async fn body(visit: &Visit, case: &Case, draft: &Draft) -> Markup {
                 (consequences::panel(case, draft.editing.is_some(), &end))
                 div.beside { (before(visit, case)) (fine_print(visit, case)) }
                 @if case.ended.is_none() {
-                    @match barred(visit, case) {
-                        None => {
-                            section.panel.form aria-label="Your answer" { (form::form(visit, case, draft, &near)) }
-                            (places::panel(visit, case, &near))
-                        }
-                        Some(Refusal::HandedOver { to, .. }) => {
-                            section.panel aria-label="Who decides" {
-                                p { strong { (to) } " holds your place; take it back to decide yourself." }
-                            }
-                            (places::panel(visit, case, &near))
-                        }
-                        Some(Refusal::NotAdmitted { waits_for, .. }) => {
-                            section.panel aria-label="Who decides" {
-                                p { "This is for " strong { (waits_for) } " to decide." }
-                            }
-                        }
-                        Some(why) => {
-                            section.panel aria-label="Who decides" { p { (text::shown(&page::sentence(&why.to_string()))) } }
-                        }
-                    }
+                    (answering(visit, case, draft, &near))
                 }
             }
         }
     }
 }
 
-/// Why whoever looks at it cannot answer it; nothing where they can (K8).
+/// The form, or why there is none.
+fn answering(visit: &Visit, case: &Case, draft: &Draft, near: &flow::Near) -> Markup {
+    html! {
+        @match barred(visit, case) {
+            None => {
+                section.panel.form aria-label="Your answer" { (form::form(visit, case, draft, near)) }
+                (places::panel(visit, case, near))
+            }
+            Some(Refusal::HandedOver { to, .. }) => {
+                section.panel aria-label="Who decides" {
+                    p { strong { (to) } " holds your place; take it back to decide yourself." }
+                }
+                (places::panel(visit, case, near))
+            }
+            Some(halted @ Refusal::Halted { .. }) => {
+                section.panel aria-label="Why nothing is decided" {
+                    p { (text::shown(&page::sentence(&halted.to_string()))) }
+                }
+                (places::panel(visit, case, near))
+            }
+            Some(Refusal::NotAdmitted { waits_for, .. }) => {
+                section.panel aria-label="Who decides" {
+                    p { "This is for " strong { (waits_for) } " to decide." }
+                }
+            }
+            Some(why) => {
+                section.panel aria-label="Who decides" { p { (text::shown(&page::sentence(&why.to_string()))) } }
+            }
+        }
+    }
+}
+
+/// Why whoever looks at it cannot answer it, or nobody can; nothing where they can (K8).
 fn barred(visit: &Visit, case: &Case) -> Option<Refusal> {
     let operator = visit.engine().operator();
     let admission = Admission { by: case.run.asker(), operator: &operator, now: visit.now };
-    bars(&admission, (&case.run.id, &case.question), &visit.who)
+    let barred = bars(&admission, (&case.run.id, &case.question), &visit.who);
+    let halts = visit.engine().halts_listed();
+    barred.or_else(|| halt::of_decision(&halts, &case.run, &case.question))
 }
 
 /// Whether whoever looks at it may take the question back.
@@ -145,7 +162,7 @@ fn asked_of(case: &Case) -> Markup {
         @if case.ended.is_none() && !question.to.is_empty() {
             p.byline {
                 "Asked of " strong { (question.to.join(", ")) }
-                @if let Some(at) = question.deadline { " until " (text::time(at)) }
+                @if let Some(at) = question.deadline.filter(|_| question.still.is_none()) { " until " (text::time(at)) }
                 @if !question.asked_before.is_empty() {
                     " · before, of " (question.asked_before.join(", ")) " alone, who did not answer in time"
                 }

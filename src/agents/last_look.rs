@@ -12,15 +12,20 @@ use crate::ports::leave::{self, LATE, Leave};
 
 /// A request's body that is written only while there is leave to.
 #[derive(Debug)]
-pub(super) struct Guarded {
+pub(in crate::agents) struct Guarded {
     bytes: Option<Bytes>,
     leave: Option<Leave>,
 }
 
 impl Guarded {
     /// With the leave of the work that it is sent for.
-    pub(super) fn new(bytes: Vec<u8>) -> Self {
+    pub(in crate::agents) fn new(bytes: impl Into<Bytes>) -> Self {
         Self { bytes: Some(bytes.into()), leave: leave::current() }
+    }
+
+    /// The same, of what is begun with it: a halt that came meanwhile ends it.
+    pub(in crate::agents) fn to_begin(bytes: impl Into<Bytes>) -> Self {
+        Self { bytes: Some(bytes.into()), leave: leave::to_begin() }
     }
 }
 
@@ -49,11 +54,11 @@ impl Body for Guarded {
 
 /// Connections that are used only while there is leave to.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct LastLook;
+pub(in crate::agents) struct LastLook;
 
 /// One who connects so.
 #[derive(Debug, Clone)]
-pub(super) struct Looking<S>(S);
+pub(in crate::agents) struct Looking<S>(S);
 
 impl<S> Layer<S> for LastLook {
     type Service = Looking<S>;
