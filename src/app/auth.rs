@@ -188,6 +188,11 @@ impl Keyed {
         self.keys()?.list().iter().find(is_it).cloned()
     }
 
+    /// Whether these keys, and the settings, know somebody whom a service speaks for.
+    pub(super) fn knows_in(&self, keys: &Keys, person: &str) -> bool {
+        keys.knows(person, self.people.contains(person), self.now())
+    }
+
     /// The time by which keys are over.
     pub(super) fn now(&self) -> Millis {
         self.clock.now()

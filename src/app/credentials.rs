@@ -6,8 +6,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::app::auth::Keyed;
-use crate::app::keys::shared;
-use crate::kernel::{Credential, Principal};
+use crate::app::keys::{Key, Keys, shared};
+use crate::kernel::{Assurance, Credential, Principal};
 use crate::ports::{Credentials, Fault, Journal, Vouched};
 
 /// The keys of a store that several servers share.
@@ -23,6 +23,14 @@ impl SharedKeys {
     }
 }
 
+impl SharedKeys {
+    /// Whether that very key is among these, and whoever a service's speaks for is still somebody.
+    fn are_both_known(&self, keys: &Keys, shown: &Key, who: &Principal) -> bool {
+        let is_for_another = who.known.assurance == Assurance::Vouched;
+        keys.list().contains(shown) && (!is_for_another || self.door.knows_in(keys, &who.id))
+    }
+}
+
 #[async_trait]
 impl Credentials for SharedKeys {
     async fn vouch(&self, who: &Principal) -> Result<Vouched, Fault> {
@@ -34,13 +42,15 @@ impl Credentials for SharedKeys {
         let seen = self.door.guard();
         let Some(shown) = self.door.key(name, who.mark) else { return Ok(Vouched::Unknown) };
         if self.door.is_confirmed() {
-            return Ok(Vouched::Good(Some(seen)));
+            let is_known =
+                self.door.keys().is_some_and(|keys| self.are_both_known(&keys, &shown, who));
+            return Ok(if is_known { Vouched::Good(Some(seen)) } else { Vouched::Unknown });
         }
         let text = shared::written(&*self.journal).await?;
         let kept = text.as_deref().map(shared::read).transpose();
         let kept = kept.map_err(|error| Fault::Retriable(error.to_string()))?;
         // The very same: one that was made anew has its name, and another secret.
-        if kept.is_some_and(|keys| keys.list().contains(&shown)) {
+        if kept.is_some_and(|keys| self.are_both_known(&keys, &shown, who)) {
             return Ok(Vouched::Good(Some(shared::guard(text.as_deref()))));
         }
         Ok(Vouched::Unknown)
@@ -57,7 +67,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
-    use crate::app::keys::{Key, Keys, NewKey};
+    use crate::app::keys::NewKey;
     use crate::kernel::{Millis, Role};
     use crate::ports::Clock;
     use crate::store;

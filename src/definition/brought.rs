@@ -9,13 +9,13 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::definition::check::condition_problem;
-use crate::definition::conditions::{ConditionFile, FullConditionFile};
+use crate::definition::conditions::ConditionFile;
 use crate::definition::gates::{AnyOr, GateFile, PointFile};
 use crate::definition::known;
 use crate::definition::people::{ApproversFile, ExcludedFile};
 use crate::definition::policy::steps_of;
 use crate::definition::source::Source;
-use crate::kernel::brought::BROUGHT;
+use crate::kernel::brought::{BROUGHT, refuse_telling};
 use crate::kernel::expression::Expression;
 use crate::kernel::graph::{Step, Task};
 use crate::kernel::workflow::{Gate, Pattern};
@@ -60,6 +60,9 @@ pub fn brought(
         refuse_contradiction(&field, &file, workflow)?;
         let gate = file.meaning(|tool| vec![tool.replace('.', "__")]);
         gates.push(Gate { name: format!("{BROUGHT}{}", gate.name), ..gate });
+    }
+    if workflow.secretive {
+        refuse_telling(&gates)?;
     }
     Ok(gates)
 }
@@ -171,11 +174,6 @@ fn check(field: &str, file: &GateFile, workflow: &Workflow) -> Result<(), Refusa
             let remedy = "a judge is for a file to name";
             return Err(invalid(&format!("{field}.when"), remedy));
         }
-        if workflow.secretive && looks_for_words(condition) {
-            let remedy = "something in this workflow is marked as secret, and whether a word is in it would tell what it \
-                          is; take `when` out, and it always asks, or leave it to the file";
-            return Err(invalid(&format!("{field}.when"), remedy));
-        }
         if let ConditionFile::Full(full) = condition
             && let Some((_, remedy)) = condition_problem(full)
         {
@@ -183,19 +181,6 @@ fn check(field: &str, file: &GateFile, workflow: &Workflow) -> Result<(), Refusa
         }
     }
     check_people(field, file)
-}
-
-/// Whether whoever wrote a condition learns from it what stands in what they do not see.
-fn looks_for_words(condition: &ConditionFile) -> bool {
-    let ConditionFile::Full(full) = condition else { return false };
-    match full {
-        FullConditionFile::Keywords(_) | FullConditionFile::Argument { .. } => true,
-        FullConditionFile::Uncertain(by) => !by.phrases.is_empty(),
-        FullConditionFile::Environment(_)
-        | FullConditionFile::FailuresOver(_)
-        | FullConditionFile::Complex(_)
-        | FullConditionFile::Judge(_) => false,
-    }
 }
 
 /// Whoever is asked as well is asked by a stage of their own; nobody is put into another's.

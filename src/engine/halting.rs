@@ -123,7 +123,7 @@ impl Engine {
             ended_by: None,
             key: wish.key,
         };
-        self.add(new.clone()).await?;
+        self.add(new.clone(), Some(who)).await?;
         drop(changing);
         Ok(self.heeded(new).await)
     }
@@ -176,7 +176,7 @@ impl Engine {
             return Err(Refusal::invalid("halt_id", remedy).into());
         }
         release::refuse_halt(known, who, &self.operator())?;
-        self.end(id, EndedBy::from(who)).await
+        self.end(id, EndedBy::from(who), Some(who)).await
     }
 
     /// Looks at the brake beside the doors, and does as it says.
@@ -189,7 +189,7 @@ impl Engine {
             Some(reason) if stands.is_none() => self.pulled(&reason).await,
             None if stands.is_some_and(|known| self.is_ours_to_end(&known)) => {
                 let by = EndedBy { who: FILE.into(), door: FILE.into(), known: None };
-                self.end(FILE_ID, by).await.map(drop)
+                self.end(FILE_ID, by, None).await.map(drop)
             }
             Some(_) | None => Ok(()),
         }
@@ -229,7 +229,7 @@ impl Engine {
             return Ok(());
         }
         let key = if self.is_shared() { self.brake_place() } else { String::new() };
-        self.add(Halt { key, ..by_file(reason, self.inner.clock.now()) }).await
+        self.add(Halt { key, ..by_file(reason, self.inner.clock.now()) }, None).await
     }
 
     /// Whether something is stopped that is about to be done. The brake is asked, too: it counts from the
@@ -302,14 +302,14 @@ impl Engine {
             self.halts().0.iter().filter(|known| known.is_ending).cloned().collect();
         for known in ending {
             let by = known.ended_by.map(|by| *by).unwrap_or_default();
-            self.end(&known.id, by).await?;
+            self.end(&known.id, by, None).await?;
         }
         self.heed_brake().await
     }
 
     /// Keeps one more. The caller holds the right to change them.
-    async fn add(&self, new: Halt) -> Result<(), EngineError> {
-        self.change_halts(|halts| halts.0.push(new.clone())).await?;
+    async fn add(&self, new: Halt, who: Option<&Principal>) -> Result<(), EngineError> {
+        self.change_halts(who, |halts| halts.0.push(new.clone())).await?;
         failpoint::hit("engine.halt_kept");
         tracing::warn!(halt.id = %new.id, what = new.scope.words(), principal.id = %new.by, "halted");
         self.note(Note::Halted {
@@ -325,16 +325,26 @@ impl Engine {
     }
 
     /// Ends one, whatever becomes of whoever wished it. It stands until every run was told.
-    async fn end(&self, id: &str, by: EndedBy) -> Result<Halt, EngineError> {
-        let (engine, id) = (self.clone(), id.to_owned());
+    async fn end(
+        &self,
+        id: &str,
+        by: EndedBy,
+        who: Option<&Principal>,
+    ) -> Result<Halt, EngineError> {
+        let (engine, id, who) = (self.clone(), id.to_owned(), who.cloned());
         let ending = async move {
             let _changing = engine.inner.halting.changing.lock().await;
-            engine.end_now(&id, by).await
+            engine.end_now(&id, by, who).await
         };
         crate::engine::drive::joined(self.inner.tasks.spawn(ending).await)
     }
 
-    async fn end_now(&self, id: &str, by: EndedBy) -> Result<Halt, EngineError> {
+    async fn end_now(
+        &self,
+        id: &str,
+        by: EndedBy,
+        who: Option<Principal>,
+    ) -> Result<Halt, EngineError> {
         let ends = |halts: &mut Halts| {
             for known in halts.0.iter_mut().filter(|known| known.id == id) {
                 known.is_ending = true;
@@ -343,7 +353,7 @@ impl Engine {
             }
         };
         // First: should we die on the way, the next start goes on with it.
-        let ending = self.change_halts(ends).await?;
+        let ending = self.change_halts(who.as_ref(), ends).await?;
         let Some(ended) = ending.0.into_iter().find(|known| known.id == id) else {
             return Err(Refusal::invalid("halt_id", "it was taken back meanwhile").into());
         };
@@ -353,7 +363,7 @@ impl Engine {
         let EndedBy { who, door, known } = ended.ended_by.as_deref().cloned().unwrap_or_default();
         let (halt, what) = (id.to_owned(), ended.scope.words());
         self.note(Note::HaltReleased { who, door, halt, what, known }).await;
-        self.change_halts(|halts| halts.0.retain(|known| known.id != id)).await?;
+        self.change_halts(None, |halts| halts.0.retain(|known| known.id != id)).await?;
         failpoint::hit("engine.halt_ended");
         tracing::warn!(halt.id = %ended.id, what = ended.scope.words(), "a halt was taken back");
         self.go_on().await?;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::drive::DECIDE_TRIES;
 use crate::engine::{Engine, EngineError, Reach};
-use crate::kernel::{Halt, Halts, Operator, Refusal};
+use crate::kernel::{Halt, Halts, Operator, Principal, Refusal};
 use crate::ports::{Fault, Guard, Journal};
 
 /// Under which name a store keeps them.
@@ -168,7 +168,7 @@ impl Engine {
         }
         // Where others came first, they have kept it or it is found missing again.
         let (knew, halts) = self.known_halts();
-        self.keep_halts(knew, &halts).await.map(drop)
+        self.keep_halts(knew, &halts, None).await.map(drop)
     }
 
     /// What is known here, and what of it the store had.
@@ -209,14 +209,23 @@ impl Engine {
     /// Keeps them with a change; where others change them meanwhile, over what they left.
     pub(super) async fn change_halts(
         &self,
+        who: Option<&Principal>,
         change: impl Fn(&mut Halts) + Send + Sync,
     ) -> Result<Halts, EngineError> {
         for _ in 0..DECIDE_TRIES {
             self.heed_halts().await?;
+            // After it: whoever was cut off from the store waited there, and keys were changed meanwhile (K7).
+            let rests = match who {
+                Some(who) => self.refuse_if_unknown(who).await?,
+                None => None,
+            };
             let (knew, mut halts) = self.known_halts();
             change(&mut halts);
-            if self.keep_halts(knew, &halts).await? {
+            if self.keep_halts(knew, &halts, rests.as_ref()).await? {
                 return Ok(halts);
+            }
+            if let Some(rests) = rests {
+                self.doubt(&rests.name);
             }
         }
         Err(EngineError::Moved)
@@ -224,13 +233,20 @@ impl Engine {
 
     /// Keeps them in the place of what the store had, and heeds them from then on. Whether they were kept; not, where
     /// others have changed them since.
-    async fn keep_halts(&self, knew: Option<String>, halts: &Halts) -> Result<bool, EngineError> {
+    async fn keep_halts(
+        &self,
+        knew: Option<String>,
+        halts: &Halts,
+        rests: Option<&Guard>,
+    ) -> Result<bool, EngineError> {
         let before = knew.as_deref().map(Kept::read).transpose()?.unwrap_or_default();
         let kept = serde_json::to_string(&before.with(halts.clone()))
             .map_err(|error| Fault::Permanent(format!("the store's halts: {error}")))?;
         let is_kept = match self.replicas() {
             None => self.inner.journal.remember(NAME, &kept).await.map(|()| true)?,
-            Some(replicas) => replicas.remember_if(NAME, knew.as_deref(), &kept).await?,
+            Some(replicas) => {
+                replicas.remember_resting(NAME, (knew.as_deref(), &kept), rests).await?
+            }
         };
         let mut read = self.read_of_halts();
         // What was taken in meanwhile was written after this.

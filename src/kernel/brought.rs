@@ -17,8 +17,9 @@ use serde_json::{Value, json};
 use crate::kernel::ending::{Closed, Ending};
 use crate::kernel::event::{Event, Failure};
 use crate::kernel::question::{Origin, Question};
+use crate::kernel::refusal::Refusal;
 use crate::kernel::run::Run;
-use crate::kernel::workflow::{Gate, Pattern};
+use crate::kernel::workflow::{Condition, Gate, Pattern};
 
 /// What a name of a gate begins with that a start has brought.
 pub const BROUGHT: &str = "start:";
@@ -30,6 +31,31 @@ const THEN: &str = "then";
 /// Whether a gate of that name was brought by a start.
 pub(super) fn is_named_so(gate: &str) -> bool {
     gate.starts_with(BROUGHT)
+}
+
+/// Whether a gate looks into what is said or sent: that it asks tells whoever wrote it something of that, in words or in
+/// figures, though they may not see it.
+pub fn looks_into_words(gate: &Gate) -> bool {
+    gate.when.iter().any(|condition| match condition {
+        Condition::Keywords(_)
+        | Condition::Uncertain
+        | Condition::UncertainBy(_)
+        | Condition::Complex(_)
+        | Condition::Argument { .. }
+        | Condition::Judge { .. } => true,
+        Condition::Environment(_) | Condition::FailuresOver(_) | Condition::FailuresOf { .. } => {
+            false
+        }
+    })
+}
+
+/// Refuses gates of a start that would tell what is in a secret that somebody else gave.
+pub fn refuse_telling(gates: &[Gate]) -> Result<(), Refusal> {
+    let Some(index) = gates.iter().position(looks_into_words) else { return Ok(()) };
+    let remedy = "something here is marked as secret, or was in this session, and that a condition looking into words or \
+                  figures asks would tell what it is; take `when` out, and it always asks, or leave it to the file";
+    let field = format!("gates[{index}].when");
+    Err(Refusal::BadGate { field, code: "gate.invalid", remedy: remedy.into() })
 }
 
 /// Whether a start's own gate asks.

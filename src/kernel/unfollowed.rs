@@ -12,6 +12,9 @@ use crate::kernel::schema::Compiled;
 /// Words that keep schemas for others to refer to: what nobody refers to says nothing.
 const KEPT: [&str; 2] = ["$defs", "definitions"];
 
+/// Words under which a schema is for a value that no look comes to there, whoever refers to it from elsewhere.
+const UNSEEN: [&str; 5] = ["contentSchema", "disallow", "extends", "not", "propertyNames"];
+
 /// What in a schema that marks something would not be found: where, as a JSON pointer, and why.
 pub fn unfollowed(schema: &Value) -> Option<(String, String)> {
     if !marks(schema) {
@@ -33,6 +36,7 @@ pub fn unfollowed(schema: &Value) -> Option<(String, String)> {
 }
 
 /// What a look through any value may come to in a schema.
+#[derive(Default)]
 struct Reach {
     /// Where those schemas lie in memory: the same words may stand in another place, and not be found there.
     found: BTreeSet<usize>,
@@ -42,7 +46,7 @@ struct Reach {
 
 impl Reach {
     fn of(root: &Value) -> Self {
-        let mut reach = Self { found: BTreeSet::new(), is_too_deep: false };
+        let mut reach = Self::default();
         let (mut ahead, mut seen) = (vec![(root, DEPTH_MAX)], BTreeSet::new());
         while let Some((schema, left)) = ahead.pop() {
             // The same schema may be come to with more of the way behind, and end there.
@@ -83,6 +87,9 @@ impl Reach {
                 members.find_map(|(name, value)| {
                     let is_kept = is_kept || KEPT.contains(&name.as_str());
                     let at = below_at(at, name);
+                    if UNSEEN.contains(&name.as_str()) {
+                        return Self::default().lost(value, &at, is_kept);
+                    }
                     let named = value.as_object().filter(|_| NAMED.contains(&name.as_str()));
                     named.map_or_else(
                         || self.lost(value, &at, is_kept),
@@ -172,6 +179,12 @@ mod tests {
                 json!({"$defs": {"card": card}, "items": {word: {"$ref": "#/$defs/card"}}});
             assert_eq!(place(&referred), Some(format!("/items/{word}")), "{word}");
         }
+        // It is found where it is referred to, and not where it stands.
+        let into = json!({"properties": {
+            "a": {"$ref": "#/properties/b/contentSchema"},
+            "b": {"type": "string", "contentSchema": {"type": "string", "secret": true}},
+        }});
+        assert_eq!(place(&into), Some("/properties/b/contentSchema".into()));
         let named = json!({"properties": {"contentSchema": card}});
         assert_eq!(place(&named), None, "that is what a member is called");
         let pattern =

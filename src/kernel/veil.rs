@@ -301,7 +301,8 @@ impl Veil {
     /// they would not know what they let happen (K3); what stands anywhere else (a subject, a prompt, facts, options)
     /// was given in a marked field to somebody else, and is theirs only where this question marks it, too.
     fn decided(&self, question: &Question) -> Question {
-        let call = called(question);
+        // Whoever starts a run chooses whom its own gates ask, and that shows nobody anything (`brought`).
+        let call = called(question).filter(|_| !question.is_starts_own());
         let veil = match (call, question.subject.as_deref(), &question.editable) {
             (Some(arguments), _, _) => {
                 let mut arguments = arguments.clone();

@@ -7,7 +7,7 @@
 use async_trait::async_trait;
 
 use crate::kernel::{Millis, RunId, Version};
-use crate::ports::{Fault, Fence, Incarnation, OutboxEntry};
+use crate::ports::{Fault, Fence, Guard, Incarnation, OutboxEntry};
 
 /// How a run stands, less what is in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,5 +144,15 @@ pub trait Replicas: Send + Sync + std::fmt::Debug {
     ) -> Result<Vec<OutboxEntry>, Fault>;
 
     /// Keeps something of the store's own under a name, if what is there is what the caller `knew`; whether it did.
-    async fn remember_if(&self, name: &str, knew: Option<&str>, text: &str) -> Result<bool, Fault>;
+    async fn remember_if(&self, name: &str, knew: Option<&str>, text: &str) -> Result<bool, Fault> {
+        self.remember_resting(name, (knew, text), None).await
+    }
+
+    /// The same, if what it rests on is still so, too: something else that is kept under a name ([`Guard::kept`]).
+    async fn remember_resting(
+        &self,
+        name: &str,
+        change: (Option<&str>, &str),
+        rests: Option<&Guard>,
+    ) -> Result<bool, Fault>;
 }

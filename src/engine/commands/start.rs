@@ -13,6 +13,7 @@ use crate::engine::library::Entry;
 use crate::engine::purse::Held;
 use crate::engine::trace::SpanBuilder;
 use crate::engine::{Engine, EngineError};
+use crate::kernel::brought::refuse_telling;
 use crate::kernel::{
     Act, Earlier, Principal, Refusal, Run, RunId, SessionId, Spent, Started, digest, start,
 };
@@ -110,6 +111,9 @@ impl Engine {
             }
         };
         let hides = self.hidden_before(follows.as_ref()).await?;
+        if !hides.is_empty() {
+            refuse_telling(&request.gates)?;
+        }
         let session = session.unwrap_or_else(|| SessionId::fresh(&self.inner.clock.fresh_stem()));
         let started = Started {
             session,

@@ -210,9 +210,15 @@ impl Replicas for MemoryJournal {
         Ok(due)
     }
 
-    async fn remember_if(&self, name: &str, knew: Option<&str>, text: &str) -> Result<bool, Fault> {
+    async fn remember_resting(
+        &self,
+        name: &str,
+        (knew, text): (Option<&str>, &str),
+        rests: Option<&Guard>,
+    ) -> Result<bool, Fault> {
         let mut state = self.entered().await?;
-        let is_known = state.keepsakes.get(name).map(String::as_str) == knew;
+        let is_known = state.keepsakes.get(name).map(String::as_str) == knew
+            && state.check_guards(rests.map_or(&[], std::slice::from_ref)).is_ok();
         if is_known {
             state.keepsakes.insert(name.to_owned(), text.to_owned());
         }

@@ -140,7 +140,7 @@ impl State {
         }
     }
 
-    fn check_guards(&self, guards: &[Guard]) -> Result<(), AppendError> {
+    pub(super) fn check_guards(&self, guards: &[Guard]) -> Result<(), AppendError> {
         let number = |guard: &Guard| match guard.of_kept() {
             Some(name) => Guard::number_of(self.keepsakes.get(name).map(String::as_str)),
             None => self.guards.get(&guard.name).copied().unwrap_or(0),

@@ -44,7 +44,7 @@ begin
       on conflict do nothing;
     perform 1 from holdpoint.guards x where x.name = any (g_name) order by x.name for update;
     -- Whoever changes what is kept under a name waits until what rests on it is written, and is waited for
-    -- (`replicas.rs`). Many rest on it at once: no row is locked, or all of them would stand in line for it.
+    -- (`asked.sql`, `keep_if`). Many rest on it at once: no row is locked, or all of them would stand in line for it.
     perform pg_advisory_xact_lock_shared(1752132964, hashtext(k.name))
       from (select distinct 'mown.' || substr(n, 6) as name from unnest(g_name) n where starts_with(n, 'kept ') order by 1) k;
   end if;

@@ -29,3 +29,27 @@ begin
   return (select k.body from holdpoint.kept k where k.name = a_name collate "C");
 end
 $$;
+
+-- Keeps something under a name, where what is there is what its writer knew, and so is what it rests on, if anything. What
+-- rests on it and is being written is waited for, and what comes after sees this (`append.sql`): so a change that is
+-- acknowledged is one that nobody decides without.
+create or replace function holdpoint.keep_if(
+  a_name text, a_body bytea, a_knew bytea, a_rests text, a_number bigint
+) returns boolean language plpgsql as $$
+begin
+  perform pg_advisory_xact_lock(1752132964, hashtext(a_name));
+  if a_rests is not null then
+    perform pg_advisory_xact_lock_shared(1752132964, hashtext(a_rests));
+    if a_number <> coalesce((select ('x' || encode(substr(sha256(substr(k.body, 6)), 1, 7), 'hex'))::bit(56)::bigint
+        from holdpoint.kept k where k.name = a_rests collate "C"), 0) then
+      return false;
+    end if;
+  end if;
+  if a_knew is null then
+    insert into holdpoint.kept (name, body) values (a_name, a_body) on conflict do nothing;
+  else
+    update holdpoint.kept k set body = a_body where k.name = a_name collate "C" and k.body = a_knew;
+  end if;
+  return found;
+end
+$$;

@@ -11,7 +11,7 @@ use tokio_postgres::types::Type;
 use crate::kernel::evidence::Hash;
 use crate::kernel::{Millis, RunId, Version};
 use crate::ports::{
-    Fault, Hint, Incarnation, Introduction, LostRun, OutboxEntry, Replica, Replicas, Rewind,
+    Fault, Guard, Hint, Incarnation, Introduction, LostRun, OutboxEntry, Replica, Replicas, Rewind,
     Standing,
 };
 use crate::store::codec;
@@ -300,44 +300,36 @@ impl Replicas for PostgresJournal {
         outbox_entries(&rows)
     }
 
-    async fn remember_if(&self, name: &str, knew: Option<&str>, text: &str) -> Result<bool, Fault> {
+    async fn remember_resting(
+        &self,
+        name: &str,
+        (knew, text): (Option<&str>, &str),
+        rests: Option<&Guard>,
+    ) -> Result<bool, Fault> {
         self.check_open()?;
         let (at, place) = (keys::keepsake(name), keepsake(name));
         let body = codec::seal(&at, text.as_bytes());
         let knew = knew.map(|knew| codec::seal(&at, knew.as_bytes()));
+        let resting = rests.and_then(Guard::of_kept).map(keepsake);
+        let number = int(rests.map_or(0, |guard| guard.number));
         let (me, mark) = (self.me(), self.marks.draw(Lane::Beats));
         let life = int(me.0);
-        // What rests on it and is being written is waited for, and what comes after sees this (`append.sql`).
-        let alone = format!("(select pg_advisory_xact_lock({RESTS}, hashtext($1))) l");
-        let change = if knew.is_some() {
-            format!(
-                "update holdpoint.kept set body = $2 from {alone} where name = $1 and body = $5"
-            )
-        } else {
-            format!(
-                "insert into holdpoint.kept (name, body) select $1, $2 from {alone} on conflict do nothing"
-            )
-        };
-        let sql = format!(
-            "with m as (update holdpoint.marks set mark = greatest(mark, $4) where incarnation = $3 and lane = 1) {change}"
-        );
-        let mut params = vec![
+        let sql = "with m as (update holdpoint.marks set mark = greatest(mark, $4) where incarnation = $3 and lane = 1)
+            select holdpoint.keep_if($1, $2, $5, $6, $7)";
+        let params = [
             (&place as _, Type::TEXT),
             (&body as _, Type::BYTEA),
             (&life as _, Type::INT8),
             (&mark as _, Type::INT8),
+            (&knew as _, Type::BYTEA),
+            (&resting as _, Type::TEXT),
+            (&number as _, Type::INT8),
         ];
-        if let Some(knew) = &knew {
-            params.push((knew as _, Type::BYTEA));
-        }
-        let changed = self.connections.tell(&sql, &params).await?;
+        let row = self.connections.ask_one(sql, &params).await?;
         self.left(me, mark);
-        Ok(changed > 0)
+        row.as_ref().map_or(Ok(false), |row| get(row, 0))
     }
 }
-
-/// What locks over what is kept under names have in common, in `append.sql` too.
-const RESTS: i32 = 1_752_132_964;
 
 /// The name under which something of the store's own is kept.
 pub(super) fn keepsake(name: &str) -> String {

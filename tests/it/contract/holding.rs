@@ -286,6 +286,13 @@ pub(crate) async fn rests_on_what_is_kept([a, b]: [&dyn Journal; 2]) {
         assert_eq!(a.head(&run_id(2)).await.unwrap(), None);
     }
     a.append(resting(2, Some("two"))).await.unwrap();
+    // The same of what is kept beside it.
+    let keeps = async |text: &str| {
+        let guard = Guard::kept("keys", Some(text));
+        a.replicas().unwrap().remember_resting("halts", (None, "all"), Some(&guard)).await.unwrap()
+    };
+    assert!(!keeps("one").await && a.remembered("halts").await.unwrap().is_none());
+    assert!(keeps("two").await && !keeps("two").await, "whoever knew of none comes once");
     // Many rest on it at once, and on nothing else.
     b.append(resting(3, Some("two"))).await.unwrap();
 }

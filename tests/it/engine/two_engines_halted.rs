@@ -158,6 +158,19 @@ async fn k7_a_key_that_is_removed_between_the_look_and_the_write_decides_and_beg
     assert!(said.as_ref().is_err_and(is_unknown), "{said:?}");
     let head = pair.b.engine.head(&begun.run.to_string(), &someone()).await.unwrap();
     assert!(matches!(head.status, HeadStatus::Waiting(_)), "{head:?}");
+    let halt = pair.halt(&pair.b.engine, Scope::All).await;
+    for is_release in [true, false] {
+        journal.remember("keys", "good").await.unwrap();
+        let wish = HaltRequest { scope: Scope::All, reason: "why".into(), key: String::new() };
+        let outcome = if is_release {
+            pair.a.engine.release_halt(&halt.id, &someone()).await
+        } else {
+            pair.a.engine.halt(wish, &someone()).await
+        };
+        assert!(outcome.as_ref().is_err_and(is_unknown), "{outcome:?}");
+    }
+    assert_eq!(pair.b.engine.halts().0, [halt.clone()]);
+    pair.b.engine.release_halt(&halt.id, &someone()).await.unwrap();
     let forked = ForkRequest { run: begun.run.to_string(), ..ForkRequest::default() };
     journal.remember("keys", "good").await.unwrap();
     let forked = pair.a.engine.fork(forked, &someone()).await.map(|begun| begun.run);

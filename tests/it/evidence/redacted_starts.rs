@@ -106,6 +106,8 @@ async fn k12_a_start_does_not_ask_which_words_are_in_what_it_may_not_see() {
         json!([{"keywords": ["835"]}]),
         json!([{"argument": {"pointer": "/pin", "over": 5}}]),
         json!([{"uncertain": {"phrases": ["zanzibar"]}}]),
+        json!(["uncertain"]),
+        json!([{"complex": {"amounts": 1}}]),
     ] {
         let gate = json!({"name": "m", "steps": ["pay"], "to": ["dan"], "when": when});
         let refused = begun(&stage, &[gate]).await.unwrap_err();
@@ -135,4 +137,55 @@ async fn whoever_may_fork_anothers_run_is_not_asked_in_their_place_for_what_was_
     let told = format!("{:?}", stage.inbox("op").await);
     assert!(!told.contains(PIN), "{told}");
     fork("ada").await.expect("its owner may");
+}
+
+/// A workflow that marks nothing, whose agent says again what it was told.
+const ECHO: &str = "
+=== echo
+name: echo
+models: {default: {provider: scripted, script: [{say: 'not sure about 8352-zanzibar-77'}]}}
+agents: {parrot: {human_input: false}}
+pattern: sequential
+steps: [{agent: parrot}]
+";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn k12_a_gate_of_a_start_shows_nothing_that_was_confided_wherever_it_is_said_again() {
+    // The tool marks nothing, and the file asks nobody.
+    let marked = "pin: {type: string, secret: true}}\n    settings";
+    let plain = flow("").replace(marked, "pin: {type: string}}\n    settings");
+    let stage = Stage::with_people(&format!("{plain}{ECHO}"), &PEOPLE).await;
+    let hides = async |gate: &Value, run: &str| {
+        let held = stage.inbox("ada").await;
+        let held = held.iter().find(|held| held.run_id == run).expect("the start's own gate asks");
+        let told = format!("{:?}", whole(&stage, "ada", held).await);
+        assert!(told.contains("•••") && !told.contains(PIN), "{gate}: {told}");
+        stage.answer("ada", held, json!(held.verbs[0])).await.unwrap();
+    };
+    let mut session = String::new();
+    for gate in [json!({"name": "m", "tools": ["refund"]}), json!({"name": "m", "steps": ["pay"]})]
+    {
+        let run = begun(&stage, std::slice::from_ref(&gate)).await.unwrap();
+        given(&stage).await;
+        let before = stage.paid();
+        hides(&gate, &run).await;
+        assert_eq!(stage.paid(), before + 1, "what is sent is what was given");
+        let runs = stage.runs("ada").await;
+        session = runs.iter().find(|known| known.run_id == run).unwrap().session_id.clone();
+    }
+    // The session remembers it, and the next workflow there marks nothing.
+    let again = async |gate: &Value| {
+        let request = RunWorkflowRequest {
+            gates: vec![gate.clone().into()],
+            ..start_of("echo", &session, "Say it.", "")
+        };
+        let stream = stage.client("ada").await.run_workflow(request).await?.into_inner();
+        drained(stream).await
+    };
+    let gate = json!({"name": "m", "replies": "any"});
+    let run = question(&again(&gate).await.unwrap()).run_id;
+    hides(&gate, &run).await;
+    let gate = json!({"name": "m", "replies": "any", "when": [{"keywords": ["835"]}]});
+    let refused = again(&gate).await.unwrap_err();
+    assert!(refused.message().contains("in this session"), "{refused:?}");
 }
