@@ -169,7 +169,7 @@ async fn k7_a_key_that_is_removed_between_the_look_and_the_write_decides_and_beg
         };
         assert!(outcome.as_ref().is_err_and(is_unknown), "{outcome:?}");
     }
-    assert_eq!(pair.b.engine.halts().0, [halt.clone()]);
+    assert_eq!(pair.b.engine.halts().0, std::slice::from_ref(&halt));
     pair.b.engine.release_halt(&halt.id, &someone()).await.unwrap();
     let forked = ForkRequest { run: begun.run.to_string(), ..ForkRequest::default() };
     journal.remember("keys", "good").await.unwrap();
