@@ -17,46 +17,27 @@ impl Note {
 
     /// How whoever did it was known, where that is kept.
     pub fn known(&self) -> Option<&Known> {
-        match self {
-            Self::AnswerRefused { known, .. }
-            | Self::HaltRefused { known, .. }
-            | Self::ReleaseRefused { known, .. }
-            | Self::HeadForgotten { known, .. }
-            | Self::Forked { known, .. }
-            | Self::Halted { known, .. }
-            | Self::HaltReleased { known, .. }
-            | Self::Released { known, .. } => known.as_deref(),
-            Self::KeyRefused { .. }
-            | Self::Crowded
-            | Self::KeysChanged { .. }
-            | Self::PolicyChanged { .. }
-            | Self::Exported { .. }
-            | Self::Imported { .. }
-            | Self::Pruned { .. }
-            | Self::ConsentBroken { .. }
-            | Self::Renewed { .. }
-            | Self::Rewound { .. }
-            | Self::Restored
-            | Self::ServerStarted { .. }
-            | Self::ServerStopped { .. }
-            | Self::Lost
-            | Self::Forgotten
-            | Self::Unknown => None,
-        }
+        let (_, _, known) = self.by();
+        known
     }
 
     /// Who did it, and at which door; empty where nobody is known.
     pub fn who(&self) -> (&str, &str) {
+        let (who, door, _) = self.by();
+        (who, door)
+    }
+
+    fn by(&self) -> (&str, &str, Option<&Known>) {
         match self {
-            Self::AnswerRefused { who, door, .. }
-            | Self::HaltRefused { who, door, .. }
-            | Self::ReleaseRefused { who, door, .. }
-            | Self::HeadForgotten { who, door, .. }
-            | Self::Forked { who, door, .. }
-            | Self::Halted { who, door, .. }
-            | Self::HaltReleased { who, door, .. }
-            | Self::Released { who, door, .. } => (who, door),
-            Self::KeyRefused { door, .. } => ("", door),
+            Self::AnswerRefused { who, door, known, .. }
+            | Self::HaltRefused { who, door, known, .. }
+            | Self::ReleaseRefused { who, door, known, .. }
+            | Self::HeadForgotten { who, door, known, .. }
+            | Self::Forked { who, door, known, .. }
+            | Self::Halted { who, door, known, .. }
+            | Self::HaltReleased { who, door, known, .. }
+            | Self::Released { who, door, known, .. } => (who, door, known.as_deref()),
+            Self::KeyRefused { door, .. } => ("", door, None),
             Self::Crowded
             | Self::KeysChanged { .. }
             | Self::PolicyChanged { .. }
@@ -71,7 +52,7 @@ impl Note {
             | Self::ServerStopped { .. }
             | Self::Lost
             | Self::Forgotten
-            | Self::Unknown => ("", ""),
+            | Self::Unknown => ("", "", None),
         }
     }
 }

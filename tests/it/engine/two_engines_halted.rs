@@ -38,8 +38,8 @@ async fn k4_a_halt_at_one_stops_the_other_before_the_next_deed() {
     assert_eq!(pair.calls().len(), 1);
 }
 
-#[tokio::test]
-async fn k4_what_was_about_to_be_sent_when_another_server_halted_it_is_not_sent() {
+/// A call of A's that waits for its connection. It hears of nothing from now on, and nobody takes it for dead yet.
+async fn about_to_send() -> (Pair, String) {
     let actors = || {
         let mut actors = payers();
         actors.connecting = Some(Arc::new(Semaphore::new(0)));
@@ -48,8 +48,13 @@ async fn k4_what_was_about_to_be_sent_when_another_server_halted_it_is_not_sent(
     let pair = Pair::new(&[with_tool(Safety::Unsafe)], actors).await;
     let begun = pair.a.engine.start(start("with_tool", "", ""), &someone()).await.unwrap();
     pair.a.actors.asked().await;
-    // It hears of nothing from now on, and nobody takes it for dead yet.
     pair.a.replica.freeze();
+    (pair, begun.run.to_string())
+}
+
+#[tokio::test]
+async fn k4_what_was_about_to_be_sent_when_another_server_halted_it_is_not_sent() {
+    let (pair, run) = about_to_send().await;
     let halt = pair.halt(&pair.b.engine, Scope::All).await;
     pair.a.actors.connecting.as_ref().unwrap().add_permits(9);
     pair.settle().await;
@@ -62,7 +67,6 @@ async fn k4_what_was_about_to_be_sent_when_another_server_halted_it_is_not_sent(
     pair.a.actors.gate("pay").add_permits(1);
     pair.b.actors.gate("pay").add_permits(1);
     pair.pass(3_000).await;
-    let run = begun.run.to_string();
     let told = all(pair.b.engine.watch(&run, 0, Until::Over, &someone()).await.unwrap()).await;
     assert_eq!(names(&told).last(), Some(&"completed"));
     assert_eq!(pair.calls().len(), 1);
@@ -179,17 +183,8 @@ async fn k7_a_key_that_is_removed_between_the_look_and_the_write_decides_and_beg
 
 #[tokio::test]
 async fn e8_what_was_about_to_be_sent_when_another_server_ended_its_run_is_not_sent() {
-    let actors = || {
-        let mut actors = payers();
-        actors.connecting = Some(Arc::new(Semaphore::new(0)));
-        actors
-    };
-    let pair = Pair::new(&[with_tool(Safety::Unsafe)], actors).await;
-    let begun = pair.a.engine.start(start("with_tool", "", ""), &someone()).await.unwrap();
-    pair.a.actors.asked().await;
-    // It hears of nothing from now on, and nobody takes it for dead.
-    pair.a.replica.freeze();
-    pair.b.engine.cancel(&begun.run.to_string(), "enough", "", &someone()).await.unwrap();
+    let (pair, run) = about_to_send().await;
+    pair.b.engine.cancel(&run, "enough", "", &someone()).await.unwrap();
     pair.a.actors.connecting.as_ref().unwrap().add_permits(9);
     pair.a.actors.gate("pay").add_permits(1);
     pair.settle().await;
