@@ -9,7 +9,7 @@ use crate::engine::narrate::Narrator;
 use crate::engine::trace::SpanBuilder;
 use crate::engine::work::stop;
 use crate::engine::{Engine, EngineError};
-use crate::kernel::{Recorded, Status, evolve, replay};
+use crate::kernel::{Recorded, Status, evolve};
 use crate::ports::Standing;
 
 impl Engine {
@@ -70,10 +70,9 @@ impl Engine {
         hot: &mut Hot,
         version: u64,
     ) -> Result<Vec<Recorded>, EngineError> {
-        let mut events = self.read_all(&cell.id, version).await?;
-        let told = events.partition_point(|recorded| recorded.version <= cell.published());
-        let tail = events.split_off(told);
-        let run = replay(&cell.id, Arc::clone(&hot.run.workflow), &events)?;
+        let told = cell.published().min(version);
+        let run = self.fold_all(&cell.id, Arc::clone(&hot.run.workflow), told).await?;
+        let tail = self.read_on(&cell.id, told, version).await?;
         let run = self.recalling(run).await?;
         hot.narrator = Narrator::at(&run);
         hot.scribe = self.inner.tracer.get().map(|_| Box::new(SpanBuilder::takes_up(&run)));

@@ -11,7 +11,7 @@ use crate::engine::whose::Told as _;
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
     Closed, Closing, Delegated, Ending, Event, Principal, RequestId, Run, RunId, Version, evolve,
-    halt, replay,
+    halt,
 };
 use crate::ports::Fault;
 
@@ -62,10 +62,9 @@ impl Engine {
     pub(super) async fn tell_of(&self, run: &RunId, after: Version) -> Result<(), EngineError> {
         let Some(head) = self.inner.journal.head(run).await? else { return Ok(()) };
         let workflow = self.inner.library.kept(&*self.inner.journal, &head.definition).await?;
-        let mut events = self.read_all(run, head.version).await?;
-        let known = events.partition_point(|recorded| recorded.version <= after).max(1);
-        let tail = events.split_off(known);
-        let mut folded = replay(run, workflow, &events)?;
+        let known = after.max(1).min(head.version);
+        let mut folded = self.fold_all(run, workflow, known).await?;
+        let tail = self.read_on(run, known, head.version).await?;
         let mut narrator = Narrator::at(&folded);
         let mut told = Vec::with_capacity(tail.len());
         for recorded in tail {

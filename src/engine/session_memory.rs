@@ -10,7 +10,7 @@ use crate::engine::cell::State;
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
     CONVERSATION_BYTES_MAX, EARLIER_MESSAGES_MAX, EARLIER_RUNS_MAX, Earlier, Follows, Message,
-    Remembers, Run, RunId, SessionId, Veil, replay,
+    Remembers, Run, RunId, SessionId, Veil,
 };
 use crate::ports::RunFilter;
 
@@ -120,8 +120,7 @@ impl Engine {
         }
         let Some(head) = self.inner.journal.head(id).await? else { return Ok(None) };
         let workflow = self.inner.library.kept(&*self.inner.journal, &head.definition).await?;
-        let events = self.read_all(id, head.version).await?;
-        Ok(Some(Link::of(&replay(id, workflow, &events)?)))
+        Ok(Some(Link::of(&self.fold_all(id, workflow, head.version).await?)))
     }
 
     /// The same without reading. A run that somebody holds just now is read after all: waiting for it

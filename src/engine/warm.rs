@@ -10,7 +10,9 @@ use crate::engine::drive::{DECIDE_TRIES, Extras, joined};
 use crate::engine::holder::Holder;
 use crate::engine::trace::SpanBuilder;
 use crate::engine::{Engine, EngineError};
-use crate::kernel::{Command, Millis, Recorded, Refusal, Run, RunId, Status, Version, replay};
+use crate::kernel::{
+    Command, Millis, Recorded, Refusal, Replay, Run, RunId, Status, Version, Workflow,
+};
 use crate::ports::{Fault, Standing};
 
 /// Events read from a journal at a time.
@@ -188,10 +190,30 @@ impl Engine {
         // Others may have written since.
         let version = standing.map_or(head.version, |standing| standing.version);
         let workflow = self.inner.library.kept(&*self.inner.journal, &head.definition).await?;
-        let events = self.read_all(&cell.id, version).await?;
-        let run = replay(&cell.id, workflow, &events)?;
+        let run = self.fold_all(&cell.id, workflow, version).await?;
         metrics::counter!("holdpoint_runs_loaded_total").increment(1);
         Ok(Some((self.recalling(run).await?, standing)))
+    }
+
+    /// The run as it stood at `version`. Its journal is folded as it is read, a piece at a time: a run of many
+    /// thousand turns costs as much memory as it has words, not as much again for its events.
+    pub(super) async fn fold_all(
+        &self,
+        id: &RunId,
+        workflow: Arc<Workflow>,
+        version: Version,
+    ) -> Result<Run, EngineError> {
+        let mut replay = Replay::of(id.clone(), workflow);
+        while replay.version() < version {
+            let more = self.inner.journal.read(id, replay.version(), READ_EVENTS).await?;
+            if more.is_empty() {
+                return Err(ends_before(id, version).into());
+            }
+            for recorded in more.iter().take_while(|recorded| recorded.version <= version) {
+                replay.fold(recorded)?;
+            }
+        }
+        Ok(replay.ended()?)
     }
 
     /// The whole journal up to `version`.
@@ -221,8 +243,7 @@ impl Engine {
             }
         }
         if events.last().map_or(from, |last| last.version) != version {
-            let why = format!("the journal of `{run}` ends before version {version}");
-            return Err(Fault::Corrupt(why).into());
+            return Err(ends_before(run, version).into());
         }
         Ok(events)
     }
@@ -232,4 +253,8 @@ impl Engine {
         let now = self.inner.clock.now();
         if self.is_shared() { now.max(run.updated_at) } else { now }
     }
+}
+
+fn ends_before(run: &RunId, version: Version) -> Fault {
+    Fault::Corrupt(format!("the journal of `{run}` ends before version {version}"))
 }

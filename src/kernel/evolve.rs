@@ -48,29 +48,70 @@ pub struct Corruption {
     pub why: &'static str,
 }
 
+/// A journal that is folded as it is read: of what was read only the run is kept, never the events.
+#[derive(Debug)]
+pub struct Replay {
+    id: RunId,
+    workflow: Arc<Workflow>,
+    run: Option<Run>,
+}
+
+impl Replay {
+    /// Of a run of which nothing was read yet.
+    pub const fn of(id: RunId, workflow: Arc<Workflow>) -> Self {
+        Self { id, workflow, run: None }
+    }
+
+    /// The version up to which it was folded.
+    pub fn version(&self) -> Version {
+        self.run.as_ref().map_or(0, |run| run.version)
+    }
+
+    /// Folds the next event.
+    ///
+    /// # Errors
+    ///
+    /// Fails when it cannot follow what was folded before.
+    pub fn fold(&mut self, recorded: &Recorded) -> Result<(), Corruption> {
+        let corruption = |why| Corruption { run: self.id.clone(), version: recorded.version, why };
+        if let Some(run) = &mut self.run {
+            if recorded.version != run.version + 1 {
+                return Err(corruption("J5: a gap in the versions"));
+            }
+            return evolve(run, &recorded.event, recorded.at);
+        }
+        let Event::Started(started) = &recorded.event else {
+            return Err(corruption("a journal begins with `started`"));
+        };
+        if recorded.version != 1 {
+            return Err(corruption("J5: a journal begins at version 1"));
+        }
+        self.run = Some(begin(self.id.clone(), Arc::clone(&self.workflow), started, recorded.at));
+        Ok(())
+    }
+
+    /// The run as it stands after what was folded.
+    ///
+    /// # Errors
+    ///
+    /// Fails when nothing was.
+    pub fn ended(self) -> Result<Run, Corruption> {
+        let why = "the journal is empty";
+        self.run.ok_or(Corruption { run: self.id, version: 0, why })
+    }
+}
+
 /// Folds a whole journal.
 pub fn replay<'a>(
     id: &RunId,
     workflow: Arc<Workflow>,
     journal: impl IntoIterator<Item = &'a Recorded>,
 ) -> Result<Run, Corruption> {
-    let mut journal = journal.into_iter();
-    let corruption = |version, why| Corruption { run: id.clone(), version, why };
-    let first = journal.next().ok_or_else(|| corruption(0, "the journal is empty"))?;
-    let Event::Started(started) = &first.event else {
-        return Err(corruption(first.version, "a journal begins with `started`"));
-    };
-    if first.version != 1 {
-        return Err(corruption(first.version, "J5: a journal begins at version 1"));
-    }
-    let mut run = begin(id.clone(), workflow, started, first.at);
+    let mut replay = Replay::of(id.clone(), workflow);
     for recorded in journal {
-        if recorded.version != run.version + 1 {
-            return Err(corruption(recorded.version, "J5: a gap in the versions"));
-        }
-        evolve(&mut run, &recorded.event, recorded.at)?;
+        replay.fold(recorded)?;
     }
-    Ok(run)
+    replay.ended()
 }
 
 /// The run as its first event makes it.

@@ -114,7 +114,7 @@ pub use decide::{Decision, decide};
 pub use deed::Deed;
 pub use ending::{Closed, Ending, NotDone, Said, Undone};
 pub use event::{Closing, Event, Failure, Purpose, Recorded, Usage, Version};
-pub use evolve::{Corruption, begin, evolve, replay};
+pub use evolve::{Corruption, Replay, begin, evolve, replay};
 pub use family::{Descent, FAMILY_RUNS_MAX, No, Refused, may_pass, noes};
 pub use fold_question::UNANSWERED;
 pub use grant::Grant;
