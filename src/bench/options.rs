@@ -7,24 +7,30 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Workload {
     /// Pause and resume, by many clients at once
+    #[value(alias = "pause_resume")]
     W1,
     /// A long conversation
+    #[value(alias = "long_conversation")]
     W2,
     /// Many waiting sessions, and a restart
+    #[value(alias = "many_waiting")]
     W3,
     /// A full inbox
+    #[value(alias = "full_inbox")]
     W4,
     /// Many runs at a slow model
+    #[value(alias = "slow_model")]
     W5,
     /// Many questions of one run
+    #[value(alias = "many_questions")]
     W6,
 }
 
 /// What to measure.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
-    /// The workloads: `pause_resume` pause and resume, `long_conversation` a long conversation, `many_waiting` many waiting, `full_inbox` a full
-    /// inbox, `slow_model` many at a slow model, `many_questions` many questions of one run
+    /// The workloads: `w1` pause and resume (or `pause_resume`), `w2` a long conversation (`long_conversation`), `w3` many waiting (`many_waiting`),
+    /// `w4` a full inbox (`full_inbox`), `w5` many at a slow model (`slow_model`), `w6` many questions of one run (`many_questions`)
     #[arg(value_name = "WORKLOAD", default_values = ["w1", "w2", "w3", "w4", "w5", "w6"], hide_possible_values = true)]
     workloads: Vec<Workload>,
     /// How many clients at once, for w1
