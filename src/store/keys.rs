@@ -327,6 +327,11 @@ pub fn chunk(of: &[u8], index: u16) -> Vec<u8> {
     key(CHUNK, &[of, &index.to_be_bytes()])
 }
 
+/// Whether a chunk of a larger value lies there.
+pub fn is_chunk(key: &[u8]) -> bool {
+    key.first() == Some(&CHUNK)
+}
+
 /// Where a leaf waits, or (`LEAF_INDEX`) where its place is told; none if its run is no proper id. What was
 /// taken over comes before what was written since, so that it is first in the log, too.
 pub fn leaf_place(prefix: u8, place: &Place) -> Option<Vec<u8>> {

@@ -15,6 +15,7 @@ mod memory;
 #[cfg(feature = "postgres")]
 pub mod moving;
 mod outbox_entries;
+pub mod packing;
 mod pagination;
 #[cfg(feature = "postgres")]
 mod postgres;

@@ -35,7 +35,7 @@ pub fn unpack(packed: &[u8]) -> Option<Vec<u8>> {
 
 /// Whether a value is one that was packed.
 pub fn is_packed(value: &[u8]) -> bool {
-    value.first() == Some(&PACKED)
+    value.first() == Some(&PACKED) && value.len() > HEADER_BYTES
 }
 
 /// The same of bytes of any length, whose length is kept elsewhere.

@@ -1,5 +1,11 @@
 //! Chunks: no place in the tree holds more than 4 KiB; larger values are split into chunks, without what they
-//! say again (`repeats`).
+//! say again (`repeats`), and packed (`packing`).
+//!
+//! ```text
+//! split  =  0 │ chunks u16 BE                                     the value, as it is
+//!        or 0 │ chunks u16 BE │ its bytes u32 BE                  without its repeats
+//!        or 0 │ chunks u16 BE │ its bytes u32 BE │ dictionary u8 │ bytes without its repeats u32 BE
+//! ```
 //!
 //! sled puts large pages into blob files that it neither syncs nor reclaims. A page holds up to 16
 //! values, so 4 KiB each keep it well below the 128 KiB at which that begins.
@@ -9,7 +15,7 @@ use crate::store::embedded::invariants;
 use crate::store::embedded::repeats;
 use crate::store::embedded::tree::Bytes;
 use crate::store::embedded::wal_records::Write;
-use crate::store::keys;
+use crate::store::{keys, packing};
 
 /// The most that one place holds.
 pub(super) const CHUNK_BYTES_MAX: usize = 4 << 10;
@@ -17,8 +23,10 @@ pub(super) const CHUNK_BYTES_MAX: usize = 4 << 10;
 pub(super) const VALUE_BYTES_MAX: usize = 128 << 20;
 
 /// The first byte of a place whose value lies in chunks. Records begin with their format, and that
-/// is never zero. How many chunks there are follows; and how large the value is, if they have it packed.
+/// is never zero.
 const SPLIT: u8 = 0;
+/// How long such places are: as the first build wrote them, without repeats, and packed.
+const PLACE_BYTES: [usize; 3] = [3, 7, 12];
 
 /// A record that is whole, and where it lies.
 #[derive(Debug, Clone, Default)]
@@ -40,7 +48,9 @@ pub(super) fn check(bytes: usize) -> Result<(), Fault> {
 /// How many chunks lie beside this place.
 pub(super) fn count(place: &[u8]) -> u16 {
     match place {
-        &[SPLIT, high, low] | &[SPLIT, high, low, _, _, _, _] => u16::from_be_bytes([high, low]),
+        &[SPLIT, high, low, ..] if PLACE_BYTES.contains(&place.len()) => {
+            u16::from_be_bytes([high, low])
+        }
         _ => 0,
     }
 }
@@ -59,18 +69,14 @@ pub(super) fn split(key: Vec<u8>, value: Vec<u8>, old_chunks: u16) -> Vec<Write>
     let place = if value.len() <= CHUNK_BYTES_MAX {
         Bytes::from(value)
     } else {
-        let packed = u32::try_from(value.len()).ok().zip(repeats::pack(&value));
-        let (bytes, lying) = match &packed {
-            Some((bytes, packed)) => (Some(*bytes), packed),
-            None => (None, &value),
-        };
+        let (told, lying) = shortened(value);
         for chunk in lying.chunks(CHUNK_BYTES_MAX) {
             writes.push((keys::chunk(&key, used), Some(Bytes::from(chunk))));
             used += 1;
         }
         let mut place = vec![SPLIT];
         place.extend_from_slice(&used.to_be_bytes());
-        place.extend(bytes.iter().flat_map(|bytes| bytes.to_be_bytes()));
+        place.extend(told);
         Bytes::from(place)
     };
     writes.extend((used..old_chunks).map(|index| (keys::chunk(&key, index), None)));
@@ -80,6 +86,39 @@ pub(super) fn split(key: Vec<u8>, value: Vec<u8>, old_chunks: u16) -> Vec<Write>
         "no place holds more than 4 KiB",
     );
     writes
+}
+
+/// A value as its chunks have it, and what its place tells of that.
+fn shortened(value: Vec<u8>) -> (Vec<u8>, Vec<u8>) {
+    let Ok(bytes) = u32::try_from(value.len()) else { return (Vec::new(), value) };
+    let once = repeats::pack(&value);
+    let has_repeats = once.is_some();
+    let once = once.unwrap_or(value);
+    let told = bytes.to_be_bytes();
+    match (u32::try_from(once.len()), packing::squeeze(&once)) {
+        (Ok(left), Some(packed)) => {
+            ([&told[..], &[packing::DICTIONARY], &left.to_be_bytes()].concat(), packed)
+        }
+        (Ok(_) | Err(_), _) if has_repeats => (told.to_vec(), once),
+        (Ok(_) | Err(_), _) => (Vec::new(), once),
+    }
+}
+
+/// The value that was shortened, as its place tells it; none if it is none.
+fn whole(place: &[u8], lying: Vec<u8>) -> Option<Vec<u8>> {
+    let Some((told, packed)) = place.get(3..)?.split_first_chunk::<4>() else { return Some(lying) };
+    let bytes = |told: [u8; 4]| {
+        let bytes = usize::try_from(u32::from_be_bytes(told)).ok()?;
+        (bytes <= VALUE_BYTES_MAX).then_some(bytes)
+    };
+    let value = bytes(*told)?;
+    let Some((&dictionary, left)) = packed.split_first() else {
+        return repeats::unpack(&lying, value);
+    };
+    let left = bytes(left.try_into().ok()?)?;
+    let once = packing::release(dictionary, &lying, left)?;
+    // What has no repeats is as long without them.
+    if left == value { Some(once) } else { repeats::unpack(&once, value) }
 }
 
 /// What must be emptied to have nothing at `key`, where `old` is.
@@ -107,9 +146,7 @@ pub(super) fn join(
         })?;
         value.extend_from_slice(&chunk);
     }
-    let &[_, _, _, a, b, c, d] = &*place else { return Ok(value.into()) };
-    let bytes = usize::try_from(u32::from_be_bytes([a, b, c, d])).unwrap_or(usize::MAX);
-    let whole = repeats::unpack(&value, bytes).filter(|_| bytes <= VALUE_BYTES_MAX);
+    let whole = whole(&place, value);
     let whole = whole.ok_or_else(|| Fault::Corrupt("a large record does not unpack".into()))?;
     Ok(whole.into())
 }

@@ -5,7 +5,7 @@
 //! lock          held by the one process that has the store open; its pid inside
 //! server.json   the address that process serves, for others to talk to; or that of a server over a database (`beside`)
 //! terminal.sock where it listens for other terminals, if it is a command and no server
-//! format        `holdpoint store 2`, written last: without it there is no store yet; or where the store was moved to
+//! format        `holdpoint store 3`, written last: without it there is no store yet; or where the store was moved to
 //! audit.key     the key that heads of the log of leaves are signed with, unless it is kept elsewhere;
 //! audit.pub     its public half, to be handed out
 //! wal, wal2     the write-ahead log, in two files by turns: what is durable and not yet in the tree
@@ -26,11 +26,15 @@ use crate::store::beside::{self, Beside};
 use crate::store::config::OpenError;
 
 /// The format of the directory: layout, keys and records together.
-const FORMAT: &str = "holdpoint store 2";
-/// The format before it, without a chain (J13): such a store is taken over when it is opened.
+const FORMAT: &str = "holdpoint store 3";
+/// The format before it, in which nothing is packed. Its records are read as they are, and those that are written
+/// anew are packed: nothing but the name changes when such a store is opened.
+const UNPACKED: &str = "holdpoint store 2";
+/// The format before that, without a chain (J13): such a store is taken over when it is opened.
 const OLDER: &str = "holdpoint store 1";
-/// The same, while the first opening is under way: whatever is in `store/` then is nobody's yet.
-const UNFINISHED: &str = "holdpoint store 2 unfinished";
+/// While the first opening is under way: whatever is in `store/` then is nobody's yet.
+const UNFINISHED: &str = "holdpoint store 3 unfinished";
+const UNPACKED_UNFINISHED: &str = "holdpoint store 2 unfinished";
 const OLDER_UNFINISHED: &str = "holdpoint store 1 unfinished";
 /// What is written in its place once the store is elsewhere; where, and by which move, stand below it. A build that
 /// knows of no moves does not open it either.
@@ -66,8 +70,10 @@ pub(super) struct Directory {
 enum Found {
     /// Nothing.
     Nothing,
-    /// A store of the format before.
+    /// A store of the format without a chain.
     Older,
+    /// A store of the format in which nothing is packed.
+    Unpacked,
     /// A store.
     Whole,
 }
@@ -100,8 +106,15 @@ impl Directory {
             });
         }
         let directory = Self { path: path.to_path_buf(), found, lock: Mutex::new(Some(lock)) };
-        if found == Found::Nothing {
-            replace(path, "format", UNFINISHED.as_bytes()).map_err(fail)?;
+        match found {
+            Found::Nothing => replace(path, "format", UNFINISHED.as_bytes()).map_err(fail)?,
+            // Before anything is written: no build that cannot unpack may open what is packed.
+            Found::Unpacked => {
+                failpoint::hit("store.before_packing");
+                replace(path, "format", FORMAT.as_bytes()).map_err(fail)?;
+                failpoint::hit("store.after_packing");
+            }
+            Found::Older | Found::Whole => {}
         }
         directory.clear_leftovers().map_err(fail)?;
         Ok(directory)
@@ -130,7 +143,7 @@ impl Directory {
     /// The store is whole and durable: names it as one, and makes its files' names durable too.
     pub(super) fn finish(&self) -> io::Result<()> {
         File::open(self.store())?.sync_all()?;
-        if self.found != Found::Whole {
+        if matches!(self.found, Found::Nothing | Found::Older) {
             failpoint::hit("store.before_format");
             replace(&self.path, "format", FORMAT.as_bytes())?;
             failpoint::hit("store.after_format");
@@ -220,7 +233,7 @@ pub(in crate::store) fn lies_beside(path: &Path) -> Option<Beside> {
 /// Whether there is a store in a directory that was not moved elsewhere.
 pub(in crate::store) fn is_whole(path: &Path) -> bool {
     let format = fs::read_to_string(path.join("format")).unwrap_or_default();
-    [FORMAT, OLDER].contains(&format.trim())
+    [FORMAT, UNPACKED, OLDER].contains(&format.trim())
 }
 
 /// Where the store of a directory was moved to, and by which move.
@@ -300,10 +313,11 @@ fn check_format(path: &Path, beside: Option<&Beside>) -> Result<Found, OpenError
         return Err(OpenError::Moved { dir: path.to_path_buf(), place, server });
     }
     match found.as_str() {
-        UNFINISHED | OLDER_UNFINISHED => Ok(Found::Nothing),
+        UNFINISHED | UNPACKED_UNFINISHED | OLDER_UNFINISHED => Ok(Found::Nothing),
         FORMAT if path.join("store").join("db").exists() => Ok(Found::Whole),
+        UNPACKED if path.join("store").join("db").exists() => Ok(Found::Unpacked),
         OLDER if path.join("store").join("db").exists() => Ok(Found::Older),
-        FORMAT | OLDER => Err(OpenError::Damaged {
+        FORMAT | UNPACKED | OLDER => Err(OpenError::Damaged {
             dir: path.to_path_buf(),
             what: "`store/db` is missing".into(),
         }),

@@ -1,6 +1,7 @@
 //! Tree: the ordered tree on disk, which is sled, behind a handful of calls. Nothing else in the house
 //! names sled; what is known of its ways is known here: that its `flush` is no fsync, that it panics over
-//! damage, and that it lets go of its file a moment late. It knows nothing of what is stored.
+//! damage, and that it lets go of its file a moment late. Records lie packed in it (`packing`), and only here: the log
+//! and the memtable have them as they are. Otherwise it knows nothing of what is stored.
 
 use std::fs::{File, OpenOptions};
 use std::ops::Bound;
@@ -16,6 +17,7 @@ use crate::ports::Fault;
 use crate::store::config::OpenError;
 use crate::store::embedded::directory::Directory;
 use crate::store::embedded::panic_hook;
+use crate::store::{codec, keys, packing};
 
 /// A key or a value as the tree hands it out: shared, not copied.
 pub(super) type Bytes = ::sled::IVec;
@@ -81,13 +83,17 @@ impl Tree {
 
     /// What lies at a key.
     pub(super) fn get(&self, key: &[u8]) -> Result<Option<Bytes>, Fault> {
-        self.db.get(key).map_err(|error| fault(&error))
+        let found = self.db.get(key).map_err(|error| fault(&error))?;
+        Ok(found.map(|value| unpacked(key, value)))
     }
 
     /// Puts a value at a key, or empties it. Durable only after [`Tree::sync`].
     pub(super) fn set(&self, key: &[u8], value: Option<&Bytes>) -> Result<(), Fault> {
         let outcome = match value {
-            Some(value) => self.db.insert(key, value),
+            Some(value) => match packed(key, value) {
+                Some(packed) => self.db.insert(key, packed),
+                None => self.db.insert(key, value),
+            },
             None => self.db.remove(key),
         };
         outcome.map(drop).map_err(|error| fault(&error))
@@ -95,7 +101,11 @@ impl Tree {
 
     /// The rows of a stretch of keys, from either end.
     pub(super) fn rows(&self, span: Span) -> impl DoubleEndedIterator<Item = Row> + use<> {
-        self.db.range(span).map(|row| row.map_err(|error| fault(&error)))
+        self.db.range(span).map(|row| {
+            let (key, value) = row.map_err(|error| fault(&error))?;
+            let value = unpacked(&key, value);
+            Ok((key, value))
+        })
     }
 
     /// Makes everything that was set durable: sled's `flush` ends in `sync_file_range`, which survives no
@@ -126,6 +136,21 @@ impl Tree {
             )),
         }
     }
+}
+
+/// A record as it lies in the tree. Chunks of large values are packed before they are cut (`chunks`), and may begin
+/// with any byte.
+fn packed(key: &[u8], value: &Bytes) -> Option<Vec<u8>> {
+    if keys::is_chunk(key) { None } else { packing::pack(value) }
+}
+
+/// The record that was packed. One that does not unpack becomes one whose checksum does not fit: whoever reads it
+/// knows whose it is, and says so as of any other that rotted (J6).
+fn unpacked(key: &[u8], value: Bytes) -> Bytes {
+    if keys::is_chunk(key) || !packing::is_packed(&value) {
+        return value;
+    }
+    packing::unpack(&value).map_or_else(|| Bytes::from(&[codec::FORMAT]), Bytes::from)
 }
 
 /// What sled's no means for us.

@@ -20,7 +20,7 @@ use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use tempfile::TempDir;
 
 use crate::contract::evidence::all_sequenced;
-use crate::store::embedded::raw;
+use crate::store::embedded::{Raw, raw};
 use crate::support::kit::{Bed, Play, definition, open, run_id, workflow};
 use crate::support::server::Setup;
 use holdpoint::kernel::Millis;
@@ -97,7 +97,7 @@ async fn told(dir: &Path, since: &SignedHead) -> String {
 }
 
 /// Somebody who knows the stored form and has the disk.
-struct Forger(sled::Db);
+struct Forger(Raw);
 
 impl Forger {
     fn at(dir: &Path) -> Self {

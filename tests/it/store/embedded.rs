@@ -5,7 +5,7 @@ use std::path::Path;
 
 use holdpoint::kernel::{Millis, RunId};
 use holdpoint::ports::{AppendError, Fault, Head, Hold, Journal, RunFilter, StoreReport};
-use holdpoint::store::{OpenError, StoreConfig};
+use holdpoint::store::{OpenError, StoreConfig, keys, packing};
 
 use crate::support::kit::{
     Bed, Play, WORDS, config, key_row, open, open_with, run_id, session_id, workflow,
@@ -248,7 +248,7 @@ async fn a_first_opening_that_was_cut_short_can_be_done_again() {
     let store = open(dir.path()).await.unwrap();
     Play::park(&*store.journal(), 1, "s", 10, &workflow(None)).await;
     let format = fs::read_to_string(dir.path().join("format")).unwrap();
-    assert_eq!(format.trim(), "holdpoint store 2");
+    assert_eq!(format.trim(), "holdpoint store 3");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -344,14 +344,84 @@ fn names(dir: &Path, prefix: &str) -> Vec<String> {
     names.filter(|name| name.starts_with(prefix)).collect()
 }
 
-/// sled itself, behind the store's back.
-pub(crate) fn raw(dir: &Path) -> sled::Db {
+/// sled itself, behind the store's back. It tells records as they were before they were packed.
+pub(crate) struct Raw(sled::Db);
+
+pub(crate) fn raw(dir: &Path) -> Raw {
     let config = sled::Config::new().path(dir.join("store"));
     loop {
         match config.open() {
             Err(sled::Error::Io(_)) => std::thread::yield_now(),
-            opened => return opened.unwrap(),
+            opened => return Raw(opened.unwrap()),
         }
+    }
+}
+
+impl Raw {
+    pub(crate) fn get(&self, key: impl AsRef<[u8]>) -> sled::Result<Option<Vec<u8>>> {
+        Ok(self.0.get(&key)?.map(|value| unpacked(key.as_ref(), &value)))
+    }
+
+    pub(crate) fn scan_prefix(
+        &self,
+        prefix: impl AsRef<[u8]>,
+    ) -> impl DoubleEndedIterator<Item = sled::Result<(sled::IVec, Vec<u8>)>> {
+        self.0.scan_prefix(prefix).map(|row| {
+            let (key, value) = row?;
+            let value = unpacked(&key, &value);
+            Ok((key, value))
+        })
+    }
+
+    pub(crate) fn insert(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl Into<sled::IVec>,
+    ) -> sled::Result<Option<sled::IVec>> {
+        self.0.insert(key, value)
+    }
+
+    pub(crate) fn remove(&self, key: impl AsRef<[u8]>) -> sled::Result<Option<sled::IVec>> {
+        self.0.remove(key)
+    }
+
+    pub(crate) fn flush(&self) -> sled::Result<usize> {
+        self.0.flush()
+    }
+}
+
+fn unpacked(key: &[u8], value: &[u8]) -> Vec<u8> {
+    let is_packed = packing::is_packed(value) && !keys::is_chunk(key);
+    if is_packed { packing::unpack(value).unwrap() } else { value.to_vec() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn j6_wherever_a_packed_record_rots_its_run_is_told_as_damaged() {
+    let bed = Bed::sled().await;
+    Play::park(&*bed.journal(), 0, "s", 10, &workflow(None)).await;
+    bed.journal().close().await;
+    let (key, whole) = {
+        let db = raw(bed.path()).0;
+        let (key, value) = db.scan_prefix(b"j").next().unwrap().unwrap();
+        (key, value.to_vec())
+    };
+    assert!(packing::is_packed(&whole), "what lies in the tree is packed");
+    for at in [1, 2, 3, 4, whole.len() / 2, whole.len() - 1] {
+        let mut rotten = whole.clone();
+        rotten[at] ^= 1;
+        {
+            let db = raw(bed.path());
+            db.insert(&key, rotten).unwrap();
+            db.flush().unwrap();
+        }
+        let journal = open(bed.path()).await.unwrap().journal();
+        let told = journal.read(&run_id(0), 0, 10).await.unwrap_err();
+        assert!(
+            matches!(&told, Fault::Corrupt(what) if what.contains(run_id(0).as_str())),
+            "{told}"
+        );
+        assert!(journal.is_healthy(), "damage is told, and is no panic");
+        journal.close().await;
     }
 }
 
@@ -363,5 +433,5 @@ pub(crate) fn flip(dir: &Path, prefix: u8) -> RunId {
     *value.last_mut().unwrap() ^= 1;
     db.insert(&key, value).unwrap();
     db.flush().unwrap();
-    holdpoint::store::keys::unpack(&key[1..=holdpoint::store::keys::RUN_BYTES]).unwrap()
+    keys::unpack(&key[1..=keys::RUN_BYTES]).unwrap()
 }

@@ -30,15 +30,20 @@ struct Taken {
 /// How that build ended: killed at work, or stopped as one should.
 pub(crate) const ENDS: [&str; 2] = ["killed", "stopped"];
 
-/// The store as it was left.
+/// The store as the first complete build left it.
 pub(crate) fn left(end: &str) -> (TempDir, BTreeMap<String, String>) {
+    left_by("first", end)
+}
+
+/// The store as one of those builds left it.
+fn left_by(build: &str, end: &str) -> (TempDir, BTreeMap<String, String>) {
     let root = TempDir::new().unwrap();
-    let store = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stores/first");
-    let mut tar = Command::new("tar");
-    let tar = tar.arg("-xzf").arg(store.join(format!("{end}.tar.gz"))).arg("-C").arg(root.path());
-    assert!(tar.status().unwrap().success(), "the store is unpacked");
+    let stores = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stores");
+    let packed = stores.join(build).join(format!("{end}.tar.gz"));
+    let tar = Command::new("tar").arg("-xzf").arg(packed).arg("-C").arg(root.path()).status();
+    assert!(tar.unwrap().success(), "the store is unpacked");
     fs::create_dir(root.path().join("flows")).unwrap();
-    for file in fs::read_dir(store.join("flows")).unwrap() {
+    for file in fs::read_dir(stores.join("first/flows")).unwrap() {
         let path = file.unwrap().path();
         let name = path.file_name().unwrap();
         fs::copy(&path, root.path().join("flows").join(name)).unwrap();
@@ -49,7 +54,10 @@ pub(crate) fn left(end: &str) -> (TempDir, BTreeMap<String, String>) {
 
 impl Taken {
     fn over(end: &str) -> Self {
-        let (root, keys) = left(end);
+        Self::of(left(end))
+    }
+
+    fn of((root, keys): (TempDir, BTreeMap<String, String>)) -> Self {
         let server = Setup::new(root.path()).arg("--keys=keys.toml").start();
         Self { server, _root: root, keys }
     }
@@ -142,6 +150,61 @@ async fn what_the_first_build_asked_is_answered_by_whom_it_asks_and_done_once() 
             assert_eq!(taken.run_of(workflow).await.status(), RunStatus::Completed, "{workflow}");
             assert_eq!(taken.deeds(workflow).await, 1, "{workflow}: once, after a restart too");
         }
+    }
+}
+
+/// The words that were said to the build before records were packed, which are more than one place holds.
+fn many_words() -> String {
+    (0..3000).map(|number| format!("Bill {number}.")).collect::<Vec<_>>().join(" ")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_lies_unpacked_is_read_answered_and_verified_and_what_is_written_since_beside_it() {
+    for end in ENDS {
+        let left = left_by("second", end);
+        let root = left.0.path().to_path_buf();
+        let format = || fs::read_to_string(root.join("data/format")).unwrap();
+        assert_eq!(format().trim(), "holdpoint store 2");
+        let mut taken = Taken::of(left);
+        assert_eq!(format().trim(), "holdpoint store 3", "a build that cannot unpack keeps off");
+        for round in ["at once", "after a restart"] {
+            let request =
+                ListRunsRequest { session_id: "of-many-words".into(), ..Default::default() };
+            let runs = taken.client("clerk").await.list_runs(request).await.unwrap().into_inner();
+            let told = journal(&mut taken.client("clerk").await, &runs.runs[0].run_id).await;
+            let is_whole = format!("{told:?}").contains(&many_words());
+            assert!(is_whole, "{end}, {round}: what lies in many places is whole");
+            taken.server.restart();
+        }
+        for (workflow, yes) in OPEN {
+            let request = taken.asked("cfo", workflow).await.expect("the CFO's inbox has it");
+            taken.answers("cfo", &request, json!(yes)).await.unwrap();
+            assert_eq!(taken.deeds(workflow).await, 1, "{workflow}");
+        }
+        taken.server.restart();
+        for (workflow, _) in OPEN {
+            assert_eq!(taken.run_of(workflow).await.status(), RunStatus::Completed, "{workflow}");
+            assert_eq!(taken.deeds(workflow).await, 1, "{workflow}: once, after a restart too");
+        }
+        taken.server.kill();
+        let data = root.join("data");
+        for look in ["verify", "doctor"] {
+            let told = holdpoint(&root, &[look, "--data", data.to_str().unwrap()], "");
+            assert_eq!(told.code, 0, "{end}: {look}: {}{}", told.out, told.err);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_is_whole_wherever_the_first_to_pack_it_is_killed() {
+    for point in ["store.before_packing", "store.after_packing"] {
+        let (root, keys) = left_by("second", "killed");
+        let armed = Setup::new(root.path()).arg("--keys=keys.toml").failpoint(point, 1);
+        assert!(!armed.spawn().wait().unwrap().success(), "{point}: it dies there");
+        let taken = Taken::of((root, keys));
+        let request = taken.asked("cfo", "approval").await.expect("the CFO's inbox has it");
+        taken.answers("cfo", &request, json!("approve")).await.unwrap();
+        assert_eq!(taken.run_of("approval").await.status(), RunStatus::Completed, "{point}");
     }
 }
 

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""Makes the store that `tests/it/store/taken_over.rs` opens, with a binary of the build that wrote it.
+"""Makes the stores that `tests/it/store/taken_over.rs` opens, with a binary of the build that wrote them.
 
-    make.py BINARY
+    make.py BINARY [FOLDER]
 
-It was run once, with the first complete build (commit edcde10); `killed.tar.gz` and `stopped.tar.gz` are never made
-again, because what that build has written is what every later one must read. Kept so that one can see what is in it.
+It was run once with the first complete build (commit edcde10), and once, into `../second`, with the last one before
+records were packed (4a48fe7); `killed.tar.gz` and `stopped.tar.gz` are never made again, because what those builds have
+written is what every later one must read. Kept so that one can see what is in them.
 """
 import json, os, pathlib, shutil, signal, socket, subprocess, sys, tarfile, tempfile, threading
 
 HERE = pathlib.Path(__file__).resolve().parent
 binary = os.path.abspath(sys.argv[1])
+TO = pathlib.Path(sys.argv[2]).resolve() if len(sys.argv) > 2 else HERE
 root = pathlib.Path(tempfile.mkdtemp())
 shutil.copytree(HERE / "flows", root / "flows")
 
@@ -23,7 +25,7 @@ cut_off.write_text(cut_off.read_text().replace("127.0.0.1:9/", f"127.0.0.1:{sile
 def call(*words, key=None, may_fail=False):
     words = [binary, *words] if key is None else [binary, "--server", url, "--api-key", key, *words]
     done = subprocess.run(words, cwd=root, capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    if done.returncode not in (0, 2, 3) and not may_fail:
+    if done.returncode not in (0, 2, 3, 4) and not may_fail:
         sys.exit(f"{words}: {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout
 
@@ -37,15 +39,15 @@ def serve():
     return server, "http://" + json.loads(server.stdout.readline())["listening"]
 
 def pack(name):
-    with tarfile.open(HERE / f"{name}.tar.gz", "w:gz") as packed:
+    with tarfile.open(TO / f"{name}.tar.gz", "w:gz") as packed:
         for part in ["data", "keys.toml", "secrets.json"]:
             packed.add(root / part, part)
-    print(f"{name}.tar.gz: {(HERE / f'{name}.tar.gz').stat().st_size} bytes")
+    print(f"{name}.tar.gz: {(TO / f'{name}.tar.gz').stat().st_size} bytes")
 
 server, url = serve()
 
-def start(workflow, *more):
-    return call("run", workflow, "Bill 7.", "--no-input", "--json", *more, key=keys["clerk"], may_fail=True)
+def start(workflow, *more, words="Bill 7."):
+    return call("run", workflow, words, "--no-input", "--json", *more, key=keys["clerk"], may_fail=True)
 
 def inbox(who):
     return json.loads(call("inbox", "--json", key=keys[who]) or "[]")
@@ -57,6 +59,9 @@ for workflow, word in [("granted", "allow_for_run"), ("refused", "deny")]:
     events = [json.loads(line) for line in told.splitlines() if line.startswith("{")]
     request = next(e["request_info"]["request_id"] for e in events if e["type"] == "request_info")
     call("respond", request, word, "--json", key=keys["clerk"], may_fail=True)
+if TO != HERE:
+    # More than one place holds, and said several times.
+    start("talk", "--session", "of-many-words", words=" ".join(f"Bill {number}." for number in range(3000)))
 threading.Thread(target=lambda: start("cut_off"), daemon=True).start()
 called.wait(60)
 server.send_signal(signal.SIGKILL)
